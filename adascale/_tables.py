@@ -1,0 +1,56 @@
+r"""A table of one log-moment, for schedules with many different noise multipliers.
+
+:math:`\ln A_\alpha(q, e^y)` is a smooth function of :math:`y = \ln s`; on panels of 1/16 it is a polynomial of
+degree 13 to eleven digits in all ordinary cases, so that a multiplier costs one polynomial instead of one integral.  A
+table that is not that good says so, and is not used.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.polynomial import chebyshev
+
+from adascale import _sgm
+
+_WIDTH = 1 / 16
+_DEGREE = 13
+_ACCURACY = 1e-11
+
+
+class LogMomentTable:
+    """``A(q, s)`` at one order for ``low <= s <= high``, by piecewise Chebyshev polynomials in ``ln s``."""
+
+    def __init__(self, q: float, alpha: float, low: float, high: float):
+        weights = _sgm.log_weights(q, alpha)
+        self.start = math.log(low)
+        panels = int((math.log(high) - self.start) / _WIDTH) + 1
+        node = chebyshev.chebpts1(_DEGREE + 1)
+        y = self.start + _WIDTH * (np.arange(panels)[:, None] + (node + 1) / 2)
+        value = _sgm.map_log_moment(np.exp(y).ravel(), q, alpha, weights, False).reshape(y.shape)
+        self.coefficient = chebyshev.chebfit(node, np.log(value).T, _DEGREE).T.copy()
+
+    @property
+    def accurate(self) -> bool:
+        """Whether the last coefficients have died out in every panel."""
+        return bool(np.abs(self.coefficient[:, -2:]).max() < _ACCURACY)
+
+    def total(self, s: np.ndarray, count: np.ndarray) -> float:
+        """The log-moments of the multipliers ``s``, each times its count, summed."""
+        return _total(s, count, self.start, self.coefficient)
+
+
+@njit(cache=True)
+def _total(s, count, start, coefficient):
+    total = 0.0
+    for j in range(s.size):
+        place = (math.log(s[j]) - start) / _WIDTH
+        panel = min(max(int(place), 0), coefficient.shape[0] - 1)
+        x = 2 * (place - panel) - 1
+        b1 = b2 = 0.0  # Clenshaw's recurrence
+        for k in range(_DEGREE, 0, -1):
+            b1, b2 = 2 * x * b1 - b2 + coefficient[panel, k], b1
+        total += count[j] * math.exp(x * b1 - b2 + coefficient[panel, 0])
+    return total

@@ -1,0 +1,288 @@
+"""The command ``adascale``: leakage of the methods, and receive scalings for a server's own channel trace."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from adascale import policies, tuning
+from adascale.experiments import POLICIES, leakage_table
+from adascale.problem import ReceiveScalingProblem
+from adascale.scenario import Scenario
+
+_LEAKAGE = """\
+Simulate the paper's channels and report what each method leaks when its cost is tuned to nu.
+
+The columns: RDP is the Renyi leakage at the scenario's order, summed over rounds, mean over devices; epsilon is the
+DP leakage at delta, at the best order, mean over devices. Each is a geometric mean over the realisations, with its
+95 % t interval on the logarithm from two realisations on."""
+
+_SCHEDULE = """\
+Choose the receive scaling eta of every round for a channel trace that you measured.
+
+The trace is a CSV with a header and one row a round: either one column min_gain (the smallest |h_m|^2 / k_m^2), or one
+column a device, h2_1 ... h2_M, with |h_m|^2 as linear power gains. A scenario file is TOML with the keys name,
+num_devices, num_rounds, num_parameters, batch_size, dataset_size, clip_norm, max_power (W), noise_power (W), order."""
+
+_EXAMPLES = {
+    "leakage": "example:\n  adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --realisations 3 --out leakage.csv",
+    "schedule": "example:\n  adascale schedule --scenario my.toml --gains gains.csv --policy adascale --nu 0.04 "
+    "--out eta.csv",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        """One line, exit code 2; the usage is what --help is for."""
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; 0 on success, 2 on bad input, 1 if a method cannot spend a budget exactly."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except (ValueError, OSError) as error:
+        print(f"adascale {options.command}: error: {_one_line(error)}", file=sys.stderr)
+        return 2
+    except RuntimeError as error:
+        print(f"adascale {options.command}: {_one_line(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="adascale", description="Adaptive receive scaling for over-the-air federated learning.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{leakage,schedule}")
+    summaries = {
+        "leakage": "leakage of the methods against nu",
+        "schedule": "receive scalings for a channel trace",
+    }
+    made = {}
+    for name, text in (("leakage", _LEAKAGE), ("schedule", _SCHEDULE)):
+        made[name] = commands.add_parser(
+            name,
+            help=summaries[name],
+            description=text,
+            epilog=_EXAMPLES[name],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made[name].add_argument(
+            "--scenario",
+            default="mnist",
+            metavar="NAME|FILE",
+            help="mnist, cifar10 or a TOML file (default: mnist)",
+        )
+        made[name].add_argument("--delta", type=float, default=1e-5, help="delta of the DP leakage (default: 1e-5)")
+        made[name].add_argument("--json", action="store_true", help="print JSON instead of a table")
+    leakage, schedule = made["leakage"], made["schedule"]
+    leakage.add_argument("--nu", type=float, action="append", required=True, help="convergence level; may be repeated")
+    leakage.add_argument("--realisations", type=int, default=3, metavar="R", help="channel draws (default: 3)")
+    leakage.add_argument("--seed", type=int, default=0, help="seed of the first draw; the others follow (default: 0)")
+    leakage.add_argument(
+        "--policy", action="append", metavar="NAME", help=f"one of {_names()}; may be repeated (default: all)"
+    )
+    leakage.add_argument("--out", type=Path, metavar="CSV", help="write every realisation as a row of this file")
+    leakage.set_defaults(run=_leakage)
+    schedule.add_argument("--gains", type=Path, required=True, metavar="CSV", help="the channel trace")
+    schedule.add_argument("--nu", type=float, required=True, help="convergence level: mean extra noise energy a round")
+    schedule.add_argument("--policy", default="adascale", metavar="NAME", help=f"one of {_names()} (default: adascale)")
+    schedule.add_argument(
+        "--penalty",
+        type=float,
+        help="AdaScale's V, for a decision that looks at no later round; without it V is tuned to spend nu exactly, "
+        "which reads the whole trace",
+    )
+    schedule.add_argument("--out", type=Path, metavar="CSV", help="write round, min_gain, floor, noise_energy, eta")
+    schedule.set_defaults(run=_schedule)
+    return parser
+
+
+def _leakage(options) -> None:
+    scenario = _scenario(options.scenario)
+    if options.realisations < 1:
+        raise ValueError(f"--realisations must be >= 1, got {options.realisations}")
+    chosen = {name: POLICIES[name] for name in map(_policy_name, options.policy or POLICIES)}
+    _check_writable(options.out)
+    seeds = range(options.seed, options.seed + options.realisations)
+    table = leakage_table(scenario, options.nu, seeds, chosen, delta=options.delta, progress=sys.stderr.isatty())
+    if options.out:
+        _write_atomically(options.out, table)
+    if options.json:
+        print(table.to_json(orient="records", indent=1))
+    else:
+        print(_summary(table).to_string(index=False))
+
+
+def _summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Geometric means with intervals, as text."""
+    from adascale.statistics import log_interval
+
+    rows = []
+    for (policy, nu), group in table.groupby(["policy", "nu"], sort=False):
+        row = {"policy": policy, "nu": f"{nu:g}", "realisations": len(group)}
+        for column, label in (("rdp", f"RDP({group['order'].iloc[0]:g})"), ("epsilon", "epsilon")):
+            centre, low, high = log_interval(group[column])
+            row[label] = f"{centre:.4g}"
+            if len(group) > 1:
+                row[f"{label} 95 %"] = f"{low:.3g} .. {high:.3g}"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _schedule(options) -> None:
+    scenario = _scenario(options.scenario)
+    name = _policy_name(options.policy)
+    if options.penalty is not None and name != "AdaScale":
+        raise ValueError(f"--penalty is AdaScale's, got it with --policy {options.policy}")
+    _check_writable(options.out)
+    problem = ReceiveScalingProblem(scenario, read_gains(options.gains, scenario), options.nu)
+    if problem.num_rounds != scenario.num_rounds:
+        print(f"note: {options.gains} has {problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}; "
+              "the trace decides", file=sys.stderr)  # fmt: skip
+    if name != "AdaScale":
+        policy = POLICIES[name](problem)
+    elif options.penalty is None:
+        policy = policies.AdaScale(tuning.match_budget(policies.AdaScale, problem))
+        print("note: V was tuned on the whole trace; give --penalty for a decision that looks at no later round",
+              file=sys.stderr)  # fmt: skip
+    else:
+        policy = policies.AdaScale(options.penalty)
+    eta = policy.schedule(problem)
+    table = pd.DataFrame(
+        {
+            "round": np.arange(problem.num_rounds),
+            "min_gain": problem.min_gain,
+            "floor": problem.floor,
+            "noise_energy": problem.noise_energy(eta),
+            "eta": eta,
+        }
+    )
+    totals = {
+        "scenario": scenario.name,
+        "policy": name,
+        "nu": options.nu,
+        "rounds": problem.num_rounds,
+        "penalty": float(policy.penalty) if name == "AdaScale" else None,
+        "cost": float(problem.cost(eta)),
+        "order": scenario.order,
+        "rdp": float(problem.rdp(eta)),
+        "delta": options.delta,
+        "epsilon": float(problem.dp_epsilon(eta, options.delta)),
+    }
+    if options.out:
+        _write_atomically(options.out, table)
+    if options.json:
+        print(json.dumps(totals | {"schedule": table.to_dict(orient="records")}, indent=1))
+    else:
+        print("\n".join(f"{key:<9} {value:.6g}" if isinstance(value, float) else f"{key:<9} {value}"
+                        for key, value in totals.items() if value is not None))  # fmt: skip
+
+
+def read_gains(path, scenario: Scenario) -> np.ndarray:
+    r"""Read a channel trace: :math:`h_{\min,t}^2` of every round, shape (T,).
+
+    Parameters
+    ----------
+    path : path-like
+        A CSV with a header and one row a round: a column ``min_gain``, or columns ``h2_1`` ... ``h2_M`` with the raw
+        :math:`|h_{m,t}|^2` (linear), of which the minimum over :math:`k_m^2` is taken.
+    scenario : Scenario
+        Gives M and :math:`k_m^2`.
+
+    Raises
+    ------
+    ValueError
+        If the header is another one, or a row has a wrong number of fields or a gain that is no positive number; it
+        names the line.
+    """
+    devices = [f"h2_{m}" for m in range(1, scenario.num_devices + 1)]
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = [(number, row) for number, row in enumerate(csv.reader(file), start=1) if row]
+    if not rows:
+        raise ValueError(f"{path} is empty; expected a header and one row a round")
+    header = [name.strip() for name in rows[0][1]]
+    if header not in (["min_gain"], devices):
+        raise ValueError(
+            f"{path}: header {','.join(header)!r}; expected 'min_gain', or 'h2_1' to 'h2_{scenario.num_devices}'"
+        )
+    gains = []
+    for number, row in rows[1:]:
+        if len(row) != len(header):
+            raise ValueError(f"{path}, line {number}: expected {len(header)} fields, got {len(row)}")
+        gains.append([_gain(field, f"{path}, line {number}") for field in row])
+    if not gains:
+        raise ValueError(f"{path} has no rows; expected one a round")
+    gains = np.array(gains)
+    return gains[:, 0] if header == ["min_gain"] else scenario.min_gain(gains.T)
+
+
+def _gain(field: str, where: str) -> float:
+    try:
+        value = float(field)
+    except ValueError:
+        value = float("nan")
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{where}: expected a gain that is finite and > 0, got {field!r}")
+    return value
+
+
+def _scenario(name: str) -> Scenario:
+    known = {"mnist": Scenario.mnist, "cifar10": Scenario.cifar10}
+    if name in known:
+        return known[name]()
+    if not Path(name).is_file():
+        raise ValueError(f"--scenario {name!r} is neither mnist, cifar10 nor a file")
+    return Scenario.from_toml(name)
+
+
+def _policy_name(name: str) -> str:
+    for known in POLICIES:
+        if name.replace("-", "").replace("_", "").lower() == known.lower():
+            return known
+    raise ValueError(f"--policy {name!r} is unknown; expected one of {_names()}")
+
+
+def _names() -> str:
+    return ", ".join(name.lower() for name in POLICIES)
+
+
+def _check_writable(path: Path | None) -> None:
+    """Say so before the work is done, not after it."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise ValueError(f"--out {str(path)!r} must be a file in an existing folder")
+
+
+def _write_atomically(path: Path, table: pd.DataFrame) -> None:
+    """All of the file or none of it, whatever happens."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
+            table.to_csv(file, index=False)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Every figure as a function of a tidy table; one look for the whole book."""
+
+from __future__ import annotations
+
+import base64
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import ScalarFormatter
+
+from adascale.statistics import log_interval
+
+# Okabe and Ito's colours: distinct to colour-blind readers; the markers differ too
+STYLE = {
+    "Optimal": {"color": "#000000", "marker": "o"},
+    "AdaScale": {"color": "#0072B2", "marker": "s"},
+    "EqualAlloc": {"color": "#D55E00", "marker": "^"},
+}
+"""Colour and marker of each policy."""
+
+_SPARE = [{"color": color, "marker": marker} for color, marker in zip(
+    ["#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442"], "DvPX*", strict=True
+)]  # fmt: skip
+
+PANELS = {
+    "rdp": "RDP leakage at order {order:g} [nats]",
+    "epsilon": "DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
+}
+
+
+def use_style() -> None:
+    """Set the look of every figure; call it once at the top of a notebook."""
+    plt.rcParams.update(
+        {
+            "figure.dpi": 110,
+            "figure.figsize": (7.0, 3.6),
+            "figure.constrained_layout.use": True,
+            "font.size": 10,
+            "axes.grid": True,
+            "grid.alpha": 0.3,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "legend.frameon": False,
+            "lines.markersize": 5,
+            "svg.hashsalt": "adascale",
+        }
+    )
+
+
+def policy_style(policy: str, policies) -> dict:
+    """Colour and marker of ``policy``; one that the book does not know takes a spare of its own."""
+    strangers = [name for name in dict.fromkeys(policies) if name not in STYLE]
+    return STYLE[policy] if policy in STYLE else _SPARE[strangers.index(policy) % len(_SPARE)]
+
+
+def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric") -> plt.Figure:
+    r"""The paper's Figures 1 and 2: RDP and DP leakage against :math:`\nu`, one line a policy.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Tidy, as :func:`adascale.experiments.leakage_table` makes it: columns ``dataset, policy, nu, seed, order, delta,
+        rdp, epsilon``, one row a realisation.
+    points : bool
+        Draw every realisation as a point (for a handful of them).
+    mean : {"geometric", "arithmetic"}
+        The line: the geometric mean with its 95 % t interval on the logarithm as a band, or the plain mean, without a
+        band: the leakage is too heavy-tailed for one.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.8))
+    for axis, (column, label) in zip(axes, PANELS.items(), strict=True):
+        for policy, rows in table.groupby("policy", sort=False):
+            style = policy_style(policy, table["policy"])
+            groups = rows.groupby("nu")[column]
+            nu = np.array(sorted(groups.groups))
+            if mean == "geometric":
+                centre, low, high = np.array([log_interval(groups.get_group(value)) for value in nu]).T
+                axis.fill_between(nu, low, high, color=style["color"], alpha=0.15, linewidth=0)
+            else:
+                centre = groups.mean().loc[nu].to_numpy()
+            axis.plot(nu, centre, label=policy, **style)
+            if points:
+                axis.plot(rows["nu"], rows[column], linestyle="none", alpha=0.45, markersize=3, **style)
+        axis.set(xscale="log", yscale="log", xlabel="convergence level $\\nu$")
+        axis.set_ylabel(label.format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0])))
+        _label_budgets(axis, table["nu"])
+    axes[0].legend()
+    return figure
+
+
+def download_link(table: pd.DataFrame, filename: str):
+    """The table as a CSV of six significant digits behind a link that needs no file and no network."""
+    from IPython.display import HTML
+
+    data = base64.b64encode(table.to_csv(index=False, float_format="%.6g").encode()).decode()
+    return HTML(f'<a download="{filename}" href="data:text/csv;base64,{data}">Download the data ({filename})</a>')
+
+
+def _label_budgets(axis, nu) -> None:
+    axis.set_xticks(sorted(set(nu)))
+    axis.xaxis.set_major_formatter(ScalarFormatter())
+    axis.xaxis.set_minor_locator(plt.NullLocator())
+
+
+def _power_of_ten(value: float) -> str:
+    exponent = np.log10(value)
+    return f"$10^{{{exponent:.0f}}}$" if np.isclose(exponent, round(exponent)) else f"{value:g}"
+
+
+def gap(table: pd.DataFrame, reference: str = "Optimal", coverage: float = 0.9) -> plt.Figure:
+    r"""RDP leakage over that of ``reference``, realisation by realisation: median and middle ``coverage``.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As for :func:`leakage`; needs ``reference`` among its policies.
+    reference : str
+        The policy to divide by.
+    coverage : float
+        Share of the realisations inside the bars.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    rdp = table.pivot(index=["seed", "nu"], columns="policy", values="rdp")
+    ratio = rdp.div(rdp[reference], axis=0).groupby("nu")
+    middle, low, high = ratio.median(), ratio.quantile((1 - coverage) / 2), ratio.quantile((1 + coverage) / 2)
+    figure, axis = plt.subplots()
+    for policy in [name for name in table["policy"].unique() if name != reference]:
+        bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
+        axis.errorbar(
+            middle.index, middle[policy], yerr=bars, label=policy, capsize=3, **policy_style(policy, table["policy"])
+        )
+    axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
+    axis.set(
+        xscale="log", yscale="log", xlabel="convergence level $\\nu$", ylabel=f"RDP leakage over {reference}'s [ratio]"
+    )
+    _label_budgets(axis, middle.index)
+    axis.legend()
+    return figure

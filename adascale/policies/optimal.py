@@ -1,0 +1,108 @@
+r"""The offline optimum: in closed form, and as the paper states it, in CVXPY."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adascale import _sgm
+from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
+
+
+def water_level(floor, budget) -> np.ndarray:
+    r"""The level :math:`\ell` with :math:`\frac1T \sum_t \max(\ell - w_{\min,t}, 0) = \nu`, exactly.
+
+    Parameters
+    ----------
+    floor : array_like
+        :math:`w_{\min,t} > 0`, shape (..., T).
+    budget : array_like
+        :math:`\nu > 0`, broadcasting against the leading axes.
+
+    Returns
+    -------
+    numpy.ndarray
+        :math:`\ell`, of the shape of the lanes (:eq:`eq:water-level`).
+    """
+    floor = np.sort(floor, axis=-1)
+    rounds = np.arange(1, floor.shape[-1] + 1)
+    # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last with
+    # its own floor still under water
+    levels = (np.asarray(budget)[..., None] * rounds[-1] + np.cumsum(floor, axis=-1)) / rounds
+    wet = np.sum(levels > floor, axis=-1, keepdims=True)
+    return np.take_along_axis(levels, wet - 1, axis=-1)[..., 0]
+
+
+class Optimal:
+    r"""The offline optimum by water-filling: :math:`w^\star_t = \max(\ell, w_{\min,t})` (:prf:ref:`thm-water-filling`).
+
+    One schedule is optimal for every convex decreasing leakage at once: every integer order, any :math:`q_m`, any
+    :math:`B_m`.  It sees the whole future, so it is a bound and no policy.
+    """
+
+    def schedule(self, problem: ReceiveScalingProblem) -> np.ndarray:
+        r""":math:`\eta^\star_t`, shape (..., T)."""
+        level = water_level(problem.floor, problem.budget)[..., None]
+        return scaling(np.maximum(level, problem.floor), problem.floor, problem.max_eta, problem.scenario.noise_scale)
+
+
+class OptimalCvxpy:
+    r"""The offline optimum as the paper poses it (problem (14)), a convex program solved by Clarabel through CVXPY.
+
+    The variable is :math:`v_t = x_t / x^{\mathrm{equal}}_t`, the scaling in units of EqualAlloc's, since :math:`x_t` in
+    its own unit is of order :math:`10^5` and solvers fail on it.  The constraint is divided by :math:`\nu T` and the
+    objective is the sum over rounds; neither changes the solution.  Integer orders only: there
+    :math:`\rho_\alpha` is a log-sum-exp of affine functions of :math:`x_t`.
+    """
+
+    def schedule(self, problem: ReceiveScalingProblem) -> np.ndarray:
+        r""":math:`\eta^\star_t`, shape (..., T).
+
+        Raises
+        ------
+        ValueError
+            If the scenario's order is not an integer.
+        RuntimeError
+            If the solver does not report an optimum.
+        """
+        order = problem.scenario.order
+        if order != int(order):
+            raise ValueError(f"order must be an integer for OptimalCvxpy, got {order}")
+        shape = problem.lanes + (problem.num_rounds,)
+        floor = np.broadcast_to(problem.floor, shape)
+        budget = np.broadcast_to(problem.budget, problem.lanes)
+        energy = np.empty(shape)
+        leakage = RoundLeakage(problem.scenario)
+        for lane in np.ndindex(problem.lanes):
+            energy[lane] = _solve(floor[lane], budget[lane], leakage)
+        return scaling(energy, problem.floor, problem.max_eta, problem.scenario.noise_scale)
+
+
+def _solve(floor, budget, leakage: RoundLeakage) -> np.ndarray:
+    """The optimal noise energies of one lane, at the tolerance of the interior-point method."""
+    import cvxpy as cp
+
+    equal = floor + budget  # w = equal / v
+    v = cp.Variable(floor.size)
+    k = np.arange(int(leakage.order) + 1)
+    objective = 0
+    for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
+        q, alpha = rate, leakage.order
+        log_weights = np.concatenate([_first_log_weights(q, alpha), _sgm.log_weights(q, alpha)])
+        used = np.isfinite(log_weights)  # q = 1 leaves k = alpha alone
+        exponent = np.outer(unit / equal, k * (k - 1) / 2)[:, used]
+        rows = log_weights[used][None, :] + cp.multiply(exponent, cp.reshape(v, (floor.size, 1), order="C"))
+        objective = objective + count / (alpha - 1) * cp.sum(cp.log_sum_exp(rows, axis=1))
+    share = 1 / (budget * floor.size)
+    spent = (share * equal) @ cp.inv_pos(v) - share * floor.sum()
+    program = cp.Problem(cp.Minimize(objective), [spent <= 1, v <= equal / floor])
+    program.solve(solver=cp.CLARABEL)
+    if program.status != cp.OPTIMAL:
+        raise RuntimeError(f"Clarabel reported {program.status!r} instead of an optimum")
+    return np.maximum(equal / v.value, floor)
+
+
+def _first_log_weights(q, alpha):
+    """The terms k = 0 and 1 that the cancellation-free form leaves out."""
+    with np.errstate(divide="ignore"):
+        log_miss = np.log1p(-q)
+    return np.array([alpha * log_miss, np.log(alpha) + np.log(q) + (alpha - 1) * log_miss])

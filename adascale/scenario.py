@@ -1,0 +1,175 @@
+r"""``Scenario``: every constant of an experiment, in SI units, validated once."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from adascale import _validation as check
+
+
+def _dbm(level: float) -> float:
+    """A power in dBm as watts."""
+    return 10 ** (level / 10 - 3)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    r"""The constants of over-the-air FedSGD, in SI units.
+
+    Parameters
+    ----------
+    name : str
+        What results are filed under.
+    num_devices : int
+        :math:`M \ge 1`.
+    num_rounds : int
+        :math:`T \ge 1`.
+    num_parameters : int
+        :math:`d \ge 1`, the dimension of the model and of the transmitted gradient.
+    batch_size : float or sequence of float
+        :math:`B_m`, the *expected* size of a Poisson batch; one number, or one for each device; 0 < B_m <= n_m.
+    dataset_size : float or sequence of float
+        :math:`n_m`, samples on a device; one number, or one for each device.
+    clip_norm : float
+        :math:`G` (or :math:`C`), the largest norm of a sample gradient.
+    max_power : float
+        :math:`P_{\max}` in watts.
+    noise_power : float
+        :math:`\sigma_n^2` in watts, per complex sample.
+    order : float
+        :math:`\alpha > 1`, the Rényi order that is minimised (default 3).
+
+    Raises
+    ------
+    ValueError
+        If a constant is out of range, or a per-device sequence does not have M entries.
+    """
+
+    name: str
+    num_devices: int
+    num_rounds: int
+    num_parameters: int
+    batch_size: float | tuple[float, ...]
+    dataset_size: float | tuple[float, ...]
+    clip_norm: float
+    max_power: float
+    noise_power: float
+    order: float = 3
+
+    def __post_init__(self):
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"name must be a non-empty string, got {self.name!r}")
+        for name in ("num_devices", "num_rounds", "num_parameters"):
+            check.whole(name, getattr(self, name))
+        for name in ("batch_size", "dataset_size"):
+            value = check.positive(name, getattr(self, name))
+            if value.shape not in ((), (self.num_devices,)):
+                raise ValueError(f"{name} must be one number or {self.num_devices} of them, got shape {value.shape}")
+            if value.shape:
+                object.__setattr__(self, name, tuple(value.tolist()))
+        for name in ("clip_norm", "max_power", "noise_power"):
+            if check.positive(name, getattr(self, name)).shape:
+                raise ValueError(f"{name} must be one number, got {getattr(self, name)!r}")
+        check.order("order", self.order)
+        try:
+            check.sampling_rate("sampling rate batch_size / dataset_size", self.sampling_rate)
+        except ValueError as error:
+            raise ValueError(f"{error}: batch_size must not exceed dataset_size") from None
+
+    @classmethod
+    def mnist(cls) -> Scenario:
+        """The paper's MNIST experiment: i.i.d. data, CNN of 26,010 parameters, 5 epochs of 6000/60 rounds."""
+        return cls("mnist", 10, 500, 26_010, 60, 6000, 1.0, _dbm(23), _dbm(-90))
+
+    @classmethod
+    def cifar10(cls) -> Scenario:
+        """The paper's CIFAR-10 experiment: two classes a device, 500,000 parameters, T = 720."""
+        return cls("cifar10", 10, 720, 500_000, 400, 5000, 2.0, _dbm(23), _dbm(-90))
+
+    @classmethod
+    def from_toml(cls, path) -> Scenario:
+        """Read a scenario from a TOML file whose keys are the parameters above.
+
+        Raises
+        ------
+        ValueError
+            If the file is not TOML, has an unknown key, lacks one, or holds a value out of range; it names the file.
+        """
+        try:
+            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not valid TOML: {error}") from None
+        known = [field.name for field in fields(cls)]
+        unknown = sorted(set(values) - set(known))
+        missing = sorted(set(known) - set(values) - {"order"})
+        if unknown:
+            raise ValueError(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(known)}")
+        if missing:
+            raise ValueError(f"{path}: missing key {missing[0]!r}; expected {', '.join(known)}")
+        try:
+            return cls(**values)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def to_toml(self) -> str:
+        """The scenario as TOML text, such that :meth:`from_toml` gives it back exactly."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+
+    @property
+    def sampling_rate(self) -> np.ndarray:
+        r""":math:`q_m = B_m / n_m`, shape () or (M,)."""
+        return np.asarray(self.batch_size, dtype=float) / np.asarray(self.dataset_size, dtype=float)
+
+    @property
+    def batch_second_moment(self) -> np.ndarray:
+        r""":math:`k_m^2 = \mathbb E[|\mathcal B_m|^2] / B_m^2 = 1 + (1 - q_m) / B_m`, shape () or (M,)."""
+        return 1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float)
+
+    @property
+    def x_max(self) -> float:
+        r""":math:`x_{\max} = P_{\max} d M^2 / G^2`, the largest :math:`\eta_t / h_{\min,t}^2` of the power limit."""
+        return self.max_power * self.num_parameters * self.num_devices**2 / self.clip_norm**2
+
+    @property
+    def noise_scale(self) -> float:
+        r""":math:`d \sigma_n^2` in watts; the noise energy of a round is :math:`w_t = d \sigma_n^2 / \eta_t`."""
+        return self.num_parameters * self.noise_power
+
+    def min_gain(self, gain) -> np.ndarray:
+        r"""The bottleneck :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2`.
+
+        Parameters
+        ----------
+        gain : array_like
+            Squared channel norms :math:`|h_{m,t}|^2 > 0` (linear), shape (..., M, T).
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (..., T).
+
+        Raises
+        ------
+        ValueError
+            If a gain is not finite and positive, or there are not M devices on the second-to-last axis.
+        """
+        gain = check.positive("gain", gain)
+        if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
+            raise ValueError(f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}")
+        return (gain / self.batch_second_moment[..., None]).min(axis=-2)
+
+    def mean_gain(self, path_loss) -> np.ndarray:
+        r"""The channel statistics :math:`\mathbb E|h_m|^2 / k_m^2 = 1 / (\mathrm{PL}_m k_m^2)`, shape (..., M).
+
+        ``path_loss`` is :math:`\mathrm{PL}_m > 0` (linear), shape (..., M); errors as in :meth:`min_gain`.
+        """
+        path_loss = check.positive("path_loss", path_loss)
+        if path_loss.shape[-1:] != (self.num_devices,):
+            raise ValueError(f"path_loss must have shape (..., {self.num_devices}), got {path_loss.shape}")
+        return 1 / (path_loss * self.batch_second_moment)
