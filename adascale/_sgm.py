@@ -27,7 +27,8 @@ from scipy.special import gammaln, xlog1py, xlogy
 _NO_OVERFLOW = 600.0  # exp(600) is still far from the largest double
 _REACH = 9.0  # standard deviations kept on each side: exp(-9^2 / 2) = 3e-18
 _STEP = 0.6  # trapezoidal step in standard deviations: its error is of order exp(-2 pi^2 / 0.6^2) = 2e-24
-_STEP_LOSS = 0.6  # ... and at most this much in L: the branch points at +- i pi give exp(-2 pi^2 / 0.6) = 5e-15
+# ... and at most 0.6 in L: the branch points at +- i pi give exp(-2 pi^2 / 0.6 + pi^2 / (2 s)) < 1e-12 where it rules
+_STEP_LOSS = 0.6
 _NEGLIGIBLE = -37.0  # exp(-37) = 9e-17, below one unit in the last place
 
 
@@ -47,6 +48,8 @@ def _integer_log_moment(s, weights):
         for i in range(weights.size):
             total += math.exp(weights[i]) * math.expm1(0.5 * (i + 2) * (i + 1) * s)
         return math.log1p(total)
+    if s == np.inf:
+        return np.inf
     peak = -np.inf  # the same in logarithms
     for i in range(weights.size):
         peak = max(peak, _log_term(i, s, weights))
@@ -92,7 +95,7 @@ def _gaussian_alone(s, q, alpha):
 @njit(cache=True)
 def _log_mixture(loss, q):
     """ln(1 - q + q e^loss) to full relative precision, for 0 < q < 1."""
-    if loss > 30:
+    if loss > 30 and loss > -math.log(q):
         return loss + math.log(q) + math.log1p((1 - q) / q * math.exp(-loss))
     y = q * math.expm1(loss)
     return math.log1p(y) if y > -0.5 else math.log((1 - q) + q * math.exp(loss))

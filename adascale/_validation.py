@@ -16,9 +16,13 @@ def _show(value, bad=None) -> str:
 def as_floats(name: str, value) -> np.ndarray:
     """``value`` as an array of float64, or a ``ValueError`` that names it."""
     try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from None
+        array = np.asarray(value)
+    except ValueError:  # a ragged sequence
+        array = None
+    if array is None or array.dtype.kind not in "iuf":
+        shown = " ".join(f"{value!r}".split())
+        raise ValueError(f"{name} must be a number or an array of numbers, got {shown[:80]}")
+    return array.astype(float)
 
 
 def positive(name: str, value) -> np.ndarray:

@@ -95,7 +95,10 @@ def draw(
     """
     check.whole("num_devices", num_devices)
     check.whole("num_rounds", num_rounds)
-    nearest, farthest = check.positive("distance_range", distance_range)
+    limits = check.positive("distance_range", distance_range)
+    if limits.shape != (2,):
+        raise ValueError(f"distance_range must be (smallest, largest), got {distance_range!r}")
+    nearest, farthest = limits
     if nearest > farthest:
         raise ValueError(f"distance_range must be (smallest, largest), got {tuple(distance_range)}")
     seeds = np.asarray(seed)

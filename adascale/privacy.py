@@ -163,7 +163,10 @@ def schedule_epsilon(sampling_rate: float, noise_multiplier, delta: float = 1e-5
     ValueError
         If an argument is outside its range.
     """
-    q = float(check.sampling_rate("sampling_rate", sampling_rate))
+    rate = check.sampling_rate("sampling_rate", sampling_rate)
+    if rate.ndim:
+        raise ValueError(f"sampling_rate must be one number, got an array of shape {rate.shape}")
+    q = float(rate)
     sigma = np.atleast_1d(check.positive("noise_multiplier", noise_multiplier))
     orders = np.unique(_orders(orders))
     offset = _conversion_offset(orders, check.fraction("delta", delta))
@@ -228,7 +231,8 @@ def _prepare(sampling_rate, noise_multiplier, order):
     q = check.sampling_rate("sampling_rate", sampling_rate)
     sigma = check.positive("noise_multiplier", noise_multiplier)
     check.broadcast(sampling_rate=q.shape, noise_multiplier=sigma.shape)
-    return q, sigma**-2.0, alpha
+    with np.errstate(over="ignore"):  # sigma below 1e-154: infinite leakage
+        return q, sigma**-2.0, alpha
 
 
 def _map(q, s, alpha, slope):
@@ -242,7 +246,7 @@ def _map(q, s, alpha, slope):
 
 def _orders(orders) -> np.ndarray:
     orders = np.atleast_1d(check.as_floats("orders", orders))
-    if orders.size == 0 or not (np.isfinite(orders) & (orders > 1)).all():
+    if orders.ndim != 1 or orders.size == 0 or not (np.isfinite(orders) & (orders > 1)).all():
         raise ValueError(f"orders must be finite and > 1, got {orders.tolist()}")
     return orders
 

@@ -17,6 +17,11 @@ def _dbm(level: float) -> float:
     return 10 ** (level / 10 - 3)
 
 
+def _toml(value) -> str:
+    """A string, a number or a tuple of numbers as TOML: JSON, but no pairs of surrogates and no bare DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 @dataclass(frozen=True)
 class Scenario:
     r"""The constants of over-the-air FedSGD, in SI units.
@@ -65,17 +70,18 @@ class Scenario:
         if not isinstance(self.name, str) or not self.name:
             raise ValueError(f"name must be a non-empty string, got {self.name!r}")
         for name in ("num_devices", "num_rounds", "num_parameters"):
-            check.whole(name, getattr(self, name))
+            object.__setattr__(self, name, check.whole(name, getattr(self, name)))
         for name in ("batch_size", "dataset_size"):
             value = check.positive(name, getattr(self, name))
             if value.shape not in ((), (self.num_devices,)):
                 raise ValueError(f"{name} must be one number or {self.num_devices} of them, got shape {value.shape}")
-            if value.shape:
-                object.__setattr__(self, name, tuple(value.tolist()))
+            object.__setattr__(self, name, tuple(value.tolist()) if value.shape else value.item())
         for name in ("clip_norm", "max_power", "noise_power"):
-            if check.positive(name, getattr(self, name)).shape:
+            value = check.positive(name, getattr(self, name))
+            if value.shape:
                 raise ValueError(f"{name} must be one number, got {getattr(self, name)!r}")
-        check.order("order", self.order)
+            object.__setattr__(self, name, value.item())
+        object.__setattr__(self, "order", check.order("order", self.order))
         try:
             check.sampling_rate("sampling rate batch_size / dataset_size", self.sampling_rate)
         except ValueError as error:
@@ -119,7 +125,7 @@ class Scenario:
     def to_toml(self) -> str:
         """The scenario as TOML text, such that :meth:`from_toml` gives it back exactly."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+        return "".join(f"{key} = {_toml(value)}\n" for key, value in values.items())
 
     @property
     def sampling_rate(self) -> np.ndarray:

@@ -46,7 +46,7 @@ def match_budget(
 
     def excess(log_parameter, lane):
         chosen = ReceiveScalingProblem(problem.scenario, gain[lane], budget[lane])
-        return chosen.cost(policy(np.exp(log_parameter)).schedule(chosen)) / chosen.budget - 1
+        return chosen.cost(policy(np.exp(np.clip(log_parameter, -600, 600))).schedule(chosen)) / chosen.budget - 1
 
     if guess is None:
         guess = policy.guess(problem) if hasattr(policy, "guess") else 1.0

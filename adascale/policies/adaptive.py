@@ -63,7 +63,8 @@ class AdaScale(OnlinePolicy):
         return -5 * problem.budget / RoundLeakage(problem.scenario).slope(level)
 
     def start(self, scenario: Scenario, budget: np.ndarray) -> AdaScaleState:
-        check.broadcast(penalty=self.penalty.shape, lanes=np.shape(budget))
+        if check.broadcast(penalty=self.penalty.shape, lanes=np.shape(budget)) != np.shape(budget):
+            raise ValueError(f"penalty must broadcast against lanes {np.shape(budget)}, got shape {self.penalty.shape}")
         return AdaScaleState(scenario, RoundLeakage(scenario), budget, np.zeros(np.shape(budget)))
 
     def step(self, state: AdaScaleState, min_gain_t: np.ndarray) -> tuple[AdaScaleState, np.ndarray]:

@@ -48,7 +48,7 @@ def run(policy, problem: ReceiveScalingProblem) -> np.ndarray:
     state = policy.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
     eta = np.empty(problem.lanes + (problem.num_rounds,))
     for t in range(problem.num_rounds):
-        state, eta[..., t] = policy.step(state, np.broadcast_to(problem.min_gain[..., t], problem.lanes))
+        state, eta[..., t] = policy.step(state, np.array(np.broadcast_to(problem.min_gain[..., t], problem.lanes)))
     bad = ~((eta > 0) & (eta <= problem.max_eta))
     if bad.any():
         worst = tuple(int(i) for i in np.argwhere(bad)[0])

@@ -1,0 +1,199 @@
+"""The command line: what a stranger types, and what happens when it is wrong."""
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.cli import main, read_gains
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    """A small scenario in a TOML file: two devices, twelve rounds."""
+    small = Scenario("small", 2, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
+    path = tmp_path / "my.toml"
+    path.write_text(small.to_toml())
+    return small, path
+
+
+@pytest.fixture
+def gains(tmp_path, scenario):
+    """A trace of raw gains of that scenario, as a server would measure it."""
+    drawn = channel.draw(2, 12, 0).gain
+    path = tmp_path / "gains.csv"
+    pd.DataFrame({"h2_1": drawn[0], "h2_2": drawn[1]}).to_csv(path, index=False)
+    return drawn, path
+
+
+def run(*arguments):
+    """Exit code of the command in this process."""
+    try:
+        return main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        return stop.code
+
+
+def test_leakage_writes_one_row_a_policy_budget_and_seed(tmp_path, capsys, scenario):
+    out = tmp_path / "leakage.csv"
+    assert run("leakage", "--scenario", scenario[1], "--nu", 1e-3, "--nu", 4e-3, "--realisations", 2, "--out", out) == 0
+    table = pd.read_csv(out)
+    assert len(table) == 3 * 2 * 2
+    assert set(table.columns) >= {"dataset", "policy", "nu", "seed", "rdp", "epsilon", "floor_max", "floor_max_round"}
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("Optimal", "AdaScale", "EqualAlloc"))
+
+
+def test_json_is_the_same_table(tmp_path, capsys, scenario):
+    out = tmp_path / "leakage.csv"
+    arguments = ["leakage", "--scenario", scenario[1], "--nu", 1e-3, "--policy", "optimal", "--out", out, "--json"]
+    assert run(*arguments) == 0
+    printed = pd.read_json(io.StringIO(capsys.readouterr().out))
+    pd.testing.assert_frame_equal(printed[["seed", "rdp"]], pd.read_csv(out)[["seed", "rdp"]], rtol=1e-9)
+
+
+def test_the_seed_shifts_the_realisations(tmp_path, scenario):
+    tables = []
+    for seed in (0, 1):
+        out = tmp_path / f"{seed}.csv"
+        common = ["--scenario", scenario[1], "--nu", 1e-3, "--policy", "equalalloc", "--out", out]
+        assert run("leakage", *common, "--realisations", 2, "--seed", seed) == 0
+        tables.append(pd.read_csv(out).set_index("seed").rdp)
+    assert tables[0].loc[1] == tables[1].loc[1]
+    assert tables[0].loc[0] not in set(tables[1])
+
+
+def test_schedule_of_raw_gains_takes_the_bottleneck_itself(tmp_path, scenario, gains):
+    small, toml = scenario
+    drawn, trace = gains
+    out = tmp_path / "eta.csv"
+    assert run("schedule", "--scenario", toml, "--gains", trace, "--policy", "optimal", "--nu", 0.01, "--out", out) == 0
+    problem = ReceiveScalingProblem(small, small.min_gain(drawn), 0.01)
+    # 1e-12: the gains passed through the decimal digits of two CSV files
+    np.testing.assert_allclose(pd.read_csv(out)["eta"], policies.Optimal().schedule(problem), rtol=1e-12)
+
+
+def test_schedule_of_minimum_gains_is_the_same_schedule(tmp_path, scenario, gains):
+    small, drawn, trace = scenario[0], *gains
+    minimum = tmp_path / "minimum.csv"
+    pd.DataFrame({"min_gain": small.min_gain(drawn)}).to_csv(minimum, index=False)
+    np.testing.assert_allclose(read_gains(minimum, small), read_gains(trace, small), rtol=1e-15)
+
+
+def test_schedule_spends_the_budget_and_says_that_it_saw_the_future(capsys, scenario, gains):
+    assert run("schedule", "--scenario", scenario[1], "--gains", gains[1], "--nu", 0.01, "--json") == 0
+    said = capsys.readouterr()
+    totals = json.loads(said.out)
+    assert totals["cost"] == pytest.approx(0.01, rel=1e-9)
+    assert len(totals["schedule"]) == 12
+    assert "whole trace" in said.err
+
+
+def test_schedule_with_a_penalty_looks_at_no_later_round(tmp_path, scenario, gains):
+    drawn = gains[0]
+    changed = drawn.copy()
+    changed[:, 6:] *= 3
+    schedules = []
+    for name, values in (("a", drawn), ("b", changed)):
+        pd.DataFrame({"h2_1": values[0], "h2_2": values[1]}).to_csv(tmp_path / f"{name}.csv", index=False)
+        out = tmp_path / f"{name}-eta.csv"
+        common = ["--scenario", scenario[1], "--gains", tmp_path / f"{name}.csv", "--nu", 0.01, "--out", out]
+        assert run("schedule", *common, "--penalty", 0.5) == 0
+        schedules.append(pd.read_csv(out)["eta"].to_numpy())
+    assert (schedules[0][:6] == schedules[1][:6]).all()
+    assert (schedules[0][6:] != schedules[1][6:]).any()  # the control: the change is seen once it has come
+
+
+BAD_TRACES = {
+    "empty": ("", "empty"),
+    "header only": ("min_gain\n", "no rows"),
+    "unknown header": ("gain\n1\n", "'gain'"),
+    "a device is missing": ("h2_1\n1\n", "'h2_1'"),
+    "a broken row": ("h2_1,h2_2\n1,1\n1\n", "line 3: expected 2 fields, got 1"),
+    "a word": ("min_gain\n1e-10\nhigh\n", "line 3: expected a gain that is finite and > 0, got 'high'"),
+    "negative": ("min_gain\n-1e-10\n", "got '-1e-10'"),
+    "zero": ("min_gain\n0\n", "got '0'"),
+    "not a number": ("min_gain\nnan\n", "got 'nan'"),
+    "infinite": ("min_gain\ninf\n", "got 'inf'"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TRACES)
+def test_a_bad_trace_is_one_clear_line_and_writes_nothing(tmp_path, capsys, scenario, kind):
+    text, expected = BAD_TRACES[kind]
+    trace, out = tmp_path / "bad.csv", tmp_path / "out" / "eta.csv"
+    out.parent.mkdir()
+    trace.write_text(text)
+    assert run("schedule", "--scenario", scenario[1], "--gains", trace, "--nu", 0.01, "--out", out) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert expected in said.err
+    assert list(out.parent.iterdir()) == []
+
+
+BAD_ARGUMENTS = {
+    "nu is zero": (["--nu", 0], "nu must be finite and > 0, got 0.0"),
+    "nu is negative": (["--nu", -0.1], "got -0.1"),
+    "nu is not a number": (["--nu", "nan"], "got nan"),
+    "nu is a word": (["--nu", "small"], "'small'"),
+    "nu is missing": ([], "--nu"),
+    "no realisations": (["--nu", 0.1, "--realisations", 0], "got 0"),
+    "a negative seed": (["--nu", 0.1, "--seed", -1], "seed"),
+    "an unknown policy": (["--nu", 0.1, "--policy", "best"], "'best'"),
+    "an unknown scenario": (["--nu", 0.1, "--scenario", "imagenet"], "'imagenet'"),
+    "delta is one": (["--nu", 0.1, "--delta", 1], "got 1.0"),
+    "an unknown option": (["--nu", 0.1, "--mu", 3], "--mu"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_ARGUMENTS)
+def test_a_bad_argument_is_one_clear_line_and_writes_nothing(tmp_path, capsys, kind):
+    arguments, expected = BAD_ARGUMENTS[kind]
+    assert run("leakage", *arguments, "--out", tmp_path / "leakage.csv") == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert expected in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_key_in_the_scenario_is_named(tmp_path, capsys, scenario):
+    path = tmp_path / "typo.toml"
+    path.write_text(scenario[1].read_text() + "clip = 3\n")
+    assert run("leakage", "--nu", 0.1, "--scenario", path) == 2
+    assert "unknown key 'clip'" in capsys.readouterr().err
+
+
+def test_an_output_folder_that_is_not_there_is_said_before_the_work(tmp_path, capsys):
+    assert run("leakage", "--nu", 0.1, "--out", tmp_path / "nowhere" / "leakage.csv") == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_a_failing_write_leaves_the_old_file_alone(tmp_path, scenario, monkeypatch):
+    out = tmp_path / "leakage.csv"
+    out.write_text("precious\n")
+
+    def fail(*_, **__):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
+    assert run("leakage", "--scenario", scenario[1], "--nu", 1e-3, "--policy", "equalalloc", "--out", out) == 2
+    assert out.read_text() == "precious\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"leakage.csv", "my.toml"}
+
+
+@pytest.mark.parametrize("command", [[], ["leakage"], ["schedule"]])
+def test_help_explains_itself(command):
+    done = subprocess.run(
+        [sys.executable, "-m", "adascale.cli", *command, "--help"], capture_output=True, text=True, check=True
+    )
+    assert "usage: adascale" in done.stdout
+    if command:
+        assert "example:" in done.stdout
+    assert done.stderr == ""

@@ -1,0 +1,125 @@
+"""pyproject.toml, requirements.lock and environment.yml describe one environment."""
+
+import importlib.metadata
+import itertools
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCK = (ROOT / "requirements.lock").read_text()
+
+PYTHONS = ["3.11.0", "3.12.0", "3.13.0"]
+PLATFORMS = [
+    {"sys_platform": "linux", "platform_machine": "x86_64", "platform_system": "Linux"},
+    {"sys_platform": "darwin", "platform_machine": "arm64", "platform_system": "Darwin"},
+]
+TARGETS = [
+    default_environment()
+    | platform
+    | {"python_full_version": python, "python_version": python.rpartition(".")[0], "implementation_name": "cpython"}
+    for platform, python in itertools.product(PLATFORMS, PYTHONS)
+]
+
+
+def locked_lines():
+    """(requirement, hashes) of every pin."""
+    logical = re.sub(r"\\\n", " ", LOCK).splitlines()
+    for line in logical:
+        if line.strip() and not line.lstrip().startswith("#"):
+            requirement, *hashes = re.split(r"\s+--hash=", line.strip())
+            yield Requirement(requirement), hashes
+
+
+def applies(requirement, environment):
+    return requirement.marker is None or requirement.marker.evaluate(environment)
+
+
+def pins(environment):
+    found = {}
+    for requirement, _ in locked_lines():
+        if applies(requirement, environment):
+            name = canonicalize_name(requirement.name)
+            assert name not in found, f"{name} is pinned twice"
+            found[name] = Version(next(iter(requirement.specifier)).version)
+    return found
+
+
+def project_requirements():
+    """Everything pyproject.toml asks for: core, extras, build backend; extras that name an extra are that extra's."""
+    project = PROJECT["project"]
+    extras = project["optional-dependencies"].values()
+    for text in itertools.chain(project["dependencies"], *extras, PROJECT["build-system"]["requires"]):
+        requirement = Requirement(text)
+        if requirement.name == project["name"]:
+            assert requirement.extras <= set(project["optional-dependencies"])
+        else:
+            yield requirement
+
+
+def test_every_pin_is_a_released_version_with_hashes():
+    lines = list(locked_lines())
+    assert len(lines) > 100
+    for requirement, hashes in lines:
+        specifiers = list(requirement.specifier)
+        assert [specifier.operator for specifier in specifiers] == ["=="], requirement
+        assert not Version(specifiers[0].version).is_prerelease, requirement
+        assert requirement.url is None
+        assert hashes, requirement
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), requirement
+
+
+def test_lock_names_no_address():
+    assert "://" not in LOCK
+    assert not re.search(r"^\s*(-i|-f|--(extra-)?index-url|--find-links)\b", LOCK, re.MULTILINE)
+
+
+@pytest.mark.parametrize("environment", TARGETS, ids=lambda e: f"{e['sys_platform']}-{e['python_version']}")
+def test_lock_meets_every_requirement_of_the_project(environment):
+    pinned = pins(environment)
+    for requirement in project_requirements():
+        if applies(requirement, environment):
+            assert canonicalize_name(requirement.name) in pinned, requirement
+            assert pinned[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+
+
+def test_installed_versions_are_the_locked_ones():
+    pinned = pins(default_environment())
+    for name in ("numpy", "scipy", "numba", "torch", "torchvision", "opacus", "jupyter-book", "nbval"):
+        assert Version(importlib.metadata.version(name)) == pinned[name], f"{name}: run `make venv`"
+
+
+def test_torch_and_torchvision_are_a_released_pair():
+    wanted = [Requirement(text) for text in importlib.metadata.requires("torchvision")]
+    (torch,) = [requirement for requirement in wanted if requirement.name == "torch"]
+    for environment in TARGETS:
+        assert pins(environment)["torch"] in torch.specifier
+
+
+def test_core_is_light():
+    core = {canonicalize_name(Requirement(text).name) for text in PROJECT["project"]["dependencies"]}
+    assert core == {"numpy", "scipy", "numba", "pandas", "tqdm"}
+
+
+def test_conda_environment_is_the_lock():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
+    (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
+    python, *others = conda
+    assert others == ["pip"], "every other package comes from the lock"
+    assert pip == ["-r requirements.lock"], "pip's hash mode admits nothing beside the lock"
+    version = python.removeprefix("python=")
+    assert f"{version}.0" in PYTHONS
+    assert f"{version}.0" in SpecifierSet(PROJECT["project"]["requires-python"])
+    second = "pip install --no-deps -e ."
+    assert second in (ROOT / "postBuild").read_text()
+    assert second in (ROOT / "environment.yml").read_text()

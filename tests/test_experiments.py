@@ -1,0 +1,109 @@
+"""The tidy leakage table, and the figures drawn from it."""
+
+import base64
+import io
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.experiments import POLICIES, leakage_table
+
+mpl.use("agg")
+from adascale import figures
+
+BUDGETS = [2e-3, 8e-3]
+
+
+@pytest.fixture(scope="module")
+def scenario():
+    """Large enough to have fades, small enough for a moment."""
+    return Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
+
+
+@pytest.fixture(scope="module")
+def table(scenario):
+    return leakage_table(scenario, BUDGETS, range(12))
+
+
+def test_a_row_is_what_the_problem_says_of_that_realisation(scenario, table):
+    gain = scenario.min_gain(channel.draw(3, 40, 11).gain)
+    problem = ReceiveScalingProblem(scenario, gain, BUDGETS[1])
+    eta = policies.EqualAlloc().schedule(problem)
+    row = table[(table.policy == "EqualAlloc") & (table.seed == 11) & (table.nu == BUDGETS[1])].iloc[0]
+    # 1e-9: epsilon may come from a table of eleven digits when many schedules are accounted at once
+    assert row.rdp == pytest.approx(float(problem.rdp(eta)), rel=1e-12)
+    assert row.epsilon == pytest.approx(float(problem.dp_epsilon(eta)), rel=1e-9)
+    assert row.floor_max == problem.floor.max()
+    assert row.floor_max_round == problem.floor.argmax()
+
+
+def test_rows_do_not_depend_on_which_other_seeds_run_beside_them(scenario, table):
+    alone = leakage_table(scenario, BUDGETS, [11])
+    beside = table[table.seed == 11].reset_index(drop=True)
+    pd.testing.assert_frame_equal(alone, beside, rtol=1e-7)  # the tuned V ends anywhere within 1e-9 of the budget
+
+
+def test_every_policy_spends_the_budget(table):
+    assert (abs(table.cost / table.nu - 1) <= 1e-9).all()
+
+
+def test_optimal_leaks_least(table):
+    rdp = table.pivot(index=["nu", "seed"], columns="policy", values="rdp")
+    assert (rdp["Optimal"] <= rdp["AdaScale"]).all()
+    assert (rdp["Optimal"] < rdp["EqualAlloc"]).all()
+
+
+def test_the_order_of_the_rows_is_that_of_the_policies_budgets_and_seeds(table):
+    assert list(dict.fromkeys(table.policy)) == list(POLICIES)
+    assert table.groupby("policy", sort=False).nu.apply(lambda nu: nu.is_monotonic_increasing).all()
+
+
+def test_a_policy_of_ones_own_joins_the_table_and_the_figures(scenario):
+    class Cautious(policies.EqualAlloc):
+        """Leaves half of every budget unspent."""
+
+        def start(self, scenario, budget):
+            return super().start(scenario, budget / 2)
+
+    table = leakage_table(scenario, BUDGETS, range(3), {"Optimal": POLICIES["Optimal"], "Mine": lambda _: Cautious()})
+    assert set(table.policy) == {"Optimal", "Mine"}
+    mine = table[table.policy == "Mine"]
+    np.testing.assert_allclose(mine.cost, mine.nu / 2, rtol=1e-9)
+    for drawn in (figures.leakage(table), figures.gap(table)):
+        assert "Mine" in [text.get_text() for text in drawn.axes[0].get_legend().get_texts()]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "seeds", "delta", "named"),
+    [([0.0], [0], 1e-5, "nu"), ([0.1], [-1], 1e-5, "seed"), ([0.1], [0], 0, "delta"), (["x"], [0], 1e-5, "nu")],
+)
+def test_bad_input_is_named(scenario, budgets, seeds, delta, named):
+    with pytest.raises(ValueError, match=named):
+        leakage_table(scenario, budgets, seeds, delta=delta)
+
+
+def test_policies_differ_in_colour_and_in_marker():
+    names = [*figures.STYLE, "Mine", "Theirs"]
+    styles = [figures.policy_style(name, names) for name in names]
+    for key in ("color", "marker"):
+        assert len({style[key] for style in styles}) == len(names)
+
+
+def test_the_leakage_figure_draws_every_realisation_and_their_interval(table):
+    drawn = figures.leakage(table)
+    axis = drawn.axes[0]
+    points = [line for line in axis.lines if line.get_linestyle() == "None"]
+    assert [line.get_xdata().size for line in points] == [len(BUDGETS) * 12] * 3
+    assert len(axis.collections) == 3
+    assert axis.get_xlabel()
+    assert axis.get_ylabel()
+
+
+def test_the_download_link_holds_the_table(table):
+    html = figures.download_link(table, "leakage.csv").data
+    data = base64.b64decode(html.split("base64,")[1].split('"')[0]).decode()
+    read = pd.read_csv(io.StringIO(data))
+    pd.testing.assert_frame_equal(read, table, rtol=1e-5, check_dtype=False)  # six digits are written

@@ -1,0 +1,121 @@
+"""The committed notebooks: executed, in step with their chapters, and reproduced by whoever runs them again."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CHAPTERS = sorted((ROOT / "notebooks").glob("*.md"))
+NOTEBOOKS = [chapter.with_suffix(".ipynb") for chapter in CHAPTERS]
+UNCOMPARED = {"nbval-ignore-output", "nbval-skip"}
+
+spec = importlib.util.spec_from_file_location("notebooks_tool", ROOT / "tools" / "notebooks.py")
+tool = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tool)
+
+
+def each(paths):
+    return pytest.mark.parametrize("path", paths, ids=lambda path: path.stem)
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+
+
+def compared(cell):
+    return not UNCOMPARED & set(cell.metadata.get("tags", []))
+
+
+def stdout_with_digit(cell):
+    """The stored stdout pieces of a cell that show a number, if nbval compares them."""
+    return [
+        output
+        for output in cell.outputs
+        if compared(cell)
+        and output.output_type == "stream"
+        and output.name == "stdout"
+        and re.search(r"\d", output.text)
+    ]
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory):
+    """An empty home with nothing but matplotlib's font cache, whose first making would speak up inside a notebook."""
+    folder = tmp_path_factory.mktemp("home")
+    subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], env=bare_environment(folder), check=True)
+    return folder
+
+
+def bare_environment(home):
+    return {"HOME": str(home), "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath])}
+
+
+def rerun(folder, name, home):
+    """What a reader does: go to the folder, run ``pytest --nbval``; no make, no variable, no repository around it."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", name],
+        cwd=folder,
+        env=bare_environment(home),
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_every_chapter_has_its_notebook_and_every_notebook_its_chapter():
+    assert CHAPTERS
+    assert sorted((ROOT / "notebooks").glob("*.ipynb")) == NOTEBOOKS
+
+
+@each(NOTEBOOKS)
+def test_notebook_is_executed_from_top_to_bottom_with_its_outputs(path):
+    cells = code_cells(nbformat.read(path, as_version=4))
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1)), "run `make notebooks`"
+    for cell in cells:
+        assert not any(output.output_type == "error" for output in cell.outputs), cell.source
+        if re.search(r"^print\(", cell.source, re.MULTILINE):
+            assert any(output.output_type == "stream" for output in cell.outputs), cell.source
+    assert any(cell.outputs and compared(cell) for cell in cells), "nbval would compare nothing here"
+
+
+@each(CHAPTERS)
+def test_notebook_is_its_chapter(path):
+    notebook = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    assert notebook == tool.convert(path), "the pair is out of step: run `make notebooks`"
+
+
+@each(NOTEBOOKS)
+def test_rerun_in_a_copied_folder_reproduces_the_stored_outputs(path, tmp_path, home):
+    shutil.copytree(path.parent, tmp_path / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    result = rerun(tmp_path / "notebooks", path.name, home)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_one_altered_digit_of_a_stored_output_is_noticed(tmp_path, home):
+    def cells_until_a_printed_number(notebook):
+        for position, cell in enumerate(notebook.cells):
+            if cell.cell_type == "code" and stdout_with_digit(cell):
+                return position + 1
+        return len(notebook.cells) + 1
+
+    # the chapter that prints a number soonest, cut off below it: the cheapest to execute
+    notebook = min((nbformat.read(path, as_version=4) for path in NOTEBOOKS), key=cells_until_a_printed_number)
+    notebook.cells = notebook.cells[: cells_until_a_printed_number(notebook)]
+    nbformat.write(notebook, tmp_path / "stored.ipynb")
+    output = stdout_with_digit(notebook.cells[-1])[0]
+    output.text = re.sub(r"\d", lambda digit: str((int(digit[0]) + 1) % 10), output.text, count=1)
+    nbformat.write(notebook, tmp_path / "altered.ipynb")
+
+    stored, altered = (rerun(tmp_path, name, home) for name in ("stored.ipynb", "altered.ipynb"))
+    assert stored.returncode == 0, stored.stdout + stored.stderr
+    assert altered.returncode == 1, altered.stdout + altered.stderr
+    assert "mismatch 'stdout'" in altered.stdout

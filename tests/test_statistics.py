@@ -1,0 +1,43 @@
+"""Averages of positive, heavy-tailed results."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from adascale.statistics import log_interval
+
+
+def test_the_interval_is_scipys_t_interval_of_the_logarithm():
+    values = np.random.default_rng(0).lognormal(1, 2, 7)
+    y = np.log(values)
+    low, high = stats.t.interval(0.95, 6, y.mean(), stats.sem(y))
+    np.testing.assert_allclose(log_interval(values), np.exp([y.mean(), low, high]), rtol=1e-12)  # rounding only
+
+
+def coverage(interval, draws=2000):
+    """How often the interval of three lognormal draws holds the true median, 1."""
+    rng = np.random.default_rng(1)
+    return np.mean([low <= 1 <= high for _, low, high in (interval(rng.lognormal(0, 2, 3)) for _ in range(draws))])
+
+
+def test_the_interval_covers_what_it_claims():
+    assert abs(coverage(log_interval) - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 2000)  # three standard errors
+
+
+def test_an_interval_with_the_normal_quantile_would_not():
+    def normal(values):
+        y = np.log(values)
+        half = 1.96 * stats.sem(y)
+        return np.exp([y.mean(), y.mean() - half, y.mean() + half])
+
+    assert coverage(normal) < 0.9
+
+
+def test_one_realisation_says_nothing_about_its_error():
+    assert log_interval([2.0]) == (2.0, 0.0, np.inf)
+
+
+@pytest.mark.parametrize(("values", "named"), [([1, -1], "-1"), ([1, np.nan], "nan"), ([], "shape")])
+def test_bad_values_are_named(values, named):
+    with pytest.raises(ValueError, match=named):
+        log_interval(values)
