@@ -15,7 +15,7 @@ import numpy as np
 from adascale import _validation as check
 
 Fading = Callable[[np.random.Generator, int], np.ndarray]
-"""A fading law: a generator and a number of rounds give that many complex coefficients with E|h|^2 = 1."""
+"""A fading law gives, from a generator and a number of rounds, that many complex coefficients with E|h|^2 = 1."""
 
 
 class Channel(NamedTuple):

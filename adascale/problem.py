@@ -52,7 +52,7 @@ class RoundLeakage:
 
     @property
     def kernel_args(self) -> tuple:
-        """The plain arrays that compiled loops take: see :func:`leakage` and :func:`leakage_slope`."""
+        """The plain arrays that :func:`leakage` and :func:`leakage_slope` take."""
         return self.order, self.rate, self.unit, self.count, self.tables, self.ends
 
     def __call__(self, noise_energy) -> np.ndarray:
@@ -74,8 +74,9 @@ class ReceiveScalingProblem:
     scenario : Scenario
         The constants of the experiment.
     min_gain : array_like
-        :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2 > 0` (linear), shape (..., T): :meth:`Scenario.min_gain` of raw
-        gains.  Its last axis is the horizon; ``self.scenario`` carries that T.
+        :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2 > 0` (linear), shape (..., T), as
+        :meth:`~adascale.scenario.Scenario.min_gain` makes it of raw gains.  Its last axis is the horizon;
+        ``self.scenario`` carries that T.
     budget : array_like
         :math:`\nu > 0`, the mean extra noise energy a round may spend; broadcasts against the leading axes of
         ``min_gain``: gains (R, T) with nu (K, 1) make lanes (K, R).

@@ -43,7 +43,8 @@ def leakage_table(
     seeds : iterable of int
         One channel realisation each.
     chosen : mapping
-        Names of policies, each with a function from a :class:`ReceiveScalingProblem` to something with ``schedule``.
+        Names of policies, each with a function from a :class:`~adascale.problem.ReceiveScalingProblem` to
+        something with ``schedule``.
     delta : float
         :math:`\delta` of the DP leakage.
     progress : bool

@@ -1,0 +1,92 @@
+# Every target makes or refreshes .venv by itself; nothing has to be activated or exported.
+# Another interpreter: make PYTHON=python3.12 book
+
+PYTHON ?= python3
+CHAPTERS = $(wildcard notebooks/*.md)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL: # book, notebooks and test share .venv and _build: under -j too they take turns
+
+# What the caller's shell could change in a result or in a figure is kept out. Kernels choose the inline backend of
+# matplotlib only when MPLBACKEND is unset; fonts and rc files, IPython's start-up files and Jupyter's settings come from
+# .venv, never from the home directory.
+unexport MPLBACKEND MATPLOTLIBRC PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONDONTWRITEBYTECODE PYTHONWARNINGS
+unexport JUPYTER_PATH JUPYTER_CONFIG_PATH PYTEST_ADDOPTS
+export MPLCONFIGDIR := $(CURDIR)/.venv/settings/matplotlib
+export IPYTHONDIR := $(CURDIR)/.venv/settings/ipython
+export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/settings/jupyter
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The environment. Its two stamps carry in their NAMES what they stand for, so that no file time can mislead make: a lock
+# from another branch, another interpreter or a moved folder all ask for a stamp that is not there. They are written last: a half-made
+# .venv is thrown away and made again.
+
+python_version := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
+checksum = $(firstword $(shell $(1) | cksum))
+lock_stamp := .venv/lock-$(python_version)-$(call checksum,(pwd; cat requirements.lock))
+venv := .venv/project-$(call checksum,cat pyproject.toml)
+BIN := .venv/bin
+
+$(lock_stamp):
+	@case "$(python_version)" in 3.11.*|3.12.*|3.13.*) ;; *) \
+	  echo "$(PYTHON) $(if $(python_version),is Python $(python_version),cannot be run); what is needed is Python 3.11, 3.12 or 3.13, as in: make PYTHON=python3.12 test" >&2; exit 1;; esac
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --require-hashes -r requirements.lock
+	$(BIN)/python -m pip check
+	$(BIN)/python -c 'import matplotlib.font_manager' # builds the font cache here, not under some chapter's first figure
+	@mkdir -p $(IPYTHONDIR)/profile_default && echo 'c.IPKernelApp.log_level = "ERROR"' \
+	  > $(IPYTHONDIR)/profile_default/ipython_kernel_config.py # no notice per kernel that it talks TCP
+	@touch $@
+
+$(venv): $(lock_stamp)
+	@rm -f .venv/project-*
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: help book notebooks test lint clean lock venv book-key
+
+help: ## list the targets (the default)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The book. Jupyter's cache of executed chapters knows their cells and nothing else, so _build is dropped whenever what the cells
+# call has changed: the package, committed results, the environment. Pages are always rendered afresh (seconds): Sphinx reports a
+# warning only when it reads a page, and -W must see every one, every time.
+
+key = { echo $(lock_stamp); find adascale results -type f ! -name '*.pyc' ! -name '*.nb[ci]' 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
+
+book-key:
+	@$(key)
+
+book: $(venv) ## render the book into _build/html, executing chapters that changed
+	@key="$$($(key))"; if [ "$$(cat _build/key 2>/dev/null)" != "$$key" ]; then \
+	  rm -rf _build && mkdir _build && echo "$$key" > _build/key; fi
+	rm -rf _build/html _build/.doctrees
+	$(BIN)/jupyter-book build -W --keep-going -n .
+
+notebooks: $(venv) ## execute the chapters again and write their committed .ipynb
+	$(BIN)/python tools/notebooks.py $(CHAPTERS)
+
+test: $(venv) lint ## lint, tests, the committed notebooks against their outputs, the built pages
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # one worker builds the book, and it starts first
+
+lint: $(venv) ## check style and formatting (ruff)
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+
+venv: $(venv)
+
+clean: ## remove everything that a target made, .venv included
+	rm -rf .venv _build .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# uv resolves for both platforms and all three Pythons at once; it is needed here only, in a venv that does not stay.
+# Pins stay as they are unless pyproject.toml asks otherwise; `make lock UPGRADE=--upgrade` takes the newest of everything.
+lock: ## resolve requirements.lock from pyproject.toml (UPGRADE=--upgrade: newest versions)
+	rm -rf _build/uv && $(PYTHON) -m venv _build/uv && _build/uv/bin/python -m pip install --quiet uv
+	_build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --prerelease disallow --custom-compile-command 'make lock' $(UPGRADE) \
+	  --output-file requirements.lock pyproject.toml
+	rm -rf _build/uv

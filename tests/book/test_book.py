@@ -1,0 +1,124 @@
+"""The built pages: all there, readable without a network, every number and reference resolved."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import jupytext
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+from jupyter_cache import get_cache
+
+ROOT = Path(__file__).parents[2]
+HTML = ROOT / "_build" / "html"
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
+PAGES = [TOC["root"], *(chapter["file"] for part in TOC["parts"] for chapter in part["chapters"])]
+CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
+
+# With several workers, --dist loadfile leaves the building to one of them. (loadgroup does nothing under pytest 9.2.)
+pytestmark = pytest.mark.book
+
+
+@pytest.fixture(scope="session")
+def book():
+    """The pages by name, from the command that a reader types; seconds when the chapters' execution is cached."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    command = ["make", "-s", "book"]
+    result = subprocess.run(command, cwd=ROOT, env=environment | {"NO_COLOR": "1"}, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-10_000:]
+    return {
+        path.relative_to(HTML).with_suffix("").as_posix(): BeautifulSoup(path.read_text(), "html.parser")
+        for path in HTML.rglob("*.html")
+        if "_static" not in path.parts
+    }
+
+
+def article(page):
+    return page.find("article") or page
+
+
+def test_every_page_of_the_contents_is_built(book):
+    assert set(PAGES) <= set(book)
+    for name in PAGES:
+        assert article(book[name]).find("h1"), name
+
+
+def test_no_page_loads_anything_from_another_host(book):
+    for name, page in book.items():
+        for tag in page.find_all(["script", "link", "img", "iframe", "source", "video", "audio", "embed", "object"]):
+            for attribute in ("src", "href", "data", "srcset"):
+                address = tag.get(attribute, "")
+                assert urlsplit(address).scheme in ("", "data"), f"{name}: {tag}"
+                assert not address.startswith("//"), f"{name}: {tag}"
+        for tag in page.find_all(["script", "style"]):
+            assert not re.search(r"https?://(?!www\.w3\.org/)", tag.string or ""), f"{name}: {tag}"
+
+
+def test_no_stylesheet_loads_anything_from_another_host(book):
+    sheets = list((HTML / "_static").rglob("*.css"))
+    assert sheets
+    for path in sheets:
+        assert not re.search(r"(@import|url\()\s*['\"]?(https?:)?//", path.read_text()), path
+
+
+def test_every_local_file_that_a_page_loads_exists(book):
+    for name, page in book.items():
+        for tag in page.find_all(["script", "link", "img"]):
+            address = urlsplit(tag.get("src") or tag.get("href") or "data:")
+            if not address.scheme and address.path and tag.get("rel") not in (["search"], ["next"], ["prev"]):
+                assert ((HTML / name).parent / unquote(address.path)).exists(), f"{name}: {tag}"
+
+
+def test_formulas_are_set_by_a_local_mathjax_with_its_fonts(book):
+    with_formulas = [name for name in PAGES if article(book[name]).select(".math")]
+    assert set(CHAPTERS) & set(with_formulas)
+    assert "book/api" in with_formulas
+    for name in with_formulas:
+        (script,) = [tag for tag in book[name].find_all("script") if "mathjax" in tag.get("src", "").lower()]
+        assert ((HTML / name).parent / urlsplit(script["src"]).path).resolve().stat().st_size > 100_000
+    assert list((HTML / "_static").rglob("MathJax_Main-Regular.woff"))
+
+
+def test_no_reference_or_glued_number_is_left_unresolved(book):
+    for name in PAGES:
+        page = BeautifulSoup(str(article(book[name])), "html.parser")
+        assert not page.select(".problematic, .system-message"), name
+        # a reference whose target is missing stays a code element with the role's class
+        assert not page.select("code.xref.eq, code.xref.prf-ref, code.xref.std-numref, code.xref.std-ref"), name
+        for code in page(["code", "pre"]):
+            code.decompose()
+        text = page.get_text(" ")
+        assert not re.search(r"\{(glue|eq|numref|ref|doc|cite|prf)\b[^}]*\}|undefined label", text), name
+
+
+def test_every_figure_says_in_words_what_it_shows(book):
+    figures = [(name, image) for name in PAGES for image in article(book[name]).find_all("img")]
+    assert figures
+    for name, image in figures:
+        words = image.get("alt", "").strip()
+        assert len(words.split()) >= 4, f"{name}: alt text {words!r} of {str(image)[:120]}"
+
+
+def test_every_chapter_shows_computed_outputs(book):
+    for name in CHAPTERS:
+        assert article(book[name]).select(".cell_output"), name
+        assert not article(book[name]).select(".traceback"), name
+
+
+# What a change re-executes: the cache knows the cells of a chapter, the Makefile's key everything that they call.
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_change_in_prose_finds_the_cached_execution_and_one_in_code_does_not(book, name):
+    cache = get_cache(ROOT / "_build" / ".jupyter_cache")
+    notebook = jupytext.read(ROOT / f"{name}.md")
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source += "\n\nOne more sentence."
+    assert cache.match_cache_notebook(notebook)
+    next(cell for cell in notebook.cells if cell.cell_type == "code").source += "\n1 + 1"
+    with pytest.raises(KeyError):
+        cache.match_cache_notebook(notebook)
