@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import html
+import io
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -99,6 +101,16 @@ def download_link(table: pd.DataFrame, filename: str):
 
     data = base64.b64encode(table.to_csv(index=False, float_format="%.6g").encode()).decode()
     return HTML(f'<a download="{filename}" href="data:text/csv;base64,{data}">Download the data ({filename})</a>')
+
+
+def embedded(figure: plt.Figure, alt: str):
+    """The figure as HTML that carries its picture and says in words what it shows: for pasting into another page."""
+    from IPython.display import HTML
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    picture = base64.b64encode(buffer.getvalue()).decode()
+    return HTML(f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{picture}">')
 
 
 def _label_budgets(axis, nu) -> None:

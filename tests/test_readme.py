@@ -1,6 +1,8 @@
 """What the README shows a stranger works as shown."""
 
+import json
 import re
+from base64 import b64decode
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -19,3 +21,10 @@ def test_every_file_and_target_it_names_exists():
     assert set(re.findall(r"\bmake ([a-z]+)", README)) <= set(targets)
     for path in re.findall(r"\]\(([^):]+)\)", README):
         assert (ROOT / path).exists(), path
+
+
+def test_headline_figure_is_the_one_that_the_committed_notebook_drew():
+    notebook = json.loads((ROOT / "notebooks" / "08_mnist.ipynb").read_text())
+    (cell,) = (cell for cell in notebook["cells"] if "headline" in cell["metadata"].get("tags", []))
+    (picture,) = (output["data"]["image/png"] for output in cell["outputs"] if "data" in output)
+    assert b64decode("".join(picture)) == (ROOT / "book" / "_static" / "headline.png").read_bytes()

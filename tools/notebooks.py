@@ -6,6 +6,7 @@ The same chapter gives the same file: cell ids come from the cells, and what dif
 
 import os
 import sys
+from base64 import b64decode
 from concurrent.futures import ProcessPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -46,6 +47,14 @@ def merge_streams(notebook: nbformat.NotebookNode) -> None:
             cell.outputs = joined
 
 
+def write_headline(notebook: nbformat.NotebookNode, target: Path) -> None:
+    """The README's figure: the picture of the cell tagged ``headline``."""
+    for cell in notebook.cells:
+        if "headline" in cell.metadata.get("tags", []):
+            (picture,) = (output.data["image/png"] for output in cell.outputs if "data" in output)
+            target.write_bytes(b64decode(picture))
+
+
 def execute(source: Path) -> Path:
     """Execute one chapter where it lies, as JupyterLab does, and write its .ipynb."""
     notebook = convert(source)
@@ -58,6 +67,7 @@ def execute(source: Path) -> Path:
     target = source.with_suffix(".ipynb")
     nbformat.validate(notebook)
     nbformat.write(notebook, target)
+    write_headline(notebook, source.resolve().parents[1] / "book" / "_static" / "headline.png")
     return target
 
 
