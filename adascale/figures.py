@@ -9,7 +9,7 @@ import io
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from adascale.statistics import log_interval
 
@@ -153,6 +153,9 @@ def gap(table: pd.DataFrame, reference: str = "Optimal", coverage: float = 0.9) 
     axis.set(
         xscale="log", yscale="log", xlabel="convergence level $\\nu$", ylabel=f"RDP leakage over {reference}'s [ratio]"
     )
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter(ScalarFormatter())
+    axis.yaxis.set_minor_formatter(NullFormatter())
     _label_budgets(axis, middle.index)
     axis.legend()
     return figure

@@ -11,7 +11,7 @@ from adascale.problem import ReceiveScalingProblem
 
 
 def match_budget(
-    policy: Callable, problem: ReceiveScalingProblem, *, guess=None, tolerance: float = 1e-9
+    policy: Callable, problem: ReceiveScalingProblem, *statistics, guess=None, tolerance: float = 1e-9
 ) -> np.ndarray:
     r"""The parameter of a policy whose mean cost equals :math:`\nu` in every lane.
 
@@ -21,9 +21,13 @@ def match_budget(
     Parameters
     ----------
     policy : callable
-        From an array of positive parameters, one a lane, to a policy with ``schedule``: ``policies.AdaScale``.
+        From an array of positive parameters, one a lane, to a policy with ``schedule``: ``policies.AdaScale``.  The
+        cost must be continuous in the parameter and cross the budget once.
     problem : ReceiveScalingProblem
         The lanes to match.
+    *statistics : array_like
+        What else the policy needs to know of its lanes, each of shape (..., M), for example ``mean_gain``: its leading
+        axes broadcast against the lanes.  The policy is called with the parameters and then these, lane by lane.
     guess : array_like, optional
         Where the search starts and widens from, by ratio: positive, broadcasts against the lanes.  Default:
         ``policy.guess(problem)`` where the policy has one, else 1.
@@ -44,9 +48,13 @@ def match_budget(
     budget = np.broadcast_to(problem.budget, problem.lanes).ravel()
     gain = np.broadcast_to(problem.min_gain, problem.lanes + (problem.num_rounds,)).reshape(lanes.size, -1)
 
+    known = [np.asarray(each, dtype=float) for each in statistics]
+    known = [np.broadcast_to(each, (*problem.lanes, each.shape[-1])).reshape(lanes.size, -1) for each in known]
+
     def excess(log_parameter, lane):
         chosen = ReceiveScalingProblem(problem.scenario, gain[lane], budget[lane])
-        return chosen.cost(policy(np.exp(np.clip(log_parameter, -600, 600))).schedule(chosen)) / chosen.budget - 1
+        parameter = np.exp(np.clip(log_parameter, -600, 600))
+        return chosen.cost(policy(parameter, *(each[lane] for each in known)).schedule(chosen)) / chosen.budget - 1
 
     if guess is None:
         guess = policy.guess(problem) if hasattr(policy, "guess") else 1.0

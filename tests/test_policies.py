@@ -266,7 +266,23 @@ def test_without_the_quadratic_term_the_cost_grows_without_limit():
 ONLINE = {
     "equal": lambda problem: policies.EqualAlloc(),
     "adascale": lambda problem: policies.AdaScale(0.01),
+    "estim-devices": lambda problem: policies.EstimFuture(means(problem), "devices"),
+    "estim-minimum": lambda problem: policies.EstimFuture(means(problem), "minimum"),
+    "power": lambda problem: policies.PowerControl(means(problem), 2 * cap(problem)),
+    "power-contracting": lambda problem: policies.PowerControl(means(problem), 2 * cap(problem), 0.9, "minimum"),
+    "lyapunov": lambda problem: policies.LyapunovPowerControl(0.01 * cap(problem) ** 3, 0.1 * cap(problem)),
 }
+
+
+def cap(problem):
+    """A typical cap on eta."""
+    return float(np.median(problem.max_eta))
+
+
+def means(problem):
+    """Plausible mean gains of the devices, none like another."""
+    devices = problem.scenario.num_devices
+    return devices * float(np.median(problem.min_gain)) * np.linspace(0.5, 2, devices)
 
 
 def past_stands(policy, problem, t, factor):

@@ -2,7 +2,21 @@
 
 from adascale.policies.adaptive import AdaScale
 from adascale.policies.equal_alloc import EqualAlloc
+from adascale.policies.estim_future import EstimFuture, estimated_min_gain
 from adascale.policies.online import OnlinePolicy, run
 from adascale.policies.optimal import Optimal, OptimalCvxpy
+from adascale.policies.power_control import LyapunovPowerControl, OfflinePowerControl, PowerControl
 
-__all__ = ["AdaScale", "EqualAlloc", "OnlinePolicy", "Optimal", "OptimalCvxpy", "run"]
+__all__ = [
+    "AdaScale",
+    "EqualAlloc",
+    "EstimFuture",
+    "LyapunovPowerControl",
+    "OfflinePowerControl",
+    "OnlinePolicy",
+    "Optimal",
+    "OptimalCvxpy",
+    "PowerControl",
+    "estimated_min_gain",
+    "run",
+]

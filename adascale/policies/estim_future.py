@@ -1,0 +1,97 @@
+r"""EstimFuture: plan the rest of the horizon from the mean channel, apply the first step, plan again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from adascale import _validation as check
+from adascale.policies.online import OnlinePolicy
+from adascale.problem import scaling
+from adascale.scenario import Scenario
+
+READINGS = ("devices", "minimum")
+"""The two readings of the paper's channel estimate, see :func:`estimated_min_gain`."""
+
+
+def estimated_min_gain(mean_gain, reading: str) -> np.ndarray:
+    r"""The MMSE estimate of a future bottleneck :math:`h_{\min,t}^2`, in one of two readings of the paper.
+
+    Parameters
+    ----------
+    mean_gain : array_like
+        :math:`g_m = \mathbb E |h_m|^2 / k_m^2 > 0`, shape (..., M): :meth:`~adascale.scenario.Scenario.mean_gain`.
+    reading : {"devices", "minimum"}
+        ``"devices"``: the smallest of the devices' estimates, :math:`\min_m g_m`.  ``"minimum"``: the estimate of the
+        minimum itself, :math:`\mathbb E \min_m |h_m|^2 / k_m^2 = 1 / \sum_m g_m^{-1}` under Rayleigh fading.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (...).
+
+    Raises
+    ------
+    ValueError
+        If a gain is not finite and positive, or the reading is another one.
+    """
+    gain = check.positive("mean_gain", mean_gain)
+    if gain.ndim == 0:
+        raise ValueError(f"mean_gain must have a last axis of devices, got {gain}")
+    if reading not in READINGS:
+        raise ValueError(f"reading must be one of {READINGS}, got {reading!r}")
+    return gain.min(axis=-1) if reading == "devices" else 1 / (1 / gain).sum(axis=-1)
+
+
+class EstimFutureState(NamedTuple):
+    """What is left of the budget, in noise energy, and of the horizon."""
+
+    scenario: Scenario
+    later: int
+    left: np.ndarray
+
+
+@dataclass(frozen=True)
+class EstimFuture(OnlinePolicy):
+    r"""Water-filling over this round's floor and the estimated floors of the rounds to come.
+
+    .. math::
+        w_t = \max(\ell, w_{\min,t}), \qquad
+        \max(\ell - w_{\min,t}, 0) + (T - 1 - t) \max(\ell - \hat w_{\min}, 0) = \nu T - \sum_{i<t} (w_i - w_{\min,i})
+
+    The last round spends what is left, so the budget is spent by construction.
+
+    Parameters
+    ----------
+    mean_gain : array_like
+        :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M); its leading axes broadcast against the lanes.
+    reading : {"devices", "minimum"}
+        See :func:`estimated_min_gain`.
+    """
+
+    mean_gain: np.ndarray
+    reading: str = "devices"
+
+    def __post_init__(self):
+        estimated_min_gain(self.mean_gain, self.reading)
+
+    def start(self, scenario: Scenario, budget: np.ndarray) -> EstimFutureState:
+        left = np.asarray(budget, dtype=float) * scenario.num_rounds
+        check.broadcast(lanes_of_mean_gain=np.shape(self.mean_gain)[:-1], lanes=left.shape)
+        return EstimFutureState(scenario, scenario.num_rounds - 1, left)
+
+    def step(self, state: EstimFutureState, min_gain_t: np.ndarray) -> tuple[EstimFutureState, np.ndarray]:
+        scenario = state.scenario
+        max_eta = scenario.x_max * min_gain_t
+        floor = scenario.noise_scale / max_eta
+        later_floor = scenario.noise_scale / (scenario.x_max * estimated_min_gain(self.mean_gain, self.reading))
+        # the level if only this floor, only the later ones, or all are under water: the lowest that is right
+        both = (state.left + floor + state.later * later_floor) / (1 + state.later)
+        alone = floor + state.left
+        level = np.where(alone <= later_floor, alone, both)
+        energy = np.maximum(level, floor) if state.later else alone
+        left = np.maximum(state.left - (energy - floor), 0.0)
+        eta = scaling(energy, floor, max_eta, scenario.noise_scale)
+        return state._replace(later=state.later - 1, left=left), eta

@@ -1,0 +1,185 @@
+"""EstimFuture and the power controls of [19] and [28], against plain loops and generic solvers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
+
+MNIST = Scenario.mnist()
+SMALL = replace(MNIST, name="small", num_rounds=25)
+READINGS = ["devices", "minimum"]
+
+
+def drawn(scenario, budget, seed=0):
+    """A problem with the mean gains of its devices."""
+    made = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget)
+    return problem, scenario.mean_gain(made.path_loss)
+
+
+# The estimate --------------------------------------------------------------------------------------------------------
+
+
+def test_the_two_readings_estimate_what_they_say():
+    path_loss = channel.draw(10, 1, 0).path_loss
+    fading = np.random.default_rng(1).exponential(size=(200_000, 10))
+    gain = fading / path_loss / MNIST.batch_second_moment
+    mean = MNIST.mean_gain(path_loss)
+    assert policies.estimated_min_gain(mean, "devices") == mean.min()
+    minimum = gain.min(axis=-1)
+    error = minimum.std() / np.sqrt(minimum.size)
+    estimate = policies.estimated_min_gain(mean, "minimum")
+    assert abs(estimate - minimum.mean()) < 4 * error  # 4 standard errors
+    assert abs(mean.min() - minimum.mean()) > 100 * error  # the control: the readings are far apart
+
+
+@pytest.mark.parametrize(("gain", "reading", "named"), [([1, -1], "devices", "-1"), ([1, 1], "mmse", "'mmse'")])
+def test_bad_estimates_are_named(gain, reading, named):
+    with pytest.raises(ValueError, match=named):
+        policies.EstimFuture(gain, reading)
+
+
+# EstimFuture ---------------------------------------------------------------------------------------------------------
+
+
+def estim_future_loop(problem, estimate):
+    """Noise energies by re-planning every round, the level found by a generic root finder."""
+    scenario, rounds = problem.scenario, problem.num_rounds
+    later_floor = scenario.noise_scale / (scenario.x_max * estimate)
+    left, energy = float(problem.budget) * rounds, []
+    for t, floor in enumerate(problem.floor):
+        floors = np.array([floor] + [later_floor] * (rounds - 1 - t))
+        level = brentq(lambda x, floors=floors, left=left: np.maximum(x - floors, 0).sum() - left, 0, 1e9, xtol=1e-15)
+        energy.append(max(level, floor))
+        left -= energy[-1] - floor
+    return np.array(energy)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("budget", [0.01, 0.16, 3.0])
+def test_estim_future_plans_like_a_plain_loop(reading, budget):
+    problem, mean = drawn(SMALL, budget)
+    eta = policies.EstimFuture(mean, reading).schedule(problem)
+    loop = estim_future_loop(problem, policies.estimated_min_gain(mean, reading))
+    np.testing.assert_allclose(problem.noise_energy(eta), loop, rtol=1e-8)  # brentq's tolerance, 25 rounds of it
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("scenario", [MNIST, Scenario.cifar10()], ids=lambda scenario: scenario.name)
+def test_estim_future_spends_the_budget_by_construction(reading, scenario):
+    budget = np.array([0.01, 0.04, 0.16])[:, None]
+    problem, mean = drawn(scenario, budget, seed=range(5))
+    cost = problem.cost(policies.EstimFuture(mean, reading).schedule(problem))
+    np.testing.assert_allclose(cost, np.broadcast_to(budget, cost.shape), rtol=1e-9)  # roundings of the largest floors
+
+
+def test_an_estimate_that_is_right_makes_estim_future_optimal():
+    gain = np.full(25, 3e-11)
+    problem = ReceiveScalingProblem(SMALL, gain, 0.04)
+    eta = policies.EstimFuture(np.full(10, 3e-10), "minimum").schedule(problem)
+    np.testing.assert_allclose(eta, policies.Optimal().schedule(problem), rtol=1e-12)
+
+
+# [19] ----------------------------------------------------------------------------------------------------------------
+
+
+def plan(caps, weights, budget):
+    """min(tau weight, cap) that sums to the budget, by a generic root finder."""
+    if caps.sum() <= budget:
+        return caps
+    top = (caps / weights).max()
+    tau = top * brentq(lambda x: np.minimum(x * top * weights, caps).sum() / budget - 1, 0, 1, xtol=1e-17, rtol=1e-14)
+    return np.minimum(tau * weights, caps)
+
+
+@pytest.mark.parametrize("contraction", [1.0, 0.99, 0.7])
+@pytest.mark.parametrize("share", [0.03, 0.3, 0.9, 2.0])
+def test_offline_power_control_is_water_filling_under_caps(contraction, share):
+    problem, _ = drawn(SMALL, 0.04)
+    budget = share * problem.max_eta.sum()
+    weights = contraction ** (-0.5 * np.arange(25))
+    eta = policies.OfflinePowerControl(budget, contraction).schedule(problem)
+    np.testing.assert_allclose(eta, plan(problem.max_eta, weights, budget), rtol=1e-10)  # brentq's tolerance
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("contraction", [1.0, 0.99, 0.7])
+@pytest.mark.parametrize("share", [0.03, 0.3, 0.9, 2.0])
+@pytest.mark.parametrize("subtract", [True, False])
+def test_online_power_control_plans_like_a_plain_loop(reading, contraction, share, subtract):
+    problem, mean = drawn(SMALL, 0.04)
+    budget = left = share * problem.max_eta.sum()
+    later_cap = SMALL.x_max * policies.estimated_min_gain(mean, reading)
+    eta = policies.PowerControl(mean, budget, contraction, reading, subtract).schedule(problem)
+    for t, cap in enumerate(problem.max_eta):
+        caps = np.array([cap] + [later_cap] * (24 - t))
+        assert eta[t] == pytest.approx(plan(caps, contraction ** (-0.5 * np.arange(25 - t)), left)[0], rel=1e-8)
+        left -= eta[t] if subtract else 0
+
+
+def test_offline_power_control_without_contraction_is_the_paper_s_optimum():
+    problem, _ = drawn(MNIST, np.array([[0.01], [0.16]]), seed=range(3))
+    optimal = policies.Optimal().schedule(problem)
+    eta = policies.OfflinePowerControl(optimal.sum(axis=-1)).schedule(problem)
+    np.testing.assert_allclose(eta, optimal, rtol=1e-12)
+    other = policies.OfflinePowerControl(optimal.sum(axis=-1), 0.99).schedule(problem)
+    assert not np.allclose(other, optimal, rtol=0.1)  # the control: contraction matters
+
+
+def test_online_power_control_never_spends_more_than_its_budget_and_without_subtracting_it_does():
+    problem, mean = drawn(MNIST, 0.04)
+    budget = 0.05 * problem.max_eta.sum()
+    assert policies.PowerControl(mean, budget).schedule(problem).sum() <= budget * (1 + 1e-12)
+    assert policies.PowerControl(mean, budget, subtract=False).schedule(problem).sum() > 1.5 * budget
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_power_control_is_tuned_to_the_budget_by_its_privacy_budget(reading):
+    budget = np.array([0.01, 0.16])[:, None]
+    problem, mean = drawn(MNIST, budget, seed=range(3))
+
+    def policy(privacy_budget, mean_gain):
+        return policies.PowerControl(mean_gain, privacy_budget, reading=reading)
+
+    guess = policies.Optimal().schedule(problem).sum(axis=-1)
+    found = tuning.match_budget(policy, problem, mean, guess=guess)
+    cost = problem.cost(policy(found, mean).schedule(problem))
+    np.testing.assert_allclose(cost, np.broadcast_to(budget, cost.shape), rtol=1e-9)
+
+
+# [28] ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("contraction", [1.0, 0.9])
+def test_lyapunov_power_control_is_its_queue_written_out(contraction):
+    problem, _ = drawn(SMALL, 0.04)
+    typical = float(np.median(problem.max_eta))
+    penalty, rate, queue = 0.01 * typical**3, 0.1 * typical, 0.0
+    eta = policies.LyapunovPowerControl(penalty, rate, contraction).schedule(problem)
+    for t, cap in enumerate(problem.max_eta):
+        expected = cap if queue == 0 else min(cap, np.sqrt(penalty * contraction**-t / queue))
+        assert eta[t] == pytest.approx(expected, rel=1e-12)
+        queue = max(queue + expected - rate, 0.0)
+
+
+def test_a_lyapunov_round_minimises_noise_and_queue_pressure():
+    problem, _ = drawn(SMALL, 0.04)
+    typical = float(np.median(problem.max_eta))
+    policy = policies.LyapunovPowerControl(0.01 * typical**3, 0.1 * typical)
+    eta = policy.schedule(problem)
+    queue = 0.0
+    for t, cap in enumerate(problem.max_eta):
+        grid = cap * np.linspace(1e-4, 1, 20_001)
+        if queue > 0:
+            best = grid[np.argmin(policy.penalty / grid + queue * grid)]
+            assert abs(best - eta[t]) <= cap * 1e-4  # the grid's step
+        queue = max(queue + eta[t] - 0.1 * typical, 0.0)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.5, -1.0, np.nan])
+def test_a_contraction_outside_its_range_is_named(value):
+    with pytest.raises(ValueError, match="contraction"):
+        policies.LyapunovPowerControl(1.0, 1.0, value)
