@@ -24,7 +24,7 @@ export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/settings/jupyter
 
 python_version := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
 checksum = $(firstword $(shell $(1) | cksum))
-lock_stamp := .venv/lock-$(python_version)-$(call checksum,(pwd; cat requirements.lock))
+lock_stamp := .venv/lock-$(python_version)-$(call checksum,(echo '$(CURDIR)'; cat requirements.lock))
 venv := .venv/project-$(call checksum,cat pyproject.toml)
 BIN := .venv/bin
 

@@ -90,6 +90,7 @@ def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric"
                 axis.plot(rows["nu"], rows[column], linestyle="none", alpha=0.45, markersize=3, **style)
         axis.set(xscale="log", yscale="log", xlabel="convergence level $\\nu$")
         axis.set_ylabel(label.format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0])))
+        _label_levels(axis)
         _label_budgets(axis, table["nu"])
     axes[0].legend()
     return figure
@@ -117,6 +118,15 @@ def _label_budgets(axis, nu) -> None:
     axis.set_xticks(sorted(set(nu)))
     axis.xaxis.set_major_formatter(ScalarFormatter())
     axis.xaxis.set_minor_locator(plt.NullLocator())
+
+
+def _label_levels(axis) -> None:
+    """Plain numbers on a logarithmic axis of few decades; powers of ten would be sparse there."""
+    low, high = axis.get_ylim()
+    if high / low < 300:
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(ScalarFormatter())
+        axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _power_of_ten(value: float) -> str:
@@ -153,9 +163,7 @@ def gap(table: pd.DataFrame, reference: str = "Optimal", coverage: float = 0.9) 
     axis.set(
         xscale="log", yscale="log", xlabel="convergence level $\\nu$", ylabel=f"RDP leakage over {reference}'s [ratio]"
     )
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.yaxis.set_major_formatter(ScalarFormatter())
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    _label_levels(axis)
     _label_budgets(axis, middle.index)
     axis.legend()
     return figure

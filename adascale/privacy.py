@@ -17,7 +17,10 @@ from adascale import _validation as check
 from adascale._tables import LogMomentTable
 
 DEFAULT_ORDERS = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
-"""The orders over which Opacus' RDP accountant minimises by default, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63."""
+"""The orders over which Opacus' RDP accountant minimises by default, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
+
+:meta hide-value:
+"""
 
 
 class DpGuarantee(NamedTuple):

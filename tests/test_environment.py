@@ -3,9 +3,14 @@
 import importlib.metadata
 import itertools
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
+import jupytext
 import pytest
 import yaml
 from packaging.markers import default_environment
@@ -108,6 +113,46 @@ def test_torch_and_torchvision_are_a_released_pair():
 def test_core_is_light():
     core = {canonicalize_name(Requirement(text).name) for text in PROJECT["project"]["dependencies"]}
     assert core == {"numpy", "scipy", "numba", "pandas", "tqdm"}
+
+
+def test_chapters_import_only_what_the_extra_book_brings():
+    project = PROJECT["project"]
+    wanted = itertools.chain(
+        project["dependencies"], *(project["optional-dependencies"][name] for name in ("book", "learn"))
+    )
+    brought = {canonicalize_name(Requirement(text).name) for text in wanted} | {project["name"]}
+    distributions = importlib.metadata.packages_distributions() | {project["name"]: [project["name"]]}
+    chapters = sorted((ROOT / "notebooks").glob("*.md"))
+    assert chapters
+    for chapter in chapters:
+        code = "\n".join(cell.source for cell in jupytext.read(chapter).cells if cell.cell_type == "code")
+        for module in set(re.findall(r"^\s*(?:from|import) (\w+)", code, re.MULTILINE)) - sys.stdlib_module_names:
+            assert brought & {canonicalize_name(name) for name in distributions[module]}, f"{chapter.name}: {module}"
+
+
+def test_wheel_holds_the_whole_package_and_nothing_else(tmp_path):
+    source = tmp_path / "source"
+    for folder in ("adascale", "tests", "tools"):
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        source,
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    package = (path for path in (source / "adascale").rglob("*") if path.is_file())
+    assert held == {path.relative_to(source).as_posix() for path in package}
 
 
 def test_conda_environment_is_the_lock():

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.book
 @pytest.fixture(scope="session")
 def book():
     """The pages by name, from the command that a reader types; seconds when the chapters' execution is cached."""
-    if Path(sys.prefix) != ROOT / ".venv":
+    if Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
         pytest.skip("`make book` works in .venv, these tests do not: run `make test`")
     # make's own variables would tie this make to the one that may be running it; another PYTHON would remake .venv
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
