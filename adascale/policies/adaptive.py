@@ -109,7 +109,10 @@ def _root(floor, queue, penalty, args):
     if low >= 0:
         return floor
     # |F'(w)| <= K / w^2 with K = (alpha / 2) sum of units, so the root is below both of these
-    bound = penalty * 0.5 * args[0] * np.sum(args[2] * args[3])
+    units = 0.0
+    for i in range(args[2].size):
+        units += args[2][i] * args[3][i]
+    bound = penalty * 0.5 * args[0] * units
     ceiling = floor + bound ** (1 / 3)
     if queue > 0:
         ceiling = min(ceiling, math.sqrt(bound / queue))
