@@ -1,13 +1,14 @@
 r"""A table of one log-moment, for schedules with many different noise multipliers.
 
-:math:`\ln A_\alpha(q, e^y)` is a smooth function of :math:`y = \ln s`; on panels of 1/16 it is a polynomial of
-degree 13 to eleven digits in all ordinary cases, so that a multiplier costs one polynomial instead of one integral.  A
-table that is not that good says so, and is not used.
+:math:`\ln A_\alpha(q, e^y)` is a smooth function of :math:`y = \ln s`; on panels of 1/16, narrower at
+higher orders, it is a polynomial of degree 13 to eleven digits in all ordinary cases, so that a multiplier costs one
+polynomial instead of one integral.  A table that is not that good says so, and is not used.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numba import njit
@@ -15,9 +16,20 @@ from numpy.polynomial import chebyshev
 
 from adascale import _sgm
 
-_WIDTH = 1 / 16
+_WIDTH = 1 / 16  # up to order 6; half of it up to order 12
 _DEGREE = 13
 _ACCURACY = 1e-11
+_SPAN = 4 * math.log(2)  # ends of a table are rounded outwards to powers of 16, so that it serves again
+
+
+def table_for(q: float, alpha: float, low: float, high: float) -> LogMomentTable:
+    """The table that covers ``low <= s <= high``, made once for every such range."""
+    return _made(q, alpha, math.floor(math.log(low) / _SPAN), math.ceil(math.log(high) / _SPAN))
+
+
+@lru_cache(maxsize=256)
+def _made(q, alpha, first, last):
+    return LogMomentTable(q, alpha, math.exp(_SPAN * first), math.exp(_SPAN * max(last, first + 1)))
 
 
 class LogMomentTable:
@@ -26,9 +38,10 @@ class LogMomentTable:
     def __init__(self, q: float, alpha: float, low: float, high: float):
         weights = _sgm.log_weights(q, alpha)
         self.start = math.log(low)
-        panels = int((math.log(high) - self.start) / _WIDTH) + 1
+        self.width = _WIDTH / math.ceil(alpha / 6)
+        panels = int((math.log(high) - self.start) / self.width) + 1
         node = chebyshev.chebpts1(_DEGREE + 1)
-        y = self.start + _WIDTH * (np.arange(panels)[:, None] + (node + 1) / 2)
+        y = self.start + self.width * (np.arange(panels)[:, None] + (node + 1) / 2)
         value = _sgm.map_log_moment(np.exp(y).ravel(), q, alpha, weights, False).reshape(y.shape)
         self.coefficient = chebyshev.chebfit(node, np.log(value).T, _DEGREE).T.copy()
 
@@ -39,14 +52,14 @@ class LogMomentTable:
 
     def total(self, s: np.ndarray, count: np.ndarray) -> float:
         """The log-moments of the multipliers ``s``, each times its count, summed."""
-        return _total(s, count, self.start, self.coefficient)
+        return _total(s, count, self.start, self.width, self.coefficient)
 
 
 @njit(cache=True)
-def _total(s, count, start, coefficient):
+def _total(s, count, start, width, coefficient):
     total = 0.0
     for j in range(s.size):
-        place = (math.log(s[j]) - start) / _WIDTH
+        place = (math.log(s[j]) - start) / width
         panel = min(max(int(place), 0), coefficient.shape[0] - 1)
         x = 2 * (place - panel) - 1
         b1 = b2 = 0.0  # Clenshaw's recurrence

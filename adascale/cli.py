@@ -9,12 +9,13 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from adascale import policies, tuning
-from adascale.experiments import POLICIES, leakage_table
+from adascale import policies
+from adascale.experiments import POLICIES, leakage_table, load
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
@@ -23,13 +24,17 @@ Simulate the paper's channels and report what each method leaks when its cost is
 
 The columns: RDP is the Renyi leakage at the scenario's order, summed over rounds, mean over devices; epsilon is the
 DP leakage at delta, at the best order, mean over devices. Each is a geometric mean over the realisations, with its
-95 % t interval on the logarithm from two realisations on."""
+95 % t interval on the logarithm from two realisations on.
+
+A policy of your own is --policy my_module:MyPolicy, a class with start and step. Where its constructor needs an
+argument, that parameter is tuned until the cost is nu; one called mean_gain receives the channel statistics."""
 
 _SCHEDULE = """\
 Choose the receive scaling eta of every round for a channel trace that you measured.
 
 The trace is a CSV with a header and one row a round: either one column min_gain (the smallest |h_m|^2 / k_m^2), or one
-column a device, h2_1 ... h2_M, with |h_m|^2 as linear power gains. A scenario file is TOML with the keys name,
+column a device, h2_1 ... h2_M, with |h_m|^2 as linear power gains. EstimFuture and PowerControl need the latter: they
+plan with every device's mean gain, which is taken from the trace. A scenario file is TOML with the keys name,
 num_devices, num_rounds, num_parameters, batch_size, dataset_size, clip_norm, max_power (W), noise_power (W), order."""
 
 _EXAMPLES = {
@@ -88,13 +93,18 @@ def _parser() -> _Parser:
     leakage.add_argument("--realisations", type=int, default=3, metavar="R", help="channel draws (default: 3)")
     leakage.add_argument("--seed", type=int, default=0, help="seed of the first draw; the others follow (default: 0)")
     leakage.add_argument(
-        "--policy", action="append", metavar="NAME", help=f"one of {_names()}; may be repeated (default: all)"
+        "--policy",
+        action="append",
+        metavar="NAME",
+        help=f"one of {_names()}, or module:Class; may be repeated (default: all)",
     )
     leakage.add_argument("--out", type=Path, metavar="CSV", help="write every realisation as a row of this file")
     leakage.set_defaults(run=_leakage)
     schedule.add_argument("--gains", type=Path, required=True, metavar="CSV", help="the channel trace")
     schedule.add_argument("--nu", type=float, required=True, help="convergence level: mean extra noise energy a round")
-    schedule.add_argument("--policy", default="adascale", metavar="NAME", help=f"one of {_names()} (default: adascale)")
+    schedule.add_argument(
+        "--policy", default="adascale", metavar="NAME", help=f"one of {_names()}, or module:Class (default: adascale)"
+    )
     schedule.add_argument(
         "--penalty",
         type=float,
@@ -110,7 +120,7 @@ def _leakage(options) -> None:
     scenario = _scenario(options.scenario)
     if options.realisations < 1:
         raise ValueError(f"--realisations must be >= 1, got {options.realisations}")
-    chosen = {name: POLICIES[name] for name in map(_policy_name, options.policy or POLICIES)}
+    chosen = dict(map(load, options.policy or POLICIES))
     _check_writable(options.out)
     seeds = range(options.seed, options.seed + options.realisations)
     table = leakage_table(scenario, options.nu, seeds, chosen, delta=options.delta, progress=sys.stderr.isatty())
@@ -119,7 +129,14 @@ def _leakage(options) -> None:
     if options.json:
         print(table.to_json(orient="records", indent=1))
     else:
-        print(_summary(table).to_string(index=False))
+        print(_summary(table.dropna(subset=["cost"])).to_string(index=False))
+    for policy, rows in table.groupby("policy", sort=False):
+        if unreached := int(rows["cost"].isna().sum()):
+            print(f"note: {policy} cannot spend nu in {unreached} of {len(rows)} runs, left out", file=sys.stderr)
+        spent = rows["cost"] / rows["nu"]
+        if (abs(spent - 1) > 1e-6).any():
+            print(f"note: {policy} spends {spent.min():.3g} to {spent.max():.3g} times nu; leakages compare at equal "
+                  "cost only", file=sys.stderr)  # fmt: skip
 
 
 def _summary(table: pd.DataFrame) -> pd.DataFrame:
@@ -140,23 +157,25 @@ def _summary(table: pd.DataFrame) -> pd.DataFrame:
 
 def _schedule(options) -> None:
     scenario = _scenario(options.scenario)
-    name = _policy_name(options.policy)
+    name, make = load(options.policy)
     if options.penalty is not None and name != "AdaScale":
         raise ValueError(f"--penalty is AdaScale's, got it with --policy {options.policy}")
     _check_writable(options.out)
-    problem = ReceiveScalingProblem(scenario, read_gains(options.gains, scenario), options.nu)
+    trace = read_gains(options.gains, scenario)
+    problem = ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
     if problem.num_rounds != scenario.num_rounds:
         print(f"note: {options.gains} has {problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}; "
               "the trace decides", file=sys.stderr)  # fmt: skip
-    if name != "AdaScale":
-        policy = POLICIES[name](problem)
-    elif options.penalty is None:
-        policy = policies.AdaScale(tuning.match_budget(policies.AdaScale, problem))
-        print("note: V was tuned on the whole trace; give --penalty for a decision that looks at no later round",
-              file=sys.stderr)  # fmt: skip
-    else:
+    if options.penalty is not None:
         policy = policies.AdaScale(options.penalty)
-    eta = policy.schedule(problem)
+    else:
+        policy = make(problem, trace.mean_gain)
+        if name == "AdaScale":
+            print("note: V was tuned on the whole trace; give --penalty for a decision that looks at no later round",
+                  file=sys.stderr)  # fmt: skip
+        elif getattr(make, "parameter", True) or make.asks:
+            print(f"note: {name} was tuned on the whole trace, or plans with its mean gains", file=sys.stderr)
+    eta = policies.schedule(policy, problem)
     table = pd.DataFrame(
         {
             "round": np.arange(problem.num_rounds),
@@ -187,8 +206,17 @@ def _schedule(options) -> None:
                         for key, value in totals.items() if value is not None))  # fmt: skip
 
 
-def read_gains(path, scenario: Scenario) -> np.ndarray:
-    r"""Read a channel trace: :math:`h_{\min,t}^2` of every round, shape (T,).
+class Trace(NamedTuple):
+    """A channel trace."""
+
+    min_gain: np.ndarray
+    r""":math:`h_{\min,t}^2` of every round, shape (T,)."""
+    mean_gain: np.ndarray | None
+    r"""The mean over the rounds of :math:`|h_{m,t}|^2 / k_m^2`, shape (M,), where the trace has all devices."""
+
+
+def read_gains(path, scenario: Scenario) -> Trace:
+    r"""Read a channel trace.
 
     Parameters
     ----------
@@ -221,8 +249,10 @@ def read_gains(path, scenario: Scenario) -> np.ndarray:
         gains.append([_gain(field, f"{path}, line {number}") for field in row])
     if not gains:
         raise ValueError(f"{path} has no rows; expected one a round")
-    gains = np.array(gains)
-    return gains[:, 0] if header == ["min_gain"] else scenario.min_gain(gains.T)
+    gains = np.array(gains).T
+    if header == ["min_gain"]:
+        return Trace(gains[0], None)
+    return Trace(scenario.min_gain(gains), gains.mean(axis=-1) / scenario.batch_second_moment)
 
 
 def _gain(field: str, where: str) -> float:
@@ -242,13 +272,6 @@ def _scenario(name: str) -> Scenario:
     if not Path(name).is_file():
         raise ValueError(f"--scenario {name!r} is neither mnist, cifar10 nor a file")
     return Scenario.from_toml(name)
-
-
-def _policy_name(name: str) -> str:
-    for known in POLICIES:
-        if name.replace("-", "").replace("_", "").lower() == known.lower():
-            return known
-    raise ValueError(f"--policy {name!r} is unknown; expected one of {_names()}")
 
 
 def _names() -> str:

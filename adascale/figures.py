@@ -18,11 +18,20 @@ STYLE = {
     "Optimal": {"color": "#000000", "marker": "o"},
     "AdaScale": {"color": "#0072B2", "marker": "s"},
     "EqualAlloc": {"color": "#D55E00", "marker": "^"},
+    "EstimFuture": {"color": "#009E73", "marker": "D"},
+    "PowerControl": {"color": "#CC79A7", "marker": "v"},
+    "LyapunovPowerControl": {"color": "#E69F00", "marker": "P"},
 }
 """Colour and marker of each policy."""
 
+LABELS = {"PowerControl": "PowerControl [19]", "LyapunovPowerControl": "LyapunovPowerControl [28]"}
+"""What a legend says, where it is more than the policy's name; the numbers are the paper's."""
+
+NOT_IN_RDP = ("PowerControl", "LyapunovPowerControl")
+"""The policies that the paper leaves out of its RDP panel."""
+
 _SPARE = [{"color": color, "marker": marker} for color, marker in zip(
-    ["#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442"], "DvPX*", strict=True
+    ["#56B4E9", "#F0E442", "#999999", "#332288", "#882255"], "X*<>h", strict=True
 )]  # fmt: skip
 
 PANELS = {
@@ -56,43 +65,65 @@ def policy_style(policy: str, policies) -> dict:
     return STYLE[policy] if policy in STYLE else _SPARE[strangers.index(policy) % len(_SPARE)]
 
 
-def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric") -> plt.Figure:
+def policy_label(policy: str, rows: pd.DataFrame) -> str:
+    r"""The policy's name for a legend, with what must be said of its cost: leakages compare at equal cost only.
+
+    ``rows`` are the policy's rows of a leakage table.  A budget counts as unreached where the cost is NaN, and the cost
+    as another one where it is off by more than 1e-6 of :math:`\nu`.
+    """
+    label = LABELS.get(policy, policy)
+    unreached = int(rows["cost"].isna().sum())
+    if unreached:
+        label += f" ({unreached} of {len(rows)} cannot reach $\\nu$)"
+    if (abs(rows["cost"] / rows["nu"] - 1) > 1e-6).any():
+        label += " (cost is not $\\nu$)"
+    return label
+
+
+def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric", not_in_rdp=NOT_IN_RDP) -> plt.Figure:
     r"""The paper's Figures 1 and 2: RDP and DP leakage against :math:`\nu`, one line a policy.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        Tidy, as :func:`adascale.experiments.leakage_table` makes it: columns ``dataset, policy, nu, seed, order, delta,
-        rdp, epsilon``, one row a realisation.
+        Tidy, as :func:`adascale.experiments.leakage_table` makes it: columns ``dataset, policy, nu, seed, cost, order,
+        delta, rdp, epsilon``, one row a realisation.  Rows that could not reach :math:`\nu` are not drawn; the legend
+        counts them.
     points : bool
         Draw every realisation as a point (for a handful of them).
     mean : {"geometric", "arithmetic"}
         The line: the geometric mean with its 95 % t interval on the logarithm as a band, or the plain mean, without a
         band: the leakage is too heavy-tailed for one.
+    not_in_rdp : sequence of str
+        Policies that the RDP panel leaves out (default: those that the paper leaves out).
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.8))
+    figure, axes = plt.subplots(1, 2, figsize=(9.0, 4.2))
+    handles = {}
     for axis, (column, label) in zip(axes, PANELS.items(), strict=True):
         for policy, rows in table.groupby("policy", sort=False):
-            style = policy_style(policy, table["policy"])
+            if column == "rdp" and policy in not_in_rdp:
+                continue
+            style, name = policy_style(policy, table["policy"]), policy_label(policy, rows)
+            rows = rows.dropna(subset=["cost"])
             groups = rows.groupby("nu")[column]
             nu = np.array(sorted(groups.groups))
             if mean == "geometric":
                 centre, low, high = np.array([log_interval(groups.get_group(value)) for value in nu]).T
-                axis.fill_between(nu, low, high, color=style["color"], alpha=0.15, linewidth=0)
+                axis.fill_between(nu, low, high, color=style["color"], alpha=0.12, linewidth=0)
             else:
                 centre = groups.mean().loc[nu].to_numpy()
-            axis.plot(nu, centre, label=policy, **style)
+            (handles[name],) = axis.plot(nu, centre, label=name, **style)
             if points:
                 axis.plot(rows["nu"], rows[column], linestyle="none", alpha=0.45, markersize=3, **style)
         axis.set(xscale="log", yscale="log", xlabel="convergence level $\\nu$")
         axis.set_ylabel(label.format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0])))
         _label_levels(axis)
         _label_budgets(axis, table["nu"])
-    axes[0].legend()
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=min(len(handles), 3))
     return figure
 
 
@@ -125,7 +156,7 @@ def _label_levels(axis) -> None:
     low, high = axis.get_ylim()
     if high / low < 300:
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.yaxis.set_major_formatter(ScalarFormatter())
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -134,34 +165,52 @@ def _power_of_ten(value: float) -> str:
     return f"$10^{{{exponent:.0f}}}$" if np.isclose(exponent, round(exponent)) else f"{value:g}"
 
 
-def gap(table: pd.DataFrame, reference: str = "Optimal", coverage: float = 0.9) -> plt.Figure:
-    r"""RDP leakage over that of ``reference``, realisation by realisation: median and middle ``coverage``.
+def gap(
+    table: pd.DataFrame,
+    metric: str = "rdp",
+    *,
+    reference: str = "Optimal",
+    coverage: float = 0.9,
+    not_in_rdp=NOT_IN_RDP,
+) -> plt.Figure:
+    r"""Leakage over that of ``reference``, realisation by realisation: median and middle ``coverage``.
 
     Parameters
     ----------
     table : pandas.DataFrame
         As for :func:`leakage`; needs ``reference`` among its policies.
+    metric : {"rdp", "epsilon"}
+        RDP or DP leakage.
     reference : str
         The policy to divide by.
     coverage : float
         Share of the realisations inside the bars.
+    not_in_rdp : sequence of str
+        Policies left out of the RDP ratio.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    rdp = table.pivot(index=["seed", "nu"], columns="policy", values="rdp")
-    ratio = rdp.div(rdp[reference], axis=0).groupby("nu")
+    values = table.pivot(index=["seed", "nu"], columns="policy", values=metric)
+    ratio = values.div(values[reference], axis=0).groupby("nu")
     middle, low, high = ratio.median(), ratio.quantile((1 - coverage) / 2), ratio.quantile((1 + coverage) / 2)
+    left_out = (reference, *(not_in_rdp if metric == "rdp" else ()))
+    policies = [name for name in table["policy"].unique() if name not in left_out]
     figure, axis = plt.subplots()
-    for policy in [name for name in table["policy"].unique() if name != reference]:
+    for i, policy in enumerate(policies):
         bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
-        axis.errorbar(
-            middle.index, middle[policy], yerr=bars, label=policy, capsize=3, **policy_style(policy, table["policy"])
-        )
+        apart = 1.03 ** (i - (len(policies) - 1) / 2)  # so that bars do not hide each other
+        label = policy_label(policy, table[table["policy"] == policy])
+        style = policy_style(policy, table["policy"])
+        axis.errorbar(middle.index * apart, middle[policy], yerr=bars, label=label, capsize=3, **style)
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
+    leakage_of = {"rdp": "RDP", "epsilon": "DP"}[metric]
     axis.set(
-        xscale="log", yscale="log", xlabel="convergence level $\\nu$", ylabel=f"RDP leakage over {reference}'s [ratio]"
+        xscale="log",
+        yscale="log",
+        xlabel="convergence level $\\nu$",
+        ylabel=f"{leakage_of} leakage over {reference}'s [ratio]",
     )
     _label_levels(axis)
     _label_budgets(axis, middle.index)

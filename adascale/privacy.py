@@ -14,7 +14,7 @@ import numpy as np
 
 from adascale import _sgm
 from adascale import _validation as check
-from adascale._tables import LogMomentTable
+from adascale._tables import table_for
 
 DEFAULT_ORDERS = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
 """The orders over which Opacus' RDP accountant minimises by default, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
@@ -202,7 +202,7 @@ class _Composed:
     def _prepare(self, alpha):
         weights = _sgm.log_weights(self.q, alpha)
         if self.worth_a_table and weights.size == 0:
-            table = LogMomentTable(self.q, alpha, *self.range)
+            table = table_for(self.q, alpha, *self.range)
             if table.accurate:
                 return table.total
         return lambda s, count: _sgm.map_log_moment(s, self.q, alpha, weights, False) @ count

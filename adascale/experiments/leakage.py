@@ -2,32 +2,28 @@ r"""Leakage against the convergence level :math:`\nu`: the paper's Figures 1 and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
 from adascale import _validation as check
-from adascale import channel, policies, tuning
+from adascale import channel, policies
+from adascale.experiments.methods import POLICIES, Method, method
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
+from adascale.tuning import BudgetNotReached
 
-POLICIES: dict[str, Callable[[ReceiveScalingProblem], object]] = {
-    "Optimal": lambda problem: policies.Optimal(),
-    "AdaScale": lambda problem: policies.AdaScale(tuning.match_budget(policies.AdaScale, problem)),
-    "EqualAlloc": lambda problem: policies.EqualAlloc(),
-}
-"""From a problem to a policy whose cost is the budget there, tuned as the paper tunes it."""
-
-_BLOCK = 10  # realisations run side by side; more would only make the progress bar coarser
+_BLOCK = 20  # realisations run side by side; more would only make the progress bar coarser
+_PARAMETERS = ("penalty", "rate", "privacy_budget")
 
 
 def leakage_table(
     scenario: Scenario,
     budgets: Iterable[float],
     seeds: Iterable[int],
-    chosen: Mapping[str, Callable] = POLICIES,
+    chosen: Mapping[str, Method | type] = POLICIES,
     *,
     delta: float = 1e-5,
     progress: bool = False,
@@ -43,8 +39,7 @@ def leakage_table(
     seeds : iterable of int
         One channel realisation each.
     chosen : mapping
-        Names of policies, each with a function from a :class:`~adascale.problem.ReceiveScalingProblem` to
-        something with ``schedule``.
+        Names of policies, each with its method or simply its class, see :func:`~adascale.experiments.method`.
     delta : float
         :math:`\delta` of the DP leakage.
     progress : bool
@@ -53,47 +48,64 @@ def leakage_table(
     Returns
     -------
     pandas.DataFrame
-        One row a policy, budget and seed, in this order: ``dataset, policy, nu, seed``; ``penalty`` (V, NaN where a
-        policy has none); ``cost``; ``order, rdp`` (nats: sum over rounds, mean over devices); ``delta, epsilon``;
+        One row a policy, budget and seed, in this order: ``dataset, policy, nu, seed``; what was tuned, ``penalty``
+        (V), ``rate`` and ``privacy_budget`` (NaN where a policy has none); ``cost``; ``order, rdp`` (nats: sum over
+        rounds, mean over devices); ``delta, epsilon``; ``full_power``, the share of rounds at the power limit;
         ``floor_max, floor_max_round`` (the largest :math:`w_{\min,t}` and its round: floors are heavy-tailed).
+        Where a policy cannot reach :math:`\nu`, its cost and leakages are NaN.
 
     Raises
     ------
     ValueError
-        If a budget, seed or delta is out of range.
-    RuntimeError
-        If a policy cannot spend a budget exactly.
+        If a budget, seed or delta is out of range, or a policy is none.
     """
     budgets = np.atleast_1d(check.positive("nu", list(budgets)))
     seeds = list(seeds)
     check.fraction("delta", delta)
-    blocks = [seeds[i : i + _BLOCK] for i in range(0, len(seeds), _BLOCK)]
+    methods = {name: method(each) if isinstance(each, type) else each for name, each in chosen.items()}
     rows = []
-    with tqdm(total=len(chosen) * len(seeds), disable=not progress, delay=2, unit="run", desc=scenario.name) as bar:
-        for block in blocks:
+    with tqdm(total=len(methods) * len(seeds), disable=not progress, delay=1, unit="run", desc=scenario.name) as bar:
+        for start in range(0, len(seeds), _BLOCK):
+            block = seeds[start : start + _BLOCK]
             drawn = channel.draw(scenario.num_devices, scenario.num_rounds, block)
             problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), budgets[:, None])
-            for name, make in chosen.items():
-                rows.append(_rows(name, make(problem), problem, block, delta))
+            mean_gain = scenario.mean_gain(drawn.path_loss)
+            for name, make in methods.items():
+                bar.set_postfix_str(name)
+                rows.append(_rows(make, problem, mean_gain, delta).assign(policy=name, seed=block * budgets.size))
                 bar.update(len(block))
     table = pd.concat(rows)
-    rank = {name: i for i, name in enumerate(chosen)}
-    return table.sort_values(["policy", "nu", "seed"], key=_ranks(rank), ignore_index=True)
+    rank = {name: i for i, name in enumerate(methods)}
+    table = table.sort_values(["policy", "nu", "seed"], key=_ranks(rank), ignore_index=True)
+    return table[["dataset", "policy", "nu", "seed", *table.columns.drop(["dataset", "policy", "nu", "seed"])]]
 
 
-def _rows(name, policy, problem, seeds, delta) -> pd.DataFrame:
-    eta = policy.schedule(problem)
+def _rows(make, problem, mean_gain, delta) -> pd.DataFrame:
+    """A row a lane, budgets outside and realisations inside; NaN in the lanes whose budget is out of reach."""
+    try:
+        policy = make(problem, mean_gain)
+    except BudgetNotReached:
+        if problem.lanes != (1, 1):
+            gains, budgets = problem.min_gain, problem.budget
+            return pd.concat(
+                _rows(make, ReceiveScalingProblem(problem.scenario, gains[[r]], budgets[[k]]), mean_gain[[r]], delta)
+                for k, r in np.ndindex(problem.lanes)
+            )
+        eta, parameters, result = np.nan, {}, dict.fromkeys(("cost", "rdp", "epsilon"), np.nan)
+    else:
+        eta = policies.schedule(policy, problem)
+        parameters = {name: getattr(policy, name) for name in _PARAMETERS if hasattr(policy, name)}
+        result = {"cost": problem.cost(eta), "rdp": problem.rdp(eta), "epsilon": problem.dp_epsilon(eta, delta)}
     columns = {
         "dataset": problem.scenario.name,
-        "policy": name,
         "nu": problem.budget,
-        "seed": np.array(seeds),
-        "penalty": getattr(policy, "penalty", np.nan),
-        "cost": problem.cost(eta),
+        **{name: parameters.get(name, np.nan) for name in _PARAMETERS},
+        "cost": result["cost"],
         "order": problem.scenario.order,
-        "rdp": problem.rdp(eta),
+        "rdp": result["rdp"],
         "delta": delta,
-        "epsilon": problem.dp_epsilon(eta, delta),
+        "epsilon": result["epsilon"],
+        "full_power": np.where(np.isnan(result["cost"]), np.nan, (eta == problem.max_eta).mean(axis=-1)),
         "floor_max": problem.floor.max(axis=-1),
         "floor_max_round": problem.floor.argmax(axis=-1),
     }

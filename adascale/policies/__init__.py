@@ -3,9 +3,15 @@
 from adascale.policies.adaptive import AdaScale
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.estim_future import EstimFuture, estimated_min_gain
-from adascale.policies.online import OnlinePolicy, run
+from adascale.policies.online import OnlinePolicy, run, schedule
 from adascale.policies.optimal import Optimal, OptimalCvxpy
-from adascale.policies.power_control import LyapunovPowerControl, OfflinePowerControl, PowerControl
+from adascale.policies.power_control import (
+    LyapunovPowerControl,
+    OfflinePowerControl,
+    PowerControl,
+    scaling_budget,
+    spent_epsilon,
+)
 
 __all__ = [
     "AdaScale",
@@ -19,4 +25,7 @@ __all__ = [
     "PowerControl",
     "estimated_min_gain",
     "run",
+    "scaling_budget",
+    "schedule",
+    "spent_epsilon",
 ]

@@ -30,6 +30,11 @@ class OnlinePolicy(Protocol):
         return run(self, problem)
 
 
+def schedule(policy, problem: ReceiveScalingProblem) -> np.ndarray:
+    r"""The scalings of a whole problem, :math:`\eta_t` of shape (..., T): by the policy's ``schedule``, or by :func:`run`."""
+    return policy.schedule(problem) if hasattr(policy, "schedule") else run(policy, problem)
+
+
 def run(policy, problem: ReceiveScalingProblem) -> np.ndarray:
     r"""Feed a problem's rounds to anything with ``start`` and ``step``, one at a time, all lanes side by side.
 
@@ -46,9 +51,12 @@ def run(policy, problem: ReceiveScalingProblem) -> np.ndarray:
         If the policy returns something that is not positive, or exceeds the power limit.
     """
     state = policy.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
-    eta = np.empty(problem.lanes + (problem.num_rounds,))
+    shape = (*problem.lanes, problem.num_rounds)
+    gain = np.ascontiguousarray(np.moveaxis(np.broadcast_to(problem.min_gain, shape), -1, 0))
+    eta = np.empty(gain.shape)
     for t in range(problem.num_rounds):
-        state, eta[..., t] = policy.step(state, np.array(np.broadcast_to(problem.min_gain[..., t], problem.lanes)))
+        state, eta[t] = policy.step(state, gain[t].copy())  # a copy: a view would lead back to the later rounds
+    eta = np.ascontiguousarray(np.moveaxis(eta, 0, -1))
     bad = ~((eta > 0) & (eta <= problem.max_eta))
     if bad.any():
         worst = tuple(int(i) for i in np.argwhere(bad)[0])

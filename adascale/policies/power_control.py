@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import lambertw
 
 from adascale import _validation as check
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.online import OnlinePolicy
+from adascale.policies.optimal import Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
@@ -61,6 +63,11 @@ class PowerControl(OnlinePolicy):
         object.__setattr__(self, "privacy_budget", check.positive("privacy_budget", self.privacy_budget))
         _contraction(self.contraction)
         estimated_min_gain(self.mean_gain, self.reading)
+
+    @staticmethod
+    def guess(problem: ReceiveScalingProblem) -> np.ndarray:
+        r"""Where to look first for the budget that costs :math:`\nu`: the optimum's, the least possible one."""
+        return Optimal().schedule(problem).sum(axis=-1)
 
     def start(self, scenario: Scenario, budget: np.ndarray) -> PowerControlState:
         shape = check.broadcast(
@@ -201,9 +208,63 @@ class LyapunovPowerControl(OnlinePolicy):
     def step(self, state, min_gain_t):
         cap = state.scenario.x_max * min_gain_t
         with np.errstate(divide="ignore"):
-            wish = np.sqrt(self.penalty * self.contraction ** -float(state.round) / state.queue)
-        eta = np.minimum(cap, wish)
-        return state._replace(round=state.round + 1, queue=np.maximum(state.queue + eta - self.rate, 0.0)), eta
+            eta = np.sqrt(self.penalty * self.contraction ** -float(state.round) / state.queue)
+        eta = np.minimum(eta, cap)
+        queue = np.maximum(state.queue + eta - self.rate, 0.0)
+        return LyapunovPowerControlState(state.scenario, state.round + 1, queue), eta
+
+
+def scaling_budget(scenario: Scenario, epsilon, delta: float = 1e-5) -> np.ndarray:
+    r"""The sum of scalings that [19] and [28] allow under an :math:`(\varepsilon, \delta)` budget.
+
+    .. math::
+        S = \frac{M^2 B^2 \sigma_n^2}{G^2} \big(\sqrt{\varepsilon + c^2} - c\big)^2, \qquad
+        c^2 = \tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big),
+
+    with Lambert's W, the smallest batch :math:`B = \min_m B_m` and neighbours that differ by one sample
+    (:eq:`eq:scaling-budget`).  It counts no amplification by sampling.  :math:`\bar\eta = S / T` is the rate of [28].
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Gives M, B, G and the noise power.
+    epsilon : array_like
+        :math:`\varepsilon > 0`, any shape.
+    delta : float
+        :math:`\delta` in (0, 1).
+
+    Returns
+    -------
+    numpy.ndarray
+        :math:`S` in the unit of eta (W), of the shape of ``epsilon``.
+
+    Raises
+    ------
+    ValueError
+        If epsilon or delta is out of range.
+    """
+    c = _tail(delta)
+    return _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
+
+
+def spent_epsilon(scenario: Scenario, total_eta, delta: float = 1e-5) -> np.ndarray:
+    r"""The :math:`\varepsilon` that [19] and [28] ascribe to a sum of scalings: the inverse of :func:`scaling_budget`.
+
+    .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
+
+    Parameters, units and errors are those of :func:`scaling_budget`, with ``total_eta`` > 0 in the place of epsilon.
+    """
+    spent = check.positive("total_eta", total_eta) / _unit(scenario)
+    return spent + 2 * _tail(delta) * np.sqrt(spent)
+
+
+def _tail(delta) -> float:
+    """c with exp(-c^2) / (c sqrt(pi)) = delta."""
+    return float(np.sqrt(lambertw(2 / np.pi / check.fraction("delta", delta) ** 2).real / 2))
+
+
+def _unit(scenario) -> float:
+    return scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2
 
 
 def _contraction(value) -> None:

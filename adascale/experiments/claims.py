@@ -1,0 +1,157 @@
+r"""What the paper says of its leakage figures, statement by statement, each computed as holding or not.
+
+A statement is put as a ratio of two leakages of the **same** realisation, and judged by the 95 % t interval of the
+ratio's logarithm: it *holds* where the whole interval is on its side, *fails* where the whole interval is on the other,
+and is *not settled* where the interval contains the limit.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from adascale.statistics import Interval, log_interval
+
+CLOSE = 1.2
+"""How we read "close to Optimal": within 20 %."""
+
+METRICS = ("rdp", "epsilon")
+"""The columns of a leakage table that are compared: RDP and DP leakage."""
+
+
+def compare(table: pd.DataFrame, metric: str, above, below) -> pd.DataFrame:
+    r"""The leakage of one policy over that of another, realisation by realisation.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As :func:`~adascale.experiments.leakage_table` makes it.
+    metric : {"rdp", "epsilon"}
+        Which leakage.
+    above, below : str or sequence of str
+        Names of policies: the numerator and the denominator.  Of several the one that leaks most counts, in each
+        realisation.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a budget: ``nu, realisations, ratio, low, high`` (geometric mean and 95 % t interval on the logarithm)
+        and ``share``, of the realisations in which the ratio is above 1.
+
+    Raises
+    ------
+    ValueError
+        If a policy or the metric is not in the table.
+    """
+    ratio = _ratio(table, metric, above, below)
+    return pd.DataFrame([_row(nu, values) for nu, values in ratio.groupby("nu")])
+
+
+def paper_claims(
+    table: pd.DataFrame,
+    drawn=("EqualAlloc", "EstimFuture"),
+    others=("PowerControl", "LyapunovPowerControl"),
+) -> pd.DataFrame:
+    r"""The paper's statements on a leakage figure, each with its verdict.
+
+    ========== ==================================== ================================================================
+    ``claim``  the paper                            computed, per :math:`\nu`
+    ========== ==================================== ================================================================
+    ahead      AdaScale reduces the leakage         benchmark over AdaScale is above 1
+    close      it performs close to Optimal         AdaScale over Optimal is below :data:`CLOSE`
+    narrows    the gap narrows as nu increases      the ratio of *ahead* is larger at this nu than at the next
+    narrows in the same, the gap as a difference    benchmark minus AdaScale is larger at this nu than at the next, in
+    nats                                            more than half of the realisations
+    rises      leakage rises as nu decreases        a policy's leakage is larger at this nu than at the next
+    far higher [19] and [28] leak far more RDP      their leakage over the largest of those drawn is above 1
+    ========== ==================================== ================================================================
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As :func:`~adascale.experiments.leakage_table` makes it, with AdaScale, Optimal and all of the benchmarks.
+    drawn : sequence of str
+        The benchmarks of both panels.
+    others : sequence of str
+        The benchmarks that the paper leaves out of its RDP panel.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``claim, metric, policy, nu, realisations, ratio, low, high, share, verdict``; the last of "holds", "fails",
+        "not settled".  For *narrows in nats* ``ratio`` is that share and ``low, high`` its Clopper-Pearson interval.
+    """
+    rows = []
+
+    def add(claim, metric, policy, compared, limit=1.0, over=True):
+        for row in compared.to_dict("records"):
+            inside = row["low"] > limit if over else row["high"] < limit
+            outside = row["high"] < limit if over else row["low"] > limit
+            verdict = "holds" if inside else "fails" if outside else "not settled"
+            rows.append({"claim": claim, "metric": metric, "policy": policy, **row, "verdict": verdict})
+
+    for metric in METRICS:
+        benchmarks = (*drawn, *others) if metric == "epsilon" else drawn
+        for policy in benchmarks:
+            add("ahead", metric, policy, compare(table, metric, policy, "AdaScale"))
+        add("close", metric, "AdaScale", compare(table, metric, "AdaScale", "Optimal"), CLOSE, over=False)
+        for policy in benchmarks:
+            ratio = _ratio(table, metric, policy, "AdaScale").unstack("nu")
+            add("narrows", metric, policy, _steps(ratio))
+            values = _wide(table, metric)
+            add("narrows in nats", metric, policy, _shares((values[policy] - values["AdaScale"]).unstack("nu")), 0.5)
+        for policy in ("Optimal", "AdaScale", *benchmarks):
+            add("rises", metric, policy, _steps(_wide(table, metric)[policy].unstack("nu")))
+    for policy in others:
+        add("far higher", "rdp", policy, compare(table, "rdp", policy, drawn))
+    return pd.DataFrame(rows)
+
+
+def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
+    """The claims as a table to read: a row a statement and policy, a column a budget, ratio and verdict in each."""
+    words = claims.ratio.map("{:.3g}".format) + ": " + claims.verdict
+    labels = claims.metric.map({"rdp": "RDP", "epsilon": "DP"})
+    long = claims.assign(text=words, leakage=labels, nu=claims.nu.map("{:g}".format))
+    rows = ["claim", "leakage", "policy"]
+    return long.pivot(index=rows, columns="nu", values="text").reindex(long[rows].drop_duplicates()).fillna("")
+
+
+def _wide(table, metric) -> pd.DataFrame:
+    if metric not in METRICS:
+        raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
+    return table.pivot(index=["nu", "seed"], columns="policy", values=metric)
+
+
+def _ratio(table, metric, above, below) -> pd.Series:
+    values = _wide(table, metric)
+    sides = [[side] if isinstance(side, str) else list(side) for side in (above, below)]
+    missing = sorted({*sides[0], *sides[1]} - {*values})
+    if missing:
+        raise ValueError(f"the table has no policy {missing[0]!r}, only {', '.join(values)}")
+    return values[sides[0]].max(axis=1) / values[sides[1]].max(axis=1)
+
+
+def _row(nu, ratio) -> dict:
+    ratio = ratio.dropna()  # a policy may have missed its budget in some realisation
+    interval = log_interval(ratio) if len(ratio) else Interval(np.nan, np.nan, np.nan)
+    return {"nu": nu, "realisations": len(ratio), "ratio": interval.centre, "low": interval.low,
+            "high": interval.high, "share": (ratio > 1).mean()}  # fmt: skip
+
+
+def _steps(values: pd.DataFrame) -> pd.DataFrame:
+    """Every budget against the next larger one: value over value, of columns one a budget."""
+    return pd.DataFrame([_row(nu, values[nu] / values[larger]) for nu, larger in pairwise(values)])
+
+
+def _shares(values: pd.DataFrame) -> pd.DataFrame:
+    """How often a value is larger at a budget than at the next, with its exact 95 % interval."""
+    rows = []
+    for nu, larger in pairwise(values):
+        step = (values[nu] - values[larger]).dropna()
+        share, interval = (step > 0).mean(), stats.binomtest(int((step > 0).sum()), len(step)).proportion_ci(0.95)
+        rows.append({"nu": nu, "realisations": len(step), "ratio": share, "low": interval.low, "high": interval.high,
+                     "share": share})  # fmt: skip
+    return pd.DataFrame(rows)

@@ -1,0 +1,140 @@
+r"""The methods that the paper compares, each brought to the cost :math:`\nu` as the paper does it.
+
+A *method* is a function of a problem and its channel statistics that returns a policy whose cost is the budget there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+from adascale import policies, tuning
+from adascale.problem import ReceiveScalingProblem
+
+Method = Callable[[ReceiveScalingProblem, np.ndarray], object]
+"""From a problem and its ``mean_gain`` of shape (..., M) to a policy: something with ``start`` and ``step``."""
+
+
+class method:
+    r"""The method of a policy class, read off its constructor.
+
+    ``mean_gain`` is given if the class asks for it; **one** other argument without a default is a positive
+    parameter, which :func:`~adascale.tuning.match_budget` tunes until the cost is :math:`\nu`; a class without one is
+    taken as it is, whatever it costs.
+
+    Parameters
+    ----------
+    policy : type
+        A class with ``start`` and ``step``, such as :class:`~adascale.policies.EstimFuture`.
+    **fixed
+        Arguments of the constructor that keep one value.
+
+    Attributes
+    ----------
+    parameter : str or None
+        What is tuned.
+    asks : bool
+        Whether the policy needs ``mean_gain``.
+
+    Raises
+    ------
+    ValueError
+        If the class lacks ``start`` and ``step``, or asks for more than one parameter.
+    """
+
+    def __init__(self, policy: type, **fixed):
+        decides = hasattr(policy, "schedule") or (hasattr(policy, "start") and hasattr(policy, "step"))
+        if not isinstance(policy, type) or not decides:
+            raise ValueError(f"policy must be a class with start and step, got {policy!r}")
+        arguments = inspect.signature(policy).parameters
+        needed = [
+            name
+            for name, each in arguments.items()
+            if each.default is each.empty
+            and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+            and name not in ("mean_gain", *fixed)
+        ]
+        if len(needed) > 1:
+            raise ValueError(
+                f"policy {policy.__name__} must have one parameter to tune at most, it has {', '.join(needed)}"
+            )
+        self.policy, self.fixed = policy, fixed
+        self.parameter = needed[0] if needed else None
+        self.asks = "mean_gain" in arguments
+
+    def __call__(self, problem: ReceiveScalingProblem, mean_gain=None):
+        """The policy with its cost brought to the budget of every lane."""
+        if self.asks and mean_gain is None:
+            raise ValueError(f"{self.policy.__name__} needs mean_gain, the mean channel gain of every device")
+        statistics = (mean_gain,) if self.asks else ()
+        if self.parameter is None:
+            return self._build(None, *statistics)
+        guess = self.policy.guess(problem) if hasattr(self.policy, "guess") else None
+        return self._build(tuning.match_budget(self._build, problem, *statistics, guess=guess), *statistics)
+
+    def _build(self, value, *statistics):
+        chosen = {} if self.parameter is None else {self.parameter: value}
+        known = {"mean_gain": statistics[0]} if statistics else {}
+        return self.policy(**chosen, **known, **self.fixed)
+
+
+def kindest_lyapunov(problem: ReceiveScalingProblem, mean_gain=None) -> policies.LyapunovPowerControl:
+    r"""[28] with the pair of parameters that gives the smallest epsilon: :func:`~adascale.tuning.match_lyapunov`."""
+    found = tuning.match_lyapunov(problem)
+    return policies.LyapunovPowerControl(found.penalty, found.rate)
+
+
+POLICIES: dict[str, Method] = {
+    "Optimal": method(policies.Optimal),
+    "AdaScale": method(policies.AdaScale),
+    "EqualAlloc": method(policies.EqualAlloc),
+    "EstimFuture": method(policies.EstimFuture),
+    "PowerControl": method(policies.PowerControl),
+    "LyapunovPowerControl": kindest_lyapunov,
+}
+"""Every method of the paper's figures by the name of its policy.
+
+:meta hide-value:
+"""
+
+
+def load(name: str) -> tuple[str, Method]:
+    r"""A method by name: one of :data:`POLICIES`, or ``module:Class`` for a policy of one's own.
+
+    Parameters
+    ----------
+    name : str
+        Case, ``-`` and ``_`` do not matter in a name of the book's; a module may lie in the working directory.
+
+    Returns
+    -------
+    tuple
+        The name to show, and the method.
+
+    Raises
+    ------
+    ValueError
+        If there is no such policy, module or class, or :func:`method` does not take the class.
+    """
+    if ":" not in name:
+        for known in POLICIES:
+            if name.replace("-", "").replace("_", "").lower() == known.lower():
+                return known, POLICIES[known]
+        listed = ", ".join(known.lower() for known in POLICIES)
+        raise ValueError(f"policy {name!r} is unknown; expected one of {listed}, or module:Class")
+    module, _, wanted = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), wanted)
+    except ImportError as error:
+        raise ValueError(f"policy {name!r}: {error}") from error
+    except AttributeError:
+        raise ValueError(f"policy {name!r}: module {module!r} has no {wanted!r}") from None
+    finally:
+        sys.path.remove(os.getcwd())
+    return wanted, method(found)
