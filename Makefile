@@ -45,7 +45,7 @@ $(venv): $(lock_stamp)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.PHONY: help book notebooks test lint clean lock venv book-key
+.PHONY: help book notebooks test bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +71,9 @@ notebooks: $(venv) ## execute the chapters again and write their committed .ipyn
 
 test: $(venv) lint ## lint, tests, the committed notebooks against their outputs, the built pages
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # one worker builds the book, and it starts first
+
+bench: $(venv) ## time the package beside its peers and write results/benchmarks
+	$(BIN)/python tools/bench.py results/benchmarks
 
 lint: $(venv) ## check style and formatting (ruff)
 	$(BIN)/python -m ruff check .

@@ -190,7 +190,7 @@ class _Composed:
 
     def __init__(self, q, orders, s):
         self.q, self.orders = q, orders
-        self.range = s.min(), s.max()
+        self.range = (s.min(), s.max()) if s.size else None
         self.worth_a_table = s.size > 5000  # a table costs about as much as that many fractional orders
         self.ready = {}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import elementwise
 
+from adascale import _validation as check
 from adascale.policies import LyapunovPowerControl, Optimal, schedule
 from adascale.policies.optimal import water_level
 from adascale.problem import ReceiveScalingProblem
@@ -77,7 +78,12 @@ class LyapunovMatch(NamedTuple):
 
 
 def match_lyapunov(
-    problem: ReceiveScalingProblem, *, contraction: float = 1.0, delta: float = 1e-5, tolerance: float = 1e-9
+    problem: ReceiveScalingProblem,
+    relative_rates=None,
+    *,
+    contraction: float = 1.0,
+    delta: float = 1e-5,
+    tolerance: float = 1e-9,
 ) -> LyapunovMatch:
     r"""The pairs :math:`(V, \bar\eta)` of :class:`~adascale.policies.LyapunovPowerControl` that cost :math:`\nu`.
 
@@ -91,6 +97,8 @@ def match_lyapunov(
     ----------
     problem : ReceiveScalingProblem
         The lanes to match.
+    relative_rates : array_like, optional
+        Try these rates only, each over the optimum's mean scaling.  Default: thirteen from 0.05 to 6, then zoom.
     contraction : float
         The policy's r in (0, 1].
     delta : float
@@ -108,16 +116,17 @@ def match_lyapunov(
     Raises
     ------
     ValueError
-        If delta or contraction is out of range.
+        If delta, contraction or a rate is out of range.
     BudgetNotReached
         If no pair brings some lane's cost to its budget: the message names the lane.
     """
     lanes = _Lanes(problem)
     mean_eta = Optimal().schedule(problem).mean(axis=-1).ravel()
     natural = (problem.scenario.noise_scale / water_level(problem.floor, problem.budget)).ravel() ** 3
-    relative = np.broadcast_to(_RATES, (lanes.index.size, _RATES.size))
+    rates = _RATES if relative_rates is None else np.atleast_1d(check.positive("relative_rates", relative_rates))
+    relative = np.broadcast_to(rates, (lanes.index.size, rates.size))
     found = []
-    for _ in range(_ZOOMS + 1):
+    for _ in range(_ZOOMS + 1 if relative_rates is None else 1):
         found.append(_crossings(lanes, natural, mean_eta, relative, contraction, delta, tolerance))
         pairs = pd.concat(found, ignore_index=True)
         best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import norm
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
 
@@ -183,3 +185,36 @@ def test_a_lyapunov_round_minimises_noise_and_queue_pressure():
 def test_a_contraction_outside_its_range_is_named(value):
     with pytest.raises(ValueError, match="contraction"):
         policies.LyapunovPowerControl(1.0, 1.0, value)
+
+
+# The budget of [19] and [28] -----------------------------------------------------------------------------------------
+
+
+def gaussian_delta(spent, epsilon):
+    """The exact delta of a Gaussian mechanism of sum (sensitivity / noise)^2 = 2 spent (Balle and Wang, 2018)."""
+    mu = np.sqrt(2 * spent)
+    log_tail = epsilon + norm.logcdf(-epsilon / mu - mu / 2)
+    return norm.cdf(mu / 2 - epsilon / mu) - np.exp(log_tail)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-10])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 100.0])
+def test_the_scaling_budget_keeps_its_promise(epsilon, delta):
+    budget = policies.scaling_budget(MNIST, epsilon, delta)
+    spent = budget / (MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2)
+    assert 0 < gaussian_delta(spent, epsilon) <= delta
+    # sufficient, not necessary: it bounds the chance of a large loss, and by a two-sided tail
+    assert gaussian_delta(6 * spent, epsilon) > delta
+    assert policies.spent_epsilon(MNIST, budget, delta) == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_the_tail_constant_is_the_one_of_the_literature():
+    spent = 1.0 * MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
+    c = (float(policies.spent_epsilon(MNIST, spent)) - 1) / 2
+    assert mpmath.exp(-(c**2)) / (c * mpmath.sqrt(mpmath.pi)) == pytest.approx(1e-5, rel=1e-12)
+
+
+@pytest.mark.parametrize(("arguments", "named"), [((-1.0,), "epsilon"), ((1.0, 1.5), "delta")])
+def test_a_bad_privacy_budget_is_named(arguments, named):
+    with pytest.raises(ValueError, match=named):
+        policies.scaling_budget(MNIST, *arguments)

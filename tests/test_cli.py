@@ -11,6 +11,7 @@ import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.cli import main, read_gains
+from adascale.experiments import POLICIES
 
 
 @pytest.fixture
@@ -43,10 +44,10 @@ def test_leakage_writes_one_row_a_policy_budget_and_seed(tmp_path, capsys, scena
     out = tmp_path / "leakage.csv"
     assert run("leakage", "--scenario", scenario[1], "--nu", 1e-3, "--nu", 4e-3, "--realisations", 2, "--out", out) == 0
     table = pd.read_csv(out)
-    assert len(table) == 3 * 2 * 2
+    assert len(table) == len(POLICIES) * 2 * 2
     assert set(table.columns) >= {"dataset", "policy", "nu", "seed", "rdp", "epsilon", "floor_max", "floor_max_round"}
     printed = capsys.readouterr().out
-    assert all(name in printed for name in ("Optimal", "AdaScale", "EqualAlloc"))
+    assert all(name in printed for name in POLICIES)
 
 
 def test_json_is_the_same_table(tmp_path, capsys, scenario):
@@ -82,7 +83,94 @@ def test_schedule_of_minimum_gains_is_the_same_schedule(tmp_path, scenario, gain
     small, drawn, trace = scenario[0], *gains
     minimum = tmp_path / "minimum.csv"
     pd.DataFrame({"min_gain": small.min_gain(drawn)}).to_csv(minimum, index=False)
-    np.testing.assert_allclose(read_gains(minimum, small), read_gains(trace, small), rtol=1e-15)
+    alone, of_devices = read_gains(minimum, small), read_gains(trace, small)
+    np.testing.assert_allclose(alone.min_gain, of_devices.min_gain, rtol=1e-15)
+    assert alone.mean_gain is None
+    np.testing.assert_allclose(of_devices.mean_gain, drawn.mean(axis=1) / small.batch_second_moment, rtol=1e-15)
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "AdaScale"])
+def test_every_method_makes_a_schedule_of_a_trace(tmp_path, capsys, scenario, gains, policy):
+    out = tmp_path / "eta.csv"
+    common = ["--scenario", scenario[1], "--gains", gains[1], "--policy", policy.lower()]
+    assert run("schedule", *common, "--nu", 0.01, "--out", out, "--json") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["cost"] == pytest.approx(0.01, rel=1e-9)
+    assert ("whole trace" in said.err) == (policy not in ("Optimal", "EqualAlloc"))
+
+
+def test_a_method_that_plans_with_mean_gains_says_that_it_needs_them(tmp_path, capsys, scenario, gains):
+    trace = tmp_path / "minimum.csv"
+    pd.DataFrame({"min_gain": scenario[0].min_gain(gains[0])}).to_csv(trace, index=False)
+    assert run("schedule", "--scenario", scenario[1], "--gains", trace, "--policy", "estimfuture", "--nu", 0.01) == 2
+    assert "EstimFuture needs mean_gain" in capsys.readouterr().err
+
+
+# A policy of one's own -----------------------------------------------------------------------------------------------
+
+OWN = """
+class Constant:
+    def __init__(self, extra):
+        self.extra = extra
+
+    def start(self, scenario, budget):
+        return scenario
+
+    def step(self, scenario, min_gain_t):
+        floor = scenario.noise_scale / (scenario.x_max * min_gain_t)
+        return scenario, scenario.noise_scale / (floor + self.extra)
+
+
+class Thrifty(Constant):
+    def __init__(self):
+        super().__init__(1e-4)
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A module of the user's in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_module.py").write_text(OWN)
+    yield
+    sys.modules.pop("my_module", None)
+
+
+def test_a_policy_of_ones_own_joins_by_module_and_class(tmp_path, capsys, scenario, own):
+    common = ["--scenario", scenario[1], "--nu", 1e-3, "--realisations", 2, "--out", tmp_path / "x.csv"]
+    assert run("leakage", *common, "--policy", "my_module:Constant", "--policy", "equal-alloc") == 0
+    table = pd.read_csv(tmp_path / "x.csv").pivot(index="seed", columns="policy", values="rdp")
+    # tuned, a constant extra energy is what EqualAlloc spends
+    np.testing.assert_allclose(table["Constant"], table["EqualAlloc"], rtol=1e-7)  # cost matched to 1e-9
+    assert "note" not in capsys.readouterr().err
+
+
+def test_a_policy_that_costs_something_else_is_named(tmp_path, capsys, scenario, own):
+    assert run("leakage", "--scenario", scenario[1], "--nu", 1e-3, "--policy", "my_module:Thrifty") == 0
+    assert "Thrifty spends 0.1 to 0.1 times nu" in capsys.readouterr().err
+
+
+def test_the_installed_command_finds_a_module_in_the_working_directory(tmp_path, scenario, own):
+    command = [sys.executable, "-P", "-m", "adascale.cli", "leakage", "--scenario", str(scenario[1]), "--nu", "1e-3"]
+    result = subprocess.run([*command, "--policy", "my_module:Constant"], capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "Constant" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("policy", "named"),
+    [
+        ("my_module:Missing", "no 'Missing'"),
+        ("no_such_module:X", "no_such_module"),
+        ("json:dumps", "class with start and step"),
+        ("nothing", "'nothing' is unknown"),
+    ],
+)
+def test_a_policy_that_is_none_is_named(capsys, own, policy, named):
+    assert run("leakage", "--nu", 0.01, "--policy", policy) == 2
+    error = capsys.readouterr().err
+    assert named in error
+    assert error.count("\n") == 1
 
 
 def test_schedule_spends_the_budget_and_says_that_it_saw_the_future(capsys, scenario, gains):

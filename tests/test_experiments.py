@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.experiments import POLICIES, leakage_table
+from adascale.experiments import POLICIES, leakage_table, load, method
 
 mpl.use("agg")
 from adascale import figures
@@ -68,12 +68,72 @@ def test_a_policy_of_ones_own_joins_the_table_and_the_figures(scenario):
         def start(self, scenario, budget):
             return super().start(scenario, budget / 2)
 
-    table = leakage_table(scenario, BUDGETS, range(3), {"Optimal": POLICIES["Optimal"], "Mine": lambda _: Cautious()})
+    table = leakage_table(scenario, BUDGETS, range(3), {"Optimal": POLICIES["Optimal"], "Mine": Cautious})
     assert set(table.policy) == {"Optimal", "Mine"}
     mine = table[table.policy == "Mine"]
     np.testing.assert_allclose(mine.cost, mine.nu / 2, rtol=1e-9)
     for drawn in (figures.leakage(table), figures.gap(table)):
-        assert "Mine" in [text.get_text() for text in drawn.axes[0].get_legend().get_texts()]
+        assert "Mine (cost is not $\\nu$)" in legend(drawn)
+
+
+def legend(figure):
+    """The words of the legends of a figure and its axes."""
+    legends = [*figure.legends, *(axis.get_legend() for axis in figure.axes)]
+    return [text.get_text() for each in legends if each is not None for text in each.get_texts()]
+
+
+class OnlySome(policies.EqualAlloc):
+    """Can spend the smaller budget and no other."""
+
+    def __init__(self, extra):
+        self.extra = extra
+
+    def schedule(self, problem):
+        extra = np.minimum(self.extra, np.sqrt(BUDGETS[0] * BUDGETS[1]))
+        return problem.scenario.noise_scale / (problem.floor + extra[..., None])
+
+
+def test_what_a_policy_cannot_reach_is_said_and_not_drawn(scenario):
+    table = leakage_table(scenario, BUDGETS, range(3), {"Optimal": policies.Optimal, "OnlySome": OnlySome})
+    some = table[table.policy == "OnlySome"]
+    assert some[some.nu == BUDGETS[1]][["cost", "rdp", "epsilon", "full_power"]].isna().all(axis=None)
+    reached = some[some.nu == BUDGETS[0]]
+    np.testing.assert_allclose(reached.cost, BUDGETS[0], rtol=1e-9)
+    np.testing.assert_array_equal(reached.seed, range(3))
+    drawn = figures.leakage(table)
+    assert "OnlySome (3 of 6 cannot reach $\\nu$)" in legend(drawn)
+    lines = [
+        line
+        for line in drawn.axes[0].lines
+        if line.get_color() == figures.policy_style("OnlySome", table.policy)["color"]
+    ]
+    assert {*np.concatenate([line.get_xdata() for line in lines])} == {BUDGETS[0]}
+
+
+# Methods -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_method_tunes_the_one_parameter_of_its_class(scenario):
+    drawn = channel.draw(3, 40, [0, 1])
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), np.array(BUDGETS)[:, None])
+    mean_gain = scenario.mean_gain(drawn.path_loss)
+    made = method(policies.PowerControl, contraction=0.99, reading="minimum")
+    assert (made.parameter, made.asks) == ("privacy_budget", True)
+    policy = made(problem, mean_gain)
+    assert (policy.contraction, policy.reading) == (0.99, "minimum")
+    np.testing.assert_allclose(problem.cost(policy.schedule(problem)) / problem.budget, 1, rtol=1e-9)
+    with pytest.raises(ValueError, match="PowerControl needs mean_gain"):
+        made(problem)
+
+
+def test_a_class_with_two_parameters_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"LyapunovPowerControl .* penalty, rate"):
+        method(policies.LyapunovPowerControl)
+
+
+@pytest.mark.parametrize("name", ["EqualAlloc", "equal-alloc", "equal_alloc", "equalalloc"])
+def test_a_method_is_found_however_its_name_is_written(name):
+    assert load(name) == ("EqualAlloc", POLICIES["EqualAlloc"])
 
 
 @pytest.mark.parametrize(
@@ -94,10 +154,13 @@ def test_policies_differ_in_colour_and_in_marker():
 
 def test_the_leakage_figure_draws_every_realisation_and_their_interval(table):
     drawn = figures.leakage(table)
-    axis = drawn.axes[0]
-    points = [line for line in axis.lines if line.get_linestyle() == "None"]
-    assert [line.get_xdata().size for line in points] == [len(BUDGETS) * 12] * 3
-    assert len(axis.collections) == 3
+    for axis, drawn_policies in (
+        (drawn.axes[0], len(POLICIES) - len(figures.NOT_IN_RDP)),
+        (drawn.axes[1], len(POLICIES)),
+    ):
+        points = [line for line in axis.lines if line.get_linestyle() == "None"]
+        assert [line.get_xdata().size for line in points] == [len(BUDGETS) * 12] * drawn_policies
+        assert len(axis.collections) == drawn_policies
     assert axis.get_xlabel()
     assert axis.get_ylabel()
 

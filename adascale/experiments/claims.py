@@ -86,18 +86,14 @@ def paper_claims(
     """
     rows = []
 
-    def add(claim, metric, policy, compared, limit=1.0, over=True):
-        for row in compared.to_dict("records"):
-            inside = row["low"] > limit if over else row["high"] < limit
-            outside = row["high"] < limit if over else row["low"] > limit
-            verdict = "holds" if inside else "fails" if outside else "not settled"
-            rows.append({"claim": claim, "metric": metric, "policy": policy, **row, "verdict": verdict})
+    def add(claim, metric, policy, compared, limit=1.0, above=True):
+        rows.append(judge(compared, limit, above=above).assign(claim=claim, metric=metric, policy=policy))
 
     for metric in METRICS:
         benchmarks = (*drawn, *others) if metric == "epsilon" else drawn
         for policy in benchmarks:
             add("ahead", metric, policy, compare(table, metric, policy, "AdaScale"))
-        add("close", metric, "AdaScale", compare(table, metric, "AdaScale", "Optimal"), CLOSE, over=False)
+        add("close", metric, "AdaScale", compare(table, metric, "AdaScale", "Optimal"), CLOSE, above=False)
         for policy in benchmarks:
             ratio = _ratio(table, metric, policy, "AdaScale").unstack("nu")
             add("narrows", metric, policy, _steps(ratio))
@@ -107,7 +103,15 @@ def paper_claims(
             add("rises", metric, policy, _steps(_wide(table, metric)[policy].unstack("nu")))
     for policy in others:
         add("far higher", "rdp", policy, compare(table, "rdp", policy, drawn))
-    return pd.DataFrame(rows)
+    claims = pd.concat(rows, ignore_index=True)
+    return claims[["claim", "metric", "policy", *claims.columns.drop(["claim", "metric", "policy"])]]
+
+
+def judge(compared: pd.DataFrame, limit: float = 1.0, *, above: bool = True) -> pd.DataFrame:
+    """A comparison with a column ``verdict``: whether the ratio is above (or below) the limit, by its interval."""
+    higher, lower = compared["low"] > limit, compared["high"] < limit
+    holds, fails = (higher, lower) if above else (lower, higher)
+    return compared.assign(verdict=np.select([holds, fails], ["holds", "fails"], "not settled"))
 
 
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -83,9 +84,11 @@ class method:
         return self.policy(**chosen, **known, **self.fixed)
 
 
-def kindest_lyapunov(problem: ReceiveScalingProblem, mean_gain=None) -> policies.LyapunovPowerControl:
+def kindest_lyapunov(
+    problem: ReceiveScalingProblem, mean_gain=None, relative_rates=None
+) -> policies.LyapunovPowerControl:
     r"""[28] with the pair of parameters that gives the smallest epsilon: :func:`~adascale.tuning.match_lyapunov`."""
-    found = tuning.match_lyapunov(problem)
+    found = tuning.match_lyapunov(problem, relative_rates)
     return policies.LyapunovPowerControl(found.penalty, found.rate)
 
 
@@ -98,6 +101,20 @@ POLICIES: dict[str, Method] = {
     "LyapunovPowerControl": kindest_lyapunov,
 }
 """Every method of the paper's figures by the name of its policy.
+
+:meta hide-value:
+"""
+
+
+READINGS: dict[str, Method] = {
+    "EstimFuture, minimum": method(policies.EstimFuture, reading="minimum"),
+    "PowerControl, minimum": method(policies.PowerControl, reading="minimum"),
+    "PowerControl, r = 0.99": method(policies.PowerControl, contraction=0.99),
+    "PowerControl, not subtracted": method(policies.PowerControl, subtract=False),
+    "LyapunovPowerControl, half the rate": partial(kindest_lyapunov, relative_rates=0.5),
+    "LyapunovPowerControl, 1.2 times the rate": partial(kindest_lyapunov, relative_rates=1.2),
+}
+"""Other readings of what the paper leaves open about its benchmarks, one change at a time (:ref:`chap-benchmarks`).
 
 :meta hide-value:
 """

@@ -31,7 +31,7 @@ class OnlinePolicy(Protocol):
 
 
 def schedule(policy, problem: ReceiveScalingProblem) -> np.ndarray:
-    r"""The scalings of a whole problem, :math:`\eta_t` of shape (..., T): by the policy's ``schedule``, or by :func:`run`."""
+    r""":math:`\eta_t` of a whole problem, shape (..., T): by the policy's own ``schedule``, or by :func:`run`."""
     return policy.schedule(problem) if hasattr(policy, "schedule") else run(policy, problem)
 
 

@@ -1,61 +1,178 @@
-"""What the paper says of its MNIST figure: AdaScale is close to the offline optimum, EqualAlloc is not."""
+"""What the paper says of its leakage figures, each statement as a test: those that hold, and those that do not.
 
-from typing import NamedTuple
+Forty realisations; the chapters "MNIST" and "CIFAR-10" show a hundred.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from opacus.accountants import RDPAccountant
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.experiments import POLICIES, READINGS, judge, leakage_table, paper_claims
+from adascale.experiments.claims import compare
 
-BUDGETS = np.array([0.01, 0.04, 0.16])
-SEEDS = range(100)
+SCENARIOS = {"mnist": Scenario.mnist(), "cifar10": Scenario.cifar10()}
+BUDGETS = {"mnist": [0.01, 0.02, 0.04, 0.08, 0.16], "cifar10": [0.01, 0.02, 0.04, 0.08, 0.16, 0.32]}
+BENCHMARKS = ("EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
 
 
-class Ratios(NamedTuple):
-    """Leakage at order 3 over that of the offline optimum, shape (budgets, realisations)."""
+class Figure:
+    """The table of one figure and its verdicts."""
 
-    adascale: np.ndarray
-    equal: np.ndarray
-    excess_cost: np.ndarray
+    def __init__(self, dataset):
+        self.dataset = dataset
+        self.table = leakage_table(SCENARIOS[dataset], BUDGETS[dataset], range(40))
+        self.claims = paper_claims(self.table)
+
+    def verdicts(self, claim, metric=None, policy=None):
+        rows = self.claims[self.claims.claim == claim]
+        for name, wanted in (("metric", metric), ("policy", policy)):
+            rows = rows if wanted is None else rows[rows[name] == wanted]
+        assert len(rows), "nothing was judged"
+        return list(rows.verdict)
 
 
 @pytest.fixture(scope="module")
-def ratios():
-    scenario = Scenario.mnist()
-    gain = channel.draw(scenario.num_devices, scenario.num_rounds, list(SEEDS)).gain
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), BUDGETS[:, None])
-    best = problem.rdp(policies.Optimal().schedule(problem))
-    eta = policies.AdaScale(tuning.match_budget(policies.AdaScale, problem)).schedule(problem)
-    equal = policies.EqualAlloc().schedule(problem)
-    return Ratios(problem.rdp(eta) / best, problem.rdp(equal) / best, problem.cost(eta) / BUDGETS[:, None] - 1)
+def mnist():
+    return Figure("mnist")
 
 
-def test_the_comparison_is_at_equal_cost(ratios):
-    assert np.abs(ratios.excess_cost).max() < 1e-9
+@pytest.fixture(scope="module")
+def cifar10():
+    return Figure("cifar10")
 
 
-def test_nothing_leaks_less_than_the_optimum(ratios):
+@pytest.fixture(params=["mnist", "cifar10"])
+def figure(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_the_comparison_is_at_equal_cost(figure):
+    assert set(figure.table.policy) == {"Optimal", "AdaScale", *BENCHMARKS}
+    assert (abs(figure.table.cost / figure.table.nu - 1) < 1e-9).all()
+
+
+def test_nothing_leaks_less_rdp_than_the_optimum(figure):
+    rdp = figure.table.pivot(index=["nu", "seed"], columns="policy", values="rdp")
     # a cost 1e-9 above the budget could buy about as much
-    assert ratios.adascale.min() > 1 - 1e-8
-    assert ratios.equal.min() > 1 - 1e-12
+    assert (rdp.drop(columns="Optimal").div(rdp["Optimal"], axis=0) > 1 - 1e-8).all(axis=None)
 
 
-def test_adascale_is_within_20_percent_of_the_optimum_at_the_smallest_budget(ratios):
-    assert ratios.adascale[0].mean() <= 1.2
+def test_adascale_is_ahead_of_every_benchmark_of_both_panels(figure):
+    assert set(figure.verdicts("ahead", "rdp")) == {"holds"}
+    assert set(figure.verdicts("ahead", "epsilon")) == {"holds"}
+    judged = figure.claims[(figure.claims.claim == "ahead") & (figure.claims.metric == "epsilon")]
+    assert set(judged.policy) == set(BENCHMARKS)
 
 
-def test_adascale_is_within_5_percent_of_the_optimum_at_the_largest_budget(ratios):
-    assert ratios.adascale[2].mean() <= 1.05
+def test_adascale_is_within_20_percent_of_the_optimum(figure):
+    assert set(figure.verdicts("close")) == {"holds"}
 
 
-def test_equal_allocation_leaks_ten_times_the_optimum_at_the_smallest_budget(ratios):
-    assert np.median(ratios.equal[0]) > 10
+def test_adascale_is_within_5_percent_of_the_optimum_at_the_largest_budget(figure):
+    last = figure.table[figure.table.nu == BUDGETS[figure.dataset][-1]]
+    assert judge(compare(last, "rdp", "AdaScale", "Optimal"), 1.05, above=False).verdict.item() == "holds"
 
 
-def test_gaps_shrink_as_the_budget_grows(ratios):
-    assert (np.diff(ratios.adascale.mean(axis=1)) < 0).all()
-    assert (np.diff(np.median(ratios.equal, axis=1)) < 0).all()
+def test_every_leakage_rises_as_nu_decreases(figure):
+    assert set(figure.verdicts("rises")) == {"holds"}
 
 
-def test_adascale_beats_equal_allocation_in_every_realisation_of_the_smallest_budget(ratios):
-    assert (ratios.adascale[0] < ratios.equal[0]).all()
+def test_the_gap_narrows_as_nu_grows_on_mnist(mnist):
+    for policy in ("EqualAlloc", "EstimFuture"):
+        assert set(mnist.verdicts("narrows", "rdp", policy)[1:]) == {"holds"}
+        assert mnist.verdicts("narrows", "rdp", policy)[0] != "fails"
+        assert set(mnist.verdicts("narrows", "epsilon", policy)) <= {"holds", "not settled"}
+
+
+def test_the_gap_in_nats_narrows_as_nu_grows(figure):
+    for policy in ("EqualAlloc", "EstimFuture"):
+        assert set(figure.verdicts("narrows in nats", "rdp", policy)) == {"holds"}
+
+
+def test_as_a_ratio_the_gap_does_not_narrow_at_the_smallest_nu_of_cifar10(cifar10):
+    """Does not reproduce."""
+    for policy in ("EqualAlloc", "EstimFuture"):
+        assert cifar10.verdicts("narrows", "rdp", policy)[0] == "fails"
+        assert set(cifar10.verdicts("narrows", "rdp", policy)[2:]) == {"holds"}
+
+
+def test_the_gap_to_28_grows_with_nu_on_mnist(mnist):
+    """Does not reproduce."""
+    assert set(mnist.verdicts("narrows", "epsilon", "LyapunovPowerControl")) == {"fails"}
+
+
+def test_19_and_28_do_not_leak_far_more_rdp_at_small_nu(figure):
+    """Does not reproduce with r = 1 and the kindest pair: less than EqualAlloc or EstimFuture."""
+    for policy in ("PowerControl", "LyapunovPowerControl"):
+        assert figure.verdicts("far higher", "rdp", policy)[:2] == ["fails", "fails"]
+
+
+@pytest.fixture(scope="module")
+def readings():
+    basic = {name: POLICIES[name] for name in ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture")}
+    return leakage_table(SCENARIOS["mnist"], [0.01, 0.04, 0.16], range(20), basic | READINGS)
+
+
+def test_under_other_readings_19_and_28_do_leak_far_more(readings):
+    drawn = ("EqualAlloc", "EstimFuture")
+    for name in ("PowerControl, r = 0.99", "PowerControl, not subtracted", "LyapunovPowerControl, 1.2 times the rate"):
+        judged = judge(compare(readings, "rdp", name, drawn))
+        assert list(judged.verdict)[1:] == ["holds", "holds"]
+
+
+def test_adascale_is_behind_under_no_reading(readings):
+    for name in READINGS:
+        assert "fails" not in set(judge(compare(readings, "epsilon", name, "AdaScale")).verdict)
+
+
+def test_the_verdicts_can_fail(readings):
+    """The control: with two policies in exchanged roles a statement that held fails."""
+    swapped = readings.replace({"policy": {"AdaScale": "EqualAlloc", "EqualAlloc": "AdaScale"}})
+    judged = paper_claims(swapped, drawn=("EqualAlloc",), others=())
+    assert set(judged[judged.claim == "ahead"].verdict) == {"fails"}
+    assert "fails" in set(judged[judged.claim == "close"].verdict)
+
+
+@pytest.mark.parametrize("dataset", SCENARIOS)
+def test_alpha_hardly_moves_the_dp_leakage_of_adascale(dataset):
+    """At fixed nu; the paper says negligible, which on MNIST at the smallest nu means up to a sixth."""
+    scenario, ends = SCENARIOS[dataset], BUDGETS[dataset][:: len(BUDGETS[dataset]) - 1]
+    tables = {
+        alpha: leakage_table(replace(scenario, order=alpha), ends, range(10), {"AdaScale": policies.AdaScale})
+        for alpha in (2, 3, 8, 32)
+    }
+    worst = {"mnist": (0.16, 0.05), "cifar10": (0.05, 0.02)}[dataset]  # largest change seen, rounded up
+    for table in tables.values():
+        change = abs(table.epsilon / tables[3].epsilon - 1).to_numpy().reshape(2, 10).max(axis=1)
+        assert (change <= worst).all()
+    rdp = tables[32].rdp / tables[3].rdp
+    assert (rdp > 5).all()  # the control: the RDP leakage, of another order, moves a great deal
+
+
+@pytest.mark.parametrize(("dataset", "policy", "nu", "seed"), [
+    ("mnist", "AdaScale", 0.01, 7), ("mnist", "LyapunovPowerControl", 0.16, 2), ("cifar10", "EstimFuture", 0.32, 3),
+])  # fmt: skip
+def test_the_epsilon_of_a_figure_is_that_of_opacus(dataset, policy, nu, seed):
+    scenario = SCENARIOS[dataset]
+    row = leakage_table(scenario, [nu], [seed], {policy: POLICIES[policy]}).iloc[0]
+    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu)
+    eta = policies.schedule(POLICIES[policy](problem, scenario.mean_gain(drawn.path_loss)), problem)
+    accountant = RDPAccountant()
+    for sigma in problem.noise_multiplier(eta)[0]:
+        accountant.step(noise_multiplier=sigma, sample_rate=scenario.sampling_rate)
+    # 1e-8: both schedules are tuned to 1e-9 in the cost, each from a start of its own
+    assert row.epsilon == pytest.approx(accountant.get_epsilon(delta=1e-5), rel=1e-8)
+
+
+def test_floors_are_so_heavy_tailed_that_one_round_can_hold_most_of_their_sum():
+    """Why every row names the largest floor and its round: E[w_min] is infinite."""
+    scenario = SCENARIOS["mnist"]
+    gain = channel.draw(scenario.num_devices, scenario.num_rounds, list(range(40))).gain
+    floor = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 0.04).floor
+    share = floor.max(axis=-1) / floor.sum(axis=-1)
+    assert share.max() > 0.5
+    assert np.median(floor.max(axis=-1)) > 100 * np.median(floor)
