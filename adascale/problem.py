@@ -67,7 +67,7 @@ class RoundLeakage:
 
 
 class ReceiveScalingProblem:
-    r"""Choosing the receive scaling :math:`\eta_t` of every round: the paper's problem (14), many lanes at once.
+    r"""Choosing the receive scaling :math:`\eta_t` of every round: the paper's problem (28), many lanes at once.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class ReceiveScalingProblem:
         return self.scenario.noise_scale / eta
 
     def noise_multiplier(self, eta) -> np.ndarray:
-        r""":math:`\sigma_{m,t} = (M B_m / G) \sqrt{w_t / (2d)}` (paper, eq. (10)), shape (..., M, T)."""
+        r""":math:`\sigma_{m,t} = (M B_m / G) \sqrt{w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
         scenario = self.scenario
         size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
         root = np.sqrt(self.noise_energy(eta) / (2 * scenario.num_parameters))

@@ -96,7 +96,7 @@ def test_the_table_to_read_has_a_row_a_statement_and_a_column_a_budget():
     made = table(Optimal=np.ones((2, 3)), AdaScale=np.full((2, 3), 1.05), EqualAlloc=[[2, 3, 4], [2, 2, 2.5]])
     read = verdicts(paper_claims(made, drawn=("EqualAlloc",), others=()))
     assert list(read) == ["0.01", "0.02"]
-    assert read.loc[("close", "RDP", "AdaScale"), "0.01"] == "1.05: holds"
+    assert read.loc[("close", "RDP", "AdaScale"), "0.01"] == "1.05 ✓"
     assert read.loc[("narrows", "RDP", "EqualAlloc"), "0.02"] == ""
 
 

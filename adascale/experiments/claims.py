@@ -18,6 +18,9 @@ from adascale.statistics import Interval, log_interval
 CLOSE = 1.2
 """How we read "close to Optimal": within 20 %."""
 
+MARKS = {"holds": "✓", "fails": "✗", "not settled": "?"}
+"""How a table shows a verdict."""
+
 METRICS = ("rdp", "epsilon")
 """The columns of a leakage table that are compared: RDP and DP leakage."""
 
@@ -57,17 +60,16 @@ def paper_claims(
 ) -> pd.DataFrame:
     r"""The paper's statements on a leakage figure, each with its verdict.
 
-    ========== ==================================== ================================================================
-    ``claim``  the paper                            computed, per :math:`\nu`
-    ========== ==================================== ================================================================
-    ahead      AdaScale reduces the leakage         benchmark over AdaScale is above 1
-    close      it performs close to Optimal         AdaScale over Optimal is below :data:`CLOSE`
-    narrows    the gap narrows as nu increases      the ratio of *ahead* is larger at this nu than at the next
-    narrows in the same, the gap as a difference    benchmark minus AdaScale is larger at this nu than at the next, in
-    nats                                            more than half of the realisations
-    rises      leakage rises as nu decreases        a policy's leakage is larger at this nu than at the next
-    far higher [19] and [28] leak far more RDP      their leakage over the largest of those drawn is above 1
-    ========== ==================================== ================================================================
+    =============== =============================== ========================================================
+    ``claim``       the paper                       computed, at each :math:`\nu`
+    =============== =============================== ========================================================
+    ahead           AdaScale reduces the leakage    benchmark over AdaScale is above 1
+    close           it performs close to Optimal    AdaScale over Optimal is below 1.2
+    narrows         the gap narrows as nu increases the ratio of *ahead* over that at the next nu is above 1
+    narrows in nats the same, of the difference     it is larger than at the next nu in most realisations
+    rises           leakage rises as nu decreases   a policy's leakage over that at the next nu is above 1
+    far higher      [19] and [28] leak far more RDP their leakage over the largest drawn is above 1
+    =============== =============================== ========================================================
 
     Parameters
     ----------
@@ -115,8 +117,11 @@ def judge(compared: pd.DataFrame, limit: float = 1.0, *, above: bool = True) -> 
 
 
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
-    """The claims as a table to read: a row a statement and policy, a column a budget, ratio and verdict in each."""
-    words = claims.ratio.map("{:.3g}".format) + ": " + claims.verdict
+    """The claims as a table to read: a row a statement and policy, a column a budget, ratio and mark in each.
+
+    The marks are those of :data:`~adascale.experiments.claims.MARKS`.
+    """
+    words = claims.ratio.map("{:#.3g} ".format) + claims.verdict.map(MARKS)
     labels = claims.metric.map({"rdp": "RDP", "epsilon": "DP"})
     long = claims.assign(text=words, leakage=labels, nu=claims.nu.map("{:g}".format))
     rows = ["claim", "leakage", "policy"]

@@ -121,7 +121,7 @@ READINGS: dict[str, Method] = {
 
 
 def load(name: str) -> tuple[str, Method]:
-    r"""A method by name: one of :data:`POLICIES`, or ``module:Class`` for a policy of one's own.
+    r"""A method by name: one of :data:`~adascale.experiments.POLICIES`, or ``module:Class`` for a policy of one's own.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class AdaScale(OnlinePolicy):
         w_t = \arg\min_{w \ge w_{\min,t}} V F(w) + Q_t (w - w_{\min,t}) + \tfrac12 (w - w_{\min,t})^2, \qquad
         Q_{t+1} = \max(Q_t + w_t - w_{\min,t} - \nu, 0), \quad Q_0 = 0,
 
-    the paper's problem (18) and queue (17) in the noise energy.  The objective is convex, so the round is the root of
+    the paper's problem (30) and queue (29) in the noise energy.  The objective is convex, so the round is the root of
     :math:`V F'(w) + Q_t + w - w_{\min,t}` above the floor, or the floor.
 
     Parameters

@@ -49,7 +49,7 @@ class Optimal:
 
 
 class OptimalCvxpy:
-    r"""The offline optimum as the paper poses it (problem (14)), a convex program solved by Clarabel through CVXPY.
+    r"""The offline optimum as the paper poses it (problem (28)), a convex program solved by Clarabel through CVXPY.
 
     The variable is :math:`v_t = x_t / x^{\mathrm{equal}}_t`, the scaling in units of EqualAlloc's, since :math:`x_t` in
     its own unit is of order :math:`10^5` and solvers fail on it.  The constraint is divided by :math:`\nu T` and the
