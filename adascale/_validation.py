@@ -34,6 +34,15 @@ def positive(name: str, value) -> np.ndarray:
     return array
 
 
+def at_least(name: str, value, least: float) -> np.ndarray:
+    """``value`` as floats, all of them finite and >= ``least``."""
+    array = as_floats(name, value)
+    bad = ~(np.isfinite(array) & (array >= least))
+    if bad.any():
+        raise ValueError(f"{name} must be finite and >= {least}, got {_show(array, bad)}")
+    return array
+
+
 def sampling_rate(name: str, value) -> np.ndarray:
     """``value`` as floats, all of them in (0, 1]."""
     array = as_floats(name, value)
