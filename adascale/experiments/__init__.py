@@ -2,12 +2,13 @@
 
 from adascale.experiments.claims import compare, judge, paper_claims, verdicts
 from adascale.experiments.leakage import leakage_table
-from adascale.experiments.methods import POLICIES, READINGS, kindest_lyapunov, load, method
+from adascale.experiments.methods import POLICIES, READINGS, filled_lyapunov, kindest_lyapunov, load, method
 
 __all__ = [
     "POLICIES",
     "READINGS",
     "compare",
+    "filled_lyapunov",
     "judge",
     "kindest_lyapunov",
     "leakage_table",

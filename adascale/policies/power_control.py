@@ -177,7 +177,7 @@ class LyapunovPowerControl(OnlinePolicy):
 
     .. math::
         \eta_t = \min\Big(\mathrm{cap}_t, \sqrt{V r^{-t} / Q_t}\Big), \qquad
-        Q_{t+1} = \max(Q_t + \eta_t - \bar\eta, 0), \quad Q_0 = 0
+        Q_{t+1} = \max(Q_t + \eta_t - \bar\eta, 0)
 
     with full power while the queue is empty.  Units are those of eta: :math:`\bar\eta` is the privacy budget a round,
     and the constants of its accounting are inside :math:`V`.
@@ -190,20 +190,26 @@ class LyapunovPowerControl(OnlinePolicy):
         :math:`\bar\eta > 0`, the privacy budget of a round in units of eta; broadcasts against the lanes.
     contraction : float
         :math:`r \in (0, 1]`; 1 is neutral.
+    initial_queue : array_like
+        :math:`Q_0 \ge 0`, in units of eta; broadcasts against the lanes.  Zero, the customary start, puts the first
+        round at full power.
     """
 
     penalty: np.ndarray
     rate: np.ndarray
     contraction: float = 1.0
+    initial_queue: np.ndarray = 0.0
 
     def __post_init__(self):
         for name in ("penalty", "rate"):
             object.__setattr__(self, name, check.positive(name, getattr(self, name)))
+        object.__setattr__(self, "initial_queue", check.at_least("initial_queue", self.initial_queue, 0))
         _contraction(self.contraction)
 
     def start(self, scenario: Scenario, budget: np.ndarray) -> LyapunovPowerControlState:
-        shape = check.broadcast(penalty=self.penalty.shape, rate=self.rate.shape, lanes=np.shape(budget))
-        return LyapunovPowerControlState(scenario, 0, np.zeros(shape))
+        shapes = {name: getattr(self, name).shape for name in ("penalty", "rate", "initial_queue")}
+        shape = check.broadcast(**shapes, lanes=np.shape(budget))
+        return LyapunovPowerControlState(scenario, 0, np.broadcast_to(self.initial_queue, shape))
 
     def step(self, state, min_gain_t):
         cap = state.scenario.x_max * min_gain_t
