@@ -51,7 +51,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; 0 on success, 2 on bad input, 1 if a method cannot spend a budget exactly."""
+    """Run the command; 0 on success, 2 on bad input, 1 if `schedule` cannot spend the budget."""
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
@@ -120,7 +120,11 @@ def _leakage(options) -> None:
     scenario = _scenario(options.scenario)
     if options.realisations < 1:
         raise ValueError(f"--realisations must be >= 1, got {options.realisations}")
-    chosen = dict(map(load, options.policy or POLICIES))
+    chosen = {}
+    for name, make in map(load, options.policy or POLICIES):
+        if name in chosen:
+            raise ValueError(f"--policy names {name} twice")
+        chosen[name] = make
     _check_writable(options.out)
     seeds = range(options.seed, options.seed + options.realisations)
     table = leakage_table(scenario, options.nu, seeds, chosen, delta=options.delta, progress=sys.stderr.isatty())
@@ -158,7 +162,7 @@ def _summary(table: pd.DataFrame) -> pd.DataFrame:
 def _schedule(options) -> None:
     scenario = _scenario(options.scenario)
     name, make = load(options.policy)
-    if options.penalty is not None and name != "AdaScale":
+    if options.penalty is not None and make is not POLICIES["AdaScale"]:
         raise ValueError(f"--penalty is AdaScale's, got it with --policy {options.policy}")
     _check_writable(options.out)
     trace = read_gains(options.gains, scenario)
@@ -170,9 +174,11 @@ def _schedule(options) -> None:
         policy = policies.AdaScale(options.penalty)
     else:
         policy = make(problem, trace.mean_gain)
-        if name == "AdaScale":
+        if make is POLICIES["AdaScale"]:
             print("note: V was tuned on the whole trace; give --penalty for a decision that looks at no later round",
                   file=sys.stderr)  # fmt: skip
+        elif make is POLICIES["Optimal"]:
+            print("note: Optimal reads the whole trace", file=sys.stderr)
         elif getattr(make, "parameter", True) or make.asks:
             print(f"note: {name} was tuned on the whole trace, or plans with its mean gains", file=sys.stderr)
     eta = policies.schedule(policy, problem)
@@ -190,7 +196,7 @@ def _schedule(options) -> None:
         "policy": name,
         "nu": options.nu,
         "rounds": problem.num_rounds,
-        "penalty": float(policy.penalty) if name == "AdaScale" else None,
+        "penalty": float(policy.penalty) if make is POLICIES["AdaScale"] else None,
         "cost": float(problem.cost(eta)),
         "order": scenario.order,
         "rdp": float(problem.rdp(eta)),
@@ -280,7 +286,7 @@ def _names() -> str:
 
 def _check_writable(path: Path | None) -> None:
     """Say so before the work is done, not after it."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+    if path is not None and ((path.exists() and not path.is_file()) or not path.parent.is_dir()):
         raise ValueError(f"--out {str(path)!r} must be a file in an existing folder")
 
 

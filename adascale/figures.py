@@ -155,7 +155,7 @@ def _label_levels(axis) -> None:
     """Plain numbers on a logarithmic axis of few decades; powers of ten would be sparse there."""
     low, high = axis.get_ylim()
     if high / low < 300:
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low > 4 else (1, 1.2, 1.5, 2, 3, 5)))
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
 
@@ -214,5 +214,5 @@ def gap(
     )
     _label_levels(axis)
     _label_budgets(axis, middle.index)
-    axis.legend()
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure

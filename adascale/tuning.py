@@ -24,8 +24,8 @@ def match_budget(
 ) -> np.ndarray:
     r"""The parameter of a policy whose mean cost equals :math:`\nu` in every lane.
 
-    It runs the policy over the whole horizon again and again: it **sees the whole future**, as the paper's own tuning
-    does.  For AdaScale the parameter is the penalty V.
+    It runs the policy over the whole horizon again and again: it **sees the whole future**.  The paper tunes "for
+    each value of nu"; a parameter for each realisation is how this book reads it.  For AdaScale it is the penalty V.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def match_budget(
     found = _root(excess, bracket.bracket, lanes.index, tolerance)
     missed = ~(np.abs(found.f_x) <= tolerance)
     if missed.any():
-        raise BudgetNotReached(f"no parameter brings the cost of {lanes.name(np.argmax(missed))} to its budget")
+        raise BudgetNotReached(f"no parameter brings {lanes.name(np.argmax(missed))} to its budget")
     return np.exp(found.x).reshape(problem.lanes)
 
 
@@ -90,8 +90,8 @@ def match_lyapunov(
     One condition for two parameters leaves a curve of pairs, and they differ widely in what they leak.  For rates
     :math:`\bar\eta` around the mean scaling of the offline optimum, below which no policy of this cost can stay
     (:prf:ref:`prop-least-scaling`), the cost is scanned in :math:`V`; every crossing of :math:`\nu`
-    is refined, since the cost is not monotone; and the search is repeated between the neighbours of the rate of the
-    smallest epsilon.  Like :func:`match_budget` it **sees the whole future**.
+    on the grid is refined, since the cost is not monotone; and the search is repeated between the neighbours of the
+    rate of the smallest epsilon.  Like :func:`match_budget` it **sees the whole future**.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def match_lyapunov(
     ValueError
         If delta, contraction or a rate is out of range.
     BudgetNotReached
-        If no pair brings some lane's cost to its budget: the message names the lane.
+        If no pair on the grid brings some lane's cost to its budget: the message names the lane.
     """
     lanes = _Lanes(problem)
     mean_eta = Optimal().schedule(problem).mean(axis=-1).ravel()
@@ -132,7 +132,7 @@ def match_lyapunov(
         best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")
         missed = np.setdiff1d(lanes.index, best.index)
         if missed.size:
-            raise BudgetNotReached(f"no pair of V and rate brings the cost of {lanes.name(missed[0])} to its budget")
+            raise BudgetNotReached(f"no pair of V and rate brings {lanes.name(missed[0])} to its budget")
         relative = np.stack([_between(pairs[pairs.lane == lane], best.loc[lane].relative_rate) for lane in lanes.index])
     best = best.loc[lanes.index]
     return LyapunovMatch(*(best[name].to_numpy().reshape(problem.lanes) for name in ("penalty", "rate")), pairs)
@@ -211,7 +211,8 @@ class _Lanes:
         return chosen.cost(eta) / chosen.budget - 1
 
     def name(self, lane) -> str:
-        return f"lane {tuple(int(i) for i in np.unravel_index(lane, self.shape))}"
+        lane = tuple(int(i) for i in np.unravel_index(lane, self.shape))
+        return f"the cost of lane {lane}" if lane else "the cost"
 
 
 def _root(excess, bracket, args, tolerance):

@@ -76,13 +76,16 @@ def test_every_statement_is_judged_in_its_own_direction():
     claims = paper_claims(made, drawn=("EqualAlloc",), others=("PowerControl",))
     found = {(row.claim, row.metric, row.policy, row.nu): row.verdict for row in claims.itertuples()}
     assert found["ahead", "rdp", "EqualAlloc", 0.01] == "holds"
-    assert ("ahead", "rdp", "PowerControl", 0.01) not in found  # the paper's RDP panel does not draw it
+    assert found["ahead", "rdp", "PowerControl", 0.01] == "holds"
+    assert ("narrows", "rdp", "PowerControl", 0.01) not in found  # the paper's RDP panel does not draw it
+    assert found["near", "rdp", "EqualAlloc", 0.02] == "fails"
+    assert ("near", "rdp", "EqualAlloc", 0.01) not in found  # asked at the largest budget
     assert found["ahead", "epsilon", "PowerControl", 0.02] == "holds"
     assert found["close", "rdp", "AdaScale", 0.01] == "holds"
     assert found["narrows", "rdp", "EqualAlloc", 0.01] == "holds"
     assert found["narrows in nats", "rdp", "EqualAlloc", 0.01] == "holds"
     assert found["rises", "epsilon", "AdaScale", 0.01] == "holds"
-    assert found["far higher", "rdp", "PowerControl", 0.01] == "holds"
+    assert found["higher", "rdp", "PowerControl", 0.01] == "holds"
     assert ("narrows", "rdp", "EqualAlloc", 0.02) not in found  # there is no next budget
 
     worse = made.assign(rdp=np.where(made.policy == "AdaScale", 2 * made.rdp, made.rdp))
@@ -97,6 +100,7 @@ def test_the_table_to_read_has_a_row_a_statement_and_a_column_a_budget():
     read = verdicts(paper_claims(made, drawn=("EqualAlloc",), others=()))
     assert list(read) == ["0.01", "0.02"]
     assert read.loc[("close", "RDP", "AdaScale"), "0.01"] == "1.05 ✓"
+    assert read.loc[("near", "RDP", "EqualAlloc"), "0.02"] == "2.15 ✗"
     assert read.loc[("narrows", "RDP", "EqualAlloc"), "0.02"] == ""
 
 
@@ -104,3 +108,29 @@ def test_the_table_to_read_has_a_row_a_statement_and_a_column_a_budget():
 def test_what_is_not_in_the_table_is_named(metric, policy, named):
     with pytest.raises(ValueError, match=named):
         compare(table(A=[1.0, 2.0], B=[1.0, 1.0]), metric, policy, "B")
+
+
+def test_columns_follow_the_size_of_the_budget_and_numbers_end_in_a_digit():
+    made = table(Optimal=np.ones((2, 3)), AdaScale=np.ones((2, 3)), EqualAlloc=np.full((2, 3), 246.0))
+    read = verdicts(
+        paper_claims(made.assign(nu=made.nu.map({0.01: 2.0, 0.02: 10.0})), drawn=("EqualAlloc",), others=())
+    )
+    assert list(read) == ["2", "10"]
+    assert read.loc[("ahead", "RDP", "EqualAlloc"), "10"] == "246 ✓"
+
+
+def test_a_statement_that_holds_on_average_shows_in_how_many_realisations():
+    made = table(AdaScale=np.ones(30), EqualAlloc=np.r_[np.full(15, 8.0), np.full(15, 0.99)], Optimal=np.full(30, 0.9))
+    read = verdicts(paper_claims(made, drawn=("EqualAlloc",), others=()))
+    assert read.loc[("ahead", "RDP", "EqualAlloc"), "0.01"] == "2.81 ✓ (50%)"
+
+
+def test_one_budget_or_a_policy_without_any_result_still_make_a_table():
+    made = table(Optimal=[0.9, 0.91], AdaScale=[1.0, 1.0], EqualAlloc=[2.0, 2.0], EstimFuture=[np.nan, np.nan])
+    claims = paper_claims(made, drawn=("EqualAlloc", "EstimFuture"), others=("EqualAlloc",))
+    assert "narrows" not in set(claims.claim)  # there is no next budget
+    chosen = claims[(claims.claim == "higher") & (claims.policy == "EqualAlloc")]
+    assert list(chosen.realisations) == [0]  # the largest of a known and an unknown leakage is unknown
+    two = paper_claims(pd.concat([made, made.assign(nu=0.02)]), others=())
+    lost = two[(two.policy == "EstimFuture") & (two.claim == "narrows in nats")]
+    assert set(lost.verdict) == {"not settled"}

@@ -96,7 +96,7 @@ def test_every_method_makes_a_schedule_of_a_trace(tmp_path, capsys, scenario, ga
     assert run("schedule", *common, "--nu", 0.01, "--out", out, "--json") == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["cost"] == pytest.approx(0.01, rel=1e-9)
-    assert ("whole trace" in said.err) == (policy not in ("Optimal", "EqualAlloc"))
+    assert ("whole trace" in said.err) == (policy != "EqualAlloc")
 
 
 def test_a_method_that_plans_with_mean_gains_says_that_it_needs_them(tmp_path, capsys, scenario, gains):
@@ -132,8 +132,10 @@ def own(tmp_path, monkeypatch):
     """A module of the user's in the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_module.py").write_text(OWN)
+    (tmp_path / "broken.py").write_text("import math\nmath.missing\n")
     yield
-    sys.modules.pop("my_module", None)
+    for name in ("my_module", "same_name"):
+        sys.modules.pop(name, None)
 
 
 def test_a_policy_of_ones_own_joins_by_module_and_class(tmp_path, capsys, scenario, own):
@@ -143,6 +145,17 @@ def test_a_policy_of_ones_own_joins_by_module_and_class(tmp_path, capsys, scenar
     # tuned, a constant extra energy is what EqualAlloc spends
     np.testing.assert_allclose(table["Constant"], table["EqualAlloc"], rtol=1e-7)  # cost matched to 1e-9
     assert "note" not in capsys.readouterr().err
+
+
+def test_a_policy_called_like_one_of_the_book_s_is_not_taken_for_it(tmp_path, capsys, scenario, gains, own):
+    (tmp_path / "same_name.py").write_text(OWN.replace("Constant", "AdaScale"))
+    common = ["--scenario", scenario[1], "--gains", gains[1], "--nu", 0.01, "--policy", "same_name:AdaScale"]
+    assert run("schedule", *common, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["penalty"] is None
+    assert run("schedule", *common, "--penalty", 1) == 2
+    twice = ["--policy", "same_name:AdaScale", "--policy", "adascale"]
+    assert run("leakage", "--scenario", scenario[1], "--nu", 1e-3, *twice) == 2
+    assert "AdaScale twice" in capsys.readouterr().err
 
 
 def test_a_policy_that_costs_something_else_is_named(tmp_path, capsys, scenario, own):
@@ -164,6 +177,7 @@ def test_the_installed_command_finds_a_module_in_the_working_directory(tmp_path,
         ("no_such_module:X", "no_such_module"),
         ("json:dumps", "class with start and step"),
         ("nothing", "'nothing' is unknown"),
+        ("broken:X", "cannot import 'broken': module 'math' has no attribute 'missing'"),
     ],
 )
 def test_a_policy_that_is_none_is_named(capsys, own, policy, named):

@@ -138,7 +138,14 @@ def test_a_method_is_found_however_its_name_is_written(name):
 
 @pytest.mark.parametrize(
     ("budgets", "seeds", "delta", "named"),
-    [([0.0], [0], 1e-5, "nu"), ([0.1], [-1], 1e-5, "seed"), ([0.1], [0], 0, "delta"), (["x"], [0], 1e-5, "nu")],
+    [
+        ([0.0], [0], 1e-5, "nu"),
+        ([0.1, 0.1], [0], 1e-5, "nu must not repeat"),
+        ([0.1], [2, 2], 1e-5, "seed must not"),
+        ([0.1], [-1], 1e-5, "seed"),
+        ([0.1], [0], 0, "delta"),
+        (["x"], [0], 1e-5, "nu"),
+    ],
 )
 def test_bad_input_is_named(scenario, budgets, seeds, delta, named):
     with pytest.raises(ValueError, match=named):

@@ -57,10 +57,13 @@ def leakage_table(
     Raises
     ------
     ValueError
-        If a budget, seed or delta is out of range, or a policy is none.
+        If a budget, seed or delta is out of range, one repeats, or a policy is none.
     """
     budgets = np.atleast_1d(check.positive("nu", list(budgets)))
     seeds = list(seeds)
+    for what, values in (("nu", budgets.tolist()), ("seed", seeds)):
+        if len({*values}) < len(values):
+            raise ValueError(f"{what} must not repeat, got {values}")
     check.fraction("delta", delta)
     methods = {name: method(each) if isinstance(each, type) else each for name, each in chosen.items()}
     rows = []

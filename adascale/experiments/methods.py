@@ -31,7 +31,7 @@ class method:
     Parameters
     ----------
     policy : type
-        A class with ``start`` and ``step``, such as :class:`~adascale.policies.EstimFuture`.
+        A class with ``start`` and ``step``, such as :class:`~adascale.policies.EstimFuture`, or with ``schedule``.
     **fixed
         Arguments of the constructor that keep one value.
 
@@ -87,7 +87,10 @@ class method:
 def kindest_lyapunov(
     problem: ReceiveScalingProblem, mean_gain=None, relative_rates=None
 ) -> policies.LyapunovPowerControl:
-    r"""[28] with the pair of parameters that gives the smallest epsilon: :func:`~adascale.tuning.match_lyapunov`."""
+    r"""[28] with the pair of parameters of the smallest epsilon found, at delta = 1e-5.
+
+    See :func:`adascale.tuning.match_lyapunov`.
+    """
     found = tuning.match_lyapunov(problem, relative_rates)
     return policies.LyapunovPowerControl(found.penalty, found.rate)
 
@@ -138,7 +141,7 @@ READINGS: dict[str, Method] = {
 
 
 def load(name: str) -> tuple[str, Method]:
-    r"""A method by name: one of :data:`~adascale.experiments.POLICIES`, or ``module:Class`` for a policy of one's own.
+    r"""A method by name: one of the paper's, or ``module:Class`` for a policy of one's own.
 
     Parameters
     ----------
@@ -164,11 +167,11 @@ def load(name: str) -> tuple[str, Method]:
     module, _, wanted = name.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), wanted)
-    except ImportError as error:
-        raise ValueError(f"policy {name!r}: {error}") from error
-    except AttributeError:
-        raise ValueError(f"policy {name!r}: module {module!r} has no {wanted!r}") from None
+        found = importlib.import_module(module)
+    except Exception as error:  # whatever the user's module does when it is imported
+        raise ValueError(f"policy {name!r}: cannot import {module!r}: {error}") from error
     finally:
         sys.path.remove(os.getcwd())
-    return wanted, method(found)
+    if not hasattr(found, wanted):
+        raise ValueError(f"policy {name!r}: module {module!r} has no {wanted!r}")
+    return wanted, method(getattr(found, wanted))
