@@ -99,8 +99,8 @@ def test_the_table_to_read_has_a_row_a_statement_and_a_column_a_budget():
     made = table(Optimal=np.ones((2, 3)), AdaScale=np.full((2, 3), 1.05), EqualAlloc=[[2, 3, 4], [2, 2, 2.5]])
     read = verdicts(paper_claims(made, drawn=("EqualAlloc",), others=()))
     assert list(read) == ["0.01", "0.02"]
-    assert read.loc[("close", "RDP", "AdaScale"), "0.01"] == "1.05 ✓"
-    assert read.loc[("near", "RDP", "EqualAlloc"), "0.02"] == "2.15 ✗"
+    assert read.loc[("close", "RDP", "AdaScale"), "0.01"] == "1.05\N{NO-BREAK SPACE}✓"
+    assert read.loc[("near", "RDP", "EqualAlloc"), "0.02"] == "2.15\N{NO-BREAK SPACE}✗"
     assert read.loc[("narrows", "RDP", "EqualAlloc"), "0.02"] == ""
 
 
@@ -116,13 +116,13 @@ def test_columns_follow_the_size_of_the_budget_and_numbers_end_in_a_digit():
         paper_claims(made.assign(nu=made.nu.map({0.01: 2.0, 0.02: 10.0})), drawn=("EqualAlloc",), others=())
     )
     assert list(read) == ["2", "10"]
-    assert read.loc[("ahead", "RDP", "EqualAlloc"), "10"] == "246 ✓"
+    assert read.loc[("ahead", "RDP", "EqualAlloc"), "10"] == "246\N{NO-BREAK SPACE}✓"
 
 
 def test_a_statement_that_holds_on_average_shows_in_how_many_realisations():
     made = table(AdaScale=np.ones(30), EqualAlloc=np.r_[np.full(15, 8.0), np.full(15, 0.99)], Optimal=np.full(30, 0.9))
     read = verdicts(paper_claims(made, drawn=("EqualAlloc",), others=()))
-    assert read.loc[("ahead", "RDP", "EqualAlloc"), "0.01"] == "2.81 ✓ (50%)"
+    assert read.loc[("ahead", "RDP", "EqualAlloc"), "0.01"] == "2.81\N{NO-BREAK SPACE}✓ (50%)"
 
 
 def test_one_budget_or_a_policy_without_any_result_still_make_a_table():

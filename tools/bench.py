@@ -78,7 +78,11 @@ def main(folder):
     table = pd.DataFrame(rows, columns=["benchmark", "seconds", "peer", "peer_seconds", "difference"])
     table.insert(4, "ratio", table.peer_seconds / table.seconds)
     folder.mkdir(parents=True, exist_ok=True)
-    table.to_csv(folder / "leakage.csv", index=False, float_format="%.2g")
+    plain = table.copy()
+    for name in ("seconds", "peer_seconds", "ratio"):
+        plain[name] = [np.format_float_positional(x, 2, fractional=False, trim="-") for x in table[name]]
+    plain = plain.replace("nan", "")
+    plain.to_csv(folder / "leakage.csv", index=False, float_format="%.1g")
     packages = {name: version(name) for name in ("numpy", "scipy", "numba", "opacus", "cvxpy", "clarabel")}
     run = {"command": "make bench", "machine": platform.machine(), "cores": os.cpu_count(),
            "system": platform.system(), "python": platform.python_version(), **packages}  # fmt: skip

@@ -21,8 +21,8 @@ paper {cite}`moradi2026adascale`, in its order: where this book derives it, what
 Equations are numbered as the paper's source numbers them. `tools/paper_map.py` writes this page; a test fails on an
 item without a row, and on a row that points nowhere.
 
-| paper | about | chapter | `adascale` | test |
-| --- | --- | --- | --- | --- |
+| paper | chapter | computed by, tested by |
+| --- | --- | --- |
 """
 
 
@@ -96,11 +96,14 @@ def page(rows: list[dict]) -> str:
     for row in rows:
         label = row["chapter"]
         role = ROLES.get(re.split("[:-]", label)[0], "prf:ref")
-        path, test = row["test"].split("::")
-        shown = f"{Path(path).relative_to('tests').as_posix()}<br>`{test}`"
-        paper = row["paper"].replace("-", "–")
-        lines.append(f"| {paper} | {row['about']} | {{{role}}}`{label}` | `{row['code']}` | {shown} |\n")
+        paper = f"{row['paper'].replace('-', '–')}<br>*{row['about']}*"
+        lines.append(f"| {paper} | {{{role}}}`{label}` | {_breakable(row['code'])}<br>{_breakable(row['test'])} |\n")
     return HEAD + "".join(lines)
+
+
+def _breakable(name: str) -> str:
+    """Code that a narrow column can break after a dot, a slash or an underscore."""
+    return f"<code>{re.sub(r'([./_]|::)', lambda mark: f'{mark[0]}<wbr>', name)}</code>"
 
 
 def main(arguments: list[str]) -> None:

@@ -127,7 +127,9 @@ def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
     ✓ holds, ✗ fails, ? not settled.  Where a statement holds on average but in fewer than nine of ten realisations,
     that share stands behind.
     """
-    words = claims.ratio.map(lambda ratio: f"{ratio:#.3g}".rstrip(".")) + " " + claims.verdict.map(MARKS)
+    words = (
+        claims.ratio.map(lambda ratio: f"{ratio:#.3g}".rstrip(".")) + "\N{NO-BREAK SPACE}" + claims.verdict.map(MARKS)
+    )
     split = (
         (claims.verdict == "holds") & claims.claim.isin(["ahead", "narrows", "rises", "higher"]) & (claims.share < 0.9)
     )
