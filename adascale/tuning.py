@@ -90,7 +90,8 @@ def match_lyapunov(
     One condition for two parameters leaves a curve of pairs, and they differ widely in what they leak.  For rates
     :math:`\bar\eta` around the mean scaling of the offline optimum, below which no policy of this cost can stay
     (:prf:ref:`prop-least-scaling`), the cost is scanned in :math:`V`; every crossing of :math:`\nu`
-    on the grid is refined, since the cost is not monotone; and the search is repeated between the neighbours of the
+    seen on a grid of two penalties a decade is refined, since the cost is not monotone (where it is jagged some
+    crossings are missed); and the search is repeated between the neighbours of the
     rate of the smallest epsilon.  Like :func:`match_budget` it **sees the whole future**.
 
     Parameters
@@ -148,7 +149,8 @@ def _between(pairs: pd.DataFrame, best: float) -> np.ndarray:
     """Four rates between the best one and its neighbours on either side."""
     known = np.unique(pairs.relative_rate)
     at = np.searchsorted(known, best)
-    low, high = known[max(at - 1, 0)], known[min(at + 1, known.size - 1)]
+    low = known[at - 1] if at > 0 else best / 2
+    high = known[at + 1] if at + 1 < known.size else best * 2
     return np.concatenate([low + (best - low) * np.array([1, 2]) / 3, best + (high - best) * np.array([1, 2]) / 3])
 
 

@@ -218,3 +218,24 @@ def test_the_tail_constant_is_the_one_of_the_literature():
 def test_a_bad_privacy_budget_is_named(arguments, named):
     with pytest.raises(ValueError, match=named):
         policies.scaling_budget(MNIST, *arguments)
+
+
+SMALL_CONTRACTION = {
+    "online": lambda problem, mean, r: policies.PowerControl(mean, 1.0, r),
+    "offline": lambda problem, mean, r: policies.OfflinePowerControl(1.0, r),
+    "lyapunov": lambda problem, mean, r: policies.LyapunovPowerControl(1.0, 1.0, r),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_CONTRACTION)
+def test_a_contraction_too_small_for_the_horizon_is_named(name):
+    problem, mean = drawn(MNIST, 0.04)
+    with pytest.raises(ValueError, match=r"contraction must be at least 0.301 over 500 rounds, got 0.05"):
+        SMALL_CONTRACTION[name](problem, mean, 0.05).schedule(problem)
+    assert np.isfinite(SMALL_CONTRACTION[name](problem, mean, 0.31).schedule(problem)).all()
+
+
+def test_a_budget_that_does_not_fit_the_lanes_is_named():
+    problem, _ = drawn(SMALL, 0.04)
+    with pytest.raises(ValueError, match=r"privacy_budget must broadcast to lanes \(\), got shape \(3,\)"):
+        policies.OfflinePowerControl([1.0, 2.0, 3.0]).schedule(problem)

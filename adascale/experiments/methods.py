@@ -45,13 +45,13 @@ class method:
     Raises
     ------
     ValueError
-        If the class lacks ``start`` and ``step``, or asks for more than one parameter.
+        If the class has neither ``start`` and ``step`` nor ``schedule``, or asks for more than one parameter.
     """
 
     def __init__(self, policy: type, **fixed):
         decides = hasattr(policy, "schedule") or (hasattr(policy, "start") and hasattr(policy, "step"))
         if not isinstance(policy, type) or not decides:
-            raise ValueError(f"policy must be a class with start and step, got {policy!r}")
+            raise ValueError(f"policy must be a class with start and step, or with schedule, got {policy!r}")
         arguments = inspect.signature(policy).parameters
         needed = [
             name

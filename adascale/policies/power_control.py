@@ -70,6 +70,7 @@ class PowerControl(OnlinePolicy):
         return Optimal().schedule(problem).sum(axis=-1)
 
     def start(self, scenario: Scenario, budget: np.ndarray) -> PowerControlState:
+        _contraction(self.contraction, scenario.num_rounds)
         shape = check.broadcast(
             privacy_budget=self.privacy_budget.shape,
             lanes_of_mean_gain=np.shape(self.mean_gain)[:-1],
@@ -129,7 +130,7 @@ class OfflinePowerControl:
     Parameters
     ----------
     privacy_budget : array_like
-        :math:`S > 0`, the largest sum of :math:`\eta_t`; broadcasts against the lanes.
+        :math:`S > 0`, the largest sum of :math:`\eta_t`; broadcasts to the lanes.
     contraction : float
         :math:`r \in (0, 1]`; 1 is neutral.
     """
@@ -142,7 +143,17 @@ class OfflinePowerControl:
         _contraction(self.contraction)
 
     def schedule(self, problem: ReceiveScalingProblem) -> np.ndarray:
-        r""":math:`\eta_t`, shape (..., T)."""
+        r""":math:`\eta_t`, shape (..., T).
+
+        Raises
+        ------
+        ValueError
+            If the budget does not broadcast to the lanes, or the contraction is too small for so many rounds.
+        """
+        _contraction(self.contraction, problem.num_rounds)
+        if check.broadcast(privacy_budget=self.privacy_budget.shape, lanes=problem.lanes) != problem.lanes:
+            shape = self.privacy_budget.shape
+            raise ValueError(f"privacy_budget must broadcast to lanes {problem.lanes}, got shape {shape}")
         weight = self.contraction ** (-0.5 * np.arange(problem.num_rounds))
         cap = problem.max_eta
         full_at = cap / weight  # round t is at its cap from this tau on
@@ -207,6 +218,7 @@ class LyapunovPowerControl(OnlinePolicy):
         _contraction(self.contraction)
 
     def start(self, scenario: Scenario, budget: np.ndarray) -> LyapunovPowerControlState:
+        _contraction(self.contraction, scenario.num_rounds)
         shapes = {name: getattr(self, name).shape for name in ("penalty", "rate", "initial_queue")}
         shape = check.broadcast(**shapes, lanes=np.shape(budget))
         return LyapunovPowerControlState(scenario, 0, np.broadcast_to(self.initial_queue, shape))
@@ -273,6 +285,9 @@ def _unit(scenario) -> float:
     return scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2
 
 
-def _contraction(value) -> None:
+def _contraction(value, rounds: int = 1) -> None:
+    """In (0, 1], and large enough that its weights over all rounds stay within floating point."""
     if not 0 < check.positive("contraction", value) <= 1:
         raise ValueError(f"contraction must be in (0, 1], got {value}")
+    if -rounds * np.log(value) > 600:
+        raise ValueError(f"contraction must be at least {np.exp(-600 / rounds):.3g} over {rounds} rounds, got {value}")
