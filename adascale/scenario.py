@@ -98,6 +98,11 @@ class Scenario:
         return cls("cifar10", 10, 720, 500_000, 400, 5000, 2.0, _dbm(23), _dbm(-90))
 
     @classmethod
+    def digits(cls) -> Scenario:
+        """A small experiment in the paper's radio setting, on the 1,500 training scans of scikit-learn's digits."""
+        return cls("digits", 10, 200, 9_370, 30, 150, 1.0, _dbm(23), _dbm(-90))
+
+    @classmethod
     def from_toml(cls, path) -> Scenario:
         """Read a scenario from a TOML file whose keys are the parameters above.
 

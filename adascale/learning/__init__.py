@@ -1,0 +1,18 @@
+"""Learning over the air: data, networks, clipped gradients, the channel, FedSGD.  It needs the extra ``learn``."""
+
+from adascale.learning.clipping import ClippedSum, clipped_sum
+from adascale.learning.data import Dataset, download, load, partition
+from adascale.learning.fedsgd import FedSGD, Trained, Training, train
+
+__all__ = [
+    "ClippedSum",
+    "Dataset",
+    "FedSGD",
+    "Trained",
+    "Training",
+    "clipped_sum",
+    "download",
+    "load",
+    "partition",
+    "train",
+]

@@ -1,0 +1,114 @@
+r"""The over-the-air step, as the signals on the channel and in its equivalent form.
+
+Both take the same draw of the receiver noise, so they give the same update up to rounding: the pre-equalisation
+:math:`a_{m,t} = \sqrt{\eta_t} / (M h_{m,t})` cancels the channel.  Training uses the equivalent form.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adascale import _validation as check
+
+
+class Received(NamedTuple):
+    """What one round leaves at the server."""
+
+    signal: Tensor
+    r""":math:`\mathbf r_t`, complex, shape (d,)."""
+    update: Tensor
+    r""":math:`\mathrm{Re}(\mathbf r_t) / \sqrt{\eta_t}`, shape (d,)."""
+    power: Tensor
+    r""":math:`|a_{m,t}|^2 \lVert\mathbf g_{m,t}\rVert^2 / d` in watts, shape (M,): what each device spent a
+    symbol, whose expectation the power limit bounds (:eq:`eq:power-derivation`)."""
+
+
+def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> np.ndarray:
+    r"""A draw of :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, complex, shape (d,), in root watts.
+
+    The real parts come first out of the stream, see :func:`real_receiver_noise`.
+    """
+    real = real_receiver_noise(rng, size, noise_power)
+    return real + 1j * real_receiver_noise(rng, size, noise_power)
+
+
+def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> np.ndarray:
+    r"""The real part of what :func:`receiver_noise` draws from the same stream: :math:`\mathcal N(0, \sigma_n^2/2)`."""
+    return math.sqrt(noise_power / 2) * rng.standard_normal(size)
+
+
+def transmit(gradients: Tensor, coefficient, eta: float, noise: np.ndarray) -> Received:
+    r"""One round at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`, :eq:`eq:model-update`).
+
+    .. math::
+        \mathbf r_t = \sum_{m=1}^M h_{m,t} a_{m,t} \mathbf g_{m,t} + \mathbf n_t, \qquad
+        a_{m,t} = \frac{\sqrt{\eta_t}}{M h_{m,t}}, \qquad
+        \tilde{\mathbf r}_t = \frac{\mathrm{Re}(\mathbf r_t)}{\sqrt{\eta_t}}
+
+    Parameters
+    ----------
+    gradients : torch.Tensor
+        :math:`\mathbf g_{m,t}`, the mean of the clipped sample gradients of each device, shape (M, d).
+    coefficient : array_like
+        :math:`h_{m,t}`, complex, not zero, shape (M,).
+    eta : float
+        :math:`\eta_t > 0` in watts.
+    noise : numpy.ndarray
+        :math:`\mathbf n_t`, complex, shape (d,), see :func:`receiver_noise`.
+
+    Returns
+    -------
+    Received
+        In double precision, on the device of the gradients.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, eta is not finite and positive, or a coefficient is zero.
+    """
+    check.positive("eta", eta)
+    coefficient = torch.as_tensor(np.asarray(coefficient, dtype=complex), device=gradients.device)
+    if gradients.ndim != 2 or coefficient.shape != gradients.shape[:1] or noise.shape != gradients.shape[1:]:
+        raise ValueError(
+            "gradients (M, d), coefficient (M,) and noise (d,) must fit, got shapes "
+            f"{tuple(gradients.shape)}, {tuple(coefficient.shape)}, {noise.shape}"
+        )
+    if (coefficient == 0).any():
+        raise ValueError("coefficient must not be zero, got a device without a channel")
+    weight = math.sqrt(eta) / (len(coefficient) * coefficient)
+    sent = weight[:, None] * gradients
+    power = sent.abs().square().sum(1) / gradients.shape[1]
+    signal = (coefficient[:, None] * sent).sum(0) + torch.as_tensor(noise, device=gradients.device)
+    return Received(signal, signal.real / math.sqrt(eta), power)
+
+
+def effective_update(mean_gradient: Tensor, eta: float, real_noise: np.ndarray) -> Tensor:
+    r"""The same round without the channel (:eq:`eq:decomposition`).
+
+    .. math::
+        \tilde{\mathbf r}_t = \frac1M \sum_{m=1}^M \mathbf g_{m,t} + \tilde{\mathbf n}_t, \qquad
+        \tilde{\mathbf n}_t \sim \mathcal N\Big(\mathbf 0, \frac{\sigma_n^2}{2 \eta_t} \mathbb I^d\Big)
+
+    Parameters
+    ----------
+    mean_gradient : torch.Tensor
+        :math:`\mathbf s_t`, shape (d,).
+    eta : float
+        :math:`\eta_t > 0` in watts; ``inf`` for a receiver without noise.
+    real_noise : numpy.ndarray
+        :math:`\mathrm{Re}(\mathbf n_t)`, shape (d,), see :func:`real_receiver_noise`.
+
+    Raises
+    ------
+    ValueError
+        If eta is not positive.
+    """
+    if not eta > 0:
+        raise ValueError(f"eta must be > 0, got {eta}")
+    noise = torch.as_tensor(real_noise / math.sqrt(eta), dtype=mean_gradient.dtype)
+    return mean_gradient + noise.to(mean_gradient.device)

@@ -1,0 +1,220 @@
+r"""The sum of clipped per-sample gradients of a batch, from one forward and one backward pass.
+
+The server needs :math:`\sum_i v_i \mathbf g_i \min(1, C / \lVert \mathbf g_i \rVert)` and no :math:`\mathbf g_i` alone.
+One backward pass to the *outputs* of the layers gives, with the inputs kept from the forward pass, every sample's
+gradient as a product of two small matrices.  Their norms fix the weights, and one weighted sum a layer does the rest:
+there is no second backward pass, and the gradient of the unclipped loss is never formed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adascale import _validation as check
+
+
+class ClippedSum(NamedTuple):
+    """The weighted sum, beside what it cost nothing to keep."""
+
+    gradient: Tensor
+    r""":math:`\sum_i v_i \mathbf g_i \min(1, C / \lVert\mathbf g_i\rVert)`, shape (d,), in the order of the model's
+    parameters."""
+    norm: Tensor
+    r""":math:`\lVert\mathbf g_i\rVert` before clipping, shape (B,)."""
+    loss: Tensor
+    """Cross entropy of every sample, nats, shape (B,)."""
+
+
+def clipped_sum(
+    model: nn.Module, images: Tensor, labels: Tensor, clip_norm: float, weights: Tensor | None = None, chunk: int = 160
+) -> ClippedSum:
+    r"""Sum of clipped sample gradients of the cross entropy.
+
+    .. math::
+        \sum_{i=1}^{B} v_i\, \mathbf g_i \min\Big(1, \frac{C}{\lVert \mathbf g_i \rVert}\Big), \qquad
+        \mathbf g_i = \nabla_{\mathbf w}\, l\big(\mathbf w, (\mathbf u_i, o_i)\big)
+
+    With :math:`v_i = 1/(M B_m)` for the samples of device m (:eq:`eq:averaging`) it is the signal
+    :math:`\mathbf s_t` of :eq:`eq:decomposition`, all devices at once.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        From (B, ...) images to (B, classes) logits, one sample independent of the others.  Parameters may lie in
+        ``Conv2d`` (one group, no dilation, zero padding), ``Linear`` and ``GroupNorm`` layers, each called once.
+        What has no parameters is free: activations, pooling, residual sums; but nothing may write in place into the
+        output of a layer with parameters.
+    images : torch.Tensor
+        Shape (B, ...), in any memory layout (``channels_last`` is the fast one); B may be 0.
+    labels : torch.Tensor
+        Classes, int64, shape (B,).
+    clip_norm : float
+        :math:`C > 0`; ``inf`` clips nothing.
+    weights : torch.Tensor, optional
+        :math:`v_i`, shape (B,); default 1.
+    chunk : int
+        Largest number of samples at a time.  It bounds the memory; results differ by rounding only.
+
+    Returns
+    -------
+    ClippedSum
+        On the device of the images.
+
+    Raises
+    ------
+    ValueError
+        If a layer is not one of these (the message names it), C is not positive, or shapes do not fit.
+    """
+    if not clip_norm > 0:
+        raise ValueError(f"clip_norm must be > 0, got {clip_norm}")
+    check.whole("chunk", chunk)
+    layers = _layers_of(model)
+    size = len(images)
+    if labels.shape != (size,):
+        raise ValueError(f"labels must have shape ({size},), got {tuple(labels.shape)}")
+    if weights is None:
+        weights = images.new_ones(size)
+    if weights.shape != (size,):
+        raise ValueError(f"weights must have shape ({size},), got {tuple(weights.shape)}")
+    total = images.new_zeros(sum(parameter.numel() for parameter in model.parameters()))
+    norms, losses = [images.new_zeros(0)], [images.new_zeros(0)]
+    for part in _chunks(size, chunk):
+        rows, loss = _sample_gradients(model, layers, images[part], labels[part])
+        norm = sum(row.square_norm() for row in rows).sqrt()
+        # a vanishing gradient would divide by zero; clipping leaves it as it is
+        factor = (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * weights[part]
+        total += torch.cat([row.weighted_sum(factor).flatten() for row in rows])
+        norms.append(norm)
+        losses.append(loss)
+    return ClippedSum(total, torch.cat(norms), torch.cat(losses))
+
+
+def _chunks(size: int, largest: int) -> list[slice]:
+    """Equal parts, as few as possible."""
+    count = -(-size // largest)
+    return [slice(size * i // count, size * (i + 1) // count) for i in range(count)]
+
+
+class _Rows(NamedTuple):
+    """Sample gradients written out: ``row`` (B, p), of parameters of a shape with its channels last."""
+
+    row: Tensor
+    shape: tuple[int, ...]
+
+    def square_norm(self) -> Tensor:
+        return torch.linalg.vector_norm(self.row, dim=1) ** 2
+
+    def weighted_sum(self, factor: Tensor) -> Tensor:
+        total = (factor @ self.row).view(self.shape)
+        return total.permute(0, 3, 1, 2) if total.ndim == 4 else total
+
+
+class _Outer(NamedTuple):
+    """Sample gradients as outer products ``output_grad`` (B, O) times ``input`` (B, K), never written out."""
+
+    output_grad: Tensor
+    input: Tensor
+
+    def square_norm(self) -> Tensor:
+        return _Rows(self.output_grad, ()).square_norm() * _Rows(self.input, ()).square_norm()
+
+    def weighted_sum(self, factor: Tensor) -> Tensor:
+        return (self.output_grad * factor[:, None]).T @ self.input
+
+
+def _linear(layer: nn.Linear, x: Tensor, g: Tensor) -> list:
+    if x.ndim != 2:
+        raise ValueError(f"Linear layers must act on one vector a sample, got an input of shape {tuple(x.shape)}")
+    return [_Outer(g, x)] + ([_Rows(g, layer.bias.shape)] if layer.bias is not None else [])
+
+
+def _conv2d(layer: nn.Conv2d, x: Tensor, g: Tensor) -> list:
+    g = g.permute(0, 2, 3, 1).flatten(1, 2)  # (B, L, O) with L places; no copy if channels are last in memory
+    patches = _patches(layer, x)
+    row = x.new_empty(len(x), g.shape[2], patches[0].numel() // g.shape[1])  # (B, O, K)
+    held = _HELD.get(x.device.type, 1 << 26)
+    for part in _chunks(len(x), max(1, held // patches[0].numel())):
+        seen = patches[part].reshape(-1, g.shape[1], row.shape[2])  # written out, (b, L, K)
+        torch.bmm(g[part].transpose(1, 2), seen, out=row[part])
+    shape = (layer.out_channels, *layer.kernel_size, layer.in_channels)
+    return [_Rows(row.flatten(1), shape)] + ([_Rows(g.sum(1), layer.bias.shape)] if layer.bias is not None else [])
+
+
+def _patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
+    """What each place of the output sees of the input, (B, H, W, height, width, channel), as a view.
+
+    Written for channels_last, where whole runs of memory are copied; in other layouts slower and as right.
+    """
+    (high, wide), (down, right), (above, beside) = layer.kernel_size, layer.stride, layer.padding
+    x = F.pad(x, (beside, beside, above, above)) if above or beside else x
+    view = x.permute(0, 2, 3, 1).unfold(1, high, down).unfold(2, wide, right)  # (B, H, W, channel, height, width)
+    return view.permute(0, 1, 2, 4, 5, 3)
+
+
+# How many numbers of patches are written out at a time: on a CPU what stays in the cache.
+_HELD = {"cpu": 1 << 19}
+
+
+def _group_norm(layer: nn.GroupNorm, x: Tensor, g: Tensor) -> list:
+    normed = F.group_norm(x, layer.num_groups, eps=layer.eps)
+    shape = layer.weight.shape
+    return [_Rows((g * normed).flatten(2).sum(2), shape), _Rows(g.flatten(2).sum(2), shape)]
+
+
+_KNOWN = {nn.Linear: _linear, nn.Conv2d: _conv2d, nn.GroupNorm: _group_norm}
+
+
+def _layers_of(model: nn.Module) -> dict[nn.Module, str]:
+    """The layers with parameters, in the order of the parameters, with their names; or an error that names one."""
+    layers = {}
+    for name, layer in model.named_modules():
+        own = list(layer.parameters(recurse=False))
+        what = f"layer {name!r} ({type(layer).__name__})"
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            raise ValueError(f"{what} mixes the samples of a batch; expected GroupNorm in its place")
+        if not own:
+            continue
+        if type(layer) not in _KNOWN:
+            known = ", ".join(kind.__name__ for kind in _KNOWN)
+            raise ValueError(f"{what} has parameters but no rule for sample gradients; expected one of {known}")
+        if isinstance(layer, nn.Conv2d) and (
+            layer.groups != 1 or layer.dilation != (1, 1) or layer.padding_mode != "zeros" or layer.padding == "same"
+        ):
+            raise ValueError(f"{what} must have one group, no dilation and padding by zeros given in pixels")
+        layers[layer] = what
+    held = sum(parameter.numel() for layer in layers for parameter in layer.parameters(recurse=False))
+    if held != sum(parameter.numel() for parameter in model.parameters()):
+        raise ValueError("two layers of the model share a parameter; expected each in one layer")
+    return layers
+
+
+def _sample_gradients(model, layers, images, labels):
+    """The sample gradients of every parameter, in the model's order, and the losses of the samples."""
+    calls = {layer: [] for layer in layers}
+
+    def keep(layer, inputs, output):
+        if not output.requires_grad:
+            output.requires_grad_()
+        calls[layer].append((inputs[0].detach(), output, output._version))
+
+    hooks = [layer.register_forward_hook(keep) for layer in layers]
+    try:
+        with torch.enable_grad():
+            loss = F.cross_entropy(model(images), labels, reduction="none")
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for layer, seen in calls.items():
+        if len(seen) != 1:
+            raise ValueError(f"{layers[layer]} was called {len(seen)} times in one pass; expected once")
+        if seen[0][1]._version != seen[0][2]:
+            raise ValueError(f"the output of {layers[layer]} was overwritten in place; expected inplace=False after it")
+    gradients = torch.autograd.grad(loss.sum(), [seen[0][1] for seen in calls.values()])
+    rows = []
+    for (layer, [(x, _, _)]), g in zip(calls.items(), gradients, strict=True):
+        rows += _KNOWN[type(layer)](layer, x, g)
+    return rows, loss.detach()

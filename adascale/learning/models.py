@@ -1,0 +1,102 @@
+"""The networks: small enough for a private run, and without layers that mix the samples of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from adascale.learning.streams import MODEL, stream
+
+
+def mnist_cnn() -> nn.Module:
+    """The paper's CNN for 28 x 28 grey images: 26,010 parameters (Papernot et al. 2021; Tramèr and Boneh 2021)."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 8, stride=2, padding=2),
+        nn.Tanh(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Conv2d(16, 32, 4, stride=2),
+        nn.Tanh(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Flatten(),
+        nn.Linear(512, 32),
+        nn.Tanh(),
+        nn.Linear(32, 10),
+    )
+
+
+def digits_cnn() -> nn.Module:
+    """The same design for 8 x 8 grey images: 9,370 parameters."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 4, stride=2, padding=2),
+        nn.Tanh(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Conv2d(16, 32, 3),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(128, 32),
+        nn.Tanh(),
+        nn.Linear(32, 10),
+    )
+
+
+def tanh_cnn() -> nn.Module:
+    """The Tanh CNN of Tramèr and Boneh (2021) for 32 x 32 colour images: 550,570 parameters."""
+    layers, channels = [], 3
+    for width in (32, 64, 128):
+        for _ in range(2):
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.Tanh()]
+            channels = width
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(2048, 128), nn.Tanh(), nn.Linear(128, 10))
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "mnist_cnn": mnist_cnn,
+    "digits_cnn": digits_cnn,
+    "tanh_cnn": tanh_cnn,
+}
+"""The networks by name.
+
+:meta hide-value:
+"""
+
+
+def build(name: str, seed: int) -> nn.Module:
+    """A network with PyTorch's default initialisation, drawn from a seed of its own; in ``channels_last`` layout.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`MODELS`.
+    seed : int
+        >= 0.  PyTorch's global generator is left as it was.
+
+    Raises
+    ------
+    ValueError
+        If there is no such network.
+    """
+    if name not in MODELS:
+        raise ValueError(f"model {name!r} is unknown; expected one of {', '.join(MODELS)}")
+    with torch.random.fork_rng(devices=[]):
+        torch.random.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
+        model = MODELS[name]()
+    return model.to(memory_format=torch.channels_last)
+
+
+def flatten(model: nn.Module) -> Tensor:
+    """All parameters as one new vector of shape (d,), in the model's order."""
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def load(model: nn.Module, parameters: Tensor) -> None:
+    """Copy a vector of shape (d,) into the model's parameters: the inverse of :func:`flatten`."""
+    own = list(model.parameters())
+    expected = sum(each.numel() for each in own)
+    if parameters.shape != (expected,):
+        raise ValueError(f"parameters must have shape ({expected},), got {tuple(parameters.shape)}")
+    with torch.no_grad():
+        for each, values in zip(own, parameters.split([each.numel() for each in own]), strict=True):
+            each.copy_(values.view(each.shape))

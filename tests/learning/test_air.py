@@ -1,0 +1,100 @@
+"""The step on the channel and its equivalent form."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from adascale import Scenario, channel
+from adascale.learning.air import effective_update, real_receiver_noise, receiver_noise, transmit
+
+SCENARIO = Scenario.mnist()
+
+
+def one_round(size=500, dtype=torch.float64):
+    drawn = channel.draw(10, 1, 0)
+    gradients = torch.randn(10, size, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    eta = float(SCENARIO.x_max * SCENARIO.min_gain(drawn.gain)[0])
+    return gradients, drawn.coefficient[:, 0], eta
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 3e-7)])
+def test_both_forms_give_the_same_update(dtype, tolerance):
+    gradients, coefficient, eta = one_round(dtype=dtype)
+    seed = np.random.SeedSequence(4)
+    noise = receiver_noise(np.random.default_rng(seed), 500, SCENARIO.noise_power)
+    real = real_receiver_noise(np.random.default_rng(seed), 500, SCENARIO.noise_power)
+    assert (noise.real == real).all()
+    signal = transmit(gradients, coefficient, eta, noise).update
+    equivalent = effective_update(gradients.mean(0), eta, real)
+    # a few roundings of the type, relative to the largest entry
+    assert float((signal - equivalent).abs().max() / signal.abs().max()) < tolerance
+    quiet = effective_update(gradients.mean(0), float("inf"), real)
+    assert float((signal - quiet).abs().max() / signal.abs().max()) > 1e3 * tolerance  # the noise is not negligible
+    assert torch.equal(quiet, gradients.mean(0))
+
+
+def test_the_signal_is_the_sum_that_the_paper_writes():
+    gradients, coefficient, eta = one_round(6)
+    noise = receiver_noise(np.random.default_rng(0), 6, SCENARIO.noise_power)
+    received = transmit(gradients, coefficient, eta, noise)
+    for i in range(6):
+        expected = noise[i]
+        for m in range(10):
+            a = np.sqrt(eta) / (10 * coefficient[m])
+            expected += coefficient[m] * a * float(gradients[m, i])
+        assert complex(received.signal[i]) == pytest.approx(expected, rel=1e-13)
+        assert float(received.update[i]) == pytest.approx(expected.real / np.sqrt(eta), rel=1e-13)
+    for m in range(10):
+        power = eta / (100 * abs(coefficient[m]) ** 2) * float(gradients[m] @ gradients[m]) / 6
+        assert float(received.power[m]) == pytest.approx(power, rel=1e-13)
+
+
+def test_the_noise_has_half_its_power_in_the_real_part():
+    noise = receiver_noise(np.random.default_rng(1), 100_000, 1e-12)
+    for part in (noise.real, noise.imag):
+        # the sample variance of n normal numbers: chi-square with n degrees; 99.9 % at a fixed seed
+        low, high = np.array(stats.chi2.interval(0.999, part.size)) / part.size
+        assert low < np.mean(part**2) / 0.5e-12 < high
+    assert abs(np.corrcoef(noise.real, noise.imag)[0, 1]) < 3.3 / np.sqrt(noise.size)
+
+
+def test_the_power_limit_holds_in_expectation_and_the_bottleneck_meets_it():
+    """All sample gradients of a batch alike and at the clip norm: then ||g_m|| = |B| C / B_m, the worst case."""
+    drawn = channel.draw(10, 1, 3)
+    coefficient, gain = drawn.coefficient[:, 0], drawn.gain[:, 0]
+    eta = float(SCENARIO.x_max * SCENARIO.min_gain(drawn.gain)[0])
+    d, rounds = 3, 20_000
+    size = np.random.default_rng(0).binomial(6000, 0.01, (rounds, 10))
+    direction = torch.tensor([2.0, 1.0, 2.0], dtype=torch.float64) / 3
+    # x_max is for d = 26,010 symbols; the power per symbol of the same gradient over 3 symbols is 26,010 / 3 as large
+    power = np.array([
+        transmit(torch.tensor(each / 60)[:, None] * direction, coefficient, eta, np.zeros(d)).power.numpy()
+        for each in size
+    ]) * d / SCENARIO.num_parameters  # fmt: skip
+    centre, error = power.mean(0), power.std(0) / np.sqrt(rounds)
+    bottleneck = np.argmin(gain)
+    assert (centre <= SCENARIO.max_power + 3.3 * error).all()  # 99.9 %, at a fixed seed
+    assert abs(centre[bottleneck] - SCENARIO.max_power) < 3.3 * error[bottleneck]
+    others = np.delete(np.arange(10), bottleneck)
+    expected = SCENARIO.max_power * gain[bottleneck] / gain[others]
+    assert (np.abs(centre[others] - expected) < 4 * error[others]).all()
+    # without k_m^2 the average would exceed the limit
+    assert centre[bottleneck] * SCENARIO.batch_second_moment > SCENARIO.max_power + 3.3 * error[bottleneck]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda g, h, n: transmit(g, h, 0.0, n), "eta must be finite and > 0, got 0.0"),
+        (lambda g, h, n: transmit(g, h, np.inf, n), "eta must be finite and > 0, got inf"),
+        (lambda g, h, n: transmit(g, h[:3], 1.0, n), r"got shapes \(10, 6\), \(3,\), \(6,\)"),
+        (lambda g, h, n: transmit(g, h, 1.0, n[:2]), r"got shapes \(10, 6\), \(10,\), \(2,\)"),
+        (lambda g, h, n: transmit(g, 0 * h, 1.0, n), "without a channel"),
+        (lambda g, h, n: effective_update(g[0], -1.0, n.real), "eta must be > 0, got -1.0"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    gradients, coefficient, _ = one_round(6)
+    with pytest.raises(ValueError, match=message):
+        call(gradients, coefficient, np.zeros(6, dtype=complex))

@@ -1,0 +1,291 @@
+"""Rounds and whole trainings, on scikit-learn's digits."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import torch.nn.functional as F
+from scipy import stats
+from torch import nn
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.learning import FedSGD, Training, data, train
+from adascale.learning.models import MODELS, build, flatten, load
+
+DIGITS = data.load("digits")
+SCENARIO = Scenario.digits()
+TRAINING = Training.digits()
+CLIP = 3.0  # about the median norm of a sample gradient of the initial model
+
+
+def problem(rounds=12, seed=0, nu=0.5, scenario=SCENARIO):
+    drawn = channel.draw(scenario.num_devices, rounds, seed)
+    return ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu), drawn.coefficient
+
+
+def history(seed=0, rounds=6, **options):
+    found, _ = problem(rounds, seed)
+    return train(found, policies.EqualAlloc().schedule(found), TRAINING, DIGITS, seed, every=3, **options)
+
+
+# Models --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "expected"), [("mnist_cnn", 26_010), ("digits_cnn", 9_370), ("tanh_cnn", 550_570)])
+def test_the_networks_have_as_many_parameters_as_the_literature_says(name, expected):
+    model = build(name, 0)
+    assert flatten(model).numel() == expected
+    images = {"mnist_cnn": (2, 1, 28, 28), "digits_cnn": (2, 1, 8, 8), "tanh_cnn": (2, 3, 32, 32)}[name]
+    assert model(torch.zeros(images)).shape == (2, 10)
+
+
+def test_every_preset_names_a_network_that_fits():
+    for scenario, training in ((Scenario.mnist(), Training.mnist()), (SCENARIO, TRAINING)):
+        assert flatten(build(training.model, 0)).numel() == scenario.num_parameters
+    assert Training.cifar10().model in MODELS
+
+
+def test_the_initial_model_is_the_seeds_and_the_global_generator_is_left_alone():
+    before = torch.random.get_rng_state()
+    first, again, other = (flatten(build("digits_cnn", seed)) for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_flatten_and_load_are_inverse_and_in_the_order_of_torch():
+    model = build("mnist_cnn", 0)
+    vector = torch.arange(26_010.0)
+    load(model, vector)
+    assert torch.equal(flatten(model), vector)
+    contiguous = model.to(memory_format=torch.contiguous_format)
+    assert torch.equal(vector, nn.utils.parameters_to_vector(contiguous.parameters()).detach())
+    with pytest.raises(ValueError, match=r"parameters must have shape \(26010,\), got \(3,\)"):
+        load(model, torch.zeros(3))
+    with pytest.raises(ValueError, match="model 'resnet' is unknown; expected one of mnist_cnn"):
+        build("resnet", 0)
+
+
+# A round -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_round_is_the_paper_s_average_of_averages_by_plain_loops():
+    scenario = replace(SCENARIO, clip_norm=CLIP)
+    federation = FedSGD(scenario, replace(TRAINING, weight_decay=0.0), DIGITS, 0)
+    state = federation.start()
+    model = build("digits_cnn", 0)
+    received = 0.0
+    for batch in federation.batches(0):
+        total = torch.zeros(9_370)
+        for i in batch:
+            loss = F.cross_entropy(model(DIGITS.images[i : i + 1]), DIGITS.labels[i : i + 1])
+            g = torch.cat([each.flatten() for each in torch.autograd.grad(loss, list(model.parameters()))])
+            total += g * min(1.0, CLIP / float(g.norm()))
+        received = received + total / 30 / 10
+    after, shown = federation.step(state, np.inf)
+    assert shown.batch_size == sum(batch.size for batch in federation.batches(0))
+    assert 0 < shown.clipped < 1
+    step = (state.parameters - after.parameters) / TRAINING.learning_rate
+    # 2e-5: the step is a difference of parameters in single precision
+    assert float((step - received).norm() / received.norm()) < 2e-5
+
+
+def test_devices_of_different_size_weigh_their_samples_differently():
+    sizes = (10.0, *[30.0] * 9)
+    federation = FedSGD(replace(SCENARIO, batch_size=sizes), TRAINING, DIGITS, 0)
+    chosen = federation.batches(0)
+    assert chosen[0].size < min(batch.size for batch in chosen[1:])
+    assert [float(w[0]) for w in federation._device_weights(chosen)] == pytest.approx([1 / size for size in sizes])
+
+
+def test_signal_level_and_equivalent_form_give_the_same_training():
+    found, coefficient = problem(6)
+    eta = policies.EqualAlloc().schedule(found)
+    fast, signal = (train(found, eta, TRAINING, DIGITS, 0, coefficient=each, every=3) for each in (None, coefficient))
+    moved = (fast.state.parameters - FedSGD(found.scenario, TRAINING, DIGITS, 0).start().parameters).norm()
+    # 1e-4: six steps in single precision, relative to the way they went
+    assert float((fast.state.parameters - signal.state.parameters).norm() / moved) < 1e-4
+    columns = ["batch_size", "noise_energy", "accuracy", "epsilon"]
+    pd.testing.assert_frame_equal(fast.history[columns], signal.history[columns])
+
+
+def test_signal_level_reports_the_power_of_every_device_within_the_limit_on_average():
+    found, coefficient = problem(40)
+    federation = FedSGD(found.scenario, TRAINING, DIGITS, 0)
+    state, spent = federation.start(), []
+    for t in range(40):
+        state, shown = federation.step(state, found.max_eta[t], coefficient[:, t])
+        spent.append(shown.power)
+    assert np.shape(spent) == (40, 10)
+    # sample gradients differ, so that their mean is shorter than C: the limit is never reached by far
+    assert np.max(np.mean(spent, axis=0)) < SCENARIO.max_power
+
+
+def test_a_step_changes_no_state_and_repeats_itself():
+    federation = FedSGD(SCENARIO, replace(TRAINING, momentum=0.9), DIGITS, 0)
+    state, _ = federation.step(federation.start(), 1e-9)
+    kept = [each.clone() for each in state[1:]]
+    first, _ = federation.step(state, 1e-9)
+    second, _ = federation.step(state, 1e-9)
+    assert all(torch.equal(a, b) for a, b in zip(kept, state[1:], strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(first[1:], second[1:], strict=True))
+    assert (first.round, second.round) == (2, 2)
+
+
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.0, 1e-2), (0.9, 0.0), (0.9, 1e-2)])
+def test_the_server_steps_as_torch_does(momentum, decay):
+    federation = FedSGD(SCENARIO, replace(TRAINING, momentum=momentum, weight_decay=decay), DIGITS, 0)
+    plain = FedSGD(SCENARIO, replace(TRAINING, momentum=0.0, weight_decay=0.0), DIGITS, 0)
+    state = federation.start()
+    parameters = nn.Parameter(state.parameters.clone())
+    server = torch.optim.SGD([parameters], lr=TRAINING.learning_rate, momentum=momentum, weight_decay=decay)
+    for _ in range(4):
+        # what was received, read off a plain step from the same model in the same round
+        moved, _ = plain.step(state._replace(velocity=torch.zeros_like(state.velocity)), 1e-9)
+        parameters.grad = (state.parameters - moved.parameters) / TRAINING.learning_rate
+        server.step()
+        state, _ = federation.step(state, 1e-9)
+        torch.testing.assert_close(state.parameters, parameters.detach(), rtol=0, atol=3e-6)  # single precision
+
+
+def test_a_round_without_a_sample_brings_noise_alone():
+    scenario = replace(SCENARIO, batch_size=1e-6)
+    federation = FedSGD(scenario, replace(TRAINING, weight_decay=0.0), DIGITS, 0)
+    start = federation.start()
+    after, shown = federation.step(start, np.inf)
+    assert shown.batch_size == 0
+    assert np.isnan(shown.loss)
+    assert np.isnan(shown.clipped)
+    assert torch.equal(after.parameters, start.parameters)
+    assert not torch.equal(federation.step(start, 1e-9)[0].parameters, start.parameters)
+    found, coefficient = problem(3, scenario=scenario)
+    signal = train(found, found.max_eta, TRAINING, DIGITS, 0, coefficient=coefficient)
+    assert (signal.history.batch_size == 0).all()
+
+
+def test_the_noise_of_a_round_has_the_energy_that_the_problem_says():
+    found, _ = problem(12)
+    eta = policies.EqualAlloc().schedule(found)
+    federation = FedSGD(found.scenario, TRAINING, DIGITS, 0)
+    state, ratio = federation.start(), []
+    for t in range(12):
+        at = state._replace(round=t)
+        noise = (federation.step(at, np.inf)[0].parameters - federation.step(at, eta[t])[0].parameters).double()
+        ratio.append(float((noise / TRAINING.learning_rate).square().sum() / (found.noise_energy(eta)[t] / 2)))
+    # ||n||^2 over its mean is chi-square with 12 d degrees, over 12 d; 99.9 %, at a fixed seed
+    low, high = np.array(stats.chi2.interval(0.999, 12 * 9_370)) / (12 * 9_370)
+    assert low < np.mean(ratio) < high
+    assert not low < 2 * np.mean(ratio) < high  # the whole w_t would be twice as much
+
+
+# Trainings -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_seeds_give_the_same_history_bit_for_bit():
+    first, again, other = history(0), history(0), history(1)
+    pd.testing.assert_frame_equal(first.history, again.history, check_exact=True)
+    assert torch.equal(first.state.parameters, again.state.parameters)
+    assert not torch.equal(first.state.parameters, other.state.parameters)
+
+
+def test_policies_and_budgets_share_batches_and_noise_directions():
+    (few, _), (many, _) = problem(4, nu=0.1), problem(4, nu=0.4)
+    federation = FedSGD(few.scenario, TRAINING, DIGITS, 0)
+    start = federation.start()
+    quiet = federation.step(start, np.inf)[0].parameters.double()
+    noise = [
+        federation.step(start, policies.EqualAlloc().schedule(each)[0])[0].parameters.double() - quiet
+        for each in (few, many)
+    ]
+    cosine = float(noise[0] @ noise[1] / noise[0].norm() / noise[1].norm())
+    assert cosine == pytest.approx(1, abs=1e-6)  # single precision
+    assert float(noise[1].norm() / noise[0].norm()) == pytest.approx(
+        float(np.sqrt((many.floor[0] + 0.4) / (few.floor[0] + 0.1))), rel=1e-5
+    )
+
+
+def test_a_shorter_training_is_the_beginning_of_a_longer_one():
+    found, _ = problem(6)
+    eta = policies.EqualAlloc().schedule(found)
+    short = ReceiveScalingProblem(SCENARIO, found.min_gain[:3], found.budget)
+    long = train(found, eta, TRAINING, DIGITS, 0, every=3).history
+    pd.testing.assert_frame_equal(train(short, eta[:3], TRAINING, DIGITS, 0, every=3).history, long[:3])
+
+
+def test_the_history_says_what_was_spent_so_far():
+    found, _ = problem(7)
+    eta = policies.EqualAlloc().schedule(found)
+    table = train(found, eta, TRAINING, DIGITS, 0, every=3).history
+    assert table["round"].tolist() == list(range(7))
+    np.testing.assert_allclose(table.noise_energy, found.noise_energy(eta), rtol=1e-14)
+    evaluated = table.dropna(subset=["accuracy"])
+    assert evaluated["round"].tolist() == [2, 5, 6]
+    assert (evaluated.epsilon.diff().dropna() > 0).all()
+    assert evaluated.epsilon.iloc[-1] == float(found.dp_epsilon(eta))
+    assert table.loc[[0, 1, 3, 4], ["test_loss", "accuracy", "epsilon"]].isna().all(axis=None)
+
+
+def test_the_digits_are_learned_without_noise_and_with_it():
+    found, _ = problem(200, nu=0.5)
+    quiet = train(found, None, TRAINING, DIGITS, 0, every=200).history.iloc[-1]
+    noisy = train(found, policies.Optimal().schedule(found), TRAINING, DIGITS, 0, every=200).history.iloc[-1]
+    drowned = train(found, found.max_eta * 1e-4, TRAINING, DIGITS, 0, every=200).history.iloc[-1]
+    assert quiet.accuracy > 0.9
+    assert noisy.accuracy > 0.85
+    assert drowned.accuracy < 0.6  # noise ten thousand times the floor is what prevents it
+    assert np.isinf(quiet.epsilon)
+    assert drowned.epsilon < noisy.epsilon
+
+
+def test_a_non_iid_training_runs_where_classes_go_round():
+    scenario = replace(SCENARIO, dataset_size=tuple(
+        float(part.size) for part in data.partition(DIGITS.labels, 10, "two-classes", 0)
+    ))  # fmt: skip
+    federation = FedSGD(scenario, replace(TRAINING, partition="two-classes"), DIGITS, 0)
+    for part in federation.parts:
+        assert len(set(DIGITS.labels[part].tolist())) == 2
+    assert federation.step(federation.start(), np.inf)[1].batch_size > 200
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Training("digits", "digits_cnn", "iid", 0.0), "learning_rate must be finite and > 0, got 0.0"),
+        (lambda: replace(TRAINING, momentum=1.0), r"momentum must be in \[0, 1\), got 1.0"),
+        (lambda: replace(TRAINING, momentum=-0.1), "momentum must be finite and >= 0, got -0.1"),
+        (lambda: replace(TRAINING, weight_decay=-1e-4), "weight_decay must be finite and >= 0, got -0.0001"),
+        (lambda: replace(TRAINING, chunk=0), "chunk must be a whole number >= 1, got 0"),
+        (
+            lambda: FedSGD(replace(SCENARIO, num_parameters=5), TRAINING, DIGITS, 0),
+            "num_parameters must be the 9370 of digits_cnn, got 5",
+        ),
+        (
+            lambda: FedSGD(replace(SCENARIO, dataset_size=100), TRAINING, DIGITS, 0),
+            "dataset_size must be the 150 samples dealt to device 0, got 100",
+        ),
+        (lambda: train(problem(4)[0], [1.0], TRAINING, DIGITS, 0), r"eta must have shape \(4,\), got \(1,\)"),
+        (lambda: train(problem(4)[0], [1.0] * 4, TRAINING, DIGITS, 0), "eta must respect the power limit, got 1.0 > "),
+        (lambda: train(problem(4, nu=[1.0, 2.0])[0], None, TRAINING, DIGITS, 0), r"one lane, got lanes \(2,\)"),
+        (lambda: train(problem(4)[0], None, TRAINING, DIGITS, 0, every=0), "every must be a whole number >= 1"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_trains_on_the_same_draws():
+    cpu, cuda = history(0), history(0, device="cuda")
+    assert cpu.history.batch_size.tolist() == cuda.history.batch_size.tolist()
+    # 1e-3: six rounds in single precision, summed in another order
+    torch.testing.assert_close(cpu.state.parameters, cuda.state.parameters.cpu(), rtol=1e-3, atol=1e-4)
+
+
+def test_the_core_does_not_import_torch():
+    code = "import sys, adascale, adascale.cli, adascale.experiments; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
