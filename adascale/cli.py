@@ -6,9 +6,7 @@ import argparse
 import csv
 import importlib
 import json
-import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from adascale import policies
+from adascale._files import write_atomically
 from adascale.experiments import POLICIES, leakage_table, load
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
@@ -165,7 +164,7 @@ def _leakage(options) -> None:
     seeds = range(options.seed, options.seed + options.realisations)
     table = leakage_table(scenario, options.nu, seeds, chosen, delta=options.delta, progress=sys.stderr.isatty())
     if options.out:
-        _write_atomically(options.out, table)
+        write_atomically(options.out, table)
     if options.json:
         print(table.to_json(orient="records", indent=1))
     else:
@@ -240,7 +239,7 @@ def _schedule(options) -> None:
         "epsilon": float(problem.dp_epsilon(eta, options.delta)),
     }
     if options.out:
-        _write_atomically(options.out, table)
+        write_atomically(options.out, table)
     if options.json:
         print(json.dumps(totals | {"schedule": table.to_dict(orient="records")}, indent=1))
     else:
@@ -264,9 +263,9 @@ def _train(options) -> None:
         progress=sys.stderr.isatty(),
     )
     if options.out:
-        _write_atomically(options.out, pd.DataFrame([row]))
+        write_atomically(options.out, pd.DataFrame([row]))
     if options.history:
-        _write_atomically(options.history, history)
+        write_atomically(options.history, history)
     if options.json:
         rounds = json.loads(history.to_json(orient="records", double_precision=15))
         print(json.dumps(row | {"history": rounds}, indent=1))
@@ -371,25 +370,6 @@ def _check_writable(path: Path | None, option: str = "--out") -> None:
     """Say so before the work is done, not after it."""
     if path is not None and ((path.exists() and not path.is_file()) or not path.parent.is_dir()):
         raise ValueError(f"{option} {str(path)!r} must be a file in an existing folder")
-
-
-def _write_atomically(path: Path, table: pd.DataFrame) -> None:
-    """All of the file or none of it, whatever happens."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
-            table.to_csv(file, index=False)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _one_line(error: Exception) -> str:
