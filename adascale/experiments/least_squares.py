@@ -238,14 +238,8 @@ def train(
         Where samples come from.
     rng : numpy.random.Generator
         All randomness.
-    start : array_like
-        :math:`\mathbf w_0`, shape (d,).
-    learning_rate : float
-        :math:`\lambda`.
-    noise_energy : array_like
-        :math:`w_t \ge 0`, shape (T,).
-    batch_size, dataset_size : float, int
-        :math:`B` and :math:`n`, the same for all devices.
+    start, learning_rate, noise_energy, batch_size, dataset_size
+        As for ``LeastSquares.expected_squared_gradients``, ``dataset_size`` a whole number.
     runs : int
         Independent trainings.
     data : tuple of array_like, optional
