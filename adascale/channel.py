@@ -69,6 +69,7 @@ def draw(
     *,
     fading: Fading = rayleigh,
     distance_range: tuple[float, float] = (10.0, 200.0),
+    placement: str = "radius",
 ) -> Channel:
     r"""Draw channel realisations: :math:`d_m \sim \mathrm{Uniform}[r_{\min}, r_{\max}]`, then fading round by round.
 
@@ -82,6 +83,9 @@ def draw(
         The fading law (default :func:`rayleigh`).
     distance_range : tuple of float
         :math:`(r_{\min}, r_{\max})` in metres, 0 < r_min <= r_max (default: the paper's 10 m and 200 m).
+    placement : str
+        ``radius``: the distance is uniform, as in the paper.  ``area``: the place is uniform on the ring between the
+        two distances, that is :math:`d_m^2` is.
 
     Returns
     -------
@@ -91,7 +95,8 @@ def draw(
     Raises
     ------
     ValueError
-        If a count or seed is not a whole number in range, or the distances are not positive and ordered.
+        If a count or seed is not a whole number in range, the distances are not positive and ordered, or there is no
+        such placement.
     """
     check.whole("num_devices", num_devices)
     check.whole("num_rounds", num_rounds)
@@ -101,6 +106,8 @@ def draw(
     nearest, farthest = limits
     if nearest > farthest:
         raise ValueError(f"distance_range must be (smallest, largest), got {tuple(distance_range)}")
+    if placement not in ("radius", "area"):
+        raise ValueError(f"placement must be 'radius' or 'area', got {placement!r}")
     seeds = np.asarray(seed)
     if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
         raise ValueError(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}")
@@ -111,7 +118,10 @@ def draw(
         streams = np.random.SeedSequence(int(seeds[lane])).spawn(num_devices)
         for device, stream in enumerate(streams):
             rng = np.random.default_rng(stream)
-            distance[lane + (device,)] = rng.uniform(nearest, farthest)
+            if placement == "radius":
+                distance[lane + (device,)] = rng.uniform(nearest, farthest)
+            else:
+                distance[lane + (device,)] = np.sqrt(rng.uniform(nearest**2, farthest**2))
             unit[lane + (device,)] = fading(rng, num_rounds)
     path_loss = cost_hata_path_loss(distance)
     return Channel(distance, path_loss, unit / np.sqrt(path_loss)[..., None])

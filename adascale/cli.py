@@ -1,4 +1,4 @@
-"""The command ``adascale``: leakage of the methods, receive scalings for a server's own channel trace, trainings."""
+"""The command ``adascale``: leakage of the methods, scalings for a server's own channel trace, trainings and sweeps."""
 
 from __future__ import annotations
 
@@ -45,6 +45,15 @@ come with scikit-learn; mnist and cifar10 are read from the folder in ADASCALE_D
 'adascale download' puts them. The history has one row a round; test loss, accuracy and epsilon so far stand where the
 model was evaluated. Needs the extra: pip install 'adascale[learn]'."""
 
+_SWEEP = """\
+Bring every run of a sweep file into a store, and write their table.
+
+The file is TOML: [[runs]] blocks with a reading (a name for the block), dataset, policy, nu, seed and whatever else is
+to be changed of the paper's setting; a list stands for all of its values, and all combinations are run. Runs that the
+store holds are not run again; a run that was stopped or killed goes on from its last checkpoint; failed ones are tried
+again, and reported. Sweeps may share a store, and so may the workers of a Dask cluster. Beside the table lie the
+learning curves, in NAME-curves.csv. Needs the extra: pip install 'adascale[sweep]'."""
+
 _DOWNLOAD = """\
 Fetch a data set through torchvision, checksums verified, into the folder in ADASCALE_DATA or into the user's cache.
 
@@ -56,6 +65,7 @@ _EXAMPLES = {
     "--out eta.csv",
     "train": "example:\n  adascale train --dataset mnist --policy adascale --nu 0.04 --seed 0 --out run.csv "
     "--history history.csv",
+    "sweep": "example:\n  adascale sweep results/mnist/accuracy.toml --store runs --jobs 2",
     "download": "example:\n  adascale download mnist",
 }
 
@@ -82,14 +92,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> _Parser:
     parser = _Parser(prog="adascale", description="Adaptive receive scaling for over-the-air federated learning.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{leakage,schedule,train,download}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{leakage,schedule,train,sweep,download}")
     summaries = {
         "leakage": "leakage of the methods against nu",
         "schedule": "receive scalings for a channel trace",
         "train": "train over the simulated air",
+        "sweep": "many trainings, resumable, on many machines",
         "download": "fetch a data set for train",
     }
-    texts = {"leakage": _LEAKAGE, "schedule": _SCHEDULE, "train": _TRAIN, "download": _DOWNLOAD}
+    texts = {"leakage": _LEAKAGE, "schedule": _SCHEDULE, "train": _TRAIN, "sweep": _SWEEP, "download": _DOWNLOAD}
     made = {}
     for name, text in texts.items():
         made[name] = commands.add_parser(
@@ -143,9 +154,22 @@ def _parser() -> _Parser:
     train.add_argument("--rounds", type=int, metavar="N", help="a shorter horizon: the first N rounds of the channel")
     train.add_argument("--every", type=int, default=25, metavar="K", help="evaluate every K rounds (default: 25)")
     train.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    train.add_argument("--store", type=Path, metavar="DIR", help="keep checkpoints and the result there, and resume")
     train.add_argument("--out", type=Path, metavar="CSV", help="write the result, one row")
     train.add_argument("--history", type=Path, metavar="CSV", help="write one row a round")
     train.set_defaults(run=_train)
+    sweep = made["sweep"]
+    sweep.add_argument("file", type=Path, metavar="FILE.toml", help="the sweep file")
+    sweep.add_argument("--store", type=Path, default=Path("runs"), metavar="DIR", help="the store (default: runs)")
+    sweep.add_argument("--out", type=Path, metavar="CSV", help="the table (default: FILE.csv)")
+    sweep.add_argument("--jobs", type=int, default=1, metavar="N", help="processes on this machine (default: 1)")
+    sweep.add_argument("--dask", metavar="ADDRESS", help="a Dask scheduler, tcp://host:port, instead of processes here")
+    sweep.add_argument("--threads", type=int, default=1, metavar="N", help="PyTorch's threads a process (default: 1)")
+    sweep.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    sweep.add_argument(
+        "--retries", type=int, default=1, metavar="N", help="further passes over what failed (default: 1)"
+    )
+    sweep.set_defaults(run=_sweep)
     made["download"].add_argument("dataset", help="mnist or cifar10")
     made["download"].set_defaults(run=_download)
     return parser
@@ -250,18 +274,14 @@ def _schedule(options) -> None:
 def _train(options) -> None:
     _check_writable(options.out)
     _check_writable(options.history, "--history")
-    training = _learning("adascale.experiments.training")
-    row, history = training.training_run(
-        options.dataset,
-        options.policy,
-        options.nu,
-        options.seed,
-        rounds=options.rounds,
-        device=options.device,
-        every=options.every,
-        delta=options.delta,
-        progress=sys.stderr.isatty(),
-    )
+    runs = _learning("adascale.experiments.runs")
+    run = runs.make_run(options.dataset, options.policy, options.nu, options.seed, rounds=options.rounds,
+                        every=options.every, delta=options.delta)  # fmt: skip
+    how = {"device": options.device, "progress": sys.stderr.isatty()}
+    if options.store:
+        row, history = _learning("adascale.experiments.store").Store(options.store).run(run, **how)
+    else:
+        row, history = runs.perform(run, **how)
     if options.out:
         write_atomically(options.out, pd.DataFrame([row]))
     if options.history:
@@ -272,14 +292,36 @@ def _train(options) -> None:
     else:
         print("\n".join(f"{key:<15} {value:.6g}" if isinstance(value, float) else f"{key:<15} {value}"
                         for key, value in row.items() if value is not None))  # fmt: skip
-    scenario, _ = training.setting(options.dataset, options.rounds)
     full = _scenario(options.dataset)
-    if scenario.num_rounds != full.num_rounds:
-        print(f"note: {scenario.num_rounds} of {full.num_rounds} rounds; the result is one of a shortened run",
+    if run.scenario.num_rounds != full.num_rounds:
+        print(f"note: {run.scenario.num_rounds} of {full.num_rounds} rounds; the result is one of a shortened run",
               file=sys.stderr)  # fmt: skip
-    if scenario.num_parameters != full.num_parameters:
-        print(f"note: the network has {scenario.num_parameters} parameters, which replace the {full.num_parameters} of "
-              f"{full.name}", file=sys.stderr)  # fmt: skip
+    if run.scenario.num_parameters != full.num_parameters:
+        print(f"note: the network has {run.scenario.num_parameters} parameters, which replace the "
+              f"{full.num_parameters} of {full.name}", file=sys.stderr)  # fmt: skip
+
+
+def _sweep(options) -> None:
+    out = options.out or options.file.with_suffix(".csv")
+    curves = out.with_name(f"{out.stem}-curves.csv")
+    _check_writable(out)
+    for name, least in (("jobs", 1), ("threads", 1), ("retries", 0)):
+        if getattr(options, name) < least:
+            raise ValueError(f"--{name} must be >= {least}, got {getattr(options, name)}")
+    module = _learning("adascale.experiments.sweep")
+    entries, store = module.read_sweep(options.file), module.Store(options.store)
+    how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}
+    outcomes = module.sweep([entry.run for entry in entries], store, **how, progress=sys.stderr.isatty())
+    table, history = module.tables(entries, store)
+    if len(table):
+        write_atomically(out, table)
+        write_atomically(curves, history)
+    failed = [each for each in outcomes if each.state != "finished"]
+    print(f"{len(outcomes) - len(failed)} of {len(outcomes)} runs finished; {len(table)} rows in {out}, "
+          f"learning curves in {curves}")  # fmt: skip
+    if failed:
+        listed = "; ".join(f"{each.address}: {each.message}" for each in failed)
+        raise RuntimeError(f"{len(failed)} runs failed: {listed}")
 
 
 def _download(options) -> None:

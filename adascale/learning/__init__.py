@@ -2,7 +2,9 @@
 
 from adascale.learning.clipping import ClippedSum, clipped_sum
 from adascale.learning.data import Dataset, download, load, partition
-from adascale.learning.fedsgd import FedSGD, Trained, Training, train
+from adascale.learning.fedsgd import FedSGD
+from adascale.learning.settings import Training
+from adascale.learning.training import Trained, train
 
 __all__ = [
     "ClippedSum",

@@ -1,4 +1,4 @@
-r"""FedSGD over the air: the server's rounds as pure steps, and whole trainings.
+r"""FedSGD over the air: the server's rounds as pure steps.
 
 One round: every device draws a Poisson batch and averages its clipped sample gradients; the channel adds them up and
 the receiver's noise; the server takes one step of SGD with momentum and weight decay on what it received.
@@ -7,84 +7,18 @@ the receiver's noise; the server takes one step of SGD with momentum and weight 
 from __future__ import annotations
 
 import contextlib
-import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from tqdm import tqdm
 
-from adascale import _validation as check
 from adascale.learning import air, data, models
 from adascale.learning.clipping import clipped_sum
+from adascale.learning.settings import Training
 from adascale.learning.streams import NOISE, poisson_batch, stream
-from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
-
-
-@dataclass(frozen=True)
-class Training:
-    r"""What a training needs beside its :class:`~adascale.scenario.Scenario`.
-
-    Parameters
-    ----------
-    dataset : str
-        See :func:`adascale.learning.data.load`.
-    model : str
-        One of :data:`adascale.learning.models.MODELS`.
-    partition : str
-        ``iid`` or ``two-classes``, see :func:`adascale.learning.data.partition`.
-    learning_rate : float
-        :math:`\lambda > 0`.
-    momentum : float
-        In [0, 1).
-    weight_decay : float
-        >= 0, the coefficient of :math:`\mathbf w` that is added to the received gradient, after the noise.
-    input_scaling : str
-        ``standard`` or ``unit``, see :func:`adascale.learning.data.load`.
-    chunk : int
-        Largest number of samples whose gradients are computed at a time.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range; names are checked where they are used.
-    """
-
-    dataset: str
-    model: str
-    partition: str
-    learning_rate: float
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    input_scaling: str = "standard"
-    chunk: int = 160
-
-    def __post_init__(self):
-        check.positive("learning_rate", self.learning_rate)
-        check.at_least("weight_decay", self.weight_decay, 0)
-        if not 0 <= check.at_least("momentum", self.momentum, 0) < 1:
-            raise ValueError(f"momentum must be in [0, 1), got {self.momentum}")
-        check.whole("chunk", self.chunk)
-
-    @classmethod
-    def mnist(cls) -> Training:
-        """The paper's MNIST training."""
-        return cls("mnist", "mnist_cnn", "iid", 0.5, weight_decay=1e-4)
-
-    @classmethod
-    def cifar10(cls) -> Training:
-        """The paper's CIFAR-10 training, with the Tanh CNN."""
-        return cls("cifar10", "tanh_cnn", "two-classes", 0.25, momentum=0.9, chunk=64)
-
-    @classmethod
-    def digits(cls) -> Training:
-        """The MNIST training at twice its learning rate, for ``Scenario.digits()``, which has fewer rounds."""
-        return cls("digits", "digits_cnn", "iid", 1.0, weight_decay=1e-4)
 
 
 class State(NamedTuple):
@@ -118,7 +52,7 @@ class FedSGD:
     ----------
     scenario : Scenario
         M, :math:`B_m`, :math:`n_m`, d, C and :math:`\sigma_n^2`.
-    training : Training
+    training : adascale.learning.settings.Training
         The rest.
     dataset : adascale.learning.data.Dataset
         The data.
@@ -135,7 +69,7 @@ class FedSGD:
 
     def __init__(self, scenario: Scenario, training: Training, dataset: data.Dataset, seed: int, device="cpu"):
         self.scenario, self.training, self.seed, self.device = scenario, training, seed, torch.device(device)
-        model = models.build(training.model, seed)
+        model = models.build(training.model, seed, training.initialisation)
         self._initial = models.flatten(model).to(self.device)
         if self._initial.numel() != scenario.num_parameters:
             raise ValueError(
@@ -240,94 +174,6 @@ class FedSGD:
     @property
     def _noise_shape(self):
         return self.scenario.num_parameters, self.scenario.noise_power
-
-
-class Trained(NamedTuple):
-    """A finished training."""
-
-    state: State
-    history: pd.DataFrame
-    r"""A table with one row a round, of the columns ``round, batch_size, loss`` (of the batches, before the step),
-    ``clipped`` (share of their samples), ``noise_energy`` (:math:`w_t`); and where the model was evaluated, after the
-    step, ``test_loss, accuracy`` and ``epsilon`` (of the rounds so far), NaN elsewhere."""
-
-
-def train(
-    problem: ReceiveScalingProblem,
-    eta,
-    training: Training,
-    dataset: data.Dataset,
-    seed: int,
-    *,
-    coefficient=None,
-    device="cpu",
-    every: int = 25,
-    delta: float = 1e-5,
-    progress: bool = False,
-) -> Trained:
-    r"""A whole training with a schedule of receive scalings.
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        One lane: its scenario is the training's, its horizon the number of rounds.
-    eta : array_like or None
-        :math:`\eta_t` of every round, shape (T,), within the power limit; ``None`` for a receiver without noise.
-    training, dataset, seed, device
-        As for :class:`FedSGD`.
-    coefficient : array_like, optional
-        :math:`h_{m,t}`, shape (M, T): run every round at signal level.
-    every : int
-        Evaluate after every so many rounds, and after the last.
-    delta : float
-        :math:`\delta` of the epsilon so far.
-    progress : bool
-        Show a progress bar on standard error.
-
-    Returns
-    -------
-    Trained
-        On one machine, with the same versions and number of threads, the same to the last bit on the CPU.
-
-    Raises
-    ------
-    ValueError
-        If the schedule does not fit the problem, or as :class:`FedSGD`.
-    """
-    check.whole("every", every)
-    rounds = problem.num_rounds
-    if problem.lanes != ():
-        raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
-    if eta is None:
-        schedule = np.full(rounds, math.inf)
-    else:
-        schedule = check.positive("eta", eta)
-        if schedule.shape != (rounds,):
-            raise ValueError(f"eta must have shape ({rounds},), got {schedule.shape}")
-        if (schedule > problem.max_eta).any():
-            t = int(np.argmax(schedule > problem.max_eta))
-            raise ValueError(f"eta must respect the power limit, got {schedule[t]} > {problem.max_eta[t]} in round {t}")
-    federation = FedSGD(problem.scenario, training, dataset, seed, device)
-    state, rows = federation.start(), []
-    with tqdm(total=rounds, disable=not progress, unit="round", desc=training.dataset) as bar:
-        for t in range(rounds):
-            state, shown = federation.step(state, schedule[t], None if coefficient is None else coefficient[:, t])
-            row = {"round": t, "batch_size": shown.batch_size, "loss": shown.loss, "clipped": shown.clipped,
-                   "noise_energy": problem.scenario.noise_scale / schedule[t],
-                   "test_loss": math.nan, "accuracy": math.nan, "epsilon": math.nan}  # fmt: skip
-            if (t + 1) % every == 0 or t + 1 == rounds:
-                row["test_loss"], row["accuracy"] = federation.evaluate(state)
-                row["epsilon"] = math.inf if eta is None else _epsilon_so_far(problem, schedule[: t + 1], delta)
-                bar.set_postfix_str(f"loss {row['test_loss']:.3f}, accuracy {row['accuracy']:.3f}, "
-                                    f"epsilon {row['epsilon']:.2f}", refresh=False)  # fmt: skip
-            rows.append(row)
-            bar.update()
-    return Trained(state, pd.DataFrame(rows))
-
-
-def _epsilon_so_far(problem, eta, delta):
-    so_far = ReceiveScalingProblem(problem.scenario, problem.min_gain[: eta.size], problem.budget)
-    return float(so_far.dp_epsilon(eta, delta))
 
 
 def _exact(device):

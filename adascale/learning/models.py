@@ -63,8 +63,8 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 """
 
 
-def build(name: str, seed: int) -> nn.Module:
-    """A network with PyTorch's default initialisation, drawn from a seed of its own; in ``channels_last`` layout.
+def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
+    r"""A network, initialised from a seed of its own; in ``channels_last`` layout.
 
     Parameters
     ----------
@@ -72,17 +72,29 @@ def build(name: str, seed: int) -> nn.Module:
         One of :data:`MODELS`.
     seed : int
         >= 0.  PyTorch's global generator is left as it was.
+    initialisation : str
+        ``default``: PyTorch's, uniform within :math:`\pm 1/\sqrt{\text{fan-in}}`.  ``glorot``: the weights of
+        convolutions and linear layers uniform within :math:`\pm\sqrt{6/(\text{fan-in} + \text{fan-out})}`, their biases
+        zero.
 
     Raises
     ------
     ValueError
-        If there is no such network.
+        If there is no such network or initialisation.
     """
+    if initialisation not in ("default", "glorot"):
+        raise ValueError(f"initialisation must be 'default' or 'glorot', got {initialisation!r}")
     if name not in MODELS:
         raise ValueError(f"model {name!r} is unknown; expected one of {', '.join(MODELS)}")
     with torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
         model = MODELS[name]()
+        if initialisation == "glorot":
+            for layer in model.modules():
+                if isinstance(layer, nn.Conv2d | nn.Linear):
+                    nn.init.xavier_uniform_(layer.weight)
+                    if layer.bias is not None:
+                        nn.init.zeros_(layer.bias)
     return model.to(memory_format=torch.channels_last)
 
 
@@ -100,3 +112,8 @@ def load(model: nn.Module, parameters: Tensor) -> None:
     with torch.no_grad():
         for each, values in zip(own, parameters.split([each.numel() for each in own]), strict=True):
             each.copy_(values.view(each.shape))
+
+
+def size(name: str) -> int:
+    """The number of parameters d of one of :data:`MODELS`."""
+    return flatten(build(name, 0)).numel()

@@ -1,0 +1,125 @@
+"""Whole trainings: round after round, with a history, and from where another one stopped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pandas as pd
+from tqdm import tqdm
+
+from adascale import _validation as check
+from adascale.learning.data import Dataset
+from adascale.learning.fedsgd import FedSGD, State
+from adascale.learning.settings import Training
+from adascale.problem import ReceiveScalingProblem
+
+COLUMNS = ("round", "batch_size", "loss", "clipped", "noise_energy", "test_loss", "accuracy", "epsilon")
+"""Of a history, see :class:`Trained`."""
+
+
+class Trained(NamedTuple):
+    """A training, finished or on its way."""
+
+    state: State
+    history: pd.DataFrame
+    r"""A table with one row a round, of the columns ``round, batch_size, loss`` (of the batches, before the step),
+    ``clipped`` (share of their samples), ``noise_energy`` (:math:`w_t`); and where the model was evaluated, after the
+    step, ``test_loss, accuracy`` and ``epsilon`` (of the rounds so far), NaN elsewhere."""
+
+
+def train(
+    problem: ReceiveScalingProblem,
+    eta,
+    training: Training,
+    dataset: Dataset,
+    seed: int,
+    *,
+    coefficient=None,
+    device="cpu",
+    every: int = 25,
+    delta: float = 1e-5,
+    progress: bool = False,
+    resume: Trained | None = None,
+    keep: Callable[[State, list[dict]], None] | None = None,
+) -> Trained:
+    r"""A whole training with a schedule of receive scalings.
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        One lane: its scenario is the training's, its horizon the number of rounds.
+    eta : array_like or None
+        :math:`\eta_t` of every round, shape (T,), within the power limit; ``None`` for a receiver without noise.
+    training, dataset, seed, device
+        As for :class:`~adascale.learning.fedsgd.FedSGD`.
+    coefficient : array_like, optional
+        :math:`h_{m,t}`, shape (M, T): run every round at signal level.
+    every : int
+        Evaluate after every so many rounds, and after the last.
+    delta : float
+        :math:`\delta` of the epsilon so far.
+    progress : bool
+        Show a progress bar on standard error.
+    resume : Trained, optional
+        The first rounds of this very training: only the others are run.
+    keep : callable
+        Called after every round with the state and the rows of the history so far.
+
+    Returns
+    -------
+    Trained
+        On one machine, with the same versions and number of threads, the same to the last bit on the CPU, in one go or
+        resumed.
+
+    Raises
+    ------
+    ValueError
+        If the schedule does not fit the problem, what is resumed has more rounds than it, or as ``FedSGD``.
+    """
+    check.whole("every", every)
+    rounds = problem.num_rounds
+    if problem.lanes != ():
+        raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
+    schedule = [math.inf] * rounds if eta is None else _within_limit(problem, eta)
+    federation = FedSGD(problem.scenario, training, dataset, seed, device)
+    state, rows = federation.start(), []
+    if resume is not None:
+        state, rows = resume.state, resume.history.to_dict("records")
+        if not len(rows) == state.round <= rounds:
+            raise ValueError(f"resume must hold as many rounds as its state, at most {rounds}, got {len(rows)} "
+                             f"and a state before round {state.round}")  # fmt: skip
+        state = state._replace(parameters=state.parameters.to(device), velocity=state.velocity.to(device))
+    with tqdm(total=rounds, initial=state.round, disable=not progress, unit="round", desc=training.dataset) as bar:
+        for t in range(state.round, rounds):
+            state, shown = federation.step(state, schedule[t], None if coefficient is None else coefficient[:, t])
+            row = {"round": t, "batch_size": shown.batch_size, "loss": shown.loss, "clipped": shown.clipped,
+                   "noise_energy": problem.scenario.noise_scale / schedule[t],
+                   "test_loss": math.nan, "accuracy": math.nan, "epsilon": math.nan}  # fmt: skip
+            if (t + 1) % every == 0 or t + 1 == rounds:
+                row["test_loss"], row["accuracy"] = federation.evaluate(state)
+                row["epsilon"] = math.inf if eta is None else _epsilon_so_far(problem, schedule[: t + 1], delta)
+                bar.set_postfix_str(f"loss {row['test_loss']:.3f}, accuracy {row['accuracy']:.3f}, "
+                                    f"epsilon {row['epsilon']:.2f}", refresh=False)  # fmt: skip
+            rows.append(row)
+            bar.update()
+            if keep is not None:
+                keep(state, rows)
+    return Trained(state, pd.DataFrame(rows, columns=COLUMNS))
+
+
+def _within_limit(problem, eta):
+    schedule = check.positive("eta", eta)
+    if schedule.shape != (problem.num_rounds,):
+        raise ValueError(f"eta must have shape ({problem.num_rounds},), got {schedule.shape}")
+    over = schedule > problem.max_eta
+    if over.any():
+        t = int(over.argmax())
+        raise ValueError(f"eta must respect the power limit, got {schedule[t]} > {problem.max_eta[t]} in round {t}")
+    return schedule
+
+
+def _epsilon_so_far(problem, eta, delta):
+    so_far = ReceiveScalingProblem(problem.scenario, problem.min_gain[: eta.size], problem.budget)
+    return float(so_far.dp_epsilon(eta, delta))
