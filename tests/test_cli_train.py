@@ -34,13 +34,21 @@ def test_train_writes_a_row_and_a_history(tmp_path, capsys):
     assert rounds.accuracy.notna().tolist() == [False, False, True] * 2
     assert rounds.accuracy.iloc[-1] == row.test_accuracy
     assert rounds.epsilon.iloc[-1] == row.epsilon
-    expected = ["dataset", "policy", "nu", "seed", "rounds", "shortened", "penalty", "cost", "rdp", "epsilon",
-                "test_accuracy", "test_loss", "floor_max", "floor_max_round", "wall_seconds", "device", "python",
+    expected = ["run", "dataset", "policy", "nu", "seed", "rounds", "shortened", "penalty", "cost", "rdp", "epsilon",
+                "test_accuracy", "test_loss", "floor_max", "floor_max_round", "wall_seconds", "device", "machine", "python",
                 "torch", "numpy", "commit"]  # fmt: skip
     assert set(expected) <= set(row.index)
     said = capsys.readouterr()
     assert "note: 6 of 200 rounds" in said.err
     assert "test_accuracy" in said.out
+
+
+def test_a_store_keeps_the_run_and_gives_it_again(tmp_path, capsys):
+    for name in ("first.csv", "again.csv"):
+        assert run(*SHORT, "--store", tmp_path / "store", "--out", tmp_path / name) == 0
+    first, again = ((tmp_path / name).read_text() for name in ("first.csv", "again.csv"))
+    assert first == again  # the time it took included: nothing was run
+    assert len(list((tmp_path / "store").iterdir())) == 1
 
 
 def test_json_is_the_same_run(tmp_path, capsys):
@@ -57,9 +65,9 @@ def test_a_whole_run_is_not_called_shortened(tmp_path, monkeypatch, capsys):
     out = tmp_path / "run.csv"
     small = Scenario("digits", 10, 4, 9_370, 30, 150, 1.0, 0.2, 1e-12)
     monkeypatch.setattr(Scenario, "digits", classmethod(lambda cls: small))
-    from adascale.experiments import training
+    from adascale.experiments import runs
 
-    monkeypatch.setitem(training._SETTINGS, "digits", (lambda: small, training.Training.digits))
+    monkeypatch.setitem(runs._PRESETS, "digits", (lambda: small, runs.Training.digits))
     assert run("train", "--nu", 0.5, "--policy", "equalalloc", "--out", out) == 0
     assert not pd.read_csv(out).shortened[0]
     assert capsys.readouterr().err == ""
@@ -102,7 +110,7 @@ def test_a_folder_that_is_not_there_is_said_before_the_work(tmp_path, capsys, op
 
 
 def test_without_torch_the_command_says_what_to_install(capsys, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith(("adascale.learning", "adascale.experiments.tr"))]:
+    for name in [name for name in sys.modules if name.startswith(("adascale.learning", "adascale.experiments.runs"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     assert run("train", "--nu", 1) == 2
@@ -120,7 +128,7 @@ def test_download_fetches_what_is_named_only(tmp_path, capsys, monkeypatch):
     assert "dataset 'digits' is not downloaded; expected one of mnist, cifar10" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["train", "download"])
+@pytest.mark.parametrize("command", ["train", "sweep", "download"])
 def test_help_explains_itself(command):
     done = subprocess.run(
         [sys.executable, "-m", "adascale.cli", command, "--help"], capture_output=True, text=True, check=True

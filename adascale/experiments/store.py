@@ -78,7 +78,9 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{place} is not a result as it was written ({error}); delete the folder to run it "
                              "again") from None  # fmt: skip
-        return Finished(row, pd.read_csv(io.BytesIO(history), float_precision="round_trip"))
+        # by way of text: Python reads a float exactly as it was written, pandas did not always
+        texts = pd.read_csv(io.BytesIO(history), dtype=str).astype(float)
+        return Finished(row, texts.astype({"round": int, "batch_size": int}))
 
     def run(
         self, run: Run, *, device: str = "cpu", progress: bool = False, wait: bool = True, save_seconds: float = 30
@@ -109,6 +111,8 @@ class Store:
         with _locked(place / "lock", wait):
             if (found := self.finished(run)) is not None:
                 return found
+            for half in place.glob(".*"):  # what a process was writing when it was killed
+                half.unlink()
             write_atomically(place / "spec.json", run.specification.encode())
             checkpoint = Checkpoint(place / "checkpoint", run, device)
             resume, before = checkpoint.read()

@@ -15,6 +15,7 @@ run::
 from __future__ import annotations
 
 import itertools
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -135,8 +136,8 @@ def sweep(
             for outcome in _on_dask(work, missing, dask) if dask else _on_this_machine(work, missing, jobs):
                 outcomes[outcome.address] = outcome
                 bar.update(outcome.state == "finished")
-                if outcome.state == "failed":
-                    bar.write(f"run {outcome.address} failed: {outcome.message}", file=bar.fp)
+                if progress and outcome.state == "failed":
+                    bar.write(f"run {outcome.address} failed: {outcome.message}", file=sys.stderr)
         for address, each in outcomes.items():
             if each.state == "busy":
                 outcomes[address] = _one(wanted[address], store=store, device=device, threads=threads, wait=True)
