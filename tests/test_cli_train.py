@@ -35,8 +35,8 @@ def test_train_writes_a_row_and_a_history(tmp_path, capsys):
     assert rounds.accuracy.iloc[-1] == row.test_accuracy
     assert rounds.epsilon.iloc[-1] == row.epsilon
     expected = ["run", "dataset", "policy", "nu", "seed", "rounds", "shortened", "penalty", "cost", "rdp", "epsilon",
-                "test_accuracy", "test_loss", "floor_max", "floor_max_round", "wall_seconds", "device", "machine", "python",
-                "torch", "numpy", "commit"]  # fmt: skip
+                "test_accuracy", "test_loss", "floor_max", "floor_max_round", "wall_seconds", "device", "machine",
+                "python", "torch", "numpy", "commit"]  # fmt: skip
     assert set(expected) <= set(row.index)
     said = capsys.readouterr()
     assert "note: 6 of 200 rounds" in said.err

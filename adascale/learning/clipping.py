@@ -81,10 +81,10 @@ def clipped_sum(
     if weights.shape != (size,):
         raise ValueError(f"weights must have shape ({size},), got {tuple(weights.shape)}")
     total = images.new_zeros(sum(parameter.numel() for parameter in model.parameters()))
-    norms, losses = [images.new_zeros(0)], [images.new_zeros(0)]
+    norms, losses, space = [images.new_zeros(0)], [images.new_zeros(0)], {}
     for part in _chunks(size, chunk):
-        rows, loss = _sample_gradients(model, layers, images[part], labels[part])
-        norm = sum(row.square_norm() for row in rows).sqrt()
+        rows, loss = _sample_gradients(model, layers, images[part], labels[part], space)
+        norm = sum(row.square_norm() for row in rows).clamp_min(0).sqrt()  # Gram sums may round below 0
         # a vanishing gradient would divide by zero; clipping leaves it as it is
         factor = (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * weights[part]
         total += torch.cat([row.weighted_sum(factor).flatten() for row in rows])
@@ -126,22 +126,71 @@ class _Outer(NamedTuple):
         return (self.output_grad * factor[:, None]).T @ self.input
 
 
-def _linear(layer: nn.Linear, x: Tensor, g: Tensor) -> list:
+class _Gram(NamedTuple):
+    r"""Sample gradients of a convolution of stride 1, never written out: ``output_grad`` g and ``input`` x.
+
+    With :math:`\mathbf g_l` at place l of the output and :math:`\mathbf p_l` the patch that it saw, a sample's
+    gradient is :math:`\sum_l \mathbf g_l \mathbf p_l^{\mathsf T}` and its squared norm
+    :math:`\sum_{l, l'} \langle\mathbf g_l, \mathbf g_{l'}\rangle \langle\mathbf p_l, \mathbf p_{l'}\rangle`.
+    The products of two patches are those of their pixels, summed over the places of the kernel.
+    """
+
+    layer: nn.Conv2d
+    output_grad: Tensor
+    input: Tensor
+
+    def square_norm(self) -> Tensor:
+        (high, wide), (above, beside) = self.layer.kernel_size, self.layer.padding
+        x = F.pad(self.input, (beside, beside, above, above)).permute(0, 2, 3, 1)
+        size, rows, columns = x.shape[:3]
+        pixels = x.flatten(1, 2)
+        pixels = (pixels @ pixels.transpose(1, 2)).view(size, rows, columns, rows, columns)
+        down, right = rows - high + 1, columns - wide + 1
+        patches = sum(
+            pixels[:, i : i + down, j : j + right, i : i + down, j : j + right]
+            for i in range(high)
+            for j in range(wide)
+        )
+        g = self.output_grad.permute(0, 2, 3, 1).flatten(1, 2)
+        return ((g @ g.transpose(1, 2)).view(patches.shape) * patches).flatten(1).sum(1)
+
+    def weighted_sum(self, factor: Tensor) -> Tensor:
+        weighted = self.output_grad * factor[:, None, None, None]
+        return torch.nn.grad.conv2d_weight(self.input, self.layer.weight.shape, weighted, padding=self.layer.padding)
+
+
+def _linear(layer: nn.Linear, x: Tensor, g: Tensor, space: dict) -> list:
     if x.ndim != 2:
         raise ValueError(f"Linear layers must act on one vector a sample, got an input of shape {tuple(x.shape)}")
     return [_Outer(g, x)] + ([_Rows(g, layer.bias.shape)] if layer.bias is not None else [])
 
 
-def _conv2d(layer: nn.Conv2d, x: Tensor, g: Tensor) -> list:
+def _conv2d(layer: nn.Conv2d, x: Tensor, g: Tensor, space: dict) -> list:
+    weight = _Gram(layer, g, x) if _gram_is_cheap(layer, x, g) else _written_out(layer, x, g, space)
+    return [weight] + ([_Rows(g.flatten(2).sum(2), layer.bias.shape)] if layer.bias is not None else [])
+
+
+def _gram_is_cheap(layer: nn.Conv2d, x: Tensor, g: Tensor) -> bool:
+    """Whether all products of pixels cost less than half of the gradient itself, in multiplications."""
+    if layer.stride != (1, 1):
+        return False
+    places, pixels = g[0, 0].numel(), (x.shape[2] + 2 * layer.padding[0]) * (x.shape[3] + 2 * layer.padding[1])
+    return 2 * (pixels**2 * x.shape[1] + places**2 * g.shape[1]) < places * layer.weight.numel()
+
+
+def _written_out(layer: nn.Conv2d, x: Tensor, g: Tensor, space: dict) -> _Rows:
     g = g.permute(0, 2, 3, 1).flatten(1, 2)  # (B, L, O) with L places; no copy if channels are last in memory
     patches = _patches(layer, x)
-    row = x.new_empty(len(x), g.shape[2], patches[0].numel() // g.shape[1])  # (B, O, K)
+    shape = len(x), g.shape[2], patches[0].numel() // g.shape[1]  # (B, O, K)
+    # the same memory for every chunk: asking the system for it anew costs as much as filling it
+    if layer not in space or len(space[layer]) < len(x):
+        space[layer] = x.new_empty(shape)
+    row = space[layer][: len(x)]
     held = _HELD.get(x.device.type, 1 << 26)
     for part in _chunks(len(x), max(1, held // patches[0].numel())):
-        seen = patches[part].reshape(-1, g.shape[1], row.shape[2])  # written out, (b, L, K)
+        seen = patches[part].reshape(-1, g.shape[1], shape[2])  # written out, (b, L, K)
         torch.bmm(g[part].transpose(1, 2), seen, out=row[part])
-    shape = (layer.out_channels, *layer.kernel_size, layer.in_channels)
-    return [_Rows(row.flatten(1), shape)] + ([_Rows(g.sum(1), layer.bias.shape)] if layer.bias is not None else [])
+    return _Rows(row.flatten(1), (layer.out_channels, *layer.kernel_size, layer.in_channels))
 
 
 def _patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
@@ -159,7 +208,7 @@ def _patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
 _HELD = {"cpu": 1 << 19}
 
 
-def _group_norm(layer: nn.GroupNorm, x: Tensor, g: Tensor) -> list:
+def _group_norm(layer: nn.GroupNorm, x: Tensor, g: Tensor, space: dict) -> list:
     normed = F.group_norm(x, layer.num_groups, eps=layer.eps)
     shape = layer.weight.shape
     return [_Rows((g * normed).flatten(2).sum(2), shape), _Rows(g.flatten(2).sum(2), shape)]
@@ -192,7 +241,7 @@ def _layers_of(model: nn.Module) -> dict[nn.Module, str]:
     return layers
 
 
-def _sample_gradients(model, layers, images, labels):
+def _sample_gradients(model, layers, images, labels, space):
     """The sample gradients of every parameter, in the model's order, and the losses of the samples."""
     calls = {layer: [] for layer in layers}
 
@@ -216,5 +265,5 @@ def _sample_gradients(model, layers, images, labels):
     gradients = torch.autograd.grad(loss.sum(), [seen[0][1] for seen in calls.values()])
     rows = []
     for (layer, [(x, _, _)]), g in zip(calls.items(), gradients, strict=True):
-        rows += _KNOWN[type(layer)](layer, x, g)
+        rows += _KNOWN[type(layer)](layer, x, g, space)
     return rows, loss.detach()

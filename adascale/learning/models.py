@@ -52,10 +52,50 @@ def tanh_cnn() -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(2048, 128), nn.Tanh(), nn.Linear(128, 10))
 
 
+class _Block(nn.Module):
+    """Two 3 x 3 convolutions beside a shortcut (He et al. 2016), GroupNorm in place of BatchNorm."""
+
+    def __init__(self, inputs: int, width: int, stride: int):
+        super().__init__()
+        self.residual = nn.Sequential(
+            nn.Conv2d(inputs, width, 3, stride=stride, padding=1, bias=False),
+            nn.GroupNorm(_GROUPS, width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1, bias=False),
+            nn.GroupNorm(_GROUPS, width),
+        )
+        self.shortcut = nn.Identity()
+        if inputs != width:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, width, 1, stride=stride, bias=False), nn.GroupNorm(_GROUPS, width)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.residual(x) + self.shortcut(x))
+
+
+_GROUPS = 8
+
+
+def resnet32() -> nn.Module:
+    """ResNet-32 for 32 x 32 colour images (He et al. 2016): 466,906 parameters.
+
+    Shortcuts of 1 x 1 convolutions where the width changes, and GroupNorm of 8 groups in place of BatchNorm, which
+    mixes the samples of a batch.
+    """
+    layers, inputs = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.GroupNorm(_GROUPS, 16), nn.ReLU()], 16
+    for width in (16, 32, 64):
+        for number in range(5):
+            layers.append(_Block(inputs, width, 2 if number == 0 and width != 16 else 1))
+            inputs = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "mnist_cnn": mnist_cnn,
     "digits_cnn": digits_cnn,
     "tanh_cnn": tanh_cnn,
+    "resnet32": resnet32,
 }
 """The networks by name.
 

@@ -63,7 +63,7 @@ class Training:
     @classmethod
     def cifar10(cls) -> Training:
         """The paper's CIFAR-10 training, with the Tanh CNN."""
-        return cls("cifar10", "tanh_cnn", "two-classes", 0.25, momentum=0.9, chunk=64)
+        return cls("cifar10", "tanh_cnn", "two-classes", 0.25, momentum=0.9, chunk=32)
 
     @classmethod
     def digits(cls) -> Training:

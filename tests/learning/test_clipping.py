@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from adascale.learning import clipped_sum
+from adascale.learning import clipped_sum, clipping
 from adascale.learning.models import MODELS, build
 
 
@@ -38,8 +38,8 @@ def loop(model, images, labels, clip_norm, weights):
 
 
 def problem(name, dtype=torch.float32, count=7):
-    shape, classes = {"mnist_cnn": ((1, 28, 28), 10), "digits_cnn": ((1, 8, 8), 10), "tanh_cnn": ((3, 32, 32), 10),
-                      "residual": ((2, 9, 8), 3)}[name]  # fmt: skip
+    known = {"mnist_cnn": ((1, 28, 28), 10), "digits_cnn": ((1, 8, 8), 10), "residual": ((2, 9, 8), 3)}
+    shape, classes = known.get(name, ((3, 32, 32), 10))
     generator = torch.Generator().manual_seed(3)
     if name == "residual":
         with torch.random.fork_rng(devices=[]):
@@ -71,13 +71,15 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", [*MODELS, "residual"])
 def test_it_equals_the_plain_loop_in_every_memory_layout(name, layout, model_layout):
-    model, images, labels, weights = problem(name, count=5)
+    # through 32 layers of rectifiers the loop itself is off by 2e-5 in single precision: there all is done in double
+    dtype, tolerance = (torch.double, 1e-12) if name == "resnet32" else (torch.float32, 1e-5)
+    model, images, labels, weights = problem(name, dtype, count=5)
     model, images = model.to(memory_format=model_layout), LAYOUTS[layout](images)
     norm = clipped_sum(model, images, labels, 1.0).norm
     clip_norm = float(norm.median())  # some gradients are clipped and some are not
     found = clipped_sum(model, images, labels, clip_norm, weights).gradient
     # 1e-5: single precision (6e-8 a rounding) through sums of some thousand terms
-    assert relative(found, loop(model, images, labels, clip_norm, weights)) < 1e-5
+    assert relative(found, loop(model, images, labels, clip_norm, weights)) < tolerance
     assert relative(found, loop(model, images, labels, 0.9 * clip_norm, weights)) > 1e-2  # the comparison can fail
 
 
@@ -89,8 +91,15 @@ def test_it_equals_the_plain_loop_in_every_memory_layout(name, layout, model_lay
     channels=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     bias=st.booleans(),
     chunk=st.integers(1, 6),
+    gram=st.booleans(),
 )
-def test_any_convolution_equals_the_plain_loop(kernel, stride, padding, channels, bias, chunk):
+def test_any_convolution_equals_the_plain_loop(kernel, stride, padding, channels, bias, chunk, gram):
+    with pytest.MonkeyPatch.context() as patch:  # both ways to a convolution's norms, whichever would be cheaper
+        patch.setattr(clipping, "_gram_is_cheap", lambda layer, x, g: gram and layer.stride == (1, 1))
+        check_convolution(kernel, stride, padding, channels, bias, chunk)
+
+
+def check_convolution(kernel, stride, padding, channels, bias, chunk):
     generator = torch.Generator().manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(*channels, kernel, stride=stride, padding=padding, bias=bias), nn.AdaptiveAvgPool2d(2), nn.Flatten()
@@ -107,12 +116,20 @@ def test_any_convolution_equals_the_plain_loop(kernel, stride, padding, channels
 
 
 def test_the_patches_of_a_large_batch_are_written_out_in_parts_without_a_difference(monkeypatch):
-    from adascale.learning import clipping
-
     model, images, labels, weights = problem("mnist_cnn", torch.double, 11)
     whole = clipped_sum(model, images, labels, 0.3, weights).gradient
     monkeypatch.setitem(clipping._HELD, "cpu", 3 * 169 * 64)
     assert relative(clipped_sum(model, images, labels, 0.3, weights).gradient, whole) < 1e-13
+
+
+def test_the_gram_way_is_taken_where_places_are_few_and_channels_many(monkeypatch):
+    taken = []
+    monkeypatch.setattr(clipping._Gram, "square_norm", lambda self: taken.append(self.layer) or torch.ones(3))
+    for name, expected in (("tanh_cnn", 2), ("resnet32", 9), ("mnist_cnn", 0)):
+        model, images, labels, _ = problem(name, count=3)
+        clipped_sum(model, images, labels, 1.0)
+        assert len(taken) == expected, name
+        taken.clear()
 
 
 def test_without_clipping_it_is_the_gradient_of_the_weighted_loss():

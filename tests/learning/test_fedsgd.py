@@ -35,11 +35,18 @@ def history(seed=0, rounds=6, **options):
 # Models --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "expected"), [("mnist_cnn", 26_010), ("digits_cnn", 9_370), ("tanh_cnn", 550_570)])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("mnist_cnn", 26_010), ("digits_cnn", 9_370), ("tanh_cnn", 550_570), ("resnet32", 466_906)]
+)
 def test_the_networks_have_as_many_parameters_as_the_literature_says(name, expected):
     model = build(name, 0)
     assert flatten(model).numel() == expected
-    images = {"mnist_cnn": (2, 1, 28, 28), "digits_cnn": (2, 1, 8, 8), "tanh_cnn": (2, 3, 32, 32)}[name]
+    images = {
+        "mnist_cnn": (2, 1, 28, 28),
+        "digits_cnn": (2, 1, 8, 8),
+        "tanh_cnn": (2, 3, 32, 32),
+        "resnet32": (2, 3, 32, 32),
+    }[name]
     assert model(torch.zeros(images)).shape == (2, 10)
 
 
