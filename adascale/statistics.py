@@ -1,4 +1,4 @@
-"""How the book averages: t intervals on the logarithm, for positive and heavy-tailed results."""
+"""How the book averages: t intervals, on the logarithm for positive and heavy-tailed results."""
 
 from __future__ import annotations
 
@@ -16,6 +16,40 @@ class Interval(NamedTuple):
     centre: float
     low: float
     high: float
+
+
+def interval(values, level: float = 0.95) -> Interval:
+    r"""Mean and Student t interval, for results such as accuracies and paired differences.
+
+    .. math:: \bar v \pm t_{n-1} \frac{s_v}{\sqrt n}
+
+    Parameters
+    ----------
+    values : array_like
+        :math:`v_i`, finite: independent realisations, one axis.  A single value has an infinitely wide interval.
+    level : float
+        Confidence level in (0, 1).
+
+    Returns
+    -------
+    Interval
+        ``(centre, low, high)``.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, there is none, or the level is out of range.
+    """
+    v = check.as_floats("values", values)
+    if v.ndim != 1 or v.size == 0:
+        raise ValueError(f"values must have one axis and at least one entry, got shape {v.shape}")
+    if not np.isfinite(v).all():
+        raise ValueError(f"values must be finite, got {v[~np.isfinite(v)][0]}")
+    level = check.fraction("level", level)
+    if v.size == 1:
+        return Interval(float(v[0]), float("-inf"), float("inf"))
+    half = stats.t.ppf((1 + level) / 2, v.size - 1) * v.std(ddof=1) / np.sqrt(v.size)
+    return Interval(*(float(v.mean() + sign * half) for sign in (0, -1, 1)))
 
 
 def log_interval(values, level: float = 0.95) -> Interval:
@@ -40,11 +74,4 @@ def log_interval(values, level: float = 0.95) -> Interval:
     ValueError
         If a value is not finite and positive, there is none, or the level is out of range.
     """
-    y = np.log(check.positive("values", values))
-    if y.ndim != 1 or y.size == 0:
-        raise ValueError(f"values must have one axis and at least one entry, got shape {y.shape}")
-    if y.size == 1:
-        return Interval(float(np.exp(y[0])), 0.0, float("inf"))
-    half = stats.t.ppf((1 + check.fraction("level", level)) / 2, y.size - 1) * y.std(ddof=1) / np.sqrt(y.size)
-    centre = float(y.mean())
-    return Interval(*(float(value) for value in np.exp([centre, centre - half, centre + half])))
+    return Interval(*(float(end) for end in np.exp(interval(np.log(check.positive("values", values)), level))))

@@ -1,10 +1,10 @@
-"""Averages of positive, heavy-tailed results."""
+"""Averages with their intervals, plain and on the logarithm."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from adascale.statistics import log_interval
+from adascale.statistics import interval, log_interval
 
 
 def test_the_interval_is_scipys_t_interval_of_the_logarithm():
@@ -12,6 +12,13 @@ def test_the_interval_is_scipys_t_interval_of_the_logarithm():
     y = np.log(values)
     low, high = stats.t.interval(0.95, 6, y.mean(), stats.sem(y))
     np.testing.assert_allclose(log_interval(values), np.exp([y.mean(), low, high]), rtol=1e-12)  # rounding only
+
+
+def test_the_plain_interval_is_scipys():
+    values = np.random.default_rng(0).normal(-1, 2, 7)
+    low, high = stats.t.interval(0.9, 6, values.mean(), stats.sem(values))
+    np.testing.assert_allclose(interval(values, 0.9), [values.mean(), low, high], rtol=1e-12)  # rounding only
+    assert interval([0.5, 0.5, 0.5]) == (0.5, 0.5, 0.5)
 
 
 def coverage(interval, draws=2000):
@@ -35,9 +42,24 @@ def test_an_interval_with_the_normal_quantile_would_not():
 
 def test_one_realisation_says_nothing_about_its_error():
     assert log_interval([2.0]) == (2.0, 0.0, np.inf)
+    assert interval([2.0]) == (2.0, -np.inf, np.inf)
 
 
 @pytest.mark.parametrize(("values", "named"), [([1, -1], "-1"), ([1, np.nan], "nan"), ([], "shape")])
 def test_bad_values_are_named(values, named):
     with pytest.raises(ValueError, match=named):
         log_interval(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"), [([1, np.nan], "nan"), ([1, -np.inf], "-inf"), ([], "shape"), (2.0, "shape")]
+)
+def test_bad_values_of_the_plain_interval_are_named(values, named):
+    with pytest.raises(ValueError, match=named):
+        interval(values)
+
+
+@pytest.mark.parametrize("average", [interval, log_interval])
+def test_a_level_out_of_range_is_named(average):
+    with pytest.raises(ValueError, match="level must be one number strictly between 0 and 1, got 1"):
+        average([1.0, 2.0], 1)
