@@ -26,6 +26,7 @@ def leakage_table(
     chosen: Mapping[str, Method | type] = POLICIES,
     *,
     delta: float = 1e-5,
+    placement: str = "radius",
     progress: bool = False,
 ) -> pd.DataFrame:
     r"""Run policies over budgets and channel realisations.
@@ -42,6 +43,8 @@ def leakage_table(
         Names of policies, each with its method or simply its class, see :func:`~adascale.experiments.method`.
     delta : float
         :math:`\delta` of the DP leakage.
+    placement : str
+        Of the devices, see :func:`adascale.channel.draw`.
     progress : bool
         Show a progress bar on standard error.
 
@@ -70,7 +73,7 @@ def leakage_table(
     with tqdm(total=len(methods) * len(seeds), disable=not progress, delay=1, unit="run", desc=scenario.name) as bar:
         for start in range(0, len(seeds), _BLOCK):
             block = seeds[start : start + _BLOCK]
-            drawn = channel.draw(scenario.num_devices, scenario.num_rounds, block)
+            drawn = channel.draw(scenario.num_devices, scenario.num_rounds, block, placement=placement)
             problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), budgets[:, None])
             mean_gain = scenario.mean_gain(drawn.path_loss)
             for name, make in methods.items():
