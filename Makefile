@@ -45,7 +45,7 @@ $(venv): $(lock_stamp)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.PHONY: help book notebooks test bench lint clean lock venv book-key
+.PHONY: help book notebooks test reproduce quick bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -72,8 +72,31 @@ notebooks: $(venv) ## execute the chapters again and write their committed .ipyn
 test: $(venv) lint ## lint, tests, the committed notebooks against their outputs, the built pages
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # one worker builds the book, and it starts first
 
+# ---------------------------------------------------------------------------------------------------------------------
+# Committed results. A sweep file is a TOML file with [[runs]]; its table lies beside it. The store keeps finished runs and
+# checkpoints, so `make reproduce` goes on where it was stopped.
+
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+sweep_files = $(shell grep -l '^\[\[runs\]\]' results/*/*.toml)
+
+# $(call sweep,FILE,TABLE,STORE)
+define sweep
+$(BIN)/adascale sweep $(1) --out $(2) --store $(3) --jobs $(JOBS)
+$(BIN)/python tools/check_table.py $(1) $(2)
+
+endef
+
+reproduce: $(venv) ## make every committed result again (JOBS=processes; MNIST and CIFAR-10 in ADASCALE_DATA)
+	$(foreach file,$(sweep_files),$(call sweep,$(file),$(file:.toml=.csv),runs))
+	$(BIN)/python -m adascale.experiments.guarantees
+
+quick: $(venv) ## the same path in small, on data that is there: under a minute, into _build/quick
+	rm -rf _build/quick && mkdir -p _build/quick
+	$(call sweep,tests/quick.toml,_build/quick/quick.csv,_build/quick/store)
+
 bench: $(venv) ## time the package beside its peers and write results/benchmarks
 	$(BIN)/python tools/bench.py results/benchmarks
+	$(BIN)/python tools/bench_training.py results/benchmarks
 
 lint: $(venv) ## check style and formatting (ruff)
 	$(BIN)/python -m ruff check .

@@ -312,16 +312,21 @@ def _sweep(options) -> None:
     entries, store = module.read_sweep(options.file), module.Store(options.store)
     how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}
     outcomes = module.sweep([entry.run for entry in entries], store, **how, progress=sys.stderr.isatty())
-    table, history = module.tables(entries, store)
+    finished = {each.address for each in outcomes if each.state == "finished"}
+    table, history = module.tables([entry for entry in entries if entry.run.address in finished], store)
+    print(f"{len(finished)} of {len(outcomes)} runs finished")
     if len(table):
         write_atomically(out, table)
         write_atomically(curves, history)
-    failed = [each for each in outcomes if each.state != "finished"]
-    print(f"{len(outcomes) - len(failed)} of {len(outcomes)} runs finished; {len(table)} rows in {out}, "
-          f"learning curves in {curves}")  # fmt: skip
+        print(f"{len(table)} rows in {out}, learning curves in {curves}")
+    failed = {}
+    for each in outcomes:
+        if each.address not in finished:
+            failed.setdefault(each.message, []).append(each.address)
     if failed:
-        listed = "; ".join(f"{each.address}: {each.message}" for each in failed)
-        raise RuntimeError(f"{len(failed)} runs failed: {listed}")
+        told = (f"{addresses[0]}{f' and {len(addresses) - 1} more' * (len(addresses) > 1)}: {message}"
+                for message, addresses in failed.items())  # fmt: skip
+        raise RuntimeError(f"{len(outcomes) - len(finished)} of {len(outcomes)} runs failed: {'; '.join(told)}")
 
 
 def _download(options) -> None:

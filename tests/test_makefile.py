@@ -1,10 +1,13 @@
-"""What `make` remakes after which change. Dry runs and a stand-in jupyter-book: nothing is installed."""
+"""What `make` remakes after which change. Dry runs and stand-ins for what .venv holds: nothing is installed."""
 
+import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -97,7 +100,7 @@ def test_wrong_python_is_one_line_and_touches_nothing(checkout):
 
 def test_help_lists_the_targets(checkout):
     listed = {line.split()[1] for line in make(checkout).stdout.splitlines()}
-    assert {"help", "book", "notebooks", "test", "lint", "clean", "lock"} <= listed
+    assert {"help", "book", "notebooks", "test", "reproduce", "quick", "bench", "lint", "clean", "lock"} <= listed
 
 
 # Jupyter's cache knows the cells of a chapter; what they call is in the Makefile's key.
@@ -135,3 +138,98 @@ def test_renamed_module_executes_the_chapters(checkout):
     build(checkout)
     (checkout / "adascale/policies/optimal.py").rename(checkout / "adascale/policies/best.py")
     assert build(checkout) == "executed"
+
+
+# Committed results: `make reproduce` is planned here, `make quick` is run, which takes the same path.
+
+COMMANDS = {"python": "", "adascale": "-m adascale.cli"}
+
+
+def with_results(folder):
+    """Adds the sweep files, the check, and a finished .venv whose commands run under this Python."""
+    for path in [ROOT / "tools/check_table.py", ROOT / "tests/quick.toml", *ROOT.glob("results/*/*.toml")]:
+        copy = folder / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    for name, module in COMMANDS.items():
+        command = folder / ".venv/bin" / name
+        command.parent.mkdir(parents=True, exist_ok=True)
+        command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" {module} "$@"\n')
+        command.chmod(0o755)
+    finish(folder)
+    return folder
+
+
+def test_reproduce_runs_every_sweep_file_and_the_guarantees_and_no_benchmark(checkout):
+    append(with_results(checkout) / "results/another/sweep.toml", "[[runs]]\n")
+    planned = make(checkout, "-n", "reproduce", "JOBS=3").stdout.splitlines()
+    tables = sorted(path.relative_to(ROOT) for path in ROOT.glob("results/*/*.toml") if "benchmarks" not in path.parts)
+    tables = sorted([*tables, Path("results/another/sweep.toml")])
+    assert [line.split()[2] for line in planned if "adascale sweep" in line] == [str(path) for path in tables]
+    for file in tables:
+        table = file.with_suffix(".csv")
+        ran = planned.index(f".venv/bin/adascale sweep {file} --out {table} --store runs --jobs 3")
+        assert planned[ran + 1] == f".venv/bin/python tools/check_table.py {file} {table}"
+    assert ".venv/bin/python -m adascale.experiments.guarantees" in planned
+    assert len(planned) == 2 * len(tables) + 1
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """A folder in which `make quick` has run, and what it printed."""
+    folder = tmp_path_factory.mktemp("quick")
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, folder)
+    return folder, make(with_results(folder), "-s", "quick", "JOBS=2").stdout
+
+
+def test_quick_brings_a_whole_table_and_says_that_its_runs_are_shortened(quick):
+    folder, said = quick
+    table = pd.read_csv(folder / "_build/quick/quick.csv")
+    assert set(table.policy) == {"AdaScale", "Optimal", "EqualAlloc", "NoiseFree"}
+    assert table.shortened.all()
+    assert f"all {len(table)} runs" in said
+    assert f"{len(table)} of them are shortened" in said
+    assert not (folder / "runs").exists()  # nothing but _build is written
+    assert not list(folder.glob("results/*/*.csv"))
+
+
+DAMAGE = {
+    "a run is missing": lambda table: table[1:],
+    "a run is there twice": lambda table: pd.concat([table[:1], table]),
+    "the order is another": lambda table: table[::-1],
+    "a reading is another": lambda table: table.assign(reading="as stated"),
+    "an accuracy is missing": lambda table: table.assign(test_accuracy=table.test_accuracy.where(table.index > 0)),
+    "an epsilon is missing": lambda table: table.assign(epsilon=table.epsilon.where(table.index > 0)),
+    "an accuracy is another": lambda table: table.assign(test_accuracy=table.test_accuracy + 0.01),
+}
+
+
+@pytest.fixture(scope="module")
+def check():
+    spec = importlib.util.spec_from_file_location("check_table", ROOT / "tools/check_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_table_that_is_not_whole_is_refused(quick, check, tmp_path, kind):
+    folder, _ = quick
+    for path in (folder / "_build/quick").glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    file, path = folder / "tests/quick.toml", tmp_path / "quick.csv"
+    check(file, path)
+    DAMAGE[kind](pd.read_csv(path, dtype={"run": str})).to_csv(path, index=False)
+    with pytest.raises(SystemExit, match=str(tmp_path)):
+        check(file, path)
+
+
+def test_learning_curves_that_are_not_whole_are_refused(quick, check, tmp_path):
+    folder, _ = quick
+    for path in (folder / "_build/quick").glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    curves = tmp_path / "quick-curves.csv"
+    pd.read_csv(curves, dtype={"run": str})[2:].to_csv(curves, index=False)  # two rows a run
+    with pytest.raises(SystemExit, match="does not end in the accuracies"):
+        check(folder / "tests/quick.toml", tmp_path / "quick.csv")

@@ -32,6 +32,20 @@ def timed(function, repeats=1):
     return best, result
 
 
+def significant(value):
+    """Two digits, as text; nothing for what was not measured."""
+    return "" if np.isnan(value) else np.format_float_positional(value, 2, fractional=False, trim="-")
+
+
+def write_provenance(path, packages, **more):
+    """Where and with what a benchmark ran, as TOML."""
+    run = {"command": "make bench", "machine": platform.machine(), "cores": os.cpu_count(), **more,
+           "system": platform.system(), "python": platform.python_version(),
+           **{name: version(name) for name in packages}}  # fmt: skip
+    lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in run.items()]
+    path.write_text("\n".join(lines) + "\n")
+
+
 def opacus_epsilon(sigmas):
     accountant = RDPAccountant()
     for sigma in sigmas:
@@ -80,14 +94,9 @@ def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     plain = table.copy()
     for name in ("seconds", "peer_seconds", "ratio"):
-        plain[name] = [np.format_float_positional(x, 2, fractional=False, trim="-") for x in table[name]]
-    plain = plain.replace("nan", "")
+        plain[name] = table[name].map(significant)
     plain.to_csv(folder / "leakage.csv", index=False, float_format="%.1g")
-    packages = {name: version(name) for name in ("numpy", "scipy", "numba", "opacus", "cvxpy", "clarabel")}
-    run = {"command": "make bench", "machine": platform.machine(), "cores": os.cpu_count(),
-           "system": platform.system(), "python": platform.python_version(), **packages}  # fmt: skip
-    lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in run.items()]
-    (folder / "leakage.toml").write_text("\n".join(lines) + "\n")
+    write_provenance(folder / "leakage.toml", ("numpy", "scipy", "numba", "opacus", "cvxpy", "clarabel"))
     print(table.to_string(index=False))
 
 

@@ -1,66 +1,124 @@
-"""Time the gradient of a round beside its peers, on the same batch: ``python tools/bench_training.py [OUT.csv]``
+"""Time the gradient of a round beside its peers: ``python tools/bench_training.py results/benchmarks``
 
-The batch is a round of the MNIST experiment: ten devices, 60 samples each, the CNN of 26,010 parameters.  Peers take
-turns, several calls at a time, and the best turn counts: the machine may be busy otherwise.  First every private peer
-is checked to compute the same clipped sum.
+Two rounds: MNIST's, ten devices of 60 samples and the CNN of 26,010 parameters, and CIFAR-10's, ten devices of 400
+samples and the Tanh CNN, of which one device's batch is measured and counted ten times.  First every peer is checked to
+compute the same sum.  Then peers take turns, and the best call counts: the machine may be busy otherwise.  Peak memory
+is that of a fresh process for each peer.
+
+Writes ``training.csv`` (a row a peer; ``over_sgd`` and ``over_opacus`` compare with the fastest of these in the round)
+and ``training.toml`` (where and with what it ran).
 """
 
+import resource
+import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from bench import significant, write_provenance
 from torch.func import functional_call, grad, vmap
 
-from adascale.learning import clipped_sum
+from adascale.learning import Training, clipped_sum
 from adascale.learning.models import build
 
-DEVICES, PER_DEVICE, CLIP, TURNS, CALLS = 10, 60, 1.0, 8, 5
+THREADS = 2
+CHECKED = 100  # samples on which peers are compared with a float64 backward pass for each
 
 
-def clip_and_sum(rows):
-    """The weighted sum of sample gradients that were written out, as every peer has them."""
+class Round(NamedTuple):
+    """What is measured: a batch of standard normal images, and how often it is counted for a round."""
+
+    model: str
+    shape: tuple[int, ...]
+    clip_norm: float
+    size: int
+    batches: int
+    turns: int
+    calls: int  # in a turn
+
+    def batch(self):
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randn(self.size, *self.shape, generator=generator)
+        return images, torch.randint(10, (self.size,), generator=generator)
+
+
+ROUNDS = {
+    "mnist": Round("mnist_cnn", (1, 28, 28), 1.0, 600, 1, turns=5, calls=5),
+    "cifar10": Round("tanh_cnn", (3, 32, 32), 2.0, 400, 10, turns=3, calls=1),
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Peers: functions of images, labels and the norm at which sample gradients are clipped.
+
+
+def contiguous(name):
+    return build(name, 0).to(memory_format=torch.contiguous_format)
+
+
+def clip_and_sum(rows, clip):
+    """The sum of clipped sample gradients that were written out, as every peer has them."""
     norm = torch.stack([row.flatten(1).norm(dim=1) for row in rows]).norm(dim=0)
-    factor = (CLIP / norm).clamp_max(1) / (DEVICES * PER_DEVICE)
+    factor = (clip / norm).clamp_max(1)
     return torch.cat([torch.einsum("i,i...->...", factor, row).flatten() for row in rows])
 
 
-def contiguous(model):
-    return model.to(memory_format=torch.contiguous_format)
+def by(chunk, step):
+    """The same, so many samples at a time."""
+    return lambda images, labels, clip: sum(
+        step(*part, clip) for part in zip(images.split(chunk), labels.split(chunk), strict=True)
+    )
 
 
-class Opacus:
-    """Opacus' hooks, in contiguous layout: in channels_last their convolution gradients are wrong."""
-
-    def __init__(self, mode, parts):
-        from opacus import GradSampleModule
-        from opacus.grad_sample import GradSampleModuleFastGradientClipping
-
-        self.parts = parts
-        kind = GradSampleModule if mode == "hooks" else GradSampleModuleFastGradientClipping
-        options = {"loss_reduction": "sum"} | ({} if mode == "hooks" else {"max_grad_norm": CLIP})
-        self.mode, self.model = mode, kind(contiguous(build("mnist_cnn", 0)), **options)
-
-    def __call__(self, images, labels):
-        return sum(self.part(images[i :: self.parts], labels[i :: self.parts]) for i in range(self.parts))
-
-    def part(self, images, labels):
-        for parameter in self.model.parameters():
-            parameter.grad = parameter.grad_sample = None
-        if self.mode == "hooks":
-            F.cross_entropy(self.model(images), labels, reduction="sum").backward()
-            return clip_and_sum([parameter.grad_sample for parameter in self.model.parameters()])
-        self.model.enable_hooks()
-        loss = F.cross_entropy(self.model(images), labels, reduction="none")
-        loss.sum().backward(retain_graph=True)
-        factor = (CLIP / self.model.get_norm_sample()).clamp_max(1) / (DEVICES * PER_DEVICE)
-        for parameter in self.model.parameters():
+def sgd(model):
+    def step(images, labels, clip):
+        for parameter in model.parameters():
             parameter.grad = None
-        self.model.disable_hooks()
+        F.cross_entropy(model(images), labels, reduction="sum").backward()
+        return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+    return step
+
+
+def opacus_hooks(name):
+    """In contiguous layout: in channels_last Opacus' convolution gradients are wrong."""
+    from opacus import GradSampleModule
+
+    model = GradSampleModule(contiguous(name), loss_reduction="sum")
+
+    def step(images, labels, clip):
+        for parameter in model.parameters():
+            parameter.grad = parameter.grad_sample = None
+        F.cross_entropy(model(images), labels, reduction="sum").backward()
+        return clip_and_sum([parameter.grad_sample for parameter in model.parameters()], clip)
+
+    return step
+
+
+def opacus_ghost(name):
+    from opacus.grad_sample import GradSampleModuleFastGradientClipping
+
+    model = GradSampleModuleFastGradientClipping(contiguous(name), loss_reduction="sum", max_grad_norm=1.0)
+
+    def step(images, labels, clip):
+        for parameter in model.parameters():
+            parameter.grad = parameter.grad_sample = None
+        model.enable_hooks()
+        loss = F.cross_entropy(model(images), labels, reduction="none")
+        loss.sum().backward(retain_graph=True)
+        factor = (clip / model.get_norm_sample()).clamp_max(1)
+        for parameter in model.parameters():
+            parameter.grad = None
+        model.disable_hooks()
         (factor * loss).sum().backward()
-        return torch.cat([parameter.grad.flatten() for parameter in self.model.parameters()])
+        return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+    return step
 
 
 def functional(model):
@@ -70,70 +128,123 @@ def functional(model):
         return F.cross_entropy(functional_call(model, values, (image[None],)), label[None])
 
     gradients = vmap(grad(loss), (None, 0, 0))
-    return lambda images, labels: clip_and_sum(list(gradients(parameters, images, labels).values()))
-
-
-def sgd(model):
-    def step(images, labels):
-        for parameter in model.parameters():
-            parameter.grad = None
-        F.cross_entropy(model(images), labels).backward()
-
-    return step
+    return lambda images, labels, clip: clip_and_sum(list(gradients(parameters, images, labels).values()), clip)
 
 
 def own(model, **options):
-    def step(images, labels):
-        weights = images.new_full((len(images),), 1 / (DEVICES * PER_DEVICE))
-        return clipped_sum(model, images, labels, CLIP, weights, **options).gradient
-
-    return step
+    return lambda images, labels, clip: clipped_sum(model, images, labels, clip, **options).gradient
 
 
-def main(out=None):
-    warnings.simplefilter("ignore")  # Opacus' hooks warn at every call
-    torch.set_num_threads(2)
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randn(DEVICES * PER_DEVICE, 1, 28, 28, generator=generator)
-    labels = torch.randint(10, (len(images),), generator=generator)
-    last, first = build("mnist_cnn", 0), contiguous(build("mnist_cnn", 0))
-    peers = {
-        "non-private SGD, contiguous": sgd(first),
-        "non-private SGD, channels_last": sgd(last),
-        "Opacus hooks, device by device": Opacus("hooks", DEVICES),
-        "Opacus hooks, union": Opacus("hooks", 1),
-        "Opacus ghost clipping, union": Opacus("ghost", 1),
-        "vmap(grad), union": functional(first),
-        "adascale, contiguous": own(first),
-        "adascale, channels_last": own(last),
-        "adascale, channels_last, chunks of 64": own(last, chunk=64),
-    }
-    expected = own(build("mnist_cnn", 0).double())(images.double(), labels)
-    differ, best = {}, dict.fromkeys(peers, float("inf"))
+PEERS = {
+    "mnist": {
+        "non-private SGD, contiguous": lambda: sgd(contiguous("mnist_cnn")),
+        "non-private SGD, channels_last": lambda: sgd(build("mnist_cnn", 0)),
+        "Opacus hooks, device by device": lambda: by(60, opacus_hooks("mnist_cnn")),
+        "Opacus hooks, union": lambda: opacus_hooks("mnist_cnn"),
+        "Opacus ghost clipping, union": lambda: opacus_ghost("mnist_cnn"),
+        "vmap(grad), union": lambda: functional(contiguous("mnist_cnn")),
+        "adascale, contiguous": lambda: own(contiguous("mnist_cnn")),
+        "adascale, channels_last": lambda: own(build("mnist_cnn", 0)),
+        "adascale, channels_last, chunks of 64": lambda: own(build("mnist_cnn", 0), chunk=64),
+    },
+    "cifar10": {
+        "non-private SGD, contiguous, chunks of 64": lambda: by(64, sgd(contiguous("tanh_cnn"))),
+        "non-private SGD, channels_last, chunks of 64": lambda: by(64, sgd(build("tanh_cnn", 0))),
+        "non-private SGD, contiguous, device by device": lambda: sgd(contiguous("tanh_cnn")),
+        "non-private SGD, channels_last, device by device": lambda: sgd(build("tanh_cnn", 0)),
+        "Opacus hooks, chunks of 64": lambda: by(64, opacus_hooks("tanh_cnn")),
+        "Opacus hooks, device by device": lambda: opacus_hooks("tanh_cnn"),
+        "vmap(grad), chunks of 64": lambda: by(64, functional(contiguous("tanh_cnn"))),
+        f"adascale, channels_last, chunks of {Training.cifar10().chunk}": lambda: own(
+            build("tanh_cnn", 0), chunk=Training.cifar10().chunk
+        ),
+    },
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Measurements
+
+
+def sample_gradients(name, images, labels):
+    """One sample after the other in float64, shape (B, d)."""
+    model = build(name, 0).double()
+    losses = (F.cross_entropy(model(x[None]), y[None]) for x, y in zip(images.double(), labels, strict=True))
+    rows = (torch.autograd.grad(loss, list(model.parameters())) for loss in losses)
+    return torch.stack([torch.cat([each.flatten() for each in row]) for row in rows])
+
+
+def differences(of, peers):
+    """How far each peer's sum is from the reference, relatively; half of the samples are clipped."""
+    images, labels = (each[:CHECKED] for each in of.batch())
+    rows = sample_gradients(of.model, images, labels)
+    norm = rows.norm(dim=1)
+    clip = float(norm.median())
+    expected, plain = (clip / norm).clamp_max(1) @ rows, rows.sum(0)
+    found = {}
     for name, step in peers.items():
-        found = step(images, labels)
-        differ[name] = float("nan") if found is None else float((found - expected).norm() / expected.norm())
-        assert found is None or differ[name] < 1e-5, f"{name} computes something else"
-    for _ in range(TURNS):
+        target = plain if name.startswith("non-private") else expected
+        found[name] = float((step(images, labels, clip) - target).norm() / target.norm())
+        assert found[name] < 1e-5, f"{name} computes something else: {found[name]:.2g}"
+    return found
+
+
+def seconds(of, peers):
+    """Of a round, by the best of all calls."""
+    images, labels = of.batch()
+    best = dict.fromkeys(peers, float("inf"))
+    for _ in range(of.turns):
         for name, step in peers.items():
-            step(images, labels)
-            start = time.perf_counter()
-            for _ in range(CALLS):
-                step(images, labels)
-            best[name] = min(best[name], 1000 * (time.perf_counter() - start) / CALLS)
-    table = pd.DataFrame({"name": list(best), "ms_per_round": list(best.values())})
-    for column, peer in (
-        ("over_sgd_contiguous", "non-private SGD, contiguous"),
-        ("over_sgd_channels_last", "non-private SGD, channels_last"),
-        ("over_opacus_by_device", "Opacus hooks, device by device"),
-        ("over_opacus_union", "Opacus hooks, union"),
-    ):
-        table[column] = table.ms_per_round / best[peer]
-    table["relative_difference"] = list(differ.values())
-    if out:
-        table.to_csv(out, index=False, float_format="%.3g")
+            for _ in range(of.calls):
+                start = time.perf_counter()
+                step(images, labels, of.clip_norm)
+                best[name] = min(best[name], of.batches * (time.perf_counter() - start))
+    return best
+
+
+def print_peak(round_name, name):
+    """What the batch adds to the largest size that this process ever had, in MB."""
+    unit = 1e-6 if sys.platform == "darwin" else 1024e-6  # bytes there, KiB on Linux
+    of, step = ROUNDS[round_name], PEERS[round_name][name]()
+    images, labels = of.batch()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step(images, labels, of.clip_norm)
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit)
+
+
+def peak(round_name, name):
+    command = [sys.executable, "-W", "ignore", __file__, "peak", round_name, name]
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def main(folder):
+    # first of all, while this process is small: on Linux the record of a new one starts at its parent's
+    peaks = {name: {peer: peak(name, peer) for peer in PEERS[name]} for name in ROUNDS}
+    rows = []
+    for name, of in ROUNDS.items():
+        peers = {peer: make() for peer, make in PEERS[name].items()}
+        differ, best = differences(of, peers), seconds(of, peers)
+        sgd_best, opacus_best = (
+            min(took for peer, took in best.items() if peer.startswith(kind)) for kind in ("non-private", "Opacus")
+        )
+        for peer, took in best.items():
+            compared = (took / sgd_best, took / opacus_best, peaks[name][peer], differ[peer])
+            rows.append((name, peer, took, *compared))
+    columns = ["round", "name", "seconds", "over_sgd", "over_opacus", "peak_mb", "relative_difference"]
+    table = pd.DataFrame(rows, columns=columns)
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = table.copy()
+    for column in ("seconds", "over_sgd", "over_opacus", "peak_mb"):
+        plain[column] = table[column].map(significant)
+    plain.to_csv(folder / "training.csv", index=False, float_format="%.1g")
+    write_provenance(folder / "training.toml", ("numpy", "torch", "opacus"), threads=THREADS)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    warnings.simplefilter("ignore")  # Opacus' hooks warn at every call
+    torch.set_num_threads(THREADS)
+    if sys.argv[1] == "peak":
+        print_peak(*sys.argv[2:])
+    else:
+        main(Path(sys.argv[1]))

@@ -225,10 +225,31 @@ def test_the_command_reports_what_failed(file, tmp_path, monkeypatch, capsys):
     assert run("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
     said = capsys.readouterr()
     assert "5 of 6 runs finished" in said.out
-    assert "1 runs failed" in said.err
+    assert "1 of 6 runs failed" in said.err
     assert "out of luck" in said.err
     assert len(pd.read_csv(tmp_path / "sweep.csv")) == 5
     assert run("sweep", file, "--store", tmp_path / "store") == 0
+
+
+def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
+    file.write_text(SWEEP.replace('"digits"', '"mnist"'))
+    assert run("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
+    said = capsys.readouterr()
+    assert said.out == "0 of 6 runs finished\n"
+    assert said.err.count("run 'adascale download mnist' once") == 1
+    assert "and 5 more" in said.err
+    assert not list(tmp_path.glob("*.csv"))
+
+
+def test_a_damaged_result_fails_alone(file, tmp_path, capsys):
+    assert run("sweep", file, "--store", tmp_path / "store") == 0
+    place = Store(tmp_path / "store").place(runs_of(file)[0])
+    (place / "history.csv").write_text("")
+    capsys.readouterr()
+    assert run("sweep", file, "--store", tmp_path / "store") == 1
+    assert "delete the folder to run it again" in capsys.readouterr().err
+    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 5
 
 
 @pytest.mark.parametrize(
