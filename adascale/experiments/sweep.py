@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -189,12 +190,14 @@ def _on_this_machine(work: Callable, runs: list[Run], jobs: int) -> Iterator[Out
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     left = {run.address for run in runs}
+    parallel = joblib.Parallel(jobs, return_as="generator_unordered")
     try:
-        for outcome in joblib.Parallel(jobs, return_as="generator_unordered")(
-            joblib.delayed(work)(run) for run in runs
-        ):
-            left.discard(outcome.address)
-            yield outcome
+        with warnings.catch_warnings():
+            # joblib replaces a worker whose memory has grown, and says so
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+            for outcome in parallel(joblib.delayed(work)(run) for run in runs):
+                left.discard(outcome.address)
+                yield outcome
     except TerminatedWorkerError:
         for address in left:
             yield Outcome(address, "failed", "a worker process was killed")

@@ -45,7 +45,8 @@ def test_no_reading_has_both_headlines():
     entries, results = read_sweep(RESULTS / "mnist" / "readings.toml"), committed("mnist/readings")
     readings = reading_table(entries, results, range(20))
     judged = reading_verdicts(readings, QUOTED["mnist"])
-    assert set(judged.both) == {"fails"}
+    assert judged.both.drop("learning rate 5").unique().tolist() == ["fails"]
+    assert judged.both["learning rate 5"] == "not settled"  # by five realisations
     assert judged.loc["as stated", ["small", "gap"]].tolist() == ["holds", "holds"]
     assert judged.loc["budget M^2 nu", "gap"] == "fails"
 
