@@ -259,6 +259,36 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> plt.Figure:
     return figure
 
 
+def readings(tables: dict[str, pd.DataFrame], quoted: tuple[float, float]) -> plt.Figure:
+    r"""Test accuracy of AdaScale against :math:`\nu` under several readings: mean and 95 % t interval.
+
+    Parameters
+    ----------
+    tables : dict
+        Names with rows as for :func:`accuracy`.
+    quoted : tuple of float
+        The accuracies (0 ... 1) that the paper quotes for the ends, drawn as two dots.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axis = plt.subplots()
+    looks = [STYLE["AdaScale"], STYLE["EqualAlloc"], STYLE["EstimFuture"], *_SPARE]
+    for i, (name, table) in enumerate(tables.items()):
+        groups = table[table["policy"] == "AdaScale"].groupby("nu")["test_accuracy"]
+        centre, low, high = 100 * np.array([interval(values) for _, values in groups]).T
+        nu = np.array([nu for nu, _ in groups]) * 1.04 ** (i - (len(tables) - 1) / 2)
+        axis.errorbar(nu, centre, yerr=[centre - low, high - centre], label=name, capsize=3, **looks[i])
+    levels = pd.concat(tables.values())["nu"]
+    axis.plot([levels.min(), levels.max()], 100 * np.array(quoted), "*", color="#CC79A7", markersize=12,
+              label="quoted by the paper")  # fmt: skip
+    axis.set(xscale="log", xlabel="convergence level $\\nu$", ylabel="test accuracy [%]")
+    _label_budgets(axis, levels)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
 def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus) -> plt.Figure:
     r"""Accuracy, and epsilon so far, against the round: means over the realisations that all of the lines share.
 

@@ -124,35 +124,42 @@ def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budg
     for row, (scenario, placement) in zip(
         table.itertuples(), [(entries[0][1].scenario, "radius")] * 2 + [(loud, "area")] * 2, strict=True
     ):
-        ratios, epsilons = [], []
+        ratios, epsilons, over = [], [], []
         for seed in range(3):
             drawn = channel.draw(10, 40, seed, placement=placement)
             problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), row.budget)
             best, equal = (each().schedule(problem) for each in (policies.Optimal, policies.EqualAlloc))
             ratios.append(problem.rdp(equal) / problem.rdp(best))
             epsilons.append(problem.dp_epsilon(best))
+            over.append(problem.dp_epsilon(equal) / epsilons[-1])
         assert row.gap == pytest.approx(stats.gmean(ratios), rel=1e-10)
         assert row.epsilon == pytest.approx(stats.gmean(epsilons), rel=1e-10)
+        assert row.epsilon_gap == pytest.approx(stats.gmean(over), rel=1e-10)
     assert table.fall.isna().tolist() == [True, False, True, False]
     assert table.fall.dropna().tolist() == pytest.approx([5, 5], abs=0.05)
     assert table.accuracy.tolist() == pytest.approx([95, 90, 80, 75], abs=0.5)
 
 
-def readings(name, small, large, gap, wide=0.3):
+def readings(name, small, large, gap, wide=0.3, late=1.1):
     """Two rows of a reading table."""
     rows = [{"reading": name, "nu": nu, "budget": nu, "accuracy": value, "accuracy_low": value - wide,
-             "accuracy_high": value + wide, "gap": gap, "gap_low": gap * 0.98, "gap_high": gap * 1.02}
-            for nu, value in ((0.01, small), (0.16, large))]  # fmt: skip
+             "accuracy_high": value + wide, "fall_low": small - large - 0.1, "fall_high": small - large + 0.1,
+             "gap": ratio, "gap_low": ratio * 0.98, "gap_high": ratio * 1.02}
+            for nu, value, ratio in ((0.01, small, gap), (0.16, large, late))]  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def test_both_headlines_hold_only_where_all_three_parts_do():
+def test_both_headlines_hold_only_where_all_parts_do():
     table = pd.concat([readings("all", 95, 90, 5), readings("flat", 95, 95, 5), readings("no gap", 95, 90, 1.05),
-                       readings("open", 95, 90, 5, wide=3)])  # fmt: skip
+                       readings("open", 95, 90, 5, wide=3), readings("too little", 94, 91.8, 5, wide=2),
+                       readings("widens", 95, 90, 5, late=9)])  # fmt: skip
     found = reading_verdicts(table, QUOTED)
-    assert found.both.to_dict() == {"all": "holds", "flat": "fails", "no gap": "fails", "open": "not settled"}
-    assert found.loc["flat"].tolist() == ["holds", "fails", "holds", "fails"]
-    assert found.loc["no gap"].tolist() == ["holds", "holds", "fails", "fails"]
+    assert found.both.to_dict() == {"all": "holds", "flat": "fails", "no gap": "fails", "open": "not settled",
+                                    "too little": "fails", "widens": "fails"}  # fmt: skip
+    assert found.loc["flat"].tolist() == ["holds", "fails", "fails", "holds", "holds", "fails"]
+    assert found.loc["no gap", ["gap", "narrows"]].tolist() == ["fails", "fails"]
+    assert found.loc["too little"].tolist() == ["not settled", "not settled", "fails", "holds", "holds", "fails"]
+    assert found.loc["widens", "narrows"] == "fails"
 
 
 def words(figure):
@@ -190,3 +197,10 @@ def test_the_budget_figure_marks_the_range_of_each_reading():
     spans = [patch.get_extents().transformed(drawn.axes[0].transData.inverted()) for patch in drawn.axes[0].patches]
     assert [(round(span.x0, 3), round(span.x1, 3)) for span in spans] == [(0.01, 0.16), (0.1, 1.6)]
     assert drawn.axes[1].get_ylabel()
+
+
+def test_readings_are_drawn_side_by_side_with_what_is_quoted():
+    drawn = figures.readings({"plain": trainings(FLAT), "other": trainings(FALLING)}, QUOTED)
+    assert words(drawn) == ["quoted by the paper", "plain", "other"]
+    quoted = next(line for line in drawn.axes[0].lines if line.get_label() == "quoted by the paper")
+    assert list(zip(*quoted.get_data(), strict=True)) == [(0.01, 95), (0.16, 90)]

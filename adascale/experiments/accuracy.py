@@ -116,8 +116,8 @@ def reading_table(entries: Iterable, results: pd.DataFrame, seeds: Iterable[int]
         One row a reading and :math:`\nu`, in the order of the sweep: ``reading, nu, budget, realisations``;
         ``accuracy, accuracy_low, accuracy_high`` (mean and 95 % t interval, in per cent); ``fall, fall_low,
         fall_high`` (paired, in points, from the smallest :math:`\nu`; NaN there); ``gap, gap_low, gap_high``:
-        EqualAlloc's RDP leakage over the optimum's, geometric mean of the ratio over the seeds; ``epsilon``, the
-        optimum's, geometric mean.
+        EqualAlloc's RDP leakage over the optimum's, geometric mean of the ratio over the seeds; ``epsilon_gap``, the
+        same of epsilon; and ``epsilon``, the optimum's, geometric mean.
     """
     seeds, rows = list(seeds), []
     runs = {}
@@ -137,10 +137,12 @@ def reading_table(entries: Iterable, results: pd.DataFrame, seeds: Iterable[int]
             here = leaked[np.isclose(leaked.nu, budget, rtol=1e-12)].pivot(index="seed", columns="policy")
             gap = log_interval(here["rdp", "EqualAlloc"] / here["rdp", "Optimal"])
             fall = interval(points[first] - points[nu]) if nu > first else [np.nan] * 3
+            epsilon_gap = log_interval(here["epsilon", "EqualAlloc"] / here["epsilon", "Optimal"]).centre
             rows.append((reading, nu, budget, points[nu].notna().sum(), *interval(points[nu]), *fall, *gap,
-                         log_interval(here["epsilon", "Optimal"]).centre))  # fmt: skip
+                         epsilon_gap, log_interval(here["epsilon", "Optimal"]).centre))  # fmt: skip
     columns = ["reading", "nu", "budget", "realisations"]
-    columns += [name + end for name in ("accuracy", "fall", "gap") for end in ("", "_low", "_high")] + ["epsilon"]
+    columns += [name + end for name in ("accuracy", "fall", "gap") for end in ("", "_low", "_high")]
+    columns += ["epsilon_gap", "epsilon"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -157,23 +159,27 @@ def reading_verdicts(readings: pd.DataFrame, quoted: tuple[float, float]) -> pd.
     Returns
     -------
     pandas.DataFrame
-        Indexed by ``reading``: ``small``, ``large``, whether the mean accuracy at that end is what is quoted, within a
-        point; ``gap``, whether EqualAlloc leaks more than 20 % beyond the optimum at the small end; and ``both``,
-        whether all three hold.  Each "holds", "fails" or "not settled".
+        Indexed by ``reading``, each "holds", "fails" or "not settled": ``small, large``, the mean accuracy at that end
+        is what is quoted, within a point; ``fall``, the paired fall is what these two allow, the quoted one within two
+        points; ``gap``, EqualAlloc leaks more than 20 % beyond the optimum at the small end; ``narrows``, and more
+        than at the large end; and ``both``, all of these.
     """
     rows = {}
     for reading, levels in readings.groupby("reading", sort=False):
-        ends = levels.loc[levels.nu.idxmin()], levels.loc[levels.nu.idxmax()]
-        near = [(100 * accuracy - CLOSE_POINTS, 100 * accuracy + CLOSE_POINTS) for accuracy in quoted]
-        small, large = (
-            judge_within(_Ends(end.accuracy_low, end.accuracy_high), *limits)
-            for end, limits in zip(ends, near, strict=True)
-        )
-        gap = judge_within(_Ends(ends[0].gap_low, ends[0].gap_high), CLOSE, np.inf)
-        all_three = {small, large, gap}
-        both = "fails" if "fails" in all_three else "not settled" if "not settled" in all_three else "holds"
-        rows[reading] = small, large, gap, both
-    return pd.DataFrame(rows, index=["small", "large", "gap", "both"]).T.rename_axis("reading")
+        first, last = levels.loc[levels.nu.idxmin()], levels.loc[levels.nu.idxmax()]
+        parts = [
+            judge_within(_Ends(row[f"{name}_low"], row[f"{name}_high"]), value - slack, value + slack)
+            for row, name, value, slack in (
+                (first, "accuracy", 100 * quoted[0], CLOSE_POINTS),
+                (last, "accuracy", 100 * quoted[1], CLOSE_POINTS),
+                (last, "fall", 100 * (quoted[0] - quoted[1]), 2 * CLOSE_POINTS),
+            )
+        ]
+        parts.append(judge_within(_Ends(first.gap_low, first.gap_high), CLOSE, np.inf))
+        parts.append(judge_within(_Ends(first.gap_low / last.gap_high, first.gap_high / last.gap_low), 1, np.inf))
+        worst = next((each for each in ("fails", "not settled") if each in parts), "holds")
+        rows[reading] = [*parts, worst]
+    return pd.DataFrame(rows, index=["small", "large", "fall", "gap", "narrows", "both"]).T.rename_axis("reading")
 
 
 class _Ends(NamedTuple):
