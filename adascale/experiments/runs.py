@@ -30,7 +30,7 @@ from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
 FORMAT = 1
-"""Part of every address: raise it when the same specification would give other results."""
+"""A part of every address, to be raised when the same specification would give other results."""
 
 NOISE_FREE = "NoiseFree"
 """The policy of a receiver without noise, :math:`\\eta_t = \\infty`; it keeps no budget and protects nobody."""
