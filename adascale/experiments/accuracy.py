@@ -18,7 +18,7 @@ from adascale.experiments.methods import POLICIES
 from adascale.statistics import interval, log_interval
 
 CLOSE_POINTS = 1.0
-"""How we read "the same accuracy", and an accuracy that is quoted without decimals: within one point."""
+"""Points within which we read accuracies as the same, and one that is quoted without decimals as met."""
 
 _ENDS = {name: POLICIES[name] for name in ("Optimal", "EqualAlloc")}
 

@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
 
     address: str
     state: str
-    """``finished``, ``failed`` or ``busy``: taken by another sweep on the same store."""
+    """``finished``, ``failed``, or ``busy`` where another sweep on the same store has taken it."""
     message: str = ""
 
 
