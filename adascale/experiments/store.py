@@ -1,12 +1,12 @@
 r"""A store of runs: a folder for each, named by its address, that survives whatever happens to the process.
 
-============== ==========================================================================================
-``spec.json``  the specification whose SHA-256 is the address
-``checkpoint`` how far the run has come, while it is under way
-``history.csv``  one row a round, once it is finished
-``row.json``   the result with its provenance, and the SHA-256 of the history; written last: it *is* "finished"
-``lock``       held by the process that works on the run; the system frees it when that process dies
-============== ==========================================================================================
+=============== ====================================================================================================
+``spec.json``   the specification whose SHA-256 is the address
+``checkpoint``  how far the run has come, while it is under way
+``history.csv`` one row a round, once it is finished
+``row.json``    the result with its provenance, and the SHA-256 of the history; written last: it *is* "finished"
+``lock``        held by the process that works on the run; the system frees it when that process dies
+=============== ====================================================================================================
 
 Every file is written whole or not at all.  It needs the extra ``learn``.
 """
