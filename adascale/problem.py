@@ -134,6 +134,23 @@ class ReceiveScalingProblem:
         """
         return np.mean(self.noise_energy(eta) - self.floor, axis=-1)
 
+    def spend(self, eta) -> np.ndarray:
+        r""":math:`y_t = w_t - w_{\min,t} \ge 0`, what each round of a schedule spends, shape (..., T).
+
+        Raises
+        ------
+        ValueError
+            If ``eta`` is not positive, exceeds the power limit, or does not have T rounds.
+        """
+        eta = check.positive("eta", eta)
+        spend = self.noise_energy(eta) - self.floor
+        over = eta > self.max_eta
+        if over.any():
+            worst = tuple(int(i) for i in np.argwhere(over)[0])
+            value, cap = (np.broadcast_to(array, over.shape)[worst] for array in (eta, self.max_eta))
+            raise ValueError(f"eta must not exceed the power limit, got {value} > {cap} in round {worst[-1]}")
+        return np.broadcast_to(np.maximum(spend, 0), np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]))
+
     def rdp(self, eta, alpha: float | None = None) -> np.ndarray:
         r"""The reported Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})`, nats, shape (...).
 

@@ -57,21 +57,6 @@ def log_interval(values, level: float = 0.95) -> Interval:
 
     .. math:: \exp\Big(\bar y \pm t_{n-1} \frac{s_y}{\sqrt n}\Big), \qquad y_i = \ln v_i
 
-    Parameters
-    ----------
-    values : array_like
-        :math:`v_i > 0`: independent realisations, one axis.  A single value has an infinitely wide interval.
-    level : float
-        Confidence level in (0, 1).
-
-    Returns
-    -------
-    Interval
-        ``(centre, low, high)``.
-
-    Raises
-    ------
-    ValueError
-        If a value is not finite and positive, there is none, or the level is out of range.
+    For leakages and other :math:`v_i > 0`; arguments, result and errors as of :func:`interval` otherwise.
     """
     return Interval(*(float(end) for end in np.exp(interval(np.log(check.positive("values", values)), level))))

@@ -94,11 +94,7 @@ def test_a_table_without_the_reference_is_refused():
      (-3, 3, "not settled"), (1.1, 2, "fails"), (-2, -1.1, "fails")],
 )  # fmt: skip
 def test_an_interval_is_inside_outside_or_across(low, high, expected):
-    class Found:
-        pass
-
-    Found.low, Found.high = low, high
-    assert judge_within(Found, -1, 1) == expected
+    assert judge_within(low, high, -1, 1) == expected
 
 
 class FakeRun:

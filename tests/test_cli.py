@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.cli import main, read_gains
 from adascale.experiments import POLICIES
+from adascale.trace import read_gains
+
+from .command import run
 
 
 @pytest.fixture
@@ -30,14 +32,6 @@ def gains(tmp_path, scenario):
     path = tmp_path / "gains.csv"
     pd.DataFrame({"h2_1": drawn[0], "h2_2": drawn[1]}).to_csv(path, index=False)
     return drawn, path
-
-
-def run(*arguments):
-    """Exit code of the command in this process."""
-    try:
-        return main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        return stop.code
 
 
 def test_leakage_writes_one_row_a_policy_budget_and_seed(tmp_path, capsys, scenario):

@@ -8,17 +8,10 @@ import pandas as pd
 import pytest
 
 from adascale import Scenario
-from adascale.cli import main
+
+from .command import run
 
 SHORT = ["train", "--dataset", "digits", "--nu", 0.5, "--rounds", 6, "--every", 3]
-
-
-def run(*arguments):
-    """Exit code of the command in this process."""
-    try:
-        return main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        return stop.code
 
 
 def test_train_writes_a_row_and_a_history(tmp_path, capsys):

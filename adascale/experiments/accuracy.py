@@ -7,7 +7,6 @@ same realisation are compared.  Every interval stands for itself: nothing is cor
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,11 +22,11 @@ CLOSE_POINTS = 1.0
 _ENDS = {name: POLICIES[name] for name in ("Optimal", "EqualAlloc")}
 
 
-def judge_within(found, low: float, high: float) -> str:
-    """``holds`` if the whole interval lies in [low, high], ``fails`` if it lies outside, else ``not settled``."""
-    if low <= found.low and found.high <= high:
+def judge_within(low: float, high: float, least: float, most: float) -> str:
+    """``holds`` if an interval [low, high] lies in [least, most], ``fails`` if outside, else ``not settled``."""
+    if least <= low and high <= most:
         return "holds"
-    return "fails" if found.high < low or found.low > high else "not settled"
+    return "fails" if high < least or low > most else "not settled"
 
 
 def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference: str = "AdaScale") -> pd.DataFrame:
@@ -73,7 +72,7 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
 
     def add(claim, policy, nu, values, low, high):
         found = interval(values.dropna())
-        rows.append((claim, policy, nu, values.notna().sum(), *found, judge_within(found, low, high)))
+        rows.append((claim, policy, nu, values.notna().sum(), *found, judge_within(found.low, found.high, low, high)))
 
     for nu, accuracy in zip((first, last), quoted, strict=True):
         add("ends", reference, nu, own[nu], 100 * accuracy - CLOSE_POINTS, 100 * accuracy + CLOSE_POINTS)
@@ -168,20 +167,15 @@ def reading_verdicts(readings: pd.DataFrame, quoted: tuple[float, float]) -> pd.
     for reading, levels in readings.groupby("reading", sort=False):
         first, last = levels.loc[levels.nu.idxmin()], levels.loc[levels.nu.idxmax()]
         parts = [
-            judge_within(_Ends(row[f"{name}_low"], row[f"{name}_high"]), value - slack, value + slack)
+            judge_within(row[f"{name}_low"], row[f"{name}_high"], value - slack, value + slack)
             for row, name, value, slack in (
                 (first, "accuracy", 100 * quoted[0], CLOSE_POINTS),
                 (last, "accuracy", 100 * quoted[1], CLOSE_POINTS),
                 (last, "fall", 100 * (quoted[0] - quoted[1]), 2 * CLOSE_POINTS),
             )
         ]
-        parts.append(judge_within(_Ends(first.gap_low, first.gap_high), CLOSE, np.inf))
-        parts.append(judge_within(_Ends(first.gap_low / last.gap_high, first.gap_high / last.gap_low), 1, np.inf))
+        parts.append(judge_within(first.gap_low, first.gap_high, CLOSE, np.inf))
+        parts.append(judge_within(first.gap_low / last.gap_high, first.gap_high / last.gap_low, 1, np.inf))
         worst = next((each for each in ("fails", "not settled") if each in parts), "holds")
         rows[reading] = [*parts, worst]
     return pd.DataFrame(rows, index=["small", "large", "fall", "gap", "narrows", "both"]).T.rename_axis("reading")
-
-
-class _Ends(NamedTuple):
-    low: float
-    high: float

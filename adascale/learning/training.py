@@ -76,12 +76,15 @@ def train(
     Raises
     ------
     ValueError
-        If the schedule does not fit the problem, what is resumed has more rounds than it, or as ``FedSGD``.
+        If the schedule does not fit the problem, ``coefficient`` comes without one, what is resumed has more rounds
+        than it, or as ``FedSGD``.
     """
     check.whole("every", every)
     rounds = problem.num_rounds
     if problem.lanes != ():
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
+    if eta is None and coefficient is not None:
+        raise ValueError("coefficient needs a schedule: without receiver noise there is no finite eta to send with")
     schedule = [math.inf] * rounds if eta is None else _within_limit(problem, eta)
     federation = FedSGD(problem.scenario, training, dataset, seed, device)
     state, rows = federation.start(), []
@@ -113,10 +116,7 @@ def _within_limit(problem, eta):
     schedule = check.positive("eta", eta)
     if schedule.shape != (problem.num_rounds,):
         raise ValueError(f"eta must have shape ({problem.num_rounds},), got {schedule.shape}")
-    over = schedule > problem.max_eta
-    if over.any():
-        t = int(over.argmax())
-        raise ValueError(f"eta must respect the power limit, got {schedule[t]} > {problem.max_eta[t]} in round {t}")
+    problem.spend(schedule)  # says so if it exceeds the power limit
     return schedule
 
 

@@ -275,7 +275,14 @@ def test_a_non_iid_training_runs_where_classes_go_round():
             "dataset_size must be the 150 samples dealt to device 0, got 100",
         ),
         (lambda: train(problem(4)[0], [1.0], TRAINING, DIGITS, 0), r"eta must have shape \(4,\), got \(1,\)"),
-        (lambda: train(problem(4)[0], [1.0] * 4, TRAINING, DIGITS, 0), "eta must respect the power limit, got 1.0 > "),
+        (
+            lambda: train(problem(4)[0], [1.0] * 4, TRAINING, DIGITS, 0),
+            "eta must not exceed the power limit, got 1.0 > ",
+        ),
+        (
+            lambda: train(problem(4)[0], None, TRAINING, DIGITS, 0, coefficient=problem(4)[1]),
+            "coefficient needs a schedule",
+        ),
         (lambda: train(problem(4, nu=[1.0, 2.0])[0], None, TRAINING, DIGITS, 0), r"one lane, got lanes \(2,\)"),
         (lambda: train(problem(4)[0], None, TRAINING, DIGITS, 0, every=0), "every must be a whole number >= 1"),
     ],

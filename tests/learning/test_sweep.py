@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 import pytest
 
-from adascale.cli import main
 from adascale.experiments.runs import make_run, perform
 from adascale.experiments.store import Store
 from adascale.experiments.sweep import Entry, read_sweep, sweep, tables
+
+from ..command import run as adascale
 
 SWEEP = """
 [[runs]]
@@ -205,15 +206,8 @@ def wait_for(condition, seconds=60):
         time.sleep(0.005)
 
 
-def run(*arguments):
-    try:
-        return main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        return stop.code
-
-
 def test_the_command_writes_a_table_and_learning_curves_beside_the_sweep(file, tmp_path, capsys):
-    assert run("sweep", file, "--store", tmp_path / "store") == 0
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
     assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6
     assert len(pd.read_csv(tmp_path / "sweep-curves.csv")) == 12
     assert "6 of 6 runs finished" in capsys.readouterr().out
@@ -222,19 +216,19 @@ def test_the_command_writes_a_table_and_learning_curves_beside_the_sweep(file, t
 def test_the_command_reports_what_failed(file, tmp_path, monkeypatch, capsys):
     own_policy(tmp_path, monkeypatch, "Refuses", "raise RuntimeError('out of luck')")
     file.write_text(SWEEP.replace('["EqualAlloc", "Optimal"]', '["EqualAlloc", "own_refuses:Refuses"]'))
-    assert run("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
+    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
     said = capsys.readouterr()
     assert "5 of 6 runs finished" in said.out
     assert "1 of 6 runs failed" in said.err
     assert "out of luck" in said.err
     assert len(pd.read_csv(tmp_path / "sweep.csv")) == 5
-    assert run("sweep", file, "--store", tmp_path / "store") == 0
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
 
 
 def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
     file.write_text(SWEEP.replace('"digits"', '"mnist"'))
-    assert run("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
+    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
     said = capsys.readouterr()
     assert said.out == "0 of 6 runs finished\n"
     assert said.err.count("run 'adascale download mnist' once") == 1
@@ -243,11 +237,11 @@ def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, 
 
 
 def test_a_damaged_result_fails_alone(file, tmp_path, capsys):
-    assert run("sweep", file, "--store", tmp_path / "store") == 0
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
     place = Store(tmp_path / "store").place(runs_of(file)[0])
     (place / "history.csv").write_text("")
     capsys.readouterr()
-    assert run("sweep", file, "--store", tmp_path / "store") == 1
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 1
     assert "delete the folder to run it again" in capsys.readouterr().err
     assert len(pd.read_csv(tmp_path / "sweep.csv")) == 5
 
@@ -261,13 +255,13 @@ def test_a_damaged_result_fails_alone(file, tmp_path, capsys):
     ],
 )
 def test_a_bad_argument_is_one_clear_line(file, tmp_path, capsys, arguments, message):
-    assert run("sweep", file, "--store", tmp_path / "store", *arguments) == 2
+    assert adascale("sweep", file, "--store", tmp_path / "store", *arguments) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "store").exists()
 
 
 def test_a_sweep_file_that_is_not_there_is_one_clear_line(tmp_path, capsys):
-    assert run("sweep", tmp_path / "none.toml") == 2
+    assert adascale("sweep", tmp_path / "none.toml") == 2
     assert "none.toml" in capsys.readouterr().err
 
 

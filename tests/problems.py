@@ -1,0 +1,26 @@
+"""Problems that the tests of the policies share."""
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from adascale import ReceiveScalingProblem, Scenario, channel
+
+MNIST, CIFAR = Scenario.mnist(), Scenario.cifar10()
+# three devices, two of them alike
+MIXED = Scenario("mixed", 3, 8, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2, 1e-12, 3)
+FULL = replace(MIXED, name="full", batch_size=40, dataset_size=40)  # q = 1
+PAPER = [(MNIST, nu) for nu in (0.01, 0.02, 0.04, 0.08, 0.16)] + [(CIFAR, nu) for nu in (0.01, 0.32)]
+
+gains = st.lists(st.floats(-13, -8).map(lambda x: 10.0**x), min_size=2, max_size=12)
+budgets = st.floats(-3, 1).map(lambda x: 10.0**x)
+penalties = st.floats(-6, 4).map(lambda x: 10.0**x)
+
+
+def make(scenario, budget, seeds=0, rounds=None):
+    gain = channel.draw(scenario.num_devices, rounds or scenario.num_rounds, seeds).gain
+    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget)
+
+
+def feasible(problem, eta):
+    return (eta > 0).all() and (eta <= problem.max_eta).all()
