@@ -41,7 +41,10 @@ The file is TOML: [[runs]] blocks with a reading (a name for the block), dataset
 to be changed of the paper's setting; a list stands for all of its values, and all combinations are run. Runs that the
 store holds are not run again; a run that was stopped or killed goes on from its last checkpoint; failed ones are tried
 again, and reported. Sweeps may share a store, and so may the workers of a Dask cluster. Beside the table lie the
-learning curves, in NAME-curves.csv. Needs the extra: pip install 'adascale[sweep]'."""
+learning curves, in NAME-curves.csv. While a sweep is under way, --report beside it shows how far it is, and writes
+unfinished runs too: a row without results, and the learning curve so far.
+
+Needs the extra: pip install 'adascale[sweep]'."""
 
 _DOWNLOAD = """\
 Fetch a data set through torchvision, checksums verified, into the folder in ADASCALE_DATA or into the user's cache.
@@ -141,6 +144,9 @@ def parser(commands: dict[str, Callable]) -> argparse.ArgumentParser:
     sweep.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     sweep.add_argument(
         "--retries", type=int, default=1, metavar="N", help="further passes over what failed (default: 1)"
+    )
+    sweep.add_argument(
+        "--report", action="store_true", help="run nothing: show how far the runs are, and write what the store holds"
     )
     made["download"].add_argument("dataset", help="mnist or cifar10")
     for name, run in commands.items():

@@ -169,15 +169,16 @@ def _sweep(options) -> None:
             raise ValueError(f"--{name} must be >= {least}, got {getattr(options, name)}")
     module = _learning("adascale.experiments.sweep")
     entries, store = module.read_sweep(options.file), module.Store(options.store)
+    if options.report:
+        print(module.progress(entries, store).to_string(index=False))
+        _write_sweep(*module.tables(entries, store), out, curves)
+        return
     how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}
     outcomes = module.sweep([entry.run for entry in entries], store, **how, progress=sys.stderr.isatty())
     finished = {each.address for each in outcomes if each.state == "finished"}
     table, history = module.tables([entry for entry in entries if entry.run.address in finished], store)
     print(f"{len(finished)} of {len(outcomes)} runs finished")
-    if len(table):
-        write_atomically(out, table)
-        write_atomically(curves, history)
-        print(f"{len(table)} rows in {out}, learning curves in {curves}")
+    _write_sweep(table, history, out, curves)
     failed = {}
     for each in outcomes:
         if each.address not in finished:
@@ -186,6 +187,13 @@ def _sweep(options) -> None:
         told = (f"{addresses[0]}{f' and {len(addresses) - 1} more' * (len(addresses) > 1)}: {message}"
                 for message, addresses in failed.items())  # fmt: skip
         raise RuntimeError(f"{len(outcomes) - len(finished)} of {len(outcomes)} runs failed: {'; '.join(told)}")
+
+
+def _write_sweep(table: pd.DataFrame, history: pd.DataFrame, out: Path, curves: Path) -> None:
+    if len(table):
+        write_atomically(out, table)
+        write_atomically(curves, history)
+        print(f"{len(table)} rows in {out}, learning curves in {curves}")
 
 
 def _download(options) -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 from adascale.experiments.claims import CLOSE, MARKS
 from adascale.experiments.leakage import leakage_table
 from adascale.experiments.methods import POLICIES
-from adascale.statistics import interval, log_interval
+from adascale.statistics import Interval, interval, log_interval
 
 CLOSE_POINTS = 1.0
 """Points within which we read accuracies as the same, and one that is quoted without decimals as met."""
@@ -47,7 +47,8 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     Parameters
     ----------
     table : pandas.DataFrame
-        Rows of :func:`~adascale.experiments.runs.perform`: ``policy, nu, seed, test_accuracy``.
+        Rows of :func:`~adascale.experiments.runs.perform`: ``policy, nu, seed, test_accuracy``, NaN where a run has
+        not been finished.
     quoted : tuple of float
         The accuracies (0 ... 1) quoted for the smallest and for the largest :math:`\nu`.
     reference : str
@@ -66,13 +67,14 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
     if reference not in points:
         raise ValueError(f"the table has no policy {reference!r}, only {', '.join(points.columns.levels[0])}")
-    own = points[reference].dropna(axis=1, how="all")
+    own = points[reference]
     first, last = min(own), max(own)
     rows = []
 
     def add(claim, policy, nu, values, low, high):
-        found = interval(values.dropna())
-        rows.append((claim, policy, nu, values.notna().sum(), *found, judge_within(found.low, found.high, low, high)))
+        known = values.dropna()
+        found = interval(known) if len(known) else Interval(np.nan, -np.inf, np.inf)
+        rows.append((claim, policy, nu, len(known), *found, judge_within(found.low, found.high, low, high)))
 
     for nu, accuracy in zip((first, last), quoted, strict=True):
         add("ends", reference, nu, own[nu], 100 * accuracy - CLOSE_POINTS, 100 * accuracy + CLOSE_POINTS)
@@ -90,9 +92,10 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
 def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
     """The claims as a table to read: a row a statement and policy, a column a budget, points and mark in each.
 
-    ✓ holds, ✗ fails, ? not settled.
+    ✓ holds, ✗ fails, ? not settled; without points where no run has been finished.
     """
-    text = claims.points.map("{:.2f}".format).str.replace("-", "−") + "\N{NO-BREAK SPACE}" + claims.verdict.map(MARKS)
+    points = claims.points.map(lambda value: "" if np.isnan(value) else f"{value:.2f}\N{NO-BREAK SPACE}")
+    text = points.str.replace("-", "−") + claims.verdict.map(MARKS)
     wide = claims.assign(text=text).pivot(index=["claim", "policy"], columns="nu", values="text")
     return wide.reindex(claims[["claim", "policy"]].drop_duplicates()).fillna("").rename(columns="{:g}".format)
 

@@ -169,6 +169,21 @@ def problem_of(run: Run) -> tuple[ReceiveScalingProblem, np.ndarray]:
     return problem, scenario.mean_gain(drawn.path_loss)
 
 
+def described(run: Run) -> dict:
+    """The first columns of a run's row, which are known before it is run: ``run`` to ``budget``."""
+    return {
+        "run": run.address,
+        "dataset": run.training.dataset,
+        "model": run.training.model,
+        "policy": run.policy if run.policy == NOISE_FREE else load(run.policy)[0],
+        "nu": run.nu,
+        "seed": run.seed,
+        "rounds": run.scenario.num_rounds,
+        "shortened": run.scenario.num_rounds < _preset(run.training.dataset)[0]().num_rounds,
+        "budget": run.nu * run.budget_factor,
+    }
+
+
 def perform(
     run: Run,
     *,
@@ -214,9 +229,9 @@ def perform(
     problem, mean_gain = problem_of(run)
     loaded = _load(training.dataset, training.input_scaling, data.root())
     if run.policy == NOISE_FREE:
-        name, chosen, eta = run.policy, None, None
+        chosen, eta = None, None
     else:
-        name, method = load(run.policy)
+        _, method = load(run.policy)
         chosen = method(problem, mean_gain)
         eta = policies.schedule(chosen, problem)
     start = time.perf_counter()
@@ -224,16 +239,7 @@ def perform(
                     progress=progress, resume=resume, keep=keep)  # fmt: skip
     wall = time.perf_counter() - start
     last = trained.history.iloc[-1]
-    row = {
-        "run": run.address,
-        "dataset": training.dataset,
-        "model": training.model,
-        "policy": name,
-        "nu": run.nu,
-        "seed": run.seed,
-        "rounds": scenario.num_rounds,
-        "shortened": scenario.num_rounds < _preset(training.dataset)[0]().num_rounds,
-        "budget": float(problem.budget),
+    row = described(run) | {
         "penalty": float(chosen.penalty) if hasattr(chosen, "penalty") else None,
         "cost": None if eta is None else float(problem.cost(eta)),
         "order": scenario.order,

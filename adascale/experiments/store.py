@@ -82,6 +82,17 @@ class Store:
         texts = pd.read_csv(io.BytesIO(history), dtype=str).astype(float)
         return Finished(row, texts.astype({"round": int, "batch_size": int}))
 
+    def under_way(self, run: Run) -> pd.DataFrame | None:
+        """The history of a run as far as its checkpoint knows it, one row a round; None where there is no checkpoint.
+
+        Raises
+        ------
+        ValueError
+            If the checkpoint was cut off or altered.
+        """
+        content = Checkpoint(self.place(run) / "checkpoint", run).content()
+        return None if content is None else _history_of(content)
+
     def run(
         self, run: Run, *, device: str = "cpu", progress: bool = False, wait: bool = True, save_seconds: float = 30
     ) -> Finished:
@@ -148,7 +159,7 @@ class Checkpoint:
         history to the last bit.
     """
 
-    def __init__(self, path: Path, run: Run, device: str):
+    def __init__(self, path: Path, run: Run, device: str = "cpu"):
         self.path, self.run = path, run
         self.conditions = {"run": run.address, "device": torch.device(device).type,
                            "threads": torch.get_num_threads(), "torch": torch.__version__}  # fmt: skip
@@ -176,25 +187,41 @@ class Checkpoint:
         ValueError
             If the file was cut off or altered, or is of another run, device, version or number of threads.
         """
-        if not self.path.exists():
+        if (arrays := self.content()) is None:
             return None, 0.0
-        whole = self.path.read_bytes()
+        found = json.loads(str(arrays["conditions"]))
+        if found != self.conditions:
+            differs = next(key for key in self.conditions if found.get(key) != self.conditions[key])
+            raise ValueError(
+                f"checkpoint {self.path} was made with {differs} {found.get(differs)!r}, not "
+                f"{self.conditions[differs]!r}; continue it so, or delete it to start the run again"
+            )
+        device = self.conditions["device"]
+        parameters, velocity = (torch.as_tensor(arrays[name]).to(device) for name in ("parameters", "velocity"))
+        state = State(int(arrays["round"]), parameters, velocity)
+        return Trained(state, _history_of(arrays)), float(arrays["seconds"])
+
+    def content(self) -> dict[str, np.ndarray] | None:
+        """The arrays of the file, whatever the conditions; None where there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file was cut off or altered.
+        """
+        try:
+            whole = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
         magic, digest, content = whole[: len(_MAGIC)], whole[len(_MAGIC) :][:32], whole[len(_MAGIC) + 32 :]
         if magic != _MAGIC or hashlib.sha256(content).digest() != digest:
             raise ValueError(f"checkpoint {self.path} is cut off or altered; delete it to start the run again")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            found = json.loads(str(arrays["conditions"]))
-            if found != self.conditions:
-                differs = next(key for key in self.conditions if found.get(key) != self.conditions[key])
-                raise ValueError(
-                    f"checkpoint {self.path} was made with {differs} {found.get(differs)!r}, not "
-                    f"{self.conditions[differs]!r}; continue it so, or delete it to start the run again"
-                )
-            device = self.conditions["device"]
-            parameters, velocity = (torch.as_tensor(arrays[name]).to(device) for name in ("parameters", "velocity"))
-            history = pd.DataFrame({name: arrays[f"history_{name}"] for name in COLUMNS})
-            state = State(int(arrays["round"]), parameters, velocity)
-            return Trained(state, history), float(arrays["seconds"])
+            return dict(arrays)
+
+
+def _history_of(content):
+    return pd.DataFrame({name: content[f"history_{name}"] for name in COLUMNS})
 
 
 @contextlib.contextmanager

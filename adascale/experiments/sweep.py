@@ -23,11 +23,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 import torch
 from tqdm import tqdm
 
-from adascale.experiments.runs import Run, make_run
+from adascale.experiments.runs import Run, described, make_run
 from adascale.experiments.store import Busy, Store
 
 
@@ -153,21 +154,41 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
     -------
     tuple of pandas.DataFrame
         The rows of :func:`~adascale.experiments.runs.perform` with ``reading`` in front; and the evaluated rounds of
-        every run's history: ``run, round, loss, test_loss, accuracy, epsilon``.
+        every run's history: ``run, round, loss, test_loss, accuracy, epsilon``.  A run that has a checkpoint only has
+        a row without results, and the rounds so far.
     """
-    rows, curves, seen = [], [], set()
+    rows, curves = [], {}
     for reading, run in entries:
-        if (found := store.finished(run)) is None:
+        if (found := store.finished(run)) is not None:
+            row, history = found
+        elif (history := store.under_way(run)) is not None:
+            row = described(run)
+        else:
             continue
-        rows.append({"reading": reading} | found.row)
-        if run.address not in seen:
-            seen.add(run.address)
-            evaluated = found.history.dropna(subset=["accuracy"])
-            curves.append(evaluated[["round", "loss", "test_loss", "accuracy", "epsilon"]].assign(run=run.address))
+        rows.append({"reading": reading} | row)
+        evaluated = history.dropna(subset=["accuracy"])
+        curves[run.address] = evaluated[["round", "loss", "test_loss", "accuracy", "epsilon"]]
     if not rows:
         return pd.DataFrame(), pd.DataFrame()
-    curve = pd.concat(curves, ignore_index=True)
-    return pd.DataFrame(rows), curve[["run", *curve.columns.drop("run")]]
+    table = pd.DataFrame(rows)
+    if "test_accuracy" not in table:
+        table["test_accuracy"] = np.nan  # no run is finished
+    curve = pd.concat([curves[run].assign(run=run) for run in curves], ignore_index=True)
+    return table, curve[["run", *curve.columns.drop("run")]]
+
+
+def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
+    """How far each run of a sweep has come: ``reading, run, policy, nu, seed, done, rounds``.
+
+    ``done`` are the rounds that the store has kept of it.
+    """
+    rows = []
+    for reading, run in entries:
+        history = found.history if (found := store.finished(run)) else store.under_way(run)
+        known = described(run)
+        rows.append({"reading": reading} | {name: known[name] for name in ("run", "policy", "nu", "seed")}
+                    | {"done": 0 if history is None else len(history), "rounds": known["rounds"]})  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:

@@ -8,6 +8,10 @@ there is no second backward pass, and the gradient of the unclipped loss is neve
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import torch
@@ -81,16 +85,45 @@ def clipped_sum(
     if weights.shape != (size,):
         raise ValueError(f"weights must have shape ({size},), got {tuple(weights.shape)}")
     total = images.new_zeros(sum(parameter.numel() for parameter in model.parameters()))
-    norms, losses, space = [images.new_zeros(0)], [images.new_zeros(0)], {}
-    for part in _chunks(size, chunk):
-        rows, loss = _sample_gradients(model, layers, images[part], labels[part], space)
-        norm = sum(row.square_norm() for row in rows).clamp_min(0).sqrt()  # Gram sums may round below 0
-        # a vanishing gradient would divide by zero; clipping leaves it as it is
-        factor = (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * weights[part]
-        total += torch.cat([row.weighted_sum(factor).flatten() for row in rows])
-        norms.append(norm)
-        losses.append(loss)
+    norms, losses = [images.new_zeros(0)], [images.new_zeros(0)]
+    with _observed(layers) as observe:
+
+        def clipped(part, space):
+            rows, loss = _sample_gradients(model, layers, observe, images[part], labels[part], space)
+            norm = sum(row.square_norm() for row in rows).clamp_min(0).sqrt()  # Gram sums may round below 0
+            # a vanishing gradient would divide by zero; clipping leaves it as it is
+            factor = (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * weights[part]
+            return torch.cat([row.weighted_sum(factor).flatten() for row in rows]), norm, loss
+
+        for gradient, norm, loss in _in_threads(clipped, _chunks(size, chunk), images.device):
+            total += gradient
+            norms.append(norm)
+            losses.append(loss)
     return ClippedSum(total, torch.cat(norms), torch.cat(losses))
+
+
+def _in_threads(work: Callable, parts: list, device: torch.device) -> Iterator:
+    """``work(part, space)`` of every part, in order; a thread has a ``space`` of its own, a dict for what it reuses.
+
+    Many chunks on a CPU are shared out over as many threads as torch has, each of them computing alone: an operation
+    on a chunk is too small to be shared out well itself.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1 or len(parts) < 4 * threads:
+        space = {}
+        yield from (work(part, space) for part in parts)
+        return
+    own = threading.local()
+
+    def alone():
+        torch.set_num_threads(1)  # of this thread
+        own.space = {}
+
+    try:
+        with ThreadPoolExecutor(threads, initializer=alone) as pool:
+            yield from pool.map(lambda part: work(part, own.space), parts)
+    finally:
+        torch.set_num_threads(threads)  # of threads to come
 
 
 def _chunks(size: int, largest: int) -> list[slice]:
@@ -241,22 +274,32 @@ def _layers_of(model: nn.Module) -> dict[nn.Module, str]:
     return layers
 
 
-def _sample_gradients(model, layers, images, labels, space):
-    """The sample gradients of every parameter, in the model's order, and the losses of the samples."""
-    calls = {layer: [] for layer in layers}
+@contextlib.contextmanager
+def _observed(layers: dict) -> Iterator[Callable]:
+    """While it lasts, ``observe(work)`` is the result of ``work()`` and what went through each layer meanwhile."""
+    own = threading.local()  # a model may be called in several threads at once
 
     def keep(layer, inputs, output):
         if not output.requires_grad:
             output.requires_grad_()
-        calls[layer].append((inputs[0].detach(), output, output._version))
+        own.calls[layer].append((inputs[0].detach(), output, output._version))
+
+    def observe(work):
+        own.calls = {layer: [] for layer in layers}
+        return work(), own.calls
 
     hooks = [layer.register_forward_hook(keep) for layer in layers]
     try:
-        with torch.enable_grad():
-            loss = F.cross_entropy(model(images), labels, reduction="none")
+        yield observe
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _sample_gradients(model, layers, observe, images, labels, space):
+    """The sample gradients of every parameter, in the model's order, and the losses of the samples."""
+    with torch.enable_grad():
+        loss, calls = observe(lambda: F.cross_entropy(model(images), labels, reduction="none"))
     for layer, seen in calls.items():
         if len(seen) != 1:
             raise ValueError(f"{layers[layer]} was called {len(seen)} times in one pass; expected once")

@@ -1,5 +1,9 @@
 """The sum of clipped sample gradients against a plain loop over the samples."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -162,6 +166,56 @@ def test_an_empty_batch_gives_zero():
     found = clipped_sum(model, images[:0], labels[:0], 1.0)
     assert torch.equal(found.gradient, torch.zeros(26_010))
     assert found.norm.shape == found.loss.shape == (0,)
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def in_threads(monkeypatch):
+    """The names of the threads that compute sample gradients from now on."""
+    seen, original = [], clipping._sample_gradients
+
+    def note(*arguments):
+        seen.append((threading.current_thread().name, torch.get_num_threads()))
+        time.sleep(0.01)  # so that no thread can take all of the chunks
+        return original(*arguments)
+
+    monkeypatch.setattr(clipping, "_sample_gradients", note)
+    return seen
+
+
+def test_chunks_in_threads_of_their_own_change_no_bit(monkeypatch, two_threads):
+    model, images, labels, weights = problem("tanh_cnn", count=24)
+    seen = in_threads(monkeypatch)
+    shared = clipped_sum(model, images, labels, 1.0, weights, chunk=3)
+    assert len(set(seen)) == 2
+    assert {threads for _, threads in seen} == {1}
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    seen.clear()
+    alone = clipped_sum(model, images, labels, 1.0, weights, chunk=3)
+    assert {name for name, _ in seen} == {threading.current_thread().name}
+    for found, expected in zip(shared, alone, strict=True):
+        assert torch.equal(found, expected)
+    # later threads have what was set, not the one of the workers
+    with ThreadPoolExecutor(1) as pool:
+        torch.set_num_threads(2)
+        clipped_sum(model, images, labels, 1.0, weights, chunk=3)
+        assert pool.submit(torch.get_num_threads).result() == 2
+
+
+def test_an_error_in_a_thread_is_raised_and_leaves_the_model_as_it_was(two_threads):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.ReLU(inplace=True))
+    images, labels = torch.randn(8, 4), torch.zeros(8, dtype=torch.int64)
+    with pytest.raises(ValueError, match="overwritten in place"):
+        clipped_sum(model, images, labels, 1.0, chunk=1)
+    assert not any(layer._forward_hooks for layer in model)
+    assert torch.get_num_threads() == 2
 
 
 def test_the_model_is_left_as_it_was():

@@ -7,13 +7,17 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
+from adascale.experiments.accuracy import accuracy_claims, accuracy_verdicts
 from adascale.experiments.runs import make_run, perform
-from adascale.experiments.store import Store
-from adascale.experiments.sweep import Entry, read_sweep, sweep, tables
+from adascale.experiments.store import Checkpoint, Store
+from adascale.experiments.sweep import Entry, progress, read_sweep, sweep, tables
+from adascale.learning import Trained
+from adascale.learning.training import COLUMNS
 
 from ..command import run as adascale
 
@@ -109,6 +113,68 @@ def test_the_tables_have_a_row_a_run_and_its_evaluated_rounds(file, tmp_path):
     assert curves["round"].tolist() == [24, 29] * 3
     last = curves.groupby("run", sort=False).accuracy.last()
     assert last.tolist() == rows.test_accuracy.tolist()
+
+
+@pytest.fixture
+def half_way(file, tmp_path):
+    """A store with one run finished and one stopped after 10 of its 30 rounds."""
+    entries, store = read_sweep(file), Store(tmp_path / "store")
+    store.run(entries[0].run)
+
+    class Stop(Exception):
+        pass
+
+    def stop(state, rows):
+        if state.round == 10:
+            Checkpoint(store.place(run) / "checkpoint", run).write(
+                Trained(state, pd.DataFrame(rows, columns=COLUMNS)), 1.0
+            )
+            raise Stop
+
+    run = replace(entries[1].run, every=5)
+    store.place(run).mkdir()
+    with pytest.raises(Stop):
+        perform(run, keep=stop)
+    return [entries[0], Entry("as stated", run), entries[2]], store
+
+
+def test_a_run_that_is_under_way_has_a_row_without_results_and_its_curve_so_far(half_way):
+    entries, store = half_way
+    rows, curves = tables(entries, store)
+    assert rows.run.tolist() == [entry.run.address for entry in entries[:2]]
+    assert rows.test_accuracy.notna().tolist() == [True, False]
+    assert rows.rounds.tolist() == [30, 30]
+    assert rows.budget.tolist() == [0.5, 2.0]
+    found = curves[curves.run == entries[1].run.address]
+    expected = perform(entries[1].run).history.dropna(subset=["accuracy"])
+    assert found["round"].tolist() == [4, 9]
+    assert found.accuracy.tolist() == expected.accuracy.tolist()[:2]
+    unfinished, _ = tables(entries[1:], store)
+    assert unfinished.test_accuracy.isna().all()
+    assert progress(entries, store).done.tolist() == [30, 10, 0]
+
+
+def test_claims_on_runs_that_are_under_way_are_not_settled(half_way):
+    entries, store = half_way
+    unfinished, _ = tables(entries[1:], store)
+    both = pd.concat([unfinished, unfinished.assign(nu=0.5)])
+    claims = accuracy_claims(both, (0.9, 0.8), reference="EqualAlloc")
+    assert set(claims.verdict) == {"not settled"}
+    assert set(claims.realisations) == {0}
+    assert accuracy_verdicts(claims).loc[("ends", "EqualAlloc"), "2"] == "?"
+
+
+def test_a_report_runs_nothing_and_writes_what_there_is(file, tmp_path, capsys):
+    store = Store(tmp_path / "store")
+    assert adascale("sweep", file, "--store", store.folder, "--report") == 0
+    assert not list(tmp_path.glob("*.csv"))
+    store.run(runs_of(file)[0])
+    capsys.readouterr()
+    assert adascale("sweep", file, "--store", store.folder, "--report") == 0
+    said = capsys.readouterr().out
+    assert [line.split()[-2:] for line in said.splitlines()[1:7]] == [["30", "30"]] + [["0", "30"]] * 5
+    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 1
+    assert [path.name for path in store.folder.iterdir()] == [runs_of(file)[0].address]
 
 
 POLICY = """
