@@ -223,6 +223,8 @@ def gap(
 def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> plt.Figure:
     r"""Test accuracy against :math:`\nu`: mean and 95 % t interval of every policy, and what the paper quotes.
 
+    A single realisation has no interval.
+
     Parameters
     ----------
     table : pandas.DataFrame
@@ -243,10 +245,12 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> plt.Figure:
         groups = levels[levels["policy"] == policy].groupby("nu")["points"]
         centre, low, high = np.array([interval(values) for _, values in groups]).T
         apart = 1.04 ** (i - (len(policies) - 1) / 2)  # so that bars do not hide each other
-        label = f"{policy}, {groups.size().iloc[0]} realisations"
+        count = groups.size().iloc[0]
+        label = f"{policy}, {count} realisations" if count > 1 else f"{policy}, one realisation"
         style = policy_style(policy, policies)
         nu = np.array([nu for nu, _ in groups])
-        axis.errorbar(nu * apart, centre, yerr=[centre - low, high - centre], label=label, capsize=3, **style)
+        bars = [centre - low, high - centre] if count > 1 else None
+        axis.errorbar(nu * apart, centre, yerr=bars, label=label, capsize=3, **style)
     quiet = percent[percent["policy"] == "NoiseFree"]["points"]
     if len(quiet):
         axis.axhline(quiet.mean(), label="no receiver noise", **_NOISE_FREE)

@@ -174,6 +174,15 @@ def test_the_accuracy_figure_says_how_many_realisations_and_what_is_quoted():
     assert list(zip(*quoted.get_data(), strict=True)) == [(0.01, 95), (0.16, 90)]
 
 
+def test_a_single_realisation_is_drawn_without_an_interval():
+    one, few = (figures.accuracy(trainings(FALLING, seeds=seeds), QUOTED) for seeds in (1, 2))
+    assert "AdaScale, one realisation" in words(one)
+    assert not one.axes[0].collections  # no bars
+    assert few.axes[0].collections
+    (points,) = [line for line in one.axes[0].lines if len(line.get_xdata()) == 3]
+    np.testing.assert_allclose(points.get_ydata(), 100 * trainings(FALLING, seeds=1).test_accuracy)
+
+
 def test_learning_curves_average_the_realisations_that_all_lines_share():
     rows = pd.concat([trainings({0.01: 0.9}), trainings({0.01: 0.9}, "NoiseFree", seeds=2)], ignore_index=True)
     rows["run"] = [f"{i}" for i in range(len(rows))]

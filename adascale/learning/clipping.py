@@ -9,6 +9,7 @@ there is no second backward pass, and the gradient of the unclipped loss is neve
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -276,19 +277,20 @@ def _layers_of(model: nn.Module) -> dict[nn.Module, str]:
 
 @contextlib.contextmanager
 def _observed(layers: dict) -> Iterator[Callable]:
-    """While it lasts, ``observe(work)`` is the result of ``work()`` and what went through each layer meanwhile."""
+    """While it lasts, ``observe(work, keep)`` is ``work()``, where each layer calls ``keep(layer, input, output)``."""
     own = threading.local()  # a model may be called in several threads at once
 
-    def keep(layer, inputs, output):
-        if not output.requires_grad:
-            output.requires_grad_()
-        own.calls[layer].append((inputs[0].detach(), output, output._version))
+    def tell(layer, inputs, output):
+        own.keep(layer, inputs[0], output)
 
-    def observe(work):
-        own.calls = {layer: [] for layer in layers}
-        return work(), own.calls
+    def observe(work, keep):
+        own.keep = keep
+        try:
+            return work()
+        finally:
+            del own.keep
 
-    hooks = [layer.register_forward_hook(keep) for layer in layers]
+    hooks = [layer.register_forward_hook(tell) for layer in layers]
     try:
         yield observe
     finally:
@@ -297,16 +299,32 @@ def _observed(layers: dict) -> Iterator[Callable]:
 
 
 def _sample_gradients(model, layers, observe, images, labels, space):
-    """The sample gradients of every parameter, in the model's order, and the losses of the samples."""
+    """The sample gradients of every parameter, in the model's order, and the losses of the samples.
+
+    A layer's are formed as soon as the backward pass comes to its output: neither the output nor its gradient is kept.
+    """
+    inputs, rows, first = {}, {}, []
+
+    def keep(layer, x, output):
+        if layer in inputs:
+            raise ValueError(f"{layers[layer]} was called twice in one pass; expected once")
+        if not output.requires_grad:
+            output.requires_grad_()
+        inputs[layer] = x.detach(), x._version
+        output.register_hook(functools.partial(form, layer))
+        if not x.requires_grad:
+            first.append(torch.autograd.graph.get_gradient_edge(output))
+
+    def form(layer, output_grad):
+        x, version = inputs.pop(layer)
+        if x._version != version:
+            raise ValueError(f"the input of {layers[layer]} was overwritten in place; expected it to stay as it was")
+        rows[layer] = _KNOWN[type(layer)](layer, x, output_grad, space)
+
     with torch.enable_grad():
-        loss, calls = observe(lambda: F.cross_entropy(model(images), labels, reduction="none"))
-    for layer, seen in calls.items():
-        if len(seen) != 1:
-            raise ValueError(f"{layers[layer]} was called {len(seen)} times in one pass; expected once")
-        if seen[0][1]._version != seen[0][2]:
-            raise ValueError(f"the output of {layers[layer]} was overwritten in place; expected inplace=False after it")
-    gradients = torch.autograd.grad(loss.sum(), [seen[0][1] for seen in calls.values()])
-    rows = []
-    for (layer, [(x, _, _)]), g in zip(calls.items(), gradients, strict=True):
-        rows += _KNOWN[type(layer)](layer, x, g, space)
-    return rows, loss.detach()
+        loss = observe(lambda: F.cross_entropy(model(images.detach()), labels, reduction="none"), keep)
+    torch.autograd.grad(loss.sum(), first, allow_unused=True)
+    for layer, what in layers.items():
+        if layer not in rows:
+            raise ValueError(f"the loss does not depend on {what}; expected every layer to be used")
+    return [row for layer in layers for row in rows[layer]], loss.detach()

@@ -136,6 +136,27 @@ def test_the_gram_way_is_taken_where_places_are_few_and_channels_many(monkeypatc
         taken.clear()
 
 
+@pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.Sequential(nn.Flatten(), nn.ReLU(inplace=True))])
+def test_an_activation_may_write_into_the_output_of_a_layer(activation):
+    model = nn.Sequential(
+        nn.Conv2d(2, 3, 3), activation, nn.Flatten(), nn.Linear(27, 8), nn.ReLU(inplace=True), nn.Linear(8, 4)
+    ).double()
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(6, 2, 5, 5, generator=generator, dtype=torch.double)
+    labels, weights = torch.arange(6) % 4, torch.rand(6, generator=generator, dtype=torch.double)
+    found = clipped_sum(model, images, labels, 0.5, weights).gradient
+    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-12
+
+
+def test_frozen_parameters_and_images_that_want_a_gradient_make_no_difference():
+    model, images, labels, weights = problem("digits_cnn", torch.double)
+    expected = clipped_sum(model, images, labels, 0.5, weights).gradient
+    assert torch.equal(clipped_sum(model, images.requires_grad_(), labels, 0.5, weights).gradient, expected)
+    assert images.grad is None
+    found = clipped_sum(model.requires_grad_(False), images, labels, 0.5, weights).gradient
+    assert torch.equal(found, expected)
+
+
 def test_without_clipping_it_is_the_gradient_of_the_weighted_loss():
     model, images, labels, weights = problem("mnist_cnn", torch.double, 20)
     loss = F.cross_entropy(model(images), labels, reduction="none")
@@ -210,11 +231,10 @@ def test_chunks_in_threads_of_their_own_change_no_bit(monkeypatch, two_threads):
 
 
 def test_an_error_in_a_thread_is_raised_and_leaves_the_model_as_it_was(two_threads):
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.ReLU(inplace=True))
-    images, labels = torch.randn(8, 4), torch.zeros(8, dtype=torch.int64)
-    with pytest.raises(ValueError, match="overwritten in place"):
+    model, images, labels = Twice(), torch.randn(8, 4), torch.zeros(8, dtype=torch.int64)
+    with pytest.raises(ValueError, match="called twice"):
         clipped_sum(model, images, labels, 1.0, chunk=1)
-    assert not any(layer._forward_hooks for layer in model)
+    assert not any(layer._forward_hooks for layer in model.modules())
     assert torch.get_num_threads() == 2
 
 
@@ -236,6 +256,28 @@ class Twice(nn.Module):
         return self.layer(torch.tanh(self.layer(x)))
 
 
+class Overwriting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = torch.tanh(self.first(x))
+        return self.second(x) + x.mul_(2)
+
+
+class Unused(Overwriting):
+    def forward(self, x):
+        x = self.first(x)
+        self.second(x)
+        return x
+
+
+class Skipping(Overwriting):
+    def forward(self, x):
+        return self.first(x)
+
+
 def tied():
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
     model[2].weight = model[0].weight
@@ -254,12 +296,11 @@ REFUSED = {
     "dilation": (lambda: nn.Sequential(nn.Conv2d(4, 4, 2, dilation=2)), "no dilation"),
     "a name for the padding": (lambda: nn.Sequential(nn.Conv2d(4, 4, 1, padding="same")), "given in pixels"),
     "circular padding": (lambda: nn.Sequential(nn.Conv2d(4, 4, 1, padding_mode="circular")), "padding by zeros"),
-    "called twice": (Twice, r"layer 'layer' \(Linear\) was called 2 times"),
+    "called twice": (Twice, r"layer 'layer' \(Linear\) was called twice"),
+    "not called": (Skipping, r"the loss does not depend on layer 'second' \(Linear\)"),
+    "without effect": (Unused, r"the loss does not depend on layer 'second' \(Linear\)"),
     "a shared parameter": (tied, "share a parameter"),
-    "in place": (
-        lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True)),
-        r"output of layer '0' \(Linear\) was overwritten in place",
-    ),
+    "in place": (Overwriting, r"the input of layer 'second' \(Linear\) was overwritten in place"),
 }
 
 
