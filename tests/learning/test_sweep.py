@@ -333,5 +333,5 @@ def test_a_sweep_file_that_is_not_there_is_one_clear_line(tmp_path, capsys):
 
 def test_the_committed_sweeps_can_be_read():
     root = os.path.join(os.path.dirname(__file__), "..", "..", "results")
-    for name, least in (("mnist/accuracy.toml", 80), ("mnist/readings.toml", 100), ("cifar10/accuracy.toml", 4)):
+    for name, least in (("mnist/accuracy.toml", 80), ("mnist/readings.toml", 100), ("cifar10/accuracy.toml", 2)):
         assert len(read_sweep(os.path.join(root, name))) >= least
