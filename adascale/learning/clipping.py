@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -85,7 +86,7 @@ def clipped_sum(
         weights = images.new_ones(size)
     if weights.shape != (size,):
         raise ValueError(f"weights must have shape ({size},), got {tuple(weights.shape)}")
-    total = images.new_zeros(sum(parameter.numel() for parameter in model.parameters()))
+    total = [images.new_zeros(parameter.shape) for parameter in model.parameters()]
     norms, losses = [images.new_zeros(0)], [images.new_zeros(0)]
     with _observed(layers) as observe:
 
@@ -94,31 +95,36 @@ def clipped_sum(
             norm = sum(row.square_norm() for row in rows).clamp_min(0).sqrt()  # Gram sums may round below 0
             # a vanishing gradient would divide by zero; clipping leaves it as it is
             factor = (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * weights[part]
-            return torch.cat([row.weighted_sum(factor).flatten() for row in rows]), norm, loss
+            return [row.weighted_sum(factor) for row in rows], norm, loss
 
-        for gradient, norm, loss in _in_threads(clipped, _chunks(size, chunk), images.device):
-            total += gradient
+        for number, (gradient, norm, loss) in enumerate(_in_threads(clipped, _chunks(size, chunk), images.device)):
+            if number == 0:
+                total = gradient  # in memory as all of them are, which need not be the parameters' own order
+            else:
+                torch._foreach_add_(total, gradient)
             norms.append(norm)
             losses.append(loss)
-    return ClippedSum(total, torch.cat(norms), torch.cat(losses))
+    return ClippedSum(torch.cat([each.flatten() for each in total]), torch.cat(norms), torch.cat(losses))
 
 
 def _in_threads(work: Callable, parts: list, device: torch.device) -> Iterator:
-    """``work(part, space)`` of every part, in order; a thread has a ``space`` of its own, a dict for what it reuses.
+    """``work(part, space)`` of every part, in order; a thread has a :class:`_Space` of its own.
 
     Many chunks on a CPU are shared out over as many threads as torch has, each of them computing alone: an operation
     on a chunk is too small to be shared out well itself.
     """
+    if device.type == "cpu":
+        _keep_freed_memory()
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1 or len(parts) < 4 * threads:
-        space = {}
+        space = _Space()
         yield from (work(part, space) for part in parts)
         return
     own = threading.local()
 
     def alone():
         torch.set_num_threads(1)  # of this thread
-        own.space = {}
+        own.space = _Space()
 
     try:
         with ThreadPoolExecutor(threads, initializer=alone) as pool:
@@ -127,24 +133,57 @@ def _in_threads(work: Callable, parts: list, device: torch.device) -> Iterator:
         torch.set_num_threads(threads)  # of threads to come
 
 
+@functools.cache
+def _keep_freed_memory() -> None:
+    """Have the C library keep up to 64 MB of what a chunk gives back for the next chunk.
+
+    glibc hands large blocks back to the system, and asking for them anew costs a fault for every page.  It stops doing
+    so for blocks up to the size of the largest that it has seen freed (M_MMAP_THRESHOLD in mallopt(3)): here of 32 MB,
+    never touched.  Other libraries pay no attention.
+    """
+    torch.empty(31 << 20, dtype=torch.uint8)
+
+
 def _chunks(size: int, largest: int) -> list[slice]:
     """Equal parts, as few as possible."""
     count = -(-size // largest)
     return [slice(size * i // count, size * (i + 1) // count) for i in range(count)]
 
 
+class _Space(dict):
+    """Memory that chunks use one after the other: asking the system for it anew costs as much as filling it."""
+
+    def take(self, name, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """As it was left; zeros at first."""
+        size = math.prod(shape)
+        if name not in self or self[name].numel() < size:
+            self[name] = like.new_zeros(size)
+        return self[name][:size].view(shape)
+
+
 class _Rows(NamedTuple):
-    """Sample gradients written out: ``row`` (B, p), of parameters of a shape with its channels last."""
+    """Sample gradients written out: ``row`` (B, p)."""
 
     row: Tensor
-    shape: tuple[int, ...]
 
     def square_norm(self) -> Tensor:
         return torch.linalg.vector_norm(self.row, dim=1) ** 2
 
     def weighted_sum(self, factor: Tensor) -> Tensor:
-        total = (factor @ self.row).view(self.shape)
-        return total.permute(0, 3, 1, 2) if total.ndim == 4 else total
+        return factor @ self.row
+
+
+class _KernelRows(NamedTuple):
+    """Sample gradients of a convolution written out: ``row`` (R, B, p), rows of the kernel one by one or all in one."""
+
+    layer: nn.Conv2d
+    row: Tensor
+
+    def square_norm(self) -> Tensor:
+        return (torch.linalg.vector_norm(self.row, dim=2) ** 2).sum(0)
+
+    def weighted_sum(self, factor: Tensor) -> Tensor:
+        return _kernel(self.layer, torch.stack([factor @ row for row in self.row]))
 
 
 class _Outer(NamedTuple):
@@ -154,7 +193,7 @@ class _Outer(NamedTuple):
     input: Tensor
 
     def square_norm(self) -> Tensor:
-        return _Rows(self.output_grad, ()).square_norm() * _Rows(self.input, ()).square_norm()
+        return _Rows(self.output_grad).square_norm() * _Rows(self.input).square_norm()
 
     def weighted_sum(self, factor: Tensor) -> Tensor:
         return (self.output_grad * factor[:, None]).T @ self.input
@@ -172,36 +211,40 @@ class _Gram(NamedTuple):
     layer: nn.Conv2d
     output_grad: Tensor
     input: Tensor
+    space: _Space
 
     def square_norm(self) -> Tensor:
-        (high, wide), (above, beside) = self.layer.kernel_size, self.layer.padding
-        x = F.pad(self.input, (beside, beside, above, above)).permute(0, 2, 3, 1)
+        x = _padded(self.layer, self.input, self.space)
         size, rows, columns = x.shape[:3]
         pixels = x.flatten(1, 2)
-        pixels = (pixels @ pixels.transpose(1, 2)).view(size, rows, columns, rows, columns)
-        down, right = rows - high + 1, columns - wide + 1
-        patches = sum(
-            pixels[:, i : i + down, j : j + right, i : i + down, j : j + right]
-            for i in range(high)
-            for j in range(wide)
-        )
-        g = self.output_grad.permute(0, 2, 3, 1).flatten(1, 2)
-        return ((g @ g.transpose(1, 2)).view(patches.shape) * patches).flatten(1).sum(1)
+        products = (pixels @ pixels.transpose(1, 2)).view(size, rows, columns, rows, columns)
+        g = self.output_grad.permute(0, 2, 3, 1)
+        down, right = g.shape[1:3]
+        high, wide = self.layer.kernel_size
+        products = sum(products[:, i : i + down, :, i : i + down] for i in range(high))
+        products = sum(products[:, :, j : j + right, :, j : j + right] for j in range(wide))
+        g = g.flatten(1, 2)
+        return ((g @ g.transpose(1, 2)).view(products.shape) * products).flatten(1).sum(1)
 
     def weighted_sum(self, factor: Tensor) -> Tensor:
-        weighted = self.output_grad * factor[:, None, None, None]
-        return torch.nn.grad.conv2d_weight(self.input, self.layer.weight.shape, weighted, padding=self.layer.padding)
+        """One product for each row of the kernel, over all samples at once: rows of pixels come first in memory."""
+        view = _patches(self.layer, _padded(self.layer, self.input, self.space), 1).transpose(0, 1)
+        seen = self.space.take("patches", view, view.shape).copy_(view).flatten(3)  # (rows, B, W, K)
+        g = self.output_grad.permute(2, 0, 3, 1)  # (H, B, W, O)
+        weighted = torch.mul(g, factor[:, None, None], out=self.space.take("weighted", g, g.shape)).flatten(0, 2)
+        rows = range(self.layer.kernel_size[0])
+        return _kernel(self.layer, torch.stack([weighted.T @ seen[i : i + len(g)].flatten(0, 2) for i in rows]))
 
 
-def _linear(layer: nn.Linear, x: Tensor, g: Tensor, space: dict) -> list:
+def _linear(layer: nn.Linear, x: Tensor, g: Tensor, space: _Space) -> list:
     if x.ndim != 2:
         raise ValueError(f"Linear layers must act on one vector a sample, got an input of shape {tuple(x.shape)}")
-    return [_Outer(g, x)] + ([_Rows(g, layer.bias.shape)] if layer.bias is not None else [])
+    return [_Outer(g, x)] + ([_Rows(g)] if layer.bias is not None else [])
 
 
-def _conv2d(layer: nn.Conv2d, x: Tensor, g: Tensor, space: dict) -> list:
-    weight = _Gram(layer, g, x) if _gram_is_cheap(layer, x, g) else _written_out(layer, x, g, space)
-    return [weight] + ([_Rows(g.flatten(2).sum(2), layer.bias.shape)] if layer.bias is not None else [])
+def _conv2d(layer: nn.Conv2d, x: Tensor, g: Tensor, space: _Space) -> list:
+    weight = _Gram(layer, g, x, space) if _gram_is_cheap(layer, x, g) else _written_out(layer, x, g, space)
+    return [weight] + ([_Rows(g.flatten(2).sum(2))] if layer.bias is not None else [])
 
 
 def _gram_is_cheap(layer: nn.Conv2d, x: Tensor, g: Tensor) -> bool:
@@ -212,40 +255,55 @@ def _gram_is_cheap(layer: nn.Conv2d, x: Tensor, g: Tensor) -> bool:
     return 2 * (pixels**2 * x.shape[1] + places**2 * g.shape[1]) < places * layer.weight.numel()
 
 
-def _written_out(layer: nn.Conv2d, x: Tensor, g: Tensor, space: dict) -> _Rows:
+def _written_out(layer: nn.Conv2d, x: Tensor, g: Tensor, space: _Space) -> _KernelRows:
+    (high, wide), (size, outputs, height, _) = layer.kernel_size, g.shape
+    tall = 1 if _kernel_goes_row_by_row(layer) else high
     g = g.permute(0, 2, 3, 1).flatten(1, 2)  # (B, L, O) with L places; no copy if channels are last in memory
-    patches = _patches(layer, x)
-    shape = len(x), g.shape[2], patches[0].numel() // g.shape[1]  # (B, O, K)
-    # the same memory for every chunk: asking the system for it anew costs as much as filling it
-    if layer not in space or len(space[layer]) < len(x):
-        space[layer] = x.new_empty(shape)
-    row = space[layer][: len(x)]
+    row = space.take((layer, "rows"), x, (high // tall, size, outputs, tall * wide * layer.in_channels))
     held = _HELD.get(x.device.type, 1 << 26)
-    for part in _chunks(len(x), max(1, held // patches[0].numel())):
-        seen = patches[part].reshape(-1, g.shape[1], shape[2])  # written out, (b, L, K)
-        torch.bmm(g[part].transpose(1, 2), seen, out=row[part])
-    return _Rows(row.flatten(1), (layer.out_channels, *layer.kernel_size, layer.in_channels))
+    for part in _chunks(size, max(1, held // (g.shape[1] * row.shape[3]))):
+        view = _patches(layer, _padded(layer, x[part], space), tall)
+        seen = space.take("patches", view, view.shape).copy_(view).flatten(3)  # (b, rows, W, K)
+        for i, out in enumerate(row[:, part]):
+            torch.bmm(g[part].transpose(1, 2), seen[:, i : i + height].flatten(1, 2), out=out)
+    return _KernelRows(layer, row.flatten(2))
 
 
-def _patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
-    """What each place of the output sees of the input, (B, H, W, height, width, channel), as a view.
+def _kernel_goes_row_by_row(layer: nn.Conv2d) -> bool:
+    """Whether patches are written out for one row of the kernel at a time: less copying, in more and smaller products.
 
-    Written for channels_last, where whole runs of memory are copied; in other layouts slower and as right.
+    Rows of the kernel then look at the same patches, one row of places further down.
     """
-    (high, wide), (down, right), (above, beside) = layer.kernel_size, layer.stride, layer.padding
-    x = F.pad(x, (beside, beside, above, above)) if above or beside else x
-    view = x.permute(0, 2, 3, 1).unfold(1, high, down).unfold(2, wide, right)  # (B, H, W, channel, height, width)
-    return view.permute(0, 1, 2, 4, 5, 3)
+    return layer.stride[0] == 1 and layer.kernel_size[1] * layer.in_channels >= 64
+
+
+def _padded(layer: nn.Conv2d, x: Tensor, space: _Space) -> Tensor:
+    """The input between its zeros, channels last: (B, rows, columns, channels)."""
+    (above, beside), (size, channels, height, width) = layer.padding, x.shape
+    padded = space.take((layer, "padded"), x, (size, height + 2 * above, width + 2 * beside, channels))
+    padded[:, above : above + height, beside : beside + width] = x.permute(0, 2, 3, 1)
+    return padded
+
+
+def _patches(layer: nn.Conv2d, padded: Tensor, tall: int) -> Tensor:
+    """What so many rows of the kernel see of the input, (B, rows, W, tall, wide, channels), as a view."""
+    (_, wide), (down, right) = layer.kernel_size, layer.stride
+    return padded.unfold(1, tall, down).unfold(2, wide, right).permute(0, 1, 2, 4, 5, 3)
+
+
+def _kernel(layer: nn.Conv2d, rows: Tensor) -> Tensor:
+    """A gradient in the weight's shape, from rows of the kernel (R, ...), each of outputs first and channels last."""
+    outputs, channels, _, wide = layer.weight.shape
+    return rows.view(len(rows), outputs, -1, wide, channels).permute(1, 4, 0, 2, 3).flatten(2, 3)
 
 
 # How many numbers of patches are written out at a time: on a CPU what stays in the cache.
 _HELD = {"cpu": 1 << 19}
 
 
-def _group_norm(layer: nn.GroupNorm, x: Tensor, g: Tensor, space: dict) -> list:
+def _group_norm(layer: nn.GroupNorm, x: Tensor, g: Tensor, space: _Space) -> list:
     normed = F.group_norm(x, layer.num_groups, eps=layer.eps)
-    shape = layer.weight.shape
-    return [_Rows((g * normed).flatten(2).sum(2), shape), _Rows(g.flatten(2).sum(2), shape)]
+    return [_Rows((g * normed).flatten(2).sum(2)), _Rows(g.flatten(2).sum(2))]
 
 
 _KNOWN = {nn.Linear: _linear, nn.Conv2d: _conv2d, nn.GroupNorm: _group_norm}
@@ -265,7 +323,10 @@ def _layers_of(model: nn.Module) -> dict[nn.Module, str]:
             known = ", ".join(kind.__name__ for kind in _KNOWN)
             raise ValueError(f"{what} has parameters but no rule for sample gradients; expected one of {known}")
         if isinstance(layer, nn.Conv2d) and (
-            layer.groups != 1 or layer.dilation != (1, 1) or layer.padding_mode != "zeros" or layer.padding == "same"
+            layer.groups != 1
+            or layer.dilation != (1, 1)
+            or layer.padding_mode != "zeros"
+            or isinstance(layer.padding, str)
         ):
             raise ValueError(f"{what} must have one group, no dilation and padding by zeros given in pixels")
         layers[layer] = what

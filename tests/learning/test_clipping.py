@@ -95,11 +95,12 @@ def test_it_equals_the_plain_loop_in_every_memory_layout(name, layout, model_lay
     channels=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     bias=st.booleans(),
     chunk=st.integers(1, 6),
-    gram=st.booleans(),
+    way=st.sampled_from(["Gram matrices", "rows of the kernel", "whole patches"]),
 )
-def test_any_convolution_equals_the_plain_loop(kernel, stride, padding, channels, bias, chunk, gram):
-    with pytest.MonkeyPatch.context() as patch:  # both ways to a convolution's norms, whichever would be cheaper
-        patch.setattr(clipping, "_gram_is_cheap", lambda layer, x, g: gram and layer.stride == (1, 1))
+def test_any_convolution_equals_the_plain_loop(kernel, stride, padding, channels, bias, chunk, way):
+    with pytest.MonkeyPatch.context() as patch:  # every way to a convolution's gradients, whichever would be cheaper
+        patch.setattr(clipping, "_gram_is_cheap", lambda layer, x, g: way[0] == "G" and layer.stride == (1, 1))
+        patch.setattr(clipping, "_kernel_goes_row_by_row", lambda layer: way[0] == "r" and layer.stride[0] == 1)
         check_convolution(kernel, stride, padding, channels, bias, chunk)
 
 
@@ -294,7 +295,8 @@ REFUSED = {
     "a subclass": (lambda: nn.Sequential(type("Mine", (nn.Linear,), {})(4, 4)), r"'0' \(Mine\)"),
     "groups": (lambda: nn.Sequential(nn.Conv2d(4, 4, 1, groups=2)), r"'0' \(Conv2d\) must have one group"),
     "dilation": (lambda: nn.Sequential(nn.Conv2d(4, 4, 2, dilation=2)), "no dilation"),
-    "a name for the padding": (lambda: nn.Sequential(nn.Conv2d(4, 4, 1, padding="same")), "given in pixels"),
+    "padding named same": (lambda: nn.Sequential(nn.Conv2d(4, 4, 1, padding="same")), "given in pixels"),
+    "padding named valid": (lambda: nn.Sequential(nn.Conv2d(4, 4, 1, padding="valid")), "given in pixels"),
     "circular padding": (lambda: nn.Sequential(nn.Conv2d(4, 4, 1, padding_mode="circular")), "padding by zeros"),
     "called twice": (Twice, r"layer 'layer' \(Linear\) was called twice"),
     "not called": (Skipping, r"the loss does not depend on layer 'second' \(Linear\)"),
