@@ -127,10 +127,11 @@ def _in_threads(work: Callable, parts: list, device: torch.device) -> Iterator:
         own.space = _Space()
 
     try:
+        torch.set_num_threads(1)  # of this thread too: a second one would wait for work without rest
         with ThreadPoolExecutor(threads, initializer=alone) as pool:
             yield from pool.map(lambda part: work(part, own.space), parts)
     finally:
-        torch.set_num_threads(threads)  # of threads to come
+        torch.set_num_threads(threads)  # of this thread and of those to come
 
 
 @functools.cache
