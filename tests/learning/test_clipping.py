@@ -214,7 +214,10 @@ def in_threads(monkeypatch):
 def test_chunks_in_threads_of_their_own_change_no_bit(monkeypatch, two_threads):
     model, images, labels, weights = problem("tanh_cnn", count=24)
     seen = in_threads(monkeypatch)
+    adding, add = [], torch._foreach_add_
+    monkeypatch.setattr(torch, "_foreach_add_", lambda *a: adding.append(torch.get_num_threads()) or add(*a))
     shared = clipped_sum(model, images, labels, 1.0, weights, chunk=3)
+    assert adding == 7 * [1]  # a second thread to add with would take the time of those that compute
     assert len(set(seen)) == 2
     assert {threads for _, threads in seen} == {1}
     assert torch.get_num_threads() == 2
