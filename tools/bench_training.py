@@ -27,11 +27,12 @@ from adascale.learning import Training, clipped_sum
 from adascale.learning.models import build
 
 THREADS = 2
+DEVICES = 10  # of a round
 CHECKED = 100  # samples on which peers are compared with a float64 backward pass for each
 
 
 class Round(NamedTuple):
-    """What is measured: standard normal images, of so many of the round's ten devices."""
+    """What is measured: standard normal images, of so many of the round's devices."""
 
     model: str
     shape: tuple[int, ...]
@@ -49,7 +50,7 @@ class Round(NamedTuple):
 
 
 ROUNDS = {
-    "mnist": Round("mnist_cnn", (1, 28, 28), 1.0, 60, 10, turns=5, calls=5),
+    "mnist": Round("mnist_cnn", (1, 28, 28), 1.0, 60, DEVICES, turns=5, calls=5),
     "cifar10": Round("tanh_cnn", (3, 32, 32), 2.0, 400, 3, turns=8, calls=1),
 }
 
@@ -199,7 +200,7 @@ def seconds(of, peers):
             for _ in range(of.calls):
                 start = time.perf_counter()
                 step(images, labels, of.clip_norm)
-                best[name] = min(best[name], 10 / of.devices * (time.perf_counter() - start))
+                best[name] = min(best[name], DEVICES / of.devices * (time.perf_counter() - start))
     return best
 
 
@@ -231,7 +232,7 @@ def main(folder):
         for peer, took in best.items():
             compared = (took / sgd_best, took / opacus_best, peaks[name][peer], differ[peer])
             rows.append((name, peer, took, *compared))
-    columns = ["round", "name", "seconds", "over_sgd", "over_opacus", "peak_mb", "relative_difference"]
+    columns = ["round", "name", "seconds", "over_sgd", "over_opacus", "peak_mb", "difference"]
     table = pd.DataFrame(rows, columns=columns)
     folder.mkdir(parents=True, exist_ok=True)
     plain = table.copy()

@@ -53,7 +53,7 @@ def clipped_sum(
         From (B, ...) images to (B, classes) logits, one sample independent of the others.  Parameters may lie in
         ``Conv2d`` (one group, no dilation, zero padding), ``Linear`` and ``GroupNorm`` layers, each called once.
         What has no parameters is free: activations, pooling, residual sums; but nothing may write in place into the
-        output of a layer with parameters.
+        input of a layer with parameters.
     images : torch.Tensor
         Shape (B, ...), in any memory layout (``channels_last`` is the fast one); B may be 0.
     labels : torch.Tensor
@@ -73,7 +73,8 @@ def clipped_sum(
     Raises
     ------
     ValueError
-        If a layer is not one of these (the message names it), C is not positive, or shapes do not fit.
+        If a layer is not one of these, is called twice, has its input overwritten or does not reach the loss (the
+        message names it), C is not positive, or shapes do not fit.
     """
     if not clip_norm > 0:
         raise ValueError(f"clip_norm must be > 0, got {clip_norm}")
@@ -101,7 +102,8 @@ def clipped_sum(
             if number == 0:
                 total = gradient  # in memory as all of them are, which need not be the parameters' own order
             else:
-                torch._foreach_add_(total, gradient)
+                for each, more in zip(total, gradient, strict=True):
+                    each += more
             norms.append(norm)
             losses.append(loss)
     return ClippedSum(torch.cat([each.flatten() for each in total]), torch.cat(norms), torch.cat(losses))
@@ -139,7 +141,7 @@ def _keep_freed_memory() -> None:
     """Have the C library keep up to 64 MB of what a chunk gives back for the next chunk.
 
     glibc hands large blocks back to the system, and asking for them anew costs a fault for every page.  It stops doing
-    so for blocks up to the size of the largest that it has seen freed (M_MMAP_THRESHOLD in mallopt(3)): here of 32 MB,
+    so for blocks up to the size of the largest that it has seen freed (M_MMAP_THRESHOLD in mallopt(3)): here of 31 MiB,
     never touched.  Other libraries pay no attention.
     """
     torch.empty(31 << 20, dtype=torch.uint8)
