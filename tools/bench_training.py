@@ -232,7 +232,7 @@ def main(folder):
         for peer, took in best.items():
             compared = (took / sgd_best, took / opacus_best, peaks[name][peer], differ[peer])
             rows.append((name, peer, took, *compared))
-    columns = ["round", "name", "seconds", "over_sgd", "over_opacus", "peak_mb", "difference"]
+    columns = ["round", "name", "seconds", "over_sgd", "over_opacus", "peak_mb", "error"]
     table = pd.DataFrame(rows, columns=columns)
     folder.mkdir(parents=True, exist_ok=True)
     plain = table.copy()
