@@ -88,7 +88,7 @@ endef
 
 reproduce: $(venv) ## make every committed result again (JOBS=processes; MNIST and CIFAR-10 in ADASCALE_DATA)
 	$(foreach file,$(sweep_files),$(call sweep,$(file),$(file:.toml=.csv),runs))
-	$(BIN)/python -m adascale.experiments.guarantees
+	$(BIN)/python -m adascale.paper.guarantees
 
 quick: $(venv) ## the same path in small, on data that is there: under a minute, into _build/quick
 	rm -rf _build/quick && mkdir -p _build/quick

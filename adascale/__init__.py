@@ -1,7 +1,7 @@
 """Adaptive receive scaling for private over-the-air federated learning: the companion package of the book."""
 
-from adascale import bounds, channel, policies, privacy, tuning
+from adascale import accounting, bounds, channel, policies, tuning
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
-__all__ = ["ReceiveScalingProblem", "Scenario", "bounds", "channel", "policies", "privacy", "tuning"]
+__all__ = ["ReceiveScalingProblem", "Scenario", "accounting", "bounds", "channel", "policies", "tuning"]

@@ -15,8 +15,9 @@ from dataclasses import replace
 import numpy as np
 from numba import njit
 
-from adascale import _sgm, privacy
-from adascale import _validation as check
+from adascale import accounting
+from adascale import checks as check
+from adascale.accounting import kernels
 from adascale.scenario import Scenario
 
 
@@ -46,7 +47,7 @@ class RoundLeakage:
         self.rate, self.count = kinds[:, 0].copy(), count.astype(float)
         self.unit = 2 * scenario.num_parameters * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
         """:math:`2 d G^2 / (M^2 B^2)` of each kind of device: :math:`w / \\sigma^2`."""
-        tables = [_sgm.log_weights(rate, self.order) for rate in self.rate]
+        tables = [kernels.log_weights(rate, self.order) for rate in self.rate]
         self.tables = np.concatenate(tables)
         self.ends = np.cumsum([0] + [table.size for table in tables])
 
@@ -158,18 +159,18 @@ class ReceiveScalingProblem:
         ``scenario.order``.
         """
         leakage = RoundLeakage(self.scenario, alpha)
-        return privacy.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
+        return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
 
-    def dp_epsilon(self, eta, delta: float = 1e-5, orders=privacy.DEFAULT_ORDERS) -> np.ndarray:
+    def dp_epsilon(self, eta, delta: float = 1e-5, orders=accounting.DEFAULT_ORDERS) -> np.ndarray:
         r"""The reported DP leakage: the mean over devices of :math:`\varepsilon` at each one's best order, shape (...).
 
-        ``delta`` in (0, 1); ``orders`` default to Opacus' (:data:`adascale.privacy.DEFAULT_ORDERS`).
+        ``delta`` in (0, 1); ``orders`` default to Opacus' (:data:`adascale.accounting.DEFAULT_ORDERS`).
         """
         leakage = RoundLeakage(self.scenario)
         noise_energy = self.noise_energy(eta)
         total = 0.0
         for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
-            total += count * privacy.schedule_epsilon(rate, np.sqrt(noise_energy / unit), delta, orders).epsilon
+            total += count * accounting.schedule_epsilon(rate, np.sqrt(noise_energy / unit), delta, orders).epsilon
         return total / self.scenario.num_devices
 
 
@@ -183,7 +184,7 @@ def leakage(w, order, rate, unit, count, tables, ends):
     """F(w), compiled."""
     total = 0.0
     for i in range(rate.size):
-        total += count[i] * _sgm.log_moment(unit[i] / w, rate[i], order, tables[ends[i] : ends[i + 1]])
+        total += count[i] * kernels.log_moment(unit[i] / w, rate[i], order, tables[ends[i] : ends[i + 1]])
     return total / (order - 1)
 
 
@@ -192,7 +193,7 @@ def leakage_slope(w, order, rate, unit, count, tables, ends):
     """F'(w), compiled."""
     total = 0.0
     for i in range(rate.size):
-        slope = _sgm.log_moment_slope(unit[i] / w, rate[i], order, tables[ends[i] : ends[i + 1]])
+        slope = kernels.log_moment_slope(unit[i] / w, rate[i], order, tables[ends[i] : ends[i + 1]])
         total -= count[i] * slope * unit[i] / w**2
     return total / (order - 1)
 

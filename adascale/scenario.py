@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adascale import _validation as check
+from adascale import checks as check
 
 
 def _dbm(level: float) -> float:

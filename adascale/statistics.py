@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from adascale import _validation as check
+from adascale import checks as check
 
 
 class Interval(NamedTuple):

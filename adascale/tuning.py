@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import elementwise
 
-from adascale import _validation as check
+from adascale import checks as check
 from adascale.policies import LyapunovPowerControl, Optimal, schedule
 from adascale.policies.optimal import water_level
 from adascale.problem import ReceiveScalingProblem

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adascale.bounds import ConvergenceBound, convergence_bound, largest_learning_rate
-from adascale.experiments.least_squares import LeastSquares
+from adascale.paper.least_squares import LeastSquares
 
 KNOWN = {"smoothness": 2.0, "A1": 0.5, "A2": 0.3, "C1": 0.2, "C2": 0.7}
 

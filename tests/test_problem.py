@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, channel, privacy
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel
 from adascale.policies import EqualAlloc
 from adascale.problem import RoundLeakage, scaling
 
@@ -94,8 +94,10 @@ def test_dp_leakage_is_the_mean_of_each_device_s_epsilon():
     sigma = problem.noise_multiplier(eta)
     each = []
     for m in range(3):
-        curve = [privacy.compose(privacy.rdp(MIXED.sampling_rate[m], sigma[m], a)) for a in privacy.DEFAULT_ORDERS]
-        each.append(float(privacy.to_dp(curve, delta=1e-6).epsilon))
+        curve = [
+            accounting.compose(accounting.rdp(MIXED.sampling_rate[m], sigma[m], a)) for a in accounting.DEFAULT_ORDERS
+        ]
+        each.append(float(accounting.to_dp(curve, delta=1e-6).epsilon))
     assert len(set(each)) == 2  # the first and the last device are alike
     assert float(problem.dp_epsilon(eta, 1e-6)) == pytest.approx(sum(each) / 3, rel=1e-12)
 

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from opacus.accountants import RDPAccountant
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies, privacy
-from adascale.experiments import leakage_table
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
+from adascale.comparison import leakage_table
 
 MNIST, CIFAR10 = Scenario.mnist(), Scenario.cifar10()
 BUDGETS = [0.01, 0.02, 0.04, 0.08, 0.16]
@@ -53,17 +53,17 @@ def opacus_epsilon(sigmas):
     return accountant.get_epsilon(delta=1e-5)
 
 
-def accounting():
+def epsilons():
     """One schedule of 500 different noise multipliers, alone and among 500 schedules, against Opacus."""
     gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(100)).gain
     problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), np.array(BUDGETS)[:, None])
     sigma = problem.noise_multiplier(policies.EqualAlloc().schedule(problem))[..., 0, :]
     q = MNIST.sampling_rate
-    privacy.schedule_epsilon(q, sigma[0, 0])  # compiles
+    accounting.schedule_epsilon(q, sigma[0, 0])  # compiles
     peer, expected = timed(lambda: opacus_epsilon(sigma[2, 0]))
-    alone, found = timed(lambda: privacy.schedule_epsilon(q, sigma[2, 0]).epsilon, 5)
+    alone, found = timed(lambda: accounting.schedule_epsilon(q, sigma[2, 0]).epsilon, 5)
     yield "epsilon of one schedule of 500 rounds", alone, "Opacus", peer, abs(found / expected - 1)
-    together, found = timed(lambda: privacy.schedule_epsilon(q, sigma).epsilon)
+    together, found = timed(lambda: accounting.schedule_epsilon(q, sigma).epsilon)
     yield "the same, one of 500 schedules", together / 500, "Opacus", peer, abs(found[2, 0] / expected - 1)
 
 
@@ -88,7 +88,7 @@ def figures():
 
 
 def main(folder):
-    rows = [row for each in (accounting, optimum, figures) for row in each()]
+    rows = [row for each in (epsilons, optimum, figures) for row in each()]
     table = pd.DataFrame(rows, columns=["benchmark", "seconds", "peer", "peer_seconds", "difference"])
     table.insert(4, "ratio", table.peer_seconds / table.seconds)
     folder.mkdir(parents=True, exist_ok=True)

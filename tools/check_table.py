@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from adascale.experiments.sweep import read_sweep
+from adascale.runs.sweep import read_sweep
 
 
 def check(file, path):

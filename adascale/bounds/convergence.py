@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adascale import _validation as check
+from adascale import checks as check
 
 
 class ConvergenceBound(NamedTuple):

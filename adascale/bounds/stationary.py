@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 from scipy.optimize import elementwise
 
-from adascale import _validation as check
+from adascale import checks as check
 
 
 def stationary_level(scale, budget) -> np.ndarray:

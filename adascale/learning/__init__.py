@@ -1,8 +1,8 @@
 """Learning over the air: data, networks, clipped gradients, the channel, FedSGD.  It needs the extra ``learn``."""
 
-from adascale.learning.clipping import ClippedSum, clipped_sum
 from adascale.learning.data import Dataset, download, load, partition
 from adascale.learning.fedsgd import FedSGD
+from adascale.learning.gradients import ClippedSum, clipped_sum
 from adascale.learning.settings import Training
 from adascale.learning.training import Trained, train
 

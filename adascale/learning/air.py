@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adascale import _validation as check
+from adascale import checks as check
 
 
 class Received(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adascale import _validation as check
+from adascale import checks as check
 from adascale.learning.streams import PARTITION, stream
 
 # mean and standard deviation of the pixels of the training set, colour by colour, after scaling to [0, 1]

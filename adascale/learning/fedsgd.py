@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from adascale.learning import air, data, models
-from adascale.learning.clipping import clipped_sum
+from adascale.learning.gradients import clipped_sum
 from adascale.learning.settings import Training
 from adascale.learning.streams import NOISE, poisson_batch, stream
 from adascale.scenario import Scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adascale import _validation as check
+from adascale import checks as check
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 from tqdm import tqdm
 
-from adascale import _validation as check
+from adascale import checks as check
 from adascale.learning.data import Dataset
 from adascale.learning.fedsgd import FedSGD, State
 from adascale.learning.settings import Training

@@ -1,9 +1,9 @@
 """Policies that choose the receive scaling, one file a method."""
 
-from adascale.policies.adaptive import AdaScale
+from adascale.policies.adascale import AdaScale
+from adascale.policies.base import OnlinePolicy, run, schedule
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.estim_future import EstimFuture, estimated_min_gain
-from adascale.policies.online import OnlinePolicy, run, schedule
 from adascale.policies.optimal import Optimal, OptimalCvxpy
 from adascale.policies.power_control import (
     LyapunovPowerControl,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adascale.policies.online import OnlinePolicy
+from adascale.policies.base import OnlinePolicy
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adascale import _validation as check
-from adascale.policies.online import OnlinePolicy
+from adascale import checks as check
+from adascale.policies.base import OnlinePolicy
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from adascale import _sgm
+from adascale.accounting import kernels
 from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
 
 
@@ -91,7 +91,7 @@ def _solve(floor, budget, leakage: RoundLeakage) -> np.ndarray:
     k = np.concatenate([[0], np.arange(2, int(alpha) + 1)])  # k = 0 and 1 do not depend on v: one term
     objective = 0
     for q, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
-        log_weights = np.concatenate([[np.logaddexp(*_first_log_weights(q, alpha))], _sgm.log_weights(q, alpha)])
+        log_weights = np.concatenate([[np.logaddexp(*_first_log_weights(q, alpha))], kernels.log_weights(q, alpha)])
         used = np.isfinite(log_weights)  # q = 1 leaves k = alpha alone
         exponent = np.outer(unit / equal, k * (k - 1) / 2)[:, used]
         rows = log_weights[used][None, :] + cp.multiply(exponent, cp.reshape(v, (floor.size, 1), order="C"))

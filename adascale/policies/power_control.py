@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import lambertw
 
-from adascale import _validation as check
+from adascale import checks as check
+from adascale.policies.base import OnlinePolicy
 from adascale.policies.estim_future import estimated_min_gain
-from adascale.policies.online import OnlinePolicy
 from adascale.policies.optimal import Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario

@@ -8,14 +8,15 @@ import pandas as pd
 import pytest
 
 from adascale import Scenario
-from adascale.experiments import POLICIES, compare, leakage_table
-from adascale.experiments.accuracy import accuracy_claims, reading_table, reading_verdicts
-from adascale.experiments.claims import CLOSE
-from adascale.experiments.methods import load
-from adascale.experiments.runs import NOISE_FREE, make_run, perform, problem_of
-from adascale.experiments.sweep import read_sweep
+from adascale.comparison import POLICIES, leakage_table
+from adascale.comparison.hindsight import load
+from adascale.paper import compare
+from adascale.paper.accuracy import accuracy_claims, reading_table, reading_verdicts
+from adascale.paper.claims import CLOSE
 from adascale.policies import schedule
 from adascale.problem import ReceiveScalingProblem
+from adascale.runs.specification import NOISE_FREE, make_run, perform, problem_of
+from adascale.runs.sweep import read_sweep
 
 RESULTS = Path(__file__).parents[2] / "results"
 QUOTED = {"mnist": (0.95, 0.90), "cifar10": (0.65, 0.60)}

@@ -10,8 +10,9 @@ import pytest
 from opacus.accountants import RDPAccountant
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.experiments import POLICIES, READINGS, judge, leakage_table, paper_claims
-from adascale.experiments.claims import compare
+from adascale.comparison import POLICIES, READINGS, leakage_table
+from adascale.paper import judge, paper_claims
+from adascale.paper.claims import compare
 
 SCENARIOS = {"mnist": Scenario.mnist(), "cifar10": Scenario.cifar10()}
 BUDGETS = {"mnist": [0.01, 0.02, 0.04, 0.08, 0.16], "cifar10": [0.01, 0.02, 0.04, 0.08, 0.16, 0.32]}

@@ -1,0 +1,13 @@
+"""Privacy accounting of the sampled Gaussian mechanism: Rényi leakage, its slope, composition, conversion to DP."""
+
+from adascale.accounting.renyi import (
+    DEFAULT_ORDERS,
+    DpGuarantee,
+    compose,
+    rdp,
+    rdp_derivative,
+    schedule_epsilon,
+    to_dp,
+)
+
+__all__ = ["DEFAULT_ORDERS", "DpGuarantee", "compose", "rdp", "rdp_derivative", "schedule_epsilon", "to_dp"]

@@ -1,0 +1,129 @@
+r"""How regret and violation of AdaScale scale with the horizon: ``python -m adascale.paper.guarantees``.
+
+The penalty is :math:`V = c\,T^\beta`, and c needs no future: at T = 100 every curve starts from the same multiple of
+:math:`\nu / |F'(\ell_\infty)|`, with the stationary level of :eq:`eq:stationary-level`.  A shorter horizon is the
+beginning of a longer one.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+import pandas as pd
+import scipy
+from numba import njit
+
+from adascale import channel
+from adascale.bounds import stationary_level
+from adascale.policies.adascale import _root
+from adascale.policies.optimal import water_level
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import Scenario
+
+BETAS = (0.5, 1.0, 1.25, 1.5, 1.75)
+HORIZONS = (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
+SEEDS = range(16)
+BUDGET = 0.04
+# (V |F'(level)| / nu at T = 100, beta): of the order of a tuned penalty, and so far beyond that only w >> nu matters
+CASES = [(20.0, beta) for beta in BETAS] + [(2e7, beta) for beta in BETAS if beta > 1]
+
+
+def energies(floor, budget: float, penalty: float, leakage: RoundLeakage) -> tuple[np.ndarray, float]:
+    r"""AdaScale over one long horizon, compiled: the loop of :class:`~adascale.policies.AdaScale` without its checks.
+
+    Parameters
+    ----------
+    floor : numpy.ndarray
+        :math:`w_{\min,t} > 0`, shape (T,).
+    budget, penalty : float
+        :math:`\nu` and V, positive.
+    leakage : RoundLeakage
+        :math:`F`.
+
+    Returns
+    -------
+    tuple
+        The noise energies :math:`w_t`, shape (T,), and the last queue :math:`Q_T`.
+    """
+    return _energies(np.ascontiguousarray(floor), budget, penalty, leakage.kernel_args)
+
+
+@njit(cache=True)
+def _energies(floor, budget, penalty, args):
+    energy = np.empty(floor.size)
+    queue = 0.0
+    for t in range(floor.size):
+        energy[t] = _root(floor[t], queue, penalty, args)
+        queue = max(queue + (energy[t] - floor[t]) - budget, 0.0)
+    return energy, queue
+
+
+def scaling_table(cases=CASES, horizons=HORIZONS, seeds=SEEDS, *, budget=BUDGET, scenario=None) -> pd.DataFrame:
+    r"""Run AdaScale with :math:`V = c\,T^\beta` over horizons and channel realisations.
+
+    Parameters
+    ----------
+    cases : sequence of tuple
+        Pairs of :math:`V |F'(\ell_\infty)| / \nu` at the shortest horizon, and :math:`\beta`.
+    horizons, seeds : iterable
+        Numbers of rounds T, and realisations.
+    budget : float
+        :math:`\nu > 0`.
+    scenario : Scenario, optional
+        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a seed, T, start and beta: ``seed, scale, T, start, beta, penalty``, ``scale`` being the :math:`\omega`
+        of :eq:`eq:floor-law`; ``violation`` (mean of :math:`w_t - w_{\min,t}` minus :math:`\nu`) and ``queue``
+        (:math:`Q_T`); ``leakage, optimum, optimum_at_cost`` (means over rounds of F, nats: of AdaScale, of the offline
+        optimum at :math:`\nu`, and of the one at the cost that AdaScale paid).  What the bounds are made of:
+        ``full_power, equal`` (means of :math:`F(w_{\min,t})` and :math:`F(w_{\min,t} + \nu)`), ``least_floor``,
+        ``above, square`` (means of :math:`\max(y^\star_t - \nu, 0)` and of :math:`{y^\star_t}^2`).
+    """
+    scenario = Scenario.mnist() if scenario is None else scenario
+    leakage, horizons, rows = RoundLeakage(scenario), sorted(horizons), []
+    for seed in seeds:
+        drawn = channel.draw(scenario.num_devices, horizons[-1], seed)
+        min_gain = scenario.min_gain(drawn.gain)
+        scale = scenario.noise_scale / scenario.x_max * (1 / scenario.mean_gain(drawn.path_loss)).sum()
+        unit = budget / -float(leakage.slope(stationary_level(scale, budget)))
+        for T in horizons:
+            problem = ReceiveScalingProblem(scenario, min_gain[:T], budget)
+            floor = problem.floor
+            best = np.maximum(water_level(floor, budget), floor)
+            spend, optimum = best - floor, leakage(best).mean()
+            known = (leakage(floor).mean(), leakage(floor + budget).mean(), floor.min())
+            known += (np.maximum(spend - budget, 0).mean(), np.mean(spend**2))
+            for start, beta in cases:
+                penalty = start * unit * (T / horizons[0]) ** beta
+                energy, queue = energies(floor, budget, penalty, leakage)
+                cost = np.mean(energy - floor)
+                frontier = leakage(np.maximum(water_level(floor, cost), floor)).mean()
+                reached = (cost - budget, queue, leakage(energy).mean(), optimum, frontier)
+                rows.append((seed, scale, T, start, beta, penalty, *reached, *known))
+    names = "seed scale T start beta penalty violation queue leakage optimum optimum_at_cost"
+    return pd.DataFrame(rows, columns=f"{names} full_power equal least_floor above square".split())
+
+
+def main(target: Path) -> None:
+    """Write the table, with a first line that says what made it."""
+    began = time.perf_counter()
+    table = scaling_table()
+    versions = f"Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}"
+    about = (
+        f"# python -m adascale.paper.guarantees; MNIST, nu = {BUDGET}, seeds {SEEDS[0]}-{SEEDS[-1]}; "
+        f"{versions}, scipy {scipy.__version__}; {platform.machine()}, one core, {time.perf_counter() - began:.0f} s\n"
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(about + table.to_csv(index=False, float_format="%.9g"))
+
+
+if __name__ == "__main__":
+    main(Path(*sys.argv[1:2] or ["results/guarantees/scaling.csv"]))

@@ -1,0 +1,1 @@
+"""Training runs: specified, stored, swept."""

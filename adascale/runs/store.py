@@ -1,0 +1,234 @@
+r"""A store of runs: a folder for each, named by its address, that survives whatever happens to the process.
+
+=============== ====================================================================================================
+``spec.json``   the specification whose SHA-256 is the address
+``checkpoint``  how far the run has come, while it is under way
+``history.csv`` one row a round, once it is finished
+``row.json``    the result with its provenance, and the SHA-256 of the history; written last: it *is* "finished"
+``lock``        held by the process that works on the run; the system frees it when that process dies
+=============== ====================================================================================================
+
+Every file is written whole or not at all.  It needs the extra ``learn``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from adascale.files import write_atomically
+from adascale.learning import Trained
+from adascale.learning.fedsgd import State
+from adascale.learning.training import COLUMNS
+from adascale.runs.specification import Finished, Run, perform
+
+_MAGIC = b"adascale checkpoint 1\n"
+
+
+class Busy(Exception):
+    """Another process is working on this run."""
+
+
+class Store:
+    """Runs and their results in a folder.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made where it is not there.  Several processes and machines may share it, as far as its file system knows
+        locks (``flock``).
+    """
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def place(self, run: Run) -> Path:
+        """The folder of a run."""
+        return self.folder / run.address
+
+    def finished(self, run: Run) -> Finished | None:
+        """The result of a run, or None if it has not been finished.
+
+        Raises
+        ------
+        ValueError
+            If what lies there is not what was written: it names the file and says what to do.
+        """
+        place = self.place(run)
+        if not (place / "row.json").exists():
+            return None
+        try:
+            stored = json.loads((place / "row.json").read_text(encoding="utf-8"))
+            row, digest = stored["row"], stored["history_sha256"]
+            history = (place / "history.csv").read_bytes()
+            if (place / "spec.json").read_text(encoding="utf-8") != run.specification or row["run"] != run.address:
+                raise ValueError("it is the result of another run")
+            if hashlib.sha256(history).hexdigest() != digest:
+                raise ValueError("its history was altered or cut off")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{place} is not a result as it was written ({error}); delete the folder to run it "
+                             "again") from None  # fmt: skip
+        # by way of text: Python reads a float exactly as it was written, pandas did not always
+        texts = pd.read_csv(io.BytesIO(history), dtype=str).astype(float)
+        return Finished(row, texts.astype({"round": int, "batch_size": int}))
+
+    def under_way(self, run: Run) -> pd.DataFrame | None:
+        """The history of a run as far as its checkpoint knows it, one row a round; None where there is no checkpoint.
+
+        Raises
+        ------
+        ValueError
+            If the checkpoint was cut off or altered.
+        """
+        content = Checkpoint(self.place(run) / "checkpoint", run).content()
+        return None if content is None else _history_of(content)
+
+    def run(
+        self, run: Run, *, device: str = "cpu", progress: bool = False, wait: bool = True, save_seconds: float = 30
+    ) -> Finished:
+        """The result of a run: read if it is finished, else run from the last checkpoint on.
+
+        Parameters
+        ----------
+        run : Run
+            What is wanted.
+        device, progress
+            As for :func:`~adascale.runs.specification.perform`.
+        wait : bool
+            What to do while another process works on this run: wait for it, or raise :class:`Busy`.
+        save_seconds : float
+            A checkpoint is written after the first round that ends so long after the last one.
+
+        Raises
+        ------
+        Busy
+            See ``wait``.
+        ValueError
+            If the result or the checkpoint there was altered, cut off or made under other conditions; or as
+            ``perform``.
+        """
+        place = self.place(run)
+        place.mkdir(parents=True, exist_ok=True)
+        with _locked(place / "lock", wait):
+            if (found := self.finished(run)) is not None:
+                return found
+            for half in place.glob(".*"):  # what a process was writing when it was killed
+                half.unlink()
+            write_atomically(place / "spec.json", run.specification.encode())
+            checkpoint = Checkpoint(place / "checkpoint", run, device)
+            resume, before = checkpoint.read()
+            start = last = time.monotonic()
+
+            def keep(state, rows):
+                nonlocal last
+                if (now := time.monotonic()) - last >= save_seconds:
+                    checkpoint.write(Trained(state, pd.DataFrame(rows, columns=COLUMNS)), before + now - start)
+                    last = time.monotonic()
+
+            row, history = perform(run, device=device, progress=progress, resume=resume, keep=keep)
+            row["wall_seconds"] = round(before + row["wall_seconds"], 3)
+            text = history.to_csv(index=False).encode()
+            write_atomically(place / "history.csv", text)
+            stored = {"row": row, "history_sha256": hashlib.sha256(text).hexdigest()}
+            write_atomically(place / "row.json", (json.dumps(stored, indent=1) + "\n").encode())
+            checkpoint.path.unlink(missing_ok=True)
+            return self.finished(run)
+
+
+class Checkpoint:
+    """How far a run has come, in one file: a checksum and NumPy arrays, no pickle.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+    run : Run
+        The only run that the file can serve.
+    device : str
+        ``cpu`` or ``cuda``: what is resumed elsewhere, or with another number of threads, would not be the same
+        history to the last bit.
+    """
+
+    def __init__(self, path: Path, run: Run, device: str = "cpu"):
+        self.path, self.run = path, run
+        self.conditions = {"run": run.address, "device": torch.device(device).type,
+                           "threads": torch.get_num_threads(), "torch": torch.__version__}  # fmt: skip
+
+    def write(self, trained: Trained, seconds: float) -> None:
+        """Replace the file; ``seconds`` is the wall time spent so far."""
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            conditions=np.array(json.dumps(self.conditions)),
+            seconds=np.array(seconds),
+            round=np.array(trained.state.round),
+            parameters=trained.state.parameters.cpu().numpy(),
+            velocity=trained.state.velocity.cpu().numpy(),
+            **{f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS},
+        )
+        content = buffer.getvalue()
+        write_atomically(self.path, _MAGIC + hashlib.sha256(content).digest() + content)
+
+    def read(self) -> tuple[Trained | None, float]:
+        """What was written last and its seconds; None and 0 where there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file was cut off or altered, or is of another run, device, version or number of threads.
+        """
+        if (arrays := self.content()) is None:
+            return None, 0.0
+        found = json.loads(str(arrays["conditions"]))
+        if found != self.conditions:
+            differs = next(key for key in self.conditions if found.get(key) != self.conditions[key])
+            raise ValueError(
+                f"checkpoint {self.path} was made with {differs} {found.get(differs)!r}, not "
+                f"{self.conditions[differs]!r}; continue it so, or delete it to start the run again"
+            )
+        device = self.conditions["device"]
+        parameters, velocity = (torch.as_tensor(arrays[name]).to(device) for name in ("parameters", "velocity"))
+        state = State(int(arrays["round"]), parameters, velocity)
+        return Trained(state, _history_of(arrays)), float(arrays["seconds"])
+
+    def content(self) -> dict[str, np.ndarray] | None:
+        """The arrays of the file, whatever the conditions; None where there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file was cut off or altered.
+        """
+        try:
+            whole = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        magic, digest, content = whole[: len(_MAGIC)], whole[len(_MAGIC) :][:32], whole[len(_MAGIC) + 32 :]
+        if magic != _MAGIC or hashlib.sha256(content).digest() != digest:
+            raise ValueError(f"checkpoint {self.path} is cut off or altered; delete it to start the run again")
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return dict(arrays)
+
+
+def _history_of(content):
+    return pd.DataFrame({name: content[f"history_{name}"] for name in COLUMNS})
+
+
+@contextlib.contextmanager
+def _locked(path: Path, wait: bool) -> Iterator[None]:
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise Busy(f"another process is working on {path.parent}") from None
+        yield

@@ -1,0 +1,236 @@
+r"""Sweeps: many runs from one TOML file, on the cores of this machine or on the workers of a Dask cluster.
+
+A sweep file is a list of blocks.  In each, ``reading`` is a name for what the block is about, and every other key is an
+argument of :func:`~adascale.runs.specification.make_run`; a list stands for all of its values, and all combinations are
+run::
+
+    [[runs]]
+    reading = "as stated"
+    dataset = "mnist"
+    policy = ["AdaScale", "Optimal"]
+    nu = [0.01, 0.16]
+    seed = [0, 1, 2]
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from tqdm import tqdm
+
+from adascale.runs.specification import Run, described, make_run
+from adascale.runs.store import Busy, Store
+
+
+class Entry(NamedTuple):
+    """A run of a sweep, and what it stands for."""
+
+    reading: str
+    run: Run
+
+
+class Outcome(NamedTuple):
+    """What came of a run in this sweep."""
+
+    address: str
+    state: str
+    """``finished``, ``failed``, or ``busy`` where another sweep on the same store has taken it."""
+    message: str = ""
+
+
+def read_sweep(path) -> list[Entry]:
+    """The runs of a sweep file, in its order; the last list of a block changes fastest.
+
+    Raises
+    ------
+    ValueError
+        If the file is not TOML of the form above, names a run twice within a reading, or holds a value that
+        :func:`~adascale.runs.specification.make_run` refuses; it names the file and the block.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
+    blocks = content.get("runs")
+    if set(content) != {"runs"} or not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
+        raise ValueError(f"{path}: expected [[runs]] blocks and nothing else, got {', '.join(content) or 'nothing'}")
+    entries = []
+    for number, block in enumerate(blocks, 1):
+        where = f"{path}, block {number}"
+        if missing := [key for key in ("reading", "dataset", "policy", "nu", "seed") if key not in block]:
+            raise ValueError(f"{where}: missing key {missing[0]!r}")
+        if not isinstance(block["reading"], str):
+            raise ValueError(f"{where}: reading must be a string, got {block['reading']!r}")
+        keys = [key for key in block if key != "reading"]
+        choices = [block[key] if isinstance(block[key], list) else [block[key]] for key in keys]
+        for values in itertools.product(*choices):
+            try:
+                entries.append(Entry(block["reading"], make_run(**dict(zip(keys, values, strict=True)))))
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{where}: {error}") from None
+    if not entries:
+        raise ValueError(f"{path} holds no runs")
+    seen = [(entry.reading, entry.run.address) for entry in entries]
+    if twice := next((each for i, each in enumerate(seen) if each in seen[:i]), None):
+        raise ValueError(f"{path}: reading {twice[0]!r} has the run {twice[1]} twice")
+    return entries
+
+
+def sweep(
+    runs: Iterable[Run],
+    store: Store,
+    *,
+    jobs: int = 1,
+    dask: str | None = None,
+    device: str = "cpu",
+    threads: int = 1,
+    retries: int = 1,
+    progress: bool = False,
+) -> list[Outcome]:
+    """Bring all runs into the store; what it holds already is not run again.
+
+    A run that fails is tried again with the others that are missing, up to ``retries`` times; so are the runs of a
+    worker that was killed, from their last checkpoints on.  What another sweep on the store is working on is left to it
+    and waited for at the end.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        What is wanted; doubles are run once.
+    store : Store
+        Where results lie.  Workers of a cluster must see the same folder.
+    jobs : int
+        Processes on this machine (joblib).
+    dask : str, optional
+        Address of a Dask scheduler, ``tcp://host:port``; its workers take the place of the processes.
+    device : str
+        ``cpu`` or ``cuda``.
+    threads : int
+        PyTorch's threads in each process.  One is the best use of the cores while there are as many runs.
+    retries : int
+        Passes after the first, >= 0.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    list of Outcome
+        One for each different run, in their order: ``finished``, or ``failed`` with the last message.
+    """
+    wanted = {run.address: run for run in runs}
+    outcomes = {address: Outcome(address, "missing") for address in wanted}
+    with tqdm(total=len(wanted), disable=not progress, unit="run") as bar:
+        for attempt in range(retries + 1):
+            missing = [wanted[address] for address, each in outcomes.items() if each.state != "finished"]
+            if not missing:
+                break
+            work = partial(_one, store=store, device=device, threads=threads, wait=attempt > 0)
+            for outcome in _on_dask(work, missing, dask) if dask else _on_this_machine(work, missing, jobs):
+                outcomes[outcome.address] = outcome
+                bar.update(outcome.state == "finished")
+                if progress and outcome.state == "failed":
+                    bar.write(f"run {outcome.address} failed: {outcome.message}", file=sys.stderr)
+        for address, each in outcomes.items():
+            if each.state == "busy":
+                outcomes[address] = _one(wanted[address], store=store, device=device, threads=threads, wait=True)
+                bar.update(outcomes[address].state == "finished")
+    return list(outcomes.values())
+
+
+def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The results of a sweep and their learning curves, as far as the store holds them.
+
+    Returns
+    -------
+    tuple of pandas.DataFrame
+        The rows of :func:`~adascale.runs.specification.perform` with ``reading`` in front; and the evaluated rounds of
+        every run's history: ``run, round, loss, test_loss, accuracy, epsilon``.  A run that has a checkpoint only has
+        a row without results, and the rounds so far.
+    """
+    rows, curves = [], {}
+    for reading, run in entries:
+        if (found := store.finished(run)) is not None:
+            row, history = found
+        elif (history := store.under_way(run)) is not None:
+            row = described(run)
+        else:
+            continue
+        rows.append({"reading": reading} | row)
+        evaluated = history.dropna(subset=["accuracy"])
+        curves[run.address] = evaluated[["round", "loss", "test_loss", "accuracy", "epsilon"]]
+    if not rows:
+        return pd.DataFrame(), pd.DataFrame()
+    table = pd.DataFrame(rows)
+    if "test_accuracy" not in table:
+        table["test_accuracy"] = np.nan  # no run is finished
+    curve = pd.concat([curves[run].assign(run=run) for run in curves], ignore_index=True)
+    return table, curve[["run", *curve.columns.drop("run")]]
+
+
+def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
+    """How far each run of a sweep has come: ``reading, run, policy, nu, seed, done, rounds``.
+
+    ``done`` are the rounds that the store has kept of it.
+    """
+    rows = []
+    for reading, run in entries:
+        history = found.history if (found := store.finished(run)) else store.under_way(run)
+        known = described(run)
+        rows.append({"reading": reading} | {name: known[name] for name in ("run", "policy", "nu", "seed")}
+                    | {"done": 0 if history is None else len(history), "rounds": known["rounds"]})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:
+    """A run in a worker, where it has a name and no exception."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        store.run(run, device=device, wait=wait)
+    except Busy as busy:
+        return Outcome(run.address, "busy", str(busy))
+    except Exception as error:  # whatever it is, the others shall run
+        return Outcome(run.address, "failed", " ".join(f"{type(error).__name__}: {error}".split()))
+    finally:
+        torch.set_num_threads(before)
+    return Outcome(run.address, "finished")
+
+
+def _on_this_machine(work: Callable, runs: list[Run], jobs: int) -> Iterator[Outcome]:
+    import joblib
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    left = {run.address for run in runs}
+    parallel = joblib.Parallel(jobs, return_as="generator_unordered")
+    try:
+        with warnings.catch_warnings():
+            # joblib replaces a worker whose memory has grown, and says so
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+            for outcome in parallel(joblib.delayed(work)(run) for run in runs):
+                left.discard(outcome.address)
+                yield outcome
+    except TerminatedWorkerError:
+        for address in left:
+            yield Outcome(address, "failed", "a worker process was killed")
+
+
+def _on_dask(work: Callable, runs: list[Run], address: str) -> Iterator[Outcome]:
+    from distributed import Client, as_completed
+
+    with Client(address) as client:
+        futures = {client.submit(work, run, pure=False): run.address for run in runs}
+        for future in as_completed(futures):
+            if future.status == "finished":
+                yield future.result()
+            else:
+                yield Outcome(futures[future], "failed", " ".join(f"{future.exception()}".split()))

@@ -1,0 +1,241 @@
+"""Policies: the optimum against CVXPY and against chance, AdaScale's round against exact roots."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from adascale import ReceiveScalingProblem, policies
+from adascale.policies.adascale import best_energy
+from adascale.policies.optimal import water_level
+from adascale.problem import RoundLeakage
+
+from .. import reference
+from ..problems import FULL, MIXED, MNIST, PAPER, budgets, feasible, gains, make, penalties
+
+# The optimum ---------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(-6, 6).map(lambda x: 10.0**x), min_size=1, max_size=30), st.floats(-8, 6).map(lambda x: 10.0**x)
+)
+def test_water_level_is_the_root_of_its_equation(floor, budget):
+    # cumulative sums of at most 30 floors: a few dozen roundings
+    assert float(water_level(floor, budget)) == pytest.approx(reference.water_level(floor, budget), rel=1e-13)
+
+
+def test_water_level_of_equal_floors_is_floor_plus_budget():
+    assert water_level([2.0, 2.0, 2.0], 0.5) == 2.5
+    assert water_level([[1.0, 3.0], [1.0, 100.0]], np.array([2.0, 3.0])).tolist() == [4.0, 7.0]
+
+
+def test_optimum_spends_the_budget_and_never_exceeds_a_cap():
+    for scenario, budget in PAPER:
+        problem = make(scenario, budget, seeds=range(20))
+        eta = policies.Optimal().schedule(problem)
+        assert feasible(problem, eta)  # exactly, no tolerance
+        np.testing.assert_allclose(problem.cost(eta), budget, rtol=1e-12)  # what is promised
+
+
+@settings(max_examples=100, deadline=None)
+@given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5, 2.5]))
+def test_no_feasible_schedule_leaks_less_than_the_optimum(gain, budget, seed, order):
+    problem = ReceiveScalingProblem(replace(MIXED, order=order), gain, budget)
+    best = problem.rdp(policies.Optimal().schedule(problem))
+    rng = np.random.default_rng(seed)
+    level = water_level(problem.floor, budget)
+    for near in (1.0, 1e-2):  # anywhere, and close to the optimum
+        share = rng.exponential(size=len(gain)) * problem.num_rounds * budget
+        share *= problem.num_rounds * budget / share.sum()
+        spent = near * share + (1 - near) * np.maximum(level - problem.floor, 0)
+        eta = np.minimum(problem.scenario.noise_scale / (problem.floor + spent), problem.max_eta)
+        assert problem.cost(eta) <= budget * (1 + 1e-6)  # floors up to 1e5 budgets hide that much of the cost
+        # the leakage of what floors hide, and the rounding of a leakage
+        assert problem.rdp(eta) >= best * (1 - 1e-9)
+
+
+def cvxpy_gap(scenario, budget):
+    problem = make(scenario, budget, rounds=500)
+    convex, closed = (policy.schedule(problem) for policy in (policies.OptimalCvxpy(), policies.Optimal()))
+    assert feasible(problem, convex)
+    assert problem.cost(convex) <= budget * (1 + 1e-5)  # the interior point meets the constraint to its own tolerance
+    return abs(float(problem.rdp(convex) / problem.rdp(closed)) - 1)
+
+
+@pytest.mark.parametrize(("scenario", "budget"), PAPER, ids=lambda value: getattr(value, "name", value))
+def test_cvxpy_finds_no_better_schedule_than_the_closed_form(scenario, budget):
+    assert cvxpy_gap(scenario, budget) < 1e-6  # Clarabel's default tolerance is 1e-8
+
+
+@pytest.mark.parametrize("order", [2, 8])
+@pytest.mark.parametrize("budget", [0.01, 0.16])
+def test_cvxpy_agrees_at_other_integer_orders(order, budget):
+    assert cvxpy_gap(replace(MNIST, order=order), budget) < 1e-6
+
+
+@pytest.mark.parametrize("scenario", [MIXED, FULL], ids=lambda scenario: scenario.name)
+def test_cvxpy_agrees_for_unequal_devices_and_without_sampling(scenario):
+    # the same budget in units of the leakage's own scale: sigma of order 1
+    assert cvxpy_gap(scenario, 1.0) < 1e-6
+
+
+def test_one_schedule_is_optimal_for_every_order():
+    problem = make(MNIST, 0.04)
+    eta = policies.Optimal().schedule(problem)
+    for order in (1.5, 2, 8, 20):
+        other = make(replace(MNIST, order=order), 0.04)
+        np.testing.assert_array_equal(policies.Optimal().schedule(other), eta)
+
+
+# EqualAlloc ----------------------------------------------------------------------------------------------------------
+
+
+def test_equal_allocation_is_the_paper_s_formula():
+    problem = make(MNIST, 0.04)
+    x_max = reference.x_max(MNIST)
+    scale = MNIST.num_parameters * MNIST.noise_power
+    expected = [x_max / (1 + x_max * 0.04 * gain / scale) * gain for gain in problem.min_gain]
+    np.testing.assert_allclose(policies.EqualAlloc().schedule(problem), expected, rtol=1e-13)  # a few roundings
+
+
+def test_equal_allocation_meets_the_budget_in_every_round():
+    problem = make(MNIST, 0.04)
+    spent = problem.noise_energy(policies.EqualAlloc().schedule(problem)) - problem.floor
+    np.testing.assert_allclose(spent, 0.04, rtol=1e-12)
+
+
+def test_on_a_constant_channel_equal_allocation_is_optimal():
+    problem = ReceiveScalingProblem(MNIST, np.full(7, 1e-11), 0.04)
+    equal, best = (policy.schedule(problem) for policy in (policies.EqualAlloc(), policies.Optimal()))
+    np.testing.assert_allclose(equal, best, rtol=1e-14)
+
+
+# AdaScale ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", [MNIST, MIXED, FULL], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("order", [2, 3, 8])
+def test_a_round_is_the_exact_root_however_extreme(scenario, order):
+    leakage = RoundLeakage(scenario, order)
+    slope = reference.exact_slope(scenario, order)
+    rng = np.random.default_rng(order)
+    for _ in range(10):
+        floor, queue, penalty = 10 ** rng.uniform(-6, 6), 10 ** rng.uniform(-6, 3), 10 ** rng.uniform(-12, 12)
+        queue = 0.0 if rng.random() < 0.3 else queue
+        exact = reference.adascale_round(floor, queue, penalty, slope)
+        found = float(best_energy(floor, queue, penalty, leakage))
+        # F' carries about 1e-13, and the root moves by no more than F' does
+        assert found == pytest.approx(exact, rel=1e-12), (floor, queue, penalty)
+        assert found >= floor
+
+
+def paper_objective(scenario, x, min_gain, queue, penalty, leakage):
+    """Problem (18) in x_t; ``leakage`` gives sum_m rho of the noise multipliers."""
+    extra = reference.constraint(scenario, x, min_gain)
+    return penalty * leakage(x) + queue * extra + extra**2 / 2
+
+
+@pytest.mark.parametrize("order", [3, 2.5])
+def test_a_round_minimises_the_paper_s_objective_in_x(order):
+    scenario = replace(MNIST, order=order)
+    rng = np.random.default_rng(1)
+    for _ in range(12):
+        min_gain, queue, penalty = 10 ** rng.uniform(-12, -9), rng.exponential(), 10 ** rng.uniform(-5, 2)
+        state = policies.AdaScale(penalty).start(scenario, np.array(0.04))._replace(queue=np.array(queue))
+        _, eta = policies.AdaScale(penalty).step(state, np.array(min_gain))
+
+        def leakage(x, min_gain=min_gain):
+            from adascale import accounting
+
+            devices = range(scenario.num_devices)
+            sigma = [reference.noise_multiplier(scenario, x, min_gain, m) for m in devices]
+            return float(accounting.rdp(scenario.sampling_rate, sigma, order).sum())
+
+        def objective(log_x, point=(min_gain, queue, penalty, leakage)):
+            return paper_objective(scenario, math.exp(log_x), *point)
+
+        top = math.log(reference.x_max(scenario))
+        found = minimize_scalar(objective, bounds=(top - 40, top), method="bounded", options={"xatol": 1e-10})
+        chosen = math.log(float(eta) / min_gain)
+        # no x does better than the chosen one by more than the rounding of the objective
+        assert objective(min(chosen, top)) <= found.fun * (1 + 1e-12)
+        # an objective is flat at its minimum: its last digit moves x by about the square root of it
+        assert chosen == pytest.approx(found.x, abs=1e-6)
+
+
+def test_a_round_without_leakage_to_save_is_at_full_power():
+    leakage = RoundLeakage(MNIST)
+    assert best_energy(1e5, 1.0, 1e-12, leakage) == 1e5
+    problem = ReceiveScalingProblem(MNIST, [1e-13, 1e-9], 0.04)
+    eta = policies.AdaScale(1e-30).schedule(problem)
+    np.testing.assert_allclose(eta, problem.max_eta, rtol=1e-9)  # (V |F'|) / w is at most 1e-10 here
+    assert feasible(problem, eta)
+
+
+@settings(max_examples=60, deadline=None)
+@given(gains, budgets, penalties)
+def test_adascale_is_its_rounds_and_its_queue_written_out(gain, budget, penalty):
+    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    eta = policies.AdaScale(penalty).schedule(problem)
+    assert feasible(problem, eta)
+    queue, leakage = 0.0, RoundLeakage(MIXED)
+    for t, one in enumerate(gain):
+        floor = MIXED.num_parameters * MIXED.noise_power / (reference.x_max(MIXED) * one)
+        energy = float(best_energy(floor, queue, penalty, leakage))
+        # floors that differ in their last digit and a slack that is their difference
+        assert float(problem.noise_energy(eta)[t]) == pytest.approx(energy, rel=1e-9)
+        queue = max(queue + energy - floor - budget, 0.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(gains, budgets, penalties)
+def test_the_queue_never_goes_negative_and_bounds_the_violation(gain, budget, penalty):
+    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    policy = policies.AdaScale(penalty)
+    state = policy.start(problem.scenario, np.array(budget))
+    spent = 0.0
+    for one in gain:
+        before = float(state.queue)
+        state, eta = policy.step(state, np.array(one))
+        extra = problem.scenario.noise_scale / float(eta) - problem.scenario.noise_scale / (MIXED.x_max * one)
+        spent += extra - budget
+        assert state.queue >= 0
+        # equation (17), up to the last digits of a noise energy
+        scale = 1e-12 * (problem.scenario.noise_scale / float(eta) + before + budget)
+        assert float(state.queue) == pytest.approx(max(before + extra - budget, 0), abs=scale, rel=0)
+    # Q_T >= sum of (extra - nu): what makes a small queue a small violation
+    assert state.queue >= spent - 1e-9 * (abs(spent) + problem.floor.sum())
+
+
+def test_a_larger_queue_or_a_smaller_penalty_never_raises_the_noise():
+    leakage = RoundLeakage(MNIST)
+    queue, penalty = np.geomspace(1e-6, 1e3, 40), np.geomspace(1e-12, 1e12, 40)[:, None]
+    energy = best_energy(0.01, queue, penalty, leakage)
+    assert (np.diff(energy, axis=1) <= 1e-14 * energy[:, 1:]).all()  # equal at the floor, up to a last digit
+    assert (np.diff(energy, axis=0) >= -1e-14 * energy[1:]).all()
+
+
+def plain_lyapunov_cost(cap, rounds=60):
+    """Mean cost of standard Lyapunov optimisation, w limited by ``cap`` since it knows no limit of its own."""
+    problem = make(MNIST, 0.04, rounds=rounds)
+    leakage = RoundLeakage(MNIST)
+    queue, total = 0.0, 0.0
+    for min_gain in problem.min_gain:
+        energy, floor = reference.plain_lyapunov_round(MNIST, queue, 0.01, min_gain, cap, leakage)
+        total += energy - floor
+        queue = max(queue + energy - floor - 0.04, 0.0)
+    return total / rounds
+
+
+def test_without_the_quadratic_term_the_cost_grows_without_limit():
+    """The paper's reason for AdaScale: at Q = 0 the plain round wants infinite noise."""
+    for cap in (1e3, 1e5):
+        # the first round, with an empty queue, spends the whole cap: W / T of mean cost
+        assert plain_lyapunov_cost(cap) >= 0.99 * cap / 60
+    problem = make(MNIST, 0.04, rounds=60)
+    assert problem.cost(policies.AdaScale(0.01).schedule(problem)) < 1  # with it, there is no cap to name

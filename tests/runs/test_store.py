@@ -1,0 +1,203 @@
+"""The store: what is killed resumes to the same history, and what was tampered with is refused."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from adascale.runs import store as module
+from adascale.runs.specification import make_run, perform
+from adascale.runs.store import Busy, Checkpoint, Store
+
+RUN = make_run("digits", "EqualAlloc", 0.5, 0, rounds=8, every=3, momentum=0.9)
+
+
+@cache
+def reference():
+    """The run in one go; in a test, where PyTorch has one thread."""
+    return perform(RUN)
+
+
+class Stopped(BaseException):
+    """As sudden as a signal, for what does not survive it."""
+
+
+def stop_after(monkeypatch, rounds):
+    """Let the process "die" after so many rounds, a checkpoint having been written after each."""
+
+    def stopping(run, **options):
+        keep = options.pop("keep")
+
+        def until(state, rows):
+            keep(state, rows)
+            if len(rows) == rounds:
+                raise Stopped
+
+        return perform(run, keep=until, **options)
+
+    monkeypatch.setattr(module, "perform", stopping)
+
+
+def assert_same(found, expected=None):
+    expected = expected or reference()
+    pd.testing.assert_frame_equal(found.history, expected.history, check_exact=True)
+    timeless = [name for name in expected.row if name not in ("wall_seconds", "commit")]
+    assert {name: found.row[name] for name in timeless} == {name: expected.row[name] for name in timeless}
+
+
+def begun(folder, monkeypatch, rounds=4):
+    """A store whose only run was stopped after so many rounds."""
+    store = Store(folder)
+    stop_after(monkeypatch, rounds)
+    with pytest.raises(Stopped):
+        store.run(RUN, save_seconds=0)
+    monkeypatch.setattr(module, "perform", perform)
+    return store
+
+
+def test_a_run_is_kept_and_not_run_again(tmp_path, monkeypatch):
+    store = Store(tmp_path / "new" / "store")
+    assert store.finished(RUN) is None
+    assert_same(store.run(RUN))
+    monkeypatch.setattr(module, "perform", None)
+    assert_same(store.run(RUN))
+    assert {path.name for path in store.place(RUN).iterdir()} == {"spec.json", "row.json", "history.csv", "lock"}
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 4, 8])
+def test_a_stopped_run_resumes_to_the_same_history(tmp_path, monkeypatch, rounds):
+    store = begun(tmp_path, monkeypatch, rounds)
+    ran = []
+    monkeypatch.setattr(module, "perform", lambda run, **options: perform(
+        run, **options | {"keep": lambda state, rows: (ran.append(state.round), options["keep"](state, rows))}
+    ))  # fmt: skip
+    assert_same(store.run(RUN, save_seconds=0))
+    assert ran == list(range(rounds + 1, 9))  # and only the rest was run
+    assert not (store.place(RUN) / "checkpoint").exists()
+
+
+def test_the_time_of_a_resumed_run_is_all_of_it(tmp_path, monkeypatch):
+    store = begun(tmp_path, monkeypatch)
+    checkpoint = Checkpoint(store.place(RUN) / "checkpoint", RUN, "cpu")
+    trained, seconds = checkpoint.read()
+    checkpoint.write(trained, seconds + 1000)
+    assert store.run(RUN).row["wall_seconds"] > 1000
+
+
+SCRIPT = """
+import sys, torch
+torch.set_num_threads(1)
+from adascale.runs.specification import make_run
+from adascale.runs.store import Store
+run = make_run("digits", "EqualAlloc", 0.5, 0, momentum=0.9)
+Store(sys.argv[1]).run(run, save_seconds=0)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_killed_again_and_again_ends_with_the_same_history(tmp_path):
+    run = make_run("digits", "EqualAlloc", 0.5, 0, momentum=0.9)
+    store = Store(tmp_path)
+    checkpoint = store.place(run) / "checkpoint"
+    rng, seen = np.random.default_rng(0), []
+    for _ in range(3):
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path)])
+        last = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        while process.poll() is None and not (checkpoint.exists() and checkpoint.stat().st_mtime_ns > last):
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0, 0.1))  # somewhere within the rounds that follow
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        seen.append(Checkpoint(checkpoint, run, "cpu").read()[0].state.round)
+    assert 0 < seen[0] < seen[1] < seen[2] < 200
+    (store.place(run) / ".checkpoint.half").write_bytes(b"what a signal can leave")
+    assert_same(store.run(run), perform(run))
+    assert {path.name for path in store.place(run).iterdir()} == {"spec.json", "row.json", "history.csv", "lock"}
+
+
+@pytest.mark.parametrize("damage", ["cut off", "one bit", "empty", "another file", "longer"])
+def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path, monkeypatch, damage):
+    store = begun(tmp_path, monkeypatch)
+    path = store.place(RUN) / "checkpoint"
+    content = bytearray(path.read_bytes())
+    if damage == "one bit":
+        content[len(content) // 2] ^= 1
+    harmed = {"cut off": content[:-100], "one bit": content, "empty": b"", "another file": b"x" * 5000,
+              "longer": content + b"\0"}[damage]  # fmt: skip
+    path.write_bytes(harmed)
+    with pytest.raises(ValueError, match=r"checkpoint .* is cut off or altered; delete it to start the run again"):
+        store.run(RUN)
+    assert path.read_bytes() == bytes(harmed)
+    path.unlink()
+    assert_same(store.run(RUN))
+
+
+def test_a_checkpoint_of_another_run_or_made_otherwise_is_refused(tmp_path, monkeypatch):
+    store = begun(tmp_path, monkeypatch)
+    path = store.place(RUN) / "checkpoint"
+    other = make_run("digits", "EqualAlloc", 0.5, 1, rounds=8)
+    with pytest.raises(ValueError, match=f"was made with run '{RUN.address}', not '{other.address}'"):
+        Checkpoint(path, other, "cpu").read()
+    torch.set_num_threads(2)
+    with pytest.raises(ValueError, match="was made with threads 1, not 2; continue it so, or delete it"):
+        store.run(RUN)
+    torch.set_num_threads(1)
+    monkeypatch.setattr(torch, "__version__", "0.1")
+    with pytest.raises(ValueError, match="was made with torch"):
+        store.run(RUN)
+
+
+def test_a_checkpoint_holds_no_pickle(tmp_path, monkeypatch):
+    path = begun(tmp_path, monkeypatch).place(RUN) / "checkpoint"
+    content = path.read_bytes()[len(module._MAGIC) + 32 :]
+    (tmp_path / "plain.npz").write_bytes(content)
+    with np.load(tmp_path / "plain.npz", allow_pickle=False) as arrays:
+        assert all(arrays[name].dtype != object for name in arrays.files)
+
+
+@pytest.mark.parametrize("file", ["history.csv", "row.json", "spec.json"])
+@pytest.mark.parametrize("damage", ["cut off", "gone"])
+def test_an_altered_result_is_refused(tmp_path, file, damage):
+    store = Store(tmp_path)
+    store.run(RUN)
+    path = store.place(RUN) / file
+    if damage == "gone" and file == "row.json":
+        path.unlink()
+        assert store.finished(RUN) is None  # without it the run is not finished, and runs again
+        return
+    path.unlink() if damage == "gone" else path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(ValueError, match=r"is not a result as it was written .* delete the folder to run it again"):
+        store.run(RUN)
+
+
+def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
+    store = Store(tmp_path)
+    store.place(RUN).mkdir()
+    code = "import fcntl, sys; f = open(sys.argv[1], 'ab'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); input()"
+    lock = store.place(RUN) / "lock"
+    with subprocess.Popen([sys.executable, "-c", code, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(Busy, match="another process is working on"):
+            store.run(RUN, wait=False)
+        os.kill(other.pid, signal.SIGKILL)  # whose lock goes with it
+    assert_same(store.run(RUN, wait=False))
+
+
+def test_nothing_half_written_is_ever_seen(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        store.run(RUN)
+    assert {path.name for path in Path(store.place(RUN)).iterdir()} == {"lock"}

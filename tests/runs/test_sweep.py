@@ -1,0 +1,337 @@
+"""Sweeps: every run once, whoever runs it and whoever is killed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from adascale.learning import Trained
+from adascale.learning.training import COLUMNS
+from adascale.paper.accuracy import accuracy_claims, accuracy_verdicts
+from adascale.runs.specification import make_run, perform
+from adascale.runs.store import Checkpoint, Store
+from adascale.runs.sweep import Entry, progress, read_sweep, sweep, tables
+
+from ..command import run as adascale
+
+SWEEP = """
+[[runs]]
+reading = "as stated"
+dataset = "digits"
+policy = ["EqualAlloc", "Optimal"]
+nu = [0.5, 2]
+seed = 0
+rounds = 30
+
+[[runs]]
+reading = "budget times 10"
+dataset = "digits"
+policy = "EqualAlloc"
+budget_factor = 10
+nu = 0.5
+seed = [0, 1]
+rounds = 30
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text(SWEEP)
+    return path
+
+
+def runs_of(file):
+    return [entry.run for entry in read_sweep(file)]
+
+
+def assert_results(store, runs):
+    """What the store holds is what each run gives by itself."""
+    for run in runs:
+        found, expected = store.finished(run), perform(run)
+        pd.testing.assert_frame_equal(found.history, expected.history, check_exact=True)
+        assert found.row["test_accuracy"] == expected.row["test_accuracy"]
+
+
+def test_a_list_stands_for_its_values_and_the_last_changes_fastest(file):
+    entries = read_sweep(file)
+    found = [(e.reading, e.run.policy, e.run.nu, e.run.seed, e.run.budget_factor) for e in entries]
+    assert found == [
+        ("as stated", "EqualAlloc", 0.5, 0, 1), ("as stated", "EqualAlloc", 2, 0, 1),
+        ("as stated", "Optimal", 0.5, 0, 1), ("as stated", "Optimal", 2, 0, 1),
+        ("budget times 10", "EqualAlloc", 0.5, 0, 10), ("budget times 10", "EqualAlloc", 0.5, 1, 10),
+    ]  # fmt: skip
+    assert entries[0] == Entry("as stated", make_run("digits", "EqualAlloc", 0.5, 0, rounds=30))
+
+
+BAD = {
+    "no TOML": ("[[runs]", "is not valid TOML"),
+    "nothing": ("", r"expected \[\[runs\]\] blocks and nothing else, got nothing"),
+    "no runs": ("runs = []", "holds no runs"),
+    "a table too many": (SWEEP + "[more]\n", "blocks and nothing else, got runs, more"),
+    "no reading": (SWEEP.replace('reading = "as stated"', ""), "block 1: missing key 'reading'"),
+    "a number for a reading": (SWEEP.replace('"as stated"', "3"), "block 1: reading must be a string, got 3"),
+    "an unknown key": (SWEEP + "speed = 3\n", "block 2: 'speed' is nothing that a run has"),
+    "a bad value": (SWEEP.replace("seed = 0", "seed = [0, -1]"), "block 1: seed must be a whole number >= 0, got -1"),
+    "a run twice": (SWEEP.replace("[0.5, 2]", "[0.5, 0.5]"), "reading 'as stated' has the run [0-9a-f]{16} twice"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_sweep_file_is_named_with_its_block(file, kind):
+    text, message = BAD[kind]
+    file.write_text(text)
+    with pytest.raises(ValueError, match=rf"{re.escape(str(file))}.*{message}"):
+        read_sweep(file)
+
+
+def test_finished_runs_are_skipped_and_doubles_are_run_once(file, tmp_path, monkeypatch):
+    runs, store = runs_of(file), Store(tmp_path / "store")
+    outcomes = sweep([*runs, *runs], store)
+    assert [each.state for each in outcomes] == ["finished"] * 6
+    assert [each.address for each in outcomes] == [run.address for run in runs]
+    assert_results(store, runs[:2])
+    before = {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.json")}
+    assert [each.state for each in sweep(runs, store)] == ["finished"] * 6
+    assert {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.json")} == before
+
+
+def test_the_tables_have_a_row_a_run_and_its_evaluated_rounds(file, tmp_path):
+    entries, store = read_sweep(file), Store(tmp_path / "store")
+    assert all(table.empty for table in tables(entries, store))
+    sweep([entry.run for entry in entries[:3]], store)
+    rows, curves = tables(entries, store)
+    assert rows.reading.tolist() == ["as stated"] * 3
+    assert rows.run.tolist() == [entry.run.address for entry in entries[:3]]
+    assert curves["round"].tolist() == [24, 29] * 3
+    last = curves.groupby("run", sort=False).accuracy.last()
+    assert last.tolist() == rows.test_accuracy.tolist()
+
+
+@pytest.fixture
+def half_way(file, tmp_path):
+    """A store with one run finished and one stopped after 10 of its 30 rounds."""
+    entries, store = read_sweep(file), Store(tmp_path / "store")
+    store.run(entries[0].run)
+
+    class Stop(Exception):
+        pass
+
+    def stop(state, rows):
+        if state.round == 10:
+            Checkpoint(store.place(run) / "checkpoint", run).write(
+                Trained(state, pd.DataFrame(rows, columns=COLUMNS)), 1.0
+            )
+            raise Stop
+
+    run = replace(entries[1].run, every=5)
+    store.place(run).mkdir()
+    with pytest.raises(Stop):
+        perform(run, keep=stop)
+    return [entries[0], Entry("as stated", run), entries[2]], store
+
+
+def test_a_run_that_is_under_way_has_a_row_without_results_and_its_curve_so_far(half_way):
+    entries, store = half_way
+    rows, curves = tables(entries, store)
+    assert rows.run.tolist() == [entry.run.address for entry in entries[:2]]
+    assert rows.test_accuracy.notna().tolist() == [True, False]
+    assert rows.rounds.tolist() == [30, 30]
+    assert rows.budget.tolist() == [0.5, 2.0]
+    found = curves[curves.run == entries[1].run.address]
+    expected = perform(entries[1].run).history.dropna(subset=["accuracy"])
+    assert found["round"].tolist() == [4, 9]
+    assert found.accuracy.tolist() == expected.accuracy.tolist()[:2]
+    unfinished, _ = tables(entries[1:], store)
+    assert unfinished.test_accuracy.isna().all()
+    assert progress(entries, store).done.tolist() == [30, 10, 0]
+
+
+def test_claims_on_runs_that_are_under_way_are_not_settled(half_way):
+    entries, store = half_way
+    unfinished, _ = tables(entries[1:], store)
+    both = pd.concat([unfinished, unfinished.assign(nu=0.5)])
+    claims = accuracy_claims(both, (0.9, 0.8), reference="EqualAlloc")
+    assert set(claims.verdict) == {"not settled"}
+    assert set(claims.realisations) == {0}
+    assert accuracy_verdicts(claims).loc[("ends", "EqualAlloc"), "2"] == "?"
+
+
+def test_a_report_runs_nothing_and_writes_what_there_is(file, tmp_path, capsys):
+    store = Store(tmp_path / "store")
+    assert adascale("sweep", file, "--store", store.folder, "--report") == 0
+    assert not list(tmp_path.glob("*.csv"))
+    store.run(runs_of(file)[0])
+    capsys.readouterr()
+    assert adascale("sweep", file, "--store", store.folder, "--report") == 0
+    said = capsys.readouterr().out
+    assert [line.split()[-2:] for line in said.splitlines()[1:7]] == [["30", "30"]] + [["0", "30"]] * 5
+    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 1
+    assert [path.name for path in store.folder.iterdir()] == [runs_of(file)[0].address]
+
+
+POLICY = """
+import os, pathlib, signal, adascale
+class {name}(adascale.policies.EqualAlloc):
+    def schedule(self, problem):
+        marker = pathlib.Path({marker!r})
+        if not marker.exists():
+            marker.touch()
+            {action}
+        return super().schedule(problem)
+"""
+
+
+def own_policy(tmp_path, monkeypatch, name, action):
+    """A policy that does something bad the first time it is asked, in a module of the working directory."""
+    (tmp_path / f"own_{name.lower()}.py").write_text(
+        POLICY.format(name=name, marker=str(tmp_path / name), action=action)
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return make_run("digits", f"own_{name.lower()}:{name}", 0.5, 0, rounds=30)
+
+
+def test_a_failed_run_is_tried_again_and_then_reported(file, tmp_path, monkeypatch):
+    run, store = own_policy(tmp_path, monkeypatch, "Fails", "raise RuntimeError('out of luck')"), Store("store")
+    outcomes = sweep([run, runs_of(file)[0]], store, retries=0)
+    assert [(each.state, each.message) for each in outcomes] == [
+        ("failed", "RuntimeError: out of luck"), ("finished", "")
+    ]  # fmt: skip
+    (tmp_path / "Fails").unlink()
+    assert [each.state for each in sweep([run], store, retries=1)] == ["finished"]
+
+
+@pytest.mark.slow
+def test_a_killed_process_costs_its_runs_alone(file, tmp_path, monkeypatch):
+    killer = own_policy(tmp_path, monkeypatch, "Kills", "os.kill(os.getpid(), signal.SIGKILL)")
+    runs, store = [*runs_of(file)[:3], killer], Store(tmp_path / "store")
+    assert [each.state for each in sweep(runs, store, jobs=2)] == ["finished"] * 4
+    assert (tmp_path / "Kills").exists()  # it did happen
+    assert_results(store, runs)
+
+
+@pytest.mark.slow
+def test_two_sweeps_on_one_store_do_no_harm(file, tmp_path):
+    arguments = [sys.executable, "-m", "adascale", "sweep", str(file), "--store", str(tmp_path / "store")]
+    both = [subprocess.Popen([*arguments, "--out", str(tmp_path / name)], stdout=subprocess.DEVNULL)
+            for name in ("a.csv", "b.csv")]  # fmt: skip
+    assert [process.wait() for process in both] == [0, 0]
+    first, second = (pd.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
+    pd.testing.assert_frame_equal(first, second)
+    assert_results(Store(tmp_path / "store"), runs_of(file)[:2])
+
+
+@pytest.mark.slow
+def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alone(file, tmp_path):
+    """A scheduler and two workers, three processes on loopback."""
+    file.write_text(SWEEP.replace("rounds = 30", "rounds = 200"))
+    runs, store = runs_of(file), Store(tmp_path / "store")
+    contact = tmp_path / "scheduler.json"
+    scheduler = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+    worker = ["distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
+
+    def begin(command):
+        return subprocess.Popen([sys.executable, "-m", *command, "--scheduler-file", str(contact)],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+
+    def under_way():
+        return [run for run in runs if (store.place(run) / "spec.json").exists()
+                and not (store.place(run) / "row.json").exists()]  # fmt: skip
+
+    processes = [begin(scheduler)]
+    try:
+        wait_for(contact.exists)
+        processes += [begin(worker) for _ in range(2)]
+        address = re.search(r"tcp://[\d.:]+", contact.read_text())[0]
+        with ThreadPoolExecutor(1) as beside:
+            outcomes = beside.submit(sweep, runs, store, dask=address)
+            wait_for(lambda: len(under_way()) == 2)
+            processes[1].send_signal(signal.SIGKILL)
+            processes[1].wait()
+            assert [each.state for each in outcomes.result()] == ["finished"] * len(runs)
+        assert [process.poll() for process in processes] == [None, -signal.SIGKILL, None]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert_results(store, runs)
+
+
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_the_command_writes_a_table_and_learning_curves_beside_the_sweep(file, tmp_path, capsys):
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
+    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6
+    assert len(pd.read_csv(tmp_path / "sweep-curves.csv")) == 12
+    assert "6 of 6 runs finished" in capsys.readouterr().out
+
+
+def test_the_command_reports_what_failed(file, tmp_path, monkeypatch, capsys):
+    own_policy(tmp_path, monkeypatch, "Refuses", "raise RuntimeError('out of luck')")
+    file.write_text(SWEEP.replace('["EqualAlloc", "Optimal"]', '["EqualAlloc", "own_refuses:Refuses"]'))
+    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
+    said = capsys.readouterr()
+    assert "5 of 6 runs finished" in said.out
+    assert "1 of 6 runs failed" in said.err
+    assert "out of luck" in said.err
+    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 5
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
+
+
+def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
+    file.write_text(SWEEP.replace('"digits"', '"mnist"'))
+    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
+    said = capsys.readouterr()
+    assert said.out == "0 of 6 runs finished\n"
+    assert said.err.count("run 'adascale download mnist' once") == 1
+    assert "and 5 more" in said.err
+    assert not list(tmp_path.glob("*.csv"))
+
+
+def test_a_damaged_result_fails_alone(file, tmp_path, capsys):
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
+    place = Store(tmp_path / "store").place(runs_of(file)[0])
+    (place / "history.csv").write_text("")
+    capsys.readouterr()
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 1
+    assert "delete the folder to run it again" in capsys.readouterr().err
+    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--jobs", 0], "--jobs must be >= 1, got 0"),
+        (["--retries", -1], "--retries must be >= 0, got -1"),
+        (["--out", "nowhere/x.csv"], "--out 'nowhere/x.csv' must be a file in an existing folder"),
+    ],
+)
+def test_a_bad_argument_is_one_clear_line(file, tmp_path, capsys, arguments, message):
+    assert adascale("sweep", file, "--store", tmp_path / "store", *arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_sweep_file_that_is_not_there_is_one_clear_line(tmp_path, capsys):
+    assert adascale("sweep", tmp_path / "none.toml") == 2
+    assert "none.toml" in capsys.readouterr().err
+
+
+def test_the_committed_sweeps_can_be_read():
+    root = os.path.join(os.path.dirname(__file__), "..", "..", "results")
+    for name, least in (("mnist/accuracy.toml", 80), ("mnist/readings.toml", 100), ("cifar10/accuracy.toml", 2)):
+        assert len(read_sweep(os.path.join(root, name))) >= least
