@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 
-def _show(value, bad=None) -> str:
+def _show(value: ArrayLike, bad: NDArray[np.bool_] | None = None) -> str:
     """The offending value: the first bad entry of an array with its index, or the value itself."""
     if bad is None or np.ndim(value) == 0:
         return f"{value!r}" if isinstance(value, str) else f"{value}"
@@ -13,8 +16,9 @@ def _show(value, bad=None) -> str:
     return f"{np.asarray(value)[index]} at index {index if len(index) > 1 else index[0]}"
 
 
-def as_floats(name: str, value) -> np.ndarray:
+def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as an array of float64, or a ``ValueError`` that names it."""
+    array: NDArray[Any] | None
     try:
         array = np.asarray(value)
     except ValueError:  # a ragged sequence
@@ -25,7 +29,7 @@ def as_floats(name: str, value) -> np.ndarray:
     return array.astype(float)
 
 
-def positive(name: str, value) -> np.ndarray:
+def positive(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as floats, all of them finite and > 0."""
     array = as_floats(name, value)
     bad = ~(np.isfinite(array) & (array > 0))
@@ -34,7 +38,7 @@ def positive(name: str, value) -> np.ndarray:
     return array
 
 
-def at_least(name: str, value, least: float) -> np.ndarray:
+def at_least(name: str, value: ArrayLike, least: float) -> NDArray[np.float64]:
     """``value`` as floats, all of them finite and >= ``least``."""
     array = as_floats(name, value)
     bad = ~(np.isfinite(array) & (array >= least))
@@ -43,7 +47,7 @@ def at_least(name: str, value, least: float) -> np.ndarray:
     return array
 
 
-def sampling_rate(name: str, value) -> np.ndarray:
+def sampling_rate(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as floats, all of them in (0, 1]."""
     array = as_floats(name, value)
     bad = ~((array > 0) & (array <= 1))
@@ -52,7 +56,7 @@ def sampling_rate(name: str, value) -> np.ndarray:
     return array
 
 
-def order(name: str, value) -> float:
+def order(name: str, value: ArrayLike) -> float:
     """A single Rényi order: finite and > 1."""
     array = as_floats(name, value)
     if array.ndim != 0:
@@ -62,7 +66,7 @@ def order(name: str, value) -> float:
     return float(array)
 
 
-def fraction(name: str, value) -> float:
+def fraction(name: str, value: ArrayLike) -> float:
     """A single probability strictly between 0 and 1."""
     array = as_floats(name, value)
     if array.ndim != 0 or not 0 < array < 1:
@@ -70,7 +74,7 @@ def fraction(name: str, value) -> float:
     return float(array)
 
 
-def whole(name: str, value) -> int:
+def whole(name: str, value: int | np.integer[Any]) -> int:
     """A single whole number >= 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a whole number >= 1, got {_show(value)}")

@@ -3,21 +3,19 @@ r"""``Scenario``: every constant of an experiment, in SI units, validated once."
 from __future__ import annotations
 
 import json
-import tomllib
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale.files import read_preset, read_toml
 
 
-def _dbm(level: float) -> float:
-    """A power in dBm as watts."""
-    return 10 ** (level / 10 - 3)
-
-
-def _toml(value) -> str:
+def _toml(value: Any) -> str:
     """A string, a number or a tuple of numbers as TOML: JSON, but no pairs of surrogates and no bare DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -66,7 +64,7 @@ class Scenario:
     noise_power: float
     order: float = 3
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise ValueError(f"name must be a non-empty string, got {self.name!r}")
         for name in ("num_devices", "num_rounds", "num_parameters"):
@@ -90,20 +88,20 @@ class Scenario:
     @classmethod
     def mnist(cls) -> Scenario:
         """The paper's MNIST experiment: i.i.d. data, CNN of 26,010 parameters, 5 epochs of 6000/60 rounds."""
-        return cls("mnist", 10, 500, 26_010, 60, 6000, 1.0, _dbm(23), _dbm(-90))
+        return cls.from_table(read_preset("mnist")[1]["scenario"])
 
     @classmethod
     def cifar10(cls) -> Scenario:
         """The paper's CIFAR-10 experiment: two classes a device, 500,000 parameters, T = 720."""
-        return cls("cifar10", 10, 720, 500_000, 400, 5000, 2.0, _dbm(23), _dbm(-90))
+        return cls.from_table(read_preset("cifar10")[1]["scenario"])
 
     @classmethod
     def digits(cls) -> Scenario:
         """A small experiment in the paper's radio setting, on the 1,500 training scans of scikit-learn's digits."""
-        return cls("digits", 10, 200, 9_370, 30, 150, 1.0, _dbm(23), _dbm(-90))
+        return cls.from_table(read_preset("digits")[1]["scenario"])
 
     @classmethod
-    def from_toml(cls, path) -> Scenario:
+    def from_toml(cls, path: str | os.PathLike[str]) -> Scenario:
         """Read a scenario from a TOML file whose keys are the parameters above.
 
         Raises
@@ -111,21 +109,23 @@ class Scenario:
         ValueError
             If the file is not TOML, has an unknown key, lacks one, or holds a value out of range; it names the file.
         """
+        values = read_toml(path)
         try:
-            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not valid TOML: {error}") from None
+            return cls.from_table(values)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    @classmethod
+    def from_table(cls, values: Mapping[str, Any]) -> Scenario:
+        """A scenario from its parameters by name; ``ValueError`` on an unknown, a missing or a bad one."""
         known = [field.name for field in fields(cls)]
         unknown = sorted(set(values) - set(known))
         missing = sorted(set(known) - set(values) - {"order"})
         if unknown:
-            raise ValueError(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(known)}")
+            raise ValueError(f"unknown key {unknown[0]!r}; expected {', '.join(known)}")
         if missing:
-            raise ValueError(f"{path}: missing key {missing[0]!r}; expected {', '.join(known)}")
-        try:
-            return cls(**values)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise ValueError(f"missing key {missing[0]!r}; expected {', '.join(known)}")
+        return cls(**values)
 
     def to_toml(self) -> str:
         """The scenario as TOML text, such that :meth:`from_toml` gives it back exactly."""
@@ -133,14 +133,17 @@ class Scenario:
         return "".join(f"{key} = {_toml(value)}\n" for key, value in values.items())
 
     @property
-    def sampling_rate(self) -> np.ndarray:
+    def sampling_rate(self) -> NDArray[np.float64]:
         r""":math:`q_m = B_m / n_m`, shape () or (M,)."""
-        return np.asarray(self.batch_size, dtype=float) / np.asarray(self.dataset_size, dtype=float)
+        chosen, held = np.asarray(self.batch_size, dtype=float), np.asarray(self.dataset_size, dtype=float)
+        rate: NDArray[np.float64] = chosen / held
+        return rate
 
     @property
-    def batch_second_moment(self) -> np.ndarray:
+    def batch_second_moment(self) -> NDArray[np.float64]:
         r""":math:`k_m^2 = \mathbb E[|\mathcal B_m|^2] / B_m^2 = 1 + (1 - q_m) / B_m`, shape () or (M,)."""
-        return 1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float)
+        moment: NDArray[np.float64] = 1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float)
+        return moment
 
     @property
     def x_max(self) -> float:
@@ -152,7 +155,7 @@ class Scenario:
         r""":math:`d \sigma_n^2` in watts; the noise energy of a round is :math:`w_t = d \sigma_n^2 / \eta_t`."""
         return self.num_parameters * self.noise_power
 
-    def min_gain(self, gain) -> np.ndarray:
+    def min_gain(self, gain: ArrayLike) -> NDArray[np.float64]:
         r"""The bottleneck :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2`.
 
         Parameters
@@ -173,9 +176,10 @@ class Scenario:
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
             raise ValueError(f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}")
-        return (gain / self.batch_second_moment[..., None]).min(axis=-2)
+        least: NDArray[np.float64] = (gain / self.batch_second_moment[..., None]).min(axis=-2)
+        return least
 
-    def mean_gain(self, path_loss) -> np.ndarray:
+    def mean_gain(self, path_loss: ArrayLike) -> NDArray[np.float64]:
         r"""The channel statistics :math:`\mathbb E|h_m|^2 / k_m^2 = 1 / (\mathrm{PL}_m k_m^2)`, shape (..., M).
 
         ``path_loss`` is :math:`\mathrm{PL}_m > 0` (linear), shape (..., M); errors as in :meth:`min_gain`.

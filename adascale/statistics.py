@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from adascale import checks as check
@@ -18,7 +19,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(values, level: float = 0.95) -> Interval:
+def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     r"""Mean and Student t interval, for results such as accuracies and paired differences.
 
     .. math:: \bar v \pm t_{n-1} \frac{s_v}{\sqrt n}
@@ -52,7 +53,7 @@ def interval(values, level: float = 0.95) -> Interval:
     return Interval(*(float(v.mean() + sign * half) for sign in (0, -1, 1)))
 
 
-def log_interval(values, level: float = 0.95) -> Interval:
+def log_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     r"""Geometric mean and Student t interval of positive values, computed on the logarithm.
 
     .. math:: \exp\Big(\bar y \pm t_{n-1} \frac{s_y}{\sqrt n}\Big), \qquad y_i = \ln v_i

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
-from adascale.policies.adascale import best_energy
+from adascale.policies import best_energy
 from adascale.problem import RoundLeakage
 
 MNIST = Scenario.mnist()
@@ -41,7 +41,7 @@ POSITIVE = {
     "rdp_derivative": ("noise_multiplier", lambda x: accounting.rdp_derivative(0.1, x, 3)),
     "schedule_epsilon": ("noise_multiplier", lambda x: accounting.schedule_epsilon(0.1, [1.0, x])),
     "path loss": ("distance", channel.cost_hata_path_loss),
-    "distance range": ("distance_range", lambda x: channel.draw(2, 3, 0, distance_range=(x, 200.0))),
+    "distance range": ("distance_range", lambda x: channel.Rayleigh(distance_range=(x, 200.0))),
     "clip_norm": ("clip_norm", lambda x: replace(TINY, clip_norm=x)),
     "max_power": ("max_power", lambda x: replace(TINY, max_power=x)),
     "noise_power": ("noise_power", lambda x: replace(TINY, noise_power=x)),
@@ -183,8 +183,8 @@ SHAPES = {
         "()",
     ),
     "floors and queues": (lambda: best_energy([1.0, 2.0], [0.0, 0.0, 0.0], 1.0, RoundLeakage(TINY)), "shape"),
-    "one end of a range": (lambda: channel.draw(2, 3, 0, distance_range=10.0), "distance_range"),
-    "three ends of a range": (lambda: channel.draw(2, 3, 0, distance_range=(1.0, 2.0, 3.0)), "distance_range"),
+    "one end of a range": (lambda: channel.Rayleigh(distance_range=10.0), "distance_range"),
+    "three ends of a range": (lambda: channel.Rayleigh(distance_range=(1.0, 2.0, 3.0)), "distance_range"),
 }
 
 
@@ -214,7 +214,7 @@ def test_seeds_are_whole_numbers(value):
 
 
 def test_a_distance_range_is_ordered():
-    assert_refused(lambda: channel.draw(2, 3, 0, distance_range=(200.0, 10.0)), "distance_range", "200", "10")
+    assert_refused(lambda: channel.Rayleigh(distance_range=(200.0, 10.0)), "distance_range", "200", "10")
 
 
 @pytest.mark.parametrize("value", ["", 3, None, b"mnist"])

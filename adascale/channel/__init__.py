@@ -1,6 +1,16 @@
 """Uplink channels: models that are drawn, and traces that were measured."""
 
-from adascale.channel.model import Channel, cost_hata_path_loss, draw, rayleigh
+from adascale.channel.model import Channel, ChannelModel, Rayleigh, cost_hata_path_loss, draw, find, specification
 from adascale.channel.traces import Trace, read_gains
 
-__all__ = ["Channel", "Trace", "cost_hata_path_loss", "draw", "rayleigh", "read_gains"]
+__all__ = [
+    "Channel",
+    "ChannelModel",
+    "Rayleigh",
+    "Trace",
+    "cost_hata_path_loss",
+    "draw",
+    "find",
+    "read_gains",
+    "specification",
+]

@@ -1,40 +1,46 @@
-r"""Uplink channels: path loss, fading laws, and seeded draws.
+r"""Channel models: where devices are, what distance costs, and how the air fades from round to round.
 
 A *realisation* is one seed: distances are drawn once and kept, and every round brings a fresh fading coefficient
-:math:`h_{m,t} \sim \mathcal{CN}(0, 1/\mathrm{PL}_m)`.  Each device has a random stream of its own, so a longer horizon
-or one more device extends a realisation and changes nothing in it.  Time is the last axis.
+:math:`h_{m,t}`.  Each device has a random stream of its own, so a longer horizon or one more device extends a
+realisation and changes nothing in it.  Time is the last axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale import registry
 
-Fading = Callable[[np.random.Generator, int], np.ndarray]
-"""A fading law gives, from a generator and a number of rounds, that many complex coefficients with E|h|^2 = 1."""
+Seeds = int | Sequence[int] | range
+"""One seed, or one for each realisation."""
+
+PLACEMENTS = ("radius", "area")
+"""How devices are placed, see :class:`ChannelModel`."""
 
 
 class Channel(NamedTuple):
     """Drawn channels of M devices over T rounds; a sequence of seeds adds a leading axis R."""
 
-    distance: np.ndarray
+    distance: NDArray[np.float64]
     """:math:`d_m` in metres, shape (..., M)."""
-    path_loss: np.ndarray
+    path_loss: NDArray[np.float64]
     r""":math:`\mathrm{PL}_m`, transmitted over received power (linear, no unit), shape (..., M)."""
-    coefficient: np.ndarray
+    coefficient: NDArray[np.complex128]
     """:math:`h_{m,t}`, complex, shape (..., M, T)."""
 
     @property
-    def gain(self) -> np.ndarray:
+    def gain(self) -> NDArray[np.float64]:
         """Squared channel norms :math:`|h_{m,t}|^2` (linear), shape (..., M, T)."""
-        return self.coefficient.real**2 + self.coefficient.imag**2
+        return np.asarray(self.coefficient.real**2 + self.coefficient.imag**2)
 
 
-def cost_hata_path_loss(distance) -> np.ndarray:
+def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
     r"""Path loss of the COST Hata model, as a linear power ratio.
 
     .. math:: \mathrm{PL}\,[\mathrm{dB}] = 33.44 + 35.22 \log_{10}(d / 1\,\mathrm m)
@@ -54,74 +60,138 @@ def cost_hata_path_loss(distance) -> np.ndarray:
     ValueError
         If a distance is not finite and positive.
     """
-    return 10 ** ((33.44 + 35.22 * np.log10(check.positive("distance", distance))) / 10)
+    return np.asarray(10 ** ((33.44 + 35.22 * np.log10(check.positive("distance", distance))) / 10))
 
 
-def rayleigh(rng: np.random.Generator, num_rounds: int) -> np.ndarray:
-    r"""Rayleigh fading: ``num_rounds`` draws of :math:`\mathcal{CN}(0, 1)`, i.i.d. across rounds."""
-    return rng.standard_normal((num_rounds, 2)).view(complex)[:, 0] / np.sqrt(2)
+@dataclass(frozen=True)
+class ChannelModel:
+    r"""How channels are drawn: placement, path loss and a fading law.  A model of one's own is a subclass.
 
-
-def draw(
-    num_devices: int,
-    num_rounds: int,
-    seed,
-    *,
-    fading: Fading = rayleigh,
-    distance_range: tuple[float, float] = (10.0, 200.0),
-    placement: str = "radius",
-) -> Channel:
-    r"""Draw channel realisations: :math:`d_m \sim \mathrm{Uniform}[r_{\min}, r_{\max}]`, then fading round by round.
+    It needs ``fading`` at least; ``place`` and ``path_loss`` have the paper's as defaults, and ``draw`` may be replaced
+    as a whole, for example by correlated rounds.  Its parameters are dataclass fields, each a string, a number or a
+    tuple of them: they are part of a run's address, and of what ``--channel module:Class:K=5`` can set.
 
     Parameters
     ----------
-    num_devices, num_rounds : int
-        :math:`M` and :math:`T`, each >= 1.
-    seed : int or sequence of int
-        One realisation, or one for each entry (a leading axis).
-    fading : callable
-        The fading law (default :func:`rayleigh`).
     distance_range : tuple of float
         :math:`(r_{\min}, r_{\max})` in metres, 0 < r_min <= r_max (default: the paper's 10 m and 200 m).
     placement : str
         ``radius``: the distance is uniform, as in the paper.  ``area``: the place is uniform on the ring between the
         two distances, that is :math:`d_m^2` is.
 
-    Returns
-    -------
-    Channel
-        Distances (..., M), path losses (..., M) and coefficients (..., M, T).
+    Raises
+    ------
+    ValueError
+        If the distances are not positive and ordered, or there is no such placement.
+    """
+
+    distance_range: tuple[float, float] = (10.0, 200.0)
+    placement: str = "radius"
+
+    def __post_init__(self) -> None:
+        limits = check.positive("distance_range", self.distance_range)
+        if limits.shape != (2,):
+            raise ValueError(f"distance_range must be (smallest, largest), got {self.distance_range!r}")
+        nearest, farthest = limits.tolist()
+        if nearest > farthest:
+            raise ValueError(f"distance_range must be (smallest, largest), got {tuple(self.distance_range)}")
+        object.__setattr__(self, "distance_range", (nearest, farthest))
+        if self.placement not in PLACEMENTS:
+            raise ValueError(f"placement must be 'radius' or 'area', got {self.placement!r}")
+
+    def place(self, rng: np.random.Generator) -> float:
+        """The distance of one device in metres."""
+        nearest, farthest = self.distance_range
+        if self.placement == "radius":
+            return float(rng.uniform(nearest, farthest))
+        return float(np.sqrt(rng.uniform(nearest**2, farthest**2)))
+
+    def path_loss(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Transmitted over received power (linear) at distances in metres."""
+        return cost_hata_path_loss(distance)
+
+    def fading(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
+        r"""``num_rounds`` complex coefficients of one device, with :math:`\mathbb E|h|^2 = 1`."""
+        raise NotImplementedError(f"{type(self).__name__} has no fading law")
+
+    def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
+        r"""Draw realisations: :math:`h_{m,t} = f_{m,t} / \sqrt{\mathrm{PL}_m}`, with the fading :math:`f_{m,t}`.
+
+        Parameters
+        ----------
+        num_devices, num_rounds : int
+            :math:`M` and :math:`T`, each >= 1.
+        seed : int or sequence of int
+            One realisation, or one for each entry (a leading axis).
+
+        Returns
+        -------
+        Channel
+            Distances (..., M), path losses (..., M) and coefficients (..., M, T).
+
+        Raises
+        ------
+        ValueError
+            If a count or seed is not a whole number in range.
+        """
+        check.whole("num_devices", num_devices)
+        check.whole("num_rounds", num_rounds)
+        seeds = np.asarray(seed)
+        if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
+            raise ValueError(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}")
+        distance = np.empty((*seeds.shape, num_devices))
+        unit: NDArray[np.complex128] = np.empty((*seeds.shape, num_devices, num_rounds), dtype=complex)
+        for lane in np.ndindex(seeds.shape):
+            streams = np.random.SeedSequence(int(seeds[lane])).spawn(num_devices)
+            for device, stream in enumerate(streams):
+                rng = np.random.default_rng(stream)
+                distance[*lane, device] = self.place(rng)
+                unit[*lane, device] = self.fading(rng, num_rounds)
+        path_loss = self.path_loss(distance)
+        return Channel(distance, path_loss, unit / np.sqrt(path_loss)[..., None])
+
+
+@dataclass(frozen=True)
+class Rayleigh(ChannelModel):
+    r"""The paper's channel: :math:`h_{m,t} \sim \mathcal{CN}(0, 1/\mathrm{PL}_m)`, independent from round to round."""
+
+    def fading(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
+        r"""``num_rounds`` draws of :math:`\mathcal{CN}(0, 1)`."""
+        return np.asarray(rng.standard_normal((num_rounds, 2)).view(complex)[:, 0] / np.sqrt(2))
+
+
+def draw(num_devices: int, num_rounds: int, seed: Seeds, model: ChannelModel | None = None) -> Channel:
+    """Draw realisations of a channel model, by default of the paper's: see :meth:`ChannelModel.draw`."""
+    return (Rayleigh() if model is None else model).draw(num_devices, num_rounds, seed)
+
+
+def find(name: str, **parameters: Any) -> ChannelModel:
+    r"""A channel model by its name.
+
+    Parameters
+    ----------
+    name : str
+        A registered one (``rayleigh``) or ``module:Class``; with arguments behind it, ``rayleigh:placement=area``.
+    **parameters
+        Further arguments of its constructor.
 
     Raises
     ------
     ValueError
-        If a count or seed is not a whole number in range, the distances are not positive and ordered, or there is no
-        such placement.
+        If there is no such model, it is no :class:`ChannelModel`, or it does not take the arguments.
     """
-    check.whole("num_devices", num_devices)
-    check.whole("num_rounds", num_rounds)
-    limits = check.positive("distance_range", distance_range)
-    if limits.shape != (2,):
-        raise ValueError(f"distance_range must be (smallest, largest), got {distance_range!r}")
-    nearest, farthest = limits
-    if nearest > farthest:
-        raise ValueError(f"distance_range must be (smallest, largest), got {tuple(distance_range)}")
-    if placement not in ("radius", "area"):
-        raise ValueError(f"placement must be 'radius' or 'area', got {placement!r}")
-    seeds = np.asarray(seed)
-    if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
-        raise ValueError(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}")
+    name, options = registry.parse_options(name)
+    found = registry.find("channels", name)
+    if not (isinstance(found.value, type) and issubclass(found.value, ChannelModel)):
+        raise ValueError(f"channel {name!r} must be a subclass of adascale.channel.ChannelModel, got {found.value!r}")
+    given = options | parameters
+    chosen: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in given.items()}
+    try:
+        return found.value(**chosen)
+    except TypeError as error:
+        raise ValueError(f"channel {name!r}: {error}") from None
 
-    distance = np.empty(seeds.shape + (num_devices,))
-    unit = np.empty(seeds.shape + (num_devices, num_rounds), dtype=complex)
-    for lane in np.ndindex(seeds.shape):
-        streams = np.random.SeedSequence(int(seeds[lane])).spawn(num_devices)
-        for device, stream in enumerate(streams):
-            rng = np.random.default_rng(stream)
-            if placement == "radius":
-                distance[lane + (device,)] = rng.uniform(nearest, farthest)
-            else:
-                distance[lane + (device,)] = np.sqrt(rng.uniform(nearest**2, farthest**2))
-            unit[lane + (device,)] = fading(rng, num_rounds)
-    path_loss = cost_hata_path_loss(distance)
-    return Channel(distance, path_loss, unit / np.sqrt(path_loss)[..., None])
+
+def specification(model: ChannelModel) -> dict[str, Any]:
+    """The model as plain values, from which :func:`find` makes it again: its name, as ``model``, and its parameters."""
+    return {"model": registry.name_of("channels", type(model))} | asdict(model)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import os
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adascale.scenario import Scenario
 
@@ -13,13 +15,13 @@ from adascale.scenario import Scenario
 class Trace(NamedTuple):
     """A channel trace."""
 
-    min_gain: np.ndarray
+    min_gain: NDArray[np.float64]
     r""":math:`h_{\min,t}^2` of every round, shape (T,)."""
-    mean_gain: np.ndarray | None
+    mean_gain: NDArray[np.float64] | None
     r"""The mean over the rounds of :math:`|h_{m,t}|^2 / k_m^2`, shape (M,), where the trace has all devices."""
 
 
-def read_gains(path, scenario: Scenario) -> Trace:
+def read_gains(path: str | os.PathLike[str], scenario: Scenario) -> Trace:
     r"""Read a channel trace.
 
     Parameters
@@ -46,14 +48,14 @@ def read_gains(path, scenario: Scenario) -> Trace:
         raise ValueError(
             f"{path}: header {','.join(header)!r}; expected 'min_gain', or 'h2_1' to 'h2_{scenario.num_devices}'"
         )
-    gains = []
+    measured: list[list[float]] = []
     for number, row in rows[1:]:
         if len(row) != len(header):
             raise ValueError(f"{path}, line {number}: expected {len(header)} fields, got {len(row)}")
-        gains.append([_gain(field, f"{path}, line {number}") for field in row])
-    if not gains:
+        measured.append([_gain(field, f"{path}, line {number}") for field in row])
+    if not measured:
         raise ValueError(f"{path} has no rows; expected one a round")
-    gains = np.array(gains).T
+    gains = np.array(measured, dtype=np.float64).T
     if header == ["min_gain"]:
         return Trace(gains[0], None)
     return Trace(scenario.min_gain(gains), gains.mean(axis=-1) / scenario.batch_second_moment)

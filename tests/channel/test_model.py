@@ -30,7 +30,7 @@ def test_distances_lie_in_the_range_and_fill_it():
     # 2,000 uniform draws; a false alarm once in 1,000 seeds, and the seeds are fixed
     assert stats.kstest(distance.ravel(), stats.uniform(10, 190).cdf).pvalue > 1e-3
     assert stats.kstest(distance.ravel(), stats.uniform(10, 170).cdf).pvalue < 1e-6  # the control
-    narrow = channel.draw(3, 2, 0, distance_range=(50.0, 50.0)).distance
+    narrow = channel.Rayleigh(distance_range=(50.0, 50.0)).draw(3, 2, 0).distance
     assert narrow.tolist() == [50, 50, 50]
 
 
@@ -137,9 +137,37 @@ def test_rounds_are_independent():
 
 
 def test_any_fading_law_can_take_the_place_of_rayleigh():
-    def constant(rng, num_rounds):
-        return np.ones(num_rounds, dtype=complex)
+    class Constant(channel.ChannelModel):
+        def fading(self, rng, num_rounds):
+            return np.ones(num_rounds, dtype=complex)
 
-    drawn = channel.draw(3, 4, 0, fading=constant)
+    drawn = channel.draw(3, 4, 0, Constant())
     np.testing.assert_allclose(drawn.gain, 1 / drawn.path_loss[:, None] * np.ones(4), rtol=1e-14)  # a root, squared
     np.testing.assert_array_equal(drawn.distance, channel.draw(3, 4, 0).distance)
+
+
+def test_a_model_without_a_fading_law_says_so():
+    with pytest.raises(NotImplementedError, match="ChannelModel has no fading law"):
+        channel.ChannelModel().draw(1, 1, 0)
+
+
+def test_a_model_is_found_by_name_with_its_parameters_and_says_them():
+    found = channel.find("rayleigh:placement=area,distance_range=(20, 30)")
+    assert found == channel.Rayleigh((20.0, 30.0), "area")
+    known = channel.specification(found)
+    assert known == {"model": "rayleigh", "distance_range": (20.0, 30.0), "placement": "area"}
+    assert channel.find(known.pop("model"), **known) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("rician", "channel 'rician' is unknown; expected one of rayleigh, or module:object"),
+        ("rayleigh:K=3", "channel 'rayleigh': .*'K'"),
+        ("rayleigh:placement=line", "placement must be 'radius' or 'area', got 'line'"),
+        ("math:pi", "must be a subclass of adascale.channel.ChannelModel, got 3.14"),
+    ],
+)
+def test_what_is_no_model_is_refused(name, said):
+    with pytest.raises(ValueError, match=said):
+        channel.find(name)

@@ -1,0 +1,68 @@
+"""Presets: the paper's numbers, one TOML a data set, and one of one's own over a base."""
+
+import pytest
+
+from adascale import Scenario, presets
+from adascale.channel import Rayleigh
+from adascale.learning import Training
+
+
+def test_the_presets_are_the_paper_s():
+    mnist, cifar = presets.load("mnist"), presets.load("cifar10")
+    assert mnist.scenario.max_power == cifar.scenario.max_power == 10 ** (23 / 10 - 3)  # 23 dBm
+    assert mnist.scenario.noise_power == cifar.scenario.noise_power == 10 ** (-90 / 10 - 3)  # -90 dBm
+    assert mnist.scenario.num_rounds == 5 * 6000 // 60
+    assert cifar.scenario.num_rounds == 60 * (5000 // 400)
+    assert mnist.levels == (0.01, 0.02, 0.04, 0.08, 0.16)
+    assert cifar.levels == (*mnist.levels, 0.32)
+    assert mnist.channel == cifar.channel == Rayleigh((10.0, 200.0), "radius")
+    assert (Training.mnist().weight_decay, Training.cifar10().momentum) == (1e-4, 0.9)
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_a_preset_is_complete(name):
+    found = presets.load(name)
+    assert found.scenario == getattr(Scenario, name)()
+    assert Training.preset(name) == getattr(Training, name)()
+    assert found.levels
+
+
+def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "cifar10"\nlevels = [1, 2]\n[scenario]\nname = "mine"\n[channel]\nplacement = "area"\n'
+                    '[training]\nmomentum = 0.5\n')  # fmt: skip
+    found, base = presets.load(str(path)), presets.load("cifar10")
+    assert (found.scenario.name, found.scenario.clip_norm) == ("mine", base.scenario.clip_norm)
+    assert found.channel == Rayleigh(placement="area")
+    assert found.levels == (1.0, 2.0)
+    assert found.training == base.training | {"momentum": 0.5}
+    assert Training.preset(str(path)).momentum == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('base = "{path}"', "has itself as its base"),
+        ('base = "nothing"', "preset 'nothing' is unknown: neither one of cifar10, digits, mnist nor a file"),
+        ("x = 1", "unknown key 'x'; expected scenario, channel, training, base, levels"),
+        ("scenario = 3", "scenario must be a table, got 3"),
+        ('base = "mnist"\nscenario = {{ x = 3 }}', "unknown key 'x'; expected name, num_devices"),
+        ("levels = [1]", "missing key 'batch_size'"),
+        ('base = "mnist"\nlevels = [2, 1]', "levels must be ascending numbers"),
+        ('base = "mnist"\nchannel = {{ model = "magic" }}', "channel 'magic' is unknown"),
+        ("x =", "is not valid TOML"),
+    ],
+)
+def test_a_bad_preset_is_named(tmp_path, text, said):
+    path = tmp_path / "bad.toml"
+    path.write_text(text.format(path=path))
+    with pytest.raises(ValueError, match=said) as error:
+        presets.load(str(path))
+    assert "bad.toml" in str(error.value) or "base" in text
+
+
+def test_a_training_without_what_it_needs_is_named(tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text('base = "mnist"\n[training]\nspeed = 3\n')
+    with pytest.raises(ValueError, match=r"bad.toml: unknown key 'speed' in \[training\]"):
+        Training.preset(str(path))

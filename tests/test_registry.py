@@ -1,0 +1,122 @@
+"""Names and what they stand for."""
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+from adascale import policies, registry
+
+
+def test_every_entry_point_of_the_package_can_be_found_by_its_name():
+    for kind in registry.KINDS:
+        known = entry_points(group=f"adascale.{kind}")
+        assert {each.name for each in known} == {*registry.names(kind)} != set()
+        for each in known:
+            assert registry.find(kind, each.name).value is each.load()
+            assert registry.name_of(kind, each.load()) == each.name
+
+
+def test_what_is_not_registered_is_named_by_its_module():
+    name = registry.name_of("policies", policies.OptimalCvxpy)
+    assert name == "adascale.policies.optimal_cvxpy:OptimalCvxpy"
+    assert registry.find("policies", name).value is policies.OptimalCvxpy
+    assert registry.find("policies", name).label == "OptimalCvxpy"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rayleigh", ("rayleigh", {})),
+        ("mine:Rician", ("mine:Rician", {})),
+        ("mine:Rician:K=5", ("mine:Rician", {"K": 5})),
+        ("rayleigh:placement=area", ("rayleigh", {"placement": "area"})),
+        ("a:B:x=1e-3,y='a',z=None", ("a:B", {"x": 1e-3, "y": "a", "z": None})),
+        ("a:range=(1,2),b=[3,4]", ("a", {"range": (1, 2), "b": [3, 4]})),
+    ],
+)
+def test_arguments_stand_behind_a_name(text, expected):
+    assert registry.parse_options(text) == expected
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="expected name:key=value,key=value, got 'a:=3'"):
+        registry.parse_options("a:=3")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("policies", "best", "policy 'best' is unknown; expected one of .*adascale.*, or module:object"),
+        ("channels", "no_such_module:X", "channel 'no_such_module:X': cannot import 'no_such_module'"),
+        ("models", "math:nothing", "model 'math:nothing': module 'math' has no 'nothing'"),
+        ("hats", "top", "kind must be one of"),
+    ],
+)
+def test_what_cannot_be_found_is_said(kind, name, said):
+    with pytest.raises(ValueError, match=said):
+        registry.find(kind, name)
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of one's own in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "shop/__init__.py": "",
+        "shop/front.py": "from . import store\nfrom shop.deep import cellar\nimport numpy\nimport adascale\n",
+        "shop/store.py": "stock = 1\n",
+        "shop/deep/__init__.py": "",
+        "shop/deep/cellar.py": "from ..store import stock\n",
+        "shop/unused.py": "stock = 3\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("file", ["shop/front.py", "shop/store.py", "shop/__init__.py", "shop/deep/cellar.py"])
+def test_a_digest_covers_what_a_module_imports_from_its_own_package(package, file):
+    before = registry.source_digest("policies", "shop.front:anything")
+    assert registry.source_digest("policies", "shop.front:anything") == before
+    with (package / file).open("a") as text:
+        text.write("more = 1\n")
+    assert registry.source_digest("policies", "shop.front:anything") != before
+
+
+def test_a_digest_does_not_depend_on_what_is_not_imported_or_on_where_it_lies(package, tmp_path_factory, monkeypatch):
+    before = registry.source_digest("policies", "shop.front:anything")
+    (package / "shop/unused.py").write_text("stock = 4\n")
+    assert registry.source_digest("policies", "shop.front:anything") == before
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (package / "shop").rename(elsewhere / "shop")
+    monkeypatch.chdir(elsewhere)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+        del sys.modules[name]
+    assert registry.source_digest("policies", "shop.front:anything") == before
+
+
+def test_the_package_s_own_needs_no_digest_and_what_has_no_source_is_refused():
+    assert registry.source_digest("policies", "AdaScale") is None
+    with pytest.raises(ValueError, match="module 'math' has no source file"):
+        registry.source_digest("policies", "math:pi")
+
+
+def test_what_another_package_registers_is_found_by_its_name_and_has_a_digest(package):
+    (package / "shop/front.py").write_text("class Mine:\n    pass\n")
+    told = package / "shop-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text("[adascale.policies]\nMine = shop.front:Mine\n")
+    code = (
+        "from adascale import registry\n"
+        "assert registry.names('policies')[-1] == 'Mine'\n"
+        "assert registry.find('policies', 'mine').value.__name__ == 'Mine'\n"
+        "digests = [registry.source_digest('policies', name) for name in ('Mine', 'shop.front:Mine')]\n"
+        "assert digests[0] == digests[1] != None\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=package, check=True)
