@@ -10,15 +10,31 @@ with one convex decreasing :math:`F(w) = \sum_m \rho_\alpha(q_m, \sigma_m(w))` f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import accounting
 from adascale import checks as check
-from adascale.accounting import kernels
+from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log_moment_slopes, moment_terms
 from adascale.scenario import Scenario
+
+FloatArray = NDArray[np.float64]
+
+
+class LeakageTerms(NamedTuple):
+    """What the compiled :func:`leakage` and :func:`leakage_slopes` take: the K kinds of devices, shape (K,) each."""
+
+    moments: MomentTerms
+    unit: FloatArray
+    r""":math:`2 d G^2 / (M^2 B^2)`, which is :math:`w / \sigma^2`."""
+    number: FloatArray
+    """How many devices there are of each kind."""
 
 
 class RoundLeakage:
@@ -39,32 +55,30 @@ class RoundLeakage:
         :math:`\alpha > 1`; default ``scenario.order``.
     """
 
-    def __init__(self, scenario: Scenario, order: float | None = None):
+    def __init__(self, scenario: Scenario, order: float | None = None) -> None:
         self.order = check.order("order", scenario.order if order is None else order)
-        pairs = np.empty((scenario.num_devices, 2))
-        pairs[:, 0], pairs[:, 1] = scenario.sampling_rate, scenario.batch_size
-        kinds, count = np.unique(pairs, axis=0, return_counts=True)
-        self.rate, self.count = kinds[:, 0].copy(), count.astype(float)
-        self.unit = 2 * scenario.num_parameters * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
-        """:math:`2 d G^2 / (M^2 B^2)` of each kind of device: :math:`w / \\sigma^2`."""
-        tables = [kernels.log_weights(rate, self.order) for rate in self.rate]
-        self.tables = np.concatenate(tables)
-        self.ends = np.cumsum([0] + [table.size for table in tables])
+        self.terms = _terms(scenario, self.order)
+        """What compiled code takes, that is rates and binomial weights, and the two arrays below."""
+        self.rate, self.unit, self.count = self.terms.moments.rate, self.terms.unit, self.terms.number
 
-    @property
-    def kernel_args(self) -> tuple:
-        """The plain arrays that :func:`leakage` and :func:`leakage_slope` take."""
-        return self.order, self.rate, self.unit, self.count, self.tables, self.ends
-
-    def __call__(self, noise_energy) -> np.ndarray:
+    def __call__(self, noise_energy: ArrayLike) -> FloatArray:
         """:math:`F(w)` in nats, for w > 0 of any shape."""
         w = check.positive("noise_energy", noise_energy)
-        return _map(w.ravel(), False, *self.kernel_args).reshape(w.shape)
+        return _map_leakage(w.ravel(), self.terms).reshape(w.shape)
 
-    def slope(self, noise_energy) -> np.ndarray:
+    def slope(self, noise_energy: ArrayLike) -> FloatArray:
         """:math:`F'(w) < 0` in nats per unit of w, for w > 0 of any shape."""
         w = check.positive("noise_energy", noise_energy)
-        return _map(w.ravel(), True, *self.kernel_args).reshape(w.shape)
+        return _map_slope(w.ravel(), self.terms).reshape(w.shape)
+
+
+@lru_cache(maxsize=64)
+def _terms(scenario: Scenario, order: float) -> LeakageTerms:
+    pairs = np.empty((scenario.num_devices, 2))
+    pairs[:, 0], pairs[:, 1] = scenario.sampling_rate, scenario.batch_size
+    kinds, count = np.unique(pairs, axis=0, return_counts=True)
+    unit = 2 * scenario.num_parameters * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
+    return LeakageTerms(moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float))
 
 
 class ReceiveScalingProblem:
@@ -97,7 +111,7 @@ class ReceiveScalingProblem:
         If a gain or budget is not finite and positive, or their shapes do not broadcast.
     """
 
-    def __init__(self, scenario: Scenario, min_gain, budget):
+    def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike) -> None:
         self.min_gain = check.positive("min_gain", min_gain)
         if self.min_gain.ndim == 0 or self.min_gain.shape[-1] == 0:
             raise ValueError(f"min_gain must have a last axis of rounds, got shape {self.min_gain.shape}")
@@ -112,7 +126,7 @@ class ReceiveScalingProblem:
         """:math:`T`, the length of the last axis of ``min_gain``."""
         return self.scenario.num_rounds
 
-    def noise_energy(self, eta) -> np.ndarray:
+    def noise_energy(self, eta: ArrayLike) -> FloatArray:
         r""":math:`w_t = d \sigma_n^2 / \eta_t` of a schedule ``eta`` > 0, shape (..., T), broadcast with the lanes."""
         eta = check.positive("eta", eta)
         if eta.shape[-1:] != (self.num_rounds,):
@@ -120,22 +134,23 @@ class ReceiveScalingProblem:
         check.broadcast(eta=eta.shape, schedule=self.lanes + (self.num_rounds,))
         return self.scenario.noise_scale / eta
 
-    def noise_multiplier(self, eta) -> np.ndarray:
+    def noise_multiplier(self, eta: ArrayLike) -> FloatArray:
         r""":math:`\sigma_{m,t} = (M B_m / G) \sqrt{w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
         scenario = self.scenario
         size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
         root = np.sqrt(self.noise_energy(eta) / (2 * scenario.num_parameters))
         return scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
 
-    def cost(self, eta) -> np.ndarray:
+    def cost(self, eta: ArrayLike) -> FloatArray:
         r"""What the constraint limits by :math:`\nu`: the mean over rounds of :math:`w_t - w_{\min,t}`, shape (...).
 
         In :math:`x_t`: :math:`\frac1T \sum_t \frac{d\sigma_n^2}{h_{\min,t}^2} (\frac1{x_t} - \frac1{x_{\max}})`
         (:eq:`eq:surrogate`).
         """
-        return np.mean(self.noise_energy(eta) - self.floor, axis=-1)
+        mean: FloatArray = np.mean(self.noise_energy(eta) - self.floor, axis=-1)
+        return mean
 
-    def spend(self, eta) -> np.ndarray:
+    def spend(self, eta: ArrayLike) -> FloatArray:
         r""":math:`y_t = w_t - w_{\min,t} \ge 0`, what each round of a schedule spends, shape (..., T).
 
         Raises
@@ -152,7 +167,7 @@ class ReceiveScalingProblem:
             raise ValueError(f"eta must not exceed the power limit, got {value} > {cap} in round {worst[-1]}")
         return np.broadcast_to(np.maximum(spend, 0), np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]))
 
-    def rdp(self, eta, alpha: float | None = None) -> np.ndarray:
+    def rdp(self, eta: ArrayLike, alpha: float | None = None) -> FloatArray:
         r"""The reported Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})`, nats, shape (...).
 
         A **sum** over rounds and a **mean** over devices, as the paper's figures; ``alpha`` defaults to
@@ -161,49 +176,80 @@ class ReceiveScalingProblem:
         leakage = RoundLeakage(self.scenario, alpha)
         return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
 
-    def dp_epsilon(self, eta, delta: float = 1e-5, orders=accounting.DEFAULT_ORDERS) -> np.ndarray:
+    def dp_epsilon(
+        self, eta: ArrayLike, delta: float = 1e-5, orders: Sequence[float] = accounting.DEFAULT_ORDERS
+    ) -> FloatArray:
         r"""The reported DP leakage: the mean over devices of :math:`\varepsilon` at each one's best order, shape (...).
 
         ``delta`` in (0, 1); ``orders`` default to Opacus' (:data:`adascale.accounting.DEFAULT_ORDERS`).
+        Another accountant: :meth:`epsilon`.
+        """
+        return self.epsilon(eta, accounting.RenyiAccountant(tuple(orders)), delta)
+
+    def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> FloatArray:
+        r"""The DP leakage by any accountant: the mean over devices of each one's :math:`\varepsilon`, shape (...).
+
+        ``delta`` in (0, 1); devices with equal :math:`(q_m, B_m)` are accounted for once.
         """
         leakage = RoundLeakage(self.scenario)
         noise_energy = self.noise_energy(eta)
-        total = 0.0
+        total = np.zeros(noise_energy.shape[:-1])
         for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
-            total += count * accounting.schedule_epsilon(rate, np.sqrt(noise_energy / unit), delta, orders).epsilon
+            total = total + count * accountant.epsilon(float(rate), np.sqrt(noise_energy / unit), delta)
         return total / self.scenario.num_devices
 
 
-def scaling(noise_energy, floor, max_eta, noise_scale) -> np.ndarray:
+def scaling(noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float) -> FloatArray:
     r""":math:`\eta_t = d \sigma_n^2 / w_t`, exactly at the cap where :math:`w_t` is at its floor and never above it."""
     return np.where(noise_energy > floor, np.minimum(noise_scale / noise_energy, max_eta), max_eta)
 
 
-@njit(cache=True)
-def leakage(w, order, rate, unit, count, tables, ends):
-    """F(w), compiled."""
+@njit(cache=True, inline="always")
+def leakage(w: float, terms: LeakageTerms) -> float:
+    """F(w), compiled; ``terms`` are those of a :class:`RoundLeakage`."""
     total = 0.0
-    for i in range(rate.size):
-        total += count[i] * kernels.log_moment(unit[i] / w, rate[i], order, tables[ends[i] : ends[i + 1]])
-    return total / (order - 1)
+    for i in range(terms.unit.size):
+        total += terms.number[i] * log_moment(terms.unit[i] / w, terms.moments, i)
+    return total / (terms.moments.order - 1)
 
 
 @njit(cache=True)
-def leakage_slope(w, order, rate, unit, count, tables, ends):
-    """F'(w), compiled."""
-    total = 0.0
-    for i in range(rate.size):
-        slope = kernels.log_moment_slope(unit[i] / w, rate[i], order, tables[ends[i] : ends[i + 1]])
-        total -= count[i] * slope * unit[i] / w**2
-    return total / (order - 1)
+def leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
+    """F'(w) and F''(w), compiled; the second as well as a Newton step needs it."""
+    first = second = 0.0
+    for i in range(terms.unit.size):
+        s = terms.unit[i] / w
+        slope, curvature = log_moment_slopes(s, terms.moments, i)
+        first -= terms.number[i] * s * slope
+        second += terms.number[i] * s * (2 * slope + s * curvature)
+    scale = (terms.moments.order - 1) * w
+    return first / scale, second / (scale * w)
+
+
+@njit(cache=True, inline="always")
+def few_leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
+    """:func:`leakage_slopes` where the terms ``are_few``, several times faster."""
+    first = second = 0.0
+    for i in range(terms.unit.size):
+        s = terms.unit[i] / w
+        slope, curvature = few_slopes(s, terms.moments, i)
+        first -= terms.number[i] * s * slope
+        second += terms.number[i] * s * (2 * slope + s * curvature)
+    scale = (terms.moments.order - 1) * w
+    return first / scale, second / (scale * w)
 
 
 @njit(cache=True)
-def _map(w, slope, order, rate, unit, count, tables, ends):
+def _map_leakage(w: FloatArray, terms: LeakageTerms) -> FloatArray:
     out = np.empty(w.size)
     for i in range(w.size):
-        if slope:
-            out[i] = leakage_slope(w[i], order, rate, unit, count, tables, ends)
-        else:
-            out[i] = leakage(w[i], order, rate, unit, count, tables, ends)
+        out[i] = leakage(w[i], terms)
+    return out
+
+
+@njit(cache=True)
+def _map_slope(w: FloatArray, terms: LeakageTerms) -> FloatArray:
+    out = np.empty(w.size)
+    for i in range(w.size):
+        out[i] = leakage_slopes(w[i], terms)[0]
     return out

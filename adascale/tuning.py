@@ -3,16 +3,19 @@ r"""Tuning a policy so that its cost is the budget, as the paper does before it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-import pandas as pd
-from scipy.optimize import elementwise
+from numpy.typing import ArrayLike, NDArray
 
-from adascale import checks as check
-from adascale.policies import LyapunovPowerControl, Optimal, schedule
-from adascale.policies.optimal import water_level
+from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem
+from adascale.rootfind import find_roots, widen
+
+FloatArray = NDArray[np.float64]
+
+_FARTHEST = 600.0  # a logarithm whose exponential is far from overflow
+_FINER = 1e-3  # of the tolerance: steps are so large near the root that this is nearly free
 
 
 class BudgetNotReached(RuntimeError):
@@ -20,8 +23,12 @@ class BudgetNotReached(RuntimeError):
 
 
 def match_budget(
-    policy: Callable, problem: ReceiveScalingProblem, *statistics, guess=None, tolerance: float = 1e-9
-) -> np.ndarray:
+    policy: Callable[..., Any],
+    problem: ReceiveScalingProblem,
+    *statistics: ArrayLike,
+    guess: ArrayLike | None = None,
+    tolerance: float = 1e-9,
+) -> FloatArray:
     r"""The parameter of a policy whose mean cost equals :math:`\nu` in every lane.
 
     It runs the policy over the whole horizon again and again: it **sees the whole future**.  The paper tunes "for
@@ -38,8 +45,8 @@ def match_budget(
         What else the policy needs to know of its lanes, each of shape (..., M), for example ``mean_gain``: its leading
         axes broadcast against the lanes.  The policy is called with the parameters and then these, lane by lane.
     guess : array_like, optional
-        Where the search starts and widens from, by ratio: positive, broadcasts against the lanes.  Default:
-        ``policy.guess(problem)`` where the policy has one, else 1.
+        Where the search starts and widens from, by ratio: positive, broadcasts against the lanes.  Default: the
+        ``guess`` of a :class:`~adascale.policies.Policy` class, else 1.
     tolerance : float
         Largest :math:`|\mathrm{cost} / \nu - 1|`.
 
@@ -53,175 +60,62 @@ def match_budget(
     BudgetNotReached
         If some lane's cost cannot be brought to its budget: the message names the lane, and nothing is returned.
     """
-    lanes = _Lanes(problem, *statistics)
-
-    def excess(log_parameter, lane):
-        return lanes.excess(policy, lane, np.exp(np.clip(log_parameter, -600, 600)))
-
+    lanes = Lanes(problem, *statistics)
     if guess is None:
-        guess = policy.guess(problem) if hasattr(policy, "guess") else 1.0
-    centre = np.log(np.broadcast_to(guess, problem.lanes)).ravel()
-    bracket = elementwise.bracket_root(excess, centre - 1, centre + 1, args=(lanes.index,), maxiter=60)
-    found = _root(excess, bracket.bracket, lanes.index, tolerance)
-    missed = ~(np.abs(found.f_x) <= tolerance)
+        guess = policy.guess(problem) if isinstance(policy, type) and issubclass(policy, Policy) else 1.0
+
+    def excess(log_parameter: FloatArray, lane: NDArray[np.intp]) -> FloatArray:
+        return lanes.excess(policy, lane, np.exp(log_parameter))
+
+    start = np.log(np.broadcast_to(np.asarray(guess, dtype=float), problem.lanes)).ravel()
+    found = find_roots(excess, widen(excess, start, 0.5, _FARTHEST), _FINER * tolerance)
+    missed = ~(np.abs(found.residual) <= tolerance)
     if missed.any():
-        raise BudgetNotReached(f"no parameter brings {lanes.name(np.argmax(missed))} to its budget")
+        raise BudgetNotReached(f"no parameter brings {lanes.name(int(np.argmax(missed)))} to its budget")
     return np.exp(found.x).reshape(problem.lanes)
 
 
-class LyapunovMatch(NamedTuple):
-    """The kindest pair of every lane, and all pairs found."""
-
-    penalty: np.ndarray
-    rate: np.ndarray
-    pairs: pd.DataFrame
-
-
-def match_lyapunov(
-    problem: ReceiveScalingProblem,
-    relative_rates=None,
-    *,
-    contraction: float = 1.0,
-    delta: float = 1e-5,
-    tolerance: float = 1e-9,
-) -> LyapunovMatch:
-    r"""The pairs :math:`(V, \bar\eta)` of :class:`~adascale.policies.LyapunovPowerControl` that cost :math:`\nu`.
-
-    One condition for two parameters leaves a curve of pairs, and they differ widely in what they leak.  For rates
-    :math:`\bar\eta` around the mean scaling of the offline optimum, below which no policy of this cost can stay
-    (:prf:ref:`prop-least-scaling`), the cost is scanned in :math:`V`; every crossing of :math:`\nu`
-    seen on a grid of two penalties a decade is refined, since the cost is not monotone (where it is jagged some
-    crossings are missed); and the search is repeated between the neighbours of the
-    rate of the smallest epsilon.  Like :func:`match_budget` it **sees the whole future**.
+class Lanes:
+    r"""The lanes of a problem in one row, to be chosen by their flat index, with what is known of each.
 
     Parameters
     ----------
     problem : ReceiveScalingProblem
-        The lanes to match.
-    relative_rates : array_like, optional
-        Try these rates only, each over the optimum's mean scaling.  Default: thirteen from 0.05 to 6, then zoom.
-    contraction : float
-        The policy's r in (0, 1].
-    delta : float
-        :math:`\delta` of the epsilon by which pairs are compared.
-    tolerance : float
-        Largest :math:`|\mathrm{cost} / \nu - 1|` of a pair.
+        The lanes.
+    *statistics : array_like
+        See :func:`match_budget`.
 
-    Returns
-    -------
-    LyapunovMatch
-        ``penalty`` and ``rate`` of the smallest epsilon, each of shape ``problem.lanes``; ``pairs``, a table of all
-        pairs with the columns ``lane`` (flat index), ``penalty, rate, relative_rate`` (over the optimum's mean
-        scaling), ``epsilon`` and ``full_power`` (the share of rounds at the power limit).
-
-    Raises
-    ------
-    ValueError
-        If delta, contraction or a rate is out of range.
-    BudgetNotReached
-        If no pair on the grid brings some lane's cost to its budget: the message names the lane.
+    Attributes
+    ----------
+    index : numpy.ndarray
+        :math:`0, 1, \dots`: all lanes.
     """
-    lanes = _Lanes(problem)
-    mean_eta = Optimal().schedule(problem).mean(axis=-1).ravel()
-    natural = (problem.scenario.noise_scale / water_level(problem.floor, problem.budget)).ravel() ** 3
-    rates = _RATES if relative_rates is None else np.atleast_1d(check.positive("relative_rates", relative_rates))
-    relative = np.broadcast_to(rates, (lanes.index.size, rates.size))
-    found = []
-    for _ in range(_ZOOMS + 1 if relative_rates is None else 1):
-        found.append(_crossings(lanes, natural, mean_eta, relative, contraction, delta, tolerance))
-        pairs = pd.concat(found, ignore_index=True)
-        best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")
-        missed = np.setdiff1d(lanes.index, best.index)
-        if missed.size:
-            raise BudgetNotReached(f"no pair of V and rate brings {lanes.name(missed[0])} to its budget")
-        relative = np.stack([_between(pairs[pairs.lane == lane], best.loc[lane].relative_rate) for lane in lanes.index])
-    best = best.loc[lanes.index]
-    return LyapunovMatch(*(best[name].to_numpy().reshape(problem.lanes) for name in ("penalty", "rate")), pairs)
 
-
-_RATES = np.array([0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0])
-_PENALTIES = np.geomspace(1e-5, 1e4, 19)  # in units of the cubed scaling at the water level
-_ZOOMS = 2
-_SIDE_BY_SIDE = 4000  # schedules at a time: what fits into the cache
-
-
-def _between(pairs: pd.DataFrame, best: float) -> np.ndarray:
-    """Four rates between the best one and its neighbours on either side."""
-    known = np.unique(pairs.relative_rate)
-    at = np.searchsorted(known, best)
-    low = known[at - 1] if at > 0 else best / 2
-    high = known[at + 1] if at + 1 < known.size else best * 2
-    return np.concatenate([low + (best - low) * np.array([1, 2]) / 3, best + (high - best) * np.array([1, 2]) / 3])
-
-
-def _crossings(lanes, natural, mean_eta, relative, contraction, delta, tolerance) -> pd.DataFrame:
-    """Every pair on the grid of rates whose cost crosses the budget somewhere on the grid of penalties."""
-
-    def policy(penalty, rate):
-        return LyapunovPowerControl(penalty, rate, contraction)
-
-    shape = (*relative.shape, _PENALTIES.size)
-    lane = np.broadcast_to(lanes.index[:, None, None], shape).ravel()
-    rate = np.broadcast_to((relative * mean_eta[:, None])[..., None], shape).ravel()
-    penalty = np.broadcast_to(natural[:, None, None] * _PENALTIES, shape).ravel()
-    parts = range(_SIDE_BY_SIDE, lane.size, _SIDE_BY_SIDE)
-    split = zip(*(np.split(each, parts) for each in (lane, penalty, rate)), strict=True)
-    excess = np.concatenate([lanes.excess(policy, *part) for part in split]).reshape(shape)
-
-    i, j, k = np.nonzero((excess[..., 1:] > 0) != (excess[..., :-1] > 0))
-    lane, rate, low = lanes.index[i], relative[i, j] * mean_eta[i], np.log(natural[i] * _PENALTIES[k])
-    step = np.log(_PENALTIES[1] / _PENALTIES[0])
-    root = _root(
-        lambda x, lane, rate: lanes.excess(policy, lane, np.exp(x), rate), (low, low + step), (lane, rate), tolerance
-    )
-    met = np.abs(root.f_x) <= tolerance  # elsewhere the cost jumps over its budget
-    lane, penalty, rate = lane[met], np.exp(root.x[met]), rate[met]
-    chosen = lanes.problem(lane)
-    eta = policy(penalty, rate).schedule(chosen)
-    return pd.DataFrame(
-        {
-            "lane": lane,
-            "penalty": penalty,
-            "rate": rate,
-            "relative_rate": relative[i, j][met],
-            "epsilon": chosen.dp_epsilon(eta, delta),
-            "full_power": (eta == chosen.max_eta).mean(axis=-1),
-        }
-    )
-
-
-class _Lanes:
-    """The lanes of a problem in one row, to be chosen by their index, with what is known of each."""
-
-    def __init__(self, problem: ReceiveScalingProblem, *statistics):
+    def __init__(self, problem: ReceiveScalingProblem, *statistics: ArrayLike) -> None:
         self.shape, self.scenario = problem.lanes, problem.scenario
         self.index = np.arange(int(np.prod(problem.lanes)))
-        self.budget = np.broadcast_to(problem.budget, problem.lanes).ravel()
-        self.gain = self._row(problem.min_gain)
-        self.known = [self._row(np.asarray(each, dtype=float)) for each in statistics]
+        self._budget = np.broadcast_to(problem.budget, problem.lanes).ravel()
+        self._gain = self._row(problem.min_gain)
+        self._known = [self._row(np.asarray(each, dtype=float)) for each in statistics]
+        self._last = self.index, ReceiveScalingProblem(self.scenario, self._gain, self._budget)
 
-    def _row(self, array) -> np.ndarray:
+    def _row(self, array: FloatArray) -> FloatArray:
         return np.broadcast_to(array, (*self.shape, array.shape[-1])).reshape(self.index.size, -1)
 
-    def problem(self, lane) -> ReceiveScalingProblem:
-        return ReceiveScalingProblem(self.scenario, self.gain[lane], self.budget[lane])
+    def problem(self, lane: NDArray[np.intp]) -> ReceiveScalingProblem:
+        """The problem of these lanes, in one row."""
+        if not np.array_equal(lane, self._last[0]):
+            self._last = lane, ReceiveScalingProblem(self.scenario, self._gain[lane], self._budget[lane])
+        return self._last[1]
 
-    def excess(self, policy, lane, *parameters) -> np.ndarray:
-        """How far the cost of the policy with these parameters exceeds the budget, relative to it."""
-        chosen = self.problem(lane)
-        eta = schedule(policy(*parameters, *(each[lane] for each in self.known)), chosen)
-        return chosen.cost(eta) / chosen.budget - 1
+    def excess(self, policy: Callable[..., Any], lane: NDArray[np.intp], *parameters: FloatArray) -> FloatArray:
+        r"""How far the cost of the policy with these parameters exceeds the budget: :math:`\mathrm{cost} / \nu - 1`."""
+        problem = self.problem(lane)
+        eta = policy(*parameters, *(each[lane] for each in self._known)).schedule(problem)
+        cost = np.mean(problem.scenario.noise_scale / eta - problem.floor, axis=-1)
+        return np.asarray(cost / problem.budget - 1)
 
-    def name(self, lane) -> str:
-        lane = tuple(int(i) for i in np.unravel_index(lane, self.shape))
-        return f"the cost of lane {lane}" if lane else "the cost"
-
-
-def _root(excess, bracket, args, tolerance):
-    return elementwise.find_root(
-        excess,
-        bracket,
-        args=args if isinstance(args, tuple) else (args,),
-        tolerances={"fatol": tolerance / 2, "frtol": 0, "xatol": 0, "xrtol": 0},
-        maxiter=60,
-    )
+    def name(self, lane: int) -> str:
+        """What an error calls this lane."""
+        place = tuple(int(i) for i in np.unravel_index(lane, self.shape))
+        return f"the cost of lane {place}" if place else "the cost"

@@ -84,19 +84,19 @@ def x_max(scenario):
 
 
 def noise_multiplier(scenario, x, min_gain, m):
-    """Equation (10) in x_t: M B_m sigma_n / (sqrt(2 x_t) G h_min,t)."""
+    """Equation (25): M B_m sigma_n / (sqrt(2 x_t) G h_min,t)."""
     batch = device_value(scenario.batch_size, m)
     sigma_n = math.sqrt(scenario.noise_power)
     return scenario.num_devices * batch * sigma_n / (math.sqrt(2 * x) * scenario.clip_norm * math.sqrt(min_gain))
 
 
 def constraint(scenario, x, min_gain):
-    """The summand of constraint (14b): d sigma_n^2 / h_min,t^2 (1 / x_t - 1 / x_max)."""
+    """The summand of constraint (28b): d sigma_n^2 / h_min,t^2 (1 / x_t - 1 / x_max)."""
     return scenario.num_parameters * scenario.noise_power / min_gain * (1 / x - 1 / x_max(scenario))
 
 
 def cost(scenario, x, min_gain):
-    """The left-hand side of constraint (14b)."""
+    """The left-hand side of constraint (28b)."""
     return math.fsum(constraint(scenario, a, g) for a, g in zip(x, min_gain, strict=True)) / len(x)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, Scenario, bounds, channel, policies
-from adascale.policies.adascale import best_energy
+from adascale.policies import best_energy
 from adascale.problem import RoundLeakage, scaling
 
 from . import reference

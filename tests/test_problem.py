@@ -41,7 +41,9 @@ def test_variables_are_those_of_the_paper(scenario):
         # each is a handful of roundings
         assert problem.max_eta[t] == pytest.approx(reference.x_max(scenario) * problem.min_gain[t], rel=1e-14)
         power = problem.max_eta[t] * scenario.clip_norm**2 / (scenario.num_parameters * scenario.num_devices**2)
-        assert power / problem.min_gain[t] == pytest.approx(scenario.max_power, rel=1e-14)  # constraint (11c) is tight
+        assert power / problem.min_gain[t] == pytest.approx(
+            scenario.max_power, rel=1e-14
+        )  # the power limit (16c) is tight
         noise = problem.noise_energy(eta)[t]
         assert noise == pytest.approx(scenario.num_parameters * scenario.noise_power / eta[t], rel=1e-14)
         assert noise - problem.floor[t] == pytest.approx(
@@ -50,7 +52,7 @@ def test_variables_are_those_of_the_paper(scenario):
         for m in range(scenario.num_devices):
             sigma = problem.noise_multiplier(eta)[m, t]
             assert sigma == pytest.approx(reference.noise_multiplier(scenario, x[t], problem.min_gain[t], m), rel=1e-14)
-            # equation (10) before the change of variable
+            # equation (15), before the change of variable
             direct = scenario.num_devices * batch[m] * math.sqrt(scenario.noise_power)
             assert sigma == pytest.approx(direct / (math.sqrt(2 * eta[t]) * scenario.clip_norm), rel=1e-14)
 

@@ -19,12 +19,17 @@ All summands are non-negative, so small leakages keep their digits.  The derivat
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
+FloatArray = NDArray[np.float64]
+
 _NO_OVERFLOW = 600.0  # exp(600) is still far from the largest double
+_FEW = 10  # up to this many terms the powers of exp(s) are multiplied up: at most 55 factors, 1e-14 relative
 _REACH = 9.0  # standard deviations kept on each side: exp(-9^2 / 2) = 3e-18
 _STEP = 0.6  # trapezoidal step in standard deviations: its error is of order exp(-2 pi^2 / 0.6^2) = 2e-24
 # ... and at most 0.6 in L: the branch points at +- i pi give exp(-2 pi^2 / 0.6 + pi^2 / (2 s)) < 1e-12 where it rules
@@ -32,60 +37,86 @@ _STEP_LOSS = 0.6
 _NEGLIGIBLE = -37.0  # exp(-37) = 9e-17, below one unit in the last place
 
 
-def log_weights(q: float, alpha: float) -> np.ndarray:
-    r"""Logarithms of :math:`\binom{\alpha}{k} q^k (1-q)^{\alpha-k}`, k = 2 ... alpha; empty for a fractional order."""
-    if alpha != math.floor(alpha):
-        return np.empty(0)
-    k = np.arange(2, int(alpha) + 1)
-    binomial = gammaln(alpha + 1) - gammaln(k + 1) - gammaln(alpha - k + 1)
-    return binomial + xlogy(k, q) + xlog1py(alpha - k, -q)
+class MomentTerms(NamedTuple):
+    r"""One order at K sampling rates, as the kernels take it; made by :func:`moment_terms`."""
+
+    order: float
+    r""":math:`\alpha`."""
+    rate: FloatArray
+    r""":math:`q`, shape (K,)."""
+    weight: FloatArray
+    r""":math:`\binom{\alpha}{k} q^k (1-q)^{\alpha-k}` for k = 2 ... alpha, shape (K, alpha - 1), or (K, 0)."""
+    log_weight: FloatArray
+    """Their logarithms, for where the powers of exp(s) overflow."""
+
+
+def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
+    r"""The terms of :math:`A_\alpha(q, \cdot)` for every rate :math:`q` in (0, 1] of a 1-d array, or for one."""
+    q = np.atleast_1d(np.asarray(rate, dtype=float))
+    log_weight = np.empty((q.size, 0))
+    if order == math.floor(order):
+        k = np.arange(2, int(order) + 1)
+        binomial = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+        log_weight = binomial + xlogy(k, q[:, None]) + xlog1py(order - k, -q[:, None])
+    return MomentTerms(float(order), q, np.exp(log_weight), log_weight)
 
 
 @njit(cache=True)
-def _integer_log_moment(s, weights):
-    if 0.5 * (weights.size + 1) * weights.size * s < _NO_OVERFLOW:
+def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
+    weight, count = terms.weight, terms.weight.shape[1]
+    if 0.5 * (count + 1) * count * s < _NO_OVERFLOW:
         total = 0.0
-        for i in range(weights.size):
-            total += math.exp(weights[i]) * math.expm1(0.5 * (i + 2) * (i + 1) * s)
+        if count <= _FEW:
+            # grown = exp(k (k-1) s / 2) - 1 and power = exp(k s) - 1; (1 + a)(1 + b) - 1 = a + b + a b, all positive
+            once = math.expm1(s)
+            grown, power = once, once + once + once * once
+            for i in range(count):
+                total += weight[kind, i] * grown
+                grown, power = grown + power + grown * power, power + once + power * once
+        else:
+            for i in range(count):
+                total += weight[kind, i] * math.expm1(0.5 * (i + 2) * (i + 1) * s)
         return math.log1p(total)
     if s == np.inf:
         return np.inf
     peak = -np.inf  # the same in logarithms
-    for i in range(weights.size):
-        peak = max(peak, _log_term(i, s, weights))
+    for i in range(count):
+        peak = max(peak, _log_term(i, s, terms.log_weight[kind, i]))
     total = 0.0
-    for i in range(weights.size):
-        total += math.exp(_log_term(i, s, weights) - peak)
+    for i in range(count):
+        total += math.exp(_log_term(i, s, terms.log_weight[kind, i]) - peak)
     excess = peak + math.log(total)  # ln(e^A - 1)
     return math.log1p(math.exp(excess)) if excess < 30 else excess + math.exp(-excess)
 
 
 @njit(cache=True)
-def _log_term(i, s, weights):
+def _log_term(i: int, s: float, log_weight: float) -> float:
     x = 0.5 * (i + 2) * (i + 1) * s
-    return weights[i] + x + math.log(-math.expm1(-x))
+    return log_weight + x + math.log(-math.expm1(-x))
 
 
 @njit(cache=True)
-def _integer_slope(s, weights):
-    slope = 0.0
-    if 0.5 * (weights.size + 1) * weights.size * s < _NO_OVERFLOW:
-        moment = 1.0
-        for i in range(weights.size):
-            pairs, weight = 0.5 * (i + 2) * (i + 1), math.exp(weights[i])
-            grown = weight * math.expm1(pairs * s)
-            moment += grown
-            slope += pairs * (weight + grown)
-        return slope / moment
-    log_moment = _integer_log_moment(s, weights)
-    for i in range(weights.size):
-        pairs = 0.5 * (i + 2) * (i + 1)
-        slope += pairs * math.exp(weights[i] + pairs * s - log_moment)
-    return slope
+def _integer_slopes(s: float, log_weight: FloatArray, kind: int) -> tuple[float, float]:
+    # with x = k (k-1) / 2, A' is the mean of x and A'' its variance under the weights times exp(x s)
+    count = log_weight.shape[1]
+    peak = 0.0  # k = 0 and 1, where x = 0: what the other weights leave of 1
+    rest = 1.0
+    for i in range(count):
+        peak = max(peak, log_weight[kind, i] + 0.5 * (i + 2) * (i + 1) * s)
+        rest -= math.exp(log_weight[kind, i])
+    moment, first, second = max(rest, 0.0) * math.exp(-peak), 0.0, 0.0
+    for i in range(count):
+        x = 0.5 * (i + 2) * (i + 1)
+        term = math.exp(log_weight[kind, i] + x * s - peak)
+        moment += term
+        first += x * term
+        second += x * x * term
+    mean = first / moment
+    return mean, second / moment - mean * mean
 
 
 @njit(cache=True)
-def _gaussian_alone(s, q, alpha):
+def _gaussian_alone(s: float, q: float, alpha: float) -> bool:
     """Whether every term but q^alpha exp(alpha (alpha - 1) s / 2) is below the last place (small sigma)."""
     slack = math.log(alpha) + (alpha - 1) * math.log(2.0)
     top = alpha * math.log(q) + 0.5 * alpha * (alpha - 1) * s
@@ -93,7 +124,7 @@ def _gaussian_alone(s, q, alpha):
 
 
 @njit(cache=True)
-def _log_mixture(loss, q):
+def _log_mixture(loss: float, q: float) -> float:
     """ln(1 - q + q e^loss) to full relative precision, for 0 < q < 1."""
     if loss > 30 and loss > -math.log(q):
         return loss + math.log(q) + math.log1p((1 - q) / q * math.exp(-loss))
@@ -102,7 +133,7 @@ def _log_mixture(loss, q):
 
 
 @njit(cache=True)
-def _convex_excess(ell, a):
+def _convex_excess(ell: float, a: float) -> float:
     """expm1(a ell) + a expm1(-ell) = exp(-ell) g(ell) >= 0 for a = alpha - 1, without cancellation."""
     if abs(ell) * max(1.0, a) > 0.1:
         return math.expm1(a * ell) + a * math.expm1(-ell)
@@ -116,7 +147,7 @@ def _convex_excess(ell, a):
 
 
 @njit(cache=True)
-def _grid(s, alpha):
+def _grid(s: float, alpha: float) -> tuple[float, int]:
     """Step and number of steps of the trapezoidal rule, from -_REACH on, in standard deviations."""
     root = math.sqrt(s)
     step = min(_STEP, _STEP_LOSS / root)
@@ -124,7 +155,7 @@ def _grid(s, alpha):
 
 
 @njit(cache=True)
-def _fractional_log_moment(s, q, alpha):
+def _fractional_log_moment(s: float, q: float, alpha: float) -> float:
     top = alpha * math.log(q) + 0.5 * alpha * (alpha - 1) * s
     if _gaussian_alone(s, q, alpha):
         return top
@@ -144,45 +175,102 @@ def _fractional_log_moment(s, q, alpha):
 
 
 @njit(cache=True)
-def _fractional_slope(s, q, alpha):
-    # heat equation: d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2 = alpha (alpha - 1) q^2 E[e^{2L} (..)^{alpha-2}] / 2
+def _fractional_slopes(s: float, q: float, alpha: float) -> tuple[float, float]:
+    # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
+    # E'  = alpha (alpha - 1) / 2 E[(..)^alpha r^2]
+    # E'' = alpha (alpha - 1) / 2 E[(..)^alpha r^2 (1 + 2 b r + b (b - 1) r^2 / 2)]
+    pairs = 0.5 * alpha * (alpha - 1)
     if _gaussian_alone(s, q, alpha):
-        return 0.5 * alpha * (alpha - 1)
-    log_moment = _fractional_log_moment(s, q, alpha)
-    root = math.sqrt(s)
+        return pairs, 0.0
+    scale = max(0.0, alpha * math.log(q) + pairs * s)
+    root, b = math.sqrt(s), alpha - 2
     step, steps = _grid(s, alpha)
-    total = 0.0
+    moment = first = second = 0.0
     for i in range(steps + 1):
         u = i * step - _REACH
         loss = root * u - 0.5 * s
-        total += math.exp(2 * loss + (alpha - 2) * _log_mixture(loss, q) - 0.5 * u * u - log_moment)
-    return 0.5 * alpha * (alpha - 1) * q * q * total * step / math.sqrt(2 * math.pi)
+        ell = _log_mixture(loss, q)
+        term, r = math.exp(alpha * ell - 0.5 * u * u - scale), q * math.exp(loss - ell)
+        moment += term
+        term *= r * r
+        first += term
+        second += term * (1 + 2 * b * r + 0.5 * b * (b - 1) * r * r)
+    mean = pairs * first / moment
+    return mean, pairs * second / moment - mean * mean
 
 
-@njit(cache=True)
-def log_moment(s, q, alpha, weights):
-    """A_alpha(q, s); ``weights`` from :func:`log_weights` of the same q and alpha."""
+@njit(cache=True, inline="always")
+def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
+    """A_alpha(q, s) at the rate of this index; ``terms`` from :func:`moment_terms`."""
+    q, alpha = terms.rate[kind], terms.order
     if q == 1.0:
         return 0.5 * alpha * (alpha - 1) * s
-    if weights.size > 0:
-        return _integer_log_moment(s, weights)
+    if terms.weight.shape[1] > 0:
+        return _integer_log_moment(s, terms, kind)
     return _fractional_log_moment(s, q, alpha)
 
 
 @njit(cache=True)
-def log_moment_slope(s, q, alpha, weights):
-    """dA_alpha(q, s) / ds."""
+def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
+    """dA_alpha(q, s) / ds to all digits, and the second derivative as well as a Newton step needs it."""
+    q, alpha = terms.rate[kind], terms.order
     if q == 1.0:
-        return 0.5 * alpha * (alpha - 1)
-    if weights.size > 0:
-        return _integer_slope(s, weights)
-    return _fractional_slope(s, q, alpha)
+        return 0.5 * alpha * (alpha - 1), 0.0
+    if terms.weight.shape[1] > 0:
+        return _integer_slopes(s, terms.log_weight, kind)
+    return _fractional_slopes(s, q, alpha)
+
+
+def are_few(terms: MomentTerms) -> bool:
+    """Whether :func:`few_slopes` may take the place of :func:`log_moment_slopes`."""
+    return 0 < terms.weight.shape[1] <= _FEW and bool((terms.weight[:, -1] > 1e-200).all())
+
+
+@njit(cache=True, inline="always")
+def few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
+    """:func:`log_moment_slopes` for small integer orders, with one exponential."""
+    weight, count = terms.weight, terms.weight.shape[1]
+    moment, first, second = 1.0, 0.0, 0.0
+    if 0.5 * (count + 1) * count * s < _NO_OVERFLOW:
+        once = math.exp(s)
+        grown, power = once, once * once  # exp(k (k-1) s / 2) and exp(k s)
+        for i in range(count):
+            x, term = 0.5 * (i + 2) * (i + 1), weight[kind, i] * grown
+            moment += term - weight[kind, i]
+            first += x * term
+            second += x * x * term
+            grown, power = grown * power, power * once
+    else:  # the last term alone: the others are below exp(-37) of it
+        first = 0.5 * (count + 1) * count
+        second = first * first
+    slope = first / moment
+    return slope, second / moment - slope * slope
 
 
 @njit(cache=True)
-def map_log_moment(s, q, alpha, weights, slope):
-    """:func:`log_moment`, or its slope, of every entry of the 1-d array ``s``."""
+def map_log_moment(s: FloatArray, terms: MomentTerms, kind: int) -> FloatArray:
+    """:func:`log_moment` for every entry of the 1-d array ``s``."""
     out = np.empty(s.size)
     for i in range(s.size):
-        out[i] = log_moment_slope(s[i], q, alpha, weights) if slope else log_moment(s[i], q, alpha, weights)
+        out[i] = log_moment(s[i], terms, kind)
     return out
+
+
+@njit(cache=True)
+def map_log_moment_slope(s: FloatArray, terms: MomentTerms, kind: int) -> FloatArray:
+    """The slope of :func:`log_moment` for every entry of the 1-d array ``s``."""
+    out = np.empty(s.size)
+    for i in range(s.size):
+        out[i] = log_moment_slopes(s[i], terms, kind)[0]
+    return out
+
+
+@njit(cache=True)
+def total_log_moment(s: FloatArray, terms: MomentTerms, kind: int) -> float:
+    """The sum of :func:`log_moment` over a sorted 1-d array ``s``; equal ones are evaluated once."""
+    total = value = 0.0
+    for i in range(s.size):
+        if i == 0 or s[i] != s[i - 1]:
+            value = log_moment(s[i], terms, kind)
+        total += value
+    return total

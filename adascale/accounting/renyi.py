@@ -8,15 +8,19 @@ Shapes: functions broadcast :math:`q` against :math:`\sigma`; the rounds of a sc
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import kernels
 from adascale.accounting.tables import table_for
 
-DEFAULT_ORDERS = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
+FloatArray = NDArray[np.float64]
+
+DEFAULT_ORDERS: tuple[float, ...] = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
 """The orders over which Opacus' RDP accountant minimises by default, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
 
 :meta hide-value:
@@ -26,11 +30,11 @@ DEFAULT_ORDERS = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
 class DpGuarantee(NamedTuple):
     """An (epsilon, delta)-DP guarantee: ``epsilon`` and the Rényi ``order`` that gave it, arrays of one shape."""
 
-    epsilon: np.ndarray
-    order: np.ndarray
+    epsilon: FloatArray
+    order: FloatArray
 
 
-def rdp(sampling_rate, noise_multiplier, order) -> np.ndarray:
+def rdp(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> FloatArray:
     r"""Rényi leakage of one use of the sampled Gaussian mechanism.
 
     .. math::
@@ -60,10 +64,10 @@ def rdp(sampling_rate, noise_multiplier, order) -> np.ndarray:
         If an argument is outside its range or the shapes do not broadcast.
     """
     q, s, alpha = _prepare(sampling_rate, noise_multiplier, order)
-    return _map(q, s, alpha, slope=False) / (alpha - 1)
+    return _map(kernels.map_log_moment, q, s, alpha) / (alpha - 1)
 
 
-def rdp_derivative(sampling_rate, noise_multiplier, order) -> np.ndarray:
+def rdp_derivative(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> FloatArray:
     r"""Derivative of :func:`rdp` with respect to the noise multiplier.
 
     .. math::
@@ -76,10 +80,10 @@ def rdp_derivative(sampling_rate, noise_multiplier, order) -> np.ndarray:
     Arguments, shapes and errors are those of :func:`rdp`; the result is in nats.
     """
     q, s, alpha = _prepare(sampling_rate, noise_multiplier, order)
-    return -2 * s**1.5 * _map(q, s, alpha, slope=True) / (alpha - 1)
+    return -2 * s**1.5 * _map(kernels.map_log_moment_slope, q, s, alpha) / (alpha - 1)
 
 
-def compose(leakage, axis: int = -1) -> np.ndarray:
+def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
     r"""Rényi leakage of a sequence of mechanisms: the sum over rounds, :math:`\sum_t \rho_\alpha(q, \sigma_t)`.
 
     Parameters
@@ -92,10 +96,11 @@ def compose(leakage, axis: int = -1) -> np.ndarray:
     numpy.ndarray
         The sum, without that axis.
     """
-    return np.sum(check.as_floats("leakage", leakage), axis=axis)
+    total: FloatArray = np.sum(check.as_floats("leakage", leakage), axis=axis)
+    return total
 
 
-def to_dp(leakage, orders=DEFAULT_ORDERS, delta: float = 1e-5) -> DpGuarantee:
+def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float = 1e-5) -> DpGuarantee:
     r"""Turn a curve of Rényi leakages into the best :math:`(\varepsilon, \delta)` guarantee.
 
     .. math::
@@ -136,7 +141,9 @@ def to_dp(leakage, orders=DEFAULT_ORDERS, delta: float = 1e-5) -> DpGuarantee:
     return DpGuarantee(np.maximum(chosen, 0.0), orders[best])
 
 
-def schedule_epsilon(sampling_rate: float, noise_multiplier, delta: float = 1e-5, orders=DEFAULT_ORDERS) -> DpGuarantee:
+def schedule_epsilon(
+    sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS
+) -> DpGuarantee:
     r"""The DP guarantee of whole schedules :math:`\sigma_0, \dots, \sigma_{T-1}` at the best order.
 
     The same number as :func:`to_dp` of the composed :func:`rdp` curve, without evaluating every order: since
@@ -172,47 +179,46 @@ def schedule_epsilon(sampling_rate: float, noise_multiplier, delta: float = 1e-5
     q = float(rate)
     sigma = np.atleast_1d(check.positive("noise_multiplier", noise_multiplier))
     orders = np.unique(_orders(orders))
-    offset = _conversion_offset(orders, check.fraction("delta", delta))
-    composed = _Composed(q, orders, sigma**-2.0)
+    s = np.sort(sigma**-2.0, axis=-1)  # equal ones side by side
+    composed = _Composed(q, orders, _conversion_offset(orders, check.fraction("delta", delta)), s)
     epsilon, best = np.empty(sigma.shape[:-1]), np.empty(sigma.shape[:-1], dtype=np.intp)
     guess = orders.size // 2
     for lane in np.ndindex(sigma.shape[:-1]):
-        s, count = np.unique(sigma[lane] ** -2.0, return_counts=True)
-        guess, epsilon[lane] = _valley(
-            lambda i, s=s, count=count: composed(i, s, count) + offset[i], orders.size, guess
-        )
+        guess, epsilon[lane] = _valley(partial(composed, lane), orders.size, guess)
         best[lane] = guess
     return DpGuarantee(np.maximum(epsilon, 0.0), orders[best])
 
 
 class _Composed:
-    """Leakage of a schedule at the i-th order; an order with many multipliers to come gets a table of its own."""
+    """Epsilon of one of many schedules at the i-th order; with many schedules an order gets a table of its own."""
 
-    def __init__(self, q, orders, s):
-        self.q, self.orders = q, orders
-        self.range = (s.min(), s.max()) if s.size else None
+    def __init__(self, q: float, orders: FloatArray, offset: FloatArray, s: FloatArray) -> None:
+        self.q, self.orders, self.offset, self.s = q, orders, offset, s
         self.worth_a_table = s.size > 5000  # a table costs about as much as that many fractional orders
-        self.ready = {}
+        if self.worth_a_table:
+            self.log_s = np.log(s)
+            self.range = float(self.log_s.min()), float(self.log_s.max())
+        self.ready: dict[int, Callable[[tuple[int, ...]], float]] = {}
 
-    def __call__(self, i, s, count):
+    def __call__(self, lane: tuple[int, ...], i: int) -> float:
         if i not in self.ready:
-            self.ready[i] = self._prepare(self.orders[i])
-        return self.ready[i](s, count) / (self.orders[i] - 1)
+            self.ready[i] = self._prepare(float(self.orders[i]))
+        return float(self.ready[i](lane) / (self.orders[i] - 1) + self.offset[i])
 
-    def _prepare(self, alpha):
-        weights = kernels.log_weights(self.q, alpha)
-        if self.worth_a_table and weights.size == 0:
+    def _prepare(self, alpha: float) -> Callable[[tuple[int, ...]], float]:
+        if self.worth_a_table and alpha != int(alpha):
             table = table_for(self.q, alpha, *self.range)
             if table.accurate:
-                return table.total
-        return lambda s, count: kernels.map_log_moment(s, self.q, alpha, weights, False) @ count
+                return lambda lane: table.total(self.log_s[lane])
+        terms = kernels.moment_terms(self.q, alpha)
+        return lambda lane: float(kernels.total_log_moment(self.s[lane], terms, 0))
 
 
 def _valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
     """Where the one valley of value(0), ..., value(size - 1) is deepest: gallop away from ``guess``, then bisect."""
-    known = {}
+    known: dict[int, float] = {}
 
-    def at(i):
+    def at(i: int) -> float:
         if i not in known:
             known[i] = value(i)
         return known[i]
@@ -229,7 +235,9 @@ def _valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, 
     return low, at(low)
 
 
-def _prepare(sampling_rate, noise_multiplier, order):
+def _prepare(
+    sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float
+) -> tuple[FloatArray, FloatArray, float]:
     alpha = check.order("order", order)
     q = check.sampling_rate("sampling_rate", sampling_rate)
     sigma = check.positive("noise_multiplier", noise_multiplier)
@@ -238,22 +246,23 @@ def _prepare(sampling_rate, noise_multiplier, order):
         return q, sigma**-2.0, alpha
 
 
-def _map(q, s, alpha, slope):
+def _map(kernel: Callable[..., FloatArray], q: FloatArray, s: FloatArray, alpha: float) -> FloatArray:
     q, s = np.broadcast_arrays(q, s)
     out = np.empty(s.shape)
     for rate in np.unique(q):
         chosen = q == rate
-        out[chosen] = kernels.map_log_moment(s[chosen], rate, alpha, kernels.log_weights(rate, alpha), slope)
+        out[chosen] = kernel(s[chosen], kernels.moment_terms(rate, alpha), 0)
     return out
 
 
-def _orders(orders) -> np.ndarray:
+def _orders(orders: ArrayLike) -> FloatArray:
     orders = np.atleast_1d(check.as_floats("orders", orders))
     if orders.ndim != 1 or orders.size == 0 or not (np.isfinite(orders) & (orders > 1)).all():
         raise ValueError(f"orders must be finite and > 1, got {orders.tolist()}")
     return orders
 
 
-def _conversion_offset(orders, delta):
+def _conversion_offset(orders: FloatArray, delta: float) -> FloatArray:
     """What Remark 1 adds to rho: ln((alpha - 1) / alpha) - (ln delta + ln alpha) / (alpha - 1)."""
-    return np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
+    offset: FloatArray = np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
+    return offset

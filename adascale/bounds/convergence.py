@@ -5,29 +5,34 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+
+FloatArray = NDArray[np.float64]
 
 
 class ConvergenceBound(NamedTuple):
     """The right side of the convergence theorem, term by term, each of the shape of the lanes."""
 
-    initial: np.ndarray
+    initial: FloatArray
     r""":math:`2 (f(\mathbf w_0) - f^\star) / (\lambda T)`: how far there is to go."""
-    heterogeneity: np.ndarray
+    heterogeneity: FloatArray
     r""":math:`2 k^2 L \lambda (A_1 + 1) C_2`: the devices disagree."""
-    sampling: np.ndarray
+    sampling: FloatArray
     r""":math:`k^2 L \lambda A_2`: samples differ within a device."""
-    noise: np.ndarray
+    noise: FloatArray
     r""":math:`\frac{L \lambda}{2T} \sum_t w_t`: the receiver noise, the only term that the schedule changes."""
 
     @property
-    def total(self) -> np.ndarray:
+    def total(self) -> FloatArray:
         """The whole right side."""
         return self.initial + self.heterogeneity + self.sampling + self.noise
 
 
-def largest_learning_rate(smoothness, A1, C1, batch_second_moment=2.0) -> np.ndarray:
+def largest_learning_rate(
+    smoothness: ArrayLike, A1: ArrayLike, C1: ArrayLike, batch_second_moment: ArrayLike = 2.0
+) -> FloatArray:
     r"""The largest learning rate that the convergence theorem admits (:eq:`eq:step-limit`).
 
     .. math:: \lambda_{\max} = \frac{1}{2 k^2 L (C_1 + 1)(A_1 + 1)}
@@ -55,8 +60,9 @@ def largest_learning_rate(smoothness, A1, C1, batch_second_moment=2.0) -> np.nda
 
 
 def convergence_bound(
-    noise_energy, learning_rate, initial_gap, *, smoothness, A1, A2, C1, C2, batch_second_moment=2.0
-) -> ConvergenceBound:
+    noise_energy: ArrayLike, learning_rate: ArrayLike, initial_gap: ArrayLike, *, smoothness: ArrayLike,
+    A1: ArrayLike, A2: ArrayLike, C1: ArrayLike, C2: ArrayLike, batch_second_moment: ArrayLike = 2.0,
+) -> ConvergenceBound:  # fmt: skip
     r"""The right side of the convergence theorem (:prf:ref:`thm-convergence`; the paper's Theorem 1).
 
     .. math::

@@ -11,33 +11,36 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.policies.optimal import water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 
+FloatArray = NDArray[np.float64]
+
 
 class Sides(NamedTuple):
     """The two sides of an inequality ``left <= right``, of one shape."""
 
-    left: np.ndarray
-    right: np.ndarray
+    left: FloatArray
+    right: FloatArray
 
 
 class QueueLimits(NamedTuple):
     r"""Four upper bounds of AdaScale's queue :math:`Q_R`, each of shape (..., T + 1) for R = 0 ... T."""
 
-    full_power: np.ndarray
+    full_power: FloatArray
     r"""The paper's, from a comparison with full power (:eq:`eq:queue-full-power`)."""
-    equal: np.ndarray
+    equal: FloatArray
     r"""From a comparison with EqualAlloc (:eq:`eq:queue-equal`)."""
-    threshold: np.ndarray
+    threshold: FloatArray
     r"""The queue from which on a round spends less than :math:`\nu`; independent of R (:eq:`eq:queue-threshold`)."""
-    growth: np.ndarray
+    growth: FloatArray
     r"""Of order :math:`V^{1/3} R^{2/3}` (:eq:`eq:queue-growth`)."""
 
 
-def queue(problem: ReceiveScalingProblem, eta) -> np.ndarray:
+def queue(problem: ReceiveScalingProblem, eta: ArrayLike) -> FloatArray:
     r"""The virtual queue of any schedule (:eq:`eq:queue`; paper, eq. (29)).
 
     .. math:: Q_0 = 0, \qquad Q_{t+1} = \max(Q_t + w_t - w_{\min,t} - \nu, 0)
@@ -62,10 +65,10 @@ def queue(problem: ReceiveScalingProblem, eta) -> np.ndarray:
     spend = problem.spend(eta)
     budget = np.broadcast_to(np.asarray(problem.budget), spend.shape[:-1])
     flat = _queue(spend.reshape(-1, problem.num_rounds), budget.ravel())
-    return flat.reshape(spend.shape[:-1] + (problem.num_rounds + 1,))
+    return np.reshape(flat, spend.shape[:-1] + (problem.num_rounds + 1,))
 
 
-def drift_bound(problem: ReceiveScalingProblem, eta) -> Sides:
+def drift_bound(problem: ReceiveScalingProblem, eta: ArrayLike) -> Sides:
     r"""One-slot drift of **any** schedule (:prf:ref:`lem-drift`; the paper's first lemma of its analysis).
 
     .. math:: \tfrac12 Q_{t+1}^2 - \tfrac12 Q_t^2 \;\le\; Q_t y_t + \tfrac12 y_t^2 + \tfrac12 \nu^2
@@ -82,7 +85,7 @@ def drift_bound(problem: ReceiveScalingProblem, eta) -> Sides:
     return Sides(np.diff(length**2, axis=-1) / 2, before * spend + spend**2 / 2 + budget**2 / 2)
 
 
-def queue_limits(problem: ReceiveScalingProblem, penalty) -> QueueLimits:
+def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLimits:
     r"""What AdaScale's queue cannot exceed, from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`).
 
     .. math::
@@ -115,12 +118,12 @@ def queue_limits(problem: ReceiveScalingProblem, penalty) -> QueueLimits:
     leakage, budget = RoundLeakage(problem.scenario), np.asarray(problem.budget)[..., None]
     rounds = np.arange(problem.num_rounds + 1)
 
-    def from_zero(values):
+    def from_zero(values: FloatArray) -> FloatArray:
         """A leading 0, for R = 0."""
         values = np.broadcast_to(values, problem.lanes + (problem.num_rounds,))
         return np.concatenate([np.zeros(problem.lanes + (1,)), values], axis=-1)
 
-    def total(values):
+    def total(values: FloatArray) -> FloatArray:
         return from_zero(np.cumsum(values, axis=-1))
 
     full_power = np.sqrt(2 * penalty * total(leakage(problem.floor)) + rounds * budget**2)
@@ -132,7 +135,7 @@ def queue_limits(problem: ReceiveScalingProblem, penalty) -> QueueLimits:
     return QueueLimits(full_power, equal, threshold, growth)
 
 
-def queue_bound(problem: ReceiveScalingProblem, eta, penalty, *, sharp: bool = False) -> Sides:
+def queue_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
     r"""AdaScale's virtual queue against its bound (:prf:ref:`thm-queue`; the paper's lemma on the virtual queue).
 
     .. math:: Q_R \;\le\; \Big(2V \sum_{t<R} F(w_{\min,t}) + R\nu^2\Big)^{1/2}, \qquad R = 0, \dots, T
@@ -164,7 +167,9 @@ def queue_bound(problem: ReceiveScalingProblem, eta, penalty, *, sharp: bool = F
     return Sides(left, np.broadcast_to(right, left.shape))
 
 
-def violation_bound(problem: ReceiveScalingProblem, eta, penalty, *, sharp: bool = False) -> Sides:
+def violation_bound(
+    problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False
+) -> Sides:
     r"""Violation of the long-term constraint (:prf:ref:`thm-violation`; the paper's second theorem).
 
     .. math:: \frac1T \sum_{t=0}^{T-1} (w_t - w_{\min,t}) - \nu \;\le\; \frac{Q_T^{\max}}{T}
@@ -181,7 +186,7 @@ def violation_bound(problem: ReceiveScalingProblem, eta, penalty, *, sharp: bool
     return Sides(problem.cost(eta) - problem.budget, right)
 
 
-def regret_bound(problem: ReceiveScalingProblem, eta, penalty, *, sharp: bool = False) -> Sides:
+def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
     r"""Dynamic regret against the offline optimum :math:`w^\star` (:prf:ref:`thm-regret`; the paper's third theorem).
 
     .. math::
@@ -215,7 +220,7 @@ def regret_bound(problem: ReceiveScalingProblem, eta, penalty, *, sharp: bool = 
     return Sides(left, np.broadcast_to(right, left.shape))
 
 
-def _penalty(problem, penalty):
+def _penalty(problem: ReceiveScalingProblem, penalty: ArrayLike) -> FloatArray:
     penalty = check.positive("penalty", penalty)
     if check.broadcast(penalty=penalty.shape, lanes=problem.lanes) != problem.lanes:
         raise ValueError(f"penalty must broadcast against lanes {problem.lanes}, got shape {penalty.shape}")
@@ -223,7 +228,7 @@ def _penalty(problem, penalty):
 
 
 @njit(cache=True)
-def _queue(spend, budget):
+def _queue(spend: FloatArray, budget: FloatArray) -> FloatArray:
     out = np.zeros((spend.shape[0], spend.shape[1] + 1))
     for lane in range(spend.shape[0]):
         for t in range(spend.shape[1]):

@@ -3,13 +3,16 @@ r"""What holds in the long run under independent Rayleigh fading (:ref:`chap-gua
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.optimize import elementwise
 
 from adascale import checks as check
 
+FloatArray = NDArray[np.float64]
 
-def stationary_level(scale, budget) -> np.ndarray:
+
+def stationary_level(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
     r"""The water level of the long run under Rayleigh fading: it needs path losses and no future.
 
     .. math:: \mathbb E\big[\max(\ell_\infty - w_{\min}, 0)\big]
@@ -43,10 +46,13 @@ def stationary_level(scale, budget) -> np.ndarray:
         (np.log(budget) - 1e-9, high),
         args=(scale, budget),
     )
-    return np.exp(found.x)
+    if not np.all(found.success):
+        raise RuntimeError(f"no level found for scale {scale.tolist()} and budget {budget.tolist()}")
+    level: FloatArray = np.exp(found.x)
+    return level
 
 
-def stationary_regret_bound(scale, budget, penalty) -> np.ndarray:
+def stationary_regret_bound(scale: ArrayLike, budget: ArrayLike, penalty: ArrayLike) -> FloatArray:
     r"""Expected regret under Rayleigh fading, the right side only (:prf:ref:`thm-regret-iid`).
 
     .. math::
@@ -75,4 +81,5 @@ def stationary_regret_bound(scale, budget, penalty) -> np.ndarray:
     ratio = np.asarray(scale) / level
     # E[y^2] = int_0^l 2 (l - w) exp(-omega / w) dw
     square = 2 * level**2 * (special.expn(2, ratio) - special.expn(3, ratio))
-    return (square + np.asarray(budget) ** 2) / (2 * penalty)
+    bound: FloatArray = (square + np.asarray(budget) ** 2) / (2 * penalty)
+    return bound

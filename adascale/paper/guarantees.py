@@ -7,22 +7,20 @@ beginning of a longer one.
 
 from __future__ import annotations
 
-import platform
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numba
 import numpy as np
 import pandas as pd
-import scipy
-from numba import njit
 
 from adascale import channel
 from adascale.bounds import stationary_level
-from adascale.policies.adascale import _root
-from adascale.policies.optimal import water_level
+from adascale.files import write_atomically
+from adascale.policies import adascale_energies, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
 
 BETAS = (0.5, 1.0, 1.25, 1.5, 1.75)
@@ -33,37 +31,10 @@ BUDGET = 0.04
 CASES = [(20.0, beta) for beta in BETAS] + [(2e7, beta) for beta in BETAS if beta > 1]
 
 
-def energies(floor, budget: float, penalty: float, leakage: RoundLeakage) -> tuple[np.ndarray, float]:
-    r"""AdaScale over one long horizon, compiled: the loop of :class:`~adascale.policies.AdaScale` without its checks.
-
-    Parameters
-    ----------
-    floor : numpy.ndarray
-        :math:`w_{\min,t} > 0`, shape (T,).
-    budget, penalty : float
-        :math:`\nu` and V, positive.
-    leakage : RoundLeakage
-        :math:`F`.
-
-    Returns
-    -------
-    tuple
-        The noise energies :math:`w_t`, shape (T,), and the last queue :math:`Q_T`.
-    """
-    return _energies(np.ascontiguousarray(floor), budget, penalty, leakage.kernel_args)
-
-
-@njit(cache=True)
-def _energies(floor, budget, penalty, args):
-    energy = np.empty(floor.size)
-    queue = 0.0
-    for t in range(floor.size):
-        energy[t] = _root(floor[t], queue, penalty, args)
-        queue = max(queue + (energy[t] - floor[t]) - budget, 0.0)
-    return energy, queue
-
-
-def scaling_table(cases=CASES, horizons=HORIZONS, seeds=SEEDS, *, budget=BUDGET, scenario=None) -> pd.DataFrame:
+def scaling_table(
+    cases: Sequence[tuple[float, float]] = CASES, horizons: Iterable[int] = HORIZONS, seeds: Iterable[int] = SEEDS, *,
+    budget: float = BUDGET, scenario: Scenario | None = None,
+) -> pd.DataFrame:  # fmt: skip
     r"""Run AdaScale with :math:`V = c\,T^\beta` over horizons and channel realisations.
 
     Parameters
@@ -99,30 +70,27 @@ def scaling_table(cases=CASES, horizons=HORIZONS, seeds=SEEDS, *, budget=BUDGET,
             floor = problem.floor
             best = np.maximum(water_level(floor, budget), floor)
             spend, optimum = best - floor, leakage(best).mean()
-            known = (leakage(floor).mean(), leakage(floor + budget).mean(), floor.min())
-            known += (np.maximum(spend - budget, 0).mean(), np.mean(spend**2))
+            known = (leakage(floor).mean(), leakage(floor + budget).mean(), floor.min(),
+                     np.maximum(spend - budget, 0).mean(), np.mean(spend**2))  # fmt: skip
             for start, beta in cases:
                 penalty = start * unit * (T / horizons[0]) ** beta
-                energy, queue = energies(floor, budget, penalty, leakage)
+                energy, last = adascale_energies(floor, budget, penalty, leakage)
                 cost = np.mean(energy - floor)
                 frontier = leakage(np.maximum(water_level(floor, cost), floor)).mean()
-                reached = (cost - budget, queue, leakage(energy).mean(), optimum, frontier)
+                reached = (cost - budget, float(last), leakage(energy).mean(), optimum, frontier)
                 rows.append((seed, scale, T, start, beta, penalty, *reached, *known))
     names = "seed scale T start beta penalty violation queue leakage optimum optimum_at_cost"
     return pd.DataFrame(rows, columns=f"{names} full_power equal least_floor above square".split())
 
 
 def main(target: Path) -> None:
-    """Write the table, with a first line that says what made it."""
+    """Write the table, and beside it what made it."""
     began = time.perf_counter()
     table = scaling_table()
-    versions = f"Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}"
-    about = (
-        f"# python -m adascale.paper.guarantees; MNIST, nu = {BUDGET}, seeds {SEEDS[0]}-{SEEDS[-1]}; "
-        f"{versions}, scipy {scipy.__version__}; {platform.machine()}, one core, {time.perf_counter() - began:.0f} s\n"
-    )
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(about + table.to_csv(index=False, float_format="%.9g"))
+    write_atomically(target, table.to_csv(index=False, float_format="%.9g"))
+    write_provenance(target, "python -m adascale.paper.guarantees", "numpy", "numba", "scipy", threads=1,
+                     wall_seconds=round(time.perf_counter() - began))  # fmt: skip
 
 
 if __name__ == "__main__":

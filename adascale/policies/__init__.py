@@ -1,17 +1,14 @@
 """Policies that choose the receive scaling, one file a method."""
 
-from adascale.policies.adascale import AdaScale
-from adascale.policies.base import OnlinePolicy, run, schedule
+from adascale.policies.adascale import AdaScale, adascale_energies, best_energy
+from adascale.policies.base import OnlinePolicy, Policy, run
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.estim_future import EstimFuture, estimated_min_gain
-from adascale.policies.optimal import Optimal, OptimalCvxpy
-from adascale.policies.power_control import (
-    LyapunovPowerControl,
-    OfflinePowerControl,
-    PowerControl,
-    scaling_budget,
-    spent_epsilon,
-)
+from adascale.policies.lyapunov_power_control import LyapunovPowerControl
+from adascale.policies.optimal import Optimal, water_level
+from adascale.policies.optimal_cvxpy import OptimalCvxpy
+from adascale.policies.power_control import OfflinePowerControl, PowerControl
+from adascale.policies.privacy_budget import scaling_budget, spent_epsilon
 
 __all__ = [
     "AdaScale",
@@ -22,10 +19,13 @@ __all__ = [
     "OnlinePolicy",
     "Optimal",
     "OptimalCvxpy",
+    "Policy",
     "PowerControl",
+    "adascale_energies",
+    "best_energy",
     "estimated_min_gain",
     "run",
     "scaling_budget",
-    "schedule",
     "spent_epsilon",
+    "water_level",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adascale.policies.base import OnlinePolicy
 from adascale.problem import scaling
@@ -15,7 +16,7 @@ class EqualAllocState(NamedTuple):
     """Nothing is remembered but the constants."""
 
     scenario: Scenario
-    budget: np.ndarray
+    budget: NDArray[np.float64]
 
 
 class EqualAlloc(OnlinePolicy):
@@ -25,10 +26,12 @@ class EqualAlloc(OnlinePolicy):
     "Numerical Experiments").  It meets the budget by construction.
     """
 
-    def start(self, scenario: Scenario, budget: np.ndarray) -> EqualAllocState:
+    def start(self, scenario: Scenario, budget: NDArray[np.float64]) -> EqualAllocState:
         return EqualAllocState(scenario, budget)
 
-    def step(self, state: EqualAllocState, min_gain_t: np.ndarray) -> tuple[EqualAllocState, np.ndarray]:
+    def step(
+        self, state: EqualAllocState, min_gain_t: NDArray[np.float64]
+    ) -> tuple[EqualAllocState, NDArray[np.float64]]:
         max_eta = state.scenario.x_max * min_gain_t
         floor = state.scenario.noise_scale / max_eta
         return state, scaling(floor + state.budget, floor, max_eta, state.scenario.noise_scale)

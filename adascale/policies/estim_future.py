@@ -3,27 +3,30 @@ r"""EstimFuture: plan the rest of the horizon from the mean channel, apply the f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.policies.base import OnlinePolicy
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 
-READINGS = ("devices", "minimum")
-"""The two readings of the paper's channel estimate, see :func:`estimated_min_gain`."""
+FloatArray = NDArray[np.float64]
+
+ESTIMATES = ("devices", "minimum")
+"""The two estimates of a future bottleneck, see :func:`estimated_min_gain`."""
 
 
-def estimated_min_gain(mean_gain, reading: str) -> np.ndarray:
-    r"""The MMSE estimate of a future bottleneck :math:`h_{\min,t}^2`, in one of two readings of the paper.
+def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
+    r"""The MMSE estimate of a future bottleneck :math:`h_{\min,t}^2`, in one of two senses.
 
     Parameters
     ----------
     mean_gain : array_like
         :math:`g_m = \mathbb E |h_m|^2 / k_m^2 > 0`, shape (..., M): :meth:`~adascale.scenario.Scenario.mean_gain`.
-    reading : {"devices", "minimum"}
+    estimate : {"devices", "minimum"}
         ``"devices"``: the smallest of the devices' estimates, :math:`\min_m g_m`.  ``"minimum"``: the estimate of the
         minimum itself, :math:`\mathbb E \min_m |h_m|^2 / k_m^2 = 1 / \sum_m g_m^{-1}` under Rayleigh fading.
 
@@ -35,14 +38,15 @@ def estimated_min_gain(mean_gain, reading: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        If a gain is not finite and positive, or the reading is another one.
+        If a gain is not finite and positive, or there is no such estimate.
     """
     gain = check.positive("mean_gain", mean_gain)
     if gain.ndim == 0:
         raise ValueError(f"mean_gain must have a last axis of devices, got {gain}")
-    if reading not in READINGS:
-        raise ValueError(f"reading must be one of {READINGS}, got {reading!r}")
-    return gain.min(axis=-1) if reading == "devices" else 1 / (1 / gain).sum(axis=-1)
+    if estimate not in ESTIMATES:
+        raise ValueError(f"estimate must be one of {ESTIMATES}, got {estimate!r}")
+    least: FloatArray = gain.min(axis=-1) if estimate == "devices" else 1 / (1 / gain).sum(axis=-1)
+    return least
 
 
 class EstimFutureState(NamedTuple):
@@ -50,7 +54,7 @@ class EstimFutureState(NamedTuple):
 
     scenario: Scenario
     later: int
-    left: np.ndarray
+    left: FloatArray
 
 
 @dataclass(frozen=True)
@@ -67,26 +71,28 @@ class EstimFuture(OnlinePolicy):
     ----------
     mean_gain : array_like
         :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M); its leading axes broadcast against the lanes.
-    reading : {"devices", "minimum"}
+    estimate : {"devices", "minimum"}
         See :func:`estimated_min_gain`.
     """
 
-    mean_gain: np.ndarray
-    reading: str = "devices"
+    needs_mean_gain: ClassVar[bool] = True
 
-    def __post_init__(self):
-        estimated_min_gain(self.mean_gain, self.reading)
+    mean_gain: FloatArray
+    estimate: str = "devices"
 
-    def start(self, scenario: Scenario, budget: np.ndarray) -> EstimFutureState:
+    def __post_init__(self) -> None:
+        estimated_min_gain(self.mean_gain, self.estimate)
+
+    def start(self, scenario: Scenario, budget: FloatArray) -> EstimFutureState:
         left = np.asarray(budget, dtype=float) * scenario.num_rounds
         check.broadcast(lanes_of_mean_gain=np.shape(self.mean_gain)[:-1], lanes=left.shape)
         return EstimFutureState(scenario, scenario.num_rounds - 1, left)
 
-    def step(self, state: EstimFutureState, min_gain_t: np.ndarray) -> tuple[EstimFutureState, np.ndarray]:
+    def step(self, state: EstimFutureState, min_gain_t: FloatArray) -> tuple[EstimFutureState, FloatArray]:
         scenario = state.scenario
         max_eta = scenario.x_max * min_gain_t
         floor = scenario.noise_scale / max_eta
-        later_floor = scenario.noise_scale / (scenario.x_max * estimated_min_gain(self.mean_gain, self.reading))
+        later_floor = scenario.noise_scale / (scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate))
         # the level if only this floor, only the later ones, or all are under water: the lowest that is right
         both = (state.left + floor + state.later * later_floor) / (1 + state.later)
         alone = floor + state.left

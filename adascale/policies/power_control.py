@@ -1,23 +1,27 @@
-r"""The power controls of [19] and [28]: accuracy first, under a budget of privacy.
+r"""The power control of Liu and Simeone [19]: accuracy first, under a budget of privacy.
 
-Both spend :math:`\eta`: a round of scaling :math:`\eta_t` costs privacy in proportion to :math:`\eta_t` (composition
+It spends :math:`\eta`: a round of scaling :math:`\eta_t` costs privacy in proportion to :math:`\eta_t` (composition
 without subsampling), and leaves noise in proportion to :math:`1/\eta_t`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import lambertw
+from numba import njit
+from numpy.typing import NDArray
 
 from adascale import checks as check
-from adascale.policies.base import OnlinePolicy
+from adascale.policies.base import OnlinePolicy, Policy, in_rows, within_limit
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
+from adascale.policies.privacy_budget import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
+
+FloatArray = NDArray[np.float64]
 
 
 class PowerControlState(NamedTuple):
@@ -25,7 +29,7 @@ class PowerControlState(NamedTuple):
 
     scenario: Scenario
     round: int
-    left: np.ndarray
+    left: FloatArray
 
 
 @dataclass(frozen=True)
@@ -47,30 +51,35 @@ class PowerControl(OnlinePolicy):
         :math:`S > 0`, the largest sum of :math:`\eta_t`; broadcasts against the lanes.
     contraction : float
         :math:`r \in (0, 1]`, the factor by which the loss gap shrinks in a round; 1 is neutral.
-    reading : {"devices", "minimum"}
+    estimate : {"devices", "minimum"}
         See :func:`adascale.policies.estimated_min_gain`.
     subtract : bool
         Whether what a round spent is taken off the budget, as sound accounting must.
     """
 
-    mean_gain: np.ndarray
-    privacy_budget: np.ndarray
+    tuned: ClassVar[tuple[str, ...]] = ("privacy_budget",)
+    needs_mean_gain: ClassVar[bool] = True
+    label: ClassVar[str] = "PowerControl [19]"
+
+    mean_gain: FloatArray
+    privacy_budget: FloatArray
     contraction: float = 1.0
-    reading: str = "devices"
+    estimate: str = "devices"
     subtract: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "privacy_budget", check.positive("privacy_budget", self.privacy_budget))
-        _contraction(self.contraction)
-        estimated_min_gain(self.mean_gain, self.reading)
+        check_contraction(self.contraction)
+        estimated_min_gain(self.mean_gain, self.estimate)
 
-    @staticmethod
-    def guess(problem: ReceiveScalingProblem) -> np.ndarray:
+    @classmethod
+    def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
         r"""Where to look first for the budget that costs :math:`\nu`: the optimum's, the least possible one."""
-        return Optimal().schedule(problem).sum(axis=-1)
+        total: FloatArray = Optimal().schedule(problem).sum(axis=-1)
+        return total
 
-    def start(self, scenario: Scenario, budget: np.ndarray) -> PowerControlState:
-        _contraction(self.contraction, scenario.num_rounds)
+    def start(self, scenario: Scenario, budget: FloatArray) -> PowerControlState:
+        check_contraction(self.contraction, scenario.num_rounds)
         shape = check.broadcast(
             privacy_budget=self.privacy_budget.shape,
             lanes_of_mean_gain=np.shape(self.mean_gain)[:-1],
@@ -78,51 +87,79 @@ class PowerControl(OnlinePolicy):
         )
         return PowerControlState(scenario, 0, np.broadcast_to(self.privacy_budget, shape))
 
-    def step(self, state: PowerControlState, min_gain_t: np.ndarray) -> tuple[PowerControlState, np.ndarray]:
-        scenario = state.scenario
-        cap = scenario.x_max * min_gain_t
-        later_cap = scenario.x_max * estimated_min_gain(self.mean_gain, self.reading)
-        later = scenario.num_rounds - 1 - state.round
-        eta = np.minimum(_first_scaling(cap, later_cap, later, state.left, self.contraction**-0.5), cap)
-        left = state.left - eta if self.subtract else state.left
-        return state._replace(round=state.round + 1, left=left), eta
+    def step(self, state: PowerControlState, min_gain_t: FloatArray) -> tuple[PowerControlState, FloatArray]:
+        later = state.scenario.num_rounds - 1 - state.round
+        cap = np.asarray(state.scenario.x_max * min_gain_t)[..., None]
+        eta, left = self._run(cap, state.left, state.scenario, later)
+        return state._replace(round=state.round + 1, left=left), eta[..., 0]
+
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+        r""":math:`\eta_t`, shape (..., T): all rounds in one compiled loop; errors as ``start``."""
+        state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
+        eta, _ = self._run(problem.max_eta, state.left, problem.scenario, problem.num_rounds - 1)
+        return within_limit(eta, problem, type(self).__name__)
+
+    def _run(self, cap: FloatArray, left: FloatArray, scenario: Scenario, later: int) -> tuple[FloatArray, FloatArray]:
+        """The rounds of these caps, with ``later`` rounds to come after the first of them; and what is left then."""
+        later_cap = scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate)
+        lanes = np.broadcast_shapes(cap.shape[:-1], later_cap.shape, np.shape(left))
+        T, rest = cap.shape[-1], in_rows(left, lanes)
+        growth = float(self.contraction) ** -0.5
+        eta = _rounds(in_rows(cap, lanes, T), in_rows(later_cap, lanes), rest, later, growth, bool(self.subtract))
+        return eta.reshape(*lanes, T), rest.reshape(lanes)
 
 
-def _first_scaling(cap, later_cap, later, left, growth):
+@njit(cache=True)
+def _rounds(
+    cap: FloatArray, later_cap: FloatArray, left: FloatArray, later: int, growth: float, subtract: bool
+) -> FloatArray:
+    """Every round of every lane; ``left`` becomes what the last one leaves."""
+    eta = np.empty(cap.shape)
+    for lane in range(cap.shape[0]):
+        for t in range(cap.shape[1]):
+            tau = _first_scaling(cap[lane, t], later_cap[lane], later - t, left[lane], growth)
+            eta[lane, t] = min(tau, cap[lane, t])
+            if subtract:
+                left[lane] -= eta[lane, t]
+    return eta
+
+
+@njit(cache=True)
+def _first_scaling(cap: float, later_cap: float, later: int, left: float, growth: float) -> float:
     r"""What the plan gives this round: the :math:`\tau` at which it spends all that is left, or its cap.
 
     .. math:: \min(\tau, \mathrm{cap}) + \sum_{j=1}^n \min(\tau g^j, \mathrm{cap}') = S
 
     With u of the later rounds below their cap the sum is linear in tau; u is found by bisection.
     """
-
-    def geometric(u):  # g + g^2 + ... + g^u
-        return u * 1.0 if growth == 1 else growth * (growth**u - 1) / (growth - 1)
-
-    def spent(u):  # at tau = cap' / g^u, where exactly u later rounds are below (or at) their cap
-        tau = later_cap / growth**u
-        return np.minimum(tau, cap) + tau * geometric(u) + (later - u) * later_cap
-
-    low = np.zeros(np.broadcast_shapes(np.shape(cap), np.shape(later_cap), np.shape(left)), dtype=int)
-    high = np.full(low.shape, later)
-    if growth > 1:
-        while (low < high).any():  # the largest u that still spends all that is left
-            middle = (low + high + 1) // 2
-            enough = spent(middle) >= left
-            low, high = np.where(enough, middle, low), np.where(enough, high, middle - 1)
-        below = low
+    if cap + later * later_cap <= left:
+        return cap
+    low, high = 0, later
+    if growth == 1.0:
+        low = later if min(later_cap, cap) + later * later_cap >= left else 0
     else:
-        below = np.where(spent(low) >= left, later, 0)
-    rest = left - (later - below) * later_cap
-    alone = rest / (1 + geometric(below))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        capped = (rest - cap) / geometric(below)
-    tau = np.where((alone > cap) & (geometric(below) > 0), capped, alone)
-    return np.where(cap + later * later_cap <= left, cap, tau)
+        while low < high:  # the largest u that still spends all that is left
+            middle = (low + high + 1) // 2
+            tau = later_cap / growth ** float(middle)  # exactly u later rounds are below (or at) their cap
+            spent = min(tau, cap) + tau * _geometric(middle, growth) + (later - middle) * later_cap
+            if spent >= left:
+                low = middle
+            else:
+                high = middle - 1
+    weight = _geometric(low, growth)
+    rest = left - (later - low) * later_cap
+    alone = rest / (1 + weight)
+    return (rest - cap) / weight if alone > cap and weight > 0 else alone
+
+
+@njit(cache=True)
+def _geometric(u: int, growth: float) -> float:
+    """g + g^2 + ... + g^u."""
+    return float(u) if growth == 1.0 else growth * (growth ** float(u) - 1) / (growth - 1)
 
 
 @dataclass(frozen=True)
-class OfflinePowerControl:
+class OfflinePowerControl(Policy):
     r"""[19] with the channels of all rounds known: :math:`\eta_t = \min(\tau r^{-t/2}, \mathrm{cap}_t)`.
 
     With r = 1 and the sum of Optimal's scalings as the budget this is Optimal.
@@ -135,14 +172,16 @@ class OfflinePowerControl:
         :math:`r \in (0, 1]`; 1 is neutral.
     """
 
-    privacy_budget: np.ndarray
+    tuned: ClassVar[tuple[str, ...]] = ("privacy_budget",)
+
+    privacy_budget: FloatArray
     contraction: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "privacy_budget", check.positive("privacy_budget", self.privacy_budget))
-        _contraction(self.contraction)
+        check_contraction(self.contraction)
 
-    def schedule(self, problem: ReceiveScalingProblem) -> np.ndarray:
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r""":math:`\eta_t`, shape (..., T).
 
         Raises
@@ -150,7 +189,7 @@ class OfflinePowerControl:
         ValueError
             If the budget does not broadcast to the lanes, or the contraction is too small for so many rounds.
         """
-        _contraction(self.contraction, problem.num_rounds)
+        check_contraction(self.contraction, problem.num_rounds)
         if check.broadcast(privacy_budget=self.privacy_budget.shape, lanes=problem.lanes) != problem.lanes:
             shape = self.privacy_budget.shape
             raise ValueError(f"privacy_budget must broadcast to lanes {problem.lanes}, got shape {shape}")
@@ -171,123 +210,5 @@ class OfflinePowerControl:
         slope = np.where(k > 0, np.take_along_axis(free, at, -1), weights.sum(axis=-1, keepdims=True))
         with np.errstate(divide="ignore"):
             tau = np.where(k < problem.num_rounds, (budget - fixed) / slope, np.inf)
-        return np.minimum(tau * weight, cap)
-
-
-class LyapunovPowerControlState(NamedTuple):
-    """The virtual queue of privacy spent beyond its rate."""
-
-    scenario: Scenario
-    round: int
-    queue: np.ndarray
-
-
-@dataclass(frozen=True)
-class LyapunovPowerControl(OnlinePolicy):
-    r"""The standard Lyapunov construction of Shi et al. [28], without a reconfigurable surface.
-
-    .. math::
-        \eta_t = \min\Big(\mathrm{cap}_t, \sqrt{V r^{-t} / Q_t}\Big), \qquad
-        Q_{t+1} = \max(Q_t + \eta_t - \bar\eta, 0)
-
-    with full power while the queue is empty.  Units are those of eta: :math:`\bar\eta` is the privacy budget a round,
-    and the constants of its accounting are inside :math:`V`.
-
-    Parameters
-    ----------
-    penalty : array_like
-        :math:`V > 0`, in units of eta cubed; broadcasts against the lanes.
-    rate : array_like
-        :math:`\bar\eta > 0`, the privacy budget of a round in units of eta; broadcasts against the lanes.
-    contraction : float
-        :math:`r \in (0, 1]`; 1 is neutral.
-    initial_queue : array_like
-        :math:`Q_0 \ge 0`, in units of eta; broadcasts against the lanes.  Zero, the customary start, puts the first
-        round at full power.
-    """
-
-    penalty: np.ndarray
-    rate: np.ndarray
-    contraction: float = 1.0
-    initial_queue: np.ndarray = 0.0
-
-    def __post_init__(self):
-        for name in ("penalty", "rate"):
-            object.__setattr__(self, name, check.positive(name, getattr(self, name)))
-        object.__setattr__(self, "initial_queue", check.at_least("initial_queue", self.initial_queue, 0))
-        _contraction(self.contraction)
-
-    def start(self, scenario: Scenario, budget: np.ndarray) -> LyapunovPowerControlState:
-        _contraction(self.contraction, scenario.num_rounds)
-        shapes = {name: getattr(self, name).shape for name in ("penalty", "rate", "initial_queue")}
-        shape = check.broadcast(**shapes, lanes=np.shape(budget))
-        return LyapunovPowerControlState(scenario, 0, np.broadcast_to(self.initial_queue, shape))
-
-    def step(self, state, min_gain_t):
-        cap = state.scenario.x_max * min_gain_t
-        with np.errstate(divide="ignore"):
-            eta = np.sqrt(self.penalty * self.contraction ** -float(state.round) / state.queue)
-        eta = np.minimum(eta, cap)
-        queue = np.maximum(state.queue + eta - self.rate, 0.0)
-        return LyapunovPowerControlState(state.scenario, state.round + 1, queue), eta
-
-
-def scaling_budget(scenario: Scenario, epsilon, delta: float = 1e-5) -> np.ndarray:
-    r"""The sum of scalings that [19] and [28] allow under an :math:`(\varepsilon, \delta)` budget.
-
-    .. math::
-        S = \frac{M^2 B^2 \sigma_n^2}{G^2} \big(\sqrt{\varepsilon + c^2} - c\big)^2, \qquad
-        c^2 = \tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big),
-
-    with Lambert's W, the smallest batch :math:`B = \min_m B_m` and neighbours that differ by one sample
-    (:eq:`eq:scaling-budget`).  It counts no amplification by sampling.  :math:`\bar\eta = S / T` is the rate of [28].
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Gives M, B, G and the noise power.
-    epsilon : array_like
-        :math:`\varepsilon > 0`, any shape.
-    delta : float
-        :math:`\delta` in (0, 1).
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`S` in the unit of eta (W), of the shape of ``epsilon``.
-
-    Raises
-    ------
-    ValueError
-        If epsilon or delta is out of range.
-    """
-    c = _tail(delta)
-    return _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
-
-
-def spent_epsilon(scenario: Scenario, total_eta, delta: float = 1e-5) -> np.ndarray:
-    r"""The :math:`\varepsilon` that [19] and [28] ascribe to a sum of scalings: the inverse of :func:`scaling_budget`.
-
-    .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
-
-    Parameters, units and errors are those of :func:`scaling_budget`, with ``total_eta`` > 0 in the place of epsilon.
-    """
-    spent = check.positive("total_eta", total_eta) / _unit(scenario)
-    return spent + 2 * _tail(delta) * np.sqrt(spent)
-
-
-def _tail(delta) -> float:
-    """c with exp(-c^2) / (c sqrt(pi)) = delta."""
-    return float(np.sqrt(lambertw(2 / np.pi / check.fraction("delta", delta) ** 2).real / 2))
-
-
-def _unit(scenario) -> float:
-    return scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2
-
-
-def _contraction(value, rounds: int = 1) -> None:
-    """In (0, 1], and large enough that its weights over all rounds stay within floating point."""
-    if not 0 < check.positive("contraction", value) <= 1:
-        raise ValueError(f"contraction must be in (0, 1], got {value}")
-    if -rounds * np.log(value) > 600:
-        raise ValueError(f"contraction must be at least {np.exp(-600 / rounds):.3g} over {rounds} rounds, got {value}")
+        eta: FloatArray = np.minimum(tau * weight, cap)
+        return eta

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adascale import accounting
+from adascale.accounting import kernels, tables
 
 from .. import reference
 
@@ -179,6 +180,97 @@ def test_very_rare_sampling_keeps_its_digits(alpha):
             assert float(accounting.rdp(q, sigma, alpha)) == pytest.approx(
                 reference.rdp(q, sigma, alpha), rel=TARGET, abs=0
             )
+
+
+# What only the kernels know ------------------------------------------------------------------------------------------
+
+
+def exact_slopes(q, s, alpha):
+    """A' and A'' in 60 digits, by central differences of 20 digits."""
+    with reference.mp.workdps(2 * reference.DIGITS):
+        q, s = reference.mp.mpf(q), reference.mp.mpf(s)
+        h = s * reference.mp.mpf(10) ** -25
+
+        def value(s):
+            integer = alpha == int(alpha)
+            return reference.mp.log(
+                reference._integer_moment(q, s, int(alpha)) if integer
+                else reference._any_moment(q, s, reference.mp.mpf(alpha), reference.mp.mpf("0.1"))
+            )  # fmt: skip
+
+        left, middle, right = value(s - h), value(s), value(s + h)
+        return float((right - left) / (2 * h)), float((right - 2 * middle + left) / h**2)
+
+
+@pytest.mark.parametrize("alpha", [2, 3, 8, 11, 12, 32])
+@pytest.mark.parametrize("q", [1e-6, 0.01, 0.5, 0.99])
+def test_slope_and_curvature_of_integer_orders_have_the_digits_of_mpmath(q, alpha):
+    terms = kernels.moment_terms(q, alpha)
+    for s in (1e-8, 0.01, 0.3, 2.0, 20.0, 300.0, 5000.0):
+        slope, curvature = exact_slopes(q, s, alpha)
+        found = kernels.log_moment_slopes(s, terms, 0)
+        assert found[0] == pytest.approx(slope, rel=1e-12), s
+        # a variance as the difference of two squares of size slope^2, beyond which nothing needs it
+        assert found[1] == pytest.approx(curvature, rel=1e-9, abs=1e-11 * alpha**4 / 4)
+
+
+@pytest.mark.parametrize("alpha", [1.5, 2.5, 10.9])
+@pytest.mark.parametrize("q", [0.01, 0.5])
+def test_slope_and_curvature_of_fractional_orders_have_the_digits_of_mpmath(q, alpha):
+    terms = kernels.moment_terms(q, alpha)
+    for s in (0.01, 0.3, 2.0):
+        slope, curvature = exact_slopes(q, s, alpha)
+        found = kernels.log_moment_slopes(s, terms, 0)
+        assert found[0] == pytest.approx(slope, rel=1e-11), s
+        assert found[1] == pytest.approx(curvature, rel=1e-7), s  # as above
+
+
+@settings(max_examples=200, deadline=None)
+@given(rates, st.floats(-16, 5).map(lambda x: 10.0**x), st.integers(2, 11))
+def test_the_fast_slopes_of_small_integer_orders_are_the_others(q, s, alpha):
+    terms = kernels.moment_terms(q, alpha)
+    assert kernels.are_few(terms)
+    fast, slow = kernels.few_slopes(s, terms, 0), kernels.log_moment_slopes(s, terms, 0)
+    assert fast[0] == pytest.approx(slow[0], rel=1e-12)  # the other rounds exponents of up to 600
+    assert fast[1] == pytest.approx(slow[1], rel=1e-9, abs=1e-11 * alpha**4 / 4)
+
+
+@pytest.mark.parametrize(("q", "alpha"), [(0.01, 12), (0.01, 2.5), (1e-30, 11)])
+def test_large_and_fractional_orders_and_vanishing_weights_are_not_few(q, alpha):
+    assert not kernels.are_few(kernels.moment_terms(q, alpha))
+
+
+def test_terms_keep_each_rate_to_itself():
+    terms = kernels.moment_terms([0.01, 0.5], 3)
+    for kind, q in enumerate([0.01, 0.5]):
+        alone = kernels.moment_terms(q, 3)
+        assert kernels.log_moment(0.7, terms, kind) == kernels.log_moment(0.7, alone, 0)
+        assert kernels.log_moment_slopes(0.7, terms, kind) == kernels.log_moment_slopes(0.7, alone, 0)
+
+
+@pytest.mark.parametrize("alpha", [1.1, 1.9, 3.5, 5.9, 8.3, 10.9])
+@pytest.mark.parametrize("q", [0.01, 0.08, 0.5])
+def test_a_table_has_eleven_digits_of_the_log_moment(q, alpha):
+    table = tables.table_for(q, alpha, math.log(1e-4), math.log(10.0))
+    assert table.accurate
+    terms = kernels.moment_terms(q, alpha)
+    for s in np.geomspace(1e-4, 10.0, 400):
+        exact = kernels.map_log_moment(np.array([s]), terms, 0)[0]
+        assert table.total(np.log([s])) == pytest.approx(exact, rel=5e-11)  # two coefficients of 1e-11, and their like
+
+
+def test_a_table_that_is_too_coarse_says_so():
+    assert not tables.LogMomentTable(1e-6, 60.5, -3.0, 6.0).accurate  # a kink at s = 0.5, as steep as the order
+
+
+@pytest.mark.parametrize("alpha", [3, 2.5])
+def test_equal_multipliers_are_counted_and_not_evaluated_again(alpha):
+    s = np.sort(np.random.default_rng(0).choice([0.1, 0.5, 2.0], 1000))
+    terms = kernels.moment_terms(0.01, alpha)
+    expected = math.fsum(kernels.map_log_moment(s, terms, 0))
+    assert kernels.total_log_moment(s, terms, 0) == pytest.approx(expected, rel=1e-13)
+    table = tables.table_for(0.01, alpha, math.log(0.1), math.log(2.0))
+    assert table.total(np.log(s)) == pytest.approx(expected, rel=5e-11)
 
 
 def test_a_careless_log_sum_exp_would_fail_these_tests():

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from adascale import ReceiveScalingProblem, Scenario, channel, cli, policies, tuning
-from adascale.policies.optimal import water_level
+from adascale import ReceiveScalingProblem, Scenario, channel, cli, policies
+from adascale.paper.lyapunov import match_lyapunov
+from adascale.policies import water_level
 
 MNIST = Scenario.mnist()
 SHORT = replace(MNIST, name="short", num_rounds=12)
@@ -165,7 +166,7 @@ def test_the_queue_s_slope_is_one_less_the_cubed_scaling_over_twice_the_penalty(
 
 def test_a_first_round_with_an_empty_queue_is_at_full_power_at_any_tuning():
     problem, _ = drawn(MNIST, 0.16, seed=1)
-    found = tuning.match_lyapunov(problem)
+    found = match_lyapunov(problem)
     for row in found.pairs.itertuples():
         eta = policies.LyapunovPowerControl(row.penalty, row.rate).schedule(problem)
         assert eta[0] == problem.max_eta[0]

@@ -1,4 +1,4 @@
-"""The scaling experiment: its compiled loop is AdaScale, and its committed table is what its command makes."""
+"""The scaling experiment: the loop it runs is AdaScale, and its committed table is what its command makes."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ KEYS = ["seed", "T", "start", "beta"]
 
 @pytest.fixture(scope="module")
 def committed():
-    return pd.read_csv(TABLE, comment="#")
+    return pd.read_csv(TABLE)
 
 
 @pytest.mark.parametrize("scenario", [MNIST, Scenario("two kinds", 2, 9, 1000, (20, 60), (1000, 600), 1.5, 0.2, 1e-12)])
@@ -26,7 +26,7 @@ def test_compiled_loop_is_the_policy_s_own_run(scenario):
     problem = ReceiveScalingProblem(scenario, gain, 0.04)
     for penalty in (0.01, 1.0, 1e6):
         eta = policies.AdaScale(penalty).schedule(problem)
-        energy, queue = guarantees.energies(problem.floor, 0.04, penalty, RoundLeakage(scenario))
+        energy, queue = policies.adascale_energies(problem.floor, 0.04, penalty, RoundLeakage(scenario))
         # w -> eta -> w is two divisions
         np.testing.assert_allclose(energy, problem.noise_energy(eta), rtol=1e-15 * 4)
         assert queue == pytest.approx(float(bounds.queue(problem, eta)[-1]), rel=1e-10)

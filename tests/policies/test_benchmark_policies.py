@@ -144,7 +144,7 @@ def test_power_control_is_tuned_to_the_budget_by_its_privacy_budget(reading):
     problem, mean = drawn(MNIST, budget, seed=range(3))
 
     def policy(privacy_budget, mean_gain):
-        return policies.PowerControl(mean_gain, privacy_budget, reading=reading)
+        return policies.PowerControl(mean_gain, privacy_budget, estimate=reading)
 
     guess = policies.Optimal().schedule(problem).sum(axis=-1)
     found = tuning.match_budget(policy, problem, mean, guess=guess)

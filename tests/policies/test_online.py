@@ -2,16 +2,17 @@
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, policies, tuning
+from adascale import ReceiveScalingProblem, bounds, policies, tuning
+from adascale.problem import RoundLeakage
 
-from ..problems import MIXED, MNIST, budgets, gains, make
+from ..problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make
 
 ONLINE = {
     "equal": lambda problem: policies.EqualAlloc(),
@@ -20,8 +21,13 @@ ONLINE = {
     "estim-minimum": lambda problem: policies.EstimFuture(means(problem), "minimum"),
     "power": lambda problem: policies.PowerControl(means(problem), 2 * cap(problem)),
     "power-contracting": lambda problem: policies.PowerControl(means(problem), 2 * cap(problem), 0.9, "minimum"),
+    "power-unsubtracted": lambda problem: policies.PowerControl(means(problem), 2 * cap(problem), subtract=False),
     "lyapunov": lambda problem: policies.LyapunovPowerControl(0.01 * cap(problem) ** 3, 0.1 * cap(problem)),
+    "lyapunov-contracting": lambda problem: policies.LyapunovPowerControl(
+        0.01 * cap(problem) ** 3, 0.1 * cap(problem), 0.95, initial_queue=0.1 * cap(problem)
+    ),
 }
+RUNS = {"schedule": lambda policy, problem: policy.schedule(problem), "step": policies.run}
 
 
 def cap(problem):
@@ -35,23 +41,24 @@ def means(problem):
     return devices * float(np.median(problem.min_gain)) * np.linspace(0.5, 2, devices)
 
 
-def past_stands(policy, problem, t, factor):
+def past_stands(policy, problem, t, factor, run=RUNS["schedule"]):
     """Whether rounds 0 ... t are scheduled the same when everything after round t is multiplied by ``factor``."""
     gain = problem.min_gain.copy()
     gain[..., t + 1 :] *= factor
     changed = ReceiveScalingProblem(problem.scenario, gain, problem.budget)
-    before, after = policy.schedule(problem), policy.schedule(changed)
+    before, after = run(policy, problem), run(policy, changed)
     return np.array_equal(before[..., : t + 1], after[..., : t + 1])
 
 
+@pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("name", ONLINE)
 @settings(max_examples=60, deadline=None)
 @given(gains, budgets, st.data())
-def test_a_change_in_the_future_leaves_the_past_as_it_was(name, gain, budget, data):
+def test_a_change_in_the_future_leaves_the_past_as_it_was(run, name, gain, budget, data):
     problem = ReceiveScalingProblem(MIXED, gain, budget)
     t = data.draw(st.integers(0, len(gain) - 1))
     factor = data.draw(st.sampled_from([1e-3, 0.5, 2.0, 1e3]))
-    assert past_stands(ONLINE[name](problem), problem, t, factor)
+    assert past_stands(ONLINE[name](problem), problem, t, factor, RUNS[run])
 
 
 class Cheat:
@@ -65,6 +72,104 @@ class Cheat:
 def test_the_causality_check_catches_what_looks_ahead(policy):
     problem = ReceiveScalingProblem(MIXED, np.geomspace(1e-11, 1e-10, 6), 0.01)
     assert not past_stands(policy, problem, 2, 1e-3)
+
+
+def both_ways(policy, problem):
+    """The compiled schedule and the one of ``start`` and ``step``, which must be one."""
+    whole, rounds = policy.schedule(problem), policies.run(policy, problem)
+    assert whole.shape == rounds.shape == (*problem.lanes, problem.num_rounds)
+    np.testing.assert_allclose(whole, rounds, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ONLINE)
+@settings(max_examples=100, deadline=None)
+@given(gains, budgets)
+def test_the_compiled_schedule_is_its_rounds_one_at_a_time(name, gain, budget):
+    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    both_ways(ONLINE[name](problem), problem)
+
+
+@pytest.mark.parametrize("name", ONLINE)
+@pytest.mark.parametrize(("scenario", "budget"), PAPER, ids=lambda value: getattr(value, "name", value))
+def test_the_compiled_schedule_is_its_rounds_on_the_paper_s_problems(scenario, budget, name):
+    problem = make(scenario, budget, seeds=[0, 1])
+    both_ways(ONLINE[name](problem), problem)
+
+
+def test_a_schedule_that_is_not_its_rounds_is_noticed():
+    """The control: one round of eight off by 1e-10."""
+
+    class Off(policies.AdaScale):
+        def schedule(self, problem):
+            return super().schedule(problem) * np.where(np.arange(problem.num_rounds) == 5, 1 - 1e-10, 1.0)
+
+    with pytest.raises(AssertionError):
+        both_ways(Off(0.01), make(MIXED, 0.1))
+
+
+@pytest.mark.parametrize("order", [2, 2.5, 8, 32])
+def test_the_compiled_schedule_is_its_rounds_at_any_order(order):
+    for scenario in (MIXED, FULL, MNIST):
+        problem = make(replace(scenario, order=order), 0.05, rounds=12)
+        for penalty in (1e-6, 0.01, 1e4):
+            both_ways(policies.AdaScale(penalty), problem)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("name", ONLINE)
+def test_the_shortest_horizons_and_broadcast_lanes_are_scheduled_alike(name, rounds):
+    problem = make(MIXED, np.array([0.01, 0.1, 1.0])[:, None], seeds=[0, 1], rounds=rounds)
+    both_ways(ONLINE[name](problem), problem)
+    empty = ReceiveScalingProblem(MIXED, np.empty((0, rounds)), 0.1)
+    if not name.startswith(("power", "estim", "lyapunov")):  # the others' parameters are medians of the lanes
+        both_ways(ONLINE[name](empty), empty)
+
+
+def test_penalties_budgets_and_gains_broadcast_against_each_other():
+    gain = make(MIXED, 1.0, seeds=[0, 1]).min_gain
+    problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1, 1.0])[:, None])
+    for penalty in (0.01, [0.01, 1.0], [[0.01], [0.1], [1.0]], np.geomspace(1e-4, 10, 6).reshape(3, 2)):
+        both_ways(policies.AdaScale(penalty), problem)
+        energy, queue = policies.adascale_energies(problem.floor, problem.budget, penalty, RoundLeakage(MIXED))
+        assert energy.shape == (3, 2, 8)
+        assert queue.shape == (3, 2)
+        eta = policies.AdaScale(penalty).schedule(problem)
+        # w -> eta -> w is two divisions, and a queue a sum of their differences
+        np.testing.assert_allclose(problem.noise_energy(eta), energy, rtol=1e-15 * 4)
+        np.testing.assert_allclose(queue, bounds.queue(problem, eta)[..., -1], rtol=1e-9, atol=1e-12)
+
+
+def test_a_round_without_a_root_is_named_with_its_lane_and_its_values():
+    gain = np.full((2, 8), [[1e-9], [1e-3]])  # floors of about 1e-3 and 1e-9
+    problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1])[:, None])
+    penalty = np.array([[1.0, 1e308], [1.0, 1.0]])  # times F' that is beyond floating point
+    with pytest.raises(RuntimeError, match=r"^no root found in round \d of lane \(0, 1\): floor .*penalty 1e\+308$"):
+        policies.AdaScale(penalty).schedule(problem)
+    with pytest.raises(RuntimeError, match=r"^no root found in round 0: floor 1e-12, queue 0.0, penalty 1e\+308$"):
+        policies.best_energy(1e-12, 0.0, 1e308, RoundLeakage(MIXED))
+
+
+@pytest.mark.parametrize("name", ["AdaScale", "PowerControl", "LyapunovPowerControl"])
+def test_parameters_for_other_lanes_are_refused(name):
+    problem = make(MIXED, 0.1)
+    five = np.full(5, cap(problem))
+    policy = {
+        "AdaScale": policies.AdaScale(five),
+        "PowerControl": policies.PowerControl(means(problem), five),
+        "LyapunovPowerControl": policies.LyapunovPowerControl(five**3, five),
+    }[name]
+    with pytest.raises(ValueError, match=r"lanes.* \(\).*\(5,"):
+        policy.schedule(problem)
+
+
+def test_the_start_of_a_search_does_not_move_its_root():
+    leakage = RoundLeakage(MNIST)
+    rng = np.random.default_rng(0)
+    floor, queue, penalty = 10 ** rng.uniform([[-4], [-4], [-6]], [[1], [1], [4]], (3, 200))
+    cold = policies.best_energy(floor, queue, penalty, leakage)
+    for factor in (1e-3, 0.5, 0.999, 1.001, 2.0, 1e3):
+        warm = policies.best_energy(floor, queue, penalty, leakage, factor * cold)
+        np.testing.assert_allclose(warm, cold, rtol=4e-15)
 
 
 def test_a_policy_is_handed_no_later_round():
@@ -171,3 +276,21 @@ def test_a_long_horizon_forgets_nothing_of_the_budget():
     assert state_free > 0.04
     # a penalty orders of magnitude too large still spends within a few budgets
     assert state_free < 0.04 * 20
+
+
+@pytest.mark.parametrize("kind", [policies.AdaScale, policies.PowerControl, policies.LyapunovPowerControl])
+def test_who_changes_a_round_is_run_by_rounds_and_not_by_the_parent_s_compiled_horizon(kind):
+    class FullPower(kind):
+        def step(self, state, min_gain_t):
+            return state, state.scenario.x_max * min_gain_t
+
+    class Relabelled(kind):
+        label = "another word"
+
+    assert FullPower.schedule is policies.OnlinePolicy.schedule
+    assert Relabelled.schedule is kind.schedule
+    problem = make(MNIST, 0.04, rounds=5)
+    known = {"penalty": 1.0, "rate": 1e-9, "privacy_budget": 1e-8, "mean_gain": np.full(10, 1e-11)}
+    wanted = [*kind.tuned, *(["mean_gain"] if kind.needs_mean_gain else [])]
+    found = FullPower(**{name: known[name] for name in wanted}).schedule(problem)
+    np.testing.assert_array_equal(found, problem.max_eta)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from adascale import ReceiveScalingProblem, policies
-from adascale.policies.adascale import best_energy
-from adascale.policies.optimal import water_level
+from adascale.policies import best_energy, water_level
 from adascale.problem import RoundLeakage
 
 from .. import reference
@@ -135,7 +134,7 @@ def test_a_round_is_the_exact_root_however_extreme(scenario, order):
 
 
 def paper_objective(scenario, x, min_gain, queue, penalty, leakage):
-    """Problem (18) in x_t; ``leakage`` gives sum_m rho of the noise multipliers."""
+    """The objective of problem (30) in x_t; ``leakage`` gives sum_m rho of the noise multipliers."""
     extra = reference.constraint(scenario, x, min_gain)
     return penalty * leakage(x) + queue * extra + extra**2 / 2
 
@@ -192,6 +191,25 @@ def test_adascale_is_its_rounds_and_its_queue_written_out(gain, budget, penalty)
         queue = max(queue + energy - floor - budget, 0.0)
 
 
+@pytest.mark.parametrize(("scenario", "budget"), PAPER, ids=lambda value: getattr(value, "name", value))
+def test_a_whole_horizon_is_a_plain_loop_over_generic_roots(scenario, budget):
+    problem, leakage = make(scenario, budget, rounds=80), RoundLeakage(scenario)
+    penalty = float(policies.AdaScale.guess(problem))
+    energy, last = policies.adascale_energies(problem.floor, budget, penalty, leakage)
+    queue, floors = 0.0, 0
+    for floor, found in zip(problem.floor.tolist(), energy.tolist(), strict=True):
+
+        def pressure(w, floor=floor, queue=queue):
+            return penalty * float(leakage.slope(w)) + queue + (w - floor)
+
+        exact = floor if pressure(floor) >= 0 else brentq(pressure, floor, floor + 100, xtol=1e-16, rtol=1e-14)
+        assert found == pytest.approx(exact, rel=1e-12)  # brentq's, and what a queue keeps of it
+        floors += exact == floor
+        queue = max(queue + exact - floor - budget, 0.0)
+    assert float(last) == pytest.approx(queue, rel=1e-10)
+    assert 0 < floors < 80  # rounds of both kinds were seen
+
+
 @settings(max_examples=60, deadline=None)
 @given(gains, budgets, penalties)
 def test_the_queue_never_goes_negative_and_bounds_the_violation(gain, budget, penalty):
@@ -205,7 +223,7 @@ def test_the_queue_never_goes_negative_and_bounds_the_violation(gain, budget, pe
         extra = problem.scenario.noise_scale / float(eta) - problem.scenario.noise_scale / (MIXED.x_max * one)
         spent += extra - budget
         assert state.queue >= 0
-        # equation (17), up to the last digits of a noise energy
+        # the queue (29), up to the last digits of a noise energy
         scale = 1e-12 * (problem.scenario.noise_scale / float(eta) + before + budget)
         assert float(state.queue) == pytest.approx(max(before + extra - budget, 0), abs=scale, rel=0)
     # Q_T >= sum of (extra - nu): what makes a small queue a small violation

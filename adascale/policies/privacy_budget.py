@@ -1,0 +1,71 @@
+r"""How [19] and [28] count privacy: composition without subsampling, in units of :math:`\eta`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import lambertw
+
+from adascale import checks as check
+from adascale.scenario import Scenario
+
+
+def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> NDArray[np.float64]:
+    r"""The sum of scalings that [19] and [28] allow under an :math:`(\varepsilon, \delta)` budget.
+
+    .. math::
+        S = \frac{M^2 B^2 \sigma_n^2}{G^2} \big(\sqrt{\varepsilon + c^2} - c\big)^2, \qquad
+        c^2 = \tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big),
+
+    with Lambert's W, the smallest batch :math:`B = \min_m B_m` and neighbours that differ by one sample
+    (:eq:`eq:scaling-budget`).  It counts no amplification by sampling.  :math:`\bar\eta = S / T` is the rate of [28].
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Gives M, B, G and the noise power.
+    epsilon : array_like
+        :math:`\varepsilon > 0`, any shape.
+    delta : float
+        :math:`\delta` in (0, 1).
+
+    Returns
+    -------
+    numpy.ndarray
+        :math:`S` in the unit of eta (W), of the shape of ``epsilon``.
+
+    Raises
+    ------
+    ValueError
+        If epsilon or delta is out of range.
+    """
+    c = _tail(delta)
+    return _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
+
+
+def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5) -> NDArray[np.float64]:
+    r"""The :math:`\varepsilon` that [19] and [28] ascribe to a sum of scalings: the inverse of :func:`scaling_budget`.
+
+    .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
+
+    Parameters, units and errors are those of :func:`scaling_budget`, with ``total_eta`` > 0 in the place of epsilon.
+    """
+    spent = check.positive("total_eta", total_eta) / _unit(scenario)
+    return spent + 2 * _tail(delta) * np.sqrt(spent)
+
+
+def _tail(delta: float) -> float:
+    """c with exp(-c^2) / (c sqrt(pi)) = delta."""
+    return float(np.sqrt(lambertw(2 / np.pi / check.fraction("delta", delta) ** 2).real / 2))
+
+
+def _unit(scenario: Scenario) -> float:
+    return float(scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2)
+
+
+def check_contraction(value: float, rounds: int = 1) -> None:
+    """In (0, 1], and large enough that its weights over all rounds stay within floating point."""
+    if not 0 < check.positive("contraction", value) <= 1:
+        raise ValueError(f"contraction must be in (0, 1], got {value}")
+    if -rounds * np.log(value) > 600:
+        raise ValueError(f"contraction must be at least {np.exp(-600 / rounds):.3g} over {rounds} rounds, got {value}")

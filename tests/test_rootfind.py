@@ -1,0 +1,156 @@
+"""The root finders against scipy's, and what they say where there is no root."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from adascale.rootfind import Brackets, find_roots, power_law_step, search_from, widen
+
+# One search: a positive, decreasing ratio ----------------------------------------------------------------------------
+
+exponents = st.floats(-3, 3).map(lambda x: 10.0**x)
+
+
+def solve(ratio, decay, start, steps=100):
+    """Advance a search in plain Python; how it ended and after how many values."""
+    search = search_from(start, 0.0)
+    count = 0
+    while count < steps and not search.converged:
+        search = power_law_step(search, ratio(search.x), decay(search.x))
+        count += 1
+    return search, count
+
+
+@given(exponents, exponents, st.floats(0.5, 50))
+def test_a_power_law_is_solved_wherever_the_search_starts(root, start, power):
+    search, count = solve(lambda x: (x / root) ** -power, lambda x: power, start)
+    assert search.converged
+    assert search.x == pytest.approx(root, rel=1e-14)  # a power of 50 and its root
+    assert count <= 6  # one step far away, a Padé step or two near the root
+
+
+def s_shaped(drop, width):
+    """A ratio that falls as 1 / x^2 but for a sudden drop at 1, where Newton's steps alone would go back and forth."""
+
+    def inside(x):
+        return 0.5 + 0.5 * math.tanh(0.5 * math.log(x) / width)
+
+    def ratio(x):
+        return 50 / x**2 * math.exp(-drop * inside(x))
+
+    def decay(x):
+        inner = inside(x)
+        return 2 + drop / width * inner * (1 - inner)
+
+    return ratio, decay
+
+
+@given(exponents, st.floats(0.1, 30), st.floats(0.01, 1))
+def test_a_sudden_drop_is_found_from_either_side(start, drop, width):
+    ratio, decay = s_shaped(drop, width)
+    search, _ = solve(ratio, decay, start)
+    exact = math.exp(brentq(lambda t: math.log(ratio(math.exp(t))), -20, 20, xtol=1e-15))
+    assert search.converged
+    # the ratio is a quotient of exponentials of up to 30: 1e-14 of it
+    assert search.x == pytest.approx(exact, rel=1e-13)
+
+
+def test_newton_steps_without_a_bracket_would_not_end_there():
+    """The control: the same steps, unguarded, swing between the two sides of the drop."""
+    ratio, decay = s_shaped(12.0, 0.05)
+    x = 3.0
+    for _ in range(100):
+        x *= ratio(x) ** (1 / decay(x))
+    assert ratio(x) != pytest.approx(1, rel=1e-3)
+
+
+def test_a_search_without_a_root_does_not_claim_one():
+    for ratio in (lambda x: 2.0, lambda x: math.nan):
+        search, count = solve(ratio, lambda x: 1e-3, 1.0)
+        assert not search.converged
+        assert count == 100
+
+
+# Many functions ------------------------------------------------------------------------------------------------------
+
+SHAPES = {
+    "line": lambda x, c: x - c,
+    "cubic": lambda x, c: (x - c) ** 3,
+    "falling": lambda x, c: np.exp(-x) - np.exp(-c),
+    "power": lambda x, c: np.expm1(0.4 * (x - c)),
+    "steep": lambda x, c: np.tanh(40 * (x - c)),
+    "kink": lambda x, c: np.where(x > c, 5 * (x - c), 0.1 * (x - c)),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_function_finds_its_own_root_however_far_away(name):
+    root = np.array([-12.0, -0.3, 0.0, 1e-9, 0.7, 3.0, 17.5])
+    start = np.array([5.0, 0.0, 0.0, -2.0, 0.7, 2.9, -4.0])
+    seen = []
+
+    def function(x, index):
+        seen.append(index.size)
+        return SHAPES[name](x, root[index])
+
+    brackets = widen(function, start, 0.5, 100.0)
+    assert brackets.converged.all()
+    ends = np.sort([brackets.low, brackets.high], axis=0)
+    assert (ends[0] <= root).all()
+    assert (root <= ends[1]).all()
+    found = find_roots(function, brackets, 1e-13)
+    assert found.converged.all()
+    np.testing.assert_array_equal(found.residual, SHAPES[name](found.x, root))
+    # a cubic within 1e-13 of zero is within 5e-5 of its root
+    np.testing.assert_allclose(found.x, root, atol=5e-5 if name == "cubic" else 1e-11)
+    assert sum(seen) < 40 * root.size
+    assert min(seen) < root.size  # what is done is not evaluated again
+
+
+@given(st.floats(-20, 20), st.floats(0.1, 5), st.floats(-3, 3))
+def test_a_bracketed_root_is_that_of_brentq(root, scale, shift):
+    def function(x):
+        return np.sinh((x - root) / scale) + 0.1 * np.sin(x - root)
+
+    ends = [np.array([root + shift - 7.0]), np.array([root + shift + 6.0])]
+    unknown = np.array([np.nan])
+    values = [function(end) for end in ends]
+    brackets = Brackets(ends[0], values[0], ends[1], values[1], unknown, unknown, np.array([True]))
+    found = find_roots(lambda x, index: function(x), brackets, 1e-14)
+    exact = brentq(lambda x: float(function(x)), float(ends[0][0]), float(ends[1][0]), xtol=1e-15)
+    assert found.x[0] == pytest.approx(exact, abs=1e-12)
+
+
+def test_functions_without_a_root_are_told_apart_from_those_with_one():
+    def function(x, index):
+        level = np.array([0.0, 2.0, 0.5])[index]
+        return np.tanh(x) + level  # the second never vanishes
+
+    brackets = widen(function, np.array([3.0, 3.0, 3.0]), 0.5, 50.0)
+    assert brackets.converged.tolist() == [True, False, True]
+    found = find_roots(function, brackets, 1e-12)
+    assert found.converged.tolist() == [True, False, True]
+    np.testing.assert_allclose(found.x[[0, 2]], [0.0, -math.atanh(0.5)], atol=1e-11)
+
+
+def test_a_jump_over_zero_is_no_root():
+    brackets = widen(lambda x, index: np.where(x < math.pi, -1.0, 2.0), np.array([0.0]), 0.5, 50.0)
+    assert brackets.converged.all()
+    found = find_roots(lambda x, index: np.where(x < math.pi, -1.0, 2.0), brackets, 1e-9)
+    assert not found.converged.any()
+    assert found.x[0] == pytest.approx(math.pi, rel=1e-14)  # where it jumps
+
+
+def test_a_plateau_is_left_on_the_side_where_the_root_is():
+    for side in (-1.0, 1.0):
+
+        def function(x, index, side=side):
+            return np.maximum(1 - np.maximum(side * x - 5, 0), -1.0)  # 1 up to 5, then falling
+
+        found = find_roots(function, widen(function, np.array([0.0]), 0.5, 100.0), 1e-12)
+        assert found.converged.all()
+        assert found.x[0] == pytest.approx(side * 6.0)
