@@ -1,6 +1,6 @@
-"""Methods brought to a budget, and what they then leak."""
+"""Policies compared at equal cost: methods that bring them to a budget, and tables of what they then leak."""
 
-from adascale.comparison.hindsight import POLICIES, READINGS, filled_lyapunov, kindest_lyapunov, load, method
+from adascale.comparison.hindsight import Hindsight, Method, as_method, find_method
 from adascale.comparison.leakage import leakage_table
 
-__all__ = ["POLICIES", "READINGS", "filled_lyapunov", "kindest_lyapunov", "leakage_table", "load", "method"]
+__all__ = ["Hindsight", "Method", "as_method", "find_method", "leakage_table"]

@@ -1,152 +1,101 @@
-r"""The methods that the paper compares, each brought to the cost :math:`\nu` as the paper does it.
+r"""Methods: policies brought to the cost :math:`\nu` of the realisation that they are judged on, as the paper does it.
 
 A *method* is a function of a problem and its channel statistics that returns a policy whose cost is the budget there.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import os
-import sys
 from collections.abc import Callable
-from functools import partial
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from adascale import policies, tuning
+from adascale import registry, tuning
+from adascale.policies import OnlinePolicy, Policy
 from adascale.problem import ReceiveScalingProblem
 
-Method = Callable[[ReceiveScalingProblem, np.ndarray], object]
-"""From a problem and its ``mean_gain`` of shape (..., M) to a policy: something with ``start`` and ``step``."""
+Method = Callable[[ReceiveScalingProblem, NDArray[np.float64] | None], Policy]
+"""From a problem and its ``mean_gain`` of shape (..., M), or None where it is not known, to a policy."""
 
 
-class method:
-    r"""The method of a policy class, read off its constructor.
+@runtime_checkable
+class _Decides(Protocol):
+    """The least that a class of one's own must have."""
 
-    ``mean_gain`` is given if the class asks for it; **one** other argument without a default is a positive
-    parameter, which :func:`~adascale.tuning.match_budget` tunes until the cost is :math:`\nu`; a class without one is
-    taken as it is, whatever it costs.
+    def start(self, scenario: Any, budget: Any) -> Any: ...
+
+    def step(self, state: Any, min_gain_t: Any) -> Any: ...
+
+
+class Hindsight:
+    r"""The method of a policy class: its one ``tuned`` parameter is matched on the realisation itself.
+
+    It **sees the whole future** (:func:`~adascale.tuning.match_budget`).  A class that has nothing ``tuned`` is taken
+    as it is, whatever it costs.
 
     Parameters
     ----------
     policy : type
-        A class with ``start`` and ``step``, such as :class:`~adascale.policies.EstimFuture`, or with ``schedule``.
+        A subclass of :class:`~adascale.policies.Policy`, or any class with ``start`` and ``step``.
     **fixed
         Arguments of the constructor that keep one value.
-
-    Attributes
-    ----------
-    parameter : str or None
-        What is tuned.
-    asks : bool
-        Whether the policy needs ``mean_gain``.
 
     Raises
     ------
     ValueError
-        If the class has neither ``start`` and ``step`` nor ``schedule``, or asks for more than one parameter.
+        If it is no such class, or has more than one parameter to tune.
     """
 
-    def __init__(self, policy: type, **fixed):
-        decides = hasattr(policy, "schedule") or (hasattr(policy, "start") and hasattr(policy, "step"))
-        if not isinstance(policy, type) or not decides:
-            raise ValueError(f"policy must be a class with start and step, or with schedule, got {policy!r}")
-        arguments = inspect.signature(policy).parameters
-        needed = [
-            name
-            for name, each in arguments.items()
-            if each.default is each.empty
-            and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-            and name not in ("mean_gain", *fixed)
-        ]
-        if len(needed) > 1:
-            raise ValueError(
-                f"policy {policy.__name__} must have one parameter to tune at most, it has {', '.join(needed)}"
-            )
-        self.policy, self.fixed = policy, fixed
-        self.parameter = needed[0] if needed else None
-        self.asks = "mean_gain" in arguments
+    def __init__(self, policy: type, **fixed: Any):
+        if not isinstance(policy, type) or not issubclass(policy, Policy | _Decides):
+            raise ValueError(f"policy must be a subclass of adascale.policies.Policy, or a class with start and step, "
+                             f"got {policy!r}")  # fmt: skip
+        if not issubclass(policy, Policy):
+            policy = type(policy.__name__, (policy, OnlinePolicy), {"__module__": policy.__module__})
+        self.policy = cast("type[Policy]", policy)
+        self.fixed = fixed
+        declared: object = self.policy.tuned
+        if isinstance(declared, str):
+            raise ValueError(f"policy {policy.__name__}: tuned must be a tuple of names, got {declared!r}")
+        self.tuned = tuple(name for name in self.policy.tuned if name not in fixed)
+        if len(self.tuned) > 1:
+            raise ValueError(f"policy {policy.__name__} must have one parameter to tune at most, it declares "
+                             f"{', '.join(self.tuned)}; fix the others")  # fmt: skip
 
-    def __call__(self, problem: ReceiveScalingProblem, mean_gain=None):
+    def __call__(self, problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64] | None = None) -> Policy:
         """The policy with its cost brought to the budget of every lane."""
-        if self.asks and mean_gain is None:
-            raise ValueError(f"{self.policy.__name__} needs mean_gain, the mean channel gain of every device")
-        statistics = (mean_gain,) if self.asks else ()
-        if self.parameter is None:
+        statistics: tuple[NDArray[np.float64], ...] = ()
+        if self.policy.needs_mean_gain:
+            if mean_gain is None:
+                raise ValueError(f"{self.policy.__name__} needs mean_gain, the mean channel gain of every device")
+            statistics = (mean_gain,)
+        if not self.tuned:
             return self._build(None, *statistics)
-        guess = self.policy.guess(problem) if hasattr(self.policy, "guess") else None
+        guess = self.policy.guess(problem)
         return self._build(tuning.match_budget(self._build, problem, *statistics, guess=guess), *statistics)
 
-    def _build(self, value, *statistics):
-        chosen = {} if self.parameter is None else {self.parameter: value}
-        known = {"mean_gain": statistics[0]} if statistics else {}
-        return self.policy(**chosen, **known, **self.fixed)
+    def _build(self, value: NDArray[np.float64] | None, *statistics: NDArray[np.float64]) -> Policy:
+        chosen = dict.fromkeys(self.tuned, value) | dict(zip(("mean_gain",), statistics, strict=False)) | self.fixed
+        try:
+            return self.policy(**chosen)
+        except TypeError as error:
+            raise ValueError(f"policy {self.policy.__name__}: {error}; a parameter to be tuned is declared in `tuned`, "
+                             "channel statistics in `needs_mean_gain`") from None  # fmt: skip
 
 
-def kindest_lyapunov(
-    problem: ReceiveScalingProblem, mean_gain=None, relative_rates=None
-) -> policies.LyapunovPowerControl:
-    r"""[28] with the pair of parameters of the smallest epsilon found, at delta = 1e-5.
-
-    See :func:`adascale.tuning.match_lyapunov`.
-    """
-    found = tuning.match_lyapunov(problem, relative_rates)
-    return policies.LyapunovPowerControl(found.penalty, found.rate)
+def as_method(policy: Method | type) -> Method:
+    """A class as its :class:`Hindsight` method; a method as it is."""
+    return Hindsight(policy) if isinstance(policy, type) else policy
 
 
-def filled_lyapunov(
-    problem: ReceiveScalingProblem, mean_gain=None, multiple: float = 30.0
-) -> policies.LyapunovPowerControl:
-    r"""A variant of [28] of this book: its queue starts where it rests, not empty (:ref:`chap-benchmarks`).
-
-    :math:`V = 30\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`; the rate :math:`\bar\eta` is tuned.  ``multiple`` is
-    the 30.
-    """
-
-    def build(rate):
-        return policies.LyapunovPowerControl(multiple * rate**3, rate, initial_queue=multiple * rate)
-
-    guess = policies.Optimal().schedule(problem).mean(axis=-1)
-    return build(tuning.match_budget(build, problem, guess=guess))
-
-
-POLICIES: dict[str, Method] = {
-    "Optimal": method(policies.Optimal),
-    "AdaScale": method(policies.AdaScale),
-    "EqualAlloc": method(policies.EqualAlloc),
-    "EstimFuture": method(policies.EstimFuture),
-    "PowerControl": method(policies.PowerControl),
-    "LyapunovPowerControl": kindest_lyapunov,
-}
-"""Every method of the paper's figures by the name of its policy.
-
-:meta hide-value:
-"""
-
-
-READINGS: dict[str, Method] = {
-    "EstimFuture, minimum": method(policies.EstimFuture, reading="minimum"),
-    "PowerControl, minimum": method(policies.PowerControl, reading="minimum"),
-    "PowerControl, r = 0.99": method(policies.PowerControl, contraction=0.99),
-    "PowerControl, not subtracted": method(policies.PowerControl, subtract=False),
-    "LyapunovPowerControl, half the rate": partial(kindest_lyapunov, relative_rates=0.5),
-    "LyapunovPowerControl, 1.2 times the rate": partial(kindest_lyapunov, relative_rates=1.2),
-    "LyapunovPowerControl, filled queue": filled_lyapunov,
-}
-"""Other readings of what the paper leaves open about its benchmarks, one change at a time (:ref:`chap-benchmarks`).
-
-:meta hide-value:
-"""
-
-
-def load(name: str) -> tuple[str, Method]:
-    r"""A method by name: one of the paper's, or ``module:Class`` for a policy of one's own.
+def find_method(name: str) -> tuple[str, Method]:
+    r"""A method by name: a registered one, or ``module:Class`` for a policy of one's own.
 
     Parameters
     ----------
     name : str
-        Case, ``-`` and ``_`` do not matter in a name of the book's; a module may lie in the working directory.
+        See :func:`adascale.registry.find`.
 
     Returns
     -------
@@ -156,22 +105,8 @@ def load(name: str) -> tuple[str, Method]:
     Raises
     ------
     ValueError
-        If there is no such policy, module or class, or :func:`method` does not take the class.
+        If there is no such policy, module or class, or :class:`Hindsight` does not take the class.
     """
-    if ":" not in name:
-        for known in POLICIES:
-            if name.replace("-", "").replace("_", "").lower() == known.lower():
-                return known, POLICIES[known]
-        listed = ", ".join(known.lower() for known in POLICIES)
-        raise ValueError(f"policy {name!r} is unknown; expected one of {listed}, or module:Class")
-    module, _, wanted = name.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = importlib.import_module(module)
-    except Exception as error:  # whatever the user's module does when it is imported
-        raise ValueError(f"policy {name!r}: cannot import {module!r}: {error}") from error
-    finally:
-        sys.path.remove(os.getcwd())
-    if not hasattr(found, wanted):
-        raise ValueError(f"policy {name!r}: module {module!r} has no {wanted!r}")
-    return wanted, method(getattr(found, wanted))
+    found = registry.find("policies", name)
+    # a method that is no class is for packages that register it
+    return found.label, Hindsight(found.value) if ":" in name else as_method(found.value)

@@ -1,32 +1,38 @@
-r"""Leakage against the convergence level :math:`\nu`: the paper's Figures 1 and 2 as a tidy table."""
+r"""Leakage against the convergence level :math:`\nu` as a tidy table: the paper's Figures 1 and 2, and a user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from tqdm import tqdm
 
-from adascale import channel, policies
 from adascale import checks as check
-from adascale.comparison.hindsight import POLICIES, Method, method
+from adascale import registry
+from adascale.accounting import Accountant, RenyiAccountant
+from adascale.channel import ChannelModel, Rayleigh
+from adascale.comparison.hindsight import Method, as_method, find_method
+from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from adascale.tuning import BudgetNotReached
 
 _BLOCK = 20  # realisations run side by side; more would only make the progress bar coarser
-_PARAMETERS = ("penalty", "rate", "privacy_budget")
+_FIRST = ("dataset", "policy", "nu", "seed")
 
 
 def leakage_table(
     scenario: Scenario,
     budgets: Iterable[float],
     seeds: Iterable[int],
-    chosen: Mapping[str, Method | type] = POLICIES,
+    chosen: Mapping[str, Method | type] | None = None,
     *,
+    channel: ChannelModel | None = None,
+    accountant: Accountant | None = None,
     delta: float = 1e-5,
-    placement: str = "radius",
     progress: bool = False,
 ) -> pd.DataFrame:
     r"""Run policies over budgets and channel realisations.
@@ -39,84 +45,108 @@ def leakage_table(
         The convergence levels :math:`\nu > 0`.
     seeds : iterable of int
         One channel realisation each.
-    chosen : mapping
-        Names of policies, each with its method or simply its class, see :func:`~adascale.comparison.method`.
+    chosen : mapping, optional
+        Names of policies, each with its method or simply its class, see :class:`~adascale.comparison.Hindsight`.
+        Default: every registered policy.
+    channel : ChannelModel, optional
+        What realisations are drawn from; default :class:`~adascale.channel.Rayleigh`, the paper's.
+    accountant : Accountant, optional
+        What ``epsilon`` is computed by; default :class:`~adascale.accounting.RenyiAccountant`, the paper's.
     delta : float
         :math:`\delta` of the DP leakage.
-    placement : str
-        Of the devices, see :func:`adascale.channel.draw`.
     progress : bool
         Show a progress bar on standard error.
 
     Returns
     -------
     pandas.DataFrame
-        One row a policy, budget and seed, in this order: ``dataset, policy, nu, seed``; what was tuned, ``penalty``
-        (V), ``rate`` and ``privacy_budget`` (NaN where a policy has none); ``cost``; ``order, rdp`` (nats: sum over
-        rounds, mean over devices); ``delta, epsilon``; ``full_power``, the share of rounds at the power limit;
+        One row a policy, budget and seed, in this order: ``dataset, policy, nu, seed``; a column for every parameter
+        that a policy declares as ``tuned`` (NaN where a policy has none of that name); ``cost``; ``order, rdp`` (nats:
+        sum over rounds, mean over devices); ``delta, epsilon``; ``full_power``, the share of rounds at the power limit;
         ``floor_max, floor_max_round`` (the largest :math:`w_{\min,t}` and its round: floors are heavy-tailed).
-        Where a policy cannot reach :math:`\nu`, its cost and leakages are NaN.
+        Where a policy cannot reach :math:`\nu`, its cost and leakages are NaN.  ``attrs["labels"]`` has the labels that
+        policies declare, where they go by the name of their class.
 
     Raises
     ------
     ValueError
         If a budget, seed or delta is out of range, one repeats, or a policy is none.
     """
-    budgets = np.atleast_1d(check.positive("nu", list(budgets)))
+    levels = np.atleast_1d(check.positive("nu", list(budgets)))
     seeds = list(seeds)
-    for what, values in (("nu", budgets.tolist()), ("seed", seeds)):
+    for what, values in (("nu", levels.tolist()), ("seed", seeds)):
         if len({*values}) < len(values):
             raise ValueError(f"{what} must not repeat, got {values}")
     check.fraction("delta", delta)
-    methods = {name: method(each) if isinstance(each, type) else each for name, each in chosen.items()}
-    rows = []
+    if chosen is None:
+        chosen = dict(find_method(name) for name in registry.names("policies"))
+    methods = {name: as_method(each) for name, each in chosen.items()}
+    model = Rayleigh() if channel is None else channel
+    account = RenyiAccountant() if accountant is None else accountant
+    rows, labels = [], {}
+    parameters: dict[str, None] = {}  # an ordered set
     with tqdm(total=len(methods) * len(seeds), disable=not progress, delay=1, unit="run", desc=scenario.name) as bar:
         for start in range(0, len(seeds), _BLOCK):
             block = seeds[start : start + _BLOCK]
-            drawn = channel.draw(scenario.num_devices, scenario.num_rounds, block, placement=placement)
-            problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), budgets[:, None])
+            drawn = model.draw(scenario.num_devices, scenario.num_rounds, block)
+            problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), levels[:, None])
             mean_gain = scenario.mean_gain(drawn.path_loss)
-            for name, make in methods.items():
+            for name, method in methods.items():
                 bar.set_postfix_str(name)
-                rows.append(_rows(make, problem, mean_gain, delta).assign(policy=name, seed=block * budgets.size))
+                part, policy = _rows(method, problem, mean_gain, account, delta)
+                rows.append(part.assign(policy=name, seed=block * levels.size))
+                if policy is not None:
+                    parameters |= dict.fromkeys(policy.tuned)
+                    labels[name] = policy.label if policy.label and name == type(policy).__name__ else name
                 bar.update(len(block))
-    table = pd.concat(rows)
+    table = pd.concat([each.reindex(columns=[*_FIRST, *parameters, *_MEASURED])
+                       for each in rows])  # fmt: skip
     rank = {name: i for i, name in enumerate(methods)}
     table = table.sort_values(["policy", "nu", "seed"], key=_ranks(rank), ignore_index=True)
-    return table[["dataset", "policy", "nu", "seed", *table.columns.drop(["dataset", "policy", "nu", "seed"])]]
+    table.attrs["labels"] = labels
+    return table
 
 
-def _rows(make, problem, mean_gain, delta) -> pd.DataFrame:
+_MEASURED = ("cost", "order", "rdp", "delta", "epsilon", "full_power", "floor_max", "floor_max_round")
+
+
+def _rows(
+    method: Method, problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64], accountant: Accountant, delta: float
+) -> tuple[pd.DataFrame, Policy | None]:
     """A row a lane, budgets outside and realisations inside; NaN in the lanes whose budget is out of reach."""
+    parameters: dict[str, Any] = {}
+    measured: dict[str, Any] = dict.fromkeys(("cost", "rdp", "epsilon", "full_power"), np.nan)
+    policy = None
     try:
-        policy = make(problem, mean_gain)
+        policy = method(problem, mean_gain)
     except BudgetNotReached:
         if problem.lanes != (1, 1):
             gains, budgets = problem.min_gain, problem.budget
-            return pd.concat(
-                _rows(make, ReceiveScalingProblem(problem.scenario, gains[[r]], budgets[[k]]), mean_gain[[r]], delta)
+            parts = [
+                _rows(method, ReceiveScalingProblem(problem.scenario, gains[[r]], budgets[[k]]), mean_gain[[r]],
+                      accountant, delta)
                 for k, r in np.ndindex(problem.lanes)
-            )
-        eta, parameters, result = np.nan, {}, dict.fromkeys(("cost", "rdp", "epsilon"), np.nan)
+            ]  # fmt: skip
+            reached = [each for _, each in parts if each is not None]
+            return pd.concat([rows for rows, _ in parts]), reached[0] if reached else None
     else:
-        eta = policies.schedule(policy, problem)
-        parameters = {name: getattr(policy, name) for name in _PARAMETERS if hasattr(policy, name)}
-        result = {"cost": problem.cost(eta), "rdp": problem.rdp(eta), "epsilon": problem.dp_epsilon(eta, delta)}
+        eta = policy.schedule(problem)
+        parameters = {name: getattr(policy, name) for name in policy.tuned}
+        measured = {"cost": problem.cost(eta), "rdp": problem.rdp(eta),
+                    "epsilon": problem.epsilon(eta, accountant, delta),
+                    "full_power": (eta == problem.max_eta).mean(axis=-1)}  # fmt: skip
     columns = {
         "dataset": problem.scenario.name,
         "nu": problem.budget,
-        **{name: parameters.get(name, np.nan) for name in _PARAMETERS},
-        "cost": result["cost"],
+        **parameters,
+        **measured,
         "order": problem.scenario.order,
-        "rdp": result["rdp"],
         "delta": delta,
-        "epsilon": result["epsilon"],
-        "full_power": np.where(np.isnan(result["cost"]), np.nan, (eta == problem.max_eta).mean(axis=-1)),
         "floor_max": problem.floor.max(axis=-1),
         "floor_max_round": problem.floor.argmax(axis=-1),
     }
-    return pd.DataFrame({key: np.broadcast_to(value, problem.lanes).ravel() for key, value in columns.items()})
+    return pd.DataFrame({key: np.broadcast_to(value, problem.lanes).ravel() for key, value in columns.items()}), policy
 
 
-def _ranks(rank):
+def _ranks(rank: Mapping[str, int]) -> Callable[[Any], Any]:
     return lambda column: column.map(rank) if column.name == "policy" else column

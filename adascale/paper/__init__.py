@@ -1,5 +1,19 @@
-"""What is the paper's alone: its claims, its experiments and its figures."""
+"""What is one paper's alone: its methods and claims, the numbers it quotes, its experiments and its figures."""
 
-from adascale.paper.claims import compare, judge, paper_claims, verdicts
+from adascale.paper.claims import QUOTED_ACCURACY, compare, judge, paper_claims, verdicts
+from adascale.paper.lyapunov import LyapunovMatch, filled_lyapunov, kindest_lyapunov, match_lyapunov
+from adascale.paper.methods import METHODS, VARIANTS
 
-__all__ = ["compare", "judge", "paper_claims", "verdicts"]
+__all__ = [
+    "METHODS",
+    "QUOTED_ACCURACY",
+    "VARIANTS",
+    "LyapunovMatch",
+    "compare",
+    "filled_lyapunov",
+    "judge",
+    "kindest_lyapunov",
+    "match_lyapunov",
+    "paper_claims",
+    "verdicts",
+]

@@ -7,19 +7,24 @@ same realisation are compared.  Every interval stands for itself: nothing is cor
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from adascale.comparison.hindsight import POLICIES
-from adascale.comparison.leakage import leakage_table
+from adascale.comparison import leakage_table
 from adascale.paper.claims import CLOSE, MARKS
+from adascale.paper.methods import METHODS
 from adascale.statistics import Interval, interval, log_interval
+
+if TYPE_CHECKING:
+    from adascale.runs.specification import Run
+    from adascale.runs.sweep import Entry
 
 CLOSE_POINTS = 1.0
 """Points within which we read accuracies as the same, and one that is quoted without decimals as met."""
 
-_ENDS = {name: POLICIES[name] for name in ("Optimal", "EqualAlloc")}
+_ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
 
 
 def judge_within(low: float, high: float, least: float, most: float) -> str:
@@ -47,7 +52,7 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     Parameters
     ----------
     table : pandas.DataFrame
-        Rows of :func:`~adascale.runs.specification.perform`: ``policy, nu, seed, test_accuracy``, NaN where a run has
+        Rows of :func:`~adascale.runs.execution.perform`: ``policy, nu, seed, test_accuracy``, NaN where a run has
         not been finished.
     quoted : tuple of float
         The accuracies (0 ... 1) quoted for the smallest and for the largest :math:`\nu`.
@@ -71,7 +76,7 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     first, last = min(own), max(own)
     rows = []
 
-    def add(claim, policy, nu, values, low, high):
+    def add(claim: str, policy: str, nu: float, values: pd.Series, low: float, high: float) -> None:
         known = values.dropna()
         found = interval(known) if len(known) else Interval(np.nan, -np.inf, np.inf)
         rows.append((claim, policy, nu, len(known), *found, judge_within(found.low, found.high, low, high)))
@@ -100,7 +105,7 @@ def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
     return wide.reindex(claims[["claim", "policy"]].drop_duplicates()).fillna("").rename(columns="{:g}".format)
 
 
-def reading_table(entries: Iterable, results: pd.DataFrame, seeds: Iterable[int]) -> pd.DataFrame:
+def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterable[int]) -> pd.DataFrame:
     r"""For every reading of a sweep what it does to accuracy, and what there is to gain in leakage.
 
     Parameters
@@ -122,16 +127,14 @@ def reading_table(entries: Iterable, results: pd.DataFrame, seeds: Iterable[int]
         same of epsilon; and ``epsilon``, the optimum's, geometric mean.
     """
     seeds, rows = list(seeds), []
-    runs = {}
+    runs: dict[str, dict[float, Run]] = {}
     for reading, run in entries:
         if run.policy == "AdaScale":
             runs.setdefault(reading, {}).setdefault(run.nu, run)
     for reading, levels in runs.items():
         some = next(iter(levels.values()))
         budgets = {nu: nu * run.budget_factor for nu, run in levels.items()}
-        leaked = leakage_table(
-            some.scenario, budgets.values(), seeds, _ENDS, delta=some.delta, placement=some.placement
-        )
+        leaked = leakage_table(some.scenario, budgets.values(), seeds, _ENDS, channel=some.channel, delta=some.delta)
         own = results[(results.reading == reading) & (results.policy == "AdaScale")]
         points = 100 * own.pivot(index="seed", columns="nu", values="test_accuracy")
         first = min(levels)

@@ -9,7 +9,9 @@ stands for itself: nothing is corrected for their number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,16 +20,19 @@ from scipy import stats
 from adascale.statistics import log_interval
 
 CLOSE = 1.2
-"""How we read "close to Optimal": within 20 %."""
+"""The ratio up to which we call a leakage "close to Optimal", within 20 %."""
+
+QUOTED_ACCURACY = {"mnist": (0.95, 0.90), "cifar10": (0.65, 0.60)}
+"""The test accuracies (0 ... 1) that the paper quotes for the smallest and the largest :math:`\\nu` of its grids."""
 
 MARKS = {"holds": "✓", "fails": "✗", "not settled": "?"}
 """How a table shows a verdict."""
 
 METRICS = ("rdp", "epsilon")
-"""The columns of a leakage table that are compared: RDP and DP leakage."""
+"""The columns of a leakage table that are compared, RDP and DP leakage."""
 
 
-def compare(table: pd.DataFrame, metric: str, above, below) -> pd.DataFrame:
+def compare(table: pd.DataFrame, metric: str, above: str | Sequence[str], below: str | Sequence[str]) -> pd.DataFrame:
     r"""The leakage of one policy over that of another, realisation by realisation.
 
     Parameters
@@ -57,8 +62,8 @@ def compare(table: pd.DataFrame, metric: str, above, below) -> pd.DataFrame:
 
 def paper_claims(
     table: pd.DataFrame,
-    drawn=("EqualAlloc", "EstimFuture"),
-    others=("PowerControl", "LyapunovPowerControl"),
+    drawn: Sequence[str] = ("EqualAlloc", "EstimFuture"),
+    others: Sequence[str] = ("PowerControl", "LyapunovPowerControl"),
 ) -> pd.DataFrame:
     r"""The paper's statements on a leakage figure, each with its verdict.
 
@@ -91,7 +96,9 @@ def paper_claims(
     """
     rows = []
 
-    def add(claim, metric, policy, compared, limit=1.0, above=True):
+    def add(
+        claim: str, metric: str, policy: str, compared: pd.DataFrame, limit: float = 1.0, above: bool = True
+    ) -> None:
         rows.append(judge(compared, limit, above=above).assign(claim=claim, metric=metric, policy=policy))
 
     benchmarks = (*drawn, *others)
@@ -141,13 +148,13 @@ def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
     return wide.rename(columns="{:g}".format)
 
 
-def _wide(table, metric) -> pd.DataFrame:
+def _wide(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
     return table.pivot(index=["nu", "seed"], columns="policy", values=metric)
 
 
-def _ratio(table, metric, above, below) -> pd.Series:
+def _ratio(table: pd.DataFrame, metric: str, above: str | Sequence[str], below: str | Sequence[str]) -> pd.Series:
     values = _wide(table, metric)
     sides = [[side] if isinstance(side, str) else list(side) for side in (above, below)]
     missing = sorted({*sides[0], *sides[1]} - {*values})
@@ -159,7 +166,7 @@ def _ratio(table, metric, above, below) -> pd.Series:
 _COLUMNS = ["nu", "realisations", "ratio", "low", "high", "share"]
 
 
-def _row(nu, ratio) -> tuple:
+def _row(nu: float, ratio: pd.Series) -> tuple[Any, ...]:
     ratio = ratio.dropna()  # a policy may have missed its budget in some realisation
     if not len(ratio):
         return nu, 0, *[np.nan] * 4

@@ -7,11 +7,12 @@ Device m holds samples :math:`\mathbf x \sim \mathcal N(\mathbf 0, \mathbf S)`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 
@@ -33,14 +34,14 @@ class Constants(NamedTuple):
     r""":math:`f^\star` of A2."""
 
 
-class Round(NamedTuple):
+class LeastSquaresRound(NamedTuple):
     """One round of ``runs`` independent trainings."""
 
-    model: np.ndarray
+    model: NDArray[np.float64]
     r""":math:`\mathbf w_t`, shape (runs, d)."""
-    signal: np.ndarray
+    signal: NDArray[np.float64]
     r""":math:`\mathbf s_t`, the average of the devices' sampled gradients, shape (runs, d)."""
-    full_gradient: np.ndarray
+    full_gradient: NDArray[np.float64]
     r"""The gradient at :math:`\mathbf w_t` over *all* samples held in the round, shape (runs, d)."""
 
 
@@ -63,11 +64,11 @@ class LeastSquares:
         If a value is out of range or the shapes do not fit.
     """
 
-    feature_variance: np.ndarray
-    targets: np.ndarray
+    feature_variance: NDArray[np.float64]
+    targets: NDArray[np.float64]
     label_noise: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         variance = check.positive("feature_variance", self.feature_variance)
         targets = check.as_floats("targets", self.targets)
         noise = check.positive("label_noise", self.label_noise)
@@ -82,9 +83,10 @@ class LeastSquares:
         object.__setattr__(self, "label_noise", float(noise))
 
     @property
-    def minimiser(self) -> np.ndarray:
+    def minimiser(self) -> NDArray[np.float64]:
         r""":math:`\bar{\boldsymbol\theta}`, the mean of the targets: all devices share :math:`\mathbf S`."""
-        return self.targets.mean(axis=0)
+        mean: NDArray[np.float64] = self.targets.mean(axis=0)
+        return mean
 
     @property
     def constants(self) -> Constants:
@@ -105,23 +107,33 @@ class LeastSquares:
             f_star=float(self.loss(self.minimiser)),
         )
 
-    def loss(self, model) -> np.ndarray:
+    def loss(self, model: ArrayLike) -> NDArray[np.float64]:
         r""":math:`f(\mathbf w)`, the mean of the devices' population losses; ``model`` of shape (..., d)."""
         offset = np.asarray(model)[..., None, :] - self.targets
-        return (np.mean(np.sum(self.feature_variance * offset**2, axis=-1), axis=-1) + self.label_noise**2) / 2
+        squares: NDArray[np.float64] = np.sum(self.feature_variance * offset**2, axis=-1)
+        loss: NDArray[np.float64] = (np.mean(squares, axis=-1) + self.label_noise**2) / 2
+        return loss
 
-    def gradient(self, model) -> np.ndarray:
+    def gradient(self, model: ArrayLike) -> NDArray[np.float64]:
         r""":math:`\nabla f(\mathbf w) = \mathbf S(\mathbf w - \bar{\boldsymbol\theta})`, shape (..., d)."""
-        return self.feature_variance * (np.asarray(model) - self.minimiser)
+        gradient: NDArray[np.float64] = self.feature_variance * (np.asarray(model) - self.minimiser)
+        return gradient
 
-    def draw(self, rng: np.random.Generator, runs: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, rng: np.random.Generator, runs: int, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Local data sets of ``size`` samples: features (runs, M, size, d) and labels (runs, M, size)."""
         shape = (runs, self.targets.shape[0], size)
         features = np.sqrt(self.feature_variance) * rng.standard_normal(shape + self.feature_variance.shape)
         labels = np.einsum("rmid,md->rmi", features, self.targets) + self.label_noise * rng.standard_normal(shape)
         return features, labels
 
-    def expected_squared_gradients(self, start, learning_rate, noise_energy, batch_size, dataset_size) -> np.ndarray:
+    def expected_squared_gradients(
+        self,
+        start: ArrayLike,
+        learning_rate: float,
+        noise_energy: ArrayLike,
+        batch_size: float,
+        dataset_size: float,
+    ) -> NDArray[np.float64]:
         r""":math:`\mathbb E\lVert\nabla f(\mathbf w_t)\rVert^2` of FedSGD on fresh samples, exactly, shape (T,).
 
         The second moment :math:`\mathbf U_t` of :math:`\mathbf w_t - \bar{\boldsymbol\theta}` obeys a linear recursion
@@ -162,7 +174,7 @@ class LeastSquares:
         return out
 
 
-def empirical_constants(features, labels, slack: float = 1.25) -> Constants:
+def empirical_constants(features: ArrayLike, labels: ArrayLike, slack: float = 1.25) -> Constants:
     r"""The constants when the data are fixed and :math:`f_m` is the mean loss over the samples of device m.
 
     The mean square of the sample noise is a quadratic in the gradient; :math:`A_1` is ``slack`` times its largest
@@ -214,16 +226,27 @@ def empirical_constants(features, labels, slack: float = 1.25) -> Constants:
     return Constants(float(np.linalg.eigvalsh(hessian).max()), A1, A2, C1, C2, float(f_star))
 
 
-def _dominate(quadratics, slack: float) -> tuple[float, float]:
+def _dominate(
+    quadratics: Sequence[tuple[NDArray[np.float64], NDArray[np.float64], float]], slack: float
+) -> tuple[float, float]:
     """Slope and offset of the isotropic quadratic above all of v'Pv + 2 r'v + c."""
     slope = slack * max(np.linalg.eigvalsh(P).max() for P, _, _ in quadratics)
     offset = max(c + r @ np.linalg.pinv(slope * np.eye(len(r)) - P) @ r for P, r, c in quadratics)
     return float(slope), float(offset)
 
 
-def train(
-    problem: LeastSquares, rng, start, learning_rate, noise_energy, batch_size, dataset_size, *, runs=1, data=None
-) -> Iterator[Round]:
+def simulate(
+    problem: LeastSquares,
+    rng: np.random.Generator,
+    start: ArrayLike,
+    learning_rate: float,
+    noise_energy: ArrayLike,
+    batch_size: float,
+    dataset_size: int,
+    *,
+    runs: int = 1,
+    data: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> Iterator[LeastSquaresRound]:
     r"""FedSGD over the air, ``runs`` trainings side by side: every round before its update.
 
     .. math::
@@ -247,7 +270,7 @@ def train(
 
     Returns
     -------
-    iterator of Round
+    iterator of LeastSquaresRound
         One for each round.
 
     Raises
@@ -262,7 +285,7 @@ def train(
     if data is not None and (np.shape(data[0])[1:] != (M, dataset_size, d) or len(data[0]) not in (1, runs)):
         raise ValueError(f"data must have features ({runs} or 1, {M}, {dataset_size}, {d}), got {np.shape(data[0])}")
 
-    def rounds(model):
+    def rounds(model: NDArray[np.float64]) -> Iterator[LeastSquaresRound]:
         for w in noise_energy:
             features, labels = problem.draw(rng, runs, dataset_size) if data is None else data
             residual = (features @ model[:, None, :, None])[..., 0] - labels
@@ -270,14 +293,21 @@ def train(
             weighted = np.stack([batch * residual / (M * rate * dataset_size), residual / (M * dataset_size)])
             shared = np.broadcast_to(features, (*residual.shape, d))
             signal, full = np.einsum("krmi,rmid->krd", weighted, shared)
-            yield Round(model, signal, full)
+            yield LeastSquaresRound(model, signal, full)
             noise = np.sqrt(w / (2 * d)) * rng.standard_normal(model.shape)
             model = model - learning_rate * (signal + noise)
 
     return rounds(model)
 
 
-def _settings(problem: LeastSquares, start, learning_rate, noise_energy, batch_size, dataset_size):
+def _settings(
+    problem: LeastSquares,
+    start: ArrayLike,
+    learning_rate: float,
+    noise_energy: ArrayLike,
+    batch_size: float,
+    dataset_size: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Start, noise energies and sampling rate of a training, checked."""
     start = check.as_floats("start", start)
     if start.shape != problem.feature_variance.shape or not np.isfinite(start).all():

@@ -102,7 +102,12 @@ class FakeRun:
     """What a table of readings asks of a run, without PyTorch."""
 
     def __init__(self, policy, nu, factor=1.0, placement="radius", scenario=None):
-        self.policy, self.nu, self.budget_factor, self.placement = policy, nu, factor, placement
+        self.policy, self.nu, self.budget_factor, self.channel = (
+            policy,
+            nu,
+            factor,
+            channel.Rayleigh(placement=placement),
+        )
         self.scenario, self.delta = scenario or replace(Scenario.mnist(), num_rounds=40), 1e-5
 
 
@@ -123,7 +128,7 @@ def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budg
     ):
         ratios, epsilons, over = [], [], []
         for seed in range(3):
-            drawn = channel.draw(10, 40, seed, placement=placement)
+            drawn = channel.Rayleigh(placement=placement).draw(10, 40, seed)
             problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), row.budget)
             best, equal = (each().schedule(problem) for each in (policies.Optimal, policies.EqualAlloc))
             ratios.append(problem.rdp(equal) / problem.rdp(best))

@@ -8,19 +8,17 @@ import pandas as pd
 import pytest
 
 from adascale import Scenario
-from adascale.comparison import POLICIES, leakage_table
-from adascale.comparison.hindsight import load
-from adascale.paper import compare
+from adascale.comparison import find_method, leakage_table
+from adascale.paper import METHODS, QUOTED_ACCURACY, compare
 from adascale.paper.accuracy import accuracy_claims, reading_table, reading_verdicts
 from adascale.paper.claims import CLOSE
-from adascale.policies import schedule
 from adascale.problem import ReceiveScalingProblem
-from adascale.runs.specification import NOISE_FREE, make_run, perform, problem_of
+from adascale.runs.execution import perform, problem_of
+from adascale.runs.specification import NOISE_FREE, make_run
 from adascale.runs.sweep import read_sweep
 
 RESULTS = Path(__file__).parents[2] / "results"
-QUOTED = {"mnist": (0.95, 0.90), "cifar10": (0.65, 0.60)}
-ENDS = {name: POLICIES[name] for name in ("Optimal", "EqualAlloc")}
+ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
 SWEEPS = ["mnist/accuracy", "mnist/readings", "cifar10/accuracy"]
 
 
@@ -30,7 +28,7 @@ def committed(name, part=""):
 
 @pytest.fixture(scope="module")
 def mnist():
-    claims = accuracy_claims(committed("mnist/accuracy"), QUOTED["mnist"])
+    claims = accuracy_claims(committed("mnist/accuracy"), QUOTED_ACCURACY["mnist"])
     return claims.set_index(["claim", "policy", "nu"]).verdict
 
 
@@ -50,7 +48,7 @@ def test_the_methods_learn_equally_well_on_mnist(mnist):
 @pytest.fixture(scope="module")
 def judged():
     entries, results = read_sweep(RESULTS / "mnist" / "readings.toml"), committed("mnist/readings")
-    return reading_verdicts(reading_table(entries, results, range(20)), QUOTED["mnist"])
+    return reading_verdicts(reading_table(entries, results, range(20)), QUOTED_ACCURACY["mnist"])
 
 
 def test_as_stated_there_is_a_gap_and_no_fall(judged):
@@ -93,7 +91,7 @@ def test_what_needs_no_training_is_computed_again_from_the_channel(name):
         assert row.floor_mean == pytest.approx(problem.floor.mean(), rel=1e-12)
         if run.policy == NOISE_FREE:
             continue
-        eta = schedule(load(run.policy)[1](problem, mean_gain), problem)
+        eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
         assert row.cost == pytest.approx(run.nu * run.budget_factor, rel=1e-8)
         # 1e-6: V is tuned to 1e-9 of the cost, and leakage is steep in it at small nu
         assert row.rdp == pytest.approx(float(problem.rdp(eta)), rel=1e-6)
@@ -111,7 +109,7 @@ def test_the_leakage_along_the_curves_of_cifar10_is_computed_again_from_the_chan
     entries, _, curves = cifar
     for _, run in entries:
         problem, mean_gain = problem_of(run)
-        eta = schedule(load(run.policy)[1](problem, mean_gain), problem)
+        eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
         for row in curves[curves.run == run.address].itertuples():
             so_far = slice(0, row.round + 1)
             begun = ReceiveScalingProblem(run.scenario, problem.min_gain[so_far], problem.budget)
@@ -121,7 +119,7 @@ def test_the_leakage_along_the_curves_of_cifar10_is_computed_again_from_the_chan
 
 def test_one_realisation_of_cifar10_settles_nothing_the_paper_says_of_its_accuracy(cifar):
     _, rows, _ = cifar
-    claims = accuracy_claims(rows.reset_index(), QUOTED["cifar10"])
+    claims = accuracy_claims(rows.reset_index(), QUOTED_ACCURACY["cifar10"])
     assert {"ends", "falls", "amount"} == set(claims.claim)
     assert set(claims.verdict) == {"not settled"}
     assert set(claims.realisations) == {1}

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from opacus.accountants import RDPAccountant
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.comparison import POLICIES, READINGS, leakage_table
-from adascale.paper import judge, paper_claims
-from adascale.paper.claims import compare
+from adascale import ReceiveScalingProblem, Scenario, channel, policies, presets
+from adascale.comparison import leakage_table
+from adascale.paper import METHODS, VARIANTS, compare, judge, paper_claims
 
 SCENARIOS = {"mnist": Scenario.mnist(), "cifar10": Scenario.cifar10()}
-BUDGETS = {"mnist": [0.01, 0.02, 0.04, 0.08, 0.16], "cifar10": [0.01, 0.02, 0.04, 0.08, 0.16, 0.32]}
+BUDGETS = {name: presets.load(name).levels for name in SCENARIOS}
 BENCHMARKS = ("EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
 
 
@@ -24,7 +23,7 @@ class Figure:
 
     def __init__(self, dataset):
         self.dataset = dataset
-        self.table = leakage_table(SCENARIOS[dataset], BUDGETS[dataset], range(40))
+        self.table = leakage_table(SCENARIOS[dataset], BUDGETS[dataset], range(40), METHODS)
         self.claims = paper_claims(self.table)
 
     def verdicts(self, claim, metric=None, policy=None):
@@ -120,8 +119,8 @@ def test_19_and_28_do_not_leak_far_more_rdp_at_small_nu(figure):
 
 @pytest.fixture(scope="module")
 def readings():
-    basic = {name: POLICIES[name] for name in ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture")}
-    return leakage_table(SCENARIOS["mnist"], [0.01, 0.04, 0.16], range(20), basic | READINGS)
+    basic = {name: METHODS[name] for name in ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture")}
+    return leakage_table(SCENARIOS["mnist"], [0.01, 0.04, 0.16], range(20), basic | VARIANTS)
 
 
 def test_under_other_readings_19_and_28_do_leak_far_more(readings):
@@ -134,7 +133,7 @@ def test_under_other_readings_19_and_28_do_leak_far_more(readings):
 def test_adascale_is_behind_under_one_reading_only(readings):
     """[28] with a queue that starts filled, a variant of this book: ahead of AdaScale in DP but at the smallest nu."""
     filled = "LyapunovPowerControl, filled queue"
-    for name in {*READINGS} - {filled}:
+    for name in {*VARIANTS} - {filled}:
         assert "fails" not in set(judge(compare(readings, "epsilon", name, "AdaScale")).verdict)
     assert list(judge(compare(readings, "epsilon", filled, "AdaScale")).verdict) == ["holds", "fails", "fails"]
 
@@ -168,10 +167,10 @@ def test_alpha_hardly_moves_the_dp_leakage_of_adascale(dataset):
 ])  # fmt: skip
 def test_the_epsilon_of_a_figure_is_that_of_opacus(dataset, policy, nu, seed):
     scenario = SCENARIOS[dataset]
-    row = leakage_table(scenario, [nu], [seed], {policy: POLICIES[policy]}).iloc[0]
+    row = leakage_table(scenario, [nu], [seed], {policy: METHODS[policy]}).iloc[0]
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu)
-    eta = policies.schedule(POLICIES[policy](problem, scenario.mean_gain(drawn.path_loss)), problem)
+    eta = METHODS[policy](problem, scenario.mean_gain(drawn.path_loss)).schedule(problem)
     accountant = RDPAccountant()
     for sigma in problem.noise_multiplier(eta)[0]:
         accountant.step(noise_multiplier=sigma, sample_rate=scenario.sampling_rate)

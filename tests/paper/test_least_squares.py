@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from adascale.paper.least_squares import LeastSquares, empirical_constants, train
+from adascale.paper.least_squares import LeastSquares, empirical_constants, simulate
 
 PROBLEM = LeastSquares([0.5, 1.5], [[1.0, 0.0], [0.0, -2.0], [0.5, 0.5]], 0.4)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(4)  # exact for the moments up to order 7 of a Gaussian
@@ -89,7 +89,7 @@ def test_exact_second_moments_agree_with_quadrature():
 
 
 def final_squares(lam=0.1, energy=2.0, batch=3, runs=4000):
-    rounds = train(PROBLEM, np.random.default_rng(0), [2.0, 1.0], lam, np.full(21, energy), batch, 12, runs=runs)
+    rounds = simulate(PROBLEM, np.random.default_rng(0), [2.0, 1.0], lam, np.full(21, energy), batch, 12, runs=runs)
     return np.sum(PROBLEM.gradient(list(rounds)[-1].model) ** 2, axis=1)
 
 
@@ -103,7 +103,7 @@ def test_simulation_has_the_exact_second_moment():
 
 def test_signal_is_the_poisson_average_and_fixed_data_give_fixed_gradients():
     data = PROBLEM.draw(np.random.default_rng(1), 1, 12)
-    rounds = list(train(PROBLEM, np.random.default_rng(2), [0.0, 0.0], 1e-9, np.zeros(3), 12, 12, runs=2, data=data))
+    rounds = list(simulate(PROBLEM, np.random.default_rng(2), [0.0, 0.0], 1e-9, np.zeros(3), 12, 12, runs=2, data=data))
     features, labels = data[0][0], data[1][0]
     expected = np.zeros(2)
     for m in range(3):
@@ -112,7 +112,7 @@ def test_signal_is_the_poisson_average_and_fixed_data_give_fixed_gradients():
     for now in rounds:
         np.testing.assert_allclose(now.full_gradient, np.tile(expected, (2, 1)), rtol=1e-6)  # the step is 1e-9
         np.testing.assert_array_equal(now.signal, now.full_gradient)  # q = 1: every sample is in the batch
-    fresh = list(train(PROBLEM, np.random.default_rng(2), [0.0, 0.0], 1e-9, np.zeros(3), 12, 12, runs=2))
+    fresh = list(simulate(PROBLEM, np.random.default_rng(2), [0.0, 0.0], 1e-9, np.zeros(3), 12, 12, runs=2))
     assert not np.allclose(fresh[0].full_gradient, fresh[1].full_gradient)
 
 
@@ -174,15 +174,15 @@ BAD = [
     (lambda: LeastSquares([1.0], [[math.nan]], 1), "targets"),
     (lambda: LeastSquares([1.0], [[1.0]], [1, 2]), "label_noise must be one number"),
     (lambda: LeastSquares([1.0], [[1.0]], -1), "label_noise"),
-    (lambda: train(PROBLEM, None, [0.0], 0.1, [1.0], 3, 12), "start"),
-    (lambda: train(PROBLEM, None, [0.0, 0.0], -0.1, [1.0], 3, 12), "learning_rate"),
-    (lambda: train(PROBLEM, None, [0.0, 0.0], [0.1, 0.1], [1.0], 3, 12), "learning_rate must be one number"),
-    (lambda: train(PROBLEM, None, [0.0, 0.0], 0.1, [-1.0], 3, 12), "noise_energy"),
-    (lambda: train(PROBLEM, None, [0.0, 0.0], 0.1, 1.0, 3, 12), "noise_energy must have shape"),
-    (lambda: train(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 13, 12), "sampling rate"),
-    (lambda: train(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12.5), "dataset_size"),
-    (lambda: train(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, runs=0), "runs"),
-    (lambda: train(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, data=(np.ones((1, 3, 5, 2)), None)), "data"),
+    (lambda: simulate(PROBLEM, None, [0.0], 0.1, [1.0], 3, 12), "start"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], -0.1, [1.0], 3, 12), "learning_rate"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], [0.1, 0.1], [1.0], 3, 12), "learning_rate must be one number"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [-1.0], 3, 12), "noise_energy"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, 1.0, 3, 12), "noise_energy must have shape"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 13, 12), "sampling rate"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12.5), "dataset_size"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, runs=0), "runs"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, data=(np.ones((1, 3, 5, 2)), None)), "data"),
     (lambda: PROBLEM.expected_squared_gradients([0.0, 0.0], 0.1, [1.0], 3, [12, 12]), "must be one number each"),
     (lambda: empirical_constants(FEATURES[:, :1], LABELS[:, :1]), "n >= d"),
     (lambda: empirical_constants(FEATURES, LABELS[:, :1]), "shapes"),
