@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from adascale import checks as check
@@ -28,7 +29,7 @@ class Received(NamedTuple):
     symbol, whose expectation the power limit bounds (:eq:`eq:power-derivation`)."""
 
 
-def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> np.ndarray:
+def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.complex128]:
     r"""A draw of :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, complex, shape (d,), in root watts.
 
     The real parts come first out of the stream, see :func:`real_receiver_noise`.
@@ -37,12 +38,12 @@ def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> n
     return real + 1j * real_receiver_noise(rng, size, noise_power)
 
 
-def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> np.ndarray:
+def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.float64]:
     r"""The real part of what :func:`receiver_noise` draws from the same stream: :math:`\mathcal N(0, \sigma_n^2/2)`."""
     return math.sqrt(noise_power / 2) * rng.standard_normal(size)
 
 
-def transmit(gradients: Tensor, coefficient, eta: float, noise: np.ndarray) -> Received:
+def transmit(gradients: Tensor, coefficient: ArrayLike, eta: float, noise: NDArray[np.complex128]) -> Received:
     r"""One round at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`, :eq:`eq:model-update`).
 
     .. math::
@@ -72,22 +73,22 @@ def transmit(gradients: Tensor, coefficient, eta: float, noise: np.ndarray) -> R
         If shapes do not fit, eta is not finite and positive, or a coefficient is zero.
     """
     check.positive("eta", eta)
-    coefficient = torch.as_tensor(np.asarray(coefficient, dtype=complex), device=gradients.device)
-    if gradients.ndim != 2 or coefficient.shape != gradients.shape[:1] or noise.shape != gradients.shape[1:]:
+    channel = torch.as_tensor(np.asarray(coefficient, dtype=complex), device=gradients.device)
+    if gradients.ndim != 2 or channel.shape != gradients.shape[:1] or noise.shape != gradients.shape[1:]:
         raise ValueError(
             "gradients (M, d), coefficient (M,) and noise (d,) must fit, got shapes "
-            f"{tuple(gradients.shape)}, {tuple(coefficient.shape)}, {noise.shape}"
+            f"{tuple(gradients.shape)}, {tuple(channel.shape)}, {noise.shape}"
         )
-    if (coefficient == 0).any():
+    if (channel == 0).any():
         raise ValueError("coefficient must not be zero, got a device without a channel")
-    weight = math.sqrt(eta) / (len(coefficient) * coefficient)
+    weight = math.sqrt(eta) / (len(channel) * channel)
     sent = weight[:, None] * gradients
     power = sent.abs().square().sum(1) / gradients.shape[1]
-    signal = (coefficient[:, None] * sent).sum(0) + torch.as_tensor(noise, device=gradients.device)
+    signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(noise, device=gradients.device)
     return Received(signal, signal.real / math.sqrt(eta), power)
 
 
-def effective_update(mean_gradient: Tensor, eta: float, real_noise: np.ndarray) -> Tensor:
+def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.float64]) -> Tensor:
     r"""The same round without the channel (:eq:`eq:decomposition`).
 
     .. math::

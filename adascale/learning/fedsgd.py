@@ -7,15 +7,17 @@ the receiver's noise; the server takes one step of SGD with momentum and weight 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from adascale.learning import air, data, models
-from adascale.learning.gradients import clipped_sum
+from adascale.learning.gradients import ClippedSum, clipped_sum
 from adascale.learning.settings import Training
 from adascale.learning.streams import NOISE, poisson_batch, stream
 from adascale.scenario import Scenario
@@ -32,7 +34,7 @@ class State(NamedTuple):
     """The momentum, shape (d,)."""
 
 
-class Round(NamedTuple):
+class RoundRecord(NamedTuple):
     """What a round has shown."""
 
     batch_size: int
@@ -41,7 +43,7 @@ class Round(NamedTuple):
     """Their mean cross entropy before the step, nats; NaN without a sample."""
     clipped: float
     """The share of them whose gradient was longer than C; NaN without a sample."""
-    power: np.ndarray | None
+    power: NDArray[np.float64] | None
     """Transmit power of each device in watts, shape (M,), where the round was run at signal level."""
 
 
@@ -67,7 +69,14 @@ class FedSGD:
         If the network has not d parameters, or a device gets not :math:`n_m` samples.
     """
 
-    def __init__(self, scenario: Scenario, training: Training, dataset: data.Dataset, seed: int, device="cpu"):
+    def __init__(
+        self,
+        scenario: Scenario,
+        training: Training,
+        dataset: data.Dataset,
+        seed: int,
+        device: str | torch.device = "cpu",
+    ):
         self.scenario, self.training, self.seed, self.device = scenario, training, seed, torch.device(device)
         model = models.build(training.model, seed, training.initialisation)
         self._initial = models.flatten(model).to(self.device)
@@ -90,14 +99,14 @@ class FedSGD:
         """The state before round 0."""
         return State(0, self._initial, torch.zeros_like(self._initial))
 
-    def batches(self, round_index: int) -> list[np.ndarray]:
+    def batches(self, round_index: int) -> list[NDArray[np.intp]]:
         """The Poisson batch of every device in a round: positions in the training set."""
         rates = np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)
         return [
             part[poisson_batch(self.seed, m, round_index, part.size, rates[m])] for m, part in enumerate(self.parts)
         ]
 
-    def step(self, state: State, eta_t: float, coefficient_t=None) -> tuple[State, Round]:
+    def step(self, state: State, eta_t: float, coefficient_t: ArrayLike | None = None) -> tuple[State, RoundRecord]:
         r"""One round: :math:`\mathbf w_{t+1}` from :math:`\mathbf w_t` and :math:`\eta_t`.
 
         .. math::
@@ -119,10 +128,10 @@ class FedSGD:
         Returns
         -------
         tuple
-            The next :class:`State` and the :class:`Round`.
+            The next :class:`State` and the :class:`RoundRecord`.
         """
         with _exact(self.device):
-            models.load(self._model, state.parameters)
+            models.assign(self._model, state.parameters)
             chosen = self.batches(state.round)
             if coefficient_t is None:
                 sums = [self._gradient(np.concatenate(chosen), self._weights(chosen) / self.scenario.num_devices)]
@@ -130,19 +139,21 @@ class FedSGD:
                 update, power = air.effective_update(sums[0].gradient, eta_t, noise), None
             else:
                 sums = [self._gradient(*each) for each in zip(chosen, self._device_weights(chosen), strict=True)]
-                noise = air.receiver_noise(self._noise(state.round), *self._noise_shape)
-                received = air.transmit(torch.stack([each.gradient for each in sums]), coefficient_t, eta_t, noise)
+                signal_noise = air.receiver_noise(self._noise(state.round), *self._noise_shape)
+                gradients = torch.stack([each.gradient for each in sums])
+                received = air.transmit(gradients, coefficient_t, eta_t, signal_noise)
                 update, power = received.update.to(state.parameters.dtype), received.power.cpu().numpy()
             settings = self.training
             velocity = settings.momentum * state.velocity + update + settings.weight_decay * state.parameters
             parameters = state.parameters - settings.learning_rate * velocity
         loss, norm = (torch.cat([getattr(each, name) for each in sums]) for name in ("loss", "norm"))
-        shown = Round(len(loss), float(loss.mean()), float((norm > self.scenario.clip_norm).float().mean()), power)
+        clipped = (norm > self.scenario.clip_norm).float().mean()
+        shown = RoundRecord(len(loss), float(loss.mean()), float(clipped), power)
         return State(state.round + 1, parameters, velocity), shown
 
     def evaluate(self, state: State) -> tuple[float, float]:
         """Mean cross entropy (nats) and accuracy (0 ... 1) of the state's model on the test set."""
-        models.load(self._model, state.parameters)
+        models.assign(self._model, state.parameters)
         loss = correct = 0.0
         with torch.no_grad(), _exact(self.device):
             for images, labels in zip(
@@ -154,29 +165,29 @@ class FedSGD:
         size = len(self._data.test_labels)
         return loss / size, correct / size
 
-    def _device_weights(self, chosen):
+    def _device_weights(self, chosen: Sequence[NDArray[np.intp]]) -> list[NDArray[np.float64]]:
         """1 / B_m for every sample of each device."""
         return [np.full(each.size, 1 / size) for each, size in zip(chosen, self._batch_size, strict=True)]
 
-    def _weights(self, chosen):
+    def _weights(self, chosen: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
         return np.concatenate(self._device_weights(chosen))
 
-    def _gradient(self, positions, weights):
-        positions = torch.as_tensor(positions, device=self.device)
-        weights = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
-        images, labels = self._data.images[positions], self._data.labels[positions]
+    def _gradient(self, positions: NDArray[np.intp], weights: NDArray[np.float64]) -> ClippedSum:
+        chosen = torch.as_tensor(positions, device=self.device)
+        factors = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
+        images, labels = self._data.images[chosen], self._data.labels[chosen]
         images = images.contiguous(memory_format=torch.channels_last)
-        return clipped_sum(self._model, images, labels, self.scenario.clip_norm, weights, self.training.chunk)
+        return clipped_sum(self._model, images, labels, self.scenario.clip_norm, factors, self.training.chunk)
 
-    def _noise(self, round_index):
+    def _noise(self, round_index: int) -> np.random.Generator:
         return stream(self.seed, NOISE, round_index=round_index)
 
     @property
-    def _noise_shape(self):
+    def _noise_shape(self) -> tuple[int, float]:
         return self.scenario.num_parameters, self.scenario.noise_power
 
 
-def _exact(device):
+def _exact(device: torch.device) -> contextlib.AbstractContextManager[None]:
     """Full single precision, and the same sums every time, where a GPU would choose otherwise."""
     if device.type != "cuda":
         return contextlib.nullcontext()

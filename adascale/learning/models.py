@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
+from adascale import registry
 from adascale.learning.streams import MODEL, stream
 
 
@@ -64,7 +63,7 @@ class _Block(nn.Module):
             nn.Conv2d(width, width, 3, padding=1, bias=False),
             nn.GroupNorm(_GROUPS, width),
         )
-        self.shortcut = nn.Identity()
+        self.shortcut: nn.Module = nn.Identity()
         if inputs != width:
             self.shortcut = nn.Sequential(
                 nn.Conv2d(inputs, width, 1, stride=stride, bias=False), nn.GroupNorm(_GROUPS, width)
@@ -91,25 +90,14 @@ def resnet32() -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
-MODELS: dict[str, Callable[[], nn.Module]] = {
-    "mnist_cnn": mnist_cnn,
-    "digits_cnn": digits_cnn,
-    "tanh_cnn": tanh_cnn,
-    "resnet32": resnet32,
-}
-"""The networks by name.
-
-:meta hide-value:
-"""
-
-
 def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
     r"""A network, initialised from a seed of its own; in ``channels_last`` layout.
 
     Parameters
     ----------
     name : str
-        One of :data:`MODELS`.
+        ``mnist_cnn``, ``digits_cnn``, ``tanh_cnn``, ``resnet32`` or another registered one, or ``module:Class`` for a
+        network of one's own: a function or class that is called without arguments.
     seed : int
         >= 0.  PyTorch's global generator is left as it was.
     initialisation : str
@@ -124,11 +112,12 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
     """
     if initialisation not in ("default", "glorot"):
         raise ValueError(f"initialisation must be 'default' or 'glorot', got {initialisation!r}")
-    if name not in MODELS:
-        raise ValueError(f"model {name!r} is unknown; expected one of {', '.join(MODELS)}")
+    make = registry.find("models", name).value
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
-        model = MODELS[name]()
+        torch.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
+        model = make()
+        if not isinstance(model, nn.Module):
+            raise ValueError(f"model {name!r} must make a torch.nn.Module, got {type(model).__name__}")
         if initialisation == "glorot":
             for layer in model.modules():
                 if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -143,7 +132,7 @@ def flatten(model: nn.Module) -> Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def load(model: nn.Module, parameters: Tensor) -> None:
+def assign(model: nn.Module, parameters: Tensor) -> None:
     """Copy a vector of shape (d,) into the model's parameters: the inverse of :func:`flatten`."""
     own = list(model.parameters())
     expected = sum(each.numel() for each in own)
@@ -155,5 +144,5 @@ def load(model: nn.Module, parameters: Tensor) -> None:
 
 
 def size(name: str) -> int:
-    """The number of parameters d of one of :data:`MODELS`."""
+    """The number of parameters d of a network by its name."""
     return flatten(build(name, 0)).numel()

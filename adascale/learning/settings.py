@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 
 from adascale import checks as check
+from adascale import presets
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Training:
     dataset : str
         See :func:`adascale.learning.data.load`.
     model : str
-        One of :data:`adascale.learning.models.MODELS`.
+        See :func:`adascale.learning.models.build`.
     partition : str
         ``iid`` or ``two-classes``, see :func:`adascale.learning.data.partition`.
     learning_rate : float
@@ -48,7 +49,7 @@ class Training:
     initialisation: str = "default"
     chunk: int = 160
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check.positive("learning_rate", self.learning_rate)
         check.at_least("weight_decay", self.weight_decay, 0)
         if not 0 <= check.at_least("momentum", self.momentum, 0) < 1:
@@ -58,17 +59,34 @@ class Training:
     @classmethod
     def mnist(cls) -> Training:
         """The paper's MNIST training."""
-        return cls("mnist", "mnist_cnn", "iid", 0.5, weight_decay=1e-4)
+        return cls.preset("mnist")
 
     @classmethod
     def cifar10(cls) -> Training:
         """The paper's CIFAR-10 training, with the Tanh CNN."""
-        return cls("cifar10", "tanh_cnn", "two-classes", 0.25, momentum=0.9, chunk=32)
+        return cls.preset("cifar10")
 
     @classmethod
     def digits(cls) -> Training:
-        """The MNIST training at twice its learning rate, for ``Scenario.digits()``, which has fewer rounds.
+        """The MNIST training at twice its learning rate, for ``Scenario.digits()``, which has fewer rounds."""
+        return cls.preset("digits")
 
-        The samples of a round are few and small: all at once is fastest.
+    @classmethod
+    def preset(cls, name: str) -> Training:
+        """The training of a preset, by its name or from its file: see :func:`adascale.presets.load`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such preset, it has an unknown key or lacks one, or a value is out of range.
         """
-        return cls("digits", "digits_cnn", "iid", 1.0, weight_decay=1e-4, chunk=400)
+        values = presets.load(name).training
+        known = [field.name for field in fields(cls)]
+        needed = [field.name for field in fields(cls) if field.default is MISSING]
+        for what, found in (("unknown", set(values) - set(known)), ("missing", set(needed) - set(values))):
+            if found:
+                raise ValueError(f"{name}: {what} key {min(found)!r} in [training]; expected {', '.join(known)}")
+        try:
+            return cls(**values)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None

@@ -8,6 +8,7 @@ be taken up in the middle.  Everything is drawn by NumPy on the CPU, so that CPU
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 PARTITION, MODEL, BATCH, NOISE = range(4)
 
@@ -35,7 +36,7 @@ def stream(seed: int, purpose: int, device: int = 0, round_index: int = 0) -> np
     return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=(purpose, device, round_index)))
 
 
-def poisson_batch(seed: int, device: int, round_index: int, size: int, rate: float) -> np.ndarray:
+def poisson_batch(seed: int, device: int, round_index: int, size: int, rate: float) -> NDArray[np.intp]:
     r"""A Poisson batch: each of ``size`` samples enters independently with probability ``rate``.
 
     Returns

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from adascale import checks as check
+from adascale.accounting import Accountant, RenyiAccountant
 from adascale.learning.data import Dataset
 from adascale.learning.fedsgd import FedSGD, State
 from adascale.learning.settings import Training
@@ -31,18 +35,19 @@ class Trained(NamedTuple):
 
 def train(
     problem: ReceiveScalingProblem,
-    eta,
+    eta: ArrayLike | None,
     training: Training,
     dataset: Dataset,
     seed: int,
     *,
-    coefficient=None,
-    device="cpu",
+    coefficient: NDArray[np.complex128] | None = None,
+    device: str | torch.device = "cpu",
     every: int = 25,
     delta: float = 1e-5,
+    accountant: Accountant | None = None,
     progress: bool = False,
     resume: Trained | None = None,
-    keep: Callable[[State, list[dict]], None] | None = None,
+    keep: Callable[[State, list[dict[str, Any]]], None] | None = None,
 ) -> Trained:
     r"""A whole training with a schedule of receive scalings.
 
@@ -60,6 +65,8 @@ def train(
         Evaluate after every so many rounds, and after the last.
     delta : float
         :math:`\delta` of the epsilon so far.
+    accountant : Accountant, optional
+        What it is computed by; default :class:`~adascale.accounting.RenyiAccountant`.
     progress : bool
         Show a progress bar on standard error.
     resume : Trained, optional
@@ -85,7 +92,9 @@ def train(
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
     if eta is None and coefficient is not None:
         raise ValueError("coefficient needs a schedule: without receiver noise there is no finite eta to send with")
-    schedule = [math.inf] * rounds if eta is None else _within_limit(problem, eta)
+    limited = None if eta is None else _within_limit(problem, eta)
+    schedule = [math.inf] * rounds if limited is None else limited
+    account = RenyiAccountant() if accountant is None else accountant
     federation = FedSGD(problem.scenario, training, dataset, seed, device)
     state, rows = federation.start(), []
     if resume is not None:
@@ -102,7 +111,9 @@ def train(
                    "test_loss": math.nan, "accuracy": math.nan, "epsilon": math.nan}  # fmt: skip
             if (t + 1) % every == 0 or t + 1 == rounds:
                 row["test_loss"], row["accuracy"] = federation.evaluate(state)
-                row["epsilon"] = math.inf if eta is None else _epsilon_so_far(problem, schedule[: t + 1], delta)
+                row["epsilon"] = math.inf
+                if limited is not None:
+                    row["epsilon"] = _epsilon_so_far(problem, limited[: t + 1], account, delta)
                 bar.set_postfix_str(f"loss {row['test_loss']:.3f}, accuracy {row['accuracy']:.3f}, "
                                     f"epsilon {row['epsilon']:.2f}", refresh=False)  # fmt: skip
             rows.append(row)
@@ -112,7 +123,7 @@ def train(
     return Trained(state, pd.DataFrame(rows, columns=COLUMNS))
 
 
-def _within_limit(problem, eta):
+def _within_limit(problem: ReceiveScalingProblem, eta: ArrayLike) -> NDArray[np.float64]:
     schedule = check.positive("eta", eta)
     if schedule.shape != (problem.num_rounds,):
         raise ValueError(f"eta must have shape ({problem.num_rounds},), got {schedule.shape}")
@@ -120,6 +131,8 @@ def _within_limit(problem, eta):
     return schedule
 
 
-def _epsilon_so_far(problem, eta, delta):
+def _epsilon_so_far(
+    problem: ReceiveScalingProblem, eta: NDArray[np.float64], accountant: Accountant, delta: float
+) -> float:
     so_far = ReceiveScalingProblem(problem.scenario, problem.min_gain[: eta.size], problem.budget)
-    return float(so_far.dp_epsilon(eta, delta))
+    return float(so_far.epsilon(eta, accountant, delta))

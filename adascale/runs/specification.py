@@ -1,52 +1,36 @@
-r"""A training run: a specification with an address, and what it becomes, a result row and a history.
+r"""A training run: everything that its result depends on, with an address.
 
-It needs the extra ``learn``, so it is imported by its own name and not by :mod:`adascale.paper`.
+It needs the extra ``learn``, so it is imported by its own name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
-import subprocess
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
-from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
-import pandas as pd
-import torch
 
-from adascale import channel, policies
+from adascale import accounting, presets, registry
+from adascale import channel as channels
 from adascale import checks as check
-from adascale.comparison.hindsight import load
-from adascale.learning import Trained, Training, data, models, train
-from adascale.learning.fedsgd import State
-from adascale.problem import ReceiveScalingProblem
+from adascale.channel import ChannelModel, Rayleigh
+from adascale.comparison import find_method
+from adascale.learning import models
+from adascale.learning.settings import Training
 from adascale.scenario import Scenario
 
-FORMAT = 1
+FORMAT = 2
 """A part of every address, to be raised when the same specification would give other results."""
 
 NOISE_FREE = "NoiseFree"
 """The policy of a receiver without noise, :math:`\\eta_t = \\infty`; it keeps no budget and protects nobody."""
 
-_PRESETS = {
-    "digits": (Scenario.digits, Training.digits),
-    "mnist": (Scenario.mnist, Training.mnist),
-    "cifar10": (Scenario.cifar10, Training.cifar10),
-}
-DATASETS = tuple(_PRESETS)
-"""The data sets that have a preset."""
-
 
 @dataclass(frozen=True)
 class Run:
-    r"""Everything that a training's result depends on.
+    r"""Everything that a training's result depends on, the code of one's own included.
 
     Make one with :func:`make_run`; two runs are the same if their addresses are.
 
@@ -57,24 +41,34 @@ class Run:
     training : Training
         Data set, network, optimiser.
     policy : str
-        A name for :func:`adascale.comparison.load`, or ``NoiseFree``.
+        A name for :func:`adascale.comparison.find_method`, or ``NoiseFree``.
     nu : float
         :math:`\nu > 0`, what results are filed under.
     seed : int
         The realisation, >= 0: channels, partition, initial model, batches and noise.
     budget_factor : float
         The budget is :math:`\nu` times this (> 0); the paper's words ask for 1.
-    placement : str
-        Of the devices, see :func:`adascale.channel.draw`.
+    channel : ChannelModel
+        What the realisation's channel is drawn from.
+    accountant : str
+        A name for :func:`adascale.accounting.find`: what epsilon is computed by.
     every : int
         Evaluate after every so many rounds.
     delta : float
         :math:`\delta` of epsilon.
+    shortened : bool
+        Whether the scenario has fewer rounds than its preset.
+
+    Attributes
+    ----------
+    sources : dict
+        The digest of the source of whatever is called ``module:object``, see
+        :func:`adascale.registry.source_digest`.  It is taken when the run is specified.
 
     Raises
     ------
     ValueError
-        If a value is out of range.
+        If a value is out of range, or a name is unknown.
     """
 
     scenario: Scenario
@@ -83,11 +77,14 @@ class Run:
     nu: float
     seed: int
     budget_factor: float = 1.0
-    placement: str = "radius"
+    channel: ChannelModel = field(default_factory=Rayleigh)
+    accountant: str = "renyi"
     every: int = 25
     delta: float = 1e-5
+    shortened: bool = False
+    sources: dict[str, str] = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("nu", "budget_factor"):
             if np.ndim(value := getattr(self, name)):
                 raise ValueError(f"{name} must be one number, got {value!r}")
@@ -98,12 +95,25 @@ class Run:
         check.whole("every", self.every)
         check.fraction("delta", self.delta)
         if self.policy != NOISE_FREE:
-            load(self.policy)
+            find_method(self.policy)
+        accounting.find(self.accountant)
+        called = {
+            "policies": self.policy,
+            "channels": channels.specification(self.channel)["model"],
+            "accountants": registry.parse_options(self.accountant)[0],
+            "datasets": self.training.dataset,
+            "models": self.training.model,
+        }
+        digests = {name: registry.source_digest(kind, name) for kind, name in called.items() if name != NOISE_FREE}
+        object.__setattr__(self, "sources", {name: each for name, each in digests.items() if each is not None})
 
     @property
     def specification(self) -> str:
         """The run as JSON text, the same for the same run."""
-        return json.dumps({"format": FORMAT} | asdict(self), indent=1, sort_keys=True) + "\n"
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain |= {"scenario": asdict(self.scenario), "training": asdict(self.training)}
+        plain |= {"channel": channels.specification(self.channel), "format": FORMAT}
+        return json.dumps(plain, indent=1, sort_keys=True) + "\n"
 
     @property
     def address(self) -> str:
@@ -111,188 +121,75 @@ class Run:
         return hashlib.sha256(self.specification.encode()).hexdigest()[:16]
 
 
-class Finished(NamedTuple):
-    """A result and how it came about."""
-
-    row: dict
-    """See :func:`perform`."""
-    history: pd.DataFrame
-    """See :class:`adascale.learning.training.Trained`."""
-
-
-def make_run(dataset: str, policy: str, nu: float, seed: int, *, rounds: int | None = None, **changes) -> Run:
+def make_run(
+    dataset: str,
+    policy: str,
+    nu: float,
+    seed: int,
+    *,
+    rounds: int | None = None,
+    channel: str | None = None,
+    **changes: Any,
+) -> Run:
     r"""A run of a data set's preset, with what is named changed.
 
     Parameters
     ----------
     dataset : str
-        ``digits``, ``mnist`` or ``cifar10``: the paper's scenario and training, d being the network's.
+        A preset, by name or file (:func:`adascale.presets.load`): scenario, channel and training.  The number of
+        parameters is the network's.
     policy, nu, seed
         As for :class:`Run`.
     rounds : int, optional
         A shorter horizon, to which the policy is tuned as well: the first so many rounds of the channel.
+    channel : str, optional
+        Another channel model, see :func:`adascale.channel.find`.
     **changes
-        Any other field of :class:`Run`, :class:`~adascale.scenario.Scenario` or
-        :class:`~adascale.learning.settings.Training`, such as ``budget_factor``, ``noise_power``, ``learning_rate``.
+        Any other field of :class:`Run`, :class:`~adascale.scenario.Scenario`,
+        :class:`~adascale.learning.settings.Training` or the channel model, such as ``budget_factor``, ``noise_power``,
+        ``learning_rate``, ``placement``.
 
     Raises
     ------
     ValueError
-        If there is no such data set, policy or field, the rounds are not 1 ... T, or a value is out of range.
+        If there is no such preset, policy or field, the rounds are not 1 ... T, or a value is out of range.
     """
-    scenario, training = (make() for make in _preset(dataset))
+    preset = presets.load(dataset)
+    scenario, training = preset.scenario, Training.preset(dataset)
+    model = preset.channel if channel is None else channels.find(channel)
     if policy != NOISE_FREE:
-        known, _ = load(policy)
-        policy = policy if ":" in policy else known
-    own = {kind: {field.name for field in fields(kind)} for kind in (Scenario, Training, Run)}
-    for kind, fixed in ((Scenario, {"name", "num_rounds", "num_parameters"}), (Run, {"scenario", "training"})):
-        own[kind] -= fixed
-    own[Training] -= {"dataset"}
-    taken = {kind: {name: changes.pop(name) for name in sorted(own[kind] & set(changes))} for kind in own}
+        policy = registry.find("policies", policy).name
+    own = {name: {each.name for each in fields(kind)} for name, kind in (
+        ("scenario", scenario), ("training", training), ("channel", model), ("run", Run)
+    )}  # fmt: skip
+    own["scenario"] -= {"name", "num_rounds", "num_parameters"}
+    own["training"] -= {"dataset"}
+    own["run"] -= {"scenario", "training", "channel", "shortened", "sources"}
+    taken = {kind: {name: changes.pop(name) for name in sorted(known & set(changes))} for kind, known in own.items()}
     if changes:
         raise ValueError(f"{min(changes)!r} is nothing that a run has; expected one of "
                          f"{', '.join(sorted(set().union(*own.values())))}")  # fmt: skip
-    if rounds is not None and check.whole("rounds", rounds) > scenario.num_rounds:
-        raise ValueError(f"rounds must be at most the {scenario.num_rounds} of {scenario.name}, got {rounds}")
-    training = replace(training, **taken[Training])
-    size = models.size(training.model)
-    horizon = rounds or scenario.num_rounds
-    scenario = replace(scenario, **taken[Scenario], num_parameters=size, num_rounds=horizon)
-    return Run(scenario, training, policy, nu, seed, **taken[Run])
+    horizon = scenario.num_rounds
+    if rounds is not None and check.whole("rounds", rounds) > horizon:
+        raise ValueError(f"rounds must be at most the {horizon} of {scenario.name}, got {rounds}")
+    training = replace(training, **taken["training"])
+    scenario = replace(scenario, **taken["scenario"], num_parameters=models.size(training.model),
+                       num_rounds=rounds or horizon)  # fmt: skip
+    model = replace(model, **taken["channel"])
+    return Run(scenario, training, policy, nu, seed, channel=model, shortened=scenario.num_rounds < horizon,
+               **taken["run"])  # fmt: skip
 
 
-def problem_of(run: Run) -> tuple[ReceiveScalingProblem, np.ndarray]:
-    r"""The problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
-    scenario = run.scenario
-    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, run.seed, placement=run.placement)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor)
-    return problem, scenario.mean_gain(drawn.path_loss)
-
-
-def described(run: Run) -> dict:
+def described(run: Run) -> dict[str, Any]:
     """The first columns of a run's row, which are known before it is run: ``run`` to ``budget``."""
     return {
         "run": run.address,
-        "dataset": run.training.dataset,
-        "model": run.training.model,
-        "policy": run.policy if run.policy == NOISE_FREE else load(run.policy)[0],
+        "dataset": registry.label(run.training.dataset),
+        "model": registry.label(run.training.model),
+        "policy": registry.label(run.policy),
         "nu": run.nu,
         "seed": run.seed,
         "rounds": run.scenario.num_rounds,
-        "shortened": run.scenario.num_rounds < _preset(run.training.dataset)[0]().num_rounds,
+        "shortened": run.shortened,
         "budget": run.nu * run.budget_factor,
     }
-
-
-def perform(
-    run: Run,
-    *,
-    device: str = "cpu",
-    progress: bool = False,
-    resume: Trained | None = None,
-    keep: Callable[[State, list[dict]], None] | None = None,
-) -> Finished:
-    r"""Draw the channel of the seed, bring the policy's cost to the budget there, and train with its scalings.
-
-    At one seed every policy and every :math:`\nu` meets the same channels, initial model, batches and noise directions.
-
-    Parameters
-    ----------
-    run : Run
-        What to do.
-    device : str
-        ``cpu`` or ``cuda``.
-    progress : bool
-        Show a progress bar on standard error.
-    resume, keep
-        As for :func:`adascale.learning.training.train`.
-
-    Returns
-    -------
-    Finished
-        The row has ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget, penalty``
-        (None without one), ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss, floor_mean, floor_max,
-        floor_max_round, wall_seconds`` (of the rounds that were run now), ``device, machine, threads, python, torch,
-        numpy, commit`` (None outside a git checkout).
-
-    Raises
-    ------
-    ValueError
-        If the device is not there.
-    FileNotFoundError
-        If the data set is not on this machine.
-    BudgetNotReached
-        If no parameter of the policy costs the budget.
-    """
-    _check_device(device)
-    training, scenario = run.training, run.scenario
-    problem, mean_gain = problem_of(run)
-    loaded = _load(training.dataset, training.input_scaling, data.root())
-    if run.policy == NOISE_FREE:
-        chosen, eta = None, None
-    else:
-        _, method = load(run.policy)
-        chosen = method(problem, mean_gain)
-        eta = policies.schedule(chosen, problem)
-    start = time.perf_counter()
-    trained = train(problem, eta, training, loaded, run.seed, device=device, every=run.every, delta=run.delta,
-                    progress=progress, resume=resume, keep=keep)  # fmt: skip
-    wall = time.perf_counter() - start
-    last = trained.history.iloc[-1]
-    row = described(run) | {
-        "penalty": float(chosen.penalty) if hasattr(chosen, "penalty") else None,
-        "cost": None if eta is None else float(problem.cost(eta)),
-        "order": scenario.order,
-        "rdp": None if eta is None else float(problem.rdp(eta)),
-        "delta": run.delta,
-        "epsilon": float(last.epsilon),
-        "test_accuracy": float(last.accuracy),
-        "test_loss": float(last.test_loss),
-        "floor_mean": float(problem.floor.mean()),
-        "floor_max": float(problem.floor.max()),
-        "floor_max_round": int(problem.floor.argmax()),
-        "wall_seconds": round(wall, 3),
-        "device": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "commit": _commit(),
-    }
-    return Finished(row, trained.history)
-
-
-@lru_cache(maxsize=1)
-def _load(dataset, input_scaling, root):
-    """The runs of a sweep follow each other on one data set."""
-    return data.load(dataset, input_scaling)
-
-
-def _preset(dataset):
-    if dataset not in _PRESETS:
-        raise ValueError(f"dataset {dataset!r} is unknown; expected one of {', '.join(DATASETS)}")
-    return _PRESETS[dataset]
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {device!r} is not available: {str(error).splitlines()[0]}") from None
-
-
-@lru_cache(maxsize=1)
-def _commit() -> str | None:
-    """The commit of the checkout that holds this package, with ``+`` behind it if a tracked file was changed."""
-    folder = Path(__file__).parents[2]
-    if not (folder / ".git").exists():
-        return None
-
-    def git(*words):
-        return subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None

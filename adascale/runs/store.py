@@ -14,29 +14,39 @@ Every file is written whole or not at all.  It needs the extra ``learn``.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
+import os
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from filelock import FileLock, Timeout
 
+from adascale import __version__
 from adascale.files import write_atomically
 from adascale.learning import Trained
 from adascale.learning.fedsgd import State
 from adascale.learning.training import COLUMNS
-from adascale.runs.specification import Finished, Run, perform
+from adascale.runs.execution import Finished, perform
+from adascale.runs.specification import Run
 
-_MAGIC = b"adascale checkpoint 1\n"
+MAGIC = b"adascale checkpoint 1\n"
+"""What every checkpoint starts with."""
 
 
 class Busy(Exception):
     """Another process is working on this run."""
+
+
+class OtherVersion(UserWarning):
+    """A result was made by another version of this package."""
 
 
 class Store:
@@ -49,7 +59,7 @@ class Store:
         locks (``flock``).
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
 
     def place(self, run: Run) -> Path:
@@ -58,6 +68,11 @@ class Store:
 
     def finished(self, run: Run) -> Finished | None:
         """The result of a run, or None if it has not been finished.
+
+        Warns
+        -----
+        OtherVersion
+            If another version of this package made it.
 
         Raises
         ------
@@ -78,6 +93,9 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{place} is not a result as it was written ({error}); delete the folder to run it "
                              "again") from None  # fmt: skip
+        if row.get("version") != __version__:
+            warnings.warn(f"{place} was made by adascale {row.get('version')}, this is {__version__}; delete the "
+                          "folder to run it again", OtherVersion, stacklevel=2)  # fmt: skip
         # by way of text: Python reads a float exactly as it was written, pandas did not always
         texts = pd.read_csv(io.BytesIO(history), dtype=str).astype(float)
         return Finished(row, texts.astype({"round": int, "batch_size": int}))
@@ -103,7 +121,7 @@ class Store:
         run : Run
             What is wanted.
         device, progress
-            As for :func:`~adascale.runs.specification.perform`.
+            As for :func:`~adascale.runs.execution.perform`.
         wait : bool
             What to do while another process works on this run: wait for it, or raise :class:`Busy`.
         save_seconds : float
@@ -129,7 +147,7 @@ class Store:
             resume, before = checkpoint.read()
             start = last = time.monotonic()
 
-            def keep(state, rows):
+            def keep(state: State, rows: list[dict[str, Any]]) -> None:
                 nonlocal last
                 if (now := time.monotonic()) - last >= save_seconds:
                     checkpoint.write(Trained(state, pd.DataFrame(rows, columns=COLUMNS)), before + now - start)
@@ -142,7 +160,9 @@ class Store:
             stored = {"row": row, "history_sha256": hashlib.sha256(text).hexdigest()}
             write_atomically(place / "row.json", (json.dumps(stored, indent=1) + "\n").encode())
             checkpoint.path.unlink(missing_ok=True)
-            return self.finished(run)
+            done = self.finished(run)
+            assert done is not None, f"{place} was removed while it was written"
+            return done
 
 
 class Checkpoint:
@@ -161,8 +181,12 @@ class Checkpoint:
 
     def __init__(self, path: Path, run: Run, device: str = "cpu"):
         self.path, self.run = path, run
-        self.conditions = {"run": run.address, "device": torch.device(device).type,
-                           "threads": torch.get_num_threads(), "torch": torch.__version__}  # fmt: skip
+        self.conditions: dict[str, Any] = {
+            "run": run.address,
+            "device": torch.device(device).type,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
 
     def write(self, trained: Trained, seconds: float) -> None:
         """Replace the file; ``seconds`` is the wall time spent so far."""
@@ -177,7 +201,7 @@ class Checkpoint:
             **{f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS},
         )
         content = buffer.getvalue()
-        write_atomically(self.path, _MAGIC + hashlib.sha256(content).digest() + content)
+        write_atomically(self.path, MAGIC + hashlib.sha256(content).digest() + content)
 
     def read(self) -> tuple[Trained | None, float]:
         """What was written last and its seconds; None and 0 where there is no file.
@@ -201,7 +225,7 @@ class Checkpoint:
         state = State(int(arrays["round"]), parameters, velocity)
         return Trained(state, _history_of(arrays)), float(arrays["seconds"])
 
-    def content(self) -> dict[str, np.ndarray] | None:
+    def content(self) -> dict[str, Any] | None:
         """The arrays of the file, whatever the conditions; None where there is no file.
 
         Raises
@@ -213,22 +237,21 @@ class Checkpoint:
             whole = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        magic, digest, content = whole[: len(_MAGIC)], whole[len(_MAGIC) :][:32], whole[len(_MAGIC) + 32 :]
-        if magic != _MAGIC or hashlib.sha256(content).digest() != digest:
+        magic, digest, content = whole[: len(MAGIC)], whole[len(MAGIC) :][:32], whole[len(MAGIC) + 32 :]
+        if magic != MAGIC or hashlib.sha256(content).digest() != digest:
             raise ValueError(f"checkpoint {self.path} is cut off or altered; delete it to start the run again")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return dict(arrays)
 
 
-def _history_of(content):
+def _history_of(content: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({name: content[f"history_{name}"] for name in COLUMNS})
 
 
 @contextlib.contextmanager
 def _locked(path: Path, wait: bool) -> Iterator[None]:
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise Busy(f"another process is working on {path.parent}") from None
-        yield
+    try:
+        with FileLock(path, timeout=-1 if wait else 0):
+            yield
+    except Timeout:
+        raise Busy(f"another process is working on {path.parent}") from None

@@ -15,21 +15,21 @@ run::
 from __future__ import annotations
 
 import itertools
+import os
 import sys
-import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from tqdm import tqdm
 
+from adascale.files import read_toml
 from adascale.runs.specification import Run, described, make_run
-from adascale.runs.store import Busy, Store
+from adascale.runs.store import Busy, OtherVersion, Store
 
 
 class Entry(NamedTuple):
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
     message: str = ""
 
 
-def read_sweep(path) -> list[Entry]:
+def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
     """The runs of a sweep file, in its order; the last list of a block changes fastest.
 
     Raises
@@ -57,10 +57,7 @@ def read_sweep(path) -> list[Entry]:
         If the file is not TOML of the form above, names a run twice within a reading, or holds a value that
         :func:`~adascale.runs.specification.make_run` refuses; it names the file and the block.
     """
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid TOML: {error}") from None
+    content = read_toml(path)
     blocks = content.get("runs")
     if set(content) != {"runs"} or not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
         raise ValueError(f"{path}: expected [[runs]] blocks and nothing else, got {', '.join(content) or 'nothing'}")
@@ -153,16 +150,20 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
     Returns
     -------
     tuple of pandas.DataFrame
-        The rows of :func:`~adascale.runs.specification.perform` with ``reading`` in front; and the evaluated rounds of
+        The rows of :func:`~adascale.runs.execution.perform` with ``reading`` in front; and the evaluated rounds of
         every run's history: ``run, round, loss, test_loss, accuracy, epsilon``.  A run that has a checkpoint only has
         a row without results, and the rounds so far.
     """
-    rows, curves = [], {}
+    rows: list[dict[str, Any]] = []
+    curves: dict[str, pd.DataFrame] = {}
     for reading, run in entries:
-        if (found := store.finished(run)) is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OtherVersion)  # the table has a column for it
+            found = store.finished(run)
+        if found is not None:
             row, history = found
-        elif (history := store.under_way(run)) is not None:
-            row = described(run)
+        elif (under_way := store.under_way(run)) is not None:
+            row, history = described(run), under_way
         else:
             continue
         rows.append({"reading": reading} | row)
@@ -170,11 +171,20 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
         curves[run.address] = evaluated[["round", "loss", "test_loss", "accuracy", "epsilon"]]
     if not rows:
         return pd.DataFrame(), pd.DataFrame()
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows, columns=_columns(rows))
     if "test_accuracy" not in table:
         table["test_accuracy"] = np.nan  # no run is finished
     curve = pd.concat([curves[run].assign(run=run) for run in curves], ignore_index=True)
     return table, curve[["run", *curve.columns.drop("run")]]
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    """The columns of all rows: those that every row starts with, tuned parameters in order of appearance, the rest."""
+    longest = max(rows, key=len)
+    known = [*longest][: [*longest].index("budget") + 1]
+    rest = [*longest][[*longest].index("cost") :] if "cost" in longest else []
+    tuned = dict.fromkeys(name for row in rows for name in row if name not in {*known, *rest})
+    return [*known, *tuned, *rest]
 
 
 def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
@@ -206,7 +216,7 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
     return Outcome(run.address, "finished")
 
 
-def _on_this_machine(work: Callable, runs: list[Run], jobs: int) -> Iterator[Outcome]:
+def _on_this_machine(work: Callable[[Run], Outcome], runs: list[Run], jobs: int) -> Iterator[Outcome]:
     import joblib
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -224,7 +234,7 @@ def _on_this_machine(work: Callable, runs: list[Run], jobs: int) -> Iterator[Out
             yield Outcome(address, "failed", "a worker process was killed")
 
 
-def _on_dask(work: Callable, runs: list[Run], address: str) -> Iterator[Outcome]:
+def _on_dask(work: Callable[[Run], Outcome], runs: list[Run], address: str) -> Iterator[Outcome]:
     from distributed import Client, as_completed
 
     with Client(address) as client:

@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+import sys
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_standard_scaling_gives_pixels_mean_zero_and_deviation_one():
 
 def local(name):
     """The data set where the reader has it; otherwise the test does not run."""
-    if not (data.root() / data._FOLDERS[name]).is_dir():
+    if not (data.root() / data.FOLDERS[name]).is_dir():
         pytest.skip(f"{name} is not on this machine: set ADASCALE_DATA to a folder that holds it")
     return data.load(name)
 
@@ -80,7 +81,7 @@ def test_a_missing_data_set_says_what_to_do(nowhere, name):
 def test_a_changed_file_is_not_read(nowhere):
     folder = nowhere / "MNIST" / "raw"
     folder.mkdir(parents=True)
-    for file in data._MNIST_FILES:
+    for file in data.MNIST_FILES:
         (folder / file).write_bytes(b"other digits")
     with pytest.raises(FileNotFoundError, match="train-images-idx3-ubyte has another checksum"):
         data.load("mnist")
@@ -111,7 +112,7 @@ def test_a_download_with_a_wrong_checksum_is_refused(nowhere, monkeypatch, mirro
     from torchvision.datasets import MNIST
 
     folder, address = mirror
-    for file in data._MNIST_FILES:
+    for file in data.MNIST_FILES:
         with gzip.open(folder / f"{file}.gz", "wb") as packed:
             packed.write(b"other digits")
     monkeypatch.setattr(MNIST, "mirrors", [address])
@@ -134,7 +135,7 @@ def test_the_root_is_chosen_or_in_the_users_cache(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: data.load("imagenet"), "dataset 'imagenet' is unknown; expected one of digits, mnist, cifar10"),
+        (lambda: data.load("imagenet"), "dataset 'imagenet' is unknown; expected one of cifar10, digits, mnist"),
         (lambda: data.load("digits", "none"), "input_scaling must be 'unit' or 'standard', got 'none'"),
         (lambda: data.download("digits"), "dataset 'digits' is not downloaded"),
         (lambda: data.partition([0, 1], 2, "random", 0), "partition must be 'iid' or 'two-classes', got 'random'"),
@@ -228,7 +229,7 @@ def test_the_public_files_are_the_originals(tmp_path, monkeypatch):
         pytest.skip("mnist is not on this machine: set ADASCALE_DATA to a folder that holds it")
     copied = tmp_path / "MNIST" / "raw"
     copied.mkdir(parents=True)
-    for file in data._MNIST_FILES:
+    for file in data.MNIST_FILES:
         shutil.copyfile(folder / file, copied / file)
     with open(copied / "t10k-labels-idx1-ubyte", "r+b") as file:  # one bit of one label
         file.seek(100)
@@ -238,3 +239,42 @@ def test_the_public_files_are_the_originals(tmp_path, monkeypatch):
     monkeypatch.setenv("ADASCALE_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="t10k-labels-idx1-ubyte has another checksum"):
         data.load("mnist")
+
+
+def own_data(tmp_path, monkeypatch, text):
+    (tmp_path / "own_data.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_data", raising=False)
+
+
+def test_a_reader_of_ones_own_is_scaled_like_the_others(tmp_path, monkeypatch):
+    own_data(
+        tmp_path,
+        monkeypatch,
+        """
+import numpy as np
+from adascale.learning.data import RawDataset
+def read():
+    return RawDataset(np.full((3, 2, 4, 1), 0.5), [0, 1, 0], np.ones((1, 2, 4, 1)), [1], mean=(0.25,), deviation=(0.5,))
+""",
+    )
+    found = data.load("own_data:read")
+    assert found.images.shape == (3, 1, 2, 4)
+    assert (found.images == 0.5).all()
+    assert (data.load("own_data:read", "unit").images == 0.5).all()
+    assert (found.test_images == 1.5).all()
+    assert found.labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("3", "must be read as a RawDataset, got int"),
+        ("RawDataset(np.ones((3, 2, 2, 1)), [0, 1], np.ones((1, 2, 2, 1)), [1])", "a label for each image"),
+    ],
+)
+def test_what_is_no_data_set_is_refused(tmp_path, monkeypatch, returned, said):
+    source = "import numpy as np\nfrom adascale.learning.data import RawDataset\n"
+    own_data(tmp_path, monkeypatch, f"{source}def read():\n    return {returned}\n")
+    with pytest.raises(ValueError, match=said):
+        data.load("own_data:read")

@@ -1,5 +1,7 @@
 """A run: its address is what it is, its row and history are what the parts say."""
 
+import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +12,10 @@ from adascale import Scenario, channel, policies
 from adascale.learning import Training, data, train
 from adascale.learning.models import build, flatten
 from adascale.problem import ReceiveScalingProblem
-from adascale.runs.specification import NOISE_FREE, Run, make_run, perform, problem_of
+from adascale.runs import specification
+from adascale.runs.execution import perform, problem_of
+from adascale.runs.specification import NOISE_FREE, Run, make_run
+from adascale.runs.store import Store
 
 
 def short(**changes):
@@ -22,7 +27,8 @@ CHANGES = {
     "policy": "Optimal", "nu": 0.25, "seed": 1, "rounds": 5, "every": 2, "delta": 1e-6, "budget_factor": 2.0,
     "placement": "area", "learning_rate": 0.5, "momentum": 0.5, "weight_decay": 0.0, "input_scaling": "unit",
     "initialisation": "glorot", "chunk": 64, "clip_norm": 2.0, "noise_power": 2e-12, "max_power": 0.1, "order": 2.0,
-    "batch_size": 20, "partition": "two-classes",
+    "batch_size": 20, "partition": "two-classes", "distance_range": (10.0, 100.0),
+    "accountant": "renyi:orders=(2.0,3.0)",
 }  # fmt: skip
 
 
@@ -37,7 +43,7 @@ def test_a_change_arrives_where_it_belongs():
     run = short(**CHANGES)
     assert (run.scenario.clip_norm, run.scenario.noise_power, run.scenario.num_rounds) == (2.0, 2e-12, 5)
     assert (run.training.learning_rate, run.training.initialisation, run.training.chunk) == (0.5, "glorot", 64)
-    assert (run.placement, run.budget_factor, run.policy, run.delta) == ("area", 2.0, "Optimal", 1e-6)
+    assert (run.channel.placement, run.budget_factor, run.policy, run.delta) == ("area", 2.0, "Optimal", 1e-6)
     assert run.scenario.num_parameters == 9_370
 
 
@@ -65,13 +71,13 @@ def test_a_run_is_its_parts_put_together():
     assert row["test_accuracy"] == expected.accuracy.iloc[-1]
     assert (row["floor_max"], row["floor_max_round"]) == (problem.floor.max(), problem.floor.argmax())
     assert row["floor_mean"] == problem.floor.mean()
-    assert {"device", "machine", "threads", "python", "torch", "numpy", "commit", "wall_seconds"} <= set(row)
+    assert {"device", "machine", "threads", "python", "torch", "numpy", "version", "commit", "wall_seconds"} <= set(row)
 
 
 def test_the_area_of_a_ring_is_filled_evenly_where_it_is_asked_for():
     run = short(placement="area")
     problem, mean_gain = problem_of(run)
-    drawn = channel.draw(10, 6, 0, placement="area")
+    drawn = channel.Rayleigh(placement="area").draw(10, 6, 0)
     np.testing.assert_array_equal(problem.min_gain, run.scenario.min_gain(drawn.gain))
     np.testing.assert_array_equal(mean_gain, run.scenario.mean_gain(drawn.path_loss))
 
@@ -104,7 +110,7 @@ def test_glorot_draws_within_its_bound_and_starts_without_biases():
         ({"rounds": 201}, "rounds must be at most the 200 of digits, got 201"),
         ({"budget_factor": -1.0}, "budget_factor must be finite and > 0, got -1.0"),
         ({"policy": "best"}, "policy 'best' is unknown"),
-        ({"dataset": "imagenet"}, "dataset 'imagenet' is unknown; expected one of digits, mnist, cifar10"),
+        ({"dataset": "imagenet"}, "preset 'imagenet' is unknown: neither one of cifar10, digits, mnist nor a file"),
         ({"model": "resnet"}, "model 'resnet' is unknown"),
         ({"learning_speed": 1}, "'learning_speed' is nothing that a run has; expected one of .*learning_rate"),
         ({"num_parameters": 3}, "'num_parameters' is nothing that a run has"),
@@ -124,3 +130,68 @@ def test_bad_input_is_named(changes, message):
 def test_a_run_can_be_made_by_hand():
     run = Run(replace(Scenario.digits(), num_rounds=2), Training.digits(), "Optimal", 0.5, 0)
     assert len(perform(run).history) == 2
+
+
+def test_what_a_policy_declares_as_tuned_is_in_its_row():
+    assert perform(short(policy="AdaScale")).row["penalty"] > 0
+    row = perform(short(policy="PowerControl")).row
+    assert row["privacy_budget"] > 0
+    assert "penalty" not in row
+    assert {"penalty", "rate"} <= {*perform(short(policy="LyapunovPowerControl")).row}
+
+
+OWN = """
+import helper, adascale
+class Mine(adascale.policies.EqualAlloc):
+    share = helper.share
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A policy of one's own and a module that it imports, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(share, comment=""):
+        (tmp_path / "stale.py").write_text(OWN + comment)
+        (tmp_path / "helper.py").write_text(f"share = {share}")
+
+    write(1)
+    yield write
+    for name in ("stale", "helper"):
+        sys.modules.pop(name, None)
+
+
+def test_a_policy_whose_code_has_changed_is_another_run(own, tmp_path):
+    first = short(policy="stale:Mine")
+    assert first.address == short(policy="stale:Mine").address
+    own(1, comment="# another word")
+    second = short(policy="stale:Mine")
+    assert second.address != first.address
+    own(2)  # not its own file, but one that it imports
+    assert short(policy="stale:Mine").address not in {first.address, second.address}
+    (tmp_path / "beside.py").write_text("nothing = 0")  # what it does not import
+    own(1)
+    assert short(policy="stale:Mine").address == first.address
+
+
+def test_the_store_does_not_give_back_what_another_code_has_made(own, tmp_path):
+    store = Store(tmp_path / "store")
+    before = store.run(short(policy="stale:Mine"))
+    own(1, comment="    def start(self, scenario, budget):\n        return super().start(scenario, budget / 1000)\n")
+    sys.modules.pop("stale")
+    assert store.finished(short(policy="stale:Mine")) is None
+    assert store.run(short(policy="stale:Mine")).row["cost"] == pytest.approx(before.row["cost"] / 1000, rel=1e-9)
+
+
+def test_a_specification_is_plain_and_names_the_code_of_one_s_own_alone(own):
+    found = json.loads(short(policy="stale:Mine", placement="area").specification)
+    assert list(found["sources"]) == ["stale:Mine"]
+    assert found["channel"] == {"model": "rayleigh", "distance_range": [10.0, 200.0], "placement": "area"}
+    assert json.loads(short().specification)["sources"] == {}
+
+
+def test_the_format_is_a_part_of_the_address(monkeypatch):
+    before = short().address
+    monkeypatch.setattr(specification, "FORMAT", specification.FORMAT + 1)
+    assert short().address != before

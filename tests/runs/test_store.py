@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from adascale.runs import store as module
-from adascale.runs.specification import make_run, perform
-from adascale.runs.store import Busy, Checkpoint, Store
+from adascale.runs.execution import perform
+from adascale.runs.specification import make_run
+from adascale.runs.store import MAGIC, Busy, Checkpoint, OtherVersion, Store
 
 RUN = make_run("digits", "EqualAlloc", 0.5, 0, rounds=8, every=3, momentum=0.9)
 
@@ -157,7 +158,7 @@ def test_a_checkpoint_of_another_run_or_made_otherwise_is_refused(tmp_path, monk
 
 def test_a_checkpoint_holds_no_pickle(tmp_path, monkeypatch):
     path = begun(tmp_path, monkeypatch).place(RUN) / "checkpoint"
-    content = path.read_bytes()[len(module._MAGIC) + 32 :]
+    content = path.read_bytes()[len(MAGIC) + 32 :]
     (tmp_path / "plain.npz").write_bytes(content)
     with np.load(tmp_path / "plain.npz", allow_pickle=False) as arrays:
         assert all(arrays[name].dtype != object for name in arrays.files)
@@ -181,7 +182,7 @@ def test_an_altered_result_is_refused(tmp_path, file, damage):
 def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
     store = Store(tmp_path)
     store.place(RUN).mkdir()
-    code = "import fcntl, sys; f = open(sys.argv[1], 'ab'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); input()"
+    code = "import filelock, sys; held = filelock.FileLock(sys.argv[1]); held.acquire(); print(flush=True); input()"
     lock = store.place(RUN) / "lock"
     with subprocess.Popen([sys.executable, "-c", code, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
@@ -201,3 +202,11 @@ def test_nothing_half_written_is_ever_seen(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         store.run(RUN)
     assert {path.name for path in Path(store.place(RUN)).iterdir()} == {"lock"}
+
+
+def test_a_result_of_another_version_says_so_where_it_is_read(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    store.run(RUN)
+    monkeypatch.setattr(module, "__version__", "9.9")
+    with pytest.warns(OtherVersion, match=r"was made by adascale 0\.\S+, this is 9\.9; delete the folder"):
+        assert_same(store.finished(RUN))

@@ -15,7 +15,8 @@ import pytest
 from adascale.learning import Trained
 from adascale.learning.training import COLUMNS
 from adascale.paper.accuracy import accuracy_claims, accuracy_verdicts
-from adascale.runs.specification import make_run, perform
+from adascale.runs.execution import perform
+from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint, Store
 from adascale.runs.sweep import Entry, progress, read_sweep, sweep, tables
 
@@ -229,11 +230,31 @@ def test_two_sweeps_on_one_store_do_no_harm(file, tmp_path):
     assert_results(Store(tmp_path / "store"), runs_of(file)[:2])
 
 
+BARRIER = """
+import os, pathlib, time, adascale
+place = pathlib.Path({place!r})
+class Meets(adascale.policies.EqualAlloc):
+    def schedule(self, problem):
+        (place / str(os.getpid())).touch()
+        while not (place / "go").exists():
+            time.sleep(0.01)
+        return super().schedule(problem)
+"""
+
+
 @pytest.mark.slow
-def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alone(file, tmp_path):
-    """A scheduler and two workers, three processes on loopback."""
-    file.write_text(SWEEP.replace("rounds = 30", "rounds = 200"))
-    runs, store = runs_of(file), Store(tmp_path / "store")
+def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alone(tmp_path, monkeypatch):
+    """A scheduler and two workers, three processes on loopback.
+
+    Both workers wait at a barrier in the middle of their first run; one is killed there, then the other is let go.
+    """
+    place = tmp_path / "barrier"
+    place.mkdir()
+    (tmp_path / "meets.py").write_text(BARRIER.format(place=str(place)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    runs = [make_run("digits", "meets:Meets", 0.5, seed, rounds=3) for seed in range(4)]
+    store = Store(tmp_path / "store")
     contact = tmp_path / "scheduler.json"
     scheduler = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
     worker = ["distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
@@ -242,20 +263,24 @@ def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alon
         return subprocess.Popen([sys.executable, "-m", *command, "--scheduler-file", str(contact)],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
 
-    def under_way():
-        return [run for run in runs if (store.place(run) / "spec.json").exists()
-                and not (store.place(run) / "row.json").exists()]  # fmt: skip
-
     processes = [begin(scheduler)]
+
+    def wait_for(condition):
+        """However slow the machine is; but not for a process that is gone."""
+        while not condition():
+            assert [process.poll() for process in processes] == [None] * len(processes)
+            time.sleep(0.01)
+
     try:
         wait_for(contact.exists)
         processes += [begin(worker) for _ in range(2)]
         address = re.search(r"tcp://[\d.:]+", contact.read_text())[0]
         with ThreadPoolExecutor(1) as beside:
             outcomes = beside.submit(sweep, runs, store, dask=address)
-            wait_for(lambda: len(under_way()) == 2)
+            wait_for(lambda: {path.name for path in place.iterdir()} >= {str(each.pid) for each in processes[1:]})
             processes[1].send_signal(signal.SIGKILL)
             processes[1].wait()
+            (place / "go").touch()
             assert [each.state for each in outcomes.result()] == ["finished"] * len(runs)
         assert [process.poll() for process in processes] == [None, -signal.SIGKILL, None]
     finally:
@@ -263,13 +288,6 @@ def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alon
             process.kill()
             process.wait()
     assert_results(store, runs)
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_the_command_writes_a_table_and_learning_curves_beside_the_sweep(file, tmp_path, capsys):

@@ -1,0 +1,128 @@
+"""What a training run becomes: a result row and a history.  It needs the extra ``learn``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from adascale import accounting
+from adascale.comparison import find_method
+from adascale.learning import Dataset, Trained, data, train
+from adascale.learning.fedsgd import State
+from adascale.problem import ReceiveScalingProblem
+from adascale.runs.provenance import provenance
+from adascale.runs.specification import NOISE_FREE, Run, described
+
+
+class Finished(NamedTuple):
+    """A result and how it came about."""
+
+    row: dict[str, Any]
+    """See :func:`perform`."""
+    history: pd.DataFrame
+    """See :class:`adascale.learning.training.Trained`."""
+
+
+def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
+    r"""The problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
+    scenario = run.scenario
+    drawn = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor)
+    return problem, scenario.mean_gain(drawn.path_loss)
+
+
+def perform(
+    run: Run,
+    *,
+    device: str = "cpu",
+    progress: bool = False,
+    resume: Trained | None = None,
+    keep: Callable[[State, list[dict[str, Any]]], None] | None = None,
+) -> Finished:
+    r"""Draw the channel of the seed, bring the policy's cost to the budget there, and train with its scalings.
+
+    At one seed every policy and every :math:`\nu` meets the same channels, initial model, batches and noise directions.
+
+    Parameters
+    ----------
+    run : Run
+        What to do.
+    device : str
+        ``cpu`` or ``cuda``.
+    progress : bool
+        Show a progress bar on standard error.
+    resume, keep
+        As for :func:`adascale.learning.training.train`.
+
+    Returns
+    -------
+    Finished
+        The row has ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``; every
+        parameter that the policy declares as ``tuned``; ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss,
+        floor_mean, floor_max, floor_max_round, wall_seconds`` (of the rounds that were run now), ``device, threads``,
+        and what :func:`~adascale.runs.provenance.provenance` says.
+
+    Raises
+    ------
+    ValueError
+        If the device is not there.
+    FileNotFoundError
+        If the data set is not on this machine.
+    BudgetNotReached
+        If no parameter of the policy costs the budget.
+    """
+    _check_device(device)
+    training, scenario = run.training, run.scenario
+    problem, mean_gain = problem_of(run)
+    loaded = _load(training.dataset, training.input_scaling, data.root())
+    eta, parameters = None, {}
+    if run.policy != NOISE_FREE:
+        _, method = find_method(run.policy)
+        policy = method(problem, mean_gain)
+        eta = policy.schedule(problem)
+        parameters = {name: float(getattr(policy, name)) for name in policy.tuned}
+    start = time.perf_counter()
+    trained = train(problem, eta, training, loaded, run.seed, device=device, every=run.every, delta=run.delta,
+                    accountant=accounting.find(run.accountant), progress=progress, resume=resume,
+                    keep=keep)  # fmt: skip
+    wall = time.perf_counter() - start
+    last = trained.history.iloc[-1]
+    row = described(run) | parameters | {
+        "cost": None if eta is None else float(problem.cost(eta)),
+        "order": scenario.order,
+        "rdp": None if eta is None else float(problem.rdp(eta)),
+        "delta": run.delta,
+        "epsilon": float(last.epsilon),
+        "test_accuracy": float(last.accuracy),
+        "test_loss": float(last.test_loss),
+        "floor_mean": float(problem.floor.mean()),
+        "floor_max": float(problem.floor.max()),
+        "floor_max_round": int(problem.floor.argmax()),
+        "wall_seconds": round(wall, 3),
+        "device": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device,
+        "threads": torch.get_num_threads(),
+        **provenance("torch", "numpy"),
+        "torch": torch.__version__,  # with the build that it is, which its distribution does not name
+    }  # fmt: skip
+    return Finished(row, trained.history)
+
+
+@lru_cache(maxsize=1)
+def _load(dataset: str, input_scaling: str, root: Path) -> Dataset:
+    """The runs of a sweep follow each other on one data set."""
+    return data.load(dataset, input_scaling)
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {device!r} is not available: {str(error).splitlines()[0]}") from None
