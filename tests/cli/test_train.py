@@ -7,8 +7,6 @@ import sys
 import pandas as pd
 import pytest
 
-from adascale import Scenario
-
 from ..command import run
 
 SHORT = ["train", "--dataset", "digits", "--nu", 0.5, "--rounds", 6, "--every", 3]
@@ -48,20 +46,16 @@ def test_json_is_the_same_run(tmp_path, capsys):
     history = tmp_path / "history.csv"
     assert run(*SHORT, "--policy", "optimal", "--history", history, "--json") == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed["penalty"] is None
+    assert "penalty" not in printed
     assert printed["history"][0]["accuracy"] is None
     again = pd.DataFrame(printed["history"])[["batch_size", "loss"]]
     pd.testing.assert_frame_equal(again, pd.read_csv(history)[["batch_size", "loss"]], rtol=1e-12)
 
 
-def test_a_whole_run_is_not_called_shortened(tmp_path, monkeypatch, capsys):
+def test_a_whole_run_is_not_called_shortened(tmp_path, capsys):
     out = tmp_path / "run.csv"
-    small = Scenario("digits", 10, 4, 9_370, 30, 150, 1.0, 0.2, 1e-12)
-    monkeypatch.setattr(Scenario, "digits", classmethod(lambda cls: small))
-    from adascale.runs import specification as runs
-
-    monkeypatch.setitem(runs._PRESETS, "digits", (lambda: small, runs.Training.digits))
-    assert run("train", "--nu", 0.5, "--policy", "equalalloc", "--out", out) == 0
+    (tmp_path / "small.toml").write_text('base = "digits"\nscenario = { num_rounds = 4 }\n')
+    assert run("train", "--dataset", tmp_path / "small.toml", "--nu", 0.5, "--policy", "equalalloc", "--out", out) == 0
     assert not pd.read_csv(out).shortened[0]
     assert capsys.readouterr().err == ""
 
@@ -72,7 +66,7 @@ BAD = {
     "a negative seed": (["--nu", 1, "--seed", -1], "seed must be a whole number >= 0"),
     "no rounds": (["--nu", 1, "--rounds", 0], "rounds must be a whole number >= 1, got 0"),
     "too many rounds": (["--nu", 1, "--rounds", 201], "rounds must be at most the 200 of digits, got 201"),
-    "an unknown data set": (["--nu", 1, "--dataset", "imagenet"], "dataset 'imagenet' is unknown"),
+    "an unknown data set": (["--nu", 1, "--dataset", "imagenet"], "preset 'imagenet' is unknown"),
     "an unknown policy": (["--nu", 1, "--policy", "best"], "policy 'best' is unknown"),
     "an unknown device": (["--nu", 1, "--device", "abacus"], "device 'abacus' is not available"),
     "delta is one": (["--nu", 1, "--delta", 1], "delta must be one number strictly between 0 and 1, got 1.0"),
@@ -103,7 +97,7 @@ def test_a_folder_that_is_not_there_is_said_before_the_work(tmp_path, capsys, op
 
 
 def test_without_torch_the_command_says_what_to_install(capsys, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith(("adascale.learning", "adascale.runs.specification"))]:
+    for name in [name for name in sys.modules if name.startswith(("adascale.learning", "adascale.runs"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     assert run("train", "--nu", 1) == 2

@@ -1,0 +1,202 @@
+"""Each kind of thing is added from outside the package, in at most 15 lines, and the command line runs on it."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+
+from .command import run as adascale
+
+LONGEST = 15
+
+POLICY = """
+from dataclasses import dataclass
+from adascale.policies import OnlinePolicy
+
+@dataclass(frozen=True)
+class Level(OnlinePolicy):
+    level: float
+    tuned, label = ("level",), "a constant level"
+
+    def start(self, scenario, budget):
+        return scenario
+
+    def step(self, scenario, min_gain_t):
+        cap = scenario.x_max * min_gain_t
+        return scenario, (scenario.noise_scale / self.level).clip(max=cap)
+"""
+
+CHANNEL = """
+from dataclasses import dataclass
+from adascale.channel import ChannelModel, Rayleigh
+
+@dataclass(frozen=True)
+class Rician(ChannelModel):
+    K: float = 1.0
+
+    def fading(self, rng, num_rounds):
+        scattered = Rayleigh().fading(rng, num_rounds)
+        return (self.K**0.5 + scattered) / (1 + self.K) ** 0.5
+"""
+
+ACCOUNTANT = """
+from dataclasses import dataclass
+from adascale.accounting import schedule_epsilon
+
+@dataclass(frozen=True)
+class Unsampled:
+    margin: float = 0.0
+
+    def epsilon(self, sampling_rate, noise_multiplier, delta):
+        return schedule_epsilon(1.0, noise_multiplier, delta).epsilon + self.margin
+"""
+
+DATA = """
+import numpy as np
+from torch import nn
+from adascale.learning.data import RawDataset
+
+def squares():
+    images = np.random.default_rng(0).random((120, 4, 4, 1)) - 0.5
+    labels = (images[:, 0, 0, 0] > 0).astype(int)
+    return RawDataset(images[:100], labels[:100], images[100:], labels[100:])
+
+def net():
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+"""
+
+PRESET = """
+base = "digits"
+scenario = { name = "squares", num_devices = 5, dataset_size = 20, batch_size = 10, num_rounds = 30 }
+training = { dataset = "own:squares", model = "own:net" }
+"""
+
+RULE = """
+import torch
+from torch import nn
+from adascale.learning.gradients import register
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(64))
+
+    def forward(self, x):
+        return x * self.weight
+
+@register(Scale)
+def rule(layer, x, output_grad):
+    return {layer.weight: output_grad * x}
+"""
+
+
+SWEEP = """
+[[runs]]
+reading = "own"
+dataset = "digits"
+rounds = 2
+nu = 0.04
+seed = 0
+policy = ["own:Level", "Optimal", "AdaScale"]
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Write ``own.py`` into an empty working directory; it is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text, more=""):
+        assert text.strip().count("\n") + 1 <= LONGEST, "an extension must stay short"
+        (tmp_path / "own.py").write_text(text.lstrip() + more)
+        sys.modules.pop("own", None)
+
+    yield write
+    sys.modules.pop("own", None)
+
+
+def test_a_policy_joins_every_table_with_a_tuned_parameter_of_its_own_name(own, tmp_path):
+    own(POLICY)
+    common = ("--policy", "own:Level", "--nu", 0.04)
+    assert adascale("leakage", "--policy", "adascale", *common, "--realisations", 2, "--out", "leakage.csv") == 0
+    table = pd.read_csv("leakage.csv")
+    level = table[table.policy == "Level"]
+    assert table[table.policy == "AdaScale"].level.isna().all()
+    drawn = channel.draw(10, 500, [0, 1])
+    problem = ReceiveScalingProblem(Scenario.mnist(), Scenario.mnist().min_gain(drawn.gain), 0.04)
+    np.testing.assert_allclose(level.level, policies.water_level(problem.floor, problem.budget), rtol=1e-8)
+    np.testing.assert_allclose(level.rdp, problem.rdp(policies.Optimal().schedule(problem)), rtol=1e-8)
+
+    assert adascale("train", *common, "--rounds", 2, "--out", "run.csv") == 0
+    (tmp_path / "two.toml").write_text(SWEEP)
+    assert adascale("sweep", "two.toml", "--store", "store") == 0
+    swept = pd.read_csv("two.csv")
+    assert swept.level.notna().tolist() == [True, False, False]
+    assert swept.penalty.notna().tolist() == [False, False, True]
+    assert pd.read_csv("run.csv").level[0] == swept.level[0]
+
+
+def test_a_channel_model_is_drawn_from_with_its_parameters(own, capsys):
+    own(CHANNEL)
+    common = ("--nu", 0.04, "--realisations", 1, "--policy", "optimal", "--json")
+    found = {}
+    for name in ("own:Rician:K=0", "own:Rician:K=50", "rayleigh"):
+        assert adascale("leakage", *common, "--channel", name) == 0
+        found[name] = json.loads(capsys.readouterr().out)[0]["floor_max"]
+    assert found["own:Rician:K=0"] == pytest.approx(found["rayleigh"], rel=1e-12)  # no line of sight is Rayleigh
+    assert found["own:Rician:K=50"] < 0.1 * found["rayleigh"]  # and with one there are no deep fades
+    assert adascale("train", "--nu", 0.04, "--rounds", 2, "--channel", "own:Rician:K=5", "--json") == 0
+    by_option = json.loads(capsys.readouterr().out)["run"]
+    assert adascale("train", "--nu", 0.04, "--rounds", 2, "--channel", "own:Rician:K=6", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["run"] != by_option  # the law is in the address
+
+
+def test_an_accountant_computes_epsilon(own, capsys):
+    own(ACCOUNTANT)
+    common = ("leakage", "--nu", 0.04, "--realisations", 1, "--policy", "optimal", "--json", "--accountant")
+    found = {}
+    for name in ("renyi", "own:Unsampled", "own:Unsampled:margin=1"):
+        assert adascale(*common, name) == 0
+        found[name] = json.loads(capsys.readouterr().out)[0]["epsilon"]
+    assert found["own:Unsampled"] > 2 * found["renyi"]  # sampling amplifies
+    assert found["own:Unsampled:margin=1"] == pytest.approx(found["own:Unsampled"] + 1, abs=1e-9)
+    assert adascale("train", "--nu", 0.04, "--rounds", 2, "--accountant", "own:Unsampled", "--json") == 0
+    trained = json.loads(capsys.readouterr().out)
+    assert adascale("train", "--nu", 0.04, "--rounds", 2, "--json") == 0
+    assert trained["epsilon"] > 1.5 * json.loads(capsys.readouterr().out)["epsilon"]
+
+
+def test_a_data_set_with_its_network_is_trained_on(own, tmp_path, capsys):
+    own(DATA)
+    assert DATA.strip().count("\n") + PRESET.strip().count("\n") + 2 <= LONGEST
+    (tmp_path / "squares.toml").write_text(PRESET.lstrip())
+    assert adascale("train", "--dataset", "squares.toml", "--nu", 0.01, "--json") == 0
+    trained = json.loads(capsys.readouterr().out)
+    assert (trained["dataset"], trained["model"], trained["rounds"]) == ("squares", "net", 30)
+    assert not trained["shortened"]
+    assert trained["test_accuracy"] > 0.7  # it learns: half is chance
+    assert adascale("leakage", "--scenario", "squares.toml", "--nu", 0.01, "--policy", "optimal") == 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_rule_for_a_layer_keeps_the_network_off_the_general_path(own, tmp_path, capsys):
+    network = """
+
+def net():
+    return nn.Sequential(nn.Flatten(), Scale(), nn.Linear(64, 10))
+"""
+    own(RULE, network)
+    (tmp_path / "scaled.toml").write_text('base = "digits"\ntraining = { model = "own:net" }\n')
+    command = ("train", "--dataset", "scaled.toml", "--nu", 0.01, "--rounds", 2, "--json")
+    assert adascale(*command) == 0
+    ruled = json.loads(capsys.readouterr().out)
+    own(RULE.replace("@register(Scale)\n", ""), network)  # the control: without the rule it is noted
+    with pytest.warns(UserWarning, match="Scale"):
+        assert adascale(*command) == 0
+    general = json.loads(capsys.readouterr().out)
+    assert general["test_loss"] == pytest.approx(ruled["test_loss"], rel=1e-5)  # single precision, other sums
+    assert general["run"] != ruled["run"]  # another source, another address
