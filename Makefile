@@ -45,17 +45,17 @@ $(venv): $(lock_stamp)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.PHONY: help book notebooks test reproduce quick bench lint clean lock venv book-key
+.PHONY: help book notebooks check test reproduce quick bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The book. Jupyter's cache of executed chapters knows their cells and nothing else, so _build is dropped whenever what the cells
-# call has changed: the package, committed results, the environment. Pages are always rendered afresh (seconds): Sphinx reports a
-# warning only when it reads a page, and -W must see every one, every time.
+# call has changed: the package and the names that it registers, committed results, the environment. Pages are always rendered
+# afresh (seconds): Sphinx reports a warning only when it reads a page, and -W must see every one, every time.
 
-key = { echo $(lock_stamp); find adascale results -type f ! -name '*.pyc' ! -name '*.nb[ci]' 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
+key = { echo $(lock_stamp); awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale results -type f ! -name '*.pyc' ! -name '*.nb[ci]' 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
 
 book-key:
 	@$(key)
@@ -69,8 +69,15 @@ book: $(venv) ## render the book into _build/html, executing chapters that chang
 notebooks: $(venv) ## execute the chapters again and write their committed .ipynb
 	$(BIN)/python tools/notebooks.py $(CHAPTERS)
 
+# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make.
+APART = learning runs paper cli/test_train.py test_extension.py test_environment.py test_makefile.py test_notebooks.py
+
+check: $(venv) lint ## lint, types and the core's tests: under a minute
+	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" $(APART:%=--ignore=tests/%)
+
+# One worker builds the book, and it starts first. Without the book: make test PYTEST="-m 'not book'"
 test: $(venv) lint ## lint, tests, the committed notebooks against their outputs, the built pages
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # one worker builds the book, and it starts first
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Committed results. A sweep file is a TOML file with [[runs]]; its table lies beside it. The store keeps finished runs and
@@ -98,14 +105,15 @@ bench: $(venv) ## time the package beside its peers and write results/benchmarks
 	$(BIN)/python tools/bench.py results/benchmarks
 	$(BIN)/python tools/bench_training.py results/benchmarks
 
-lint: $(venv) ## check style and formatting (ruff)
+lint: $(venv) ## check style and formatting (ruff) and types (mypy)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
 
 venv: $(venv)
 
 clean: ## remove everything that a target made, .venv included
-	rm -rf .venv _build .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf .venv _build .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # uv resolves for both platforms and all three Pythons at once; it is needed here only, in a venv that does not stay.

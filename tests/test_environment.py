@@ -99,7 +99,7 @@ def test_lock_meets_every_requirement_of_the_project(environment):
 
 def test_installed_versions_are_the_locked_ones():
     pinned = pins(default_environment())
-    for name in ("numpy", "scipy", "numba", "torch", "torchvision", "opacus", "jupyter-book", "nbval"):
+    for name in ("numpy", "scipy", "numba", "torch", "torchvision", "opacus", "jupyter-book", "nbval", "ruff", "mypy"):
         assert Version(importlib.metadata.version(name)) == pinned[name], f"{name}: run `make venv`"
 
 

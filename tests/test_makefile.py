@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 STAND_IN = """#!/bin/sh
@@ -100,7 +101,106 @@ def test_wrong_python_is_one_line_and_touches_nothing(checkout):
 
 def test_help_lists_the_targets(checkout):
     listed = {line.split()[1] for line in make(checkout).stdout.splitlines()}
-    assert {"help", "book", "notebooks", "test", "reproduce", "quick", "bench", "lint", "clean", "lock"} <= listed
+    assert listed == {
+        "help",
+        "book",
+        "notebooks",
+        "check",
+        "test",
+        "reproduce",
+        "quick",
+        "bench",
+        "lint",
+        "clean",
+        "lock",
+    }
+
+
+def run_by(folder, *arguments):
+    """What make would run, a line each, .venv being there."""
+    finish(folder)
+    return [line.partition(" -m ")[2] for line in make(folder, "-n", *arguments).stdout.splitlines()]
+
+
+LINT = ["ruff check .", "ruff format --check .", "mypy"]
+
+
+def test_lint_checks_style_formatting_and_types(checkout):
+    assert run_by(checkout, "lint") == LINT
+
+
+def test_check_and_test_lint_first_and_only_test_builds_the_book(checkout):
+    *lint, check = run_by(checkout, "check")
+    assert lint == LINT
+    assert '-m "not slow and not book"' in check
+    for path in re.findall(r"--ignore=(\S+)", check):
+        assert (ROOT / path).exists(), path
+    *lint, test = run_by(checkout, "test")
+    assert lint == LINT
+    assert "--ignore" not in test
+    assert "not book" not in test
+    assert run_by(checkout, "test", "PYTEST=-m 'not book'")[-1] == f"{test.strip()} -m 'not book'"
+
+
+# Continuous integration calls the same targets, and builds the book once a push.
+
+
+def jobs(event, folder=ROOT / ".github" / "workflows"):
+    """(job, what one of its machines runs), as often as an event starts it."""
+    for path in sorted(folder.glob("*.yml")):
+        workflow = yaml.safe_load(path.read_text())
+        if event in workflow[True]:  # YAML 1.1 reads the key `on` as true
+            for job in workflow["jobs"].values():
+                matrix = job.get("strategy", {}).get("matrix", {})
+                size = len(matrix.get("include", ()))
+                for values in matrix.values() if not size else ():
+                    size = (size or 1) * len(values)
+                yield from [(job, [step["run"] for step in job["steps"] if "run" in step])] * (size or 1)
+
+
+def builds_the_book(commands):
+    return any(
+        command == ".ci/run" or "make book" in command or ("make test" in command and "not book" not in command)
+        for command in commands
+    )
+
+
+@pytest.mark.parametrize("event", ["push", "pull_request"])
+def test_one_job_builds_the_book_and_keeps_the_pages_that_it_tested(event):
+    everywhere = list(jobs(event))
+    assert len(everywhere) == 4
+    (job,) = [job for job, commands in everywhere if builds_the_book(commands)]
+    (kept,) = [step["with"] for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
+    assert kept["path"] == "_build/html"
+    for _, (command,) in everywhere:
+        assert command in (".ci/run", "make test PYTEST=\"-m 'not book'\"")
+
+
+def test_once_a_month_everything_runs_on_every_machine():
+    everywhere = [commands for _, commands in jobs("schedule")]
+    assert everywhere == [[".ci/run"]] * 4
+
+
+def test_a_second_build_in_a_push_would_be_counted(tmp_path):
+    for number, command in enumerate(("make book", "make test", ".ci/run")):
+        (tmp_path / f"{number}.yml").write_text(
+            f"on: [push]\njobs:\n  a:\n    strategy: {{matrix: {{os: [x, y], python: [z]}}}}\n"
+            f"    steps: [{{run: {command}}}]\n"
+        )
+    assert sum(builds_the_book(commands) for _, commands in jobs("push", tmp_path)) == 6
+
+
+def test_continuous_integration_runs_the_whole_test_target():
+    assert (ROOT / ".ci/run").read_text().splitlines()[-1] == "make test"
+
+
+def test_a_commit_is_held_to_what_continuous_integration_runs():
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local", "the lock pins the tools, pre-commit does not"
+    entries = {hook["id"]: hook["entry"] for hook in repository["hooks"]}
+    assert entries["lint"] == "make lint"
+    for path in re.findall(r"tests/\S+", entries["generated"]):
+        assert (ROOT / path).exists(), path
 
 
 # Jupyter's cache knows the cells of a chapter; what they call is in the Makefile's key.
@@ -134,6 +234,14 @@ def test_change_in_what_the_chapters_call_executes_them(checkout, path):
     assert build(checkout) == "executed"
 
 
+def test_a_name_that_the_package_registers_executes_the_chapters_and_a_setting_of_a_tool_does_not(checkout):
+    build(checkout)
+    append(checkout / "pyproject.toml", "[tool.other]\nsetting = 1\n")
+    assert build(checkout) == "cached"
+    append(checkout / "pyproject.toml", '[project.entry-points."adascale.policies"]\nMine = "mine:Mine"\n')
+    assert build(checkout) == "executed"
+
+
 def test_renamed_module_executes_the_chapters(checkout):
     build(checkout)
     (checkout / "adascale/policies/optimal.py").rename(checkout / "adascale/policies/best.py")
@@ -142,7 +250,7 @@ def test_renamed_module_executes_the_chapters(checkout):
 
 # Committed results: `make reproduce` is planned here, `make quick` is run, which takes the same path.
 
-COMMANDS = {"python": "", "adascale": "-m adascale.cli"}
+COMMANDS = {"python": "", "adascale": "-m adascale"}
 
 
 def with_results(folder):
@@ -163,7 +271,8 @@ def with_results(folder):
 def test_reproduce_runs_every_sweep_file_and_the_guarantees_and_no_benchmark(checkout):
     append(with_results(checkout) / "results/another/sweep.toml", "[[runs]]\n")
     planned = make(checkout, "-n", "reproduce", "JOBS=3").stdout.splitlines()
-    tables = sorted(path.relative_to(ROOT) for path in ROOT.glob("results/*/*.toml") if "benchmarks" not in path.parts)
+    files = [path for path in ROOT.glob("results/*/*.toml") if not path.name.endswith(".provenance.toml")]
+    tables = sorted(path.relative_to(ROOT) for path in files if "benchmarks" not in path.parts)
     tables = sorted([*tables, Path("results/another/sweep.toml")])
     assert [line.split()[2] for line in planned if "adascale sweep" in line] == [str(path) for path in tables]
     for file in tables:
@@ -183,6 +292,7 @@ def quick(tmp_path_factory):
     return folder, make(with_results(folder), "-s", "quick", "JOBS=2").stdout
 
 
+@pytest.mark.slow
 def test_quick_brings_a_whole_table_and_says_that_its_runs_are_shortened(quick):
     folder, said = quick
     table = pd.read_csv(folder / "_build/quick/quick.csv")
@@ -213,6 +323,7 @@ def check():
     return module.main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_table_that_is_not_whole_is_refused(quick, check, tmp_path, kind):
     folder, _ = quick
@@ -225,6 +336,7 @@ def test_a_table_that_is_not_whole_is_refused(quick, check, tmp_path, kind):
         check(file, path)
 
 
+@pytest.mark.slow
 def test_learning_curves_that_are_not_whole_are_refused(quick, check, tmp_path):
     folder, _ = quick
     for path in (folder / "_build/quick").glob("*.csv"):
