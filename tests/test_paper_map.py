@@ -1,13 +1,16 @@
-"""The map of the paper: complete, and every row leads to a derivation, a symbol and a test that exist."""
+"""The map of the paper: complete, and every row leads to a derivation, to lines of code and to a test that exist."""
 
 import ast
-import importlib
 import importlib.util
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
+from sphinx.pycode import ModuleAnalyzer
+
+from . import api_page
 
 ROOT = Path(__file__).parents[1]
 
@@ -16,12 +19,14 @@ tool = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tool)
 
 ROWS = tool.read_rows()
+NAMES = sorted({name for row in ROWS for name in row["code"].split()})
 # what the paper has, by the numbers of its source
 COUNTS = {"Equation": 87, "Definition": 4, "Lemma": 5, "Theorem": 3, "Corollary": 2, "Proposition": 1, "Remark": 3,
           "Algorithm": 1, "Figure": 2}  # fmt: skip
 PARTS = {16: "abcd", 28: "abc", 30: "ab", 52: "ab"}  # equations with lettered parts
 
 
+@cache
 def labels():
     """Everything in the chapters that a reference can lead to."""
     text = "\n".join(path.read_text() for path in (ROOT / "notebooks").glob("*.md"))
@@ -32,27 +37,7 @@ def labels():
     }
 
 
-def resolve(dotted):
-    """The object of a dotted name; a field of a dataclass or an attribute set in __init__ counts as one."""
-    parts = dotted.split(".")
-    for cut in range(len(parts), 0, -1):
-        try:
-            found = importlib.import_module(".".join(parts[:cut]))
-        except ModuleNotFoundError:
-            continue
-        for i, name in enumerate(parts[cut:], start=cut):
-            if not hasattr(found, name) and i == len(parts) - 1 and f":{name}\n" in f"{_attributes(found)}":
-                return name
-            found = getattr(found, name)
-        return found
-    raise ImportError(dotted)
-
-
-def _attributes(found):
-    """The names that a numpy docstring lists, each as ``:name``."""
-    return "".join(f":{name}\n" for name in re.findall(r"^ *(\w+) : ", found.__doc__ or "", re.MULTILINE))
-
-
+@cache
 def functions(path):
     return {node.name for node in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(node, ast.FunctionDef)}
 
@@ -68,16 +53,50 @@ def test_every_item_of_the_paper_has_a_row_and_no_row_is_invented():
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["paper"])
 def test_a_row_points_somewhere(row):
     assert row["chapter"] in labels()
-    resolve(row["code"])
+    assert row["code"]
+    for name in row["code"].split():
+        tool.source_of(name)
     path, test = row["test"].split("::")
     assert test.startswith("test_")
     assert test in functions(path)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_viewcode_has_the_lines_of_a_name(name):
+    """Its page of a module has an anchor for what the API page documents; tests/book follows the link."""
+    source = tool.source_of(name)
+    analyzer = ModuleAnalyzer.for_module(source.module)
+    analyzer.find_tags()
+    assert source.name in analyzer.tags
+    assert api_page.documented()[api_page.Home(source.module, source.name.split(".")[0])] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("adascale.policies.best_energy", "../_modules/adascale/policies/adascale.html#best_energy"),
+        ("adascale.ReceiveScalingProblem.cost", "../_modules/adascale/problem.html#ReceiveScalingProblem.cost"),
+        ("adascale.Scenario.x_max", "../_modules/adascale/scenario.html#Scenario.x_max"),  # a property
+        ("adascale.Scenario.mnist", "../_modules/adascale/scenario.html#Scenario.mnist"),  # a class method
+        ("adascale.Scenario.order", "../_modules/adascale/scenario.html#Scenario"),  # a field: its class
+        ("adascale.ReceiveScalingProblem.floor", "../_modules/adascale/problem.html#ReceiveScalingProblem"),
+    ],
+)
+def test_a_name_leads_to_where_it_is_defined(name, address):
+    assert tool.source_of(name).address == address
+
+
+def test_equation_30_leads_to_the_lines_that_compute_it():
+    (row,) = [row for row in ROWS if row["paper"] == "Equation 30"]
+    (line,) = [line for line in tool.page(ROWS).splitlines() if line.startswith("| Equation 30<")]
+    assert row["code"] == "adascale.policies.best_energy"
+    assert 'href="../_modules/adascale/policies/adascale.html#best_energy"' in line
+
+
 def test_what_points_nowhere_is_noticed():
-    for name in ("adascale.policies.Nothing", "adascale.ReceiveScalingProblem.nothing", "nothing.at.all"):
+    for name in ("adascale.policies.Nothing", "adascale.ReceiveScalingProblem.nothing", "nothing.at.all", "adascale"):
         with pytest.raises((AttributeError, ImportError)):
-            resolve(name)
+            tool.source_of(name)
     assert "thm-nothing" not in labels()
     assert "test_nothing" not in functions("tests/test_paper_map.py")
 

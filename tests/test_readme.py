@@ -1,26 +1,72 @@
-"""What the README shows a stranger works as shown."""
+"""What README, CONTRIBUTING and CHANGELOG show a stranger works as shown."""
 
 import json
 import re
 from base64 import b64decode
+from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+import pytest
+import yaml
+
+import adascale
+from adascale.comparison import Hindsight
+
+from . import api_page
+
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
+README, CONTRIBUTING, CHANGELOG = (
+    (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+)
+
+
+def example(text):
+    """The names that the one block of Python in a text defines."""
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {"__name__": "example"}
+    exec(code, names)
+    return names
 
 
 def test_example_runs_and_adascale_leaks_at_least_what_the_optimum_does():
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    names = {}
-    exec(example, names)
+    names = example(README)
     assert 1 <= names["problem"].rdp(names["eta"]) / names["problem"].rdp(names["best"]) < 2
 
 
-def test_every_file_and_target_it_names_exists():
+def test_the_policy_of_contributing_is_tuned_to_the_budget():
+    problem = example(README)["problem"]
+    policy = Hindsight(example(CONTRIBUTING)["Level"])(problem)
+    np.testing.assert_allclose(problem.cost(policy.schedule(problem)), problem.budget, rtol=1e-6)
+
+
+def test_readme_is_two_screens():
+    assert len(README.splitlines()) <= 70
+
+
+@pytest.mark.parametrize("text", [README, CONTRIBUTING, CHANGELOG], ids=["README", "CONTRIBUTING", "CHANGELOG"])
+def test_every_file_and_target_it_names_exists(text):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert set(re.findall(r"\bmake ([a-z]+)", README)) <= set(targets)
-    for path in re.findall(r"\]\(([^):]+)\)", README):
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= set(targets)
+    for path in re.findall(r"\]\(([^):]+)\)", text):
         assert (ROOT / path).exists(), path
+    for path in re.findall(r"`((?:tests|tools|book|adascale|runs)/[\w/.]+)`", text):
+        assert (ROOT / path).exists() or (ROOT / "adascale" / path).exists(), path
+
+
+def test_where_the_changelog_says_that_a_name_has_moved_there_it_is():
+    rows = re.findall(r"^\| `.*? \| (.*) \|$", CHANGELOG, re.MULTILINE)
+    moved = [name for row in rows for name in re.findall(r"`(adascale(?:\.\w+)+)", row)]
+    assert len(moved) > 15
+    assert [name for name in moved if not api_page.is_there(name)] == []
+    assert not api_page.is_there("adascale.privacy")
+    assert not api_page.is_there("adascale.comparison.load")
+
+
+def test_the_version_is_the_same_everywhere():
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == adascale.__version__
+    assert re.search(r"^## ([\d.]+)", CHANGELOG, re.MULTILINE)[1] == adascale.__version__
+    assert version("adascale") == adascale.__version__, "run `make venv`"
 
 
 def test_headline_figure_is_the_one_that_the_committed_notebook_drew():

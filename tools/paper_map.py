@@ -1,13 +1,18 @@
 """Write book/paper-map.md: where each item of the paper is derived, computed and tested.
 
-``python tools/paper_map.py`` reads tools/paper_map.csv.  ``python tools/paper_map.py adascale.tex`` first compares it
-with the items of the paper's source.  An item is numbered as the source numbers it.
+``python tools/paper_map.py`` reads tools/paper_map.csv, whose column ``code`` has a dotted name or several, with blanks
+between.  ``python tools/paper_map.py adascale.tex`` first compares it with the items of the paper's source.  An item is
+numbered as the source numbers it.
 """
 
 import csv
+import importlib
+import inspect
 import re
 import sys
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "book" / "paper-map.md"
@@ -18,8 +23,8 @@ HEAD = """(chap-paper-map)=
 
 Each numbered equation, definition, lemma, theorem, corollary, remark, assumption, algorithm and figure of the
 paper {cite}`moradi2026adascale`, in its order: where this book derives it, what computes it, and one test of it.
-Equations are numbered as the paper's source numbers them. `tools/paper_map.py` writes this page; a test fails on an
-item without a row, and on a row that points nowhere.
+Equations are numbered as the paper's source numbers them. A name of the code leads to its lines.
+`tools/paper_map.py` writes this page; a test fails on an item without a row, and on a row that points nowhere.
 
 | paper | chapter | computed by, tested by |
 | --- | --- | --- |
@@ -30,6 +35,63 @@ def read_rows() -> list[dict]:
     """The rows of the map, in the paper's order."""
     with open(ROOT / "tools" / "paper_map.csv", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+class Source(NamedTuple):
+    """Where the lines of a name are."""
+
+    module: str
+    """The one that defines it."""
+    name: str
+    """In that module: a function, a class, ``Class.method``."""
+
+    @property
+    def address(self) -> str:
+        """The page that sphinx.ext.viewcode makes of the module and the anchor there, from a page of ``book/``."""
+        return f"../_modules/{self.module.replace('.', '/')}.html#{self.name}"
+
+
+def source_of(dotted: str) -> Source:
+    """The source of a dotted name; that of its class where it is a field.
+
+    Raises
+    ------
+    ImportError, AttributeError
+        If there is no such name.
+    """
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        source = None
+        for i, name in enumerate(parts[cut:], start=cut):
+            if inspect.isclass(found) and i == len(parts) - 1 and name in _fields(found):
+                return source
+            found = inspect.getattr_static(found, name) if inspect.isclass(found) else getattr(found, name)
+            source = _defined(found) or source
+        if source is None:
+            break
+        return source
+    raise ImportError(f"{dotted} leads to no function and no class")
+
+
+def _fields(found: type) -> set[str]:
+    """Fields of a dataclass or named tuple, and the attributes that the docstring lists."""
+    listed = re.findall(r"^ *(\w+) : ", found.__doc__ or "", re.MULTILINE)
+    return {*inspect.get_annotations(found), *getattr(found, "_fields", ()), *listed}
+
+
+def _defined(found: object) -> Source | None:
+    if isinstance(found, property):
+        found = found.fget
+    elif isinstance(found, cached_property):
+        found = found.func
+    elif isinstance(found, classmethod | staticmethod):
+        found = found.__func__
+    name = getattr(found, "__qualname__", None)
+    return Source(found.__module__, name) if name else None
 
 
 def items_of(name: str) -> list[str]:
@@ -97,8 +159,14 @@ def page(rows: list[dict]) -> str:
         label = row["chapter"]
         role = ROLES.get(re.split("[:-]", label)[0], "prf:ref")
         paper = f"{row['paper'].replace('-', '–')}<br>*{row['about']}*"
-        lines.append(f"| {paper} | {{{role}}}`{label}` | {_breakable(row['code'])}<br>{_breakable(row['test'])} |\n")
+        code = "<br>".join(_linked(name) for name in row["code"].split())
+        lines.append(f"| {paper} | {{{role}}}`{label}` | {code}<br>{_breakable(row['test'])} |\n")
     return HEAD + "".join(lines)
+
+
+def _linked(name: str) -> str:
+    """A name as a link to its lines."""
+    return f'<a class="reference internal" href="{source_of(name).address}">{_breakable(name)}</a>'
 
 
 def _breakable(name: str) -> str:

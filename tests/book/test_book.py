@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -12,6 +13,8 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 from jupyter_cache import get_cache
+
+from .. import api_page
 
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
@@ -110,6 +113,48 @@ def test_every_chapter_shows_computed_outputs(book):
     for name in CHAPTERS:
         assert article(book[name]).select(".cell_output"), name
         assert not article(book[name]).select(".traceback"), name
+
+
+# The two pages that lead from the paper to the code: every public name, and one click from an item to its lines.
+
+
+def shown_on(page):
+    """Every function, class and constant of the API page, by where it is defined, and with its anchor."""
+    for tag in page.select("dl.py > dt[id]"):
+        module, _, name = tag["id"].rpartition(".")
+        if module in api_page.modules():
+            yield api_page.home(module, name), tag["id"]
+
+
+def test_every_public_name_stands_on_the_api_page_exactly_once(book):
+    shown = Counter(home for home, _ in shown_on(book["book/api"]))
+    assert {f"{each.module}.{each.name}" for each in api_page.public() if shown[each] != 1} == set()
+    assert "adascale.policies.best_energy" in {anchor for _, anchor in shown_on(book["book/api"])}
+
+
+def test_constants_of_a_package_stand_there_with_their_words(book):
+    words = book["book/api"].find("dt", id="adascale.accounting.DEFAULT_ORDERS").parent.find("dd").get_text()
+    assert "order" in words
+    assert "Built-in immutable sequence" not in words  # the words of every tuple
+
+
+def test_every_name_on_the_paper_map_leads_to_its_lines_in_one_click(book):
+    page = book["book/paper-map"]
+    links = [tag for tag in article(page).select("td a[href]") if "_modules" in tag["href"]]
+    assert len(links) >= len(article(page).select("tbody tr"))
+    for link in links:
+        address = urlsplit(link["href"])
+        assert not address.scheme
+        source = book[os.path.normpath(f"book/{address.path}").removesuffix(".html")]
+        lines = source.find(id=address.fragment)
+        assert lines, link["href"]
+        last = address.fragment.rpartition(".")[2]
+        assert re.search(rf"\b(def|class) {last}\b", lines.get_text()), link["href"]
+
+
+def test_equation_30_leads_to_best_energy(book):
+    rows = {next(row.stripped_strings): row for row in article(book["book/paper-map"]).select("tbody tr")}
+    assert rows["Equation 30"].select("a[href$='_modules/adascale/policies/adascale.html#best_energy']")
 
 
 # What a change re-executes: the cache knows the cells of a chapter, the Makefile's key everything that they call.

@@ -1,0 +1,267 @@
+"""How the house stands: who may import whom, no private name crosses a module, and what an import does not bring."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# The lowest first. A room (a module or folder of adascale/) imports only from storeys below its own.
+STOREYS = (
+    ("registry", "checks", "files", "rootfind"),
+    ("accounting", "scenario", "statistics"),
+    ("channel", "problem"),
+    ("policies", "presets"),
+    ("bounds", "tuning"),
+    ("comparison", "learning"),
+    ("runs",),
+    ("paper",),
+    ("cli",),
+)
+MAY_USE_THE_PAPER = ("paper", "cli")
+NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}  # public in spite of their names
+
+
+def modules(root):
+    """The modules of the package below ``root``, each with its syntax tree."""
+    found = {}
+    for path in sorted((root / "adascale").rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = ast.parse(path.read_text())
+    return found
+
+
+def room(module):
+    """``adascale.policies.base`` is in the room ``policies``; the package itself in none."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imported(tree, names):
+    """The modules of the package that a tree imports anywhere, in a function too, but not for types only."""
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "adascale")
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"line {node.lineno}: imports are absolute here"
+            if (node.module or "").split(".")[0] == "adascale":
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    yield full if full in names else node.module
+
+
+def uses_of_the_paper(found):
+    """What uses the paper's part though it must not: by an import, or by its name in a string."""
+    for module, tree in found.items():
+        if room(module) not in MAY_USE_THE_PAPER:
+            yield from (f"{module}: {each}" for each in imported(tree, found) if room(each) == "paper")
+            strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+            named = re.compile(r"(adascale)?\.paper(\.\w+)*(:\w+)?")
+            yield from (f"{module}: {each!r}" for each in strings if isinstance(each, str) and named.fullmatch(each))
+
+
+def steps_up(found, storeys):
+    """Imports that do not lead down, and rooms that have no storey."""
+    height = {each: i for i, rooms in enumerate(storeys) for each in rooms}
+    for module, tree in found.items():
+        here = room(module)
+        if here in ("", "__main__"):
+            continue
+        if here not in height:
+            yield f"{module} has no storey"
+            continue
+        for each in imported(tree, found):
+            there = room(each)
+            if there not in ("", here) and height.get(there, len(storeys)) >= height[here]:
+                yield f"{module} -> {each}"
+
+
+def private(name):
+    return name.startswith("_") and not name.endswith("__") and name != "_" and name not in NAMED_TUPLES
+
+
+def bound(tree):
+    """Every name that a module gives to something: definitions, targets, attributes of its objects."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.attr)
+    return names
+
+
+def private_names_of(found):
+    """What the modules of the package keep to themselves."""
+    return {name for tree in found.values() for name in bound(tree) if private(name)}
+
+
+def private_names_from_elsewhere(tree, known):
+    """Private names that are imported from this package, or of the known ones looked up but not defined in a tree."""
+    foreign = known - bound(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            source = getattr(node, "module", None) or ""
+            for alias in node.names:
+                full = f"{source}.{alias.name}".lstrip(".")
+                if full.split(".")[0] == "adascale" and any(private(part) for part in full.split(".")):
+                    yield f"line {node.lineno}: {full}"
+        elif isinstance(node, ast.Attribute) and node.attr in foreign:
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("getattr", "setattr", "delattr"):
+            for argument in node.args[:2]:
+                if isinstance(argument, ast.Constant) and str(argument.value).split(".")[-1] in foreign:
+                    yield f"line {node.lineno}: {argument.value!r}"
+
+
+HOUSE = modules(ROOT)
+PRIVATE = private_names_of(HOUSE)
+
+
+def test_the_library_uses_nothing_of_the_paper_s_own():
+    assert list(uses_of_the_paper(HOUSE)) == []
+
+
+def test_a_room_imports_only_from_storeys_below():
+    assert list(steps_up(HOUSE, STOREYS)) == []
+
+
+def test_every_room_of_the_list_is_there():
+    assert {each for rooms in STOREYS for each in rooms} == {room(module) for module in HOUSE} - {"", "__main__"}
+
+
+def test_contributing_shows_the_same_storeys():
+    rows = re.findall(r"^\| (\d) \| (.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, len(STOREYS) + 1))
+    assert [tuple(re.findall(r"`(\w+)/?`", rooms)) for _, rooms in rows] == list(STOREYS)
+
+
+def test_no_private_name_crosses_a_module():
+    crossing = {module: list(private_names_from_elsewhere(tree, PRIVATE)) for module, tree in HOUSE.items()}
+    assert {module: names for module, names in crossing.items() if names} == {}
+
+
+def test_tests_tools_and_chapters_use_public_names_only():
+    crossing = {}
+    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "tools").glob("*.py"), *(ROOT / "notebooks").glob("*.md")]:
+        text = path.read_text()
+        if path.suffix == ".md":
+            cells = re.findall(r"^```\{code-cell\}.*\n(?:---\n[\s\S]*?\n---\n)?([\s\S]*?)^```", text, re.MULTILINE)
+            assert cells
+            text = "\n".join(re.sub(r"^:.*", "", cell, flags=re.MULTILINE) for cell in cells)
+        crossing[path.name] = list(private_names_from_elsewhere(ast.parse(text), PRIVATE))
+    assert {name: names for name, names in crossing.items() if names} == {}
+
+
+# What each check must see, on a package of three lines.
+
+SMALL = {"adascale/__init__.py": "", "adascale/low.py": "def f(): pass\n\ndef _g(): pass\n"}
+LEVELS = (("low",), ("high",), ("paper",), ("cli",))
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A small package with one more module, parsed."""
+
+    def write(place, text):
+        for path, content in {**SMALL, "adascale/paper/__init__.py": "", place: text}.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(content)
+        return modules(tmp_path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from adascale import paper",
+        "import adascale.paper.claims",
+        "def f():\n    from adascale.paper import claims",
+        "import importlib\nimportlib.import_module('adascale.paper.claims')",
+        "NAME = 'adascale.paper.methods:METHODS'",
+        "import importlib\nimportlib.import_module('.paper', 'adascale')",
+    ],
+)
+def test_a_use_of_the_paper_is_seen(small, text):
+    assert list(uses_of_the_paper(small("adascale/high.py", text)))
+    assert not list(uses_of_the_paper(small("adascale/cli/high.py", text) | {"adascale.high": ast.parse("")}))
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "seen"),
+    [
+        ("adascale/high.py", "from adascale.low import f", []),
+        ("adascale/high.py", "from adascale import low", []),
+        ("adascale/low.py", "from adascale.low import f", []),
+        ("adascale/low.py", "from adascale import high", ["adascale.low -> adascale.high"]),
+        ("adascale/low.py", "def f():\n    import adascale.paper", ["adascale.low -> adascale.paper"]),
+        ("adascale/high/inner.py", "import adascale.cli", ["adascale.high.inner -> adascale.cli"]),
+        ("adascale/low.py", "if TYPE_CHECKING:\n    from adascale import high", []),
+        ("adascale/garage.py", "", ["adascale.garage has no storey"]),
+    ],
+)
+def test_a_step_up_is_seen(small, place, text, seen):
+    found = {"adascale.high": ast.parse("")} | small(place, text)
+    assert list(steps_up(found, LEVELS)) == seen
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("from adascale.low import _g", True),
+        ("from adascale import low\nlow._g()", True),
+        ("import adascale.low as low\ngetattr(low, '_g')", True),
+        ("monkeypatch.setattr('adascale.low._g', 1)", True),
+        ("from adascale._low import g", True),
+        ("from adascale.low import f\nf.__name__", False),
+        ("def _g(): pass\n\n_g()", False),
+        ("class A:\n    def __init__(self): self._x = 1\n\nA()._x", False),
+        ("state._replace(queue=0)", False),
+        ("tensor._version", False),
+    ],
+)
+def test_a_private_name_from_elsewhere_is_seen(small, text, seen):
+    known = private_names_of(small("adascale/high.py", ""))
+    assert known == {"_g"}
+    assert bool(list(private_names_from_elsewhere(ast.parse(text), known))) == seen
+
+
+# What an import brings: a fresh interpreter tells.
+
+HEAVY = {"torch", "matplotlib", "cvxpy"}
+
+
+def loaded_by(statement):
+    told = f"{statement}\nimport sys\nprint(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(result.stdout.split())
+
+
+@pytest.mark.parametrize("names", ["adascale", "adascale.comparison, adascale.policies, adascale.cli"])
+def test_the_core_imports_neither_torch_nor_matplotlib_nor_cvxpy(names):
+    assert not loaded_by(f"import {names}") & HEAVY
+
+
+def test_what_is_heavy_would_be_seen():
+    assert loaded_by("import adascale, matplotlib") & HEAVY == {"matplotlib"}
+
+
+def test_importing_the_whole_library_brings_nothing_of_the_paper_s_own():
+    library = [module for module in HOUSE if room(module) not in (*MAY_USE_THE_PAPER, "__main__")]
+    assert not {each for each in loaded_by(f"import {', '.join(library)}") if room(each) == "paper" and
+                each.startswith("adascale.")}  # fmt: skip

@@ -1,0 +1,51 @@
+"""A Sphinx extension: two things that the API page would lack.
+
+viewcode finds the lines of properties too, which carry no ``__module__``; and a package shows the constants that it
+exports with the words that stand under them where they are defined.
+"""
+
+import ast
+import importlib
+import pkgutil
+from functools import cached_property
+from inspect import getattr_static
+
+from sphinx.pycode import ModuleAnalyzer
+
+import adascale
+
+
+def module_of_property(app, module, name):
+    """Where the property ``name`` = ``Class.property`` is defined; None for anything else, which viewcode knows."""
+    owner, _, last = name.rpartition(".")
+    found = getattr(importlib.import_module(module), owner, None) if owner else None
+    found = getattr_static(found, last, None) if isinstance(found, type) else None
+    if isinstance(found, property):
+        return found.fget.__module__
+    return found.func.__module__ if isinstance(found, cached_property) else None
+
+
+def adopt_constants(app):
+    """The comments of a package's constants, from the modules that it imports them from."""
+    for package in pkgutil.walk_packages(adascale.__path__, "adascale."):
+        if package.ispkg:
+            own = analysed(package.name)
+            for node in ast.parse(own.code).body:
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package.name}."):
+                    found = analysed(node.module).attr_docs
+                    keys = [("", alias.name) for alias in node.names]
+                    own.attr_docs.update((key, found[key]) for key in keys if key in found)
+
+
+def analysed(module):
+    """What Sphinx knows of a module; it is asked for again by autodoc, which is given the same one."""
+    analyzer = ModuleAnalyzer.for_module(module)
+    analyzer.analyze()
+    return analyzer
+
+
+def setup(app):
+    app.setup_extension("sphinx.ext.viewcode")
+    app.connect("viewcode-follow-imported", module_of_property)
+    app.connect("builder-inited", adopt_constants)
+    return {"parallel_read_safe": True}
