@@ -6,7 +6,7 @@ peer is checked to compute the same sum.  Then peers take turns, short ones and 
 machine may be busy otherwise.  Peak memory is that of a fresh process for each peer.
 
 Writes ``training.csv`` (a row a peer; ``over_sgd`` and ``over_opacus`` compare with the fastest of these in the round)
-and ``training.toml`` (where and with what it ran).
+and ``training.provenance.toml`` (where and with what it ran).
 """
 
 import resource
@@ -20,18 +20,19 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from bench import significant, write_provenance
+from bench import significant
 from torch.func import functional_call, grad, vmap
 
 from adascale.learning import Training, clipped_sum
 from adascale.learning.models import build
+from adascale.runs.provenance import write_provenance
 
 THREADS = 2
 DEVICES = 10  # of a round
 CHECKED = 100  # samples on which peers are compared with a float64 backward pass for each
 
 
-class Round(NamedTuple):
+class Workload(NamedTuple):
     """What is measured: standard normal images, of so many of the round's devices."""
 
     model: str
@@ -49,9 +50,9 @@ class Round(NamedTuple):
         return images, torch.randint(10, (size,), generator=generator)
 
 
-ROUNDS = {
-    "mnist": Round("mnist_cnn", (1, 28, 28), 1.0, 60, DEVICES, turns=5, calls=5),
-    "cifar10": Round("tanh_cnn", (3, 32, 32), 2.0, 400, 3, turns=8, calls=1),
+WORKLOADS = {
+    "mnist": Workload("mnist_cnn", (1, 28, 28), 1.0, 60, DEVICES, turns=5, calls=5),
+    "cifar10": Workload("tanh_cnn", (3, 32, 32), 2.0, 400, 3, turns=8, calls=1),
 }
 
 
@@ -207,7 +208,7 @@ def seconds(of, peers):
 def print_peak(round_name, name):
     """What the batch adds to the largest size that this process ever had, in MB."""
     unit = 1e-6 if sys.platform == "darwin" else 1024e-6  # bytes there, KiB on Linux
-    of, step = ROUNDS[round_name], PEERS[round_name][name]()
+    of, step = WORKLOADS[round_name], PEERS[round_name][name]()
     images, labels = of.batch()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     step(images, labels, of.clip_norm)
@@ -221,9 +222,9 @@ def peak(round_name, name):
 
 def main(folder):
     # first of all, while this process is small: on Linux the record of a new one starts at its parent's
-    peaks = {name: {peer: peak(name, peer) for peer in PEERS[name]} for name in ROUNDS}
+    peaks = {name: {peer: peak(name, peer) for peer in PEERS[name]} for name in WORKLOADS}
     rows = []
-    for name, of in ROUNDS.items():
+    for name, of in WORKLOADS.items():
         peers = {peer: make() for peer, make in PEERS[name].items()}
         differ, best = differences(of, peers), seconds(of, peers)
         sgd_best, opacus_best = (
@@ -239,7 +240,7 @@ def main(folder):
     for column in ("seconds", "over_sgd", "over_opacus", "peak_mb"):
         plain[column] = table[column].map(significant)
     plain.to_csv(folder / "training.csv", index=False, float_format="%.1g")
-    write_provenance(folder / "training.toml", ("numpy", "torch", "opacus"), threads=THREADS)
+    write_provenance(folder / "training.csv", "make bench", "numpy", "torch", "opacus", threads=THREADS)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
 
 

@@ -1,0 +1,166 @@
+"""Sample gradients by the rules of the layers: one forward and one backward pass for all samples.
+
+The backward pass goes to the *outputs* of the layers only.  With the inputs kept from the forward pass, the rules give
+the sample gradients, and the gradient of the unclipped loss is never formed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+
+from adascale.learning.gradients.rules import Rows, SampleGradients, named, rule_of
+
+
+class NoRule(Exception):
+    """The rules do not cover the model; the message names the layer and says why."""
+
+
+class Call(NamedTuple):
+    """One call of a layer in the forward pass."""
+
+    input: Tensor
+    version: int
+    """Of the input's memory; PyTorch counts it up when something is written there."""
+    output: GradientEdge
+    used: Counter[Tensor]
+    """How often each parameter was used within the call."""
+
+
+def layers_of(model: nn.Module) -> dict[nn.Module, str]:
+    """The layers with trainable parameters of their own and how to name them; :class:`NoRule` if one has no rule."""
+    layers = {}
+    for name, layer in model.named_modules():
+        if any(parameter.requires_grad for parameter in layer.parameters(recurse=False)):
+            layers[layer] = named(name, layer)
+            if rule_of(type(layer)) is None:
+                raise NoRule(f"{layers[layer]} has no rule for sample gradients")
+    return layers
+
+
+def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
+    """The sample gradients of every trainable parameter, in the model's order, and the losses of the samples.
+
+    Raises
+    ------
+    NoRule
+        If a layer has no rule, or is used in a way that its rule does not cover.
+    ValueError
+        If the loss does not depend on a layer, a layer's input was overwritten, or a rule gives a wrong shape.
+    """
+    layers = layers_of(model)
+    with torch.enable_grad(), observed(layers) as calls:
+        loss = F.cross_entropy(model(images.detach()), labels, reduction="none")
+    used = uses(loss)
+    for layer, what in layers.items():
+        own = [parameter for parameter in layer.parameters(recurse=False) if parameter.requires_grad]
+        if not all(used[parameter] for parameter in own):
+            raise ValueError(f"the loss does not depend on {what}; expected every layer to be used")
+        if len(calls[layer]) != 1 or any(calls[layer][0].used[parameter] < used[parameter] for parameter in own):
+            raise NoRule(f"{what} is called twice, or shares a parameter")
+        if calls[layer][0].input._version != calls[layer][0].version:
+            raise ValueError(f"the input of {what} was overwritten in place; expected it to stay as it was")
+    kept = {layer: calls[layer][0] for layer in layers}
+    ends = [call.output for call in kept.values()]
+    output_grads = torch.autograd.grad(loss, ends, torch.ones_like(loss), allow_unused=True)
+    found: dict[Tensor, SampleGradients] = {}
+    for (layer, call), output_grad in zip(kept.items(), output_grads, strict=True):
+        if output_grad is None or not len(call.input) == len(output_grad) == len(images):
+            raise NoRule(f"{layers[layer]} does not get one input a sample")
+        found |= by_rule(layer, layers[layer], call.input, output_grad)
+    return [found[parameter] for parameter in model.parameters() if parameter.requires_grad], loss.detach()
+
+
+@contextlib.contextmanager
+def observed(layers: dict[nn.Module, str]) -> Iterator[dict[nn.Module, list[Call]]]:
+    """The calls of the layers while it lasts."""
+    calls: dict[nn.Module, list[Call]] = defaultdict(list)
+
+    def keep(layer: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+        if len(inputs) != 1 or not isinstance(inputs[0], Tensor) or not isinstance(output, Tensor):
+            raise NoRule(f"{layers[layer]} was not called with one tensor, to give another")
+        if output.requires_grad:
+            x, used = inputs[0], uses(output, inputs[0].grad_fn)
+            # the edge of now: later the output itself may be overwritten by an activation
+            calls[layer].append(Call(x.detach(), x._version, get_gradient_edge(output), used))
+
+    hooks = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
+    """How often each parameter enters the computation of a result, or the part of it that begins at ``start``."""
+    found: Counter[Tensor] = Counter()
+    seen = {start}
+    ahead = [result.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for following, _ in node.next_functions:
+            parameter = getattr(following, "variable", None)
+            if parameter is None:
+                ahead.append(following)
+            else:
+                found[parameter] += 1
+    return found
+
+
+def by_rule(layer: nn.Module, what: str, input: Tensor, output_grad: Tensor) -> dict[Tensor, SampleGradients]:
+    """What the layer's rule gives for its trainable parameters."""
+    rule = rule_of(type(layer))
+    assert rule is not None  # layers_of() has seen it
+    given = rule(layer, input, output_grad)
+    if given is None:
+        raise NoRule(f"{what} has a form or an input, of shape {tuple(input.shape)}, that its rule does not cover")
+    if not isinstance(given, Mapping):
+        raise ValueError(f"the rule of {what} must give a mapping from parameters, got {type(given).__name__}")
+    found: dict[Tensor, SampleGradients] = {}
+    for name, parameter in layer.named_parameters(recurse=False):
+        if not parameter.requires_grad:
+            continue
+        if parameter not in given:
+            raise NoRule(f"{what} has a rule that leaves out its parameter {name!r}")
+        gradients = given[parameter]
+        source = f"the rule of {what}, parameter {name!r}"
+        if isinstance(gradients, Tensor):
+            expect(f"{source}: a tensor", gradients, (len(input), *parameter.shape))
+            gradients = Rows(gradients)
+        if not isinstance(gradients, SampleGradients):
+            raise ValueError(f"{source}: expected a tensor or SampleGradients, got {type(gradients).__name__}")
+        found[parameter] = Checked(gradients, source, len(input), parameter.shape)
+    return found
+
+
+class Checked(NamedTuple):
+    """Sample gradients of so many samples and of a parameter of this shape, with an error that names their source."""
+
+    given: SampleGradients
+    source: str
+    size: int
+    shape: torch.Size
+
+    def square_norm(self) -> Tensor:
+        return expect(f"{self.source}: square_norm()", self.given.square_norm(), (self.size,))
+
+    def weighted_sum(self, factor: Tensor) -> Tensor:
+        return expect(f"{self.source}: weighted_sum()", self.given.weighted_sum(factor), self.shape)
+
+
+def expect(what: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The tensor, if it has the shape."""
+    if tensor.shape != shape:
+        raise ValueError(f"{what} must have shape {tuple(shape)}, got {tuple(tensor.shape)}")
+    return tensor

@@ -1,0 +1,79 @@
+"""The reference: one backward pass a sample; and networks, images, labels and weights to compare on."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from adascale.learning.models import build
+
+
+class Residual(nn.Module):
+    """GroupNorm, a sum past a block, both poolings, no bias, and a kernel that is no square."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(2, 4, (3, 2), stride=(2, 1), padding=(1, 0), bias=False)
+        self.norm = nn.GroupNorm(2, 4)
+        self.second = nn.Conv2d(4, 4, 3, padding=1)
+        self.last = nn.Linear(4, 3, bias=False)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.first(x)))
+        x = F.max_pool2d(x + torch.tanh(self.second(x)), 2)
+        return self.last(F.avg_pool2d(x, x.shape[2:]).flatten(1))
+
+
+def rows(model, images, labels):
+    """Every sample's gradient, shape (B, d); zeros for frozen parameters."""
+    found = []
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for image, label in zip(images, labels, strict=True):
+        loss = F.cross_entropy(model(image[None]), label[None])
+        of = dict(zip(trainable, torch.autograd.grad(loss, trainable, allow_unused=True), strict=True))
+        found.append(
+            torch.cat(
+                [
+                    torch.zeros_like(each).flatten() if of.get(each) is None else of[each].flatten()
+                    for each in model.parameters()
+                ]
+            )
+        )
+    return torch.stack(found)
+
+
+def loop(model, images, labels, clip_norm, weights):
+    found = rows(model, images, labels)
+    return (weights * (clip_norm / found.norm(dim=1)).clamp_max(1)) @ found
+
+
+def filled(model, seed=0):
+    """The model in double precision, its parameters standard normal."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.double().parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.double))
+    return model
+
+
+def batch(shape, classes, count, dtype=torch.double):
+    generator = torch.Generator().manual_seed(3)
+    images = torch.randn(count, *shape, generator=generator, dtype=dtype)
+    labels = torch.randint(classes, (count,), generator=generator)
+    return images, labels, torch.rand(count, generator=generator, dtype=dtype)
+
+
+def problem(name, dtype=torch.float32, count=7):
+    """A network by its name, images, labels and weights."""
+    known = {"mnist_cnn": ((1, 28, 28), 10), "digits_cnn": ((1, 8, 8), 10), "residual": ((2, 9, 8), 3)}
+    shape, classes = known.get(name, ((3, 32, 32), 10))
+    if name == "residual":
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            model = Residual()
+    else:
+        model = build(name, 0)
+    return model.to(dtype), *batch(shape, classes, count, dtype)
+
+
+def relative(found, expected):
+    return float((found - expected).norm() / expected.norm())

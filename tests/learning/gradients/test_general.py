@@ -1,0 +1,272 @@
+"""Layers without a rule, by ``vmap(grad)``, against a plain loop over the samples."""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from adascale.learning import clipped_sum
+from adascale.learning.gradients import GeneralPath, general
+
+from .sample_by_sample import batch, filled, loop, relative
+
+
+class Sequence(nn.Module):
+    """A layer on sequences, the mean over places, a linear layer."""
+
+    def __init__(self, layer, call):
+        super().__init__()
+        self.layer, self.call, self.last = layer, call, nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.last(self.call(self.layer, x).mean(1))
+
+
+class Twice(nn.Module):
+    """One layer, called twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(torch.tanh(self.layer(x)))
+
+
+class Functional(Twice):
+    """Uses the weight of a layer beside the layer."""
+
+    def forward(self, x):
+        return F.linear(torch.tanh(self.layer(x)), self.layer.weight)
+
+
+class BesideItsCall(Twice):
+    """Uses the weight of a layer beside the layer, whose output is not used."""
+
+    def forward(self, x):
+        self.layer(x)
+        return F.linear(x, self.layer.weight, self.layer.bias)
+
+
+class ByKeyword(Twice):
+    def forward(self, x):
+        return self.layer(input=x)
+
+
+class Places(Twice):
+    """All places of a sample in one batch."""
+
+    def forward(self, x):
+        return self.layer(x.view(-1, 4)).view(len(x), -1, 4).sum(1)
+
+
+class TwoNames(nn.Module):
+    """One parameter by two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.one = self.other = nn.Parameter(torch.zeros(4, 4))
+
+    def forward(self, x):
+        return torch.tanh(x @ self.one) @ self.other
+
+
+def tied():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    model[2].weight = model[0].weight
+    return model
+
+
+def called_twice():
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.Tanh(), layer)
+
+
+def after(layer):
+    return nn.Sequential(layer, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4))
+
+
+def attention(layer, x):
+    return layer(x, x, x, need_weights=False)[0]
+
+
+def weight_norm():
+    return nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+
+
+IMAGE, SEQUENCE, VECTOR = (4, 6, 6), (3, 8), (4,)
+CASES = {
+    "grouped": (lambda: after(nn.Conv2d(4, 4, 3, groups=2)), IMAGE, r"layer '0' \(Conv2d\) has a form"),
+    "dilated": (lambda: after(nn.Conv2d(4, 4, 2, dilation=2)), IMAGE, r"'0' \(Conv2d\)"),
+    "circular": (lambda: after(nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular")), IMAGE, r"'0' \(Conv2d\)"),
+    "same": (lambda: after(nn.Conv2d(4, 4, 3, padding="same")), IMAGE, r"'0' \(Conv2d\)"),
+    "valid": (lambda: after(nn.Conv2d(4, 4, 3, padding="valid")), IMAGE, r"'0' \(Conv2d\)"),
+    "transposed": (lambda: after(nn.ConvTranspose2d(4, 4, 3)), IMAGE, r"'0' \(ConvTranspose2d\) has no rule"),
+    "InstanceNorm": (lambda: after(nn.InstanceNorm2d(4, affine=True)), IMAGE, r"'0' \(InstanceNorm2d\) has no rule"),
+    "PReLU": (lambda: after(nn.PReLU(4)), IMAGE, r"'0' \(PReLU\) has no rule"),
+    "1-d": (
+        lambda: nn.Sequential(nn.Conv1d(3, 4, 3), nn.Flatten(), nn.Linear(24, 4)),
+        SEQUENCE,
+        r"'0' \(Conv1d\) has no rule",
+    ),
+    "LayerNorm": (
+        lambda: nn.Sequential(nn.LayerNorm(8), nn.Flatten(), nn.Linear(24, 4)),
+        SEQUENCE,
+        r"'0' \(LayerNorm\) has no rule",
+    ),
+    "Linear on sequences": (
+        lambda: nn.Sequential(nn.Linear(8, 2), nn.Flatten(), nn.Linear(6, 4)),
+        SEQUENCE,
+        r"'0' \(Linear\) has a form or an input, of shape \(2, 3, 8\)",
+    ),
+    "Linear on all places": (Places, (3, 4), r"'layer' \(Linear\) does not get one input a sample"),
+    "attention": (
+        lambda: Sequence(nn.MultiheadAttention(8, 2, batch_first=True), attention),
+        SEQUENCE,
+        r"'layer' \(MultiheadAttention\) has no rule",
+    ),
+    "Transformer": (
+        lambda: Sequence(
+            nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), lambda layer, x: layer(x)
+        ),
+        SEQUENCE,
+        r"'layer.self_attn' \(MultiheadAttention\) has no rule",
+    ),
+    "Transformer that is not trained": (
+        lambda: Sequence(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), lambda layer, x: layer(x)).eval(),
+        SEQUENCE,
+        r"'layer.self_attn' \(MultiheadAttention\) has no rule",
+    ),
+    "called twice": (called_twice, VECTOR, r"'0' \(Linear\) is called twice"),
+    "a shared parameter": (tied, VECTOR, r"'0' \(Linear\) is called twice, or shares a parameter"),
+    "a weight used beside its layer": (Functional, VECTOR, r"'layer' \(Linear\) is called twice, or shares"),
+    "a weight used in place of its layer": (BesideItsCall, VECTOR, r"'layer' \(Linear\)"),
+    "called by keyword": (ByKeyword, VECTOR, r"'layer' \(Linear\) was not called with one tensor"),
+    "one parameter by two names": (TwoNames, VECTOR, r"the model \(TwoNames\) has no rule"),
+    "parametrized": (weight_norm, VECTOR, r"has no rule"),
+}
+
+
+def comparison(model, images, labels, weights, match):
+    clip_norm = float(clip_median(model, images, labels))
+    with pytest.warns(GeneralPath, match=match):
+        found = clipped_sum(model, images, labels, clip_norm, weights, chunk=3).gradient
+    assert relative(found, loop(model, images, labels, clip_norm, weights)) < 1e-12
+    assert relative(found, loop(model, images, labels, 0.9 * clip_norm, weights)) > 1e-3  # the comparison can fail
+
+
+def clip_median(model, images, labels):
+    norms = [loop(model, images[i : i + 1], labels[i : i + 1], float("inf"), 1.0).norm() for i in range(len(images))]
+    return torch.stack(norms).median()
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@pytest.mark.parametrize("kind", ["called twice", "a shared parameter", "Transformer"])
+def test_the_model_is_left_as_it_was(kind):
+    make, shape, _ = CASES[kind]
+    model = filled(make())
+    before = dict(model.named_parameters(remove_duplicate=False))
+    values = {name: each.clone() for name, each in before.items()}
+    clipped_sum(model, *batch(shape, 4, 5)[:2], 1.0)
+    after = dict(model.named_parameters(remove_duplicate=False))
+    assert list(after) == list(before)
+    assert all(after[name] is before[name] and torch.equal(after[name], values[name]) for name in before)
+    assert all(each.grad is None for each in after.values())
+    assert all(not layer._forward_hooks and not layer._forward_pre_hooks for layer in model.modules())
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_any_layer_equals_the_plain_loop_and_is_named_in_a_note(kind):
+    make, shape, match = CASES[kind]
+    comparison(filled(make()), *batch(shape, 4, 5), match)
+
+
+def test_whole_numbers_go_into_an_embedding():
+    model = filled(nn.Sequential(nn.Embedding(7, 3), nn.Flatten(), nn.Linear(12, 4)))
+    _, labels, weights = batch((1,), 4, 5)
+    words = torch.randint(7, (5, 4), generator=torch.Generator().manual_seed(0))
+    comparison(model, words, labels, weights, r"layer '0' \(Embedding\) has no rule")
+    assert clipped_sum(model, words, labels, 1.0).gradient.dtype == torch.double
+    assert clipped_sum(model, words[:0], labels[:0], 1.0).gradient.dtype == torch.double
+
+
+def test_the_note_comes_once_a_model_and_says_what_can_be_done():
+    images, labels, _ = batch((8,), 4, 4)
+    first, second = (filled(nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4))) for _ in range(2))
+    with pytest.warns(GeneralPath, match=r"adascale\.learning\.gradients\.register"):
+        clipped_sum(first, images, labels, 1.0)
+    with warnings.catch_warnings(action="error"):
+        clipped_sum(first, images, labels, 1.0)
+        with pytest.raises(GeneralPath):
+            clipped_sum(second, images, labels, 1.0)
+        with pytest.raises(GeneralPath):  # turned into an error it is raised every time
+            clipped_sum(second, images, labels, 1.0)
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+def test_the_sample_gradients_that_are_written_out_at_a_time_are_bounded(monkeypatch):
+    images, labels, weights = batch((8,), 4, 10)
+    model = filled(nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4)))  # 16 + 36 parameters
+    sizes, original = [], general.sample_gradients
+    monkeypatch.setattr(general, "LARGEST", 4 * 52)
+    monkeypatch.setattr(general, "sample_gradients", lambda m, x, y: sizes.append(len(x)) or original(m, x, y))
+    found = clipped_sum(model, images, labels, 0.5, weights).gradient
+    assert sizes == [3, 3, 4]
+    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
+    monkeypatch.setattr(general, "LARGEST", 1)
+    sizes.clear()
+    clipped_sum(model, images, labels, 0.5, weights)
+    assert sizes == [1] * 10
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+def test_dropout_differs_from_sample_to_sample():
+    model = filled(nn.Sequential(nn.LayerNorm(8), nn.Dropout(0.5), nn.Linear(8, 4)))
+    images = torch.ones(6, 8).double().cumsum(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        found = clipped_sum(model, images, torch.zeros(6, dtype=torch.long), 1.0)
+    assert len(set(found.loss.tolist())) > 1
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+def test_a_parameter_that_the_loss_does_not_depend_on_has_the_gradient_zero():
+    model = filled(Sequence(nn.LayerNorm(8), lambda layer, x: x))
+    images, labels, weights = batch(SEQUENCE, 4, 5)
+    found = clipped_sum(model, images, labels, 0.5, weights).gradient
+    assert not found[:16].any()
+    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
+
+
+class Choosing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.last = nn.LayerNorm(8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.last(x if x.sum() > 0 else self.norm(x).mean(1))
+
+
+REFUSED = {
+    "recurrent": (
+        lambda: Sequence(nn.RNN(8, 8, batch_first=True), lambda layer, x: layer(x)[0]),
+        r"layer 'layer' \(RNN\) does what vmap\(grad\) cannot",
+    ),
+    "with statistics of the batches": (
+        lambda: Sequence(nn.InstanceNorm1d(3, affine=True, track_running_stats=True), lambda layer, x: layer(x)),
+        r"layer 'layer' \(InstanceNorm1d\) does what vmap\(grad\) cannot",
+    ),
+    "a choice by the data": (Choosing, r"the model \(Choosing\) does what vmap\(grad\) cannot"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_vmap_cannot_do_is_refused_by_name(kind):
+    make, message = REFUSED[kind]
+    model = make().double()
+    with pytest.raises(ValueError, match=message):
+        clipped_sum(model, *batch(SEQUENCE, 4, 3)[:2], 1.0)
+    assert all(not layer._forward_hooks and not layer._forward_pre_hooks for layer in model.modules())

@@ -1,0 +1,73 @@
+"""Observing the layers of a network: whatever else happens to their inputs and outputs, the rules see what is true."""
+
+import pytest
+import torch
+from torch import nn
+
+from adascale.learning import clipped_sum
+from adascale.learning.gradients import GeneralPath
+
+from .sample_by_sample import batch, filled, loop, relative
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.Sequential(nn.Flatten(), nn.ReLU(inplace=True))])
+def test_an_activation_may_write_into_the_output_of_a_layer(activation):
+    model = filled(
+        nn.Sequential(
+            nn.Conv2d(2, 3, 3), activation, nn.Flatten(), nn.Linear(27, 8), nn.ReLU(inplace=True), nn.Linear(8, 4)
+        )
+    )
+    images, labels, weights = batch((2, 5, 5), 4, 6)
+    found = clipped_sum(model, images, labels, 0.5, weights).gradient
+    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-12
+
+
+def test_hooks_of_the_user_may_change_inputs_and_outputs():
+    model = filled(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)))
+    images, labels, weights = batch((4,), 3, 6)
+    plain = clipped_sum(model, images, labels, 0.5, weights).gradient
+    model[0].register_forward_hook(lambda layer, inputs, output: output.sin())
+    model[2].register_forward_pre_hook(lambda layer, inputs: (inputs[0] ** 2,))
+    found = clipped_sum(model, images, labels, 0.5, weights).gradient
+    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
+    assert relative(found, plain) > 1e-2  # they do change something
+
+
+class Looking(nn.Module):
+    """A layer is called a second time, without a gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        with torch.no_grad():
+            scale = self.layer(x).norm(dim=1, keepdim=True)
+        return self.last(self.layer(x).tanh() / scale)
+
+
+def test_a_call_without_a_gradient_does_not_count():
+    model, (images, labels, weights) = filled(Looking()), batch((4,), 3, 6)
+    found = clipped_sum(model, images, labels, 0.5, weights).gradient
+    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
+
+
+class Moody(nn.Module):
+    """Calls its layer twice, but on an odd number of samples once, in the same function."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if len(x) % 2:
+            return self.layer(x)
+        half = len(x) // 2
+        return torch.cat([self.layer(x[:half]), self.layer(x[half:])])
+
+
+def test_what_shows_in_a_later_chunk_only_sends_all_to_the_general_path():
+    model, (images, labels, weights) = filled(Moody()), batch((4,), 4, 7)
+    with pytest.warns(GeneralPath, match=r"layer 'layer' \(Linear\) is called twice"):
+        found = clipped_sum(model, images, labels, 0.5, weights, chunk=4).gradient  # 3 samples, then 4
+    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13

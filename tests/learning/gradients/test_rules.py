@@ -1,0 +1,195 @@
+"""Rules of one's own, and what the built-in ones cover."""
+
+import textwrap
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from adascale.learning import clipped_sum
+from adascale.learning.gradients import GeneralPath, Outer, Rows, SampleGradients, register
+from adascale.learning.gradients.rules import rule_of
+
+from .sample_by_sample import batch, filled, loop, relative
+
+
+def affine(bases=(nn.Module,), forward=lambda self, x: self.a * x + self.b):
+    """A new type of layers, without a rule, and a network with one of it."""
+
+    def make(self):
+        nn.Module.__init__(self)
+        self.a, self.b = nn.Parameter(torch.ones(4)), nn.Parameter(torch.zeros(4))
+
+    kind = type("Affine", bases, {"__init__": make, "forward": forward})
+    return kind, filled(nn.Sequential(nn.Linear(4, 4), nn.Tanh(), kind(), nn.Tanh(), nn.Linear(4, 3)))
+
+
+IMAGES, LABELS, WEIGHTS = batch((4,), 3, 6)
+
+
+def error(model):
+    found = clipped_sum(model, IMAGES, LABELS, 0.5, WEIGHTS).gradient
+    return relative(found, loop(model, IMAGES, LABELS, 0.5, WEIGHTS))
+
+
+def test_the_example_of_the_documentation_works(recwarn):
+    lines = register.__doc__.partition(".. code-block:: python\n\n")[2].partition("    The registry belongs")[0]
+    example = {"torch": torch, "nn": nn}
+    exec(textwrap.dedent(lines), example)
+    assert error(filled(nn.Sequential(nn.Linear(4, 4), example["Affine"](4), nn.Linear(4, 3)))) < 1e-13
+    assert not recwarn.list  # no general path
+    assert len(textwrap.dedent(lines).strip().splitlines()) <= 13  # import, layer and rule
+
+
+def test_a_rule_of_one_s_own_takes_the_place_of_the_general_path():
+    kind, model = affine()
+    with pytest.warns(GeneralPath, match=r"layer '2' \(Affine\) has no rule"):
+        assert error(model) < 1e-13
+
+    @register(kind)
+    def rule(layer, input, output_grad):
+        return {layer.a: output_grad * input, layer.b: output_grad}
+
+    assert rule_of(kind) is rule
+    assert error(model) < 1e-13  # and no warning, which would be an error
+
+
+def test_a_rule_may_leave_its_gradients_unwritten():
+    class Scaled(NamedTuple):
+        a: Tensor
+        b: Tensor
+
+        def square_norm(self):
+            return (self.a * self.b).square().sum(1)
+
+        def weighted_sum(self, factor):
+            return torch.einsum("i,ik,ik->k", factor, self.a, self.b)
+
+    kind, model = affine()
+    register(kind)(lambda layer, x, e: {layer.a: Scaled(e, x), layer.b: e})
+    assert isinstance(Scaled(IMAGES, IMAGES), SampleGradients)
+    assert error(model) < 1e-13
+
+
+def test_a_layer_may_use_its_parameters_twice_within_a_call():
+    kind, model = affine(forward=lambda self, x: self.a * x + self.b + self.b)
+    register(kind)(lambda layer, x, e: {layer.a: e * x, layer.b: 2 * e})
+    assert error(model) < 1e-13
+
+
+def test_a_rule_may_compute_with_the_parameters():
+    kind, model = affine(forward=lambda self, x: self.a * x * self.b)
+    register(kind)(lambda layer, x, e: {layer.a: e * x * layer.b, layer.b: e * x * layer.a})
+    assert error(model) < 1e-13
+
+
+def test_one_rule_serves_several_types():
+    kinds, models = zip(affine(), affine(), strict=True)
+    register(*kinds)(lambda layer, x, e: {layer.a: e * x, layer.b: e})
+    assert [error(model) < 1e-13 for model in models] == [True, True]
+
+
+def test_a_later_rule_takes_the_place_of_an_earlier_one():
+    kind, model = affine()
+    register(kind)(lambda layer, x, e: {layer.a: 2 * e * x, layer.b: e})
+    assert error(model) > 1e-2
+    register(kind)(lambda layer, x, e: {layer.a: e * x, layer.b: e})
+    assert error(model) < 1e-13
+
+
+def test_a_built_in_rule_can_be_replaced_and_put_back():
+    before, used = rule_of(nn.Linear), []
+    model = affine()[1][0]
+
+    @register(nn.Linear)
+    def written_out(layer, input, output_grad):
+        used.append(layer)
+        return {layer.weight: output_grad[:, :, None] * input[:, None, :], layer.bias: output_grad}
+
+    try:
+        assert error(model) < 1e-13
+    finally:
+        register(nn.Linear)(before)
+    assert used == [model]
+    assert error(model) < 1e-13
+    assert used == [model]
+
+
+def test_a_subclass_does_not_take_its_parent_s_rule():
+    kind, _ = affine()
+    register(kind)(lambda layer, x, e: {layer.a: e * x, layer.b: e})
+    _, model = affine((kind,), forward=lambda self, x: self.a * x.cos() + self.b)
+    with pytest.warns(GeneralPath, match=r"layer '2' \(Affine\) has no rule"):
+        assert error(model) < 1e-13
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        (lambda layer, x, e: None, r"layer '2' \(Affine\) has a form or an input, of shape \(6, 4\), that its rule"),
+        (lambda layer, x, e: {layer.a: e * x}, r"layer '2' \(Affine\) has a rule that leaves out its parameter 'b'"),
+    ],
+)
+def test_a_rule_that_does_not_cover_the_layer_gives_way_to_the_general_path(rule, reason):
+    kind, model = affine()
+    register(kind)(rule)
+    with pytest.warns(GeneralPath, match=reason):
+        assert error(model) < 1e-13
+
+
+class Wrong(NamedTuple):
+    norm: Tensor
+    total: Tensor
+
+    def square_norm(self):
+        return self.norm
+
+    def weighted_sum(self, factor):
+        return self.total
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda e: e.sum(0), r"a tensor must have shape \(6, 4\), got \(4,\)"),
+        (lambda e: e[:, :3], r"a tensor must have shape \(6, 4\), got \(6, 3\)"),
+        (lambda e: Rows(e[:, :3]), r"weighted_sum\(\) must have shape \(4,\), got \(3,\)"),
+        (lambda e: Outer(e, e), r"weighted_sum\(\) must have shape \(4,\), got \(4, 4\)"),
+        (lambda e: Wrong(e, e[0]), r"square_norm\(\) must have shape \(6,\), got \(6, 4\)"),
+        (lambda e: [e], r"expected a tensor or SampleGradients, got list"),
+    ],
+)
+def test_a_rule_that_gives_something_else_is_an_error_that_names_the_layer(rule, message):
+    kind, model = affine()
+    register(kind)(lambda layer, x, e: {layer.a: rule(e), layer.b: e})
+    with pytest.raises(ValueError, match=r"the rule of layer '2' \(Affine\), parameter 'a': " + message):
+        error(model)
+
+
+def test_a_rule_that_gives_no_mapping_is_an_error_that_names_the_layer():
+    kind, model = affine()
+    register(kind)(lambda layer, x, e: e)
+    with pytest.raises(ValueError, match=r"the rule of layer '2' \(Affine\) must give a mapping .* got Tensor"):
+        error(model)
+
+
+@pytest.mark.parametrize("wrong", [(), (3,), (nn.Linear(1, 1),), (nn.Linear, int)])
+def test_only_types_of_layers_have_rules(wrong):
+    with pytest.raises(ValueError, match=r"layer_types must be subclasses of torch\.nn\.Module"):
+        register(*wrong)
+
+
+def test_norms_and_sums_of_outer_products_are_those_of_the_products_written_out():
+    left, right, factor = (torch.randn(shape).double() for shape in ((5, 3), (5, 4), (5,)))
+    outer, written = Outer(left, right), Rows(left[:, :, None] * right[:, None, :])
+    torch.testing.assert_close(outer.square_norm(), written.square_norm(), rtol=1e-13, atol=0)
+    torch.testing.assert_close(outer.weighted_sum(factor), written.weighted_sum(factor), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 5), (4, 3, 2), (4, 2, 2, 2)])
+def test_group_norm_has_any_number_of_places(shape):
+    model = filled(nn.Sequential(nn.GroupNorm(2, 4), nn.Flatten()))
+    images, labels, weights = batch(shape, 4, 5)
+    found = clipped_sum(model, images, labels, 0.5, weights).gradient
+    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-12
