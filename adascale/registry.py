@@ -27,10 +27,11 @@ class Found(NamedTuple):
     """An object by its name."""
 
     name: str
-    """As it was registered, or ``module:object``: what a specification keeps."""
+    """What a specification keeps, as it was registered or ``module:object``."""
     label: str
     """What a table shows, without the module."""
     value: Any
+    """The class or function itself."""
 
 
 def names(kind: str) -> tuple[str, ...]:

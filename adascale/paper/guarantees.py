@@ -89,8 +89,10 @@ def main(target: Path) -> None:
     table = scaling_table()
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, table.to_csv(index=False, float_format="%.9g"))
-    write_provenance(target, "python -m adascale.paper.guarantees", "numpy", "numba", "scipy", scenario="mnist", nu=BUDGET,
-                     seeds=f"{SEEDS[0]}-{SEEDS[-1]}", threads=1, wall_seconds=round(time.perf_counter() - began))  # fmt: skip
+    what = {"scenario": "mnist", "nu": BUDGET, "seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
+    seconds = round(time.perf_counter() - began)
+    write_provenance(target, "python -m adascale.paper.guarantees", "numpy", "numba", "scipy", **what,
+                     wall_seconds=seconds)  # fmt: skip
 
 
 if __name__ == "__main__":
