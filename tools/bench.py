@@ -15,14 +15,14 @@ from numba import njit
 from opacus.accountants import RDPAccountant
 from scipy import optimize
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies, tuning
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies, presets, tuning
 from adascale.comparison import leakage_table
 from adascale.paper.methods import METHODS
 from adascale.problem import RoundLeakage
 from adascale.runs.provenance import write_provenance
 
 MNIST, CIFAR10 = Scenario.mnist(), Scenario.cifar10()
-BUDGETS = [0.01, 0.02, 0.04, 0.08, 0.16]
+BUDGETS = list(presets.load("mnist").levels)
 
 
 def timed(function, repeats=1):
@@ -36,8 +36,10 @@ def timed(function, repeats=1):
 
 
 def significant(value):
-    """Two digits, as text; nothing for what was not measured."""
-    return "" if np.isnan(value) else np.format_float_positional(value, 2, fractional=False, trim="-")
+    """Two digits, as text, with a power of ten where many zeros would stand; nothing for what was not measured."""
+    if np.isnan(value):
+        return ""
+    return f"{value:.1e}" if value < 1e-3 else np.format_float_positional(value, 2, fractional=False, trim="-")
 
 
 def opacus_epsilon(sigmas):
@@ -145,7 +147,7 @@ def tuning_one():
 def figures():
     """Both figures of the paper, all six methods, 100 realisations, tuning and accounting included."""
     seconds = 0.0
-    for scenario, budgets in ((MNIST, BUDGETS), (CIFAR10, [*BUDGETS, 0.32])):
+    for scenario, budgets in ((MNIST, BUDGETS), (CIFAR10, presets.load("cifar10").levels)):
         took, _ = timed(
             lambda s=scenario, b=budgets: leakage_table(s, b, range(100), METHODS, progress=sys.stderr.isatty())
         )

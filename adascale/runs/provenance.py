@@ -18,7 +18,7 @@ from adascale.files import write_atomically
 def provenance(*packages: str) -> dict[str, str | None]:
     """``version`` and ``commit`` of this package, ``machine``, ``python``, and the versions of the packages named.
 
-    The commit is None outside a git checkout, and ends in ``+`` where a tracked file was changed.
+    The commit is None outside a git checkout, and ends in ``+`` where a tracked file was changed that is no result.
     """
     known: dict[str, str | None] = {
         "version": __version__,
@@ -55,6 +55,8 @@ def _commit() -> str | None:
         return done.stdout.strip()
 
     try:
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+        return git("rev-parse", "HEAD") + (
+            "+" if git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results") else ""
+        )
     except (OSError, subprocess.CalledProcessError):
         return None
