@@ -55,8 +55,7 @@ def _commit() -> str | None:
         return done.stdout.strip()
 
     try:
-        return git("rev-parse", "HEAD") + (
-            "+" if git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results") else ""
-        )
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        return git("rev-parse", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
