@@ -17,6 +17,7 @@ from scipy import optimize
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies, presets, tuning
 from adascale.comparison import leakage_table
+from adascale.files import write_atomically
 from adascale.paper.methods import METHODS
 from adascale.problem import RoundLeakage
 from adascale.runs.provenance import write_provenance
@@ -166,7 +167,7 @@ def main(folder):
     plain = table.copy()
     for name in ("seconds", "peer_seconds", "ratio"):
         plain[name] = table[name].map(significant)
-    plain.to_csv(folder / "leakage.csv", index=False, float_format="%.1g")
+    write_atomically(folder / "leakage.csv", plain.to_csv(index=False, float_format="%.1g"))
     write_provenance(folder / "leakage.csv", "make bench", "numpy", "scipy", "numba", "opacus", "cvxpy", "clarabel")
     print(table.to_string(index=False))
 

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from bench import significant
 from torch.func import functional_call, grad, vmap
 
+from adascale.files import write_atomically
 from adascale.learning import Training, clipped_sum
 from adascale.learning.models import build
 from adascale.runs.provenance import write_provenance
@@ -239,7 +240,7 @@ def main(folder):
     plain = table.copy()
     for column in ("seconds", "over_sgd", "over_opacus", "peak_mb"):
         plain[column] = table[column].map(significant)
-    plain.to_csv(folder / "training.csv", index=False, float_format="%.1g")
+    write_atomically(folder / "training.csv", plain.to_csv(index=False, float_format="%.1g"))
     write_provenance(folder / "training.csv", "make bench", "numpy", "torch", "opacus", threads=THREADS)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
 

@@ -15,6 +15,8 @@ import jupytext
 import nbformat
 from nbclient import NotebookClient
 
+from adascale.files import write_atomically
+
 
 def convert(source: Path) -> nbformat.NotebookNode:
     """Read a MyST chapter as a notebook without outputs."""
@@ -52,7 +54,7 @@ def write_headline(notebook: nbformat.NotebookNode, target: Path) -> None:
     for cell in notebook.cells:
         if "headline" in cell.metadata.get("tags", []):
             (picture,) = (output.data["image/png"] for output in cell.outputs if "data" in output)
-            target.write_bytes(b64decode(picture))
+            write_atomically(target, b64decode(picture))
 
 
 def execute(source: Path) -> Path:
@@ -66,7 +68,7 @@ def execute(source: Path) -> Path:
     merge_streams(notebook)
     target = source.with_suffix(".ipynb")
     nbformat.validate(notebook)
-    nbformat.write(notebook, target)
+    write_atomically(target, nbformat.writes(notebook).rstrip("\n") + "\n")
     write_headline(notebook, source.resolve().parents[1] / "book" / "_static" / "headline.png")
     return target
 

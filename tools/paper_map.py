@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from adascale.files import write_atomically
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "book" / "paper-map.md"
 THEOREMS = ("definition", "lemma", "theorem", "corollary", "remark", "proposition", "algorithm", "figure")
@@ -183,7 +185,7 @@ def main(arguments: list[str]) -> None:
             sys.exit(f"no row for {', '.join(missing)}")
         if strange := [item for item in mapped if item not in there]:
             sys.exit(f"the paper has no {', '.join(strange)}")
-    PAGE.write_text(page(rows), encoding="utf-8")
+    write_atomically(PAGE, page(rows))
 
 
 if __name__ == "__main__":
