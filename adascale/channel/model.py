@@ -8,7 +8,7 @@ realisation and changes nothing in it.  Time is the last axis.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,18 +178,23 @@ def find(name: str, **parameters: Any) -> ChannelModel:
     Raises
     ------
     ValueError
-        If there is no such model, it is no :class:`ChannelModel`, or it does not take the arguments.
+        If there is no such model, it is no :class:`ChannelModel` with a fading law, or it does not have such
+        a parameter.
     """
     name, options = registry.parse_options(name)
     found = registry.find("channels", name)
     if not (isinstance(found.value, type) and issubclass(found.value, ChannelModel)):
         raise ValueError(f"channel {name!r} must be a subclass of adascale.channel.ChannelModel, got {found.value!r}")
-    given = options | parameters
-    chosen: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in given.items()}
-    try:
-        return found.value(**chosen)
-    except TypeError as error:
-        raise ValueError(f"channel {name!r}: {error}") from None
+    if found.value.fading is ChannelModel.fading and found.value.draw is ChannelModel.draw:
+        raise ValueError(f"channel {name!r} must define fading(rng, num_rounds), the fading law of one device")
+    known = [field.name for field in fields(found.value)]
+    if unknown := sorted({*options, *parameters} - {*known}):
+        raise ValueError(f"channel {name!r} has no parameter {unknown[0]!r}; expected one of {', '.join(known)}")
+    chosen: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in (options | parameters).items()
+    }
+    made: ChannelModel = found.value(**chosen)
+    return made
 
 
 def specification(model: ChannelModel) -> dict[str, Any]:

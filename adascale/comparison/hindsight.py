@@ -54,6 +54,11 @@ class Hindsight:
         if not issubclass(policy, Policy):
             policy = type(policy.__name__, (policy, OnlinePolicy), {"__module__": policy.__module__})
         self.policy = cast("type[Policy]", policy)
+        undecided = self.policy.schedule is Policy.schedule
+        if issubclass(self.policy, OnlinePolicy) and self.policy.schedule is OnlinePolicy.schedule:
+            undecided = self.policy.start is OnlinePolicy.start or self.policy.step is OnlinePolicy.step
+        if undecided:
+            raise ValueError(f"policy {policy.__name__} must define start and step, or schedule")
         self.fixed = fixed
         declared: object = self.policy.tuned
         if isinstance(declared, str):

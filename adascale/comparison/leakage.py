@@ -22,6 +22,7 @@ from adascale.tuning import BudgetNotReached
 
 _BLOCK = 20  # realisations run side by side; more would only make the progress bar coarser
 _FIRST = ("dataset", "policy", "nu", "seed")
+_MEASURED = ("cost", "order", "rdp", "delta", "epsilon", "full_power", "floor_max", "floor_max_round")
 
 
 def leakage_table(
@@ -70,7 +71,8 @@ def leakage_table(
     Raises
     ------
     ValueError
-        If a budget, seed or delta is out of range, one repeats, or a policy is none.
+        If a budget, seed or delta is out of range, one repeats, or a policy is none or tunes what has the name of
+        another column.
     """
     levels = np.atleast_1d(check.positive("nu", list(budgets)))
     seeds = list(seeds)
@@ -96,6 +98,8 @@ def leakage_table(
                 part, policy = _rows(method, problem, mean_gain, account, delta)
                 rows.append(part.assign(policy=name, seed=block * levels.size))
                 if policy is not None:
+                    if taken := {*_FIRST, *_MEASURED} & {*policy.tuned}:
+                        raise ValueError(f"policy {name} must not tune {min(taken)!r}, which is a column of the table")
                     parameters |= dict.fromkeys(policy.tuned)
                     labels[name] = policy.label if policy.label and name == type(policy).__name__ else name
                 bar.update(len(block))
@@ -105,9 +109,6 @@ def leakage_table(
     table = table.sort_values(["policy", "nu", "seed"], key=_ranks(rank), ignore_index=True)
     table.attrs["labels"] = labels
     return table
-
-
-_MEASURED = ("cost", "order", "rdp", "delta", "epsilon", "full_power", "floor_max", "floor_max_round")
 
 
 def _rows(

@@ -176,7 +176,8 @@ class FedSGD:
         chosen = torch.as_tensor(positions, device=self.device)
         factors = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
         images, labels = self._data.images[chosen], self._data.labels[chosen]
-        images = images.contiguous(memory_format=torch.channels_last)
+        if images.ndim == 4:
+            images = images.contiguous(memory_format=torch.channels_last)
         return clipped_sum(self._model, images, labels, self.scenario.clip_norm, factors, self.training.chunk)
 
     def _noise(self, round_index: int) -> np.random.Generator:

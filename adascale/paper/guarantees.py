@@ -7,7 +7,7 @@ beginning of a longer one.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -96,4 +96,6 @@ def main(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(*sys.argv[1:2] or ["results/guarantees/scaling.csv"]))
+    parser = argparse.ArgumentParser(prog="python -m adascale.paper.guarantees", description="Make the table again.")
+    parser.add_argument("target", nargs="?", type=Path, default=Path("results/guarantees/scaling.csv"))
+    main(parser.parse_args().target)

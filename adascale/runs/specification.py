@@ -168,7 +168,7 @@ def make_run(
     taken = {kind: {name: changes.pop(name) for name in sorted(known & set(changes))} for kind, known in own.items()}
     if changes:
         raise ValueError(f"{min(changes)!r} is nothing that a run has; expected one of "
-                         f"{', '.join(sorted(set().union(*own.values())))}")  # fmt: skip
+                         f"{', '.join(sorted({'rounds', 'channel'}.union(*own.values())))}")  # fmt: skip
     horizon = scenario.num_rounds
     if rounds is not None and check.whole("rounds", rounds) > horizon:
         raise ValueError(f"rounds must be at most the {horizon} of {scenario.name}, got {rounds}")
@@ -184,7 +184,7 @@ def described(run: Run) -> dict[str, Any]:
     """The first columns of a run's row, which are known before it is run: ``run`` to ``budget``."""
     return {
         "run": run.address,
-        "dataset": registry.label(run.training.dataset),
+        "dataset": run.scenario.name,
         "model": registry.label(run.training.model),
         "policy": registry.label(run.policy),
         "nu": run.nu,

@@ -62,9 +62,19 @@ class Misspelt(policies.EqualAlloc):
     tuned = "level"
 
 
+class HalfDone(policies.OnlinePolicy):
+    def start(self, scenario, budget):
+        return scenario
+
+
 @pytest.mark.parametrize(
     ("policy", "said"),
-    [(dict, "start and step"), (3, "start and step"), (Misspelt, "tuple of names, got 'level'")],
+    [
+        (HalfDone, "HalfDone must define start and step"),
+        (dict, "start and step"),
+        (3, "start and step"),
+        (Misspelt, "tuple of names, got 'level'"),
+    ],
 )
 def test_what_is_no_policy_is_refused(policy, said):
     with pytest.raises(ValueError, match=said):

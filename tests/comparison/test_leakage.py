@@ -135,3 +135,16 @@ def test_another_channel_and_another_accountant_are_used(scenario):
     np.testing.assert_allclose(doubled.epsilon, 2 * plain.epsilon, rtol=1e-12)
     far = leakage_table(scenario, BUDGETS, [3], chosen)
     assert (plain.floor_max < far.floor_max).all()
+
+
+class Shadows(OnlySome):
+    tuned = ("cost",)
+
+    def __init__(self, cost):
+        super().__init__(cost)
+        self.cost = cost
+
+
+def test_a_parameter_with_the_name_of_another_column_is_refused(scenario):
+    with pytest.raises(ValueError, match="policy Shadows must not tune 'cost', which is a column"):
+        leakage_table(scenario, BUDGETS[:1], [0], {"Shadows": Shadows})

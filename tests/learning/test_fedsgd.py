@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import types
 from dataclasses import replace
 
 import numpy as np
@@ -310,3 +311,18 @@ def test_cuda_trains_on_the_same_draws():
 def test_the_core_does_not_import_torch():
     code = "import sys, adascale, adascale.cli, adascale.paper; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_samples_need_not_be_images():
+    flat = DIGITS._replace(images=DIGITS.images.flatten(1), test_images=DIGITS.test_images.flatten(1))
+    training = replace(TRAINING, model="tests_flat:net")
+    module = types.ModuleType("tests_flat")
+    module.net = lambda: torch.nn.Linear(64, 10)
+    sys.modules["tests_flat"] = module
+    try:
+        federation = FedSGD(replace(SCENARIO, num_parameters=650), training, flat, 0)
+    finally:
+        del sys.modules["tests_flat"]
+    state, shown = federation.step(federation.start(), np.inf)
+    assert shown.batch_size > 0
+    assert np.isfinite(federation.evaluate(state)[0])

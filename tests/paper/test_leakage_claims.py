@@ -162,6 +162,7 @@ def test_alpha_hardly_moves_the_dp_leakage_of_adascale(dataset):
     assert (rdp > 5).all()  # the control: the RDP leakage, of another order, moves a great deal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dataset", "policy", "nu", "seed"), [
     ("mnist", "AdaScale", 0.01, 7), ("mnist", "LyapunovPowerControl", 0.16, 2), ("cifar10", "EstimFuture", 0.32, 3),
 ])  # fmt: skip
