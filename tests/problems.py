@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, channel
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
 
 MNIST, CIFAR = Scenario.mnist(), Scenario.cifar10()
 # three devices, two of them alike
@@ -24,3 +25,15 @@ def make(scenario, budget, seeds=0, rounds=None):
 
 def feasible(problem, eta):
     return (eta > 0).all() and (eta <= problem.max_eta).all()
+
+
+class OnlySome(policies.EqualAlloc):
+    """Can spend budgets up to 4e-3 and no other."""
+
+    tuned = ("extra",)
+
+    def __init__(self, extra):
+        self.extra = extra
+
+    def schedule(self, problem):
+        return problem.scenario.noise_scale / (problem.floor + np.minimum(self.extra, 4e-3)[..., None])

@@ -8,7 +8,9 @@ from adascale import ReceiveScalingProblem, Scenario, accounting, channel, polic
 from adascale.comparison import leakage_table
 from adascale.paper import METHODS
 
-BUDGETS = [2e-3, 8e-3]
+from ..problems import OnlySome
+
+BUDGETS = [2e-3, 8e-3]  # OnlySome reaches the first
 
 
 @pytest.fixture(scope="module")
@@ -66,19 +68,6 @@ def test_a_policy_of_ones_own_joins_the_table_and_the_figures(scenario):
     assert set(table.policy) == {"Optimal", "Mine"}
     mine = table[table.policy == "Mine"]
     np.testing.assert_allclose(mine.cost, mine.nu / 2, rtol=1e-9)
-
-
-class OnlySome(policies.EqualAlloc):
-    """Can spend the smaller budget and no other."""
-
-    tuned = ("extra",)
-
-    def __init__(self, extra):
-        self.extra = extra
-
-    def schedule(self, problem):
-        extra = np.minimum(self.extra, np.sqrt(BUDGETS[0] * BUDGETS[1]))
-        return problem.scenario.noise_scale / (problem.floor + extra[..., None])
 
 
 def test_what_a_policy_cannot_reach_is_said_and_not_drawn(scenario):

@@ -15,7 +15,9 @@ from adascale.paper import METHODS
 mpl.use("agg")
 from adascale.paper import figures
 
-BUDGETS = [2e-3, 8e-3]
+from ..problems import OnlySome
+
+BUDGETS = [2e-3, 8e-3]  # OnlySome reaches the first
 
 
 @pytest.fixture(scope="module")
@@ -41,19 +43,6 @@ class Cautious(policies.EqualAlloc):
 
     def start(self, scenario, budget):
         return super().start(scenario, budget / 2)
-
-
-class OnlySome(policies.EqualAlloc):
-    """Can spend the smaller budget and no other."""
-
-    tuned = ("extra",)
-
-    def __init__(self, extra):
-        self.extra = extra
-
-    def schedule(self, problem):
-        extra = np.minimum(self.extra, np.sqrt(BUDGETS[0] * BUDGETS[1]))
-        return problem.scenario.noise_scale / (problem.floor + extra[..., None])
 
 
 def test_a_policy_of_ones_own_is_drawn_under_its_label_with_what_must_be_said_of_its_cost(scenario):

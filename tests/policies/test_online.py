@@ -74,7 +74,7 @@ def test_the_causality_check_catches_what_looks_ahead(policy):
     assert not past_stands(policy, problem, 2, 1e-3)
 
 
-def both_ways(policy, problem):
+def assert_both_ways_agree(policy, problem):
     """The compiled schedule and the one of ``start`` and ``step``, which must be one."""
     whole, rounds = policy.schedule(problem), policies.run(policy, problem)
     assert whole.shape == rounds.shape == (*problem.lanes, problem.num_rounds)
@@ -86,14 +86,14 @@ def both_ways(policy, problem):
 @given(gains, budgets)
 def test_the_compiled_schedule_is_its_rounds_one_at_a_time(name, gain, budget):
     problem = ReceiveScalingProblem(MIXED, gain, budget)
-    both_ways(ONLINE[name](problem), problem)
+    assert_both_ways_agree(ONLINE[name](problem), problem)
 
 
 @pytest.mark.parametrize("name", ONLINE)
 @pytest.mark.parametrize(("scenario", "budget"), PAPER, ids=lambda value: getattr(value, "name", value))
 def test_the_compiled_schedule_is_its_rounds_on_the_paper_s_problems(scenario, budget, name):
     problem = make(scenario, budget, seeds=[0, 1])
-    both_ways(ONLINE[name](problem), problem)
+    assert_both_ways_agree(ONLINE[name](problem), problem)
 
 
 def test_a_schedule_that_is_not_its_rounds_is_noticed():
@@ -104,7 +104,7 @@ def test_a_schedule_that_is_not_its_rounds_is_noticed():
             return super().schedule(problem) * np.where(np.arange(problem.num_rounds) == 5, 1 - 1e-10, 1.0)
 
     with pytest.raises(AssertionError):
-        both_ways(Off(0.01), make(MIXED, 0.1))
+        assert_both_ways_agree(Off(0.01), make(MIXED, 0.1))
 
 
 @pytest.mark.parametrize("order", [2, 2.5, 8, 32])
@@ -112,24 +112,24 @@ def test_the_compiled_schedule_is_its_rounds_at_any_order(order):
     for scenario in (MIXED, FULL, MNIST):
         problem = make(replace(scenario, order=order), 0.05, rounds=12)
         for penalty in (1e-6, 0.01, 1e4):
-            both_ways(policies.AdaScale(penalty), problem)
+            assert_both_ways_agree(policies.AdaScale(penalty), problem)
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
 @pytest.mark.parametrize("name", ONLINE)
 def test_the_shortest_horizons_and_broadcast_lanes_are_scheduled_alike(name, rounds):
     problem = make(MIXED, np.array([0.01, 0.1, 1.0])[:, None], seeds=[0, 1], rounds=rounds)
-    both_ways(ONLINE[name](problem), problem)
+    assert_both_ways_agree(ONLINE[name](problem), problem)
     empty = ReceiveScalingProblem(MIXED, np.empty((0, rounds)), 0.1)
     if not name.startswith(("power", "estim", "lyapunov")):  # the others' parameters are medians of the lanes
-        both_ways(ONLINE[name](empty), empty)
+        assert_both_ways_agree(ONLINE[name](empty), empty)
 
 
 def test_penalties_budgets_and_gains_broadcast_against_each_other():
     gain = make(MIXED, 1.0, seeds=[0, 1]).min_gain
     problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1, 1.0])[:, None])
     for penalty in (0.01, [0.01, 1.0], [[0.01], [0.1], [1.0]], np.geomspace(1e-4, 10, 6).reshape(3, 2)):
-        both_ways(policies.AdaScale(penalty), problem)
+        assert_both_ways_agree(policies.AdaScale(penalty), problem)
         energy, queue = policies.adascale_energies(problem.floor, problem.budget, penalty, RoundLeakage(MIXED))
         assert energy.shape == (3, 2, 8)
         assert queue.shape == (3, 2)

@@ -149,7 +149,7 @@ CASES = {
 }
 
 
-def comparison(model, images, labels, weights, match):
+def assert_equal_to_the_plain_loop(model, images, labels, weights, match):
     clip_norm = float(clip_median(model, images, labels))
     with pytest.warns(GeneralPath, match=match):
         found = clipped_sum(model, images, labels, clip_norm, weights, chunk=3).gradient
@@ -180,14 +180,14 @@ def test_the_model_is_left_as_it_was(kind):
 @pytest.mark.parametrize("kind", CASES)
 def test_any_layer_equals_the_plain_loop_and_is_named_in_a_note(kind):
     make, shape, match = CASES[kind]
-    comparison(filled(make()), *batch(shape, 4, 5), match)
+    assert_equal_to_the_plain_loop(filled(make()), *batch(shape, 4, 5), match)
 
 
 def test_whole_numbers_go_into_an_embedding():
     model = filled(nn.Sequential(nn.Embedding(7, 3), nn.Flatten(), nn.Linear(12, 4)))
     _, labels, weights = batch((1,), 4, 5)
     words = torch.randint(7, (5, 4), generator=torch.Generator().manual_seed(0))
-    comparison(model, words, labels, weights, r"layer '0' \(Embedding\) has no rule")
+    assert_equal_to_the_plain_loop(model, words, labels, weights, r"layer '0' \(Embedding\) has no rule")
     assert clipped_sum(model, words, labels, 1.0).gradient.dtype == torch.double
     assert clipped_sum(model, words[:0], labels[:0], 1.0).gradient.dtype == torch.double
 
