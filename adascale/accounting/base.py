@@ -8,8 +8,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from adascale import checks as check
 from adascale import registry
-from adascale.accounting.renyi import DEFAULT_ORDERS, schedule_epsilon
+from adascale.accounting.orders import DEFAULT_ORDERS, as_orders
+from adascale.accounting.schedules import schedule_epsilon
 
 
 @runtime_checkable
@@ -45,14 +47,55 @@ class RenyiAccountant:
     Parameters
     ----------
     orders : tuple of float
-        The orders to choose from, each finite and > 1; default Opacus'.
+        The orders to choose from, each > 1 and at most 1e12; default Opacus'.  More of them:
+        :func:`~adascale.accounting.order_grid`.
+
+    Raises
+    ------
+    ValueError
+        If an order is out of range, or there is none.
     """
 
     orders: tuple[float, ...] = DEFAULT_ORDERS
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(as_orders(self.orders).tolist()))
+
     def epsilon(self, sampling_rate: float, noise_multiplier: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
-        """See :class:`Accountant`; errors as :func:`~adascale.accounting.schedule_epsilon`."""
+        """See :class:`Accountant`; errors and warnings as :func:`~adascale.accounting.schedule_epsilon`."""
         return schedule_epsilon(sampling_rate, noise_multiplier, delta, self.orders).epsilon
+
+
+def epsilon_by(
+    accountant: Accountant, sampling_rate: float, noise_multiplier: NDArray[np.float64], delta: float
+) -> NDArray[np.float64]:
+    r"""What an accountant says of whole schedules, or one error that names it where that is none.
+
+    Parameters
+    ----------
+    accountant : Accountant
+        Any, also one of a user's own.
+    sampling_rate, noise_multiplier, delta
+        As :meth:`Accountant.epsilon` takes them.
+
+    Returns
+    -------
+    numpy.ndarray
+        :math:`\varepsilon \ge 0`, shape (...); ``inf`` where the accountant gives no guarantee.
+
+    Raises
+    ------
+    ValueError
+        If the result is no number for every schedule, or one of them is negative or NaN.
+    """
+    name = f"epsilon of the accountant {type(accountant).__name__}"
+    epsilon = check.as_floats(name, accountant.epsilon(sampling_rate, noise_multiplier, delta))
+    expected = np.shape(noise_multiplier)[:-1]
+    if epsilon.shape != expected:
+        raise ValueError(f"{name} must have shape {expected}, one number a schedule, got shape {epsilon.shape}")
+    if not (epsilon >= 0).all():
+        raise ValueError(f"{name} must be >= 0, got {epsilon[~(epsilon >= 0)][0]}")
+    return epsilon
 
 
 def find(name: str) -> Accountant:

@@ -7,8 +7,8 @@ Shapes: functions broadcast :math:`q` against :math:`\sigma`; the rounds of a sc
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import kernels
-from adascale.accounting.tables import table_for
+from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
 
 FloatArray = NDArray[np.float64]
-
-DEFAULT_ORDERS: tuple[float, ...] = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
-"""The orders over which Opacus' RDP accountant minimises by default, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
-
-:meta hide-value:
-"""
 
 
 class DpGuarantee(NamedTuple):
@@ -41,8 +35,11 @@ def rdp(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> 
         \rho_\alpha(q, \sigma) = \frac{1}{\alpha - 1} \ln \mathbb E_{z \sim \mathcal N(0, \sigma^2)}
             \Big[\Big(1 - q + q e^{(2z - 1)/(2\sigma^2)}\Big)^\alpha\Big],
 
-    for an integer order the finite sum of Lemma 1 (:eq:`eq:sgm-rdp`).  Agrees with 40-digit arithmetic to 1e-10
-    relative at every order, integer or fractional, and for leakages of any size.
+    for an integer order the finite sum of Lemma 1 (:eq:`eq:sgm-rdp`).  Agrees with 50-digit arithmetic to 6.3e-13
+    relative at every order, integer or fractional, and for leakages of any size: the worst of 2,000 points with
+    :math:`10^{-12} \le q \le 1 - 10^{-12}`, :math:`10^{-6} \le \sigma \le 10^{12}` and
+    :math:`1 + 10^{-10} \le \alpha \le 10^{12}`; the median is one rounding.  A value takes microseconds, and
+    milliseconds at the extremes.  A leakage below every floating-point number is 0; one above all is refused.
 
     Parameters
     ----------
@@ -51,7 +48,7 @@ def rdp(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> 
     noise_multiplier : array_like
         :math:`\sigma > 0`, noise standard deviation over sensitivity (no unit); broadcasts against ``sampling_rate``.
     order : float
-        :math:`\alpha > 1`, finite.
+        :math:`\alpha > 1`, at most 1e12.
 
     Returns
     -------
@@ -61,10 +58,12 @@ def rdp(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> 
     Raises
     ------
     ValueError
-        If an argument is outside its range or the shapes do not broadcast.
+        If an argument is outside its range, the shapes do not broadcast, or the leakage exceeds floating point.
     """
-    q, s, alpha = _prepare(sampling_rate, noise_multiplier, order)
-    return _map(kernels.map_log_moment, q, s, alpha) / (alpha - 1)
+    q, sigma, alpha = _prepare(sampling_rate, noise_multiplier, order)
+    with np.errstate(over="ignore"):  # refused below
+        leakage = _map(kernels.map_log_moment, q, sigma**-2.0, alpha) / (alpha - 1)
+    return _finite("leakage", leakage, sigma, alpha)
 
 
 def rdp_derivative(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> FloatArray:
@@ -79,8 +78,11 @@ def rdp_derivative(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order:
     with :math:`L \sim \mathcal N(-s/2, s)` (:eq:`eq:sgm-slope`): a sum of positive terms, always negative as a whole.
     Arguments, shapes and errors are those of :func:`rdp`; the result is in nats.
     """
-    q, s, alpha = _prepare(sampling_rate, noise_multiplier, order)
-    return -2 * s**1.5 * _map(kernels.map_log_moment_slope, q, s, alpha) / (alpha - 1)
+    q, sigma, alpha = _prepare(sampling_rate, noise_multiplier, order)
+    with np.errstate(over="ignore"):
+        s = sigma**-2.0
+        derivative = -2 * s**1.5 * _map(kernels.map_log_moment_slope, q, s, alpha) / (alpha - 1)
+    return _finite("derivative of the leakage", derivative, sigma, alpha)
 
 
 def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
@@ -89,14 +91,19 @@ def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
     Parameters
     ----------
     leakage : array_like
-        Per-round leakages of one order, nats; rounds along ``axis`` (default: the last).
+        Per-round leakages >= 0 of one order, nats; rounds along ``axis`` (default: the last).
 
     Returns
     -------
     numpy.ndarray
         The sum, without that axis.
+
+    Raises
+    ------
+    ValueError
+        If a leakage is negative or NaN.
     """
-    total: FloatArray = np.sum(check.as_floats("leakage", leakage), axis=axis)
+    total: FloatArray = np.sum(_leakage(leakage), axis=axis)
     return total
 
 
@@ -114,7 +121,7 @@ def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float =
     leakage : array_like
         :math:`\rho_\alpha` in nats, the last axis running over ``orders``; ``inf`` marks an order without a guarantee.
     orders : sequence of float
-        The orders, each finite and > 1.
+        The orders, each > 1 and at most 1e12, in any order.
     delta : float
         :math:`\delta` in (0, 1).
 
@@ -123,116 +130,61 @@ def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float =
     DpGuarantee
         ``epsilon`` and the best ``order``, each of the leading shape.
 
+    Warns
+    -----
+    OrdersTooFew
+        If the best of several orders is the smallest or the largest.
+
     Raises
     ------
     ValueError
         If the last axis does not match ``orders``, a leakage is negative or NaN, or a parameter is out of range.
     """
-    orders = _orders(orders)
+    orders = as_orders(orders)
     delta = check.fraction("delta", delta)
-    leakage = check.as_floats("leakage", leakage)
+    leakage = _leakage(leakage)
     if leakage.shape[-1:] != orders.shape:
         raise ValueError(f"the last axis of leakage must match the {orders.size} orders, got shape {leakage.shape}")
-    if not (leakage >= 0).all():
-        raise ValueError(f"leakage must be >= 0, got {leakage[~(leakage >= 0)][0]}")
-    epsilon = leakage + _conversion_offset(orders, delta)
+    epsilon = leakage + conversion_offset(orders, delta)
     best = np.argmin(epsilon, axis=-1)
     chosen = np.take_along_axis(epsilon, np.expand_dims(best, -1), -1)[..., 0]
-    return DpGuarantee(np.maximum(chosen, 0.0), orders[best])
+    found = DpGuarantee(np.maximum(chosen, 0.0), orders[best])
+    for end, is_last in ((1, True), (-1, False)):
+        if (there := (at_end(found, orders) == end) & np.isfinite(found.epsilon)).any():
+            most, best_there = (orders.max(), np.min) if is_last else (orders.min(), np.max)
+            worst = float(best_there(found.epsilon[there]))
+            warnings.warn(OrdersTooFew(float(most), worst, int(there.sum()), there.size, is_last), stacklevel=2)
+            break
+    return found
 
 
-def schedule_epsilon(
-    sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS
-) -> DpGuarantee:
-    r"""The DP guarantee of whole schedules :math:`\sigma_0, \dots, \sigma_{T-1}` at the best order.
+def at_end(guarantee: DpGuarantee, orders: ArrayLike = DEFAULT_ORDERS) -> NDArray[np.int64]:
+    r"""Whether the best order is an end of the list: -1 for its smallest, 1 for its largest, 0 for one inside.
 
-    The same number as :func:`to_dp` of the composed :func:`rdp` curve, without evaluating every order: since
-    :math:`(\alpha - 1)\,\varepsilon(\alpha)` is convex, :math:`\varepsilon` has one valley in :math:`\alpha`
-    (:prf:ref:`lem-one-valley`), found by a search over the sorted
-    orders that starts where the schedule before it ended.  Equal multipliers are evaluated once, and
-    many different ones from a table of eleven digits.
+    An end is where an order beyond may give a smaller :math:`\varepsilon`.  It is 0 where :math:`\varepsilon = 0`, or
+    where there is one order alone.
 
     Parameters
     ----------
-    sampling_rate : float
-        :math:`q` in (0, 1], the same in every round.
-    noise_multiplier : array_like
-        :math:`\sigma_t > 0`, shape (..., T): rounds last, leading axes are independent schedules.
-    delta : float
-        :math:`\delta` in (0, 1).
+    guarantee : DpGuarantee
+        What :func:`to_dp` or :func:`schedule_epsilon` gave.
     orders : sequence of float
-        The orders to choose from, each finite and > 1.
+        The orders it had.
 
     Returns
     -------
-    DpGuarantee
-        ``epsilon`` (clamped at 0) and the best ``order``, each of shape (...).
+    numpy.ndarray
+        Whole numbers, of the shape of ``guarantee.order``.
 
     Raises
     ------
     ValueError
-        If an argument is outside its range.
+        If an order is out of range.
     """
-    rate = check.sampling_rate("sampling_rate", sampling_rate)
-    if rate.ndim:
-        raise ValueError(f"sampling_rate must be one number, got an array of shape {rate.shape}")
-    q = float(rate)
-    sigma = np.atleast_1d(check.positive("noise_multiplier", noise_multiplier))
-    orders = np.unique(_orders(orders))
-    s = np.sort(sigma**-2.0, axis=-1)  # equal ones side by side
-    composed = _Composed(q, orders, _conversion_offset(orders, check.fraction("delta", delta)), s)
-    epsilon, best = np.empty(sigma.shape[:-1]), np.empty(sigma.shape[:-1], dtype=np.intp)
-    guess = orders.size // 2
-    for lane in np.ndindex(sigma.shape[:-1]):
-        guess, epsilon[lane] = _valley(partial(composed, lane), orders.size, guess)
-        best[lane] = guess
-    return DpGuarantee(np.maximum(epsilon, 0.0), orders[best])
-
-
-class _Composed:
-    """Epsilon of one of many schedules at the i-th order; with many schedules an order gets a table of its own."""
-
-    def __init__(self, q: float, orders: FloatArray, offset: FloatArray, s: FloatArray) -> None:
-        self.q, self.orders, self.offset, self.s = q, orders, offset, s
-        self.worth_a_table = s.size > 5000  # a table costs about as much as that many fractional orders
-        if self.worth_a_table:
-            self.log_s = np.log(s)
-            self.range = float(self.log_s.min()), float(self.log_s.max())
-        self.ready: dict[int, Callable[[tuple[int, ...]], float]] = {}
-
-    def __call__(self, lane: tuple[int, ...], i: int) -> float:
-        if i not in self.ready:
-            self.ready[i] = self._prepare(float(self.orders[i]))
-        return float(self.ready[i](lane) / (self.orders[i] - 1) + self.offset[i])
-
-    def _prepare(self, alpha: float) -> Callable[[tuple[int, ...]], float]:
-        if self.worth_a_table and alpha != int(alpha):
-            table = table_for(self.q, alpha, *self.range)
-            if table.accurate:
-                return lambda lane: table.total(self.log_s[lane])
-        terms = kernels.moment_terms(self.q, alpha)
-        return lambda lane: float(kernels.total_log_moment(self.s[lane], terms, 0))
-
-
-def _valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
-    """Where the one valley of value(0), ..., value(size - 1) is deepest: gallop away from ``guess``, then bisect."""
-    known: dict[int, float] = {}
-
-    def at(i: int) -> float:
-        if i not in known:
-            known[i] = value(i)
-        return known[i]
-
-    low, high, middle, step = 0, size - 1, min(guess, size - 2), 1
-    while low < high:  # the deepest point is in low ... high
-        if at(middle) <= at(middle + 1):
-            high, middle = middle, middle - step
-        else:
-            low, middle = middle + 1, middle + step
-        step *= 2
-        if not low <= middle < high or (low > 0 and high < size - 1):
-            middle = (low + high) // 2
-    return low, at(low)
+    known = as_orders(orders)
+    inside = (guarantee.epsilon <= 0) | (known.min() == known.max())
+    side = (guarantee.order == known.max()).astype(int) - (guarantee.order == known.min())
+    return np.where(inside, 0, side)
 
 
 def _prepare(
@@ -242,8 +194,23 @@ def _prepare(
     q = check.sampling_rate("sampling_rate", sampling_rate)
     sigma = check.positive("noise_multiplier", noise_multiplier)
     check.broadcast(sampling_rate=q.shape, noise_multiplier=sigma.shape)
-    with np.errstate(over="ignore"):  # sigma below 1e-154: infinite leakage
-        return q, sigma**-2.0, alpha
+    return q, sigma, alpha
+
+
+def _finite(what: str, value: FloatArray, sigma: FloatArray, alpha: float) -> FloatArray:
+    if not (fits := np.isfinite(value)).all():
+        worst = np.broadcast_to(sigma, value.shape)[~fits].min()
+        raise ValueError(
+            f"noise_multiplier {worst:g} is too small: at order {alpha:g} the {what} exceeds floating point"
+        )
+    return value
+
+
+def _leakage(leakage: ArrayLike) -> FloatArray:
+    leakage = check.as_floats("leakage", leakage)
+    if not (leakage >= 0).all():
+        raise ValueError(f"leakage must be >= 0, got {leakage[~(leakage >= 0)][0]}")
+    return leakage
 
 
 def _map(kernel: Callable[..., FloatArray], q: FloatArray, s: FloatArray, alpha: float) -> FloatArray:
@@ -255,14 +222,7 @@ def _map(kernel: Callable[..., FloatArray], q: FloatArray, s: FloatArray, alpha:
     return out
 
 
-def _orders(orders: ArrayLike) -> FloatArray:
-    orders = np.atleast_1d(check.as_floats("orders", orders))
-    if orders.ndim != 1 or orders.size == 0 or not (np.isfinite(orders) & (orders > 1)).all():
-        raise ValueError(f"orders must be finite and > 1, got {orders.tolist()}")
-    return orders
-
-
-def _conversion_offset(orders: FloatArray, delta: float) -> FloatArray:
+def conversion_offset(orders: FloatArray, delta: float) -> FloatArray:
     """What Remark 1 adds to rho: ln((alpha - 1) / alpha) - (ln delta + ln alpha) / (alpha - 1)."""
     offset: FloatArray = np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
     return offset

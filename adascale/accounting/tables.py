@@ -73,6 +73,7 @@ def _fit(start: FloatArray, width: float, terms: MomentTerms) -> FloatArray:
     """The polynomials of the panels that begin there, shape (panels, degree + 1)."""
     y = start[:, None] + width * (_NODE + 1) / 2
     value = map_log_moment(np.exp(y).ravel(), terms, 0).reshape(y.shape)
+    value = np.maximum(value, 1e-300)  # what is 0 has no logarithm
     return np.asarray(chebyshev.chebfit(_NODE, np.log(value).T, _DEGREE).T, dtype=float)
 
 

@@ -1,8 +1,13 @@
-r"""The paper's benchmark [28] brought to a cost: one condition for two parameters leaves a curve of pairs."""
+r"""The paper's benchmark [28] brought to a cost, and plain drift-plus-penalty, whose first round has no minimiser.
+
+Of [28] one condition for two parameters leaves a curve of pairs (:func:`match_lyapunov`).  The plain method is AdaScale
+without its quadratic term (:func:`plain_lyapunov`).
+"""
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +16,10 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale.accounting import OrdersTooFew
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
 from adascale.policies.privacy_budget import check_contraction
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.rootfind import Brackets, find_roots
 from adascale.tuning import BudgetNotReached, Lanes, match_budget
 
@@ -23,6 +29,56 @@ Index = NDArray[np.intp]
 _RATES = np.array([0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0])
 _PENALTIES = np.geomspace(1e-5, 1e4, 19)  # in units of the cubed scaling at the water level
 _ZOOMS = 2
+
+
+class PlainRun(NamedTuple):
+    """The plain method under K caps: noise energies, shape (K, T), and queues, shape (K, T + 1)."""
+
+    energy: FloatArray
+    queue: FloatArray
+
+
+def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLike, *, halvings: int = 60) -> PlainRun:
+    r"""Drift-plus-penalty without the quadratic term, under caps on the noise energy (:eq:`eq:plain-round`).
+
+    .. math:: \min_{w_{\min,t} \le w \le \max(W, w_{\min,t})} V F(w) + Q_t (w - w_{\min,t})
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        One lane.
+    penalty : float
+        :math:`V > 0`.
+    caps : array_like
+        :math:`W > 0`, shape (K,).
+    halvings : int
+        Steps of the bisection in the logarithm of w.
+
+    Returns
+    -------
+    PlainRun
+        ``energy`` and ``queue``.
+
+    Raises
+    ------
+    ValueError
+        If the problem has lanes, or the penalty or a cap is not finite and positive.
+    """
+    penalty, caps = float(check.positive("penalty", penalty)), np.atleast_1d(check.positive("caps", caps))
+    if problem.lanes != ():
+        raise ValueError(f"problem must have no lanes, got {problem.lanes}")
+    leakage, budget = RoundLeakage(problem.scenario), float(problem.budget)
+    energy = np.empty((caps.size, problem.num_rounds))
+    queue = np.zeros((caps.size, problem.num_rounds + 1))
+    for t, floor in enumerate(problem.floor):
+        low, high = np.full(caps.size, floor), np.maximum(caps, floor)
+        for _ in range(halvings):
+            middle = np.sqrt(low * high)
+            falling = penalty * leakage.slope(middle) + queue[:, t] < 0
+            low, high = np.where(falling, middle, low), np.where(falling, high, middle)
+        energy[:, t] = high
+        queue[:, t + 1] = np.maximum(queue[:, t] + high - floor - budget, 0)
+    return PlainRun(energy, queue)
 
 
 class LyapunovMatch(NamedTuple):
@@ -165,13 +221,16 @@ def _crossings(
     lane, penalty, rate = lane[met], np.exp(root.x[met]), rate[met]
     chosen = lanes.problem(lane)
     eta = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
+    with warnings.catch_warnings():  # of pairs that are not chosen, mostly
+        warnings.simplefilter("ignore", OrdersTooFew)
+        epsilon = chosen.dp_epsilon(eta, delta)
     return pd.DataFrame(
         {
             "lane": lane,
             "penalty": penalty,
             "rate": rate,
             "relative_rate": relative[i, j][met],
-            "epsilon": chosen.dp_epsilon(eta, delta),
+            "epsilon": epsilon,
             "full_power": (eta == chosen.max_eta).mean(axis=-1),
         }
     )

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import accounting
@@ -101,7 +101,6 @@ def test_fractional_orders_have_the_digits_of_mpmath(q, sigma, alpha):
     assert float(accounting.rdp(q, sigma, alpha)) == pytest.approx(reference.rdp(q, sigma, alpha), rel=TARGET, abs=0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(rates, multipliers, st.sampled_from([2, 3, 4, 8, 11, 32, 63]))
 def test_integer_orders_have_the_digits_of_mpmath_anywhere(q, sigma, alpha):
     assert float(accounting.rdp(q, sigma, alpha)) == pytest.approx(reference.rdp(q, sigma, alpha), rel=TARGET, abs=0)
@@ -123,7 +122,6 @@ def test_leakage_is_continuous_as_the_sampling_rate_approaches_one(alpha):
         assert float(accounting.rdp(1 - 1e-13, sigma, alpha)) == pytest.approx(alpha / (2 * sigma**2), rel=1e-7, abs=0)
 
 
-@settings(max_examples=150, deadline=None)
 @given(rates, multipliers, st.integers(2, 63))
 def test_the_integral_meets_the_finite_sum_at_integer_orders(q, sigma, alpha):
     """Fractional orders are an integral, integer orders Lemma 1: two programs, one function of alpha."""
@@ -134,7 +132,6 @@ def test_the_integral_meets_the_finite_sum_at_integer_orders(q, sigma, alpha):
     assert mean == pytest.approx(float(accounting.rdp(q, sigma, alpha)), rel=TARGET, abs=0)
 
 
-@settings(max_examples=150, deadline=None)
 @given(rates, multipliers, st.floats(1.001, 63.9), st.floats(1.001, 63.9))
 def test_the_log_moment_is_convex_in_the_order(q, sigma, alpha, beta):
     """(alpha - 1) rho is the logarithm of a moment, hence convex in alpha, and it vanishes at 1."""
@@ -157,7 +154,6 @@ def test_derivative_has_the_digits_of_mpmath(q, sigma, alpha):
     assert float(accounting.rdp_derivative(q, sigma, alpha)) == pytest.approx(exact, rel=TARGET, abs=0)
 
 
-@settings(max_examples=100, deadline=None)
 @given(rates, multipliers, st.sampled_from([1.01, 1.1, 1.5, 1.9, 2, 2.5, 3, 10.9, 11, 63]))
 def test_derivative_agrees_with_finite_differences(q, sigma, alpha):
     h = 1e-4 * sigma * min(1.0, sigma**2) / alpha  # alpha / sigma^2 sets the scale on which rho changes
@@ -225,7 +221,6 @@ def test_slope_and_curvature_of_fractional_orders_have_the_digits_of_mpmath(q, a
         assert found[1] == pytest.approx(curvature, rel=1e-7), s  # as above
 
 
-@settings(max_examples=200, deadline=None)
 @given(rates, st.floats(-16, 5).map(lambda x: 10.0**x), st.integers(2, 11))
 def test_the_fast_slopes_of_small_integer_orders_are_the_others(q, s, alpha):
     terms = kernels.moment_terms(q, alpha)

@@ -1,0 +1,160 @@
+r"""Whole schedules: their epsilon at the best order, found without evaluating every order."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.accounting import kernels
+from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
+from adascale.accounting.renyi import DpGuarantee, at_end, conversion_offset
+from adascale.accounting.tables import table_for
+
+FloatArray = NDArray[np.float64]
+
+_TINIEST = 1e-300  # of 1 / sigma^2 in a schedule: nothing less adds to an epsilon
+_HUGEST = 1e200  # above, a table would have to hold what exceeds floating point
+_TABLES = 100.0  # above this order the panels of a table are narrower than it is worth
+_WORTH_IT = 0.99  # an epsilon that an order beyond lowers by less than 1 % is not spoken of
+_STEPS = 81  # orders tried beyond the end: in steps of the fourth root of 2, to a million times as far
+
+
+def schedule_epsilon(
+    sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS
+) -> DpGuarantee:
+    r"""The DP guarantee of whole schedules :math:`\sigma_0, \dots, \sigma_{T-1}` at the best order.
+
+    The same number as :func:`to_dp` of the composed :func:`rdp` curve, without evaluating every order: since
+    :math:`(\alpha - 1)\,\varepsilon(\alpha)` is convex, :math:`\varepsilon` has one valley in :math:`\alpha`
+    (:prf:ref:`lem-one-valley`), found by a search over the sorted
+    orders that starts where the schedule before it ended.  Equal multipliers are evaluated once, and
+    many different ones from a table of eleven digits.
+
+    Parameters
+    ----------
+    sampling_rate : float
+        :math:`q` in (0, 1], the same in every round.
+    noise_multiplier : array_like
+        :math:`\sigma_t > 0`, shape (..., T): rounds last, leading axes are independent schedules.
+    delta : float
+        :math:`\delta` in (0, 1).
+    orders : sequence of float
+        The orders to choose from, each > 1 and at most 1e12.
+
+    Returns
+    -------
+    DpGuarantee
+        ``epsilon`` (clamped at 0) and the best ``order``, each of shape (...).
+
+    Warns
+    -----
+    OrdersTooFew
+        If the best of several orders is the smallest or the largest, and one beyond lowers epsilon by more than 1 %.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or epsilon exceeds floating point at every order.
+    """
+    rate = check.sampling_rate("sampling_rate", sampling_rate)
+    if rate.ndim:
+        raise ValueError(f"sampling_rate must be one number, got an array of shape {rate.shape}")
+    q = float(rate)
+    sigma = np.atleast_1d(check.positive("noise_multiplier", noise_multiplier))
+    orders = np.unique(as_orders(orders))
+    delta = check.fraction("delta", delta)
+    with np.errstate(over="ignore"):  # refused below
+        s = np.sort(np.maximum(sigma**-2.0, _TINIEST), axis=-1)  # equal ones side by side
+    composed = _Composed(q, orders, delta, s)
+    epsilon, best = np.empty(sigma.shape[:-1]), np.empty(sigma.shape[:-1], dtype=np.intp)
+    guess = orders.size // 2
+    for lane in np.ndindex(sigma.shape[:-1]):
+        guess, epsilon[lane] = _valley(partial(composed, lane), orders.size, guess)
+        best[lane] = guess
+    if not np.isfinite(epsilon).all():
+        worst = sigma[~np.isfinite(epsilon)].min()
+        raise ValueError(f"noise_multiplier {worst:g} is too small: epsilon exceeds floating point at every order")
+    found = DpGuarantee(np.maximum(epsilon, 0.0), orders[best])
+    if (missed := _beyond(found, orders, q, delta, s)) is not None:
+        warnings.warn(missed, stacklevel=2)
+    return found
+
+
+def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, s: FloatArray) -> OrdersTooFew | None:
+    """What orders beyond the end would bring, tried on the schedule that they bring most."""
+    side = at_end(guarantee, orders)
+    for end in (1, -1):
+        there = side == end
+        if not there.any():
+            continue
+        # the smallest epsilon has its best order farthest above the list, the largest farthest below
+        lane = np.unravel_index(np.argmin(np.where(there, end * guarantee.epsilon, np.inf)), there.shape)
+        last, epsilon = float(guarantee.order[lane]), float(guarantee.epsilon[lane])
+        ratio = 2.0 ** (np.arange(_STEPS) / 4)
+        beyond = np.minimum(last * ratio, kernels.LARGEST_ORDER) if end > 0 else 1 + (last - 1) / ratio
+        beyond = np.unique(beyond[beyond > 1])
+        tried = _Composed(q, beyond, delta, _rounded_up(s[lane]))
+        best, better = _valley(partial(tried, ()), beyond.size, 0 if end > 0 else beyond.size - 1)
+        if max(better, 0.0) < _WORTH_IT * epsilon:
+            return OrdersTooFew(last, epsilon, int(there.sum()), there.size, end > 0, float(beyond[best]),
+                                max(better, 0.0))  # fmt: skip
+    return None
+
+
+def _rounded_up(s: FloatArray) -> FloatArray:
+    """A sorted schedule with at most some two hundred different entries, none smaller than what it stands for."""
+    block = -(-s.size // 200) or 1
+    tops = s[np.minimum(np.arange(block - 1, s.size + block - 1, block), s.size - 1)]
+    return np.repeat(tops, block)[: s.size]
+
+
+class _Composed:
+    """Epsilon of one of many schedules at the i-th order; with many schedules an order gets a table of its own."""
+
+    def __init__(self, q: float, orders: FloatArray, delta: float, s: FloatArray) -> None:
+        self.q, self.orders, self.offset, self.s = q, orders, conversion_offset(orders, delta), s
+        # a table costs about as much as five thousand fractional orders
+        self.worth_a_table = s.size > 5000 and s.max() < _HUGEST
+        if self.worth_a_table:
+            self.log_s = np.log(s)
+            self.range = float(self.log_s.min()), float(self.log_s.max())
+        self.ready: dict[int, Callable[[tuple[int, ...]], float]] = {}
+
+    def __call__(self, lane: tuple[int, ...], i: int) -> float:
+        if i not in self.ready:
+            self.ready[i] = self._prepare(float(self.orders[i]))
+        return float(self.ready[i](lane) / (self.orders[i] - 1) + self.offset[i])
+
+    def _prepare(self, alpha: float) -> Callable[[tuple[int, ...]], float]:
+        if self.worth_a_table and alpha != int(alpha) and alpha <= _TABLES:
+            table = table_for(self.q, alpha, *self.range)
+            if table.accurate:
+                return lambda lane: table.total(self.log_s[lane])
+        terms = kernels.moment_terms(self.q, alpha)
+        return lambda lane: float(kernels.total_log_moment(self.s[lane], terms, 0))
+
+
+def _valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
+    """Where the one valley of value(0), ..., value(size - 1) is deepest: gallop away from ``guess``, then bisect."""
+    known: dict[int, float] = {}
+
+    def at(i: int) -> float:
+        if i not in known:
+            known[i] = value(i)
+        return known[i]
+
+    low, high, middle, step = 0, size - 1, min(guess, size - 2), 1
+    while low < high:  # the deepest point is in low ... high
+        if at(middle) <= at(middle + 1):
+            high, middle = middle, middle - step
+        else:
+            low, middle = middle + 1, middle + step
+        step *= 2
+        if not low <= middle < high or (low > 0 and high < size - 1):
+            middle = (low + high) // 2
+    return low, at(low)
