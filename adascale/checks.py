@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+MOST_ENTRIES = 100_000_000
+"""The largest array that is made from a few numbers alone, which is 1.6 GB of complex numbers."""
 
 
 def _show(value: ArrayLike, bad: NDArray[np.bool_] | None = None) -> str:
@@ -17,16 +21,43 @@ def _show(value: ArrayLike, bad: NDArray[np.bool_] | None = None) -> str:
 
 
 def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """``value`` as an array of float64, or a ``ValueError`` that names it."""
+    """``value`` as a fresh array of float64 in C order, or a ``ValueError`` that names it; a mask may hide nothing."""
+    if _hides(value):
+        raise ValueError(f"{name} must have no masked entries; fill them or leave them out")
     array: NDArray[Any] | None
     try:
         array = np.asarray(value)
     except ValueError:  # a ragged sequence
         array = None
+    if array is not None and array.dtype.kind == "O":
+        array = _unboxed(array)
     if array is None or array.dtype.kind not in "iuf":
         shown = " ".join(f"{value!r}".split())
         raise ValueError(f"{name} must be a number or an array of numbers, got {shown[:80]}")
-    return array.astype(float)
+    with np.errstate(over="ignore"):  # of a wider float
+        return array.astype(float, order="C")  # the order too, in which numpy adds, is then the same for every layout
+
+
+def _unboxed(array: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that numpy took as objects, as it does nullable columns of pandas and whole numbers of any length."""
+    if any(isinstance(one, bool) or not isinstance(one, int | float | np.integer | np.floating) for one in array.flat):
+        return array
+    return np.array([_rounded(one) for one in array.flat]).reshape(array.shape)
+
+
+def _rounded(value: float) -> float:
+    """As a float, infinite where float64 ends."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _hides(value: object) -> bool:
+    """Whether some entry is masked; ``numpy.asarray`` would take what lies beneath."""
+    if isinstance(value, list | tuple):
+        return any(map(_hides, value))
+    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
 def positive(name: str, value: ArrayLike) -> NDArray[np.float64]:
@@ -79,6 +110,27 @@ def whole(name: str, value: int | np.integer[Any]) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a whole number >= 1, got {_show(value)}")
     return int(value)
+
+
+def within(name: str, array: NDArray[np.float64], low: float, high: float) -> None:
+    """No entry of ``array`` is outside what keeps the power limit and the floors within floating point."""
+    bad = ~((array >= low) & (array <= high))
+    if bad.any():
+        raise ValueError(f"{name} must be within {low:.3g} ... {high:.3g}, where floating point holds the power limit "
+                         f"and the noise energy of this scenario, got {_show(array, bad)}")  # fmt: skip
+
+
+def entries(name: str, *shape: int) -> None:
+    """No more than :data:`MOST_ENTRIES` in an array of this shape, before memory is asked for it."""
+    if math.prod(shape) > MOST_ENTRIES:
+        asked = " x ".join(map(str, shape))
+        raise ValueError(f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}")
+
+
+def held(what: str, *arrays: ArrayLike) -> None:
+    """A ``ValueError`` that ``what`` is beyond floating point, unless every entry is finite."""
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ValueError(f"beyond floating point: {what}")
 
 
 def broadcast(**shapes: tuple[int, ...]) -> tuple[int, ...]:

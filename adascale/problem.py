@@ -10,7 +10,7 @@ with one convex decreasing :math:`F(w) = \sum_m \rho_\alpha(q_m, \sigma_m(w))` f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -44,8 +44,8 @@ class RoundLeakage:
         F(w) = \sum_{m=1}^M \rho_\alpha(q_m, \sigma_m(w)), \qquad
         \frac{1}{\sigma_m(w)^2} = \frac{2 d G^2}{M^2 B_m^2}\, \frac1w
 
-    Convex and decreasing in :math:`w` (:prf:ref:`lem-convex`).  Devices with equal :math:`(q_m, B_m)` are evaluated
-    once.
+    Strictly convex and decreasing in :math:`w`, at every real order above 1 (:prf:ref:`lem-convex`).  Devices with
+    equal :math:`(q_m, B_m)` are evaluated once.
 
     Parameters
     ----------
@@ -53,6 +53,12 @@ class RoundLeakage:
         The constants.
     order : float, optional
         :math:`\alpha > 1`; default ``scenario.order``.
+
+    Raises
+    ------
+    ValueError
+        If the order is out of range; when called, if a noise energy is not positive, or the result is beyond floating
+        point.
     """
 
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
@@ -63,20 +69,28 @@ class RoundLeakage:
 
     def __call__(self, noise_energy: ArrayLike) -> FloatArray:
         """:math:`F(w)` in nats, for w > 0 of any shape."""
-        w = check.positive("noise_energy", noise_energy)
-        return _map_leakage(w.ravel(), self.terms).reshape(w.shape)
+        return self._map(_map_leakage, noise_energy)
 
     def slope(self, noise_energy: ArrayLike) -> FloatArray:
         """:math:`F'(w) < 0` in nats per unit of w, for w > 0 of any shape."""
+        return self._map(_map_slope, noise_energy)
+
+    def _map(self, kernel: Callable[..., FloatArray], noise_energy: ArrayLike) -> FloatArray:
         w = check.positive("noise_energy", noise_energy)
-        return _map_slope(w.ravel(), self.terms).reshape(w.shape)
+        try:
+            value = kernel(w.ravel(), self.terms).reshape(w.shape)
+        except ZeroDivisionError:  # the square of a noise energy is no number any more
+            value = np.full(w.shape, np.inf)
+        check.held(f"the leakage at a noise energy of {w.min(initial=np.inf):.3g} or its slope", value)
+        return value
 
 
 @lru_cache(maxsize=64)
 def _terms(scenario: Scenario, order: float) -> LeakageTerms:
-    pairs = np.empty((scenario.num_devices, 2))
-    pairs[:, 0], pairs[:, 1] = scenario.sampling_rate, scenario.batch_size
+    # one row alone where all devices are alike
+    pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
+    count *= scenario.num_devices // len(pairs)
     unit = 2 * scenario.num_parameters * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
     return LeakageTerms(moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float))
 
@@ -108,7 +122,8 @@ class ReceiveScalingProblem:
     Raises
     ------
     ValueError
-        If a gain or budget is not finite and positive, or their shapes do not broadcast.
+        If a gain or budget is not finite and positive, their shapes do not broadcast, a gain is outside
+        ``scenario.gain_limits``, or the sum of the floors and :math:`T \nu` is beyond floating point.
     """
 
     def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike) -> None:
@@ -118,8 +133,12 @@ class ReceiveScalingProblem:
         self.budget = check.positive("budget", budget)
         self.lanes = check.broadcast(budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1])
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
+        check.within("min_gain", self.min_gain, *scenario.gain_limits)
         self.max_eta = scenario.x_max * self.min_gain
         self.floor = scenario.noise_scale / self.max_eta
+        with np.errstate(over="ignore"):
+            total = self.floor.sum(axis=-1) + self.num_rounds * self.budget
+        check.held("the floors and budgets of all rounds together", total)
 
     @property
     def num_rounds(self) -> int:
@@ -145,7 +164,8 @@ class ReceiveScalingProblem:
         r"""What the constraint limits by :math:`\nu`: the mean over rounds of :math:`w_t - w_{\min,t}`, shape (...).
 
         In :math:`x_t`: :math:`\frac1T \sum_t \frac{d\sigma_n^2}{h_{\min,t}^2} (\frac1{x_t} - \frac1{x_{\max}})`
-        (:eq:`eq:surrogate`).
+        (:eq:`eq:surrogate`).  A :math:`w_t` of float64 is known to 1e-16 of itself, and so is what it costs: of a cost
+        far below the floors no digit may be right.
         """
         mean: FloatArray = np.mean(self.noise_energy(eta) - self.floor, axis=-1)
         return mean
@@ -195,7 +215,8 @@ class ReceiveScalingProblem:
         noise_energy = self.noise_energy(eta)
         total = np.zeros(noise_energy.shape[:-1])
         for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
-            total = total + count * accountant.epsilon(float(rate), np.sqrt(noise_energy / unit), delta)
+            sigma = np.sqrt(noise_energy / unit)
+            total = total + count * accounting.epsilon_by(accountant, float(rate), sigma, delta)
         return total / self.scenario.num_devices
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,12 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+MOST_DEVICES = 1_000_000
+"""The largest M of a scenario, since what is drawn and reported has an entry for every device."""
+
+_TINY = float(np.finfo(float).tiny)
+
+
 @dataclass(frozen=True)
 class Scenario:
     r"""The constants of over-the-air FedSGD, in SI units.
@@ -29,7 +36,7 @@ class Scenario:
     name : str
         What results are filed under.
     num_devices : int
-        :math:`M \ge 1`.
+        :math:`M`, from 1 to a million.
     num_rounds : int
         :math:`T \ge 1`.
     num_parameters : int
@@ -50,7 +57,8 @@ class Scenario:
     Raises
     ------
     ValueError
-        If a constant is out of range, or a per-device sequence does not have M entries.
+        If a constant is out of range, a per-device sequence does not have M entries, or what follows from them
+        (:attr:`x_max`, :attr:`noise_scale`, :math:`k_m^2`, :math:`w / \sigma_m^2`) is beyond floating point.
     """
 
     name: str
@@ -69,6 +77,8 @@ class Scenario:
             raise ValueError(f"name must be a non-empty string, got {self.name!r}")
         for name in ("num_devices", "num_rounds", "num_parameters"):
             object.__setattr__(self, name, check.whole(name, getattr(self, name)))
+        if self.num_devices > MOST_DEVICES:
+            raise ValueError(f"num_devices must be at most {MOST_DEVICES:,}, got {self.num_devices}")
         for name in ("batch_size", "dataset_size"):
             value = check.positive(name, getattr(self, name))
             if value.shape not in ((), (self.num_devices,)):
@@ -80,10 +90,27 @@ class Scenario:
                 raise ValueError(f"{name} must be one number, got {getattr(self, name)!r}")
             object.__setattr__(self, name, value.item())
         object.__setattr__(self, "order", check.order("order", self.order))
+        with np.errstate(over="ignore", under="ignore"):
+            rate = self.sampling_rate
         try:
-            check.sampling_rate("sampling rate batch_size / dataset_size", self.sampling_rate)
+            check.sampling_rate("sampling rate batch_size / dataset_size", rate)
         except ValueError as error:
-            raise ValueError(f"{error}: batch_size must not exceed dataset_size") from None
+            why = "batch_size must not exceed dataset_size" if (rate > 1).any() else "float64 rounds it to 0"
+            raise ValueError(f"{error}: {why}") from None
+        self._check_derived()
+
+    def _check_derived(self) -> None:
+        """What every later formula starts from is a positive number that float64 holds with all its digits."""
+        for shown, derive in _DERIVED.items():
+            try:
+                with np.errstate(all="ignore"):
+                    value = np.asarray(derive(self), dtype=float)
+            except (OverflowError, ZeroDivisionError):
+                value = np.array(np.nan)
+            if not ((value >= _TINY) & (value < np.inf)).all():
+                names = [field.name for field in fields(self) if field.name in shown]
+                given = ", ".join(f"{name} {str(getattr(self, name))[:24]}" for name in names)
+                raise ValueError(f"{shown} is beyond floating point for {given}")
 
     @classmethod
     def mnist(cls) -> Scenario:
@@ -155,6 +182,12 @@ class Scenario:
         r""":math:`d \sigma_n^2` in watts; the noise energy of a round is :math:`w_t = d \sigma_n^2 / \eta_t`."""
         return self.num_parameters * self.noise_power
 
+    @cached_property
+    def gain_limits(self) -> tuple[float, float]:
+        r"""The least and the largest :math:`h_{\min,t}^2` whose cap and floor float64 holds with all their digits."""
+        least, most = max(1e-307, self.noise_scale / 1e307), min(1e307, self.noise_scale / 1e-307)
+        return max(1e-307, least / self.x_max), min(1e307, most / self.x_max)
+
     def min_gain(self, gain: ArrayLike) -> NDArray[np.float64]:
         r"""The bottleneck :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2`.
 
@@ -177,7 +210,7 @@ class Scenario:
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
             raise ValueError(f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}")
         least: NDArray[np.float64] = (gain / self.batch_second_moment[..., None]).min(axis=-2)
-        return least
+        return check.positive("gain / k_m^2", least)
 
     def mean_gain(self, path_loss: ArrayLike) -> NDArray[np.float64]:
         r"""The channel statistics :math:`\mathbb E|h_m|^2 / k_m^2 = 1 / (\mathrm{PL}_m k_m^2)`, shape (..., M).
@@ -187,4 +220,22 @@ class Scenario:
         path_loss = check.positive("path_loss", path_loss)
         if path_loss.shape[-1:] != (self.num_devices,):
             raise ValueError(f"path_loss must have shape (..., {self.num_devices}), got {path_loss.shape}")
-        return 1 / (path_loss * self.batch_second_moment)
+        with np.errstate(over="ignore", divide="ignore"):
+            mean = 1 / (path_loss * self.batch_second_moment)
+        return check.positive("1 / (path_loss * k_m^2)", mean)
+
+
+def _squared_sensitivity(scenario: Scenario) -> NDArray[np.float64]:
+    """What turns noise energies into noise multipliers, w / sigma_m^2."""
+    relative = scenario.clip_norm / (scenario.num_devices * np.asarray(scenario.batch_size, dtype=float))
+    squared: NDArray[np.float64] = 2 * scenario.num_parameters * relative**2
+    return squared
+
+
+_DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {
+    "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda scenario: scenario.x_max,
+    "num_parameters * noise_power": lambda scenario: scenario.noise_scale,
+    "1 + (1 - q) / batch_size": lambda scenario: scenario.batch_second_moment,
+    "2 * num_parameters * (clip_norm / (num_devices * batch_size))**2": _squared_sensitivity,
+}
+"""What :class:`Scenario` checks of itself beyond each constant alone."""

@@ -27,14 +27,15 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     Parameters
     ----------
     values : array_like
-        :math:`v_i`, finite: independent realisations, one axis.  A single value has an infinitely wide interval.
+        :math:`v_i`, finite: independent realisations, one axis.  A single value has an infinitely wide interval; that
+        of two is sound and hardly tighter, since :math:`t_1 = 12.7` at 95 %.
     level : float
         Confidence level in (0, 1).
 
     Returns
     -------
     Interval
-        ``(centre, low, high)``.
+        ``(centre, low, high)``; an end beyond floating point is infinite.
 
     Raises
     ------
@@ -49,15 +50,28 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     level = check.fraction("level", level)
     if v.size == 1:
         return Interval(float(v[0]), float("-inf"), float("inf"))
+    # by a power of two, which changes no digit, to where squares neither overflow nor vanish
+    scale = np.frexp(np.abs(v).max())[1]
+    v = np.ldexp(v, -scale)
     half = stats.t.ppf((1 + level) / 2, v.size - 1) * v.std(ddof=1) / np.sqrt(v.size)
-    return Interval(*(float(v.mean() + sign * half) for sign in (0, -1, 1)))
+    with np.errstate(over="ignore"):
+        return Interval(*(float(np.ldexp(v.mean() + sign * half, scale)) for sign in (0, -1, 1)))
 
 
 def log_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    r"""Geometric mean and Student t interval of positive values, computed on the logarithm.
+    r"""Geometric mean and Student t interval of values >= 0, computed on the logarithm.
 
     .. math:: \exp\Big(\bar y \pm t_{n-1} \frac{s_y}{\sqrt n}\Big), \qquad y_i = \ln v_i
 
     For leakages and other :math:`v_i > 0`; arguments, result and errors as of :func:`interval` otherwise.
+
+    A zero, as an :math:`\varepsilon` may be, has no logarithm.  One is enough to make the geometric mean zero, which is
+    the centre then; of its error such values say nothing, so the interval is 0 ... inf.  If all are zero it is 0 ... 0.
     """
-    return Interval(*(float(end) for end in np.exp(interval(np.log(check.positive("values", values)), level))))
+    v = check.at_least("values", values, 0)
+    zero = v == 0
+    if zero.any():
+        interval(v, level)  # what else may be wrong
+        return Interval(0.0, 0.0, 0.0 if zero.all() and v.size > 1 else float("inf"))
+    with np.errstate(over="ignore"):
+        return Interval(*(float(end) for end in np.exp(interval(np.log(v), level))))

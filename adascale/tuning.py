@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from adascale import checks as check
 from adascale.policies import Policy
+from adascale.policies.adascale_rounds import NoRoot
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import find_roots, widen
 
@@ -38,7 +40,8 @@ def match_budget(
     ----------
     policy : callable
         From an array of positive parameters, one a lane, to a policy with ``schedule``: ``policies.AdaScale``.  The
-        cost must be continuous in the parameter and cross the budget once.
+        cost must be continuous in the parameter and cross the budget once, as AdaScale's does
+        (:prf:ref:`thm-one-penalty`).
     problem : ReceiveScalingProblem
         The lanes to match.
     *statistics : array_like
@@ -58,20 +61,38 @@ def match_budget(
     Raises
     ------
     BudgetNotReached
-        If some lane's cost cannot be brought to its budget: the message names the lane, and nothing is returned.
+        If some lane's cost cannot be brought to its budget: the message names the lane, and nothing is returned.  A
+        budget that is no more than the rounding of the floors over the tolerance cannot be told from its neighbours.
+    ValueError
+        If a statistic is not a number, or a guess or the tolerance is not finite and positive.
     """
     lanes = Lanes(problem, *statistics)
-    if guess is None:
-        guess = policy.guess(problem) if isinstance(policy, type) and issubclass(policy, Policy) else 1.0
+    if check.positive("tolerance", tolerance).ndim:
+        raise ValueError(f"tolerance must be one number, got {tolerance}")
+    if guess is not None:
+        guess = check.positive("guess", guess)
+    elif isinstance(policy, type) and issubclass(policy, Policy):
+        with np.errstate(all="ignore"):
+            guess = policy.guess(problem)
+    else:
+        guess = 1.0
 
     def excess(log_parameter: FloatArray, lane: NDArray[np.intp]) -> FloatArray:
         return lanes.excess(policy, lane, np.exp(log_parameter))
 
-    start = np.log(np.broadcast_to(np.asarray(guess, dtype=float), problem.lanes)).ravel()
-    found = find_roots(excess, widen(excess, start, 0.5, _FARTHEST), _FINER * tolerance)
+    with np.errstate(divide="ignore"):
+        start = np.log(np.broadcast_to(np.asarray(guess, dtype=float), problem.lanes)).ravel()
+    start = np.clip(np.nan_to_num(start, posinf=_FARTHEST, neginf=-_FARTHEST), -_FARTHEST, _FARTHEST)
+    try:
+        found = find_roots(excess, widen(excess, start, 0.5, _FARTHEST), _FINER * tolerance)
+    except NoRoot as error:  # at a penalty beyond all that could be
+        raise BudgetNotReached(f"no parameter brings the cost to its budget: {error}") from None
     missed = ~(np.abs(found.residual) <= tolerance)
     if missed.any():
-        raise BudgetNotReached(f"no parameter brings {lanes.name(int(np.argmax(missed)))} to its budget")
+        lane = int(np.argmax(missed))
+        raise BudgetNotReached(
+            f"no parameter brings {lanes.name(lane)} to its budget, {lanes.why_not(lane, tolerance)}"
+        )
     return np.exp(found.x).reshape(problem.lanes)
 
 
@@ -96,7 +117,7 @@ class Lanes:
         self.index = np.arange(int(np.prod(problem.lanes)))
         self._budget = np.broadcast_to(problem.budget, problem.lanes).ravel()
         self._gain = self._row(problem.min_gain)
-        self._known = [self._row(np.asarray(each, dtype=float)) for each in statistics]
+        self._known = [self._row(check.as_floats("statistics", each)) for each in statistics]
         self._last = self.index, ReceiveScalingProblem(self.scenario, self._gain, self._budget)
 
     def _row(self, array: FloatArray) -> FloatArray:
@@ -112,10 +133,18 @@ class Lanes:
         r"""How far the cost of the policy with these parameters exceeds the budget: :math:`\mathrm{cost} / \nu - 1`."""
         problem = self.problem(lane)
         eta = policy(*parameters, *(each[lane] for each in self._known)).schedule(problem)
-        cost = np.mean(problem.scenario.noise_scale / eta - problem.floor, axis=-1)
-        return np.asarray(cost / problem.budget - 1)
+        with np.errstate(over="ignore"):  # infinitely above the budget
+            cost = np.mean(problem.scenario.noise_scale / eta - problem.floor, axis=-1)
+            return np.asarray(cost / problem.budget - 1)
 
     def name(self, lane: int) -> str:
         """What an error calls this lane."""
         place = tuple(int(i) for i in np.unravel_index(lane, self.shape))
         return f"the cost of lane {place}" if place else "the cost"
+
+    def why_not(self, lane: int, tolerance: float) -> str:
+        """What an error says of a budget that was not reached: its value, and whether the lane's floors drown it."""
+        budget, floor = float(self._budget[lane]), float(self.problem(self.index).floor[lane].max())
+        if np.spacing(floor) > tolerance * budget:
+            return f"nu = {budget:g}: a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"
+        return f"nu = {budget:g}"

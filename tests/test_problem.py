@@ -171,9 +171,18 @@ energies = st.floats(-4, 5).map(lambda x: 10.0**x)
 @settings(max_examples=150, deadline=None)
 @given(energies, energies, st.sampled_from([1.01, 1.5, 2, 2.5, 3, 8, 20]), st.sampled_from(SCENARIOS))
 def test_leakage_is_convex_and_decreasing_in_the_noise_energy(v, w, order, scenario):
-    """For fractional orders a proof is open; this is the numerical evidence."""
     leakage = RoundLeakage(scenario, order)
     low, high = min(v, w), max(v, w)
     assert leakage(high) <= leakage(low) * (1 + 1e-12)  # equal up to rounding when v = w
     assert leakage((v + w) / 2) <= (leakage(v) + leakage(w)) / 2 * (1 + 1e-12)
     assert leakage.slope(low) <= leakage.slope(high) * (1 - 1e-10) < 0  # both slopes are negative
+
+
+def test_a_leakage_or_slope_beyond_floating_point_is_refused_by_name():
+    leakage = RoundLeakage(Scenario.mnist())
+    assert np.isfinite([leakage(1e-100), leakage.slope(1e-100)]).all()
+    for function, energy in ((leakage.slope, 1e-200), (leakage.slope, [1.0, 1e-300]), (leakage, 5e-324)):
+        with pytest.raises(
+            ValueError, match=f"beyond floating point: the leakage at a noise energy of {np.min(energy):.3g}"
+        ):
+            function(energy)

@@ -21,14 +21,16 @@ def test_the_plain_interval_is_scipys():
     assert interval([0.5, 0.5, 0.5]) == (0.5, 0.5, 0.5)
 
 
-def coverage(interval, draws=2000):
-    """How often the interval of three lognormal draws holds the true median, 1."""
+def coverage(interval, draws=2000, size=3):
+    """How often the interval of some lognormal draws holds the true median, 1."""
     rng = np.random.default_rng(1)
-    return np.mean([low <= 1 <= high for _, low, high in (interval(rng.lognormal(0, 2, 3)) for _ in range(draws))])
+    return np.mean([low <= 1 <= high for _, low, high in (interval(rng.lognormal(0, 2, size)) for _ in range(draws))])
 
 
-def test_the_interval_covers_what_it_claims():
-    assert abs(coverage(log_interval) - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 2000)  # three standard errors
+@pytest.mark.parametrize("size", [2, 3, 10])
+def test_the_interval_covers_what_it_claims(size):
+    """That of two draws too, wide as it is."""
+    assert abs(coverage(log_interval, size=size) - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 2000)  # three standard errors
 
 
 def test_an_interval_with_the_normal_quantile_would_not():
@@ -45,7 +47,23 @@ def test_one_realisation_says_nothing_about_its_error():
     assert interval([2.0]) == (2.0, -np.inf, np.inf)
 
 
-@pytest.mark.parametrize(("values", "named"), [([1, -1], "-1"), ([1, np.nan], "nan"), ([], "shape")])
+def test_one_zero_makes_a_geometric_mean_zero_and_its_error_unknown():
+    """As an epsilon of 0 is legal: it was an error that lost the whole table."""
+    assert log_interval([0.0, 0.1, 2.0]) == (0.0, 0.0, np.inf)
+    assert log_interval([0.0, 0.0]) == (0.0, 0.0, 0.0)
+    assert log_interval([0.0]) == (0.0, 0.0, np.inf)  # one value says nothing of its error, as below
+    assert log_interval([1e-300, 0.1, 2.0]).centre > 0  # the control
+
+
+def test_the_interval_of_two_is_wide_and_ends_at_infinity_without_a_warning():
+    centre, low, high = log_interval([1.0, 1.3])
+    assert (centre, low, high) == pytest.approx((np.sqrt(1.3), 0.2153, 6.038), rel=1e-3)  # t_1 = 12.7
+    assert log_interval([1e-300, 1e300]) == (1.0, 0.0, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"), [([1, -1], "-1"), ([1, np.nan], "nan"), ([], "shape"), ([[0.0]], "shape")]
+)
 def test_bad_values_are_named(values, named):
     with pytest.raises(ValueError, match=named):
         log_interval(values)

@@ -44,7 +44,7 @@ def test_a_poor_guess_ends_at_the_same_penalty():
 
 
 def test_cost_rises_with_the_penalty():
-    """A sample, no proof: it is why one root is enough."""
+    """It is why one root is enough; the proof's own test is in test_problem_theory.py."""
     problem = make(Scenario.mnist(), [0.01, 0.16], range(5))
     grid = np.geomspace(1e-5, 1e3, 25)
     cost = np.stack([problem.cost(policies.AdaScale(penalty).schedule(problem)) for penalty in grid])

@@ -58,9 +58,11 @@ def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        If a distance is not finite and positive.
+        If a distance is not finite and positive, or its path loss is beyond floating point.
     """
-    return np.asarray(10 ** ((33.44 + 35.22 * np.log10(check.positive("distance", distance))) / 10))
+    with np.errstate(over="ignore", under="ignore"):
+        loss = np.asarray(10 ** ((33.44 + 35.22 * np.log10(check.positive("distance", distance))) / 10))
+    return check.positive("the path loss of these distances", loss)
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class ChannelModel:
         if limits.shape != (2,):
             raise ValueError(f"distance_range must be (smallest, largest), got {self.distance_range!r}")
         nearest, farthest = limits.tolist()
+        if nearest < 1e-150 or farthest > 1e150:
+            raise ValueError(f"distance_range must be within 1e-150 ... 1e150, got {tuple(self.distance_range)}")
         if nearest > farthest:
             raise ValueError(f"distance_range must be (smallest, largest), got {tuple(self.distance_range)}")
         object.__setattr__(self, "distance_range", (nearest, farthest))
@@ -122,7 +126,8 @@ class ChannelModel:
         num_devices, num_rounds : int
             :math:`M` and :math:`T`, each >= 1.
         seed : int or sequence of int
-            One realisation, or one for each entry (a leading axis).
+            One realisation, or one for each entry (a leading axis).  All coefficients together are at most 1e8, which
+            is 1.6 GB; more are drawn in several calls, since a realisation does not depend on the others.
 
         Returns
         -------
@@ -132,13 +137,17 @@ class ChannelModel:
         Raises
         ------
         ValueError
-            If a count or seed is not a whole number in range.
+            If a count or seed is not a whole number in range, there are too many coefficients, or the model's own
+            ``path_loss`` or ``fading`` returns what is none.
         """
         check.whole("num_devices", num_devices)
         check.whole("num_rounds", num_rounds)
+        lanes = len(seed) if isinstance(seed, Sequence) else 1
+        check.entries("a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds)
         seeds = np.asarray(seed)
         if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
             raise ValueError(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}")
+        check.entries("a draw of seeds x num_devices x num_rounds", seeds.size, num_devices, num_rounds)
         distance = np.empty((*seeds.shape, num_devices))
         unit: NDArray[np.complex128] = np.empty((*seeds.shape, num_devices, num_rounds), dtype=complex)
         for lane in np.ndindex(seeds.shape):
@@ -146,9 +155,17 @@ class ChannelModel:
             for device, stream in enumerate(streams):
                 rng = np.random.default_rng(stream)
                 distance[*lane, device] = self.place(rng)
-                unit[*lane, device] = self.fading(rng, num_rounds)
-        path_loss = self.path_loss(distance)
+                unit[*lane, device] = self._fade(rng, num_rounds)
+        path_loss = check.positive("path_loss", self.path_loss(distance))
         return Channel(distance, path_loss, unit / np.sqrt(path_loss)[..., None])
+
+    def _fade(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
+        """``fading``, or a ``ValueError`` that it does not return ``num_rounds`` finite coefficients."""
+        drawn = np.asarray(self.fading(rng, num_rounds))
+        if drawn.shape != (num_rounds,) or not np.isfinite(drawn).all():
+            raise ValueError(f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, "
+                             f"got shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}")  # fmt: skip
+        return drawn
 
 
 @dataclass(frozen=True)

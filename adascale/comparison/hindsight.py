@@ -61,7 +61,7 @@ class Hindsight:
             raise ValueError(f"policy {policy.__name__} must define start and step, or schedule")
         self.fixed = fixed
         declared: object = self.policy.tuned
-        if isinstance(declared, str):
+        if not isinstance(declared, tuple | list) or not all(isinstance(name, str) for name in declared):
             raise ValueError(f"policy {policy.__name__}: tuned must be a tuple of names, got {declared!r}")
         self.tuned = tuple(name for name in self.policy.tuned if name not in fixed)
         if len(self.tuned) > 1:
@@ -83,10 +83,14 @@ class Hindsight:
     def _build(self, value: NDArray[np.float64] | None, *statistics: NDArray[np.float64]) -> Policy:
         chosen = dict.fromkeys(self.tuned, value) | dict(zip(("mean_gain",), statistics, strict=False)) | self.fixed
         try:
-            return self.policy(**chosen)
+            made = self.policy(**chosen)
         except TypeError as error:
             raise ValueError(f"policy {self.policy.__name__}: {error}; a parameter to be tuned is declared in `tuned`, "
                              "channel statistics in `needs_mean_gain`") from None  # fmt: skip
+        if forgotten := [name for name in self.tuned if not hasattr(made, name)]:
+            raise ValueError(f"policy {self.policy.__name__} must keep what it declares in `tuned` as an attribute, it "
+                             f"has no {forgotten[0]!r}")  # fmt: skip
+        return made
 
 
 def as_method(policy: Method | type) -> Method:

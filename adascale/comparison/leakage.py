@@ -3,6 +3,7 @@ r"""Leakage against the convergence level :math:`\nu` as a tidy table: the paper
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from adascale.scenario import Scenario
 from adascale.tuning import BudgetNotReached
 
 _BLOCK = 20  # realisations run side by side; more would only make the progress bar coarser
+_MOST_SEEDS = 1_000_000
 _FIRST = ("dataset", "policy", "nu", "seed")
 _MEASURED = ("cost", "order", "rdp", "delta", "epsilon", "full_power", "floor_max", "floor_max_round")
 
@@ -45,7 +47,7 @@ def leakage_table(
     budgets : iterable of float
         The convergence levels :math:`\nu > 0`.
     seeds : iterable of int
-        One channel realisation each.
+        One channel realisation each, a million at the most.
     chosen : mapping, optional
         Names of policies, each with its method or simply its class, see :class:`~adascale.comparison.Hindsight`.
         Default: every registered policy.
@@ -75,7 +77,9 @@ def leakage_table(
         another column.
     """
     levels = np.atleast_1d(check.positive("nu", list(budgets)))
-    seeds = list(seeds)
+    seeds = list(islice(seeds, _MOST_SEEDS + 1))
+    if len(seeds) > _MOST_SEEDS:
+        raise ValueError(f"seeds must be at most {_MOST_SEEDS:,}, got more")
     for what, values in (("nu", levels.tolist()), ("seed", seeds)):
         if len({*values}) < len(values):
             raise ValueError(f"{what} must not repeat, got {values}")

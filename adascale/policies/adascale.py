@@ -27,6 +27,11 @@ class AdaScaleState(NamedTuple):
     queue: FloatArray
     energy: FloatArray
 
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The shape of a round's gains."""
+        return self.queue.shape
+
 
 @dataclass(frozen=True)
 class AdaScale(OnlinePolicy):
@@ -44,7 +49,8 @@ class AdaScale(OnlinePolicy):
     ----------
     penalty : array_like
         :math:`V > 0`: the weight of leakage against the budget; broadcasts against the lanes.  F is a sum over
-        devices, so V scales with M.  :func:`adascale.tuning.match_budget` finds the V whose cost is :math:`\nu`.
+        devices, so V scales with M.  Exactly one V has the cost :math:`\nu` (:prf:ref:`thm-one-penalty`);
+        :func:`adascale.tuning.match_budget` finds it.
 
     Raises
     ------
@@ -66,7 +72,9 @@ class AdaScale(OnlinePolicy):
         Measured, not proved: in both of the paper's scenarios the penalty found lies within a factor 4 of it.
         """
         level = water_level(problem.floor, problem.budget)
-        return -5 * problem.budget / RoundLeakage(problem.scenario).slope(level)
+        slope = RoundLeakage(problem.scenario).slope(level)
+        with np.errstate(all="ignore"):  # no leakage to speak of: an infinite penalty
+            return -5 * problem.budget / slope
 
     def start(self, scenario: Scenario, budget: FloatArray) -> AdaScaleState:
         self._check_lanes(np.shape(budget))
@@ -76,9 +84,13 @@ class AdaScale(OnlinePolicy):
     def step(self, state: AdaScaleState, min_gain_t: FloatArray) -> tuple[AdaScaleState, FloatArray]:
         max_eta = state.scenario.x_max * min_gain_t
         floor = state.scenario.noise_scale / max_eta
-        energy = best_energy(floor, state.queue, self.penalty, state.leakage, state.energy)
+        energy = _round(floor, state.queue, self.penalty, state.leakage, state.energy)
         queue = np.maximum(state.queue + (energy - floor) - state.budget, 0.0)
         return state._replace(queue=queue, energy=energy), scaling(energy, floor, max_eta, state.scenario.noise_scale)
+
+    def skip(self, state: AdaScaleState) -> AdaScaleState:
+        r"""A round that spends nothing: the queue falls by :math:`\nu`, never below 0: others may spend more."""
+        return state._replace(queue=np.maximum(state.queue - state.budget, 0.0))
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r""":math:`\eta_t`, shape (..., T): all rounds in one compiled loop; errors as ``start`` and ``step``."""
@@ -116,9 +128,22 @@ def best_energy(
 
     Raises
     ------
+    ValueError
+        If a value is out of range.
     RuntimeError
         If no root is found, as where :math:`V F'(w)` is beyond floating point.
     """
+    floor, penalty = check.positive("floor", floor), check.positive("penalty", penalty)
+    queue, start = check.at_least("queue", queue, 0), check.at_least("start", start, 0)
+    shapes = {"floor": floor.shape, "queue": queue.shape, "penalty": penalty.shape, "start": start.shape}
+    check.broadcast(**shapes)
+    return _round(floor, queue, penalty, leakage, start)
+
+
+def _round(
+    floor: ArrayLike, queue: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, start: ArrayLike
+) -> FloatArray:
+    """:func:`best_energy` of values that are known to be in range."""
     energy, _ = run_rounds(np.asarray(floor, dtype=float)[..., None], queue, start, 0.0, penalty, leakage)
     return energy[..., 0]
 
@@ -144,7 +169,14 @@ def adascale_energies(
 
     Raises
     ------
+    ValueError
+        If a value is out of range.
     RuntimeError
         If a round has no root: the message names the lane, the round and the values.
     """
-    return run_rounds(np.asarray(floor, dtype=float), 0.0, 0.0, budget, penalty, leakage)
+    floor, budget, penalty = (
+        check.positive(name, value) for name, value in (("floor", floor), ("budget", budget), ("penalty", penalty))
+    )
+    if floor.ndim == 0:
+        raise ValueError(f"floor must have a last axis of rounds, got {floor}")
+    return run_rounds(floor, 0.0, 0.0, budget, penalty, leakage)

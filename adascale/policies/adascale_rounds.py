@@ -14,6 +14,10 @@ from adascale.rootfind import Search, power_law_step, search_from
 FloatArray = NDArray[np.float64]
 
 
+class NoRoot(RuntimeError):
+    """A round of AdaScale whose equation has no root in floating point."""
+
+
 def run_rounds(
     floor: FloatArray, queue: ArrayLike, start: ArrayLike, budget: ArrayLike, penalty: ArrayLike,
     leakage: RoundLeakage,
@@ -48,7 +52,7 @@ def run_rounds(
     energy, lane, t = _rounds(rows, last, before, nu, V, leakage.terms, are_few(leakage.terms.moments))
     if lane >= 0:
         where = tuple(int(i) for i in np.unravel_index(lane, lanes))
-        raise RuntimeError(
+        raise NoRoot(
             f"no root found in round {t}{f' of lane {where}' if where else ''}: floor {rows[lane, t]}, "
             f"queue {last[lane]}, penalty {V[lane]}"
         )
@@ -69,6 +73,8 @@ def _rounds(
             if few:
                 search = search_from(before, 0.0)
                 for _ in range(100):
+                    if not search.x < np.inf:  # V F' overflows
+                        break
                     slope, curvature = few_leakage_slopes(max(search.x, least), terms)
                     search = _advance(search, V * slope, V * curvature, Q, least)
                     if search.converged:
@@ -87,6 +93,8 @@ def _any_round(before: float, V: float, Q: float, least: float, terms: LeakageTe
     """One round; it stands in the loop of :func:`_rounds` once more, where a call would take longer than the round."""
     search = search_from(before, 0.0)
     for _ in range(100):
+        if not search.x < np.inf:
+            break
         slope, curvature = leakage_slopes(max(search.x, least), terms)
         search = _advance(search, V * slope, V * curvature, Q, least)
         if search.converged:

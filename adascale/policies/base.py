@@ -6,15 +6,21 @@ whether it needs channel statistics, and how a legend names it.  Nothing is read
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import isfunction
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from adascale import checks as check
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
+_FLOAT64, _LARGEST = np.dtype(np.float64), float(np.finfo(float).max)
+_LEAST, _MOST = np.minimum.reduce, np.maximum.reduce
 
 
 class Policy:
@@ -43,6 +49,9 @@ class OnlinePolicy(Policy):
 
     Both are pure: a state is never changed, so it can be kept, compared and resumed from.  A subclass may run the whole
     horizon at once in a ``schedule`` of its own.
+
+    What ``start`` and ``step`` of a subclass are handed is checked before they see it, and is an array of float64 then.
+    After a ``ValueError`` the state is what it was, and the round can be repeated, or left out by ``skip``.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -51,21 +60,119 @@ class OnlinePolicy(Policy):
         own = vars(cls)
         if ("start" in own or "step" in own) and "schedule" not in own:
             cls.schedule = OnlinePolicy.schedule  # type: ignore[method-assign]  # what the class would inherit from here
+        for name, checked in (("start", _checked_start), ("step", _checked_step)):
+            method = getattr(cls, name)  # its own, or that of a class beside this one
+            known = method is vars(OnlinePolicy)[name] or hasattr(method, "checks_what_it_is_given")
+            if isfunction(method) and not known:
+                setattr(cls, name, checked(method))
 
     def start(self, scenario: Scenario, budget: FloatArray) -> Any:
         r"""The state before round 0.
 
-        ``scenario.num_rounds`` is the horizon T; ``budget`` is :math:`\nu` of every lane (any shape, maybe ``()``).
+        Parameters
+        ----------
+        scenario : Scenario
+            The constants; ``scenario.num_rounds`` is the horizon T.
+        budget : array_like
+            :math:`\nu > 0` of every lane, any shape, maybe ``()``.
+
+        Returns
+        -------
+        object
+            Whatever ``step`` needs to know.  Where it has an attribute ``lanes``, the shape of the lanes, ``step``
+            refuses gains of any other shape.
+
+        Raises
+        ------
+        ValueError
+            If a budget is not finite and positive.
         """
         raise NotImplementedError(f"{type(self).__name__} has no start")
 
     def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
-        r"""One round: :math:`h_{\min,t}^2` of every lane gives the next state and :math:`\eta_t`, of the same shape."""
+        r"""One round.
+
+        Parameters
+        ----------
+        state : object
+            From ``start``, ``step`` or ``skip``.
+        min_gain_t : array_like
+            :math:`h_{\min,t}^2 > 0` of every lane.
+
+        Returns
+        -------
+        tuple
+            The next state, and :math:`\eta_t` of the shape of the gains.
+
+        Raises
+        ------
+        ValueError
+            If a gain is not finite and positive, there is not one for every lane, or the policy has planned for T
+            rounds and they are over.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no step")
+
+    def skip(self, state: Any) -> Any:
+        r"""The next state if nobody transmits in this round: :math:`\eta_t = 0`, nothing leaks and nothing is spent.
+
+        The round counts towards T all the same.  By default the state remains as it is, which is right where the state
+        does not count rounds or budget.  What later rounds do with the budget that was not spent is the policy's: see
+        its ``skip``.
+        """
+        return state
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r"""Run the policy over a whole problem: :math:`\eta_t` of shape (..., T), see :func:`run`."""
         return run(self, problem)
+
+
+def _checked_start(start: Callable[..., Any]) -> Callable[..., Any]:
+    """``start``, handed budgets that are finite and positive."""
+
+    @wraps(start)
+    def checked(self: OnlinePolicy, scenario: Scenario, budget: ArrayLike, *rest: Any, **more: Any) -> Any:
+        return start(self, scenario, check.positive("budget", budget), *rest, **more)
+
+    checked.checks_what_it_is_given = True  # type: ignore[attr-defined]
+    return checked
+
+
+def _checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
+    """``step``, handed gains that are finite and positive, one for every lane that the state has."""
+
+    @wraps(step)
+    def checked(self: OnlinePolicy, state: Any, min_gain_t: ArrayLike, *rest: Any, **more: Any) -> Any:
+        gain: Any = min_gain_t
+        low, high = _limits(state)
+        if isinstance(gain, np.float64):
+            good = bool(low <= gain <= high)
+        elif type(gain) is np.ndarray and gain.dtype is _FLOAT64 and gain.size:
+            good = bool(_LEAST(gain, axis=None) >= low and _MOST(gain, axis=None) <= high)
+        else:
+            good = False
+        if not good:
+            gain = check.positive("min_gain_t", gain)
+            check.within("min_gain_t", gain, low, high)
+        lanes = getattr(state, "lanes", None)
+        if isinstance(lanes, tuple) and lanes != gain.shape:
+            raise ValueError(f"min_gain_t must have the shape of the lanes, {lanes}, got {gain.shape}")
+        return step(self, state, gain, *rest, **more)
+
+    checked.checks_what_it_is_given = True  # type: ignore[attr-defined]
+    return checked
+
+
+def _limits(state: Any) -> tuple[float, float]:
+    """What float64 holds of gains: in the scenario that the state has, or at all."""
+    scenario = getattr(state, "scenario", state)
+    return scenario.gain_limits if isinstance(scenario, Scenario) else (5e-324, _LARGEST)
+
+
+def rounds_left(policy: OnlinePolicy, scenario: Scenario, left: int) -> None:
+    """A ``ValueError`` unless the horizon that a policy plans for has a round left."""
+    if left < 1:
+        name, rounds = type(policy).__name__, scenario.num_rounds
+        raise ValueError(f"{name} has planned for scenario.num_rounds = {rounds} rounds, and all are over")
 
 
 def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
@@ -81,15 +188,29 @@ def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
     Raises
     ------
     ValueError
-        If the policy returns something that is not positive, or exceeds the power limit.
+        If ``step`` returns no state and scalings of the shape of the lanes, or a scaling that is not positive or
+        exceeds the power limit; it names the class.
     """
     state = policy.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
     shape = (*problem.lanes, problem.num_rounds)
     gain = np.ascontiguousarray(np.moveaxis(np.broadcast_to(problem.min_gain, shape), -1, 0))
     eta = np.empty(gain.shape)
     for t in range(problem.num_rounds):
-        state, eta[t] = policy.step(state, gain[t].copy())  # a copy: a view would lead back to the later rounds
+        returned = policy.step(state, gain[t].copy())  # a copy: a view would lead back to the later rounds
+        state, eta[t] = _stepped(policy, returned, problem.lanes)
     return within_limit(np.ascontiguousarray(np.moveaxis(eta, 0, -1)), problem, type(policy).__name__)
+
+
+def _stepped(policy: OnlinePolicy, returned: Any, lanes: tuple[int, ...]) -> tuple[Any, Any]:
+    """What ``step`` has returned: a state, and a scaling for every lane; numpy would spread a single one over all."""
+    got = f"{type(returned).__name__}"
+    if isinstance(returned, tuple) and len(returned) == 2:
+        eta = np.asarray(returned[1])
+        if eta.shape == lanes and eta.dtype.kind in "iuf":
+            return returned
+        got = f"a state and {eta.dtype} of shape {eta.shape}"
+    raise ValueError(f"{type(policy).__name__}.step must return the next state and eta, numbers of shape {lanes} as "
+                     f"the gains it was given, got {got}")  # fmt: skip
 
 
 def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> FloatArray:

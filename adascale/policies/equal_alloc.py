@@ -18,6 +18,11 @@ class EqualAllocState(NamedTuple):
     scenario: Scenario
     budget: NDArray[np.float64]
 
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The shape of a round's gains."""
+        return self.budget.shape
+
 
 class EqualAlloc(OnlinePolicy):
     r"""Spend :math:`\nu` in every round: :math:`w_t = w_{\min,t} + \nu` (:eq:`eq:equal-alloc`).
@@ -35,3 +40,7 @@ class EqualAlloc(OnlinePolicy):
         max_eta = state.scenario.x_max * min_gain_t
         floor = state.scenario.noise_scale / max_eta
         return state, scaling(floor + state.budget, floor, max_eta, state.scenario.noise_scale)
+
+    def skip(self, state: EqualAllocState) -> EqualAllocState:
+        r"""A round that spends nothing; its :math:`\nu` is not passed on to others."""
+        return state

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.policies.base import OnlinePolicy
+from adascale.policies.base import OnlinePolicy, rounds_left
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 
@@ -56,6 +56,11 @@ class EstimFutureState(NamedTuple):
     later: int
     left: FloatArray
 
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The shape of a round's gains."""
+        return self.left.shape
+
 
 @dataclass(frozen=True)
 class EstimFuture(OnlinePolicy):
@@ -84,12 +89,15 @@ class EstimFuture(OnlinePolicy):
         estimated_min_gain(self.mean_gain, self.estimate)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> EstimFutureState:
-        left = np.asarray(budget, dtype=float) * scenario.num_rounds
-        check.broadcast(lanes_of_mean_gain=np.shape(self.mean_gain)[:-1], lanes=left.shape)
+        check.within("mean_gain", estimated_min_gain(self.mean_gain, self.estimate), *scenario.gain_limits)
+        lanes = check.broadcast(lanes_of_mean_gain=np.shape(self.mean_gain)[:-1], lanes=np.shape(budget))
+        left = np.broadcast_to(np.asarray(budget, dtype=float) * scenario.num_rounds, lanes)
+        check.held(f"the budget of all {scenario.num_rounds} rounds", left)
         return EstimFutureState(scenario, scenario.num_rounds - 1, left)
 
     def step(self, state: EstimFutureState, min_gain_t: FloatArray) -> tuple[EstimFutureState, FloatArray]:
         scenario = state.scenario
+        rounds_left(self, scenario, state.later + 1)
         max_eta = scenario.x_max * min_gain_t
         floor = scenario.noise_scale / max_eta
         later_floor = scenario.noise_scale / (scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate))
@@ -101,3 +109,8 @@ class EstimFuture(OnlinePolicy):
         left = np.maximum(state.left - (energy - floor), 0.0)
         eta = scaling(energy, floor, max_eta, scenario.noise_scale)
         return state._replace(later=state.later - 1, left=left), eta
+
+    def skip(self, state: EstimFutureState) -> EstimFutureState:
+        """A round that spends nothing: its share of the budget is for the rounds that are left."""
+        rounds_left(self, state.scenario, state.later + 1)
+        return state._replace(later=state.later - 1)

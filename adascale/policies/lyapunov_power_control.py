@@ -26,6 +26,11 @@ class LyapunovPowerControlState(NamedTuple):
     round: int
     queue: FloatArray
 
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The shape of a round's gains."""
+        return self.queue.shape
+
 
 @dataclass(frozen=True)
 class LyapunovPowerControl(OnlinePolicy):
@@ -74,12 +79,18 @@ class LyapunovPowerControl(OnlinePolicy):
     def step(
         self, state: LyapunovPowerControlState, min_gain_t: FloatArray
     ) -> tuple[LyapunovPowerControlState, FloatArray]:
+        if state.round >= state.scenario.num_rounds:
+            check_contraction(self.contraction, state.round)  # no horizon ends it, but the weights grow on
         cap = state.scenario.x_max * min_gain_t
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             eta = np.sqrt(self.penalty * self.contraction ** -float(state.round) / state.queue)
         eta = np.minimum(eta, cap)
         queue = np.maximum(state.queue + eta - self.rate, 0.0)
         return LyapunovPowerControlState(state.scenario, state.round + 1, queue), eta
+
+    def skip(self, state: LyapunovPowerControlState) -> LyapunovPowerControlState:
+        r"""A round that spends nothing: the queue falls by the rate, never below 0, so later rounds may spend more."""
+        return state._replace(round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0))
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r""":math:`\eta_t`, shape (..., T): all rounds in one compiled loop; errors as ``start``."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from adascale import checks as check
 from adascale.policies.base import Policy
 from adascale.problem import ReceiveScalingProblem, scaling
 
+FloatArray = NDArray[np.float64]
 
-def water_level(floor: ArrayLike, budget: ArrayLike) -> NDArray[np.float64]:
+
+def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
     r"""The level :math:`\ell` with :math:`\frac1T \sum_t \max(\ell - w_{\min,t}, 0) = \nu`, exactly.
 
     Parameters
@@ -22,25 +25,48 @@ def water_level(floor: ArrayLike, budget: ArrayLike) -> NDArray[np.float64]:
     Returns
     -------
     numpy.ndarray
-        :math:`\ell`, of the shape of the lanes (:eq:`eq:water-level`).
+        :math:`\ell`, of the shape of the lanes (:eq:`eq:water-level`), to T units in the last place.  Where
+        :math:`T \nu` is below the rounding of the lowest floor, it is that floor.
+
+    Raises
+    ------
+    ValueError
+        If a floor or budget is not finite and positive, their shapes do not broadcast, or their sum over all rounds is
+        beyond floating point.
     """
+    floor, budget = check.positive("floor", floor), check.positive("budget", budget)
+    if floor.ndim == 0 or floor.shape[-1] == 0:
+        raise ValueError(f"floor must have a last axis of rounds, got shape {floor.shape}")
+    lanes = check.broadcast(lanes_of_floor=floor.shape[:-1], budget=budget.shape)
     floor = np.sort(floor, axis=-1)
     rounds = np.arange(1, floor.shape[-1] + 1)
-    # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last with
-    # its own floor still under water
-    levels = (np.asarray(budget)[..., None] * rounds[-1] + np.cumsum(floor, axis=-1)) / rounds
-    wet = np.sum(levels > floor, axis=-1, keepdims=True)
-    return np.take_along_axis(levels, wet - 1, axis=-1)[..., 0]
+    with np.errstate(over="ignore"):
+        total, below = budget[..., None] * rounds[-1], np.cumsum(floor, axis=-1)
+        check.held("the floors and budgets of all rounds together", total + below[..., -1:])
+    # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last whose own floor
+    # is under water, that is takes less than T nu to reach: a sum of differences, which small floors are not lost in
+    depth = np.cumsum(np.diff(floor, axis=-1, prepend=floor[..., :1]) * (rounds - 1), axis=-1)
+    wet = np.broadcast_to(np.sum(depth < total, axis=-1, keepdims=True), (*lanes, 1))
+    floor, below = (np.broadcast_to(each, (*lanes, rounds[-1])) for each in (floor, below))
+
+    def of(values: FloatArray, k: NDArray[np.intp]) -> FloatArray:
+        kth: FloatArray = np.take_along_axis(values, k - 1, axis=-1)[..., 0]
+        return kth
+
+    level = (total[..., 0] + of(below, wet)) / wet[..., 0]
+    dry = np.where(wet[..., 0] < rounds[-1], of(floor, np.minimum(wet + 1, rounds[-1])), np.inf)
+    inside: FloatArray = np.clip(level, of(floor, wet), dry)
+    return inside
 
 
 class Optimal(Policy):
     r"""The offline optimum by water-filling: :math:`w^\star_t = \max(\ell, w_{\min,t})` (:prf:ref:`thm-water-filling`).
 
-    One schedule is optimal for every convex decreasing leakage at once: every integer order, any :math:`q_m`, any
+    One schedule is optimal for every convex decreasing leakage at once: every real order above 1, any :math:`q_m`, any
     :math:`B_m`.  It sees the whole future, so it is a bound and no policy.
     """
 
-    def schedule(self, problem: ReceiveScalingProblem) -> NDArray[np.float64]:
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r""":math:`\eta^\star_t`, shape (..., T)."""
         level = water_level(problem.floor, problem.budget)[..., None]
         return scaling(np.maximum(level, problem.floor), problem.floor, problem.max_eta, problem.scenario.noise_scale)

@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adascale import checks as check
-from adascale.policies.base import OnlinePolicy, Policy, in_rows, within_limit
+from adascale.policies.base import OnlinePolicy, Policy, in_rows, rounds_left, within_limit
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
 from adascale.policies.privacy_budget import check_contraction
@@ -30,6 +30,11 @@ class PowerControlState(NamedTuple):
     scenario: Scenario
     round: int
     left: FloatArray
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The shape of a round's gains."""
+        return self.left.shape
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class PowerControl(OnlinePolicy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> PowerControlState:
         check_contraction(self.contraction, scenario.num_rounds)
+        check.within("mean_gain", estimated_min_gain(self.mean_gain, self.estimate), *scenario.gain_limits)
         shape = check.broadcast(
             privacy_budget=self.privacy_budget.shape,
             lanes_of_mean_gain=np.shape(self.mean_gain)[:-1],
@@ -89,9 +95,15 @@ class PowerControl(OnlinePolicy):
 
     def step(self, state: PowerControlState, min_gain_t: FloatArray) -> tuple[PowerControlState, FloatArray]:
         later = state.scenario.num_rounds - 1 - state.round
+        rounds_left(self, state.scenario, later + 1)
         cap = np.asarray(state.scenario.x_max * min_gain_t)[..., None]
         eta, left = self._run(cap, state.left, state.scenario, later)
         return state._replace(round=state.round + 1, left=left), eta[..., 0]
+
+    def skip(self, state: PowerControlState) -> PowerControlState:
+        """A round that spends nothing: its share of the privacy budget is for the rounds that are left."""
+        rounds_left(self, state.scenario, state.scenario.num_rounds - state.round)
+        return state._replace(round=state.round + 1)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r""":math:`\eta_t`, shape (..., T): all rounds in one compiled loop; errors as ``start``."""
@@ -120,7 +132,9 @@ def _rounds(
             tau = _first_scaling(cap[lane, t], later_cap[lane], later - t, left[lane], growth)
             eta[lane, t] = min(tau, cap[lane, t])
             if subtract:
-                left[lane] -= eta[lane, t]
+                rest = left[lane] - eta[lane, t]
+                # where the later rounds' full power is below the rounding of what is left, it remains all the same
+                left[lane] = rest if rest > 0 else (later - t) * later_cap[lane]
     return eta
 
 
@@ -148,6 +162,9 @@ def _first_scaling(cap: float, later_cap: float, later: int, left: float, growth
                 high = middle - 1
     weight = _geometric(low, growth)
     rest = left - (later - low) * later_cap
+    if low < later:  # or one more round would be below its cap; the difference may have lost all of it
+        least = later_cap / growth ** float(low + 1)
+        rest = max(rest, (min(cap, least) + least * weight) * (1 - 1e-9))
     alone = rest / (1 + weight)
     return (rest - cap) / weight if alone > cap and weight > 0 else alone
 

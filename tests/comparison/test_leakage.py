@@ -95,6 +95,17 @@ def test_bad_input_is_named(scenario, budgets, seeds, delta, named):
         leakage_table(scenario, budgets, seeds, delta=delta)
 
 
+def test_an_epsilon_of_zero_is_a_row_like_another(scenario):
+    class Still:
+        def epsilon(self, sampling_rate, noise_multiplier, delta):
+            found = accounting.RenyiAccountant().epsilon(sampling_rate, noise_multiplier, delta)
+            return np.where(np.arange(found.size).reshape(found.shape) % 2, found, 0.0)
+
+    table = leakage_table(scenario, BUDGETS, range(4), {"EqualAlloc": policies.EqualAlloc}, accountant=Still())
+    assert (table.epsilon == 0).sum() == 4
+    assert table.notna().all(axis=None)
+
+
 def test_every_registered_policy_is_the_default(scenario, table):
     every = leakage_table(scenario, BUDGETS[:1], [11])
     assert {*every.policy} == {*METHODS}
@@ -112,6 +123,8 @@ def test_a_column_stands_for_every_tuned_parameter_and_for_nothing_else(scenario
     assert not {*names} & {*plain}
 
 
+# its channel is so good that epsilon is in the thousands, where an order below 1.1 is best
+@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
 def test_another_channel_and_another_accountant_are_used(scenario):
     class Doubled:
         def epsilon(self, sampling_rate, noise_multiplier, delta):

@@ -1,0 +1,290 @@
+"""A server that is handed one gain a round: what is no gain is refused, and the round is repeated or left out."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adascale import ReceiveScalingProblem, bounds, policies
+
+from ..problems import MIXED, MNIST, budgets, gains, make
+from .test_online import ONLINE
+
+
+class Mine(policies.OnlinePolicy):
+    """A policy of one's own, which looks at nothing it is given."""
+
+    def start(self, scenario, budget):
+        """Begin."""
+        return scenario
+
+    def step(self, scenario, gain):
+        return scenario, np.minimum(scenario.noise_scale / 0.1, scenario.x_max * gain)
+
+
+class Plain:
+    """Decides by rounds and is no OnlinePolicy yet."""
+
+    start, step = Mine.start.__wrapped__, Mine.step.__wrapped__
+
+
+class Joined(Plain, policies.OnlinePolicy):
+    """How `Hindsight` takes such a class."""
+
+
+class Halved(policies.AdaScale):
+    """A step around the parent's."""
+
+    def step(self, state, min_gain_t):
+        return super().step(state, min_gain_t)
+
+
+EVERY = ONLINE | {
+    "own": lambda problem: Mine(),
+    "joined": lambda problem: Joined(),
+    "around": lambda problem: Halved(0.01),
+}
+NO_GAIN = {
+    "nan": (math.nan, "finite and > 0, got nan"),
+    "zero": (0.0, "finite and > 0, got 0.0"),
+    "negative": (-1e-10, "finite and > 0, got -1e-10"),
+    "infinite": (math.inf, "finite and > 0, got inf"),
+    "huge": (1e308, "within .* got 1e[+]308"),
+    "vanishing": (5e-324, "within .* got 5e-324"),
+    "text": ("1e-10", "a number"),
+    "nothing": (None, "a number"),
+    "truth": (True, "a number"),
+    "complex": (1e-10 + 0j, "a number"),
+    "masked": (np.ma.masked_array(1e-10, True), "no masked entries"),
+}
+NO_BUDGET = {"nan": math.nan, "zero": 0.0, "negative": -1.0, "infinite": math.inf, "text": "0.1", "nothing": None}
+
+
+def same(first, second):
+    """Whether two states are alike, array by array."""
+    return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a is b or a == b
+               for a, b in zip(first, second, strict=True))  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", NO_GAIN)
+@pytest.mark.parametrize("name", EVERY)
+def test_after_a_bad_gain_the_round_is_repeated_and_nothing_has_happened(name, bad):
+    value, said = NO_GAIN[bad]
+    problem = make(MIXED, 0.1)
+    policy = EVERY[name](problem)
+    undisturbed = policies.run(policy, problem)
+    state, eta = policy.start(problem.scenario, problem.budget), np.empty(problem.num_rounds)
+    for t in range(problem.num_rounds):
+        if t % 3 == 1:
+            with pytest.raises(ValueError, match=rf"^min_gain_t must (be|have) {said}"):
+                policy.step(state, value)
+        state, eta[t] = policy.step(state, problem.min_gain[t])
+    np.testing.assert_array_equal(eta, undisturbed)
+
+
+@pytest.mark.parametrize("bad", [math.nan, 0.0, -1e-10, math.inf])
+@pytest.mark.parametrize("name", ONLINE)
+def test_a_bad_gain_leaves_the_state_as_it_was_and_is_named_with_its_lane(name, bad):
+    problem = make(MIXED, np.array([0.01, 0.1, 1.0]), seeds=[0, 1, 2])
+    policy = ONLINE[name](problem)
+    state, _ = policy.step(policy.start(problem.scenario, problem.budget), problem.min_gain[:, 0])
+    kept = state._replace(**{field: np.copy(value) for field, value in state._asdict().items()
+                             if isinstance(value, np.ndarray)})  # fmt: skip
+    gain = problem.min_gain[:, 1].copy()
+    gain[1] = bad
+    with pytest.raises(ValueError, match=rf"^min_gain_t must be finite and > 0, got {bad} at index 1$"):
+        policy.step(state, gain)
+    assert same(state, kept)
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_there_is_one_gain_for_every_lane(name):
+    problem = make(MIXED, np.array([0.01, 0.1, 1.0]), seeds=[0, 1, 2])
+    policy = ONLINE[name](problem)
+    many, one = (policy.start(problem.scenario, budget) for budget in (problem.budget, 0.1))
+    for gain in (1e-10, np.full(2, 1e-10), np.full((3, 1), 1e-10), np.empty(0)):
+        with pytest.raises(ValueError, match=r"^min_gain_t must have the shape of the lanes, \(3,\), got \("):
+            policy.step(many, gain)
+    with pytest.raises(ValueError, match=r"^min_gain_t must have the shape of the lanes, \(\), got \(1,\)$"):
+        policy.step(one, [1e-10])
+
+
+class Remembering(NamedTuple):
+    """A state of one's own that says how many lanes it is for."""
+
+    scenario: object
+    lanes: tuple
+
+
+def test_a_state_of_one_s_own_may_say_its_lanes():
+    class Minded(Mine):
+        def start(self, scenario, budget):
+            return Remembering(scenario, budget.shape)
+
+        def step(self, state, gain):
+            return state, state.scenario.x_max * gain
+
+    state = Minded().start(MIXED, [0.1, 0.2])
+    assert Minded().step(state, [1e-10, 1e-10])[1].shape == (2,)
+    with pytest.raises(ValueError, match=r"^min_gain_t must have the shape of the lanes, \(2,\), got \(3,\)$"):
+        Minded().step(state, np.full(3, 1e-10))
+
+
+@pytest.mark.parametrize("bad", NO_BUDGET)
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_no_budget_starts_nothing(name, bad):
+    policy = EVERY[name](make(MIXED, 0.1))
+    with pytest.raises(ValueError, match=r"^budget must be "):
+        policy.start(MIXED, NO_BUDGET[bad])
+    with pytest.raises(ValueError, match=r"^budget must be "):
+        policy.start(MIXED, [0.1, NO_BUDGET[bad]])
+
+
+@pytest.mark.parametrize("kind", [np.float64, float, np.float32, np.array, lambda x: np.array(x, dtype=">f8")])
+@pytest.mark.parametrize("name", EVERY)
+def test_a_gain_may_be_any_number(name, kind):
+    problem = make(MIXED, 0.1)
+    gain = np.float64(np.float32(problem.min_gain[0]))
+    policy = EVERY[name](problem)
+    wanted = policy.step(policy.start(problem.scenario, 0.1), gain)[1]
+    assert policy.step(policy.start(problem.scenario, np.array([0.1])[0]), kind(gain))[1] == wanted
+
+
+def test_what_is_checked_keeps_its_name_its_words_and_its_arguments():
+    assert Mine.start.__doc__ == "Begin."
+    assert Mine.step.__name__ == "step"
+
+    class Wider(Mine):
+        def start(self, scenario, budget, offset=0, *, scale=1):
+            return scenario, offset, scale
+
+    assert Wider().start(MIXED, 0.1, 3, scale=4) == (MIXED, 3, 4)
+    assert policies.AdaScale(0.1).step(policies.AdaScale(0.1).start(MIXED, budget=0.1), min_gain_t=1e-10)[1] > 0
+
+
+def test_one_bad_gain_would_spoil_the_rounds_after_it():
+    """The control: without the check EstimFuture stays at full power, where most leaks, to the end."""
+    problem = make(MNIST, 0.04)
+    policy = ONLINE["estim-devices"](problem)
+    unchecked = policies.EstimFuture.step.__wrapped__
+    state, _ = unchecked(policy, policy.start(problem.scenario, problem.budget), np.float64("nan"))
+    for t in range(1, problem.num_rounds):
+        state, eta = policy.step(state, problem.min_gain[t])
+        assert not eta < problem.max_eta[t]
+    assert (policy.schedule(problem) < problem.max_eta).mean() > 0.5
+
+
+# Horizons and gaps ---------------------------------------------------------------------------------------------------
+
+PLANNING = [name for name in ONLINE if name.startswith(("estim", "power"))]
+
+
+@pytest.mark.parametrize("name", PLANNING)
+def test_a_plan_for_t_rounds_ends_with_them(name):
+    problem = make(MIXED, 0.1)
+    policy = ONLINE[name](problem)
+    state = policy.start(problem.scenario, problem.budget)
+    for t in range(problem.num_rounds):
+        state, _ = policy.step(state, problem.min_gain[t])
+    for after in (lambda: policy.step(state, 1e-10), lambda: policy.skip(state)):
+        with pytest.raises(ValueError, match=r"has planned for scenario.num_rounds = 8 rounds, and all are over$"):
+            after()
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in PLANNING])
+def test_what_plans_nothing_goes_on(name):
+    problem = make(MIXED, 0.1)
+    policy = EVERY[name](problem)
+    state = policy.start(problem.scenario, problem.budget)
+    for _ in range(5 * problem.num_rounds):
+        state, eta = policy.step(state, 1e-10)
+        assert 0 < eta <= problem.scenario.x_max * 1e-10
+
+
+def test_weights_that_leave_floating_point_end_a_horizon_too():
+    policy = policies.LyapunovPowerControl(1.0, 1.0, 0.5)
+    state = policy.start(MIXED, 0.1)._replace(round=900)
+    with pytest.raises(ValueError, match="contraction must be at least"):
+        policy.step(state, 1e-10)
+
+
+def played(policy, problem, absent):
+    """What each round spends when nobody transmits in some of them, and the state after all."""
+    state = policy.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
+    spend = np.zeros((*problem.lanes, problem.num_rounds))
+    for t in range(problem.num_rounds):
+        if absent[t]:
+            state = policy.skip(state)
+        else:
+            state, eta = policy.step(state, problem.min_gain[..., t])
+            assert (eta > 0).all()
+            assert (eta <= problem.max_eta[..., t]).all()
+            spend[..., t] = problem.scenario.noise_scale / eta - problem.floor[..., t]
+    return spend, state
+
+
+absences = st.lists(st.booleans(), min_size=12, max_size=12)
+
+
+@pytest.mark.parametrize("name", ["equal", "estim-devices", "estim-minimum"])
+@given(gains, budgets, absences)
+def test_with_rounds_left_out_no_more_than_nu_is_spent(name, gain, budget, absent):
+    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    spend, _ = played(ONLINE[name](problem), problem, absent)
+    rounding = 1e-14 * problem.floor.max()  # w and the floor are known to a few units in the last place
+    assert spend.mean() <= budget * (1 + 1e-12) + rounding
+
+
+@given(gains, budgets, absences)
+def test_the_violation_bound_holds_with_rounds_left_out(gain, budget, absent):
+    """Cost <= nu + Q_T / T, for the queue that skip lets fall."""
+    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    spend, state = played(policies.AdaScale(0.01), problem, absent)
+    rounding = 1e-13 * (problem.floor.max() + spend.sum())
+    assert spend.sum() <= budget * len(gain) + state.queue + rounding
+    queue = 0.0
+    for y in spend:
+        queue = max(queue + y - budget, 0.0)
+    assert state.queue == pytest.approx(queue, rel=1e-12, abs=rounding)
+
+
+@given(gains, budgets, absences)
+def test_the_privacy_budget_holds_with_rounds_left_out(gain, budget, absent):
+    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    allowed = 2 * float(np.median(problem.max_eta))
+    spend, _ = played(ONLINE["power"](problem), problem, absent)
+    eta = np.where(absent[: len(gain)], 0.0, problem.scenario.noise_scale / (spend + problem.floor))
+    assert eta.sum() <= allowed * (1 + 1e-12)
+
+
+def test_each_policy_does_with_a_gap_what_it_says():
+    problem = make(MIXED, 0.1)
+    gain = problem.min_gain
+    states = {name: ONLINE[name](problem).step(ONLINE[name](problem).start(MIXED, 0.1), gain[0])[0] for name in ONLINE}
+    after = {name: ONLINE[name](problem).skip(state) for name, state in states.items()}
+    assert after["equal"] is states["equal"]
+    assert after["adascale"].queue == max(states["adascale"].queue - 0.1, 0)
+    assert after["estim-devices"].later == states["estim-devices"].later - 1
+    assert after["estim-devices"].left == states["estim-devices"].left
+    assert after["power"].round == 2
+    assert after["power"].left == states["power"].left
+    assert after["lyapunov"].queue == max(states["lyapunov"].queue - ONLINE["lyapunov"](problem).rate, 0)
+    assert Mine().skip(MIXED) is MIXED  # the default: the state as it was
+
+
+def test_what_a_gap_saves_is_spent_later_by_who_plans_and_by_who_keeps_a_queue():
+    problem = make(MNIST, 0.04)
+    gap = np.zeros(problem.num_rounds, dtype=bool)
+    gap[100:300] = True
+    for name in ("adascale", "estim-devices", "power"):
+        policy = ONLINE[name](problem) if name != "adascale" else policies.AdaScale(0.3)
+        through, skipped = played(policy, problem, ~np.ones_like(gap))[0], played(policy, problem, gap)[0]
+        np.testing.assert_array_equal(skipped[:100], through[:100])
+        assert not skipped[gap].any()
+        assert not np.array_equal(skipped[300:], through[300:])
+    spend, state = played(policies.AdaScale(0.3), problem, gap)
+    assert spend.mean() <= 0.04 + state.queue / problem.num_rounds + 1e-12
+    assert bounds.queue(problem, policies.AdaScale(0.3).schedule(problem)).max() > 0
