@@ -4,11 +4,12 @@ from adascale.learning.data import Dataset, download, load, partition
 from adascale.learning.fedsgd import FedSGD
 from adascale.learning.gradients import ClippedSum, clipped_sum
 from adascale.learning.settings import Training
-from adascale.learning.training import Trained, train
+from adascale.learning.training import Diverged, Trained, train
 
 __all__ = [
     "ClippedSum",
     "Dataset",
+    "Diverged",
     "FedSGD",
     "Trained",
     "Training",

@@ -33,13 +33,25 @@ def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> N
     r"""A draw of :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, complex, shape (d,), in root watts.
 
     The real parts come first out of the stream, see :func:`real_receiver_noise`.
+
+    Raises
+    ------
+    ValueError
+        If the noise power is not finite and >= 0.
     """
     real = real_receiver_noise(rng, size, noise_power)
     return real + 1j * real_receiver_noise(rng, size, noise_power)
 
 
 def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.float64]:
-    r"""The real part of what :func:`receiver_noise` draws from the same stream: :math:`\mathcal N(0, \sigma_n^2/2)`."""
+    r"""The real part of what :func:`receiver_noise` draws from the same stream: :math:`\mathcal N(0, \sigma_n^2/2)`.
+
+    Raises
+    ------
+    ValueError
+        If the noise power is not finite and >= 0.
+    """
+    check.at_least("noise_power", noise_power, 0)
     return math.sqrt(noise_power / 2) * rng.standard_normal(size)
 
 
@@ -56,7 +68,7 @@ def transmit(gradients: Tensor, coefficient: ArrayLike, eta: float, noise: NDArr
     gradients : torch.Tensor
         :math:`\mathbf g_{m,t}`, the mean of the clipped sample gradients of each device, shape (M, d).
     coefficient : array_like
-        :math:`h_{m,t}`, complex, not zero, shape (M,).
+        :math:`h_{m,t}`, complex, finite and not zero, shape (M,).
     eta : float
         :math:`\eta_t > 0` in watts.
     noise : numpy.ndarray
@@ -70,7 +82,8 @@ def transmit(gradients: Tensor, coefficient: ArrayLike, eta: float, noise: NDArr
     Raises
     ------
     ValueError
-        If shapes do not fit, eta is not finite and positive, or a coefficient is zero.
+        If shapes do not fit, eta is not finite and positive, a coefficient is zero or not finite, or what is sent or
+        received leaves the range of double precision.
     """
     check.positive("eta", eta)
     channel = torch.as_tensor(np.asarray(coefficient, dtype=complex), device=gradients.device)
@@ -81,11 +94,18 @@ def transmit(gradients: Tensor, coefficient: ArrayLike, eta: float, noise: NDArr
         )
     if (channel == 0).any():
         raise ValueError("coefficient must not be zero, got a device without a channel")
+    if not torch.isfinite(channel).all():
+        raise ValueError(f"coefficient must be finite, got {complex(channel[~torch.isfinite(channel)][0])}")
     weight = math.sqrt(eta) / (len(channel) * channel)
     sent = weight[:, None] * gradients
     power = sent.abs().square().sum(1) / gradients.shape[1]
     signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(noise, device=gradients.device)
-    return Received(signal, signal.real / math.sqrt(eta), power)
+    received = Received(signal, signal.real / math.sqrt(eta), power)
+    for name, each in received._asdict().items():
+        if not torch.isfinite(each).all():
+            raise ValueError(f"{name} must be finite, got another one with eta = {eta} and coefficients from "
+                             f"{float(channel.abs().min()):.3g} to {float(channel.abs().max()):.3g}")  # fmt: skip
+    return received
 
 
 def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.float64]) -> Tensor:
@@ -107,9 +127,12 @@ def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.f
     Raises
     ------
     ValueError
-        If eta is not positive.
+        If eta is not positive, or so small that the noise leaves the range of the gradient's type.
     """
     if not eta > 0:
         raise ValueError(f"eta must be > 0, got {eta}")
-    noise = torch.as_tensor(real_noise / math.sqrt(eta), dtype=mean_gradient.dtype)
+    with np.errstate(over="ignore"):
+        noise = torch.as_tensor(real_noise / math.sqrt(eta), dtype=mean_gradient.dtype)
+    if not torch.isfinite(noise).all():
+        raise ValueError(f"eta must be so large that the noise is finite in {noise.dtype}, got {eta}")
     return mean_gradient + noise.to(mean_gradient.device)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from adascale import checks as check
 from adascale import registry
+from adascale.learning.called import call
 from adascale.learning.streams import PARTITION, stream
 
 FOLDERS = {"mnist": "MNIST/raw", "cifar10": "cifar-10-batches-py"}
@@ -36,15 +37,15 @@ class RawDataset(NamedTuple):
     """What the reader of a data set returns: a function without arguments, registered or called ``module:function``."""
 
     images: ArrayLike
-    """Training images in [0, 1], shape (n, height, width, channels); arrays of another shape stay as they are."""
+    """Training images in [0, 1], shape (n, height, width, channels); samples of another shape stay as they are."""
     labels: ArrayLike
-    """Their classes 0, 1, ..., shape (n,)."""
+    """Their classes 0, 1, ..., shape (n,): whole numbers."""
     test_images: ArrayLike
     test_labels: ArrayLike
     mean: tuple[float, ...] = (0.0,)
-    """What ``input_scaling = "standard"`` takes off the pixels, colour by colour"""
+    """What ``input_scaling = "standard"`` takes off the pixels: one number, or one a colour"""
     deviation: tuple[float, ...] = (1.0,)
-    """What it divides them by"""
+    """What it divides them by, > 0"""
 
 
 class Dataset(NamedTuple):
@@ -86,31 +87,96 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
     Raises
     ------
     ValueError
-        If there is no such data set or scaling.
+        If there is no such data set or scaling, its reader fails, or what it returns is nothing to train on: see
+        :func:`check_samples`.
     FileNotFoundError
         If the files are not there, or are not what their checksums say; it says what to do.
     """
     if input_scaling not in ("unit", "standard"):
         raise ValueError(f"input_scaling must be 'unit' or 'standard', got {input_scaling!r}")
-    found = registry.find("datasets", name)
-    raw = found.value()
+    raw = call("datasets", name)
     if not isinstance(raw, RawDataset):
         raise ValueError(f"dataset {name!r} must be read as a RawDataset, got {type(raw).__name__}")
-    labels, test_labels = (torch.as_tensor(np.asarray(each)).long() for each in (raw.labels, raw.test_labels))
+    try:
+        scaling = _scaling(raw) if input_scaling == "standard" else None
+        images, test_images = (_scaled(key, getattr(raw, key), scaling) for key in ("images", "test_images"))
+        labels, test_labels = (_classes(key, getattr(raw, key)) for key in ("labels", "test_labels"))
+    except ValueError as error:
+        raise ValueError(f"dataset {name!r}: {error}") from None
+    found = Dataset(registry.find("datasets", name).name, images, labels, test_images, test_labels)
+    check_samples(found)
+    return found
 
-    def scaled(given: ArrayLike) -> Tensor:  # images to (n, channels, height, width) in the same memory
-        pixels = torch.as_tensor(np.asarray(given), dtype=torch.float32).contiguous()
-        if input_scaling == "standard":
-            mean, deviation = torch.tensor(raw.mean), torch.tensor(raw.deviation)
-            pixels = (pixels - mean) / deviation
-        return pixels.permute(0, 3, 1, 2) if pixels.ndim == 4 else pixels
 
-    images, test_images = scaled(raw.images), scaled(raw.test_images)
-    for part, size in ((images, labels), (test_images, test_labels)):
-        if size.shape != part.shape[:1]:
-            raise ValueError(f"dataset {name!r} must have a label for each image, got shapes {tuple(part.shape)} and "
-                             f"{tuple(size.shape)}")  # fmt: skip
-    return Dataset(found.name, images, labels, test_images, test_labels)
+def check_samples(dataset: Dataset) -> None:
+    """A ``ValueError`` for what cannot be trained on or measured by.
+
+    Samples and labels must be as many, at least one of each part and of one shape, all numbers finite; labels are int64
+    and >= 0, and no class is in the test set alone.  A class that the test set lacks is none of its accuracy's.
+    """
+    for key in ("", "test_"):
+        samples, labels = getattr(dataset, f"{key}images"), getattr(dataset, f"{key}labels")
+        what = f"dataset {dataset.name!r}: {key}images"
+        if samples.ndim < 2 or not samples.numel():
+            raise ValueError(f"{what} must be samples, shape (n, ...), none of them empty, got "
+                             f"{tuple(samples.shape)}")  # fmt: skip
+        if labels.shape != samples.shape[:1]:
+            raise ValueError(f"{what} must have a label each, got shapes {tuple(samples.shape)} and "
+                             f"{tuple(labels.shape)}")  # fmt: skip
+        if not samples.is_floating_point() or labels.dtype != torch.int64:
+            raise ValueError(f"{what} must be floating-point numbers with labels of torch.int64, got {samples.dtype} "
+                             f"and {labels.dtype}")  # fmt: skip
+        if not torch.isfinite(torch.stack(samples.aminmax())).all():
+            bad = int((~torch.isfinite(samples)).flatten(1).any(1).int().argmax())
+            raise ValueError(f"{what} must be finite numbers, got another one in sample {bad}")
+        if (labels < 0).any():
+            raise ValueError(f"{what} must have labels >= 0, got {int(labels.min())}")
+    if dataset.images.shape[1:] != dataset.test_images.shape[1:]:
+        raise ValueError(f"dataset {dataset.name!r}: images and test_images must be of one shape, got "
+                         f"{tuple(dataset.images.shape[1:])} and {tuple(dataset.test_images.shape[1:])}")  # fmt: skip
+    if unknown := sorted(set(dataset.test_labels.tolist()) - set(dataset.labels.tolist())):
+        raise ValueError(f"dataset {dataset.name!r}: test_labels must be classes of the training set, got {unknown[0]}")
+
+
+def _scaled(key: str, given: ArrayLike, scaling: tuple[Tensor, Tensor] | None) -> Tensor:
+    """Samples as float32; images as (n, channels, height, width), in the same memory."""
+    array = _numbers(key, given)
+    if array.ndim == 4 and array.dtype.kind in "iu" and array.size and (array.min() < 0 or array.max() > 1):
+        raise ValueError(f"{key} must be in [0, 1], got whole numbers from {array.min()} to {array.max()}; divide them")
+    samples = torch.as_tensor(array, dtype=torch.float32).contiguous()
+    if scaling is not None:
+        for which, each in zip(("mean", "deviation"), scaling, strict=True):
+            if each.numel() != 1 and (samples.ndim != 4 or each.numel() != samples.shape[3]):
+                raise ValueError(f"{which} must have one number, or one for each colour of {key}, shape "
+                                 f"{tuple(samples.shape)}, got {each.numel()}")  # fmt: skip
+        samples = (samples - scaling[0]) / scaling[1]
+    return samples.permute(0, 3, 1, 2) if samples.ndim == 4 else samples
+
+
+def _scaling(raw: RawDataset) -> tuple[Tensor, Tensor]:
+    mean, deviation = check.as_floats("mean", raw.mean), check.positive("deviation", raw.deviation)
+    if not np.isfinite(mean).all() or mean.ndim > 1 or deviation.ndim > 1:
+        raise ValueError(f"mean and deviation must be finite numbers, one a colour, got {raw.mean} and {raw.deviation}")
+    return torch.as_tensor(mean, dtype=torch.float32), torch.as_tensor(deviation, dtype=torch.float32)
+
+
+def _classes(key: str, given: ArrayLike) -> Tensor:
+    array = _numbers(key, given)
+    if array.dtype.kind == "f" and not (array == np.round(array)).all():
+        raise ValueError(f"{key} must be whole numbers, got {array[array != np.round(array)].flat[0]}")
+    return torch.as_tensor(array.astype(np.int64))
+
+
+def _numbers(key: str, given: ArrayLike) -> NDArray[Any]:
+    """An array of real numbers or truth values, none of them masked."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # a ragged sequence
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf" or np.ma.is_masked(given):
+        raise ValueError(f"{key} must be an array of numbers, none of them masked, got {type(given).__name__} of "
+                         f"{array.dtype}")  # fmt: skip
+    return array
 
 
 def download(name: str) -> Path:

@@ -7,19 +7,21 @@ the receiver's noise; the server takes one step of SGD with momentum and weight 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from adascale.learning import air, data, models
+from adascale.learning.devices import find_device
 from adascale.learning.gradients import ClippedSum, clipped_sum
+from adascale.learning.gradients.control import random_state, set_random_state
 from adascale.learning.settings import Training
-from adascale.learning.streams import NOISE, poisson_batch, stream
+from adascale.learning.streams import DROPOUT, NOISE, poisson_batch, stream
 from adascale.scenario import Scenario
 
 
@@ -29,7 +31,7 @@ class State(NamedTuple):
     round: int
     """t, the round to come."""
     parameters: Tensor
-    r""":math:`\mathbf w_t`, shape (d,)."""
+    r""":math:`\boldsymbol\theta_t`, shape (d,)."""
     velocity: Tensor
     """The momentum, shape (d,)."""
 
@@ -66,7 +68,9 @@ class FedSGD:
     Raises
     ------
     ValueError
-        If the network has not d parameters, or a device gets not :math:`n_m` samples.
+        If the device is not there, the network has not d trainable parameters or does not take the samples, a label is
+        none of its classes, the samples are nothing to train on (:func:`adascale.learning.data.check_samples`), or a
+        device gets not :math:`n_m` samples.
     """
 
     def __init__(
@@ -77,8 +81,10 @@ class FedSGD:
         seed: int,
         device: str | torch.device = "cpu",
     ):
-        self.scenario, self.training, self.seed, self.device = scenario, training, seed, torch.device(device)
+        self.scenario, self.training, self.seed, self.device = scenario, training, seed, find_device(device)
+        data.check_samples(dataset)
         model = models.build(training.model, seed, training.initialisation)
+        _check_fit(model, training.model, dataset)
         self._initial = models.flatten(model).to(self.device)
         if self._initial.numel() != scenario.num_parameters:
             raise ValueError(
@@ -87,6 +93,9 @@ class FedSGD:
         self.parts = data.partition(dataset.labels, scenario.num_devices, training.partition, seed)
         self._batch_size = np.broadcast_to(scenario.batch_size, scenario.num_devices)
         sizes = np.broadcast_to(scenario.dataset_size, scenario.num_devices)
+        if not all(part.size for part in self.parts):
+            raise ValueError(f"num_devices must leave a sample to each, got {scenario.num_devices} for "
+                             f"{len(dataset.labels)} samples")  # fmt: skip
         for m, part in enumerate(self.parts):
             if part.size != sizes[m]:
                 raise ValueError(f"dataset_size must be the {part.size} samples dealt to device {m}, got {sizes[m]:g}")
@@ -107,11 +116,11 @@ class FedSGD:
         ]
 
     def step(self, state: State, eta_t: float, coefficient_t: ArrayLike | None = None) -> tuple[State, RoundRecord]:
-        r"""One round: :math:`\mathbf w_{t+1}` from :math:`\mathbf w_t` and :math:`\eta_t`.
+        r"""One round: :math:`\boldsymbol\theta_{t+1}` from :math:`\boldsymbol\theta_t` and :math:`\eta_t`.
 
         .. math::
-            \mathbf v_{t+1} = \mu \mathbf v_t + \tilde{\mathbf r}_t + \beta \mathbf w_t, \qquad
-            \mathbf w_{t+1} = \mathbf w_t - \lambda \mathbf v_{t+1}
+            \mathbf v_{t+1} = \mu \mathbf v_t + \tilde{\mathbf r}_t + \beta \boldsymbol\theta_t, \qquad
+            \boldsymbol\theta_{t+1} = \boldsymbol\theta_t - \lambda \mathbf v_{t+1}
 
         with momentum :math:`\mu` and weight decay :math:`\beta`.
 
@@ -130,7 +139,7 @@ class FedSGD:
         tuple
             The next :class:`State` and the :class:`RoundRecord`.
         """
-        with _exact(self.device):
+        with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
             chosen = self.batches(state.round)
             if coefficient_t is None:
@@ -152,10 +161,10 @@ class FedSGD:
         return State(state.round + 1, parameters, velocity), shown
 
     def evaluate(self, state: State) -> tuple[float, float]:
-        """Mean cross entropy (nats) and accuracy (0 ... 1) of the state's model on the test set."""
+        """Mean cross entropy (nats) and accuracy (0 ... 1) of the state's model on the test set, in evaluation mode."""
         models.assign(self._model, state.parameters)
         loss = correct = 0.0
-        with torch.no_grad(), _exact(self.device):
+        with torch.no_grad(), _exact(self.device), models.evaluation(self._model):
             for images, labels in zip(
                 self._data.test_images.split(1000), self._data.test_labels.split(1000), strict=True
             ):
@@ -186,6 +195,39 @@ class FedSGD:
     @property
     def _noise_shape(self) -> tuple[int, float]:
         return self.scenario.num_parameters, self.scenario.noise_power
+
+
+def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
+    """One sample through the network, which has to have a class for every label."""
+    sample, largest = dataset.images[:1], int(dataset.labels.max())
+    expected = f"model {name!r} must give (1, classes) logits for a sample of shape {tuple(sample.shape[1:])}"
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), models.evaluation(model):
+        try:
+            logits = model(sample)
+        except Exception as error:  # whatever the user's network does
+            raise ValueError(f"{expected}; it fails with {type(error).__name__}: {error}") from error
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != 1:
+        raise ValueError(
+            f"{expected}, got {tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__}"
+        )
+    if largest >= logits.shape[1]:
+        raise ValueError(f"model {name!r} has {logits.shape[1]} classes; expected more than the largest label of "
+                         f"{dataset.name}, {largest}")  # fmt: skip
+
+
+@contextlib.contextmanager
+def _seeded(device: torch.device, seed: int, round_index: int) -> Iterator[None]:
+    """PyTorch's generator, from which dropout layers draw, from a stream of the round; then as it was."""
+    before, drawn = random_state(device), int(stream(seed, DROPOUT, round_index=round_index).integers(2**63))
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(drawn)
+    else:
+        torch.default_generator.manual_seed(drawn)
+    try:
+        yield
+    finally:
+        set_random_state(device, before)
 
 
 def _exact(device: torch.device) -> contextlib.AbstractContextManager[None]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
-from adascale import registry
+from adascale.learning.called import call
 from adascale.learning.streams import MODEL, stream
 
 
@@ -108,16 +111,22 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
     Raises
     ------
     ValueError
-        If there is no such network or initialisation.
+        If there is no such network or initialisation, it cannot be made, has layers without a size or no trainable
+        parameter, or trains another type than float32.
     """
     if initialisation not in ("default", "glorot"):
         raise ValueError(f"initialisation must be 'default' or 'glorot', got {initialisation!r}")
-    make = registry.find("models", name).value
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
-        model = make()
+        model = call("models", name)
         if not isinstance(model, nn.Module):
             raise ValueError(f"model {name!r} must make a torch.nn.Module, got {type(model).__name__}")
+        if lazy := [key for key, each in model.named_parameters() if nn.parameter.is_lazy(each)]:
+            raise ValueError(f"model {name!r} has a parameter {lazy[0]!r} without a size; expected layers with sizes")
+        if not trainable(model):
+            raise ValueError(f"model {name!r} has no trainable parameter; expected one with requires_grad=True")
+        if other := [each.dtype for each in trainable(model) if each.dtype != torch.float32]:
+            raise ValueError(f"model {name!r} trains parameters of {other[0]}; expected torch.float32")
         if initialisation == "glorot":
             for layer in model.modules():
                 if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -127,14 +136,19 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
     return model.to(memory_format=torch.channels_last)
 
 
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters with ``requires_grad``, in the model's order: the d that are sent, updated and counted."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
 def flatten(model: nn.Module) -> Tensor:
-    """All parameters as one new vector of shape (d,), in the model's order."""
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    """All trainable parameters as one new vector of shape (d,), in the model's order."""
+    return torch.cat([parameter.detach().flatten() for parameter in trainable(model)])
 
 
 def assign(model: nn.Module, parameters: Tensor) -> None:
-    """Copy a vector of shape (d,) into the model's parameters: the inverse of :func:`flatten`."""
-    own = list(model.parameters())
+    """Copy a vector of shape (d,) into the model's trainable parameters: the inverse of :func:`flatten`."""
+    own = trainable(model)
     expected = sum(each.numel() for each in own)
     if parameters.shape != (expected,):
         raise ValueError(f"parameters must have shape ({expected},), got {tuple(parameters.shape)}")
@@ -143,6 +157,18 @@ def assign(model: nn.Module, parameters: Tensor) -> None:
             each.copy_(values.view(each.shape))
 
 
+@contextlib.contextmanager
+def evaluation(model: nn.Module) -> Iterator[None]:
+    """Every layer in evaluation mode while it lasts, so that nothing is dropped; then each in its own mode again."""
+    before = [(layer, layer.training) for layer in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for layer, mode in before:
+            layer.training = mode
+
+
 def size(name: str) -> int:
-    """The number of parameters d of a network by its name."""
+    """The number of trainable parameters d of a network by its name."""
     return flatten(build(name, 0)).numel()

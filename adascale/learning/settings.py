@@ -25,7 +25,7 @@ class Training:
     momentum : float
         In [0, 1).
     weight_decay : float
-        >= 0, the coefficient of :math:`\mathbf w` that is added to the received gradient, after the noise.
+        >= 0, the coefficient of :math:`\boldsymbol\theta` that is added to the received gradient, after the noise.
     input_scaling : str
         ``standard`` or ``unit``, see :func:`adascale.learning.data.load`.
     initialisation : str
@@ -36,7 +36,7 @@ class Training:
     Raises
     ------
     ValueError
-        If a number is out of range; names are checked where they are used.
+        If a number is out of range or a name no string; what is behind a name is looked up where it is used.
     """
 
     dataset: str
@@ -50,6 +50,12 @@ class Training:
     chunk: int = 160
 
     def __post_init__(self) -> None:
+        for name in ("dataset", "model", "partition", "input_scaling", "initialisation"):
+            if not isinstance(value := getattr(self, name), str):
+                raise ValueError(f"{name} must be a name, got {value!r}")
+        for name in ("learning_rate", "momentum", "weight_decay"):
+            if check.as_floats(name, value := getattr(self, name)).ndim:
+                raise ValueError(f"{name} must be one number, got {value!r}")
         check.positive("learning_rate", self.learning_rate)
         check.at_least("weight_decay", self.weight_decay, 0)
         if not 0 <= check.at_least("momentum", self.momentum, 0) < 1:

@@ -2,7 +2,8 @@ r"""One random stream for each purpose, device and round.
 
 A stream is named by the seed, the purpose and its place, and by nothing else.  So two methods at one seed see the same
 channels, the same batches and the same noise directions; one more device changes nothing for the others; and a run can
-be taken up in the middle.  Everything is drawn by NumPy on the CPU, so that CPU and GPU train on the same draws.
+be taken up in the middle.  Everything is drawn by NumPy on the CPU, so that CPU and GPU train on the same draws;
+what dropout layers drop is PyTorch's, from a seed of the round.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-PARTITION, MODEL, BATCH, NOISE = range(4)
+from adascale import checks as check
+
+PARTITION, MODEL, BATCH, NOISE, DROPOUT = range(5)
 
 
 def stream(seed: int, purpose: int, device: int = 0, round_index: int = 0) -> np.random.Generator:
@@ -21,7 +24,7 @@ def stream(seed: int, purpose: int, device: int = 0, round_index: int = 0) -> np
     seed : int
         The realisation, >= 0: the one of :func:`adascale.channel.draw`, whose own streams are others.
     purpose : int
-        ``PARTITION``, ``MODEL``, ``BATCH`` or ``NOISE``.
+        ``PARTITION``, ``MODEL``, ``BATCH``, ``NOISE`` or ``DROPOUT``.
     device, round_index : int
         Where, >= 0.
 
@@ -44,5 +47,11 @@ def poisson_batch(seed: int, device: int, round_index: int, size: int, rate: flo
     numpy.ndarray
         The chosen positions in 0 ... size - 1, ascending; often of another length than :math:`q_m n_m`, sometimes
         empty.
+
+    Raises
+    ------
+    ValueError
+        If the rate is not in (0, 1], or as :func:`stream`.
     """
+    check.sampling_rate("rate", rate)
     return np.flatnonzero(stream(seed, BATCH, device, round_index).random(size) < rate)

@@ -16,11 +16,19 @@ from adascale import checks as check
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.learning.data import Dataset
 from adascale.learning.fedsgd import FedSGD, State
+from adascale.learning.gradients import NotFinite
 from adascale.learning.settings import Training
 from adascale.problem import ReceiveScalingProblem
 
 COLUMNS = ("round", "batch_size", "loss", "clipped", "noise_energy", "test_loss", "accuracy", "epsilon")
 """Of a history, see :class:`Trained`."""
+
+
+class Diverged(RuntimeError):
+    """A training whose model has left the finite numbers; the message names the round and what to try."""
+
+    history: pd.DataFrame
+    """The rounds before, see :class:`Trained`; the last of them still had a finite loss."""
 
 
 class Trained(NamedTuple):
@@ -83,8 +91,10 @@ def train(
     Raises
     ------
     ValueError
-        If the schedule does not fit the problem, ``coefficient`` comes without one, what is resumed has more rounds
-        than it, or as ``FedSGD``.
+        If the schedule does not fit the problem, ``coefficient`` comes without one or in another shape, what is resumed
+        has more rounds than it, or as ``FedSGD``.
+    Diverged
+        If a parameter, or the loss of a sample, is infinite or NaN after a round.  What was kept last is from before.
     """
     check.whole("every", every)
     rounds = problem.num_rounds
@@ -92,6 +102,11 @@ def train(
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
     if eta is None and coefficient is not None:
         raise ValueError("coefficient needs a schedule: without receiver noise there is no finite eta to send with")
+    if coefficient is not None:
+        coefficient = np.asarray(coefficient)
+        if coefficient.shape != (problem.scenario.num_devices, rounds):
+            raise ValueError(f"coefficient must have shape ({problem.scenario.num_devices}, {rounds}), got "
+                             f"{coefficient.shape}")  # fmt: skip
     limited = None if eta is None else _within_limit(problem, eta)
     schedule = [math.inf] * rounds if limited is None else limited
     account = RenyiAccountant() if accountant is None else accountant
@@ -105,12 +120,19 @@ def train(
         state = state._replace(parameters=state.parameters.to(device), velocity=state.velocity.to(device))
     with tqdm(total=rounds, initial=state.round, disable=not progress, unit="round", desc=training.dataset) as bar:
         for t in range(state.round, rounds):
-            state, shown = federation.step(state, schedule[t], None if coefficient is None else coefficient[:, t])
+            try:
+                state, shown = federation.step(state, schedule[t], None if coefficient is None else coefficient[:, t])
+            except NotFinite as error:
+                raise _diverged(t, str(error), training, rows) from None
+            if not torch.isfinite(state.parameters).all():
+                raise _diverged(t, "parameters are no longer finite", training, rows)
             row = {"round": t, "batch_size": shown.batch_size, "loss": shown.loss, "clipped": shown.clipped,
                    "noise_energy": problem.scenario.noise_scale / schedule[t],
                    "test_loss": math.nan, "accuracy": math.nan, "epsilon": math.nan}  # fmt: skip
             if (t + 1) % every == 0 or t + 1 == rounds:
                 row["test_loss"], row["accuracy"] = federation.evaluate(state)
+                if not math.isfinite(row["test_loss"]):
+                    raise _diverged(t, f"the test loss is {row['test_loss']}", training, rows)
                 row["epsilon"] = math.inf
                 if limited is not None:
                     row["epsilon"] = _epsilon_so_far(problem, limited[: t + 1], account, delta)
@@ -121,6 +143,15 @@ def train(
             if keep is not None:
                 keep(state, rows)
     return Trained(state, pd.DataFrame(rows, columns=COLUMNS))
+
+
+def _diverged(t: int, what: str, training: Training, rows: list[dict[str, Any]]) -> Diverged:
+    error = Diverged(
+        f"the training diverged in round {t}: {what}; try a learning rate below {training.learning_rate:g}, or a "
+        "smaller nu, which is less noise"
+    )
+    error.history = pd.DataFrame(rows, columns=COLUMNS)
+    return error
 
 
 def _within_limit(problem: ReceiveScalingProblem, eta: ArrayLike) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from adascale import accounting
 from adascale.comparison import find_method
 from adascale.learning import Dataset, Trained, data, train
+from adascale.learning.devices import find_device
 from adascale.learning.fedsgd import State
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.provenance import provenance
@@ -79,7 +80,7 @@ def perform(
     BudgetNotReached
         If no parameter of the policy costs the budget.
     """
-    _check_device(device)
+    find_device(device)
     training, scenario = run.training, run.scenario
     problem, mean_gain = problem_of(run)
     loaded = _load(training.dataset, training.input_scaling, data.root())
@@ -119,10 +120,3 @@ def perform(
 def _load(dataset: str, input_scaling: str, root: Path) -> Dataset:
     """The runs of a sweep follow each other on one data set."""
     return data.load(dataset, input_scaling)
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {device!r} is not available: {str(error).splitlines()[0]}") from None

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from adascale import Scenario, channel
@@ -91,6 +93,23 @@ def test_the_power_limit_holds_in_expectation_and_the_bottleneck_meets_it():
         (lambda g, h, n: transmit(g, h[:3], 1.0, n), r"got shapes \(10, 6\), \(3,\), \(6,\)"),
         (lambda g, h, n: transmit(g, h, 1.0, n[:2]), r"got shapes \(10, 6\), \(10,\), \(2,\)"),
         (lambda g, h, n: transmit(g, 0 * h, 1.0, n), "without a channel"),
+        (lambda g, h, n: transmit(g, h * np.nan, 1.0, n), r"coefficient must be finite, got \(?nan"),
+        (lambda g, h, n: transmit(g, h * 1e-300, 1.0, n), "power must be finite, got another one with eta = 1.0 and"),
+        (lambda g, h, n: transmit(g * 1e200, h, 1.0, n), "power must be finite"),
+        (lambda g, h, n: transmit(g, h, 1.0, n + np.inf), "signal must be finite"),
+        (lambda g, h, n: effective_update(g[0], np.nan, n.real), "eta must be > 0, got nan"),
+        (
+            lambda g, h, n: effective_update(g[0].float(), 1e-90, n.real + 1),
+            "so large that the noise is finite in torch.f",
+        ),
+        (
+            lambda g, h, n: receiver_noise(np.random.default_rng(), 6, -1.0),
+            "noise_power must be finite and >= 0, got -1.0",
+        ),
+        (
+            lambda g, h, n: real_receiver_noise(np.random.default_rng(), 6, np.nan),
+            "noise_power must be finite and >= 0",
+        ),
         (lambda g, h, n: effective_update(g[0], -1.0, n.real), "eta must be > 0, got -1.0"),
     ],
 )
@@ -98,3 +117,48 @@ def test_bad_input_is_named(call, message):
     gradients, coefficient, _ = one_round(6)
     with pytest.raises(ValueError, match=message):
         call(gradients, coefficient, np.zeros(6, dtype=complex))
+
+
+@given(
+    eta=st.floats(-300, 300),
+    gain=st.lists(st.floats(-150, 150), min_size=3, max_size=3),
+    power=st.floats(-300, 300),
+    length=st.floats(-30, 30),
+    single=st.booleans(),
+)
+def test_any_eta_any_gain_and_any_noise_give_a_finite_update_or_are_refused(eta, gain, power, length, single):
+    eta, noise_power, h = 10**eta, 10**power, 10 ** np.array(gain) * np.exp(1j * np.arange(3))
+    gradients = 10**length * torch.ones(3, 4, dtype=torch.float32 if single else torch.float64)
+    noise = receiver_noise(np.random.default_rng(0), 4, noise_power)
+    received = given_or_refused(lambda: transmit(gradients, h, eta, noise), "must be finite, got another one with eta")
+    if received is not None:
+        assert all(torch.isfinite(each).all() for each in received)
+        # what the two square roots of eta and the division by M h leave: some roundings of the largest part
+        size = float(gradients.max()) + np.abs(noise).max() / np.sqrt(eta)
+        expected = 10**length + noise.real / np.sqrt(eta)
+        tolerance = 1e-6 if single else 1e-12
+        assert np.abs(received.update.numpy() - expected).max() <= tolerance * size
+    message = f"so large that the noise is finite in {gradients.dtype}"
+    update = given_or_refused(lambda: effective_update(gradients.mean(0), eta, noise.real), message)
+    assert update is None or torch.isfinite(update).all()
+
+
+def given_or_refused(call, message):
+    """What it returns, or None if it is a ValueError of that message."""
+    try:
+        return call()
+    except ValueError as error:
+        if message not in str(error):
+            raise
+    return None
+
+
+@given(st.permutations(range(4)), st.integers(0, 2**32))
+def test_no_order_of_the_devices_changes_what_is_received_beyond_rounding(order, seed):
+    rng = np.random.default_rng(seed)
+    gradients = torch.as_tensor(rng.standard_normal((4, 5)))
+    h = rng.standard_normal(4) + 1j * rng.standard_normal(4)
+    noise = receiver_noise(rng, 5, 1e-3)
+    first, second = transmit(gradients, h, 0.5, noise), transmit(gradients[order], h[order], 0.5, noise)
+    torch.testing.assert_close(second.update, first.update, rtol=1e-12, atol=1e-13)
+    assert torch.equal(second.power, first.power[order])

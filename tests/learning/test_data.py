@@ -142,6 +142,8 @@ def test_the_root_is_chosen_or_in_the_users_cache(monkeypatch, tmp_path):
         (lambda: data.partition([0, 1, 2] * 4, 2, "two-classes", 0), "got 2 devices and 3 classes"),
         (lambda: data.partition([0, 1], 0, "iid", 0), "num_devices must be a whole number >= 1, got 0"),
         (lambda: stream(-1, NOISE), "seed must be a whole number >= 0, got -1"),
+        (lambda: poisson_batch(0, 0, 0, 5, float("nan")), r"rate must be in \(0, 1\], got nan"),
+        (lambda: poisson_batch(0, 0, 0, 5, 1.5), r"rate must be in \(0, 1\], got 1.5"),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -195,6 +197,18 @@ def test_a_batch_depends_on_seed_device_and_round_alone():
     others = [poisson_batch(4, 2, 7, 500, 0.1), poisson_batch(3, 1, 7, 500, 0.1), poisson_batch(3, 2, 8, 500, 0.1)]
     assert all(batch.tolist() != other.tolist() for other in others)
     assert set(batch) <= set(poisson_batch(3, 2, 7, 500, 0.2))  # one draw a sample, compared with the rate
+
+
+@given(
+    places=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 999)), min_size=2, max_size=6, unique=True),
+    seed=st.integers(0, 2**64),
+    order=st.randoms(use_true_random=False),
+)
+def test_streams_do_not_depend_on_the_order_in_which_they_are_drawn(places, seed, order):
+    first = {place: poisson_batch(seed, *place, 50, 0.5).tolist() for place in places}
+    order.shuffle(places)
+    assert {place: poisson_batch(seed, *place, 50, 0.5).tolist() for place in places} == first
+    assert len({tuple(each) for each in first.values()}) == len(first)  # 2^-50 a pair
 
 
 def test_batch_sizes_are_binomial_and_samples_enter_equally_often():
@@ -270,11 +284,71 @@ def read():
     ("returned", "said"),
     [
         ("3", "must be read as a RawDataset, got int"),
-        ("RawDataset(np.ones((3, 2, 2, 1)), [0, 1], np.ones((1, 2, 2, 1)), [1])", "a label for each image"),
+        ("raw(y=[0, 1])", r"images must have a label each, got shapes \(3, 1, 2, 2\) and \(2,\)"),
+        ("raw(ty=[[1]])", r"test_images must have a label each, got shapes \(1, 1, 2, 2\) and \(1, 1\)"),
+        (
+            "raw(x=np.where(np.arange(12) == 5, np.nan, 1).reshape(3, 2, 2, 1))",
+            "images must be .* got another .* sample 1",
+        ),
+        ("raw(tx=np.full((1, 2, 2, 1), np.inf))", "test_images must be finite numbers, got another one in sample 0"),
+        ("raw(x=np.ma.masked_equal(np.eye(12)[:3].reshape(3, 2, 2, 3), 1))", "images must be .*, none of them masked"),
+        ("raw(x=np.full((3, 2, 2, 1), 255, np.uint8))", "images must be in .0, 1., got whole numbers from 255 to 255"),
+        ("raw(x=[[1, 2], [3]])", "images must be an array of numbers"),
+        ("raw(x=['a', 'b', 'c'])", "images must be an array of numbers"),
+        ("raw(x=np.ones((3, 2, 2, 1)) * 1j)", "images must be an array of numbers, .*, got ndarray of complex128"),
+        ("raw(x=np.ones(3))", r"images must be samples, shape \(n, ...\), none of them empty, got \(3,\)"),
+        ("raw(x=np.ones((3, 0)))", r"images must be samples, .* got \(3, 0\)"),
+        ("raw(x=np.ones((0, 2, 2, 1)), y=[])", r"images must be samples, .* got \(0, 1, 2, 2\)"),
+        ("raw(tx=np.ones((0, 2, 2, 1)), ty=[])", r"test_images must be samples, .* got \(0, 1, 2, 2\)"),
+        ("raw(tx=np.ones((1, 2, 3, 1)))", r"of one shape, got \(1, 2, 2\) and \(1, 2, 3\)"),
+        ("raw(y=[0, 1.5, 1])", "labels must be whole numbers, got 1.5"),
+        ("raw(y=[0, np.nan, 1])", "labels must be whole numbers, got nan"),
+        ("raw(y=['a', 'b', 'c'])", "labels must be an array of numbers"),
+        ("raw(y=[0, -1, 1])", "images must have labels >= 0, got -1"),
+        ("raw(ty=[2])", "test_labels must be classes of the training set, got 2"),
+        ("raw(mean=(0.1, 0.2, 0.3))", r"mean must have one number, or one for each colour of images, .* got 3"),
+        (
+            "raw(x=np.ones((3, 4)), tx=np.ones((1, 4)), deviation=(1.0,) * 4)",
+            "deviation must have one number, or one for",
+        ),
+        ("raw(deviation=(0.0,))", "deviation must be finite and > 0, got 0.0"),
+        ("raw(mean=(np.nan,))", "mean and deviation must be finite numbers"),
+        ("[][0]", "dataset 'own_data:read' failed: IndexError: list index out of range"),
+        (
+            "read('x')",
+            r"dataset 'own_data:read' failed: TypeError: read\(\) takes 0 positional arguments but 1 was given",
+        ),
     ],
 )
 def test_what_is_no_data_set_is_refused(tmp_path, monkeypatch, returned, said):
-    source = "import numpy as np\nfrom adascale.learning.data import RawDataset\n"
+    source = """import numpy as np
+from adascale.learning.data import RawDataset
+def raw(x=np.ones((3, 2, 2, 1)), y=(0, 1, 0), tx=np.ones((1, 2, 2, 1)), ty=(1,), **scaling):
+    return RawDataset(x, y, tx, ty, **scaling)
+"""
     own_data(tmp_path, monkeypatch, f"{source}def read():\n    return {returned}\n")
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=said) as raised:
         data.load("own_data:read")
+    assert "dataset 'own_data:read'" in str(raised.value)
+
+
+def test_a_class_may_be_missing_in_the_test_set_and_labels_may_be_of_any_whole_type(tmp_path, monkeypatch):
+    source = """import numpy as np
+from adascale.learning.data import RawDataset
+def read():
+    return RawDataset(np.ones((3, 5), bool), np.array([0.0, 1.0, 2.0]), np.ones((1, 5)), np.array([1], np.uint8))
+thing = 3
+def missing():
+    return open("nowhere.npy")
+"""
+    own_data(tmp_path, monkeypatch, source)
+    found = data.load("own_data:read")
+    assert found.images.dtype == torch.float32
+    assert found.labels.dtype == found.test_labels.dtype == torch.int64
+    assert found.labels.tolist() == [0, 1, 2]
+    with pytest.raises(
+        ValueError, match="dataset 'own_data:thing' must be a function or class without arguments, got int"
+    ):
+        data.load("own_data:thing")
+    with pytest.raises(FileNotFoundError, match=r"dataset 'own_data:missing': .* 'nowhere.npy'"):
+        data.load("own_data:missing")

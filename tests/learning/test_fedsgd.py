@@ -1,5 +1,6 @@
 """Rounds and whole trainings, on scikit-learn's digits."""
 
+import pickle
 import subprocess
 import sys
 import types
@@ -14,8 +15,10 @@ from scipy import stats
 from torch import nn
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.learning import FedSGD, Training, clipped_sum, data, train
+from adascale.learning import Diverged, FedSGD, Trained, Training, clipped_sum, data, train
+from adascale.learning.devices import find_device
 from adascale.learning.models import assign, build, flatten, size
+from adascale.learning.training import COLUMNS
 
 DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
@@ -167,6 +170,7 @@ def test_the_server_steps_as_torch_does(momentum, decay):
         torch.testing.assert_close(state.parameters, parameters.detach(), rtol=0, atol=3e-6)  # single precision
 
 
+@pytest.mark.filterwarnings("ignore:the best order is:UserWarning")  # at a sampling rate of 1e-8
 def test_a_round_without_a_sample_brings_noise_alone():
     scenario = replace(SCENARIO, batch_size=1e-6)
     federation = FedSGD(scenario, replace(TRAINING, weight_decay=0.0), DIGITS, 0)
@@ -291,6 +295,13 @@ def test_a_non_iid_training_runs_where_classes_go_round():
             lambda: train(problem(4)[0], None, TRAINING, DIGITS, 0, coefficient=problem(4)[1]),
             "coefficient needs a schedule",
         ),
+        (
+            lambda: train(problem(4)[0], problem(4)[0].max_eta, TRAINING, DIGITS, 0, coefficient=np.ones((10, 3))),
+            r"coefficient must have shape \(10, 4\), got \(10, 3\)",
+        ),
+        (lambda: replace(TRAINING, model=3), "model must be a name, got 3"),
+        (lambda: replace(TRAINING, learning_rate=[0.1, 0.2]), r"learning_rate must be one number, got \[0.1, 0.2\]"),
+        (lambda: replace(TRAINING, momentum="a"), "momentum must be a number"),
         (lambda: train(problem(4, nu=[1.0, 2.0])[0], None, TRAINING, DIGITS, 0), r"one lane, got lanes \(2,\)"),
         (lambda: train(problem(4)[0], None, TRAINING, DIGITS, 0, every=0), "every must be a whole number >= 1"),
     ],
@@ -313,16 +324,186 @@ def test_the_core_does_not_import_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_samples_need_not_be_images():
-    flat = DIGITS._replace(images=DIGITS.images.flatten(1), test_images=DIGITS.test_images.flatten(1))
-    training = replace(TRAINING, model="tests_flat:net")
-    module = types.ModuleType("tests_flat")
-    module.net = lambda: torch.nn.Linear(64, 10)
-    sys.modules["tests_flat"] = module
-    try:
-        federation = FedSGD(replace(SCENARIO, num_parameters=650), training, flat, 0)
-    finally:
-        del sys.modules["tests_flat"]
+# Networks and data of one's own -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """The name of a network that a function makes."""
+
+    def name_of(make):
+        module = types.ModuleType("tests_own")
+        module.net = make
+        monkeypatch.setitem(sys.modules, "tests_own", module)
+        return "tests_own:net"
+
+    return name_of
+
+
+FLAT = DIGITS._replace(images=DIGITS.images.flatten(1), test_images=DIGITS.test_images.flatten(1))
+
+
+def federation_of(model, dataset=FLAT, scenario=SCENARIO, **changes):
+    return FedSGD(replace(scenario, num_parameters=size(model)), replace(TRAINING, model=model, **changes), dataset, 0)
+
+
+def test_samples_need_not_be_images(own):
+    federation = federation_of(own(lambda: nn.Linear(64, 10)))
     state, shown = federation.step(federation.start(), np.inf)
     assert shown.batch_size > 0
     assert np.isfinite(federation.evaluate(state)[0])
+
+
+def half_frozen():
+    model = nn.Sequential(nn.Linear(64, 20), nn.Tanh(), nn.Linear(20, 10))
+    model[0].requires_grad_(False)
+    return model
+
+
+def test_frozen_layers_are_neither_counted_nor_sent_nor_changed(own):
+    """The noise of the channel would move what is sent, and the weight decay what is counted."""
+    name = own(half_frozen)
+    assert size(name) == 210
+    federation, built = federation_of(name, weight_decay=0.1), build(name, 0)
+    state, _ = federation.step(federation.start(), 1e-9)
+    assert state.parameters.shape == (210,)
+    assign(built, state.parameters)  # beside the frozen layer as it was built
+    assert not torch.equal(built[2].weight, build(name, 0)[2].weight)
+    with torch.no_grad():
+        loss = float(F.cross_entropy(built(FLAT.test_images), FLAT.test_labels))
+        assert federation.evaluate(state)[0] == pytest.approx(loss, rel=1e-6)  # single precision
+        built[0].weight += 1e-2
+        assert float(F.cross_entropy(built(FLAT.test_images), FLAT.test_labels)) != pytest.approx(loss, rel=1e-4)
+
+
+def with_dropout():
+    return nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Dropout(0.5), nn.Linear(32, 10))
+
+
+def test_dropout_is_the_seed_s_and_the_round_s_and_evaluation_is_without_it(own):
+    name = own(with_dropout)
+    federation, again = federation_of(name), federation_of(name)
+    state = federation.start()
+    torch.manual_seed(1)
+    first = federation.step(state, np.inf)[0].parameters
+    before = torch.get_rng_state()
+    torch.manual_seed(2)
+    assert torch.equal(first, again.step(state, np.inf)[0].parameters)
+    torch.manual_seed(1)
+    federation.step(state, np.inf)
+    assert torch.equal(before, torch.get_rng_state())  # the user's own numbers go on as if nothing was
+    assert federation.evaluate(state) == federation.evaluate(state)
+    assert torch.equal(first, federation.step(state, np.inf)[0].parameters)  # which is with dropout again
+    model = build(name, 0).eval()
+    with torch.no_grad():
+        loss = F.cross_entropy(model(FLAT.test_images), FLAT.test_labels)
+        model.train()
+        dropped = F.cross_entropy(model(FLAT.test_images), FLAT.test_labels)
+    assert federation.evaluate(state)[0] == pytest.approx(float(loss), rel=1e-6)  # single precision
+    assert abs(float(dropped - loss)) > 1e-3  # the control
+
+
+def test_dropout_has_other_masks_in_every_round(own, monkeypatch):
+    federation = federation_of(own(with_dropout))
+    chosen = federation.batches(0)
+    monkeypatch.setattr(federation, "batches", lambda round_index: chosen)
+    state = federation.start()
+    first, second = (federation.step(state._replace(round=t), np.inf)[0].parameters for t in (0, 1))
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Linear(5, 10), r"for a sample of shape \(64,\); it fails with RuntimeError: "),
+        (
+            lambda: nn.Linear(64, 4),
+            "'tests_own:net' has 4 classes; expected more than the largest label of digits, 9",
+        ),
+        (lambda: nn.Sequential(nn.Linear(64, 10), nn.Flatten(0)), r"must give \(1, classes\) logits .*, got \(10,\)"),
+        (lambda: nn.LazyLinear(10), "'tests_own:net' has a parameter 'weight' without a size"),
+        (lambda: nn.Linear(64, 10).requires_grad_(False), "model 'tests_own:net' has no trainable parameter"),
+        (
+            lambda: nn.Linear(64, 10).double(),
+            "'tests_own:net' trains parameters of torch.float64; expected",
+        ),
+        (lambda: 3, r"model 'tests_own:net' must make a torch\.nn\.Module, got int"),
+        (lambda: 1 / 0, "model 'tests_own:net' failed: ZeroDivisionError: division by zero"),
+        (lambda size: nn.Linear(size, 10), "model 'tests_own:net' failed: TypeError: .* missing 1 required positional"),
+        (3, "model 'tests_own:net' must be a function or class without arguments, got int"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_named(own, make, message):
+    name = own(make)
+    with pytest.raises(ValueError, match=message):
+        FedSGD(replace(SCENARIO, num_parameters=650), replace(TRAINING, model=name), FLAT, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"images": torch.full((1500, 64), float("nan"))}, "images must be finite numbers, got .* in sample 0"),
+        ({"labels": DIGITS.labels[:7]}, r"images must have a label each, got shapes \(1500, 64\) and \(7,\)"),
+        ({"labels": DIGITS.labels.int()}, "labels of torch.int64, got torch.float32 and torch.int32"),
+        ({"images": DIGITS.images.flatten(1)[:7], "labels": DIGITS.labels[:7], "test_labels": DIGITS.labels[:297] * 0 +
+          DIGITS.labels[0]}, "num_devices must leave a sample to each, got 10 for 7 samples"),
+    ],
+)  # fmt: skip
+def test_samples_made_by_hand_are_checked_too(own, change, message):
+    with pytest.raises(ValueError, match=message):
+        federation_of(own(lambda: nn.Linear(64, 10)), FLAT._replace(**change))
+
+
+def test_a_batch_larger_than_a_device_s_samples_is_refused():
+    with pytest.raises(ValueError, match="batch_size"):
+        replace(SCENARIO, batch_size=151.0)
+
+
+# Divergence -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_training_that_diverges_ends_with_the_round_and_what_to_try():
+    found, _ = problem(8)
+    kept = []
+    with pytest.raises(Diverged, match=r"diverged in round \d: .* rate below 1e\+38, or a smaller nu") as raised:
+        train(found, found.max_eta, replace(TRAINING, learning_rate=1e38), DIGITS, 0,
+              keep=lambda state, rows: kept.append(state))  # fmt: skip
+    history = raised.value.history
+    assert len(history) == len(kept) < 8
+    assert history.columns.tolist() == list(COLUMNS)
+    assert np.isfinite(history.loss).all()
+    assert all(torch.isfinite(state.parameters).all() for state in kept)  # nothing that was kept has diverged
+    assert isinstance(raised.value, RuntimeError)  # what the command line ends with 1 for
+    again = pickle.loads(pickle.dumps(raised.value))  # a worker of a sweep hands it on
+    assert str(again) == str(raised.value)
+    pd.testing.assert_frame_equal(again.history, history)
+
+
+def test_a_loss_that_overflows_in_the_evaluation_alone_is_found():
+    found, _ = problem(1, scenario=replace(SCENARIO, batch_size=1e-6))
+    huge = Trained(FedSGD(found.scenario, TRAINING, DIGITS, 0).start(), pd.DataFrame(columns=COLUMNS))
+    huge = huge._replace(state=huge.state._replace(parameters=1e38 * huge.state.parameters))
+    with pytest.raises(Diverged, match=r"diverged in round 0: the test loss is (nan|inf)"):
+        train(found, None, TRAINING, DIGITS, 0, resume=huge)
+
+
+def test_a_large_learning_rate_that_stays_finite_is_no_divergence():
+    found, _ = problem(3)
+    shown = train(found, found.max_eta, replace(TRAINING, learning_rate=100.0), DIGITS, 0).history
+    assert len(shown) == 3
+    assert shown.test_loss.iloc[-1] > 10  # it learns nothing, and the history says so
+
+
+# Devices --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", ["gpu", "mps", "meta", "cpu:x", "", None, 3.5])
+def test_a_device_that_is_none_is_named_in_one_line(wrong):
+    with pytest.raises(ValueError, match=f"^device must be 'cpu' or 'cuda', got '{wrong}'$"):
+        find_device(wrong)
+
+
+def test_a_gpu_that_is_not_there_is_named():
+    assert find_device("cpu") == find_device(torch.device("cpu")) == torch.device("cpu")
+    with pytest.raises(ValueError, match=r"device 'cuda:99' is not available: this machine has \d+ CUDA devices"):
+        FedSGD(SCENARIO, TRAINING, DIGITS, 0, device="cuda:99")

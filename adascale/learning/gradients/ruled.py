@@ -20,7 +20,7 @@ from adascale.learning.gradients.rules import Rows, SampleGradients, named, rule
 
 
 class NoRule(Exception):
-    """The rules do not cover the model; the message names the layer and says why."""
+    """The rules do not cover the model; the message names the layers and says why."""
 
 
 class Call(NamedTuple):
@@ -35,14 +35,42 @@ class Call(NamedTuple):
 
 
 def layers_of(model: nn.Module) -> dict[nn.Module, str]:
-    """The layers with trainable parameters of their own and how to name them; :class:`NoRule` if one has no rule."""
-    layers = {}
-    for name, layer in model.named_modules():
-        if any(parameter.requires_grad for parameter in layer.parameters(recurse=False)):
-            layers[layer] = named(name, layer)
-            if rule_of(type(layer)) is None:
-                raise NoRule(f"{layers[layer]} has no rule for sample gradients")
+    """The layers with trainable parameters of their own and how to name them; :class:`NoRule` if some have no rule."""
+    layers = {
+        layer: named(name, layer)
+        for name, layer in model.named_modules()
+        if any(parameter.requires_grad for parameter in layer.parameters(recurse=False))
+    }
+    reasons = Reasons()
+    for layer, what in layers.items():
+        if rule_of(type(layer)) is None:
+            reasons.add(what, "no rule for sample gradients")
+        elif "forward" in vars(layer):
+            reasons.add(what, "another forward function than the type")
+    reasons.complain()
     return layers
+
+
+class Reasons:
+    """Why rules do not cover a model, and for which layers: all of them in one message."""
+
+    def __init__(self) -> None:
+        self.layers: dict[str, list[str]] = defaultdict(list)
+
+    def add(self, what: str, reason: str) -> None:
+        """A layer, and what it has that its rule does not cover."""
+        self.layers[reason].append(what)
+
+    def complain(self) -> None:
+        """:class:`NoRule` if there is one."""
+        if self.layers:
+            raise NoRule("; ".join(f"{listed(found)} {reason}" for reason, found in self.layers.items()))
+
+
+def listed(names: list[str], most: int = 6) -> str:
+    """The first of the names, and how many more there are, with the verb that follows."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more} {'has' if len(names) == 1 else 'have'}"
 
 
 def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
@@ -53,29 +81,48 @@ def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[
     NoRule
         If a layer has no rule, or is used in a way that its rule does not cover.
     ValueError
-        If the loss does not depend on a layer, a layer's input was overwritten, or a rule gives a wrong shape.
+        If the logits or labels do not fit, the loss does not depend on a layer, a layer's input was overwritten or is
+        of another type than its parameters, the model is checkpointed with ``use_reentrant=True``, or a rule gives a
+        wrong shape.
     """
     layers = layers_of(model)
     with torch.enable_grad(), observed(layers) as calls:
-        loss = F.cross_entropy(model(images.detach()), labels, reduction="none")
+        logits = fitting(model(images.detach()), len(images), labels)
+        loss = F.cross_entropy(logits, labels, reduction="none")
     used = uses(loss)
+    reasons = Reasons()
     for layer, what in layers.items():
         own = [parameter for parameter in layer.parameters(recurse=False) if parameter.requires_grad]
         if not all(used[parameter] for parameter in own):
-            raise ValueError(f"the loss does not depend on {what}; expected every layer to be used")
+            raise ValueError(f"the loss does not depend on {what}; expected every layer to be used, and not under "
+                             "torch.no_grad or torch.utils.checkpoint with use_reentrant=True")  # fmt: skip
         if len(calls[layer]) != 1 or any(calls[layer][0].used[parameter] < used[parameter] for parameter in own):
-            raise NoRule(f"{what} is called twice, or shares a parameter")
-        if calls[layer][0].input._version != calls[layer][0].version:
+            reasons.add(what, "more than one call, or a parameter that is used elsewhere too")
+        elif calls[layer][0].input._version != calls[layer][0].version:
             raise ValueError(f"the input of {what} was overwritten in place; expected it to stay as it was")
+    reasons.complain()
     kept = {layer: calls[layer][0] for layer in layers}
     ends = [call.output for call in kept.values()]
     output_grads = torch.autograd.grad(loss, ends, torch.ones_like(loss), allow_unused=True)
     found: dict[Tensor, SampleGradients] = {}
     for (layer, call), output_grad in zip(kept.items(), output_grads, strict=True):
         if output_grad is None or not len(call.input) == len(output_grad) == len(images):
-            raise NoRule(f"{layers[layer]} does not get one input a sample")
-        found |= by_rule(layer, layers[layer], call.input, output_grad)
+            reasons.add(layers[layer], "not one input a sample")
+        else:
+            found |= by_rule(layer, layers[layer], call.input, output_grad, reasons)
+    reasons.complain()
     return [found[parameter] for parameter in model.parameters() if parameter.requires_grad], loss.detach()
+
+
+def fitting(logits: object, size: int, labels: Tensor) -> Tensor:
+    """What a model has given for so many samples, if it has shape (size, classes) and every label is a class."""
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != size:
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"the model must give logits of shape ({size}, classes), got {got}")
+    if (bad := (labels < 0) | (labels >= logits.shape[1])).any():
+        raise ValueError(f"labels must be in 0 ... {logits.shape[1] - 1}, the model's classes, got "
+                         f"{int(labels[bad][0])}")  # fmt: skip
+    return logits
 
 
 @contextlib.contextmanager
@@ -109,6 +156,9 @@ def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
         if node is None or node in seen:
             continue
         seen.add(node)
+        if type(node).__name__ == "CheckpointFunctionBackward":
+            raise ValueError("the model uses torch.utils.checkpoint with use_reentrant=True, which hides the layers "
+                             "within; expected use_reentrant=False")  # fmt: skip
         for following, _ in node.next_functions:
             parameter = getattr(following, "variable", None)
             if parameter is None:
@@ -118,13 +168,20 @@ def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
     return found
 
 
-def by_rule(layer: nn.Module, what: str, input: Tensor, output_grad: Tensor) -> dict[Tensor, SampleGradients]:
-    """What the layer's rule gives for its trainable parameters."""
+def by_rule(
+    layer: nn.Module, what: str, input: Tensor, output_grad: Tensor, reasons: Reasons
+) -> dict[Tensor, SampleGradients]:
+    """What the layer's rule gives for its trainable parameters; nothing where there is a reason against it."""
     rule = rule_of(type(layer))
     assert rule is not None  # layers_of() has seen it
+    for name, parameter in layer.named_parameters(recurse=False):
+        if output_grad.dtype != parameter.dtype:
+            raise ValueError(f"{what} computes in {output_grad.dtype}, and its parameter {name!r} is of "
+                             f"{parameter.dtype}; expected one type, without torch.autocast")  # fmt: skip
     given = rule(layer, input, output_grad)
     if given is None:
-        raise NoRule(f"{what} has a form or an input, of shape {tuple(input.shape)}, that its rule does not cover")
+        reasons.add(what, f"a form or an input, of shape {tuple(input.shape)}, that the rule does not cover")
+        return {}
     if not isinstance(given, Mapping):
         raise ValueError(f"the rule of {what} must give a mapping from parameters, got {type(given).__name__}")
     found: dict[Tensor, SampleGradients] = {}
@@ -132,7 +189,8 @@ def by_rule(layer: nn.Module, what: str, input: Tensor, output_grad: Tensor) -> 
         if not parameter.requires_grad:
             continue
         if parameter not in given:
-            raise NoRule(f"{what} has a rule that leaves out its parameter {name!r}")
+            reasons.add(what, f"a rule that leaves out its parameter {name!r}")
+            return {}
         gradients = given[parameter]
         source = f"the rule of {what}, parameter {name!r}"
         if isinstance(gradients, Tensor):

@@ -24,17 +24,18 @@ class Residual(nn.Module):
 
 
 def rows(model, images, labels):
-    """Every sample's gradient, shape (B, d); zeros for frozen parameters."""
+    """Every sample's gradient, shape (B, d), of the parameters that are not frozen."""
     found = []
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for image, label in zip(images, labels, strict=True):
         loss = F.cross_entropy(model(image[None]), label[None])
-        of = dict(zip(trainable, torch.autograd.grad(loss, trainable, allow_unused=True), strict=True))
         found.append(
             torch.cat(
                 [
-                    torch.zeros_like(each).flatten() if of.get(each) is None else of[each].flatten()
-                    for each in model.parameters()
+                    torch.zeros_like(parameter).flatten() if each is None else each.flatten()
+                    for parameter, each in zip(
+                        trainable, torch.autograd.grad(loss, trainable, allow_unused=True), strict=True
+                    )
                 ]
             )
         )

@@ -1,5 +1,6 @@
 """The sum of clipped sample gradients against a plain loop over the samples."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -8,6 +9,7 @@ from torch import nn
 
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath
+from adascale.learning.models import flatten
 
 from .sample_by_sample import batch, filled, loop, problem, relative
 
@@ -61,7 +63,9 @@ def test_no_more_samples_than_the_chunk_are_seen_at_a_time():
     seen = []
     model.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
     clipped_sum(model, images, labels, 1.0, chunk=4)
-    assert seen == [3, 4, 4]
+    assert seen == [3, 1, 4, 4]  # one is compared with plain autograd
+    clipped_sum(model, images, labels, 1.0, chunk=4)
+    assert seen[4:] == [3, 4, 4]  # but of the first batch alone
 
 
 def test_without_clipping_it_is_the_gradient_of_the_weighted_loss():
@@ -103,17 +107,21 @@ def with_layer_norm():
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
 @pytest.mark.parametrize("general", [False, True])
 @pytest.mark.parametrize("frozen", ["all but the last", "all weights", "the first"])
-def test_frozen_parameters_have_zeros_in_the_sum_and_no_part_in_the_norms(frozen, general):
+def test_frozen_parameters_are_not_in_the_sum_and_have_no_part_in_the_norms(frozen, general):
     model, images, labels, weights = problem("digits_cnn", torch.double)
     model = filled(with_layer_norm()) if general else model
+    whole = clipped_sum(model, images, labels, 0.1, weights).gradient
     parameters = dict(model.named_parameters())
     for i, name in enumerate(parameters):
         chosen = {"all but the last": i < len(parameters) - 1, "all weights": "weight" in name, "the first": i == 0}
         parameters[name].requires_grad_(not chosen[frozen])
     found = clipped_sum(model, images, labels, 0.1, weights).gradient
     assert relative(found, loop(model, images, labels, 0.1, weights)) < 1e-12
-    for name, part in zip(parameters, found.split([each.numel() for each in parameters.values()]), strict=True):
-        assert parameters[name].requires_grad == bool(part.any()), name
+    left = sum(each.numel() for each in parameters.values() if each.requires_grad)
+    assert found.shape == flatten(model).shape == (left,) != whole.shape
+    assert clipped_sum(model, images[:0], labels[:0], 0.1).gradient.shape == (left,)
+    if frozen == "the first":  # less is clipped where there is less
+        assert relative(found, whole[-left:]) > 1e-2
 
 
 def test_a_frozen_layer_needs_no_rule(recwarn):
@@ -221,7 +229,17 @@ def test_what_has_no_sample_gradients_is_refused_by_name(kind):
         ({"clip_norm": 0.0}, "clip_norm must be > 0, got 0.0"),
         ({"clip_norm": float("nan")}, "clip_norm must be > 0, got nan"),
         ({"chunk": 0}, "chunk must be a whole number >= 1, got 0"),
+        ({"clip_norm": "one"}, "clip_norm must be a number"),
+        ({"clip_norm": [1.0, 2.0]}, "clip_norm must be > 0, got"),
+        ({"clip_norm": 1e-17}, "clip_norm must be >= 3e-16, where squares do not vanish, got 1e-17"),
+        ({"images": np.ones((2, 4))}, "images must be a torch.Tensor, got ndarray"),
+        ({"labels": [0, 1]}, "labels must be a torch.Tensor, got list"),
         ({"labels": torch.zeros(3, dtype=torch.long)}, r"labels must have shape \(2,\), got \(3,\)"),
+        ({"labels": torch.zeros(2)}, "labels must be of torch.int64, got torch.float32"),
+        ({"labels": torch.tensor([0, 3])}, r"labels must be in 0 \.\.\. 2, the model's classes, got 3"),
+        ({"labels": torch.tensor([-100, 0])}, r"labels must be in 0 \.\.\. 2, the model's classes, got -100"),
+        ({"images": torch.full((2, 4), float("nan"))}, "sample 0 of 2 has a gradient of norm nan and the loss nan"),
+        ({"images": torch.tensor([[1.0] * 4, [1e30] * 4])}, "sample 1 of 2 has a gradient of norm"),
         ({"weights": torch.ones(2, 1)}, r"weights must have shape \(2,\), got \(2, 1\)"),
     ],
 )
@@ -229,6 +247,24 @@ def test_bad_input_is_named(change, message):
     good = {"images": torch.ones(2, 4), "labels": torch.zeros(2, dtype=torch.long), "clip_norm": 1.0}
     with pytest.raises(ValueError, match=message):
         clipped_sum(nn.Linear(4, 3), **(good | change))
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@pytest.mark.parametrize("general", [False, True])
+@pytest.mark.parametrize(
+    ("last", "got"),
+    [
+        (lambda: nn.Sequential(nn.Linear(6, 1), nn.Flatten(0)), r"\(\d,\)"),
+        (lambda: nn.Unflatten(1, (3, 2)), r"\(\d, 3, 2\)"),
+        (lambda: nn.AdaptiveMaxPool1d(3, return_indices=True), "tuple"),
+    ],
+)
+def test_a_model_that_gives_no_logits_is_refused(last, got, general):
+    model = nn.Sequential(nn.LayerNorm(6) if general else nn.Linear(6, 6), last())
+    with pytest.raises(ValueError, match=rf"the model must give logits of shape \(\d, classes\), got {got}"):
+        clipped_sum(model, torch.ones(2, 6), torch.zeros(2, dtype=torch.long), 1.0)
+    with pytest.raises(ValueError, match=r"labels must be in 0 \.\.\. 5, the model's classes, got 6"):
+        clipped_sum(model[0], torch.ones(2, 6), torch.tensor([0, 6]), 1.0)
 
 
 def test_the_note_of_the_general_path_points_at_the_caller():

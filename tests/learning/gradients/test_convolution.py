@@ -2,17 +2,16 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import convolution
 
-from .sample_by_sample import batch, filled, loop, problem, relative
+from .sample_by_sample import batch, filled, loop, problem
 
 
-@settings(max_examples=40)
 @given(
     kernel=st.tuples(st.integers(1, 4), st.integers(1, 4)),
     stride=st.tuples(st.integers(1, 3), st.integers(1, 3)),
@@ -29,8 +28,8 @@ def test_any_convolution_equals_the_plain_loop(kernel, stride, padding, channels
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "largest_patches", lambda device: held)  # one sample at a time, some, or all
         found = clipped_sum(model, images, labels, 0.5, weights, chunk).gradient
-    # 1e-12: double precision (1e-16 a rounding)
-    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-12
+    # 1e-12: double precision (1e-16 a rounding); where one place gives all logits, every gradient is zero
+    torch.testing.assert_close(found, loop(model, images, labels, 0.5, weights), rtol=1e-12, atol=1e-12)
 
 
 def test_patches_are_written_out_for_a_few_samples_at_a_time_without_a_difference(monkeypatch):

@@ -121,31 +121,39 @@ CASES = {
         SEQUENCE,
         r"'0' \(Linear\) has a form or an input, of shape \(2, 3, 8\)",
     ),
-    "Linear on all places": (Places, (3, 4), r"'layer' \(Linear\) does not get one input a sample"),
+    "Linear on all places": (Places, (3, 4), r"'layer' \(Linear\) has not one input a sample"),
     "attention": (
         lambda: Sequence(nn.MultiheadAttention(8, 2, batch_first=True), attention),
         SEQUENCE,
-        r"'layer' \(MultiheadAttention\) has no rule",
+        r"'layer' \(MultiheadAttention\), layer 'layer.out_proj' \(\w+\) have no rule",
     ),
     "Transformer": (
         lambda: Sequence(
             nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), lambda layer, x: layer(x)
         ),
         SEQUENCE,
-        r"'layer.self_attn' \(MultiheadAttention\) has no rule",
+        r"'layer.self_attn' \(MultiheadAttention\), .* layer 'layer.norm2' \(LayerNorm\) have no rule",
     ),
     "Transformer that is not trained": (
         lambda: Sequence(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), lambda layer, x: layer(x)).eval(),
         SEQUENCE,
-        r"'layer.self_attn' \(MultiheadAttention\) has no rule",
+        r"'layer.self_attn' \(MultiheadAttention\), .* layer 'layer.norm2' \(LayerNorm\) have no rule",
     ),
-    "called twice": (called_twice, VECTOR, r"'0' \(Linear\) is called twice"),
-    "a shared parameter": (tied, VECTOR, r"'0' \(Linear\) is called twice, or shares a parameter"),
-    "a weight used beside its layer": (Functional, VECTOR, r"'layer' \(Linear\) is called twice, or shares"),
+    "called twice": (called_twice, VECTOR, r"'0' \(Linear\) has more than one call"),
+    "a shared parameter": (
+        tied,
+        VECTOR,
+        r"layer '0' \(Linear\), layer '2' \(Linear\) have more than one",
+    ),
+    "a weight used beside its layer": (
+        Functional,
+        VECTOR,
+        r"'layer' \(Linear\) has more than one call, or a parameter",
+    ),
     "a weight used in place of its layer": (BesideItsCall, VECTOR, r"'layer' \(Linear\)"),
     "called by keyword": (ByKeyword, VECTOR, r"'layer' \(Linear\) was not called with one tensor"),
     "one parameter by two names": (TwoNames, VECTOR, r"the model \(TwoNames\) has no rule"),
-    "parametrized": (weight_norm, VECTOR, r"has no rule"),
+    "parametrized": (weight_norm, VECTOR, r"the model \(ParametrizedLinear\), .* have no rule"),
 }
 
 

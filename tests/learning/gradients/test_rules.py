@@ -93,9 +93,26 @@ def test_one_rule_serves_several_types():
 def test_a_later_rule_takes_the_place_of_an_earlier_one():
     kind, model = affine()
     register(kind)(lambda layer, x, e: {layer.a: 2 * e * x, layer.b: e})
-    assert error(model) > 1e-2
+    with pytest.raises(ValueError, match=r"parameter 'a' of layer '2' \(Affine\) is off by 0\.\d+ of the norm"):
+        error(model)
     register(kind)(lambda layer, x, e: {layer.a: e * x, layer.b: e})
     assert error(model) < 1e-13
+
+
+def test_a_rule_whose_norms_are_not_those_of_its_sum_is_found_out():
+    class Short(NamedTuple):
+        rows: Tensor
+
+        def square_norm(self):
+            return 0.5 * self.rows.square().sum(1)
+
+        def weighted_sum(self, factor):
+            return factor @ self.rows
+
+    kind, model = affine()
+    register(kind)(lambda layer, x, e: {layer.a: e * x, layer.b: Short(e)})
+    with pytest.raises(ValueError, match=r"parameter 'b' of layer '2' \(Affine\) is off by"):
+        error(model)
 
 
 def test_a_built_in_rule_can_be_replaced_and_put_back():
@@ -127,7 +144,7 @@ def test_a_subclass_does_not_take_its_parent_s_rule():
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
-        (lambda layer, x, e: None, r"layer '2' \(Affine\) has a form or an input, of shape \(6, 4\), that its rule"),
+        (lambda layer, x, e: None, r"layer '2' \(Affine\) has a form or an input, of shape \(6, 4\), that the rule"),
         (lambda layer, x, e: {layer.a: e * x}, r"layer '2' \(Affine\) has a rule that leaves out its parameter 'b'"),
     ],
 )

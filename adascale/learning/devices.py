@@ -1,0 +1,30 @@
+"""Where the arithmetic of a training is done."""
+
+from __future__ import annotations
+
+import torch
+
+
+def find_device(device: str | torch.device) -> torch.device:
+    """The device of that name, if this machine has it.
+
+    Parameters
+    ----------
+    device : str or torch.device
+        ``cpu``, ``cuda``, or ``cuda:1`` for the second GPU.
+
+    Raises
+    ------
+    ValueError
+        If it is another one, or not on this machine.
+    """
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu' or 'cuda', got {str(device)!r}")
+    if found.type == "cuda" and not (found.index or 0) < torch.cuda.device_count():
+        raise ValueError(f"device {str(device)!r} is not available: this machine has {torch.cuda.device_count()} CUDA "
+                         "devices that PyTorch can use; expected cpu")  # fmt: skip
+    return found

@@ -1,0 +1,509 @@
+"""What changes a layer's weights, hides layers or mixes samples: right as a plain loop, or refused by name."""
+
+import contextlib
+import warnings
+import weakref
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize, prune
+from torch.utils.checkpoint import checkpoint
+
+from adascale.learning import clipped_sum
+from adascale.learning.gradients import GeneralPath, control
+
+from .sample_by_sample import batch, filled, loop, relative
+
+VECTOR, IMAGE = (4,), (2, 5, 5)
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(27, 3))
+
+
+def error(model, shape=VECTOR, dtype=torch.double):
+    """Of a sum of which half the samples are clipped, against the plain loop."""
+    images, labels, weights = batch(shape, 3, 6, dtype)
+    norms = torch.stack([loop(model, images[[i]], labels[[i]], float("inf"), weights[[i]]).norm() for i in range(6)])
+    clip_norm = float((norms / weights).median())
+    return relative(
+        clipped_sum(model, images, labels, clip_norm, weights).gradient, loop(model, images, labels, clip_norm, weights)
+    )
+
+
+# Weights that are not the layer's own --------------------------------------------------------------------------------
+
+
+class Square(nn.Module):
+    def forward(self, x):
+        return x * x
+
+
+def pruned(model, layer, name):
+    prune.random_unstructured(model[layer], name, 0.5)
+    return model
+
+
+def old(function, model, **options):
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # they are deprecated, and in use
+        function(model[0], **options)
+    return model
+
+
+def with_rule_like_weight():
+    """A hook that makes a layer's weight before every call, as the old utilities do."""
+    model = mlp()
+    layer = model[0]
+    raw = layer.weight
+    del layer._parameters["weight"]
+    layer.register_parameter("raw", raw)
+    layer.weight = raw.detach().clone()
+    layer.register_forward_pre_hook(lambda layer, _: setattr(layer, "weight", layer.raw * layer.raw))
+    return model
+
+
+def parametrized(name):
+    model = mlp()
+    parametrize.register_parametrization(model[0], name, Square())
+    return model
+
+
+NOT_ITS_OWN = {
+    "pruned": (lambda: pruned(mlp(), 0, "weight"), VECTOR),
+    "a pruned bias": (lambda: pruned(mlp(), 0, "bias"), VECTOR),
+    "the last layer pruned": (lambda: pruned(mlp(), 2, "weight"), VECTOR),
+    "pruned twice": (lambda: pruned(pruned(mlp(), 0, "weight"), 0, "weight"), VECTOR),
+    "a pruned convolution": (lambda: pruned(cnn(), 0, "weight"), IMAGE),
+    "weight_norm, old": (lambda: old(nn.utils.weight_norm, mlp()), VECTOR),
+    "weight_norm, old, convolution": (lambda: old(nn.utils.weight_norm, cnn()), IMAGE),
+    "weight_norm": (lambda: nn.Sequential(parametrizations.weight_norm(nn.Linear(4, 3))), VECTOR),
+    "spectral_norm, old, evaluated": (lambda: old(nn.utils.spectral_norm, mlp()).eval(), VECTOR),
+    "spectral_norm, evaluated": (lambda: nn.Sequential(parametrizations.spectral_norm(nn.Linear(4, 3))).eval(), VECTOR),
+    "a parametrized weight": (lambda: parametrized("weight"), VECTOR),
+    "a parametrized bias": (lambda: parametrized("bias"), VECTOR),
+    "a hook that makes the weight": (with_rule_like_weight, VECTOR),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_ITS_OWN)
+def test_a_weight_that_is_made_from_others_goes_to_the_general_path(kind):
+    make, shape = NOT_ITS_OWN[kind]
+    model = make().double()
+    with pytest.warns(GeneralPath, match=r"Linear\)|Conv2d\)"):
+        assert error(model, shape) < 1e-12
+
+
+def test_pruning_matters_and_a_layer_may_be_pruned_after_the_first_batch():
+    model = filled(mlp())
+    images, labels, weights = batch(VECTOR, 3, 6)
+    before = clipped_sum(model, images, labels, 1.0, weights).gradient
+    prune.random_unstructured(model[0], "weight", 0.5)
+    with pytest.warns(GeneralPath, match=r"'0' \(Linear\) has a rule that leaves out its parameter 'weight_orig'"):
+        after = clipped_sum(model, images, labels, 1.0, weights).gradient
+    assert relative(after.sort().values, before.sort().values) > 0.1  # the control: another order, and other values
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+def test_no_tensor_of_vmap_is_left_in_a_layer():
+    model = pruned(mlp(), 0, "weight").double()
+    mask, before = model[0].weight_mask, model[0].weight.clone()
+    clipped_sum(model, *batch(VECTOR, 3, 6)[:2], 1.0)
+    assert not torch._C._functorch.is_functorch_wrapped_tensor(model[0].weight)
+    assert torch.equal(model[0].weight, before)
+    assert model[0].weight_mask is mask
+
+
+class Caching(nn.Module):
+    """Keeps what it computed last, and makes it as an attribute that was not there."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.last, self.seen = nn.LayerNorm(4), nn.Linear(4, 3), None
+
+    def forward(self, x):
+        self.seen = self.new = self.norm(x)
+        return self.last(self.seen)
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+def test_what_vmap_made_does_not_stay_behind():
+    model = filled(Caching())
+    clipped_sum(model, *batch(VECTOR, 3, 6)[:2], 1.0)
+    # the last call was that of the sample that is computed alone
+    assert not torch._C._functorch.is_functorch_wrapped_tensor(model.seen)
+    clipped_sum(model, *batch(VECTOR, 3, 6)[:2], 1.0)
+    assert not torch._C._functorch.is_functorch_wrapped_tensor(model.seen)
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_a_model_that_changes_itself_when_it_is_called_is_refused(new):
+    """In training mode spectral_norm takes a step of power iteration at every call: chunks see other functions."""
+    model = mlp()
+    if new:
+        parametrizations.spectral_norm(model[0])
+    else:
+        old(nn.utils.spectral_norm, model)
+    images, labels, _ = batch(VECTOR, 3, 6, torch.float32)
+    message = r"the model changes its own '0\.\S*_u' when it is called; expected .* to stay as they are"
+    with warnings.catch_warnings(action="ignore", category=GeneralPath), pytest.raises(ValueError, match=message):
+        clipped_sum(model, images, labels, 1.0)
+
+
+class Rebinding(nn.Module):
+    """A buffer that is replaced, not written to."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count = self.count + 1
+        return self.layer(x) / self.count
+
+
+class Decaying(Rebinding):
+    """A parameter that is written to."""
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.layer.weight *= 0.5
+        return self.layer(x)
+
+
+@pytest.mark.parametrize(("model", "what"), [(Rebinding(), "count"), (Decaying(), "layer.weight")])
+def test_a_buffer_or_parameter_that_a_call_changes_is_named(model, what):
+    with pytest.raises(ValueError, match=f"the model changes its own '{what}' when it is called"):
+        clipped_sum(model, *batch(VECTOR, 3, 6, torch.float32)[:2], 1.0)
+
+
+def test_buffers_that_stay_make_no_difference():
+    model = Rebinding()
+    model.forward = lambda x: model.layer(x) * (model.count + 2)
+    assert error(filled(model)) < 1e-12
+
+
+# Hooks and forward functions -----------------------------------------------------------------------------------------
+
+
+def hooked(register, hook, **options):
+    model = filled(mlp())
+    getattr(model[0], register)(hook, **options)
+    return model
+
+
+@pytest.mark.parametrize("options", [{}, {"prepend": True}, {"always_call": True}])
+@pytest.mark.parametrize("hook", [lambda _, x, y: y * 2, lambda _, x, y: y.sin(), lambda _, x, y: y.mul_(2)])
+def test_a_forward_hook_may_change_what_a_layer_gives(hook, options):
+    assert error(hooked("register_forward_hook", hook, **options)) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("register", "hook"),
+    [
+        ("register_forward_hook", lambda layer, x, y: y * layer.weight.sum()),
+        ("register_forward_hook", lambda layer, x, y: y + F.linear(x[0], layer.weight)),
+        ("register_forward_pre_hook", lambda layer, x: (x[0] * layer.weight.sum(0),)),
+    ],
+)
+def test_a_hook_that_uses_a_weight_sends_the_model_to_the_general_path(register, hook):
+    with pytest.warns(GeneralPath, match=r"layer '0' \(Linear\) has more than one call, or a parameter that is used"):
+        assert error(hooked(register, hook)) < 1e-12
+
+
+def test_a_backward_hook_of_a_layer_has_its_way():
+    model = filled(mlp())
+    plain = loop(model, *batch(VECTOR, 3, 6)[:2], 1.0, 1.0)
+    model[2].register_full_backward_hook(lambda layer, input, output: (2 * input[0],))
+    assert relative(loop(model, *batch(VECTOR, 3, 6)[:2], 1.0, 1.0), plain) > 1e-2
+    assert error(model) < 1e-12
+
+
+def test_a_hook_on_the_gradient_of_a_parameter_is_refused():
+    model = mlp()
+    model[2].weight.register_hook(lambda gradient: 0 * gradient)
+    with pytest.raises(ValueError, match=r"layer '2' \(Linear\) has a hook on the gradient of its parameter 'weight'"):
+        clipped_sum(model, *batch(VECTOR, 3, 6, torch.float32)[:2], 1.0)
+
+
+def test_a_layer_with_a_forward_function_of_its_own_goes_to_the_general_path():
+    model = filled(mlp())
+    layer = model[0]
+    layer.forward = lambda x: F.linear(x, 2 * layer.weight, layer.bias)
+    with pytest.warns(GeneralPath, match=r"layer '0' \(Linear\) has another forward function than the type"):
+        assert error(model) < 1e-12
+
+
+# What no structure shows: one sample alone ---------------------------------------------------------------------------
+
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
+
+
+class Centred(Whole):
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(x - x.mean(0))
+
+
+class Normed(Whole):
+    def forward(self, x):
+        return self.last(F.batch_norm(self.first(x), None, None, training=True))
+
+
+class Turned(Whole):
+    """The samples of a batch in another order, for one layer."""
+
+    def forward(self, x):
+        return self.last(x + self.first(x.flip(0)).flip(0))
+
+
+def for_all_modules():
+    return nn.modules.module.register_module_forward_hook(
+        lambda layer, x, y: 2 * y if isinstance(layer, nn.Linear) else None
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.double])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Centred, r"a sample has the loss \S+ in a batch and \S+ alone; expected a model that takes every sample by"),
+        (
+            Normed,
+            r"the model fails on a sample alone \(Expected more than 1 value .* expected a model that takes every",
+        ),
+        (Turned, r"parameter 'weight' of layer 'first' \(Linear\) is off by 0\.\d+ of the norm"),
+    ],
+)
+def test_samples_that_are_not_taken_by_themselves_are_found_out(make, message, dtype):
+    model = filled(make()).to(dtype)
+    images, labels, _ = batch(VECTOR, 3, 6, dtype)
+    with pytest.raises(ValueError, match=message):
+        clipped_sum(model, images, labels, 1.0)
+    with pytest.raises(ValueError, match=message):  # and every time
+        clipped_sum(model, images, labels, 1.0)
+
+
+def test_a_batch_of_one_does_not_vouch_for_larger_ones():
+    model = filled(Centred())
+    images, labels, _ = batch(VECTOR, 3, 6)
+    clipped_sum(model, images[:1], labels[:1], 1.0)
+    with pytest.raises(ValueError, match="expected a model that takes every sample by itself"):
+        clipped_sum(model, images, labels, 1.0)
+
+
+def test_a_hook_for_all_modules_that_changes_what_layers_give_is_found_out():
+    model = filled(mlp())
+    images, labels, _ = batch(VECTOR, 3, 6)
+    with contextlib.closing(Removed(for_all_modules())), pytest.raises(ValueError, match="a hook for all modules"):
+        clipped_sum(model, images, labels, 1.0)
+    assert error(model) < 1e-12
+
+
+class Removed:
+    def __init__(self, hook):
+        self.close = hook.remove
+
+
+def test_the_comparison_is_made_once_and_keeps_no_model_alive():
+    model = filled(mlp())
+    images, labels, _ = batch(VECTOR, 3, 6)
+    calls = []
+    hook = model.register_forward_hook(lambda *_: calls.append(1))
+    for _ in range(3):
+        clipped_sum(model, images, labels, 1.0)
+    assert len(calls) == 4
+    hook.remove()
+    gone = weakref.ref(model)
+    del model
+    assert gone() is None
+
+
+def test_a_batch_of_small_losses_is_not_compared_as_rounding_is_all_there_is():
+    """In single precision the gradient of a sure sample is a difference of nearly equal numbers."""
+    model = nn.Linear(4, 3)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([8.0, -8.0, -8.0])[:, None].expand(3, 4))
+    images, labels = torch.rand(5, 4, generator=torch.Generator().manual_seed(0)) + 1, torch.zeros(5, dtype=torch.long)
+    assert float(clipped_sum(model, images, labels, 1.0).loss.max()) < control.LEAST_LOSS
+    calls = []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    clipped_sum(model, images, labels, 1.0)
+    assert len(calls) == 1
+    clipped_sum(model, images, labels + 1, 1.0)
+    assert len(calls) == 3  # it is made up for later
+
+
+# Dropout -------------------------------------------------------------------------------------------------------------
+
+
+class Dropping(Whole):
+    mixing = False
+
+    def forward(self, x):
+        x = F.dropout(self.first(x), 0.5, self.training)
+        return self.last(x - x.mean(0) if self.mixing else x)
+
+
+class MixingDropping(Dropping):
+    mixing = True
+
+
+def test_a_model_with_dropout_is_compared_in_evaluation_mode():
+    images, labels, _ = batch(VECTOR, 3, 6)
+    clipped_sum(filled(Dropping()), images, labels, 1.0)
+    with pytest.raises(ValueError, match="expected a model that takes every sample by itself"):
+        clipped_sum(filled(MixingDropping()), images, labels, 1.0)
+
+
+def test_the_comparison_draws_no_random_number_and_leaves_every_mode_as_it_was():
+    images, labels, _ = batch(VECTOR, 3, 6)
+    model = filled(Dropping())
+    model.last.eval()
+    torch.manual_seed(0)
+    first = clipped_sum(model, images, labels, 1.0)
+    after = torch.get_rng_state()
+    torch.manual_seed(0)
+    assert torch.equal(clipped_sum(model, images, labels, 1.0).gradient, first.gradient)
+    assert torch.equal(after, torch.get_rng_state())
+    assert [layer.training for layer in model.modules()] == [True, True, False]
+
+
+def test_the_sum_with_dropout_is_that_of_the_masks_that_were_drawn():
+    class Masked(Whole):
+        def forward(self, x):
+            mask = torch.ones(len(x), 4).double().bernoulli(0.5)
+            masks.append(mask)
+            return self.last(self.first(x) * mask)
+
+    class Given(Whole):
+        def forward(self, x):
+            return self.last(self.first(x[:, :4]) * x[:, 4:])
+
+    masks = []
+    images, labels, weights = batch(VECTOR, 3, 6)
+    found = clipped_sum(filled(Masked()), images, labels, 1.0, weights).gradient
+    given = torch.cat([images, masks[0]], 1)
+    assert relative(found, loop(filled(Given()), given, labels, 1.0, weights)) < 1e-12
+    given[:, 4:] = 1
+    assert relative(found, loop(filled(Given()), given, labels, 1.0, weights)) > 1e-2
+
+
+# Checkpointing, compilation, types -----------------------------------------------------------------------------------
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, reentrant, middle, first=None):
+        super().__init__()
+        self.first, self.middle, self.last = first or nn.Linear(4, 4), middle, nn.Linear(4, 3)
+        self.reentrant = reentrant
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(checkpoint(lambda y: torch.tanh(self.middle(y)), x, use_reentrant=self.reentrant))
+
+
+def test_checkpointing_that_is_not_reentrant_is_right():
+    assert error(filled(Checkpointed(False, nn.Linear(4, 4)))) < 1e-12
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Checkpointed(True, nn.Linear(4, 4)),
+            "with use_reentrant=True, which hides the layers",
+        ),
+        (lambda: Checkpointed(True, nn.Identity()), "with use_reentrant=True, which hides the layers"),
+        (
+            lambda: Checkpointed(True, nn.Linear(4, 4), nn.Identity()),
+            r"the loss does not depend on layer 'middle' \(Linear\).* or torch\.utils\.checkpoint with use_r",
+        ),
+        (lambda: Checkpointed(True, nn.LayerNorm(4)), r"vmap\(grad\) cannot \(.* torch\.utils\.checkpoint with use_r"),
+        (
+            lambda: Checkpointed(False, nn.LayerNorm(4)),
+            r"vmap\(grad\) cannot \(torch\.utils\.checkpoint; the argument c",
+        ),
+    ],
+)
+def test_other_checkpointing_is_refused_with_what_to_do(make, message):
+    with pytest.raises(ValueError, match=message):
+        clipped_sum(filled(make()), *batch(VECTOR, 3, 6)[:2], 1.0)
+
+
+@pytest.mark.parametrize("general", [False, True])
+@pytest.mark.parametrize("part", ["the model", "a block", "a layer"])
+def test_a_compiled_model_is_right(part, general):
+    model = filled(nn.Sequential(nn.Linear(4, 5), nn.LayerNorm(5) if general else nn.Tanh(), nn.Linear(5, 3)))
+    if part == "the model":
+        model = torch.compile(model, backend="eager")
+    elif part == "a block":
+        model = nn.Sequential(torch.compile(model, backend="eager"))
+    else:
+        model[0].compile(backend="eager")
+    with pytest.warns(GeneralPath) if general else contextlib.nullcontext():
+        assert error(model) < 1e-12
+
+
+def test_a_model_of_torchscript_is_refused():
+    with warnings.catch_warnings(action="ignore"):  # of its deprecation
+        model = torch.jit.script(mlp())
+    with pytest.raises(ValueError, match=r"the model \(RecursiveScriptModule\) is compiled by TorchScript"):
+        clipped_sum(model, *batch(VECTOR, 3, 6, torch.float32)[:2], 1.0)
+
+
+class Halved(Whole):
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            x = self.first(x)
+        return self.last(x.float())
+
+
+def test_autocast_is_refused_around_the_model_and_within():
+    images, labels, _ = batch(VECTOR, 3, 6, torch.float32)
+    with (
+        torch.autocast("cpu"),
+        pytest.raises(ValueError, match=r"without torch\.autocast, got it on for 'cpu'"),
+    ):
+        clipped_sum(mlp(), images, labels, 1.0)
+    with pytest.raises(ValueError, match=r"layer 'first' \(Linear\) computes in torch\.bfloat16, and its parameter"):
+        clipped_sum(Halved(), images, labels, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Linear(4, 3, dtype=torch.cfloat), r"the model \(Linear\) has a complex parameter 'weight'"),
+        (lambda: nn.LazyLinear(3), r"the model \(LazyLinear\) has no size yet; expected a layer with sizes"),
+    ],
+)
+def test_parameters_that_are_no_real_numbers_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        clipped_sum(make(), *batch(VECTOR, 3, 6, torch.float32)[:2], 1.0)
+
+
+def test_the_note_names_every_layer_without_a_rule_and_counts_what_is_too_much():
+    images, labels, _ = batch(VECTOR, 3, 4)
+    some = [nn.LayerNorm(4), nn.Linear(4, 4), nn.PReLU(4)]
+    with pytest.warns(GeneralPath, match=r"^layer '0' \(LayerNorm\), layer '2' \(PReLU\) have no rule for sample grad"):
+        clipped_sum(filled(nn.Sequential(*some, nn.Linear(4, 3))), images, labels, 1.0)
+    many = nn.Sequential(*(nn.LayerNorm(4) for _ in range(9)), nn.Linear(4, 3))
+    with pytest.warns(GeneralPath, match=r"layer '5' \(LayerNorm\) and 3 more have no rule"):
+        clipped_sum(filled(many), images, labels, 1.0)
+    dilated = nn.Sequential(
+        nn.Conv2d(2, 2, 2, dilation=2), nn.Conv2d(2, 2, 2, dilation=2), nn.Flatten(), nn.Linear(2, 3)
+    )
+    with pytest.warns(GeneralPath, match=r"^layer '0' \(Conv2d\) has a form .*; layer '1' \(Conv2d\) has a form"):
+        clipped_sum(filled(dilated), *batch(IMAGE, 3, 4)[:2], 1.0)

@@ -1,0 +1,191 @@
+"""Small networks drawn at random, and batches at the ends of what is allowed, against a plain loop over the samples."""
+
+import warnings
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from adascale.learning import clipped_sum
+from adascale.learning.gradients import GeneralPath, NotFinite
+
+from .sample_by_sample import rows
+
+ACTIVATIONS = [nn.Tanh, nn.ReLU, nn.Sigmoid, nn.GELU, lambda: nn.ReLU(inplace=True), nn.Softplus, nn.Identity]
+POOLINGS = [lambda: nn.MaxPool2d(2, stride=1), lambda: nn.AvgPool2d(2), lambda: nn.AdaptiveAvgPool2d((2, 1))]
+
+
+@st.composite
+def images_network(draw):
+    """Convolutions of any form, norms, activations and a pooling, then linear layers."""
+    channels, side = draw(st.integers(1, 3)), draw(st.integers(5, 7))
+    shape, layers = (channels, side, side), []
+    for _ in range(draw(st.integers(1, 2))):
+        groups = draw(st.sampled_from([1, 1, 1, channels]))
+        width = groups * draw(st.integers(1, 2))
+        layers.append(
+            nn.Conv2d(
+                channels,
+                width,
+                draw(st.sampled_from([1, 2, (1, 2), 3])),
+                stride=draw(st.sampled_from([1, 1, 2, (2, 1)])),
+                padding=draw(st.sampled_from([0, 1, (1, 0)])),
+                dilation=draw(st.sampled_from([1, 1, 1, 2])),
+                groups=groups,
+                padding_mode=draw(st.sampled_from(["zeros", "zeros", "reflect"])),
+                bias=draw(st.booleans()),
+            )
+        )
+        channels = width
+        if draw(st.booleans()):
+            layers.append(nn.GroupNorm(draw(st.sampled_from([1, channels])), channels))
+        layers.append(draw(st.sampled_from(ACTIVATIONS))())
+    if draw(st.booleans()):
+        layers.append(draw(st.sampled_from(POOLINGS))())
+    return shape, finished(draw, [*layers, nn.Flatten()], shape)
+
+
+@st.composite
+def vectors_network(draw):
+    """Linear layers, norms on (B, C), activations."""
+    size = draw(st.integers(1, 5))
+    layers, width = [], size
+    for _ in range(draw(st.integers(0, 2))):
+        wider = 2 * draw(st.integers(1, 3))
+        layers += [nn.Linear(width, wider, bias=draw(st.booleans()))]
+        width = wider
+        layers += draw(st.sampled_from([[], [nn.GroupNorm(width // 2, width)], [nn.LayerNorm(width)]]))
+        layers.append(draw(st.sampled_from(ACTIVATIONS))())
+    return (size,), finished(draw, layers, (size,))
+
+
+@st.composite
+def words_network(draw):
+    """An embedding of whole numbers, with a norm over it."""
+    count, width = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    layers = [nn.Embedding(7, width, padding_idx=draw(st.sampled_from([None, 0])))]
+    layers += draw(st.sampled_from([[], [nn.LayerNorm(width)]]))
+    return (count,), nn.Sequential(*layers, nn.Flatten(), nn.Linear(count * width, 3))
+
+
+def finished(draw, layers, shape):
+    """With a last layer for three classes; nothing where the images are too small for the layers."""
+    body = nn.Sequential(*layers)
+    with torch.no_grad():
+        try:
+            width = body(torch.zeros(1, *shape)).shape[1]
+        except (RuntimeError, ValueError):
+            return None
+    return nn.Sequential(*body, nn.Linear(width, 3, bias=draw(st.booleans())))
+
+
+def drawn(case, seed, count, dtype):
+    """The network with drawn parameters, and samples, labels and weights, some of which are zero."""
+    shape, model = case
+    generator = torch.Generator().manual_seed(seed)
+    model = model.to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(
+                torch.randn(parameter.shape, generator=generator, dtype=dtype) / parameter[0].numel() ** 0.5
+            )
+    if isinstance(model[0], nn.Embedding):
+        samples = torch.randint(7, (count, *shape), generator=generator)
+    else:
+        samples = torch.randn(count, *shape, generator=generator, dtype=dtype)
+    labels = torch.randint(3, (count,), generator=generator)
+    weights = torch.rand(count, generator=generator, dtype=dtype) - 0.2
+    return model, samples, labels, weights * (torch.rand(count, generator=generator) < 0.8)
+
+
+CASES = st.one_of(images_network(), images_network(), vectors_network(), words_network()).filter(lambda each: each[1])
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@given(
+    case=CASES,
+    seed=st.integers(0, 2**32),
+    count=st.integers(1, 6),
+    chunk=st.integers(1, 7),
+    decades=st.floats(-9, 9),
+    single=st.booleans(),
+    frozen=st.booleans(),
+)
+def test_norms_and_clipped_sums_of_any_network_equal_the_plain_loop(case, seed, count, chunk, decades, single, frozen):
+    # 1e-5 and 1e-10: rounding of the types through a few layers, relative to the sum of what was added; a norm over
+    # nearly equal numbers loses more, in single precision, and so does the plain loop
+    dtype, tolerance = (torch.float32, 1e-5) if single else (torch.double, 1e-10)
+    model, samples, labels, weights = drawn(case, seed, count, dtype)
+    if frozen and len(model) > 1:
+        next(model.parameters()).requires_grad_(False)
+    plain = rows(model, samples, labels)
+    model.double()
+    of_samples = samples if samples.dtype == torch.int64 else samples.double()
+    expected = rows(model, of_samples, labels)
+    model.to(dtype)
+    norm = expected.norm(dim=1)
+    tolerance += 10 * float(((plain - expected).norm(dim=1) / norm.clamp_min(1e-300)).max())
+    clip_norm = float(norm.median()) * 10**decades or 1.0
+    found = clipped_sum(model, samples, labels, clip_norm, weights, chunk)
+    torch.testing.assert_close(found.norm.double(), norm, rtol=tolerance, atol=tolerance * float(norm.max() or 1))
+    factor = weights.double() * (clip_norm / norm).clamp_max(1)
+    added = float((factor.abs() * norm).sum())
+    apart = float((found.gradient.double() - factor @ expected).norm())
+    assert apart <= tolerance * added
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@given(case=CASES, seed=st.integers(0, 2**32), count=st.integers(2, 7), chunk=st.integers(1, 7))
+def test_no_order_of_the_samples_changes_the_sum_beyond_rounding(case, seed, count, chunk):
+    model, samples, labels, weights = drawn(case, seed, count, torch.double)
+    first = clipped_sum(model, samples, labels, 0.5, weights, chunk)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    second = clipped_sum(model, samples[order], labels[order], 0.5, weights[order], chunk)
+    torch.testing.assert_close(second.norm, first.norm[order], rtol=1e-10, atol=1e-13)
+    assert float((first.gradient - second.gradient).norm()) <= 1e-10 * float(weights.abs().sum())
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@given(
+    case=CASES,
+    seed=st.integers(0, 2**32),
+    single=st.booleans(),
+    scale=st.floats(-30, 30),
+    clip=st.floats(-15, 300),
+)
+def test_any_size_of_samples_and_of_the_clip_norm_gives_a_finite_sum_of_bounded_parts_or_is_refused(
+    case, seed, single, scale, clip
+):
+    model, samples, labels, weights = drawn(case, seed, 4, torch.float32 if single else torch.double)
+    if samples.dtype != torch.int64:
+        samples = samples * 10**scale
+    clip_norm = 10**clip
+    try:
+        found = clipped_sum(model, samples, labels, clip_norm, weights)
+    except NotFinite:
+        with torch.no_grad():
+            assert single  # the squares of a gradient of 1e30 are beyond single precision
+            assert max(1.0, float(samples.abs().max())) > 1e10
+        return
+    assert all(torch.isfinite(each).all() for each in found)
+    most = float((weights.abs() * found.norm.double().clamp_max(clip_norm)).sum())
+    assert float(found.gradient.double().norm()) <= most * (1 + 1e-5) + 1e-15  # what has vanished
+    with warnings.catch_warnings(action="error", category=GeneralPath):  # the note comes once a model
+        zero = clipped_sum(model, samples, labels, clip_norm, 0 * weights)
+    assert not zero.gradient.any()
+
+
+@given(seed=st.integers(0, 2**32), wrong=st.floats(0.02, 2) | st.floats(-2, -0.02))
+def test_a_layer_that_is_off_by_two_percent_is_found_out(seed, wrong):
+    """The control: the hook stands for whatever changes a layer's gradient behind the rules' back."""
+    model, samples, labels, _ = drawn(((4,), nn.Sequential(nn.Linear(4, 3))), seed, 3, torch.float32)
+    hook = nn.modules.module.register_module_forward_hook(
+        lambda layer, x, y: (1 + wrong) * y if isinstance(layer, nn.Linear) else None
+    )
+    try:
+        with pytest.raises(ValueError, match=r"parameter '\w+' of layer '0' \(Linear\) is off by"):
+            clipped_sum(model, samples, labels, 1.0)
+    finally:
+        hook.remove()
