@@ -14,6 +14,7 @@ import importlib.util
 import os
 import re
 import sys
+import warnings
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -61,7 +62,10 @@ def find(kind: str, name: str) -> Found:
             raise ValueError(f"{_one(kind)} {name!r}: module {module!r} has no {wanted!r}")
         return Found(name, label(name), getattr(found, wanted))
     entry = _registered(kind, name)
-    return Found(entry.name, entry.name, entry.load())
+    try:
+        return Found(entry.name, entry.name, entry.load())
+    except Exception as error:  # whatever another package does when it is imported
+        raise ValueError(f"{_one(kind)} {name!r}: cannot import {entry.value!r}: {error}") from error
 
 
 def label(name: str) -> str:
@@ -78,26 +82,38 @@ def name_of(kind: str, value: Any) -> str:
 
 
 def parse_options(text: str) -> tuple[str, dict[str, Any]]:
-    """``name:key=value,key=value`` as a name and its arguments; values are Python literals, or strings.
+    """``name:key=value,key=value`` as a name and its arguments; values are Python literals, or words.
 
     Raises
     ------
     ValueError
-        If an argument has no ``=``.
+        If an argument has no ``=`` or stands twice, or a value begins as a literal and is none.
     """
-    name, colon, given = text.rpartition(":")
-    if not colon or "=" not in given:
+    match = re.fullmatch("([^=]*):([^:=]*=.*)", text, re.DOTALL)
+    if not match:
         return text, {}
+    name, given = match.groups()
     options: dict[str, Any] = {}
     for part in re.split(r",(?=[^,=]*=)", given):
-        key, equals, value = part.partition("=")
-        if not equals or not key.strip().isidentifier():
+        key, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or not key.isidentifier():
             raise ValueError(f"expected name:key=value,key=value, got {text!r}")
-        try:
-            options[key.strip()] = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError):
-            options[key.strip()] = value.strip()
+        if key in options:
+            raise ValueError(f"{key!r} stands twice in {text!r}")
+        options[key] = _literal(value)
     return name, options
+
+
+def _literal(text: str) -> Any:
+    """A Python literal, or the text itself where it does not look like one."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        if text[:1] in ("'", '"', "(", "[", "{"):  # a bare string does not begin so: cut, or closed wrongly
+            raise ValueError(f"expected a Python literal or a word, got {text!r}") from None
+        return text
 
 
 def source_digest(kind: str, name: str) -> str | None:
@@ -117,7 +133,10 @@ def source_digest(kind: str, name: str) -> str | None:
     if _is_own(module):
         return None
     with _working_directory():
-        spec = importlib.util.find_spec(module)
+        try:
+            spec = importlib.util.find_spec(module)
+        except Exception:  # there is no such package, or its __init__ fails
+            spec = None
         if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
             raise ValueError(f"{name!r}: module {module!r} has no source file; a result could not say what made it")
         top = Path(spec.origin).parents[module.count(".") + (Path(spec.origin).stem == "__init__")]
@@ -138,7 +157,7 @@ def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
         return
     try:
         spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):  # what cannot be found cannot be run either
+    except Exception:  # what cannot be found, or imported on the way there, cannot be run either
         return
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return
@@ -150,7 +169,11 @@ def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
         return
     files[place] = path.read_bytes()
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(files[place])):
+    try:
+        tree = ast.parse(files[place])
+    except (SyntaxError, ValueError):  # what is no Python imports nothing
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imported = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -182,7 +205,9 @@ def _registered(kind: str, name: str) -> EntryPoint:
         if _plain(name) == _plain(known):
             return entry
     listed = ", ".join(known.lower() for known in entries)
-    raise ValueError(f"{_one(kind)} {name!r} is unknown; expected one of {listed}, or module:object")
+    others = [_one(each) for each in KINDS if each != kind and _plain(name) in map(_plain, _entries(each))]
+    hint = f" ({name} is a {others[0]})" if others else ""
+    raise ValueError(f"{_one(kind)} {name!r} is unknown{hint}; expected one of {listed}, or module:object")
 
 
 def _is_own(module: str) -> bool:

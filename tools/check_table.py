@@ -14,7 +14,7 @@ from adascale.runs.sweep import read_sweep
 
 def check(file, path):
     """The number of rows and of shortened ones among them; SystemExit with one line if something is missing."""
-    entries, table = read_sweep(file), pd.read_csv(path, dtype={"run": str})
+    entries, table = read_sweep(file), pd.read_csv(path, dtype={"run": str, "reading": str})
     expected = [(entry.reading, entry.run.address) for entry in entries]
     if list(zip(table["reading"], table["run"], strict=True)) != expected:
         raise SystemExit(f"{path} has not the {len(expected)} runs of {file}, in their order")
@@ -29,7 +29,12 @@ def check(file, path):
 
 
 def main(file, path):
-    rows, shortened = check(file, path)
+    try:
+        rows, shortened = check(file, path)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{path} cannot be held to {file}: {error}") from None
+    except KeyError as missing:
+        raise SystemExit(f"{path} or its learning curves have no column {missing}") from None
     note = f"; {shortened} of them are shortened: no results to compare with the paper's" if shortened else ""
     print(f"{path}: all {rows} runs of {file}{note}")
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import os
+import signal
 import sys
+import threading
+import warnings
+from collections.abc import Iterator
 from typing import NoReturn
 
 from adascale import __version__
@@ -17,28 +23,110 @@ COMMANDS = {
     "sweep": "many trainings, resumable, on many machines",
     "download": "fetch a data set for train",
 }
-"""The subcommands and what they do; each is a module here with ``DESCRIPTION``, ``EXAMPLE``, ``add`` and ``run``."""
+"""The subcommands and what they do; each is a module here with ``DESCRIPTION``, ``EXAMPLE``, ``add`` and
+``run``, and with ``stopped`` where something can be said when ``run`` is interrupted."""
+
+
+INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
+"""Exit codes where a signal ended the work, as a shell gives them: 128 and its number."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, for which everything is done that is done for Ctrl-C."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; 0 on success, 2 on bad input, 1 where the work could not be done."""
+    """Run the command.
+
+    Returns
+    -------
+    int
+        0 on success, 2 on bad input, 1 where the work could not be done; 130 after Ctrl-C, 143 after SIGTERM, and 141
+        where nobody reads what is printed.
+    """
     given = sys.argv[1:] if arguments is None else arguments
+    command = next((f"{name}: " for name in given if name in COMMANDS), "")
+    with _as_told():
+        try:
+            try:
+                return _run(given)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # here, where it can still be said that it failed
+        except KeyboardInterrupt as stop:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed twice, it still ends in one line
+            _say(f"{command}stopped" + (f"; {stop}" if f"{stop}" else ""))
+            return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        except BrokenPipeError:
+            _discard_output()
+            return PIPE_CLOSED
+        except OSError as error:  # standard output is on a full disk
+            _discard_output()
+            _say(f"{command}error: {_reason(error)}")
+            return 2
+
+
+def _run(given: list[str]) -> int:
     options = _parser(given).parse_args(given)
     try:
         options.run(options)
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt as stop:
+        raise type(stop)(options.stopped(options)) from None
     except (ValueError, OSError) as error:
-        print(f"adascale {options.command}: error: {one_line(error)}", file=sys.stderr)
+        _say(f"{options.command}: error: {_reason(error)}")
         return 2
-    except RuntimeError as error:
-        print(f"adascale {options.command}: {one_line(error)}", file=sys.stderr)
+    except (RuntimeError, ArithmeticError, MemoryError) as error:
+        _say(f"{options.command}: {_reason(error)}")
         return 1
     return 0
+
+
+def _reason(error: Exception) -> str:
+    """In one line, what went wrong."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return one_line(error) or type(error).__name__
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"adascale {' '.join(line.split())}", file=sys.stderr)  # a file's name may have a line break
+
+
+def _discard_output() -> None:
+    """Nothing of what is left to print is tried again when the interpreter ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _as_told() -> Iterator[None]:
+    """SIGTERM is an exception, and a warning a line that begins with ``note:``; afterwards as it was."""
+
+    def terminated(*_: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+
+    with warnings.catch_warnings():  # what it keeps includes how they are shown
+        before, interrupt = warnings.formatwarning, signal.getsignal(signal.SIGINT)
+        warnings.formatwarning = lambda message, *_, **__: f"note: {' '.join(str(message).split())}\n"
+        in_main = threading.current_thread() is threading.main_thread()
+        handled = signal.signal(signal.SIGTERM, terminated) if in_main else None
+        try:
+            yield
+        finally:
+            warnings.formatwarning = before
+            if in_main:
+                signal.signal(signal.SIGTERM, handled or signal.SIG_DFL)
+                signal.signal(signal.SIGINT, interrupt or signal.SIG_DFL)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line, exit code 2; the usage is what --help is for."""
-        self.exit(2, f"{self.prog}: error: {message}\n")
+        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
 
 
 def _parser(given: list[str]) -> argparse.ArgumentParser:
@@ -52,5 +140,5 @@ def _parser(given: list[str]) -> argparse.ArgumentParser:
             module = importlib.import_module(f"adascale.cli.{name}")
             parser.description, parser.epilog = module.DESCRIPTION, f"example:\n  {module.EXAMPLE}"
             module.add(parser)
-            parser.set_defaults(run=module.run)
+            parser.set_defaults(run=module.run, stopped=getattr(module, "stopped", lambda _: ""))
     return root

@@ -17,11 +17,16 @@ Simulate channels and report what each method leaks when its cost is tuned to nu
 
 The columns: RDP is the Renyi leakage at the scenario's order, summed over rounds, mean over devices; epsilon is the
 DP leakage at delta, mean over devices. Each is a geometric mean over the realisations, with its 95 % t interval on the
-logarithm from two realisations on.
+logarithm from three realisations on: that of two is sound, and too wide to be of use.
 
 A policy of your own is --policy my_module:MyPolicy, a subclass of adascale.policies.OnlinePolicy with start and step.
 What its class declares as tuned is matched until the cost is nu, and is a column of the table; with needs_mean_gain it
-is given the channel statistics. A channel model (--channel) and an accountant (--accountant) of your own join alike."""
+is given the channel statistics. A channel model (--channel) and an accountant (--accountant) of your own join alike.
+
+In JSON, null stands for what is no number, and "Infinity" for a leakage without a bound."""
+
+MOST_REALISATIONS = 1_000_000
+"""Each is a row of the table for every policy and nu."""
 
 EXAMPLE = "adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --realisations 3 --out leakage.csv"
 
@@ -30,6 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """The arguments."""
     common.add_scenario(parser)
     common.add_privacy(parser)
+    common.add_orders(parser)
     common.add_channel(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--nu", type=float, action="append", required=True, help="convergence level; may be repeated")
@@ -46,34 +52,32 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Do it."""
-    from adascale import accounting, channel
     from adascale.comparison import find_method, leakage_table
-    from adascale.files import write_atomically
+    from adascale.files import json_text, write_atomically
     from adascale.paper.methods import METHODS
 
+    common.check_outputs(common.input_files("--scenario", options.scenario), {"--out": options.out})
     preset = common.read_scenario(options.scenario)
-    if options.realisations < 1:
-        raise ValueError(f"--realisations must be >= 1, got {options.realisations}")
+    if not 1 <= options.realisations <= MOST_REALISATIONS:
+        raise ValueError(f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}")
     chosen = {}
     for name, make in map(find_method, options.policy or METHODS):
         if name in chosen:
             raise ValueError(f"--policy names {name} twice")
         chosen[name] = make
-    common.check_writable(options.out)
-    table = leakage_table(
-        preset.scenario,
-        options.nu,
-        range(options.seed, options.seed + options.realisations),
-        chosen,
-        channel=preset.channel if options.channel is None else channel.find(options.channel),
-        accountant=accounting.find(options.accountant),
-        delta=options.delta,
-        progress=sys.stderr.isatty(),
-    )
-    if options.out:
-        write_atomically(options.out, table)
+    with common.naming_own_code(), common.noting_orders(options):
+        table = leakage_table(
+            preset.scenario,
+            options.nu,
+            range(options.seed, options.seed + options.realisations),
+            chosen,
+            channel=preset.channel if options.channel is None else common.find_channel(options.channel),
+            accountant=common.find_accountant(options.accountant, options.orders),
+            delta=options.delta,
+            progress=sys.stderr.isatty(),
+        )
     if options.json:
-        print(table.to_json(orient="records", indent=1))
+        print(json_text(table.to_dict(orient="records")))
     else:
         print(_summary(table.dropna(subset=["cost"])).to_string(index=False))
     for policy, rows in table.groupby("policy", sort=False):
@@ -81,23 +85,32 @@ def run(options: argparse.Namespace) -> None:
             print(f"note: {policy} cannot spend nu in {unreached} of {len(rows)} runs, left out", file=sys.stderr)
         spent = rows["cost"] / rows["nu"]
         if (abs(spent - 1) > 1e-6).any():
-            print(f"note: {policy} spends {spent.min():.3g} to {spent.max():.3g} times nu; leakages compare at equal "
-                  "cost only", file=sys.stderr)  # fmt: skip
+            print(f"note: {policy} spends {common.spends(spent.min(), spent.max())}; leakages compare at equal cost "
+                  "only", file=sys.stderr)  # fmt: skip
+    if options.out:
+        write_atomically(options.out, table)
 
 
 def _summary(table: pd.DataFrame) -> pd.DataFrame:
     """Geometric means with intervals, as text."""
     import pandas as pd
 
-    from adascale.statistics import log_interval
-
     rows = []
     for (policy, nu), group in table.groupby(["policy", "nu"], sort=False):
         row = {"policy": policy, "nu": f"{nu:g}", "realisations": len(group)}
         for column, label in (("rdp", f"RDP({group['order'].iloc[0]:g})"), ("epsilon", "epsilon")):
-            centre, low, high = log_interval(group[column])
-            row[label] = f"{centre:.4g}"
-            if len(group) > 1:
-                row[f"{label} 95 %"] = f"{low:.3g} .. {high:.3g}"
+            row[label], interval = _mean(group[column])
+            if len(group) > 2:
+                row[f"{label} 95 %"] = interval
         rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).fillna("")
+
+
+def _mean(values: pd.Series) -> tuple[str, str]:
+    """A geometric mean and its interval, as text; without an interval where a leakage has no logarithm."""
+    from adascale.statistics import log_interval
+
+    if (values == float("inf")).any():
+        return "inf", ""
+    centre, low, high = log_interval(values)
+    return f"{centre:.4g}", f"{low:.3g} .. {high:.3g}" if centre > 0 else ""

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adascale.cli import common
+
+if TYPE_CHECKING:
+    from adascale.runs.execution import Finished
+    from adascale.runs.specification import Run
 
 DESCRIPTION = """\
 Train over the simulated air with one policy's receive scalings, tuned until their cost is nu.
 
 At one seed every policy and every nu meets the same channels, initial model, batches and noise directions. The digits
 come with scikit-learn; mnist and cifar10 are read from the folder in ADASCALE_DATA, or from the user's cache, where
-'adascale download' puts them. A data set and a network of your own are a preset file: TOML with the tables scenario,
-channel and training, whose dataset and model may be module:function and module:Class, and what it does not say comes
-from the preset that its base names. The history has one row a round; test loss, accuracy and epsilon so far stand where
-the model was evaluated. Needs the extra: pip install 'adascale[learn]'."""
+'adascale download' puts them. Data of your own are --dataset module:function, a function without arguments that returns
+an adascale.learning.data.RawDataset, with --model module:Class; they are trained on as the digits are. Whatever else is
+to be yours stands in a preset file: TOML with the tables scenario, channel and training, whose dataset and model may be
+module:function and module:Class, and what it does not say comes from the preset that its base names. The policy
+NoiseFree is a receiver without noise: it keeps no budget and protects nobody.
+
+The history has one row a round; test loss, accuracy and epsilon so far stand where the model was evaluated. In JSON an
+infinite epsilon is the string "Infinity", and what is not known is null. A training that was stopped goes on if it has
+a --store and is called again. Needs the extra: pip install 'adascale[learn]'."""
 
 EXAMPLE = "adascale train --dataset mnist --policy adascale --nu 0.04 --seed 0 --out run.csv --history history.csv"
 
@@ -28,10 +38,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_channel(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument(
-        "--dataset", default="digits", metavar="NAME|FILE", help="digits, mnist, cifar10 or a preset file "
-        "(default: digits)"
+        "--dataset", default="digits", metavar="NAME|FILE", help="digits, mnist, cifar10, a preset file or "
+        "module:function (default: digits)"
     )  # fmt: skip
-    common.add_policy(parser, "adascale")
+    parser.add_argument(
+        "--model", metavar="NAME", help=f"the network: {common.names('models')}, or module:Class (default: the "
+        "preset's)"
+    )  # fmt: skip
+    common.add_policy(parser, "adascale", "NoiseFree")
     parser.add_argument("--nu", type=float, required=True, help="convergence level: mean extra noise energy a round")
     parser.add_argument("--seed", type=int, default=0, help="the realisation (default: 0)")
     parser.add_argument("--rounds", type=int, metavar="N", help="a shorter horizon: the first N rounds of the channel")
@@ -46,33 +60,66 @@ def run(options: argparse.Namespace) -> None:
     """Do it."""
     import pandas as pd
 
-    from adascale.files import write_atomically
+    from adascale.files import json_text, write_together
 
-    common.check_writable(options.out)
-    common.check_writable(options.history, "--history")
-    make_run = common.learning("adascale.runs.specification").make_run
-    wanted = make_run(options.dataset, options.policy, options.nu, options.seed, rounds=options.rounds,
-                      channel=options.channel, accountant=options.accountant, every=options.every,
-                      delta=options.delta)  # fmt: skip
-    how = {"device": options.device, "progress": sys.stderr.isatty()}
-    if options.store:
-        row, history = common.learning("adascale.runs.store").Store(options.store).run(wanted, **how)
-    else:
-        row, history = common.learning("adascale.runs.execution").perform(wanted, **how)
-    if options.out:
-        write_atomically(options.out, pd.DataFrame([row]))
-    if options.history:
-        write_atomically(options.history, history)
+    outputs = {"--out": options.out, "--history": options.history}
+    common.check_outputs(common.input_files("--dataset", options.dataset), outputs)
+    if options.channel is not None:
+        common.find_channel(options.channel)  # whose errors name the option
+    common.find_accountant(options.accountant)
+    changes = {} if options.model is None else {"model": options.model}
+    wanted = common.learning("adascale.runs.specification").make_run(
+        options.dataset, options.policy, options.nu, options.seed, rounds=options.rounds, channel=options.channel,
+        accountant=options.accountant, every=options.every, delta=options.delta, **changes,
+    )  # fmt: skip
+    with common.naming_own_code(), common.noting_orders():
+        row, history = _train(options, wanted, outputs)
     if options.json:
-        rounds = json.loads(history.to_json(orient="records", double_precision=15))
-        print(json.dumps(row | {"history": rounds}, indent=1))
+        told = json_text(row | {"history": history.to_dict(orient="records")})
     else:
-        print("\n".join(f"{key:<15} {value:.6g}" if isinstance(value, float) else f"{key:<15} {value}"
-                        for key, value in row.items() if value is not None))  # fmt: skip
-    full = common.read_scenario(options.dataset).scenario
+        told = "\n".join(f"{key:<15} {value:.6g}" if isinstance(value, float) else f"{key:<15} {value}"
+                         for key, value in row.items() if value is not None)  # fmt: skip
+    tables = {options.out: pd.DataFrame([row]), options.history: history}
+    try:
+        print(told)
+    finally:  # also where nobody reads it
+        write_together({path: table for path, table in tables.items() if path is not None})
+    for note in _notes(options.dataset, wanted):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def stopped(options: argparse.Namespace) -> str:
+    """What is left of it."""
+    if options.store is None:
+        return "nothing was kept; with --store DIR the same command would go on from here"
+    return f"the same command goes on from what {options.store} holds"
+
+
+def _train(options: argparse.Namespace, wanted: Run, outputs: Mapping[str, Path | None]) -> Finished:
+    """In a store, or for this once."""
+    how = {"device": options.device, "progress": sys.stderr.isatty()}
+    work: Callable[..., Finished] = common.learning("adascale.runs.execution").perform
+    if options.store is not None:
+        store = common.learning("adascale.runs.store").Store(options.store)
+        for option, path in outputs.items():
+            if path is not None and store.owns(path):
+                raise ValueError(f"{option} {str(path)!r} lies in the folder of a run of --store")
+        work = store.run
+    return work(wanted, **how)
+
+
+def _notes(dataset: str, wanted: Run) -> Iterator[str]:
+    """What should be known of a run."""
+    from adascale.files import preset_chain
+    from adascale.presets import load
+
+    if wanted.training.dataset == dataset and ":" in dataset:
+        yield f"{wanted.scenario.name} is trained on as the digits are; a preset file says it otherwise"
+        dataset = "digits"
+    full = load(dataset).scenario
     if wanted.shortened:
-        print(f"note: {wanted.scenario.num_rounds} of {full.num_rounds} rounds; the result is one of a shortened run",
-              file=sys.stderr)  # fmt: skip
+        yield f"{wanted.scenario.num_rounds} of {full.num_rounds} rounds; the result is one of a shortened run"
     if wanted.scenario.num_parameters != full.num_parameters:
-        print(f"note: the network has {wanted.scenario.num_parameters} parameters, which replace the "
-              f"{full.num_parameters} of {full.name}", file=sys.stderr)  # fmt: skip
+        said = next(path for path, content in preset_chain(dataset) if "num_parameters" in content["scenario"])
+        yield (f"the network has {wanted.scenario.num_parameters} parameters, which replace the {full.num_parameters} "
+               f"in {said.name}")  # fmt: skip

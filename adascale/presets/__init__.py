@@ -45,11 +45,18 @@ def load(name: str) -> Preset:
         If there is no such preset or file, it is not TOML, has an unknown key or lacks one, or holds a value out of
         range; it names the file.
     """
-    path, content = read_preset(str(name))
+    try:
+        path, content = read_preset(str(name))
+    except ValueError as error:
+        prefix = "" if str(name) in str(error) else f"{name}: "  # of a base, the error names the base alone
+        raise ValueError(f"{prefix}{error}") from None
     try:
         scenario = Scenario.from_table(content["scenario"])
         given = dict(content["channel"])
-        model = channel.find(given.pop("model", "rayleigh"), **given)
+        name = given.pop("model", "rayleigh")
+        if not isinstance(name, str):
+            raise ValueError(f"model in [channel] must be a name, got {name!r}")
+        model = channel.find(name, **given)
         levels = check.positive("levels", content["levels"])
         if levels.ndim != 1 or not (levels[1:] > levels[:-1]).all():
             raise ValueError(f"levels must be ascending numbers, got {content['levels']}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from adascale import channel as channels
 from adascale import checks as check
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import find_method
-from adascale.learning import models
+from adascale.learning import data, models
 from adascale.learning.settings import Training
 from adascale.scenario import Scenario
 
@@ -89,11 +90,12 @@ class Run:
             if np.ndim(value := getattr(self, name)):
                 raise ValueError(f"{name} must be one number, got {value!r}")
             object.__setattr__(self, name, float(check.positive(name, value)))
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or self.seed < 0:
-            raise ValueError(f"seed must be a whole number >= 0, got {self.seed!r}")
-        object.__setattr__(self, "seed", int(self.seed))
+        object.__setattr__(self, "seed", _whole_seed(self.seed))
         check.whole("every", self.every)
         check.fraction("delta", self.delta)
+        for name in ("policy", "accountant"):
+            if not isinstance(value := getattr(self, name), str):
+                raise ValueError(f"{name} must be a name, got {value!r}")
         if self.policy != NOISE_FREE:
             find_method(self.policy)
         accounting.find(self.accountant)
@@ -137,9 +139,10 @@ def make_run(
     ----------
     dataset : str
         A preset, by name or file (:func:`adascale.presets.load`): scenario, channel and training.  The number of
-        parameters is the network's.
+        parameters is the network's.  Or ``module:function``, a reader of one's own: the preset is that of the digits
+        then, but for the name, the data and, where it is not given, the size of each device's share.
     policy, nu, seed
-        As for :class:`Run`.
+        As for :class:`Run`; in the name ``NoiseFree`` case, ``-`` and ``_`` do not matter.
     rounds : int, optional
         A shorter horizon, to which the policy is tuned as well: the first so many rounds of the channel.
     channel : str, optional
@@ -152,12 +155,20 @@ def make_run(
     Raises
     ------
     ValueError
-        If there is no such preset, policy or field, the rounds are not 1 ... T, or a value is out of range.
+        If there is no such preset, policy or field, the rounds are not 1 ... T, or a value is out of range or of
+        another type.
     """
-    preset = presets.load(dataset)
-    scenario, training = preset.scenario, Training.preset(dataset)
+    for name, text in (("dataset", dataset), ("policy", policy), ("channel", channel)):
+        if not (isinstance(text, str) or (name == "channel" and text is None)):
+            raise ValueError(f"{name} must be a name, got {text!r}")
+    own_data = ":" in dataset and not Path(dataset).is_file()
+    base = "digits" if own_data else dataset
+    preset = presets.load(base)
+    scenario, training = preset.scenario, Training.preset(base)
     model = preset.channel if channel is None else channels.find(channel)
-    if policy != NOISE_FREE:
+    if policy.replace("-", "").replace("_", "").lower() == NOISE_FREE.lower():
+        policy = NOISE_FREE
+    else:
         policy = registry.find("policies", policy).name
     own = {name: {each.name for each in fields(kind)} for name, kind in (
         ("scenario", scenario), ("training", training), ("channel", model), ("run", Run)
@@ -176,8 +187,26 @@ def make_run(
     scenario = replace(scenario, **taken["scenario"], num_parameters=models.size(training.model),
                        num_rounds=rounds or horizon)  # fmt: skip
     model = replace(model, **taken["channel"])
+    if own_data:
+        training = replace(training, dataset=dataset)
+        scenario = replace(scenario, name=registry.label(dataset))
+        if "dataset_size" not in taken["scenario"]:
+            scenario = replace(scenario, dataset_size=_shares(training, scenario.num_devices, seed))
     return Run(scenario, training, policy, nu, seed, channel=model, shortened=scenario.num_rounds < horizon,
                **taken["run"])  # fmt: skip
+
+
+def _whole_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
+    return int(seed)
+
+
+def _shares(training: Training, num_devices: int, seed: int) -> float | tuple[float, ...]:
+    """How many samples each device gets."""
+    labels = data.load(training.dataset, training.input_scaling).labels
+    sizes = [float(part.size) for part in data.partition(labels, num_devices, training.partition, _whole_seed(seed))]
+    return sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
 
 
 def described(run: Run) -> dict[str, Any]:

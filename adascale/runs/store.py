@@ -8,7 +8,9 @@ r"""A store of runs: a folder for each, named by its address, that survives what
 ``lock``        held by the process that works on the run; the system frees it when that process dies
 =============== ====================================================================================================
 
-Every file is written whole or not at all.  It needs the extra ``learn``.
+Every file is written whole or not at all, and every byte of it is under a checksum: what was altered or cut off is
+refused.  ``row.json`` ends in the SHA-256 of what precedes it; a row without one, as they were before, is read as it
+is.  A run that fails before its first checkpoint leaves nothing.  It needs the extra ``learn``.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ import hashlib
 import io
 import json
 import os
+import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from adascale import __version__
-from adascale.files import write_atomically
+from adascale.files import json_text, write_atomically
 from adascale.learning import Trained
 from adascale.learning.fedsgd import State
 from adascale.learning.training import COLUMNS
@@ -39,6 +42,9 @@ from adascale.runs.specification import Run
 
 MAGIC = b"adascale checkpoint 1\n"
 """What every checkpoint starts with."""
+
+SEAL = ',\n "sha256": "'
+"""What the checksum of a row follows."""
 
 
 class Busy(Exception):
@@ -57,14 +63,26 @@ class Store:
     folder : path-like
         Made where it is not there.  Several processes and machines may share it, as far as its file system knows
         locks (``flock``).
+
+    Raises
+    ------
+    ValueError
+        If it is a file.
     """
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"store {str(folder)!r} must be a folder")
 
     def place(self, run: Run) -> Path:
         """The folder of a run."""
         return self.folder / run.address
+
+    def owns(self, path: Path) -> bool:
+        """Whether a file lies in the folder of a run, where nobody else should write."""
+        parent = path.resolve().parent
+        return parent.parent == self.folder.resolve() and re.fullmatch("[0-9a-f]{16}", parent.name) is not None
 
     def finished(self, run: Run) -> Finished | None:
         """The result of a run, or None if it has not been finished.
@@ -83,10 +101,9 @@ class Store:
         if not (place / "row.json").exists():
             return None
         try:
-            stored = json.loads((place / "row.json").read_text(encoding="utf-8"))
-            row, digest = stored["row"], stored["history_sha256"]
+            row, digest = _unsealed((place / "row.json").read_bytes())
             history = (place / "history.csv").read_bytes()
-            if (place / "spec.json").read_text(encoding="utf-8") != run.specification or row["run"] != run.address:
+            if (place / "spec.json").read_bytes() != run.specification.encode() or row["run"] != run.address:
                 raise ValueError("it is the result of another run")
             if hashlib.sha256(history).hexdigest() != digest:
                 raise ValueError("its history was altered or cut off")
@@ -136,33 +153,57 @@ class Store:
             ``perform``.
         """
         place = self.place(run)
-        place.mkdir(parents=True, exist_ok=True)
-        with _locked(place / "lock", wait):
+        if (found := self.finished(run)) is not None:  # nothing has to be written then: the store may be read-only
+            with contextlib.suppress(OSError):  # there only if the process was killed between its last two steps
+                (place / "checkpoint").unlink(missing_ok=True)
+            return found
+        with _locked(place, wait):
             if (found := self.finished(run)) is not None:
                 return found
-            for half in place.glob(".*"):  # what a process was writing when it was killed
-                half.unlink()
-            write_atomically(place / "spec.json", run.specification.encode())
             checkpoint = Checkpoint(place / "checkpoint", run, device)
-            resume, before = checkpoint.read()
-            start = last = time.monotonic()
+            try:
+                return self._perform(run, checkpoint, device, progress, save_seconds)
+            except BaseException:
+                if not checkpoint.path.exists() and not (place / "row.json").exists():
+                    _remove(place)
+                raise
 
-            def keep(state: State, rows: list[dict[str, Any]]) -> None:
-                nonlocal last
-                if (now := time.monotonic()) - last >= save_seconds:
-                    checkpoint.write(Trained(state, pd.DataFrame(rows, columns=COLUMNS)), before + now - start)
-                    last = time.monotonic()
+    def _perform(self, run: Run, checkpoint: Checkpoint, device: str, progress: bool, save_seconds: float) -> Finished:
+        """Run what is left of it, in a folder that is locked."""
+        place = self.place(run)
+        for half in place.glob(".*"):  # what a process was writing when it was killed
+            half.unlink()
+        write_atomically(place / "spec.json", run.specification.encode())
+        resume, before = checkpoint.read()
+        start = last = time.monotonic()
+        reached: tuple[State, list[dict[str, Any]]] | None = None
 
+        def save() -> None:
+            if reached is not None:
+                state, rows = reached
+                trained = Trained(state, pd.DataFrame(rows[: state.round], columns=COLUMNS))
+                checkpoint.write(trained, before + time.monotonic() - start)
+
+        def keep(state: State, rows: list[dict[str, Any]]) -> None:
+            nonlocal last, reached
+            reached = state, rows
+            if time.monotonic() - last >= save_seconds:
+                save()
+                last = time.monotonic()
+
+        try:
             row, history = perform(run, device=device, progress=progress, resume=resume, keep=keep)
-            row["wall_seconds"] = round(before + row["wall_seconds"], 3)
-            text = history.to_csv(index=False).encode()
-            write_atomically(place / "history.csv", text)
-            stored = {"row": row, "history_sha256": hashlib.sha256(text).hexdigest()}
-            write_atomically(place / "row.json", (json.dumps(stored, indent=1) + "\n").encode())
-            checkpoint.path.unlink(missing_ok=True)
-            done = self.finished(run)
-            assert done is not None, f"{place} was removed while it was written"
-            return done
+        except KeyboardInterrupt:  # a signal that leaves time for it
+            save()
+            raise
+        row["wall_seconds"] = round(before + row["wall_seconds"], 3)
+        text = history.to_csv(index=False).encode()
+        write_atomically(place / "history.csv", text)
+        write_atomically(place / "row.json", _sealed(row, hashlib.sha256(text).hexdigest()))
+        checkpoint.path.unlink(missing_ok=True)
+        done = self.finished(run)
+        assert done is not None, f"{place} was removed while it was written"
+        return done
 
 
 class Checkpoint:
@@ -248,10 +289,39 @@ def _history_of(content: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({name: content[f"history_{name}"] for name in COLUMNS})
 
 
-@contextlib.contextmanager
-def _locked(path: Path, wait: bool) -> Iterator[None]:
-    try:
-        with FileLock(path, timeout=-1 if wait else 0):
-            yield
-    except Timeout:
-        raise Busy(f"another process is working on {path.parent}") from None
+def _sealed(row: dict[str, Any], history_digest: str) -> bytes:
+    """The content of ``row.json``."""
+    content = json_text({"row": row, "history_sha256": history_digest}).removesuffix("\n}").encode()
+    return content + f'{SEAL}{hashlib.sha256(content).hexdigest()}"\n}}\n'.encode()
+
+
+def _unsealed(stored: bytes) -> tuple[dict[str, Any], str]:
+    """The row and the history's SHA-256; ``ValueError``, ``KeyError`` or ``TypeError`` if they are not as written."""
+    read = json.loads(stored)
+    if {*read} != {"row", "history_sha256"}:  # as it was before there was a checksum
+        content = stored.rpartition(SEAL.encode())[0]
+        if stored != content + f'{SEAL}{hashlib.sha256(content).hexdigest()}"\n}}\n'.encode():
+            raise ValueError("its row was altered or cut off")
+    row = read["row"]
+    return row | {"epsilon": float(row["epsilon"])}, read["history_sha256"]  # the one value that may be infinite
+
+
+def _locked(place: Path, wait: bool) -> contextlib.AbstractContextManager[Any]:
+    """The folder of a run, for this process alone."""
+    for _ in range(100):
+        place.mkdir(parents=True, exist_ok=True)
+        try:
+            return FileLock(place / "lock", timeout=-1 if wait else 0).acquire()
+        except Timeout:
+            raise Busy(f"another process is working on {place}") from None
+        except FileNotFoundError:  # the other's run has failed, and its folder is gone
+            continue
+    raise OSError(f"{place / 'lock'} cannot be made")
+
+
+def _remove(place: Path) -> None:
+    """The folder of a run that has kept nothing."""
+    with contextlib.suppress(OSError):
+        for name in ("spec.json", "history.csv", "lock"):
+            (place / name).unlink(missing_ok=True)
+        place.rmdir()

@@ -14,11 +14,12 @@ run::
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,8 +29,10 @@ import torch
 from tqdm import tqdm
 
 from adascale.files import read_toml
+from adascale.runs.execution import Finished
 from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Busy, OtherVersion, Store
+from adascale.runs.workers import work_on
 
 
 class Entry(NamedTuple):
@@ -68,18 +71,22 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
             raise ValueError(f"{where}: missing key {missing[0]!r}")
         if not isinstance(block["reading"], str):
             raise ValueError(f"{where}: reading must be a string, got {block['reading']!r}")
+        if empty := [key for key, value in block.items() if value == []]:
+            raise ValueError(f"{where}: {empty[0]} is an empty list; expected a value or a list of values")
         keys = [key for key in block if key != "reading"]
         choices = [block[key] if isinstance(block[key], list) else [block[key]] for key in keys]
         for values in itertools.product(*choices):
             try:
                 entries.append(Entry(block["reading"], make_run(**dict(zip(keys, values, strict=True)))))
-            except (ValueError, TypeError) as error:
-                raise ValueError(f"{where}: {error}") from None
+            except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # also of a class of the user's
+                raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
     if not entries:
         raise ValueError(f"{path} holds no runs")
-    seen = [(entry.reading, entry.run.address) for entry in entries]
-    if twice := next((each for i, each in enumerate(seen) if each in seen[:i]), None):
-        raise ValueError(f"{path}: reading {twice[0]!r} has the run {twice[1]} twice")
+    seen = set()
+    for entry in entries:
+        if (each := (entry.reading, entry.run.address)) in seen:
+            raise ValueError(f"{path}: reading {each[0]!r} has the run {each[1]} twice")
+        seen.add(each)
     return entries
 
 
@@ -107,7 +114,7 @@ def sweep(
     store : Store
         Where results lie.  Workers of a cluster must see the same folder.
     jobs : int
-        Processes on this machine (joblib).
+        Processes on this machine.  They end when this one does, however it ends.
     dask : str, optional
         Address of a Dask scheduler, ``tcp://host:port``; its workers take the place of the processes.
     device : str
@@ -132,11 +139,13 @@ def sweep(
             if not missing:
                 break
             work = partial(_one, store=store, device=device, threads=threads, wait=attempt > 0)
-            for outcome in _on_dask(work, missing, dask) if dask else _on_this_machine(work, missing, jobs):
-                outcomes[outcome.address] = outcome
-                bar.update(outcome.state == "finished")
-                if progress and outcome.state == "failed":
-                    bar.write(f"run {outcome.address} failed: {outcome.message}", file=sys.stderr)
+            done = _on_dask(work, missing, dask) if dask else _on_this_machine(work, missing, jobs, threads)
+            with contextlib.closing(done):  # at once, if it is interrupted
+                for outcome in done:
+                    outcomes[outcome.address] = outcome
+                    bar.update(outcome.state == "finished")
+                    if progress and outcome.state == "failed":
+                        bar.write(f"run {outcome.address} failed: {outcome.message}", file=sys.stderr)
         for address, each in outcomes.items():
             if each.state == "busy":
                 outcomes[address] = _one(wanted[address], store=store, device=device, threads=threads, wait=True)
@@ -157,10 +166,7 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
     rows: list[dict[str, Any]] = []
     curves: dict[str, pd.DataFrame] = {}
     for reading, run in entries:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OtherVersion)  # the table has a column for it
-            found = store.finished(run)
-        if found is not None:
+        if (found := _finished(run, store)) is not None:
             row, history = found
         elif (under_way := store.under_way(run)) is not None:
             row, history = described(run), under_way
@@ -176,6 +182,12 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
         table["test_accuracy"] = np.nan  # no run is finished
     curve = pd.concat([curves[run].assign(run=run) for run in curves], ignore_index=True)
     return table, curve[["run", *curve.columns.drop("run")]]
+
+
+def _finished(run: Run, store: Store) -> Finished | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OtherVersion)  # the table has a column for it
+        return store.finished(run)
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -194,7 +206,7 @@ def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
     """
     rows = []
     for reading, run in entries:
-        history = found.history if (found := store.finished(run)) else store.under_way(run)
+        history = found.history if (found := _finished(run, store)) else store.under_way(run)
         known = described(run)
         rows.append({"reading": reading} | {name: known[name] for name in ("run", "policy", "nu", "seed")}
                     | {"done": 0 if history is None else len(history), "rounds": known["rounds"]})  # fmt: skip
@@ -206,7 +218,9 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        store.run(run, device=device, wait=wait)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OtherVersion)  # the table has a column for it
+            store.run(run, device=device, wait=wait)
     except Busy as busy:
         return Outcome(run.address, "busy", str(busy))
     except Exception as error:  # whatever it is, the others shall run
@@ -216,25 +230,18 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
     return Outcome(run.address, "finished")
 
 
-def _on_this_machine(work: Callable[[Run], Outcome], runs: list[Run], jobs: int) -> Iterator[Outcome]:
-    import joblib
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    left = {run.address for run in runs}
-    parallel = joblib.Parallel(jobs, return_as="generator_unordered")
-    try:
-        with warnings.catch_warnings():
-            # joblib replaces a worker whose memory has grown, and says so
-            warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-            for outcome in parallel(joblib.delayed(work)(run) for run in runs):
-                left.discard(outcome.address)
-                yield outcome
-    except TerminatedWorkerError:
-        for address in left:
-            yield Outcome(address, "failed", "a worker process was killed")
+def _on_this_machine(
+    work: Callable[[Run], Outcome], runs: list[Run], jobs: int, threads: int
+) -> Generator[Outcome, None, None]:
+    if jobs == 1:
+        yield from map(work, runs)
+        return
+    with contextlib.closing(work_on(work, runs, jobs, threads)) as done:
+        for run, outcome in done:
+            yield outcome or Outcome(run.address, "failed", "a worker process was killed")
 
 
-def _on_dask(work: Callable[[Run], Outcome], runs: list[Run], address: str) -> Iterator[Outcome]:
+def _on_dask(work: Callable[[Run], Outcome], runs: list[Run], address: str) -> Generator[Outcome, None, None]:
     from distributed import Client, as_completed
 
     with Client(address) as client:

@@ -1,6 +1,8 @@
 """``adascale train`` and ``adascale download``: what a stranger types, and what happens when it is wrong."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -52,6 +54,119 @@ def test_json_is_the_same_run(tmp_path, capsys):
     pd.testing.assert_frame_equal(again, pd.read_csv(history)[["batch_size", "loss"]], rtol=1e-12)
 
 
+def test_what_is_infinite_is_no_number_in_json(tmp_path, capsys):
+    store = tmp_path / "store"
+    for _ in range(2):  # the second is read from the store
+        assert run(*SHORT, "--policy", "noise-free", "--json", "--store", store) == 0
+        printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+        assert printed["epsilon"] == printed["history"][-1]["epsilon"] == "Infinity"
+        assert printed["policy"] == "NoiseFree"
+    (row,) = store.glob("*/row.json")
+    json.loads(row.read_text(), parse_constant=pytest.fail)
+
+
+DATA = """
+import numpy as np
+from torch import nn
+from adascale.learning.data import RawDataset
+
+def read():
+    images = np.random.default_rng(0).random((555, 4, 4, 1)) - 0.5
+    labels = (images[:, 0, 0, 0] > 0).astype(int)
+    return RawDataset(images[:505], labels[:505], images[505:], labels[505:])
+
+class Net(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(16, 2))
+"""
+
+
+@pytest.fixture
+def waves(tmp_path, monkeypatch):
+    """Data and a network of one's own, in a module of the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "waves.py").write_text(DATA)
+    yield
+    sys.modules.pop("waves", None)
+
+
+def test_data_and_a_network_of_one_s_own_need_no_preset(waves, capsys):
+    command = ("train", "--dataset", "waves:read", "--nu", 0.5, "--rounds", 3)
+    assert run(*command, "--model", "waves:Net", "--json") == 0
+    said = capsys.readouterr()
+    printed = json.loads(said.out)
+    assert (printed["dataset"], printed["model"], printed["rounds"]) == ("read", "Net", 3)
+    assert "note: read is trained on as the digits are" in said.err
+    assert "note: the network has 34 parameters" in said.err
+    assert run(*command) == 2  # the digits' network does not fit
+    assert "model 'digits_cnn' must give" in capsys.readouterr().err
+    assert run("train", "--dataset", "waves:missing", "--nu", 0.5) == 2
+    assert "module 'waves' has no 'missing'" in capsys.readouterr().err
+
+
+def test_each_device_gets_its_share_of_data_of_one_s_own(waves):
+    from adascale.runs.specification import make_run
+
+    made = make_run("waves:read", "EqualAlloc", 0.5, 0, model="waves:Net", batch_size=10)
+    assert made.scenario.dataset_size == (51.0,) * 5 + (50.0,) * 5
+    assert made.address != make_run("waves:read", "EqualAlloc", 0.5, 1, model="waves:Net", batch_size=10).address
+    assert list(made.sources) == ["waves:read", "waves:Net"]
+
+
+def test_the_note_on_the_network_s_size_names_the_file_that_says_another(waves, tmp_path, capsys):
+    (tmp_path / "base.toml").write_text('base = "digits"\nscenario = { num_parameters = 7 }\n')
+    (tmp_path / "own.toml").write_text('base = "base.toml"\nscenario = { name = "waves" }\n')
+    assert run("train", "--dataset", "own.toml", "--nu", 0.5, "--rounds", 2) == 0
+    assert "the network has 9370 parameters, which replace the 7 in base.toml\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("out", ["own.toml", "base.toml"])
+def test_the_result_is_not_written_over_what_is_read(tmp_path, monkeypatch, capsys, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "base.toml").write_text('base = "digits"\n')
+    (tmp_path / "own.toml").write_text('base = "base.toml"\n')
+    before = (tmp_path / out).read_text()
+    for option in ("--out", "--history"):
+        assert run("train", "--dataset", "own.toml", "--nu", 0.5, "--rounds", 2, option, out) == 2
+        assert f"{option} '{out}' is the file of" in capsys.readouterr().err
+    assert (tmp_path / out).read_text() == before
+    assert run(*SHORT, "--out", "x.csv", "--history", "x.csv") == 2
+    assert "is the file of --out" in capsys.readouterr().err
+
+
+def test_a_training_that_diverges_is_one_line_and_no_success(tmp_path, capsys):
+    (tmp_path / "own.toml").write_text('base = "digits"\ntraining = { learning_rate = 1e38 }\n')
+    out = tmp_path / "run.csv"
+    assert run("train", "--dataset", tmp_path / "own.toml", "--nu", 0.5, "--rounds", 9, "--out", out) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines()[-1].startswith("adascale train: ")
+    assert not out.exists()
+
+
+def test_a_warning_is_a_note(tmp_path):
+    (tmp_path / "odd.py").write_text(ODD)
+    command = [*map(str, SHORT), "--model", "odd:Odd"]
+    done = subprocess.run([sys.executable, "-m", "adascale", *command], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0
+    assert all(line.startswith("note: ") for line in done.stderr.splitlines())
+    assert "Odd" in done.stderr
+
+
+ODD = """
+import torch
+from torch import nn
+
+class Odd(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.last = nn.Parameter(torch.ones(64)), nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.last(x.flatten(1) * self.scale)
+"""
+
+
 def test_a_whole_run_is_not_called_shortened(tmp_path, capsys):
     out = tmp_path / "run.csv"
     (tmp_path / "small.toml").write_text('base = "digits"\nscenario = { num_rounds = 4 }\n')
@@ -68,7 +183,7 @@ BAD = {
     "too many rounds": (["--nu", 1, "--rounds", 201], "rounds must be at most the 200 of digits, got 201"),
     "an unknown data set": (["--nu", 1, "--dataset", "imagenet"], "preset 'imagenet' is unknown"),
     "an unknown policy": (["--nu", 1, "--policy", "best"], "policy 'best' is unknown"),
-    "an unknown device": (["--nu", 1, "--device", "abacus"], "device 'abacus' is not available"),
+    "an unknown device": (["--nu", 1, "--device", "abacus"], "device must be 'cpu' or 'cuda', got 'abacus'"),
     "delta is one": (["--nu", 1, "--delta", 1], "delta must be one number strictly between 0 and 1, got 1.0"),
     "never evaluated": (["--nu", 1, "--every", 0], "every must be a whole number >= 1, got 0"),
     "data that is not there": (["--nu", 1, "--dataset", "mnist"], "run 'adascale download mnist' once"),
@@ -122,3 +237,61 @@ def test_help_explains_itself(command):
     )
     assert "example:" in done.stdout
     assert done.stderr == ""
+
+
+# Who reads, and who stops ---------------------------------------------------------------------------------------------
+
+
+LEAKAGE = ["leakage", "--nu", 0.04, "--realisations", 1, "--policy", "optimal"]
+
+
+def piped(command, tmp_path):
+    """The exit code of a command whose output nobody reads, and what it says."""
+    process = subprocess.Popen([sys.executable, "-m", "adascale", *map(str, command)], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, cwd=tmp_path)  # fmt: skip
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    return process.wait(), said
+
+
+def test_a_reader_who_leaves_is_no_error_and_costs_no_file(tmp_path):
+    code, said = piped([*SHORT, "--out", "run.csv", "--history", "history.csv"], tmp_path)
+    assert code == 141
+    assert all(line.startswith("note: ") for line in said.splitlines())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["history.csv", "run.csv"]
+    assert piped(LEAKAGE, tmp_path) == (141, "")
+    assert piped(["train", "--help"], tmp_path)[1] == ""
+
+
+def test_ctrl_c_without_a_store_says_that_nothing_was_kept(capsys, monkeypatch):
+    from adascale.runs import execution
+
+    def pressed(*_, **__):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(execution, "perform", pressed)
+    assert run(*SHORT) == 130
+    assert capsys.readouterr().err == (
+        "adascale train: stopped; nothing was kept; with --store DIR the same command would go on from here\n"
+    )
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_output_that_cannot_be_written_is_one_line():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "adascale", *map(str, LEAKAGE)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "adascale leakage: error: [Errno 28] No space left on device\n")
+
+
+def test_the_module_is_the_command(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "adascale", "--help"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.startswith("usage: adascale ")
+    assert (
+        "noisefree"
+        in subprocess.run(
+            [sys.executable, "-m", "adascale", "train", "--help"], capture_output=True, text=True
+        ).stdout.lower()
+    )

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,6 +82,20 @@ BAD = {
     "a number for a reading": (SWEEP.replace('"as stated"', "3"), "block 1: reading must be a string, got 3"),
     "an unknown key": (SWEEP + "speed = 3\n", "block 2: 'speed' is nothing that a run has"),
     "a bad value": (SWEEP.replace("seed = 0", "seed = [0, -1]"), "block 1: seed must be a whole number >= 0, got -1"),
+    "a number for a policy": (SWEEP.replace('"Optimal"', "3"), "block 1: policy must be a name, got 3"),
+    "a number for a network": (SWEEP + "model = 5\n", "block 2: model must be a name, got 5"),
+    "a number for an accountant": (SWEEP + "accountant = 3\n", "block 2: accountant must be a name, got 3"),
+    "a number for a channel": (SWEEP + "channel = 3\n", "block 2: channel must be a name, got 3"),
+    "a list in a list": (SWEEP + "learning_rate = [[0.1, 0.2]]\n", "block 2: learning_rate must be one number, got"),
+    "a list for a data set": (SWEEP.replace('= "digits"', '= [["digits"]]', 1), "block 1: dataset must be a name, got"),
+    "an empty list": (SWEEP.replace("[0.5, 2]", "[]"), "block 1: nu is an empty list; expected a value or a list"),
+    "a text for nu": (SWEEP.replace("[0.5, 2]", '"a"'), "block 1: nu must be a number .*, got 'a'"),
+    "a list for nu": (SWEEP.replace("[0.5, 2]", "[[0.5, 2]]"), r"block 1: nu must be one number, got \[0.5, 2\]"),
+    "a truth for nu": (SWEEP.replace("[0.5, 2]", "true"), "block 1: nu must be a number .*, got True"),
+    "a date for nu": (SWEEP.replace("[0.5, 2]", "2020-01-01"), "block 1: nu must be a number .*, got datetime.date"),
+    "too large a nu": (SWEEP.replace("[0.5, 2]", "1e400"), "block 1: nu must be finite and > 0, got inf"),
+    "half a seed": (SWEEP.replace("seed = 0", "seed = 1.5"), "block 1: seed must be a whole number >= 0, got 1.5"),
+    "a table for a number": (SWEEP + "clip_norm = { a = 1 }\n", "block 2: clip_norm must be a number"),
     "a run twice": (SWEEP.replace("[0.5, 2]", "[0.5, 0.5]"), "reading 'as stated' has the run [0-9a-f]{16} twice"),
 }
 
@@ -327,7 +342,8 @@ def test_a_damaged_result_fails_alone(file, tmp_path, capsys):
     capsys.readouterr()
     assert adascale("sweep", file, "--store", tmp_path / "store") == 1
     assert "delete the folder to run it again" in capsys.readouterr().err
-    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 5
+    assert len(pd.read_csv(tmp_path / "sweep-partial.csv")) == 5
+    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6  # the result is there still
 
 
 @pytest.mark.parametrize(
@@ -335,7 +351,7 @@ def test_a_damaged_result_fails_alone(file, tmp_path, capsys):
     [
         (["--jobs", 0], "--jobs must be >= 1, got 0"),
         (["--retries", -1], "--retries must be >= 0, got -1"),
-        (["--out", "nowhere/x.csv"], "--out 'nowhere/x.csv' must be a file in an existing folder"),
+        (["--out", "nowhere/x.csv"], "--out 'nowhere/x.csv' cannot be written: there is no folder"),
     ],
 )
 def test_a_bad_argument_is_one_clear_line(file, tmp_path, capsys, arguments, message):
@@ -346,10 +362,88 @@ def test_a_bad_argument_is_one_clear_line(file, tmp_path, capsys, arguments, mes
 
 def test_a_sweep_file_that_is_not_there_is_one_clear_line(tmp_path, capsys):
     assert adascale("sweep", tmp_path / "none.toml") == 2
-    assert "none.toml" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"adascale sweep: error: {tmp_path / 'none.toml'}: No such file or directory\n"
 
 
 def test_the_committed_sweeps_can_be_read():
     root = os.path.join(os.path.dirname(__file__), "..", "..", "results")
     for name, least in (("mnist/accuracy.toml", 80), ("mnist/readings.toml", 100), ("cifar10/accuracy.toml", 2)):
         assert len(read_sweep(os.path.join(root, name))) >= least
+
+
+# A table that is whole is not lost ------------------------------------------------------------------------------------
+
+
+def contents(folder):
+    return {path.name: path.read_text() for path in folder.glob("*.csv")}
+
+
+@pytest.mark.parametrize("options", [(), ("--report",)])
+def test_a_table_that_lacks_runs_never_replaces_one_that_has_them(file, tmp_path, monkeypatch, capsys, options):
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
+    before = contents(tmp_path)
+    shutil.rmtree(Store(tmp_path / "store").place(runs_of(file)[2]))
+    file.write_text(SWEEP + "num_parameters = 3\n")  # a control: what is refused writes nothing
+    assert adascale("sweep", file, "--store", tmp_path / "store", *options) == 2
+    assert contents(tmp_path) == before
+    file.write_text(SWEEP.replace("[0.5, 2]", "[0.5, 2, 3]") if options else SWEEP.replace('"Optimal"', '"absent:No"'))
+    if not options:
+        (tmp_path / "absent.py").write_text(
+            "import adascale\nclass No(adascale.policies.EqualAlloc):\n"
+            "    def schedule(self, problem):\n        raise RuntimeError('no')\n"
+        )
+        monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0, *options) == (0 if options else 1)
+    assert {name: text for name, text in contents(tmp_path).items() if "partial" not in name} == before
+    assert len(pd.read_csv(tmp_path / "sweep-partial.csv")) == (5 if options else 4)
+    assert "sweep.csv has results of runs that are missing here, and is left as it is" in capsys.readouterr().err
+
+
+def test_a_whole_table_takes_the_place_of_any_and_the_partial_one_goes(file, tmp_path):
+    store = tmp_path / "store"
+    (tmp_path / "sweep.csv").write_text("something,of\nmy,own\n")
+    entries = read_sweep(file)
+    sweep([entry.run for entry in entries[:2]], Store(store))
+    assert adascale("sweep", file, "--store", store, "--report") == 0
+    assert (tmp_path / "sweep.csv").read_text() == "something,of\nmy,own\n"
+    assert len(pd.read_csv(tmp_path / "sweep-partial.csv")) == 2
+    assert adascale("sweep", file, "--store", store) == 0
+    assert sorted(contents(tmp_path)) == ["sweep-curves.csv", "sweep.csv"]
+    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6
+
+
+def test_a_report_under_way_grows_in_its_place(file, tmp_path):
+    store = tmp_path / "store"
+    for runs in (1, 3):
+        sweep(runs_of(file)[:runs], Store(store))
+        assert adascale("sweep", file, "--store", store, "--report") == 0
+        assert len(pd.read_csv(tmp_path / "sweep.csv")) == runs
+    assert not (tmp_path / "sweep-partial.csv").exists()
+
+
+@pytest.mark.parametrize("out", ["sweep.toml", "mine.toml", "store/0123456789abcdef/row.json"])
+def test_a_table_is_not_written_over_what_is_read(file, tmp_path, monkeypatch, capsys, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text('base = "digits"\n')
+    (tmp_path / "store/0123456789abcdef").mkdir(parents=True)
+    file.write_text(SWEEP.replace('"digits"', '"mine.toml"'))
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.toml")}
+    assert adascale("sweep", file, "--store", "store", "--out", out) == 2
+    said = capsys.readouterr().err
+    assert f"--out '{out}' " in said
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.toml")} == before
+    assert list((tmp_path / "store").rglob("*.json")) == []
+
+
+def test_a_run_that_fails_before_it_kept_anything_leaves_no_folder(file, tmp_path, monkeypatch):
+    monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
+    store = Store(tmp_path / "store")
+    (outcome,) = sweep([make_run("mnist", "EqualAlloc", 0.5, 0)], store, retries=0)
+    assert outcome.state == "failed"
+    assert list(store.folder.iterdir()) == []
+
+
+def test_a_store_that_is_a_file_is_one_clear_line(file, capsys):
+    assert adascale("sweep", file, "--store", file) == 2
+    assert f"store {str(file)!r} must be a folder" in capsys.readouterr().err

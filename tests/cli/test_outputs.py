@@ -1,0 +1,118 @@
+"""No output is an input, another output, or a place that cannot be written: said before any work is done."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from adascale.cli import common
+
+from ..command import run
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with one file, in which the command runs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept.csv").write_text("kept\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("other", ["kept.csv", "./kept.csv", "sub/../kept.csv", "link.csv", "hard.csv"])
+def test_an_output_is_no_input_by_whatever_name(place, other):
+    (place / "sub").mkdir()
+    (place / "link.csv").symlink_to("kept.csv")
+    os.link(place / "kept.csv", place / "hard.csv")
+    with pytest.raises(ValueError, match=r"--out '.*' is the file of --gains"):
+        common.check_outputs({"--gains": place / "kept.csv"}, {"--out": Path(other)})
+    with pytest.raises(ValueError, match="is the file of --gains"):
+        common.check_outputs({"--gains": Path(other)}, {"--out": Path("kept.csv")})
+
+
+def test_two_outputs_are_two_files_before_either_is_there(place):
+    with pytest.raises(ValueError, match=r"--history 'sub/../new\.csv' is the file of --out"):
+        common.check_outputs({}, {"--out": Path("new.csv"), "--history": Path("sub/../new.csv")})
+    common.check_outputs({}, {"--out": Path("new.csv"), "--history": Path("other.csv")})
+
+
+def test_what_can_be_written_is_left_as_it_is(place):
+    common.check_outputs({"--gains": Path("nothing"), "--scenario": None}, {"--out": Path("kept.csv"), "--x": None})
+    assert [path.name for path in place.iterdir()] == ["kept.csv"]
+    assert (place / "kept.csv").read_text() == "kept\n"
+
+
+PLACES = {
+    "a folder": (".", "it is a folder"),
+    "a folder that is not there": ("nowhere/x.csv", "there is no folder"),
+    "a file for a folder": ("kept.csv/x.csv", "there is no folder"),
+    "a device": ("/dev/null", "it is no regular file"),
+    "links in a circle": ("circle", "ircle|loop|no regular file"),
+    "a name that is too long": ("x" * 300, "name too long"),
+    "no name at all": ("a\0b", "null"),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_place_that_cannot_be_written_is_named(place, kind):
+    path, said = PLACES[kind]
+    (place / "circle").symlink_to("circle")
+    with pytest.raises(ValueError, match=f"(?i)^--out '.*' cannot be written: .*({said})"):
+        common.check_outputs({}, {"--out": Path(path)})
+
+
+@pytest.mark.parametrize(("closed", "said"), [("kept.csv", "it is read-only"), (".", "the folder .* is read-only")])
+def test_a_read_only_place_is_named(place, monkeypatch, closed, said):
+    # as the system answers who is not root, to whom nothing is read-only
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != (place / closed).resolve())
+    with pytest.raises(ValueError, match=f"--out 'kept.csv' cannot be written: {said}"):
+        common.check_outputs({}, {"--out": Path("kept.csv")})
+
+
+SMALL = """
+num_devices = 2
+num_rounds = 3
+num_parameters = 1000
+batch_size = 20
+dataset_size = 400
+clip_norm = 1.0
+max_power = 0.2
+noise_power = 1e-12
+"""
+
+
+@pytest.mark.parametrize("given", ["g.csv", "my.toml", "base.toml"])
+@pytest.mark.parametrize("command", ["schedule", "leakage"])
+def test_a_command_overwrites_nothing_that_it_reads(place, capsys, command, given):
+    (place / "base.toml").write_text('base = "mnist"\n')
+    (place / "my.toml").write_text('base = "base.toml"\n[scenario]\nname = "mine"\n')
+    (place / "g.csv").write_text("min_gain\n1e-10\n2e-10\n")
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    arguments = [command, "--scenario", "my.toml", "--nu", 0.1, "--out", given]
+    arguments += ["--gains", "g.csv"] if command == "schedule" else ["--policy", "optimal", "--realisations", 1]
+    code, said = run(*arguments), capsys.readouterr()
+    if (command, given) == ("leakage", "g.csv"):  # the control: no input of this command
+        assert code == 0
+        return
+    assert code == 2
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "it would be overwritten" in said.err
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+@pytest.mark.parametrize("command", ["schedule", "leakage"])
+def test_what_cannot_be_written_after_all_has_been_printed(place, capsys, monkeypatch, command):
+    (place / "my.toml").write_text(f'name = "small"\n{SMALL}')
+    (place / "g.csv").write_text("min_gain\n1e-10\n2e-10\n")
+    arguments = [command, "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv"]
+    arguments += ["--gains", "g.csv"] * (command == "schedule")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert run(*arguments) == 2
+    said = capsys.readouterr()
+    assert "optimal" in said.out.lower()
+    assert said.err.endswith("error: out.csv: No space left on device\n")
+    assert sorted(path.name for path in place.iterdir()) == ["g.csv", "kept.csv", "my.toml"]

@@ -1,0 +1,412 @@
+"""Faults: whatever kills, fills, freezes or alters, afterwards there is the right result or one clear line.
+
+The commands run in forks of one process (``victim.py``).  Their table is compared with that of a run that nothing
+disturbed, row by row and bit by bit, but for the time it took.
+"""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from adascale.learning import Trained
+from adascale.learning.fedsgd import State
+from adascale.runs.specification import make_run
+from adascale.runs.store import Checkpoint, Store
+
+from ..test_makefile import ROOT, finish
+
+SWEEP = """
+[[runs]]
+reading = "as stated"
+dataset = "digits"
+policy = ["EqualAlloc", "NoiseFree"]
+nu = 0.5
+seed = 0
+rounds = 3
+every = 2
+"""
+RUN = make_run("digits", "EqualAlloc", 0.5, 0, rounds=3, every=2)
+FINISHED = {"spec.json", "row.json", "history.csv", "lock"}
+TRAIN = ["train", "--policy", "equalalloc", "--nu", "0.5", "--rounds", "3", "--every", "2", "--store", "store", "--out",
+         "run.csv", "--history", "history.csv"]  # fmt: skip
+SWEEPING = ["sweep", "sweep.toml", "--store", "store"]
+SCHEDULE = ["schedule", "--scenario", "digits", "--gains", "gains.csv", "--policy", "optimal", "--nu", "0.5", "--out",
+            "eta.csv"]  # fmt: skip
+COMMANDS = {
+    "train": (TRAIN, {"run.csv", "history.csv", "store"}),
+    "sweep": (SWEEPING, {"sweep.csv", "sweep-curves.csv", "store"}),
+    "schedule": (SCHEDULE, {"eta.csv"}),
+}
+
+
+class Victim:
+    """The process of ``victim.py``."""
+
+    def __init__(self):
+        script = Path(__file__).with_name("victim.py")
+        self.process = subprocess.Popen(
+            [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout.readline() == "ready\n"
+
+    def run(self, arguments, folder, **fault):
+        """What came of it, which includes ``out`` and ``err``; no process is left in any case."""
+        self.process.stdin.write(json.dumps({"arguments": arguments, "folder": str(folder)} | fault) + "\n")
+        self.process.stdin.flush()
+        found = json.loads(self.process.stdout.readline())
+        assert found["orphans"] == []
+        return found
+
+    def close(self):
+        with self.process:
+            self.process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def victim():
+    found = Victim()
+    yield found
+    found.close()
+
+
+def prepared(folder):
+    """A folder with the inputs of all commands."""
+    folder.mkdir()
+    (folder / "sweep.toml").write_text(SWEEP)
+    gains = np.random.default_rng(0).exponential(1e-8, (50, 1))
+    pd.DataFrame(gains, columns=["min_gain"]).to_csv(folder / "gains.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(victim, tmp_path_factory):
+    """For each command, a folder in which nothing disturbed it, and the changes of files that it made."""
+    found = {}
+    for name, (arguments, _) in COMMANDS.items():
+        folder = prepared(tmp_path_factory.mktemp("whole") / name)
+        done = victim.run(arguments, folder)
+        assert done["code"] == 0, done["err"]
+        found[name] = folder, done["made"]
+    return found
+
+
+def assert_whole(name, folder, whole):
+    """All that the command writes is there, nothing else is, and it is the same to the last bit."""
+    _, outputs = COMMANDS[name]
+    assert {path.name for path in folder.iterdir()} == {"sweep.toml", "gains.csv"} | outputs
+    for path in whole[name][0].glob("*.csv"):
+        found, expected = ((each / path.name) for each in (folder, path.parent))
+        tables = [pd.read_csv(each, dtype=str).drop(columns="wall_seconds", errors="ignore")
+                  for each in (found, expected)]  # fmt: skip
+        pd.testing.assert_frame_equal(*tables)
+    for place in (folder / "store").glob("*"):
+        assert {path.name for path in place.iterdir()} == FINISHED
+
+
+def assert_recovers(name, folder, victim, whole):
+    """The same command, undisturbed, brings everything."""
+    again = victim.run(COMMANDS[name][0], folder)
+    assert again["code"] == 0, again["err"]
+    assert_whole(name, folder, whole)
+
+
+def assert_one_line(said, code):
+    """How a stop by a signal or an error is told: in a line, after the notes."""
+    *notes, line = said["err"].splitlines()
+    assert all(note.startswith("note: ") for note in notes), said["err"]
+    assert said["code"] == code, said["err"]
+    return line
+
+
+def kill_before_each_change(name, victim, whole, folder, numbers):
+    for at in numbers:
+        place = prepared(folder / f"{name}{at}")
+        assert victim.run(COMMANDS[name][0], place, at=at)["code"] == -signal.SIGKILL
+        assert_recovers(name, place, victim, whole)
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_killed_before_a_change_of_a_file_is_repeated_to_the_same_result(name, victim, whole, tmp_path):
+    _, made = whole[name]
+    numbers = sorted(random.Random(0).sample(range(1, made + 1), 2))
+    kill_before_each_change(name, victim, whole, tmp_path, numbers)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_killed_before_any_change_of_a_file_is_repeated_to_the_same_result(name, victim, whole, tmp_path):
+    kill_before_each_change(name, victim, whole, tmp_path, range(1, whole[name][1] + 1))
+
+
+def stop(name, victim, whole, place, number, *options, **when):
+    """Send the signal, and see that it is told in a line; False if it came too late."""
+    said = victim.run([*COMMANDS[name][0], *options], place, signal=number, **when)
+    if said["code"] == 0:
+        assert_whole(name, place, whole)
+        return False
+    if said["code"] == -signal.SIGTERM:  # before it was listened to, or after
+        return False
+    if number == signal.SIGKILL:
+        assert said["code"] == -number
+    else:
+        line = assert_one_line(said, 128 + number)
+        assert line.startswith(f"adascale {name}: stopped")
+        assert "Traceback" not in said["err"]
+        if name != "schedule" and ("at" in when or not line.endswith("stopped")):  # it may have had no arguments yet
+            assert line.endswith("; the same command goes on from what store holds")
+    return True
+
+
+SIGNALS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_is_stopped_says_so_and_goes_on_when_it_is_repeated(name, number, victim, whole, tmp_path):
+    place = prepared(tmp_path / "stopped")
+    assert stop(name, victim, whole, place, number, at=whole[name][1] // 2)
+    assert_recovers(name, place, victim, whole)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_stopped_again_and_again_goes_on_by_the_same_command(name, number, victim, whole, tmp_path):
+    rng, stopped = random.Random(), 0
+    longest = {"train": 0.3, "sweep": 0.5, "schedule": 0.05}[name]
+    for attempt in range(12):
+        place = prepared(tmp_path / f"{attempt}")
+        for _ in range(3):
+            stopped += stop(name, victim, whole, place, number, after=rng.uniform(0.01, longest))
+        assert_recovers(name, place, victim, whole)
+    print(f"{name}, {signal.Signals(number).name}: {stopped} of 36 in time")
+    assert stopped > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_workers_of_a_sweep_that_is_stopped_are_gone_within_seconds(number, victim, whole, tmp_path):
+    place = prepared(tmp_path / "sweep")  # that none is left is seen in Victim.run
+    assert stop("sweep", victim, whole, place, number, "--jobs", "2", after=1.0)
+    assert_recovers("sweep", place, victim, whole)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_sweep_in_two_processes_is_stopped_at_any_time(number, victim, whole, tmp_path):
+    rng = random.Random()
+    for attempt in range(6):
+        place = prepared(tmp_path / f"{attempt}")
+        stop("sweep", victim, whole, place, number, "--jobs", "2", after=rng.uniform(0.1, 8))
+        assert_recovers("sweep", place, victim, whole)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_full_disk_is_one_line_and_costs_nothing(name, victim, whole, tmp_path):
+    place = prepared(tmp_path / "full")
+    for largest in (0, 900):
+        said = victim.run(COMMANDS[name][0], place, largest=largest)
+        assert said["err"].splitlines()[-1].startswith(f"adascale {name}: ")
+        assert said["code"] in (1, 2)
+        assert "File too large" in said["err"]
+        assert not list(place.rglob(".*"))  # nothing half written
+    assert_recovers(name, place, victim, whole)
+
+
+def test_what_is_finished_is_read_from_a_store_that_cannot_be_written(victim, whole, tmp_path):
+    place = tmp_path / "sweep"
+    shutil.copytree(whole["sweep"][0], place)
+    frozen = str(place / "store")
+    for arguments in (SWEEPING, [*SWEEPING, "--report"], TRAIN):
+        said = victim.run(arguments, place, frozen=frozen)
+        assert said["code"] == 0, said["err"]
+    shutil.rmtree(place / "store" / RUN.address)  # the control: what is missing cannot be written there
+    said = victim.run(TRAIN, place, frozen=frozen)
+    line = assert_one_line(said, 2)
+    assert "Read-only file system" in line
+    assert f"store/{RUN.address}" in line
+
+
+def test_a_result_that_cannot_be_written_is_printed_and_the_file_named(victim, tmp_path):
+    place = prepared(tmp_path / "train")
+    said = victim.run([*TRAIN, "--out", "deep/run.csv"], place)
+    assert assert_one_line(said, 2).startswith("adascale train: error: --out 'deep/run.csv' cannot be written")
+    assert not (place / "store").exists()  # said before the work
+    (place / "deep").mkdir()
+    said = victim.run([*TRAIN, "--out", "deep/run.csv"], place, frozen=str(place / "deep"))
+    assert said["err"].splitlines()[-1] == "adascale train: error: deep/run.csv: Read-only file system"
+    assert "test_accuracy" in said["out"]
+    assert not (place / "history.csv").exists()  # both or none
+
+
+# What lies in a store, altered ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(whole, tmp_path):
+    """A store with the run finished."""
+    shutil.copytree(whole["train"][0] / "store", tmp_path / "store")
+    return Store(tmp_path / "store")
+
+
+def harmed(content, rng, number):
+    """So many contents, each with a bit flipped or cut off somewhere: bytes are taken in turn, or by lot."""
+    positions = range(len(content)) if number >= len(content) else rng.sample(range(len(content)), number)
+    for position in positions:
+        flipped = bytearray(content)
+        flipped[position] ^= 1 << rng.randrange(8)
+        yield bytes(flipped)
+        yield content[:position]
+
+
+def harm_all(store, expected, number):
+    """The number of files harmed; each gave the right result or was refused."""
+    count, refused = 0, 0
+    for path in sorted(store.place(RUN).iterdir()):
+        content = path.read_bytes()
+        for other in [*harmed(content, random.Random(0), number), b"", b"\0", content + b"\n"]:
+            path.write_bytes(other)
+            count += 1
+            found = None
+            with contextlib.suppress(ValueError):
+                found = store.finished(RUN)
+            if found is None:
+                refused += 1
+                continue
+            assert found.row == expected.row
+            pd.testing.assert_frame_equal(found.history, expected.history, check_exact=True)
+        path.write_bytes(content)
+    assert refused > 0.8 * count
+    return count
+
+
+def test_every_byte_of_a_result_is_under_a_checksum(store):
+    expected = store.finished(RUN)
+    print(harm_all(store, expected, 50), "files harmed")
+
+
+@pytest.mark.fuzz
+def test_every_byte_of_a_result_is_under_a_checksum_one_after_the_other(store):
+    expected = store.finished(RUN)
+    print(harm_all(store, expected, 10**6), "files harmed")
+
+
+def harm_checkpoint(store, number):
+    path = store.place(RUN) / "checkpoint"
+    state = pd.read_csv(store.place(RUN) / "history.csv")
+    checkpoint = Checkpoint(path, RUN)
+    checkpoint.write(Trained(State(3, torch.ones(9370), torch.zeros(9370)), state), 1.0)
+    content, count = path.read_bytes(), 0
+    for other in harmed(content, random.Random(0), number):
+        path.write_bytes(other)
+        count += 1
+        with pytest.raises(ValueError, match="is cut off or altered; delete it to start the run again"):
+            checkpoint.read()
+    return count
+
+
+def test_every_byte_of_a_checkpoint_is_under_its_checksum(store):
+    print(harm_checkpoint(store, 200), "files harmed")
+
+
+@pytest.mark.fuzz
+def test_every_byte_of_a_checkpoint_is_under_its_checksum_many_times(store):
+    print(harm_checkpoint(store, 4_000), "files harmed")
+
+
+@pytest.mark.parametrize("file", sorted(FINISHED))
+def test_the_command_says_in_a_line_what_is_altered_and_keeps_the_table(file, victim, whole, tmp_path):
+    place = tmp_path / "sweep"
+    shutil.copytree(whole["sweep"][0], place)
+    path = place / "store" / RUN.address / file
+    before = (place / "sweep.csv").read_bytes()
+    path.write_bytes(path.read_bytes()[:-20] + b"x")
+    said = victim.run(SWEEPING, place)
+    assert (place / "sweep.csv").read_bytes() == before
+    if file == "lock":
+        assert said["code"] == 0
+        return
+    assert "delete the folder to run it again" in assert_one_line(said, 1)
+    assert (place / "sweep-partial.csv").exists()
+    shutil.rmtree(path.parent)
+    again = victim.run(SWEEPING, place)
+    assert again["code"] == 0
+    assert_whole("sweep", place, whole)  # the partial table is gone
+
+
+def test_a_row_from_before_there_was_a_checksum_is_read(store):
+    expected = store.finished(RUN)
+    path = store.place(RUN) / "row.json"
+    stored = json.loads(path.read_text())
+    del stored["sha256"]
+    path.write_text(json.dumps(stored, indent=1) + "\n")
+    assert store.finished(RUN).row == expected.row
+
+
+def test_three_sweeps_at_once_on_one_store_and_one_table_are_one(victim, whole, tmp_path):
+    place = prepared(tmp_path / "sweep")
+    assert victim.run(SWEEPING, place, beside=3)["code"] == 0
+    assert_whole("sweep", place, whole)
+
+
+# The book ------------------------------------------------------------------------------------------------------------
+
+PAGE = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+kernelspec:
+  name: python3
+  display_name: Python 3
+---
+# A page
+
+```{code-cell}
+import time
+time.sleep(1)
+print("forty", 6 * 7)
+```
+"""
+CONFIG = "title: small\nexecute:\n  execute_notebooks: cache\nonly_build_toc_files: true\n"
+
+
+@pytest.mark.fuzz
+def test_a_book_that_was_killed_while_it_was_built_is_built_by_the_same_command(tmp_path):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name, text in {"_config.yml": CONFIG, "_toc.yml": "format: jb-book\nroot: page\n", "page.md": PAGE}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "adascale").mkdir()
+    command = tmp_path / ".venv/bin/jupyter-book"
+    command.parent.mkdir(parents=True)
+    command.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).with_name("jupyter-book")}" "$@"\n')
+    command.chmod(0o755)
+    finish(tmp_path)
+    rng, page, killed = random.Random(), tmp_path / "_build/html/page.html", 0
+    for _ in range(4):
+        process = subprocess.Popen(["make", "-s", "book"], cwd=tmp_path, start_new_session=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(rng.uniform(1, 15))
+        killed += process.poll() is None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    done = subprocess.run(["make", "-s", "book"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "forty 42" in page.read_text()
+    print(f"the book: {killed} of 4 in time")
+    assert killed

@@ -1,0 +1,143 @@
+"""Files: whole or not at all, where a link leads, with errors that name what was asked for."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from adascale.files import (
+    in_turn,
+    json_text,
+    preset_chain,
+    read_preset,
+    read_toml,
+    write_atomically,
+    write_together,
+)
+
+
+def test_a_link_is_followed_and_stays_a_link(tmp_path):
+    (tmp_path / "far").mkdir()
+    target, link = tmp_path / "far/table.csv", tmp_path / "table.csv"
+    link.symlink_to(target)
+    for content in ("new\n", "newer\n"):  # where it leads nowhere yet, too
+        write_atomically(link, content)
+        assert link.is_symlink()
+        assert target.read_text() == content
+    assert [path.name for path in tmp_path.iterdir() if path.name != "far"] == ["table.csv"]
+
+
+def test_the_permissions_of_a_file_stay_and_those_of_a_new_one_are_the_usual_ones(tmp_path):
+    path = tmp_path / "private"
+    path.touch(0o600)
+    write_atomically(path, b"x")
+    assert path.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "usual").touch()
+    write_atomically(tmp_path / "new", b"x")
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+@pytest.mark.parametrize("where", ["nowhere/x.csv", "folder"])
+def test_an_error_names_the_file_that_was_asked_for(tmp_path, where):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=r"No such file|Is a directory") as raised:
+        write_atomically(tmp_path / where, "x")
+    assert raised.value.filename == str(tmp_path / where)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_of_files_that_belong_together_none_is_replaced_if_one_cannot_be_written(tmp_path, monkeypatch):
+    first, second = tmp_path / "a", tmp_path / "b"
+    write_together({first: "old", second: "old"})
+    calls = []
+
+    def full_at_the_second(file):
+        calls.append(file)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_at_the_second)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        write_together({first: "new", second: "new"})
+    assert raised.value.filename == str(second)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old", "b": "old"}
+
+
+WRITER = """
+import os, sys
+from pathlib import Path
+from adascale import files
+os.replace = lambda *_: (print("ready", flush=True), sys.stdin.readline())
+files.write_atomically(Path(sys.argv[1]), "half")
+"""
+
+
+def test_what_a_killed_process_has_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path):
+    path = tmp_path / "table [1].csv"  # a name that a pattern would misread
+    command = [sys.executable, "-c", WRITER, path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
+        living.stdout.readline()
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as dead:
+            dead.stdout.readline()
+            dead.kill()
+        assert len(list(tmp_path.iterdir())) == 2
+        write_atomically(path, "whole")
+        (half,) = (each for each in tmp_path.iterdir() if each != path)
+        assert half.read_text() == "half"
+        living.kill()
+    write_atomically(path, "whole")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_who_asks_for_a_turn_waits_for_the_one_before(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from adascale.files import in_turn\nwith in_turn(Path(sys.argv[1])): 1"
+    )
+    with in_turn(tmp_path):
+        other = subprocess.Popen([sys.executable, "-c", code, tmp_path])
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(1)
+    assert other.wait(30) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_has_neither_nan_nor_infinity():
+    text = json_text({"a": math.inf, "b": [-math.inf, math.nan, 0.1], "c": {"d": (1, None, True, "x")}})
+    found = json.loads(text, parse_constant=pytest.fail)
+    assert found == {"a": "Infinity", "b": ["-Infinity", None, 0.1], "c": {"d": [1, None, True, "x"]}}
+    assert float(found["a"]) == math.inf
+
+
+@pytest.mark.parametrize(
+    "content", ["[[", "x = " + "[" * 20_000, "x = " + "1" * 5000, b"\xff", "x = 1\0"], ids=lambda x: str(x)[:6]
+)
+def test_what_is_no_toml_is_one_error_that_names_the_file(tmp_path, content):
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    start = time.monotonic()
+    with pytest.raises(ValueError, match=r"bad\.toml is not valid TOML: "):
+        read_toml(path)
+    assert time.monotonic() - start < 5
+
+
+def test_a_preset_is_read_from_its_file_and_those_of_its_bases(tmp_path):
+    (tmp_path / "middle.toml").write_text('base = "digits"\nlevels = [1]\nscenario = { num_rounds = 3 }\n')
+    own = tmp_path / "own.toml"
+    own.write_text(f'base = "{tmp_path / "middle.toml"}"\nscenario = {{ name = "own" }}\n')
+    chain = preset_chain(str(own))
+    assert [path.name for path, _ in chain] == ["own.toml", "middle.toml", "digits.toml", "mnist.toml"]
+    assert chain[0][1]["scenario"] == {"name": "own"}
+    path, content = read_preset(str(own))
+    assert (path, content["levels"]) == (own, [1])
+    assert (content["scenario"]["name"], content["scenario"]["num_rounds"]) == ("own", 3)
+    assert content["training"] == chain[3][1]["training"] | chain[2][1]["training"]
+
+
+def test_a_table_becomes_csv(tmp_path):
+    write_atomically(tmp_path / "x.csv", pd.DataFrame({"a": [0.1, math.nan]}))
+    assert (tmp_path / "x.csv").read_text() == 'a\n0.1\n""\n'
