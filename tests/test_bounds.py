@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, Scenario, bounds, channel, policies
+from adascale.paper import correlated
 from adascale.policies import best_energy
 from adascale.problem import RoundLeakage, scaling
 
@@ -101,12 +102,68 @@ def test_queue_never_exceeds_any_of_the_four_limits(instance, name):
 
 
 @settings(max_examples=60)
-@given(instances(orders=(1.3, 2.5, 4.7)))
-def test_limits_hold_at_fractional_orders_too(instance):
-    """The first two are proved for every order; for the others this is the numerical evidence."""
+@given(instances(orders=(1.05, 1.3, 2.5, 4.7)))
+def test_sharp_bounds_hold_at_fractional_orders_too(instance):
     problem, penalty = instance
     eta = policies.AdaScale(penalty).schedule(problem)
     assert_holds(bounds.queue_bound(problem, eta, penalty, sharp=True), slack(problem)[:, None])
+    regret = bounds.regret_bound(problem, eta, penalty, sharp=True)
+    assert_holds(regret, 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.floor)).max(axis=-1))
+
+
+def price_gap(problem, eta, penalty, other):
+    """The two sides of V (F(w_t) - F(w'_t)) <= P_t (y'_t - y_t), and what their difference may lose to rounding."""
+    leakage, spend = RoundLeakage(problem.scenario), problem.spend(eta)
+    pressure = bounds.queue(problem, eta)[..., :-1] + spend
+    V = np.broadcast_to(penalty, problem.lanes)[..., None]
+    own, others = V * leakage(problem.floor + spend), V * leakage(problem.floor + other)
+    # the root is known to a few units in the last place, and pressures are sums of differences of w and its floor
+    lost = 1e-12 * (own + pressure * (other + spend)) + slack(problem)[..., None] * (other + spend + pressure)
+    return own - others, pressure * (other - spend), lost
+
+
+@settings(max_examples=100)
+@given(instances(orders=(1.3, 2, 3, 8)), st.integers(0, 2**32))
+def test_no_choice_gains_more_than_its_price(instance, seed):
+    problem, penalty = instance
+    eta = policies.AdaScale(penalty).schedule(problem)
+    shape = problem.lanes + (problem.num_rounds,)
+    rng = np.random.default_rng(seed)
+    other = problem.budget[:, None] * 10 ** rng.uniform(-3, 3, shape) * rng.integers(0, 2, shape)
+    left, right, lost = price_gap(problem, eta, penalty, other)
+    assert (left <= right + lost).all()
+    # summed, with what the queue gained: the sharper form of the master inequality
+    nu, queue, leakage = problem.budget[:, None], bounds.queue(problem, eta), RoundLeakage(problem.scenario)
+    own = penalty * leakage(problem.noise_energy(eta)).sum(axis=-1) + queue[:, -1] ** 2 / 2
+    gained = queue[:, :-1] * (other - nu) + np.maximum(other - nu, 0) ** 2 / 2 + nu**2 / 2
+    others = penalty * leakage(problem.floor + other).sum(axis=-1) + gained.sum(axis=-1)
+    scale = own + np.abs(gained).sum(axis=-1)
+    assert (own <= others + 1e-9 * scale + lost.sum(axis=-1)).all()
+
+
+@settings(max_examples=100)
+@given(instances(orders=(1.3, 2, 3, 8)))
+def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
+    problem, penalty = instance
+    eta = policies.AdaScale(penalty).schedule(problem)
+    spent = problem.spend(eta).mean(axis=-1) > 1e-6 * problem.floor.min(axis=-1)
+    leakage = RoundLeakage(problem.scenario)(problem.floor).mean(axis=-1)
+    if spent.any():
+        some = ReceiveScalingProblem(problem.scenario, problem.min_gain[spent], problem.budget[spent])
+        sides = bounds.regret_at_cost(some, eta[spent], penalty[spent])
+        sizes = bounds.queue(some, eta[spent]).max(axis=-1) + some.cost(eta[spent])
+        lost = 1e-12 * leakage[spent] + slack(some) * sizes / penalty[spent]
+        assert (sides.left >= -lost).all()
+        assert (sides.left <= sides.right * (1 + 1e-9) + lost).all()
+
+
+@settings(max_examples=100)
+@given(instances(orders=(1.3, 2, 3, 8)))
+def test_queue_never_stays_below_its_bound_from_below(instance):
+    problem, penalty = instance
+    last = bounds.queue(problem, policies.AdaScale(penalty).schedule(problem))[..., -1]
+    below = bounds.queue_from_below(problem, penalty)
+    assert (last >= below * (1 - 1e-9) - slack(problem)).all()
 
 
 @settings(max_examples=100)
@@ -205,6 +262,84 @@ def test_another_policy_s_regret_breaks_the_bound():
     assert (sides.left > sides.right).all()
 
 
+def test_a_schedule_that_is_not_adascale_s_breaks_the_price():
+    problem, penalty = some_instance()
+    other = np.full((3, problem.num_rounds), 0.02)
+    for eta, holds in ((policies.AdaScale(penalty).schedule(problem), True), (problem.max_eta * 0.5, False)):
+        left, right, lost = price_gap(problem, eta, penalty, other)
+        assert (left <= right + lost).all() == holds
+    equal = policies.EqualAlloc().schedule(problem)
+    sides = bounds.regret_at_cost(problem, equal, 100.0)
+    assert (sides.left > sides.right).all()
+
+
+def test_the_sharper_master_inequality_needs_convexity_and_the_paper_s_does_not():
+    """One round, F = 1 below c and 0 above, V = c^2 / 2: spending nothing is a global minimiser."""
+    c, nu = 0.2, 0.04
+    V = c**2 / 2
+    assert V * 0 + c**2 / 2 >= V * 1  # y = 0 is no worse than y = c, and all else is worse
+    left = V  # the queue stays empty
+    assert left > (c - nu) ** 2 / 2 + nu**2 / 2  # against y' = c, sharper
+    assert left <= c**2 / 2 + nu**2 / 2  # the paper's squares
+
+
+def test_a_constant_level_is_optimal_at_its_own_cost_whatever_it_costs():
+    problem, penalty = some_instance()
+    for level in (0.05, 0.1, 0.3):
+        eta = np.minimum(MNIST.noise_scale / level, problem.max_eta)
+        assert np.abs(bounds.regret_at_cost(problem, eta, penalty).left).max() < 1e-12
+    assert (problem.cost(eta) > 3 * problem.budget).all()
+
+
+def test_the_bound_from_below_is_not_below_everything():
+    """With the upper limit of kappa in place of the lower one it is broken."""
+    problem = with_floors(MNIST, np.full(1000, 0.04), 0.04)
+    V = 1e9
+    last = bounds.queue(problem, policies.AdaScale(V).schedule(problem))[-1]
+    assert 0.9 * last < bounds.queue_from_below(problem, V) < last
+    low, high = bounds.kappa_limits(RoundLeakage(MNIST))
+    assert bounds.queue_from_below(problem, V * high / low) > 2 * last
+
+
+@pytest.mark.parametrize("order", [1.3, 2, 3, 8.5])
+def test_kappa_falls_between_its_limits(order):
+    leakage, w = RoundLeakage(MIXED, order), np.geomspace(1e-6, 1e9, 400)
+    kappa, (low, high) = -(w**2) * leakage.slope(w), bounds.kappa_limits(leakage)
+    assert (np.diff(kappa) <= 1e-12 * kappa[1:]).all()
+    assert kappa[-1] == pytest.approx(low, rel=1e-6)
+    assert kappa[0] == pytest.approx(high, rel=1e-2 if order < 2 else 1e-6)
+    assert (leakage(w) <= high / w).all()
+
+
+def test_violation_grows_with_the_proved_exponent_and_constant():
+    leakage, c, beta = RoundLeakage(MNIST), 800.0, 1.5
+    constant, rng = float(bounds.growth_constant(leakage, c)), np.random.default_rng(9)
+    for T, near in ((10_000, 0.05), (300_000, 0.025)):
+        floors = {"equal": np.full(T, 0.037), "Rayleigh": 0.037 / rng.exponential(size=T)}
+        floors["too high"] = np.full(T, 3 * constant * T ** ((beta - 1) / 3))  # the condition on the floors fails
+        ratio = {}
+        for name, floor in floors.items():
+            energy, _ = policies.adascale_energies(floor, 0.04, c * T**beta, leakage)
+            ratio[name] = (np.mean(energy - floor) - 0.04) / (constant * T ** ((beta - 1) / 3))
+            if name != "too high":
+                paid = np.maximum(policies.water_level(floor, np.mean(energy - floor)), floor)
+                assert leakage(energy).mean() / leakage(paid).mean() == pytest.approx(9 / 8, abs=0.01)
+        assert abs(ratio["equal"] - 1) < 0.01
+        assert abs(ratio["Rayleigh"] - 1) < near
+        assert ratio["too high"] < 0.1
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.8, 1.0])
+def test_up_to_beta_one_a_constant_channel_attains_the_exponent(beta):
+    leakage, a, nu = RoundLeakage(MNIST), 0.1, 0.04
+    for T in (10_000, 300_000):
+        V = 0.5 * T**beta
+        _, last = policies.adascale_energies(np.full(T, a), nu, V, leakage)
+        share = last / (-V * leakage.slope(a + nu) - nu)
+        assert share > (0.999 if beta < 1 else 0.1)
+        assert share < 1 + 1e-9
+
+
 def test_the_paper_s_drift_lemma_needs_its_square():
     problem, penalty = some_instance()
     eta = policies.AdaScale(penalty).schedule(problem)
@@ -261,7 +396,7 @@ def test_the_four_limits_against_plain_sums():
     for R in range(7):
         floors = problem.floor[:R]
         equal = math.fsum(reference.round_leakage(MIXED, one / (w + nu), 1.0, 3) for w in floors)
-        assert limits.equal[R] == pytest.approx(math.sqrt(2 * V * equal + 2 * R * nu**2), rel=1e-8)
+        assert limits.equal[R] == pytest.approx(math.sqrt(2 * V * equal + nu**2) - nu, rel=1e-8)
         low = nu + min(floors) if R else None
         fall = -float(slope(mp.mpf(low))) if R else 0.0
         assert limits.threshold[R] == pytest.approx(max(V * fall - nu, 0), rel=1e-9)
@@ -294,8 +429,13 @@ def test_stationary_level_and_square_against_quadrature(scale, budget):
         square = mp.quad(lambda x: 2 * (top - x) * mp.exp(-w / x), [0, top / 2, top])
         # d mean / d ln level is at least mean, so an error of 1e-12 in the mean is at most that in the level
         assert float(mean / nu) == pytest.approx(1, rel=1e-9 * max(1, scale / level))
-        bound = float((square + nu**2) / (2 * mp.mpf("0.7")))
-    assert bounds.stationary_regret_bound(scale, budget, 0.7) == pytest.approx(bound, rel=1e-9)
+        over = top - nu
+        above = mp.quad(lambda x: 2 * (over - x) * mp.exp(-w / x), [0, over / 2, over]) if over > 0 else mp.mpf(0)
+        bound = float((above + nu**2) / (2 * mp.mpf("0.7")))
+    assert bounds.stationary_square(scale, level) == pytest.approx(float(square), rel=1e-9 * max(1, scale / level))
+    # the level less the budget loses what they share
+    assert bounds.stationary_regret_bound(scale, budget, 0.7) == pytest.approx(bound, rel=1e-6)
+    assert bounds.stationary_spread(scale, budget) <= budget * level
 
 
 def rayleigh_floors(scale, lanes, rounds, seed):
@@ -322,6 +462,129 @@ def test_the_bound_for_independent_floors_fails_where_the_order_is_adverse():
         for name, problem in {"independent": independent, "ordered": ordered}.items()
     }
     assert left["independent"] < right < left["ordered"]
+
+
+@pytest.mark.parametrize("penalty", [0.3, 3.0, 30.0])
+def test_expected_queue_under_rayleigh_fading_is_below_its_bound_after_any_number_of_rounds(penalty):
+    scale, nu, lanes = 0.03, 0.04, 400
+    right = bounds.stationary_queue_bound(RoundLeakage(MNIST), scale, nu, penalty)
+    floor = rayleigh_floors(scale, lanes, 3000, 3)
+    for R in (10, 300, 3000):
+        _, last = policies.adascale_energies(floor[:, :R], nu, penalty, RoundLeakage(MNIST))
+        assert last.mean() - 3 * last.std(ddof=1) / math.sqrt(lanes) < right
+    price = -penalty * float(RoundLeakage(MNIST).slope(bounds.stationary_level(scale, nu)))
+    assert price < right < price + 0.6 * math.sqrt(penalty)  # V mu, and of the order of the root of V
+    # control: the same floors in falling order
+    _, last = policies.adascale_energies(-np.sort(-floor), nu, penalty, RoundLeakage(MNIST))
+    assert last.mean() > 2 * right
+
+
+def test_queue_bound_under_rayleigh_fading_against_quadrature():
+    scale, nu, V = 0.03, 0.04, 2.0
+    slope = reference.exact_slope(MNIST, 3)
+    with mp.workdps(25):
+        top = mp.mpf(float(bounds.stationary_level(scale, nu)))
+
+        def bound(level):
+            saved = mp.quad(lambda x: mp.exp(-scale / x), [level, top])
+            leaked = mp.quad(lambda x: -slope(x) * mp.exp(-scale / x), [level, top])
+            over = level - nu
+            square = mp.quad(lambda x: 2 * (over - x) * mp.exp(-scale / x), [0, over]) if over > 0 else mp.mpf(0)
+            return (V * leaked + square / 2 + mp.mpf(nu) ** 2 / 2) / saved
+
+        least = min(float(bound(top * share)) for share in np.linspace(0.5, 0.99, 25))
+    # both take the least over some levels, and the function is flat there
+    got = bounds.stationary_queue_bound(RoundLeakage(MNIST), scale, nu, V)
+    assert got == pytest.approx(least, rel=2e-3)
+
+
+# Correlated floors --------------------------------------------------------------------------------------------------
+
+
+def test_without_correlation_the_bound_is_that_for_independent_rounds():
+    for V in (0.3, 30.0):
+        bound = bounds.correlated_regret_bound(RoundLeakage(MNIST), 0.03, 0.04, V, 500)
+        assert bound == pytest.approx(float(bounds.stationary_regret_bound(0.03, 0.04, V)), rel=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 3.0, 10.0])
+def test_blocks_break_the_bound_for_independent_rounds_and_not_the_one_for_correlated(penalty):
+    leakage, scale, nu, shape = RoundLeakage(MNIST), 0.037, 0.04, (40, 20_000)
+    blocks = correlated.block_floors(scale, 10, shape, np.random.default_rng(7))
+    low, high = correlated.level_regret(blocks, scale, nu, penalty, leakage)[1:]
+    assert low > bounds.stationary_regret_bound(scale, nu, penalty)
+    assert high < bounds.correlated_regret_bound(leakage, scale, nu, penalty, shape[1], lag=9)
+    if penalty > 1:  # the wider form, with E y^2 in place of E (y - nu)_+^2, is broken too
+        level = bounds.stationary_level(scale, nu)
+        assert low > (bounds.stationary_square(scale, level) + nu**2) / (2 * penalty)
+
+
+def test_floors_that_never_change_need_the_mixing_term():
+    leakage, scale, nu, T = RoundLeakage(MNIST), 0.037, 0.04, 5000
+    frozen = correlated.block_floors(scale, T, (400, T), np.random.default_rng(8))
+    for V in (1.0, 10.0, 100.0):
+        low, high = correlated.level_regret(frozen, scale, nu, V, leakage)[1:]
+        assert low > bounds.correlated_regret_bound(leakage, scale, nu, V, T)
+        assert high < bounds.correlated_regret_bound(leakage, scale, nu, V, T, mixing=0.25)
+
+
+@settings(max_examples=60)
+@given(instances(orders=(1.3, 2, 3)), st.integers(1, 10))
+def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(instance, size):
+    """What carries over to stationary ergodic channels: AdaScale against a server that looks ahead within a block."""
+    problem, penalty = instance
+    rounds = problem.num_rounds // size * size
+    if rounds:
+        problem = ReceiveScalingProblem(problem.scenario, problem.min_gain[:, :rounds], problem.budget)
+        leakage, nu = RoundLeakage(problem.scenario), problem.budget
+        energy = problem.noise_energy(policies.AdaScale(penalty).schedule(problem))
+        blocks = problem.floor.reshape(-1, rounds // size, size)
+        best = np.maximum(policies.water_level(blocks, nu[:, None])[..., None], blocks).reshape(-1, rounds)
+        left = leakage(energy).mean(axis=-1) - leakage(best).mean(axis=-1)
+        most = np.cbrt(-penalty * nu**2 * leakage.slope(nu))
+        right = ((size - 1) * nu * (most + nu) + size * nu**2) / penalty
+        assert_holds(bounds.Sides(left, right), 1e-12 * leakage(problem.floor).max(axis=-1))
+
+
+@pytest.mark.parametrize("correlation", [0.5, 0.9])
+def test_gauss_markov_fading_is_below_the_bound_for_correlated_rounds(correlation):
+    leakage, scales, nu, T = RoundLeakage(MNIST), np.full(10, 0.0037), 0.04, 5000
+    floor = correlated.gauss_markov_floors(scales, correlation, (20, T), np.random.default_rng(9))
+    lag = np.arange(200)
+    for V in (1.0, 10.0):
+        mixing = correlation ** (2 * (lag + 1)) / 4
+        right = bounds.correlated_regret_bound(leakage, scales.sum(), nu, V, T, lag, mixing).min()
+        assert correlated.level_regret(floor, float(scales.sum()), nu, V, leakage).high < right
+
+
+# Two futures --------------------------------------------------------------------------------------------------------
+
+
+def two_futures(leakage, a, nu, first, second_a, second_b):
+    """Regrets of a policy that spends ``first`` in the first half, and these in the second half of A and of B."""
+    regret_a = (leakage(a + first) + leakage(a + second_a)) / 2 - leakage(a + nu)
+    regret_b = (leakage(a + first) + leakage(a + 2 * nu + second_b)) / 2 - leakage(a + 2 * nu)
+    return regret_a, regret_b
+
+
+def test_no_coin_helps_against_two_futures():
+    """Mixtures of policies that keep the budget on average only: some may exceed it."""
+    leakage, a, nu, rng = RoundLeakage(MNIST), 0.05, 0.04, np.random.default_rng(10)
+    s = np.linspace(0, 2 * nu, 2001)
+    gap = np.maximum(*two_futures(leakage, a, nu, s, 2 * nu - s, 2 * nu - s)).min()
+    assert gap > 0
+    for _ in range(500):
+        kinds = rng.integers(1, 5)
+        share, first = rng.dirichlet(np.ones(kinds)), rng.exponential(nu, kinds)
+        left = 2 * nu - share @ first
+        if left > 0:
+            seconds = [rest * left / (share @ rest) for rest in rng.exponential(nu, (2, kinds))]
+            regrets = two_futures(leakage, a, nu, first, *seconds)
+            assert max(share @ regret for regret in regrets) >= gap * (1 - 1e-6)
+    # control: where leakage is linear there is no gap
+    assert np.maximum(*two_futures(lambda w: 5 - w, a, nu, s, 2 * nu - s, 2 * nu - s)).min() == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 # Faces --------------------------------------------------------------------------------------------------------------
@@ -370,6 +633,12 @@ def test_bad_input_is_named():
         bounds.stationary_level(0.0, 0.1)
     with pytest.raises(ValueError, match="penalty must be finite and > 0, got 0"):
         bounds.stationary_regret_bound(1.0, 0.1, 0.0)
+    with pytest.raises(ValueError, match="mixing must be at most 1/4"):
+        bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, mixing=0.3)
+    with pytest.raises(ValueError, match="lag must be finite and >= 0"):
+        bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, lag=-1)
+    with pytest.raises(ValueError, match="c must be finite and > 0"):
+        bounds.growth_constant(RoundLeakage(MIXED), 0.0)
 
 
 def test_sides_do_not_depend_on_the_scenario_s_own_horizon():

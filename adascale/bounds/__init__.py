@@ -1,6 +1,8 @@
-"""Every bound of the paper as a function that returns its two sides, or the terms of its right side."""
+"""Every bound of the paper, and sharper ones, as functions: two sides of an inequality, or the right one's terms."""
 
 from adascale.bounds.convergence import ConvergenceBound, convergence_bound, largest_learning_rate
+from adascale.bounds.correlated import correlated_regret_bound
+from adascale.bounds.growth import KappaLimits, growth_constant, kappa_limits, queue_from_below
 from adascale.bounds.guarantees import (
     QueueLimits,
     Sides,
@@ -8,23 +10,42 @@ from adascale.bounds.guarantees import (
     queue,
     queue_bound,
     queue_limits,
+    regret_at_cost,
     regret_bound,
     violation_bound,
 )
-from adascale.bounds.stationary import stationary_level, stationary_regret_bound
+from adascale.bounds.nearly_exact import SignalMoment, nearly_exact_bound
+from adascale.bounds.stationary import (
+    stationary_level,
+    stationary_queue_bound,
+    stationary_regret_bound,
+    stationary_spread,
+    stationary_square,
+)
 
 __all__ = [
     "ConvergenceBound",
+    "KappaLimits",
     "QueueLimits",
     "Sides",
+    "SignalMoment",
     "convergence_bound",
+    "correlated_regret_bound",
     "drift_bound",
+    "growth_constant",
+    "kappa_limits",
     "largest_learning_rate",
+    "nearly_exact_bound",
     "queue",
     "queue_bound",
+    "queue_from_below",
     "queue_limits",
+    "regret_at_cost",
     "regret_bound",
     "stationary_level",
+    "stationary_queue_bound",
     "stationary_regret_bound",
+    "stationary_spread",
+    "stationary_square",
     "violation_bound",
 ]

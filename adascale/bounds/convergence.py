@@ -13,10 +13,14 @@ FloatArray = NDArray[np.float64]
 
 
 class ConvergenceBound(NamedTuple):
-    """The right side of the convergence theorem, term by term, each of the shape of the lanes."""
+    r"""The right side of a convergence theorem, term by term, each of the shape of the lanes.
+
+    The formulas are those of the paper's theorem; :func:`~adascale.bounds.nearly_exact_bound` has the same four terms
+    with smaller factors.
+    """
 
     initial: FloatArray
-    r""":math:`2 (f(\mathbf w_0) - f^\star) / (\lambda T)`: how far there is to go."""
+    r""":math:`2 (f(\boldsymbol\theta_0) - f^\star) / (\lambda T)`: how far there is to go."""
     heterogeneity: FloatArray
     r""":math:`2 k^2 L \lambda (A_1 + 1) C_2`: the devices disagree."""
     sampling: FloatArray
@@ -56,7 +60,10 @@ def largest_learning_rate(
     """
     smoothness = check.positive("smoothness", smoothness)
     A1, C1 = check.at_least("A1", A1, 0), check.at_least("C1", C1, 0)
-    return 1 / (2 * check.at_least("batch_second_moment", batch_second_moment, 1) * smoothness * (C1 + 1) * (A1 + 1))
+    k2 = check.at_least("batch_second_moment", batch_second_moment, 1)
+    with np.errstate(over="ignore", divide="ignore"):
+        rate = 1 / (2 * k2 * smoothness * (C1 + 1) * (A1 + 1))
+    return check.positive("the largest learning rate for these constants", rate)
 
 
 def convergence_bound(
@@ -66,8 +73,8 @@ def convergence_bound(
     r"""The right side of the convergence theorem (:prf:ref:`thm-convergence`; the paper's Theorem 1).
 
     .. math::
-        \frac1T \sum_{t=0}^{T-1} \mathbb E\lVert\nabla f(\mathbf w_t)\rVert^2 \le
-        \frac{2 (f(\mathbf w_0) - f^\star)}{\lambda T} + k^2 L \lambda \big(2 C_2 (A_1 + 1) + A_2\big)
+        \frac1T \sum_{t=0}^{T-1} \mathbb E\lVert\nabla f(\boldsymbol\theta_t)\rVert^2 \le
+        \frac{2 (f(\boldsymbol\theta_0) - f^\star)}{\lambda T} + k^2 L \lambda \big(2 C_2 (A_1 + 1) + A_2\big)
         + \frac{L \lambda}{2T} \sum_{t=0}^{T-1} w_t, \qquad w_t = \frac{d \sigma_n^2}{\eta_t}
 
     Parameters
@@ -78,7 +85,7 @@ def convergence_bound(
         :math:`0 < \lambda \le` :func:`~adascale.bounds.largest_learning_rate`; broadcasts against the lanes, as does
         all that follows.
     initial_gap : array_like
-        :math:`f(\mathbf w_0) - f^\star \ge 0`.
+        :math:`f(\boldsymbol\theta_0) - f^\star \ge 0`.
     smoothness : array_like
         :math:`L > 0` of assumption A1.
     A1, A2 : array_like
@@ -117,10 +124,12 @@ def convergence_bound(
         raise ValueError(
             f"learning_rate must be at most {limits.flat[worst]:.6g} for these constants, got {rates.flat[worst]:.6g}"
         )
-    terms = (
-        2 * gap / (rate * w.shape[-1]),
-        2 * k2 * L * rate * (A1 + 1) * C2,
-        k2 * L * rate * A2,
-        L * rate / 2 * w.mean(axis=-1),
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = (
+            2 * gap / (rate * w.shape[-1]),
+            2 * k2 * L * rate * (A1 + 1) * C2,
+            k2 * L * rate * A2,
+            L * rate / 2 * w.mean(axis=-1),
+        )
+    check.held("a term of this bound for these constants", *terms)
     return ConvergenceBound(*(array.copy() for array in np.broadcast_arrays(*terms)))

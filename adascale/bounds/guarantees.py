@@ -7,7 +7,7 @@ be seen to fail for another policy.  With :math:`y_t = w_t - w_{\min,t}`, what r
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit
@@ -33,7 +33,7 @@ class QueueLimits(NamedTuple):
     full_power: FloatArray
     r"""The paper's, from a comparison with full power (:eq:`eq:queue-full-power`)."""
     equal: FloatArray
-    r"""From a comparison with EqualAlloc (:eq:`eq:queue-equal`)."""
+    r"""From a comparison with EqualAlloc since the queue was last empty (:eq:`eq:queue-equal`)."""
     threshold: FloatArray
     r"""The queue from which on a round spends less than :math:`\nu`; independent of R (:eq:`eq:queue-threshold`)."""
     growth: FloatArray
@@ -82,7 +82,8 @@ def drift_bound(problem: ReceiveScalingProblem, eta: ArrayLike) -> Sides:
     """
     spend, length = problem.spend(eta), queue(problem, eta)
     before, budget = length[..., :-1], np.asarray(problem.budget)[..., None]
-    return Sides(np.diff(length**2, axis=-1) / 2, before * spend + spend**2 / 2 + budget**2 / 2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _held(Sides(np.diff(length**2, axis=-1) / 2, before * spend + spend**2 / 2 + budget**2 / 2))
 
 
 def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLimits:
@@ -90,12 +91,12 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
 
     .. math::
         \text{full power:}\quad & \Big(2V \sum_{t<R} F(w_{\min,t}) + R\nu^2\Big)^{1/2} \\
-        \text{equal:}\quad & \Big(2V \sum_{t<R} F(w_{\min,t} + \nu) + 2R\nu^2\Big)^{1/2} \\
+        \text{equal:}\quad & \Big(\nu^2 + 2V \sum_{t<R} F(w_{\min,t} + \nu)\Big)^{1/2} - \nu \\
         \text{threshold:}\quad & \max(V |F'(w_\nu)| - \nu,\ 0), \qquad w_\nu = \nu + \min_{t<R} w_{\min,t} \\
         \text{growth:}\quad & \Big(\tfrac94\, V\, w_\nu^2 |F'(w_\nu)|\, R^2\Big)^{1/3}
 
     The first two need nothing of F but F > 0; the third needs F convex, the fourth :math:`w^2 |F'(w)|` decreasing:
-    proved for integer orders (:prf:ref:`lem-convex`), numerical evidence for fractional ones.
+    both are proved for every real order :math:`\alpha > 1` (:prf:ref:`lem-convex`).
 
     Parameters
     ----------
@@ -112,9 +113,9 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
     Raises
     ------
     ValueError
-        If a penalty is not finite and positive or does not broadcast.
+        If a penalty is not finite and positive or does not broadcast, or a limit is beyond floating point.
     """
-    penalty = _penalty(problem, penalty)[..., None]
+    penalty = checked_penalty(problem, penalty)[..., None]
     leakage, budget = RoundLeakage(problem.scenario), np.asarray(problem.budget)[..., None]
     rounds = np.arange(problem.num_rounds + 1)
 
@@ -126,13 +127,15 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
     def total(values: FloatArray) -> FloatArray:
         return from_zero(np.cumsum(values, axis=-1))
 
-    full_power = np.sqrt(2 * penalty * total(leakage(problem.floor)) + rounds * budget**2)
-    equal = np.sqrt(2 * penalty * total(leakage(problem.floor + budget)) + 2 * rounds * budget**2)
-    least = np.minimum.accumulate(problem.floor, axis=-1) + budget
-    slope, square = from_zero(-penalty * leakage.slope(least)), from_zero(least**2)
-    threshold = np.maximum(slope - budget, 0)
-    growth = np.cbrt(2.25 * slope * square * rounds**2.0)
-    return QueueLimits(full_power, equal, threshold, growth)
+    with np.errstate(over="ignore", invalid="ignore"):
+        full_power = np.sqrt(2 * penalty * total(leakage(problem.floor)) + rounds * budget**2)
+        leaked = 2 * penalty * total(leakage(problem.floor + budget))
+        equal = leaked / (np.sqrt(budget**2 + leaked) + budget)  # the root minus nu, without the difference
+        least = np.minimum.accumulate(problem.floor, axis=-1) + budget
+        slope, square = from_zero(-penalty * leakage.slope(least)), from_zero(least**2)
+        threshold = np.maximum(slope - budget, 0)
+        growth = np.cbrt(2.25 * slope * square * rounds**2.0)
+    return _held(QueueLimits(full_power, equal, threshold, growth))
 
 
 def queue_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
@@ -194,33 +197,69 @@ def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayL
         \;\le\; \frac{Q_T^{\max} \nu}{V} + \frac{T\nu^2}{2V} + \frac{\nu^2}{2V}
 
     Leakage is a **sum over devices** here, as in the paper's objective.  Parameters and errors as in
-    :func:`~adascale.bounds.queue_bound`; ``sharp`` takes the least queue limit and what the optimum really spends,
-    :math:`y^\star_t = w^\star_t - w_{\min,t}` (:eq:`eq:regret-sharp`):
+    :func:`~adascale.bounds.queue_bound`; ``sharp`` takes the least queue limit and what the optimum spends beyond
+    :math:`\nu`, with :math:`y^\star_t = w^\star_t - w_{\min,t}` (:eq:`eq:regret-sharp`; F convex):
 
     .. math::
-        \frac1V \Big( \bar Q \cdot \frac1T \sum_t \max(y^\star_t - \nu, 0)
-        + \frac1{2T} \sum_t {y^\star_t}^2 + \frac{\nu^2}2 \Big) .
+        \frac1V \Big( \bar Q \cdot \frac1T \sum_t (y^\star_t - \nu)_+
+        + \frac1{2T} \sum_t (y^\star_t - \nu)_+^2 + \frac{\nu^2}2 \Big) .
 
     Returns
     -------
     Sides
         Each of the shape of the lanes, in nats.
     """
-    penalty, budget, T = _penalty(problem, penalty), problem.budget, problem.num_rounds
+    penalty, budget, T = checked_penalty(problem, penalty), problem.budget, problem.num_rounds
     leakage = RoundLeakage(problem.scenario)
     best = np.maximum(water_level(problem.floor, budget)[..., None], problem.floor)
     left = np.mean(leakage(problem.noise_energy(eta)), axis=-1) - np.mean(leakage(best), axis=-1)
     limit = queue_bound(problem, eta, penalty, sharp=sharp).right[..., -1]
-    if sharp:
-        spend = best - problem.floor
-        above = np.mean(np.maximum(spend - np.asarray(budget)[..., None], 0), axis=-1)
-        right = (limit * above + np.mean(spend**2, axis=-1) / 2 + budget**2 / 2) / penalty
-    else:
-        right = (limit * budget + T * budget**2 / 2 + budget**2 / 2) / penalty
-    return Sides(left, np.broadcast_to(right, left.shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sharp:
+            above = np.maximum(best - problem.floor - np.asarray(budget)[..., None], 0)
+            right = (limit * np.mean(above, axis=-1) + np.mean(above**2, axis=-1) / 2 + budget**2 / 2) / penalty
+        else:
+            right = (limit * budget + T * budget**2 / 2 + budget**2 / 2) / penalty
+    return _held(Sides(left, np.broadcast_to(right, left.shape)))
 
 
-def _penalty(problem: ReceiveScalingProblem, penalty: ArrayLike) -> FloatArray:
+def regret_at_cost(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike) -> Sides:
+    r"""The excess, regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
+
+    .. math::
+        0 \;\le\; \frac1T \sum_t \big(F(w_t) - F(w^\bullet_t)\big) \;\le\; \frac1{VT} \sum_t P_t\,(y^\bullet_t - y_t),
+        \qquad P_t = Q_t + y_t,
+
+    with :math:`w^\bullet` the offline optimum whose budget is the cost of the schedule and
+    :math:`y^\bullet_t = w^\bullet_t - w_{\min,t}`.  The left inequality holds whoever made the schedule, the right
+    one for AdaScale.
+
+    Parameters and errors as in :func:`~adascale.bounds.queue_bound`; a schedule must spend something.
+
+    Returns
+    -------
+    Sides
+        Each of the shape of the lanes, in nats.
+    """
+    penalty, spend, leakage = checked_penalty(problem, penalty), problem.spend(eta), RoundLeakage(problem.scenario)
+    best = np.maximum(water_level(problem.floor, np.mean(spend, axis=-1))[..., None], problem.floor)
+    left = np.mean(leakage(problem.noise_energy(eta)) - leakage(best), axis=-1)
+    pressure = queue(problem, eta)[..., :-1] + spend
+    right = np.mean(pressure * (best - problem.floor - spend), axis=-1) / penalty
+    return _held(Sides(np.broadcast_to(left, right.shape), right))
+
+
+_Values = TypeVar("_Values", bound=tuple[FloatArray, ...])
+
+
+def _held(values: _Values) -> _Values:
+    """These values, or a ``ValueError`` that one of them is beyond floating point."""
+    check.held("a side of this bound, for such floors, budgets and penalties", *values)
+    return values
+
+
+def checked_penalty(problem: ReceiveScalingProblem, penalty: ArrayLike) -> FloatArray:
+    """The penalty of every lane, finite and positive, or a ``ValueError``."""
     penalty = check.positive("penalty", penalty)
     if check.broadcast(penalty=penalty.shape, lanes=problem.lanes) != problem.lanes:
         raise ValueError(f"penalty must broadcast against lanes {problem.lanes}, got shape {penalty.shape}")

@@ -16,12 +16,13 @@ import numpy as np
 import pandas as pd
 
 from adascale import channel
-from adascale.bounds import stationary_level
+from adascale.bounds import QueueLimits, growth_constant, stationary_level
 from adascale.files import write_atomically
 from adascale.policies import adascale_energies, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
+from adascale.statistics import Interval, interval
 
 BETAS = (0.5, 1.0, 1.25, 1.5, 1.75)
 HORIZONS = (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
@@ -56,7 +57,7 @@ def scaling_table(
         (:math:`Q_T`); ``leakage, optimum, optimum_at_cost`` (means over rounds of F, nats: of AdaScale, of the offline
         optimum at :math:`\nu`, and of the one at the cost that AdaScale paid).  What the bounds are made of:
         ``full_power, equal`` (means of :math:`F(w_{\min,t})` and :math:`F(w_{\min,t} + \nu)`), ``least_floor``,
-        ``above, square`` (means of :math:`\max(y^\star_t - \nu, 0)` and of :math:`{y^\star_t}^2`).
+        ``above, square`` (means of :math:`(y^\star_t - \nu)_+` and of :math:`{y^\star_t}^2`).
     """
     scenario = Scenario.mnist() if scenario is None else scenario
     leakage, horizons, rows = RoundLeakage(scenario), sorted(horizons), []
@@ -81,6 +82,84 @@ def scaling_table(
                 rows.append((seed, scale, T, start, beta, penalty, *reached, *known))
     names = "seed scale T start beta penalty violation queue leakage optimum optimum_at_cost"
     return pd.DataFrame(rows, columns=f"{names} full_power equal least_floor above square".split())
+
+
+def end_limits(rows: pd.DataFrame, *, budget: float = BUDGET, scenario: Scenario | None = None) -> QueueLimits:
+    r"""The four limits of the last queue of every row: :func:`~adascale.bounds.queue_limits` at R = T.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of :func:`scaling_table`.
+    budget : float
+        The :math:`\nu` of the table.
+    scenario : Scenario, optional
+        The table's; default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
+
+    Returns
+    -------
+    QueueLimits
+        Each with an entry a row.
+    """
+    leakage = RoundLeakage(Scenario.mnist() if scenario is None else scenario)
+    T, V, least = (rows[name].to_numpy(float) for name in ("T", "penalty", "least_floor"))
+    slope = -leakage.slope(budget + least)
+    return QueueLimits(
+        full_power=np.sqrt(2 * V * T * rows["full_power"].to_numpy() + T * budget**2),
+        equal=np.sqrt(budget**2 + 2 * V * T * rows["equal"].to_numpy()) - budget,
+        threshold=np.maximum(V * slope - budget, 0),
+        growth=np.cbrt(2.25 * V * (budget + least) ** 2 * slope * T**2),
+    )
+
+
+def end_slope(rows: pd.DataFrame, column: str, horizons: Sequence[int] = HORIZONS[-3:]) -> Interval:
+    r"""The exponent of T in the size of a column, fitted to each realisation: mean and 95 % interval over them.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of :func:`scaling_table` of one start and one :math:`\beta`.
+    column : str
+        Whose absolute value is fitted by a power of T.
+    horizons : sequence of int
+        Where; default the last decade.
+
+    Returns
+    -------
+    Interval
+        Of the slopes of the lines through :math:`(\ln T, \ln |\cdot|)`.
+    """
+    wide = rows.pivot(index="seed", columns="T", values=column)[list(horizons)].abs()
+    return interval(np.polyfit(np.log(wide.columns.to_numpy(float)), np.log(wide.to_numpy()).T, 1)[0])
+
+
+def exponents(table: pd.DataFrame) -> pd.DataFrame:
+    r"""Measured and proved exponents of the violation, its constant, and the leakage at the cost paid.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Rows of :func:`scaling_table` for the MNIST scenario, whole in seeds and horizons.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each start and :math:`\beta`: ``start, beta``; ``paper`` and ``proved``, the exponents
+        :math:`(\beta-1)/2` and of :prf:ref:`cor-rates`; ``slope, half``, what :func:`end_slope` finds and half its
+        interval; at the longest horizon ``constant``, the violation over :math:`C\,T^{(\beta-1)/3}`
+        (:prf:ref:`thm-growth`; of no meaning for :math:`\beta \le 1`), and ``dearer``, the leakage over that of the
+        optimum at the cost paid.
+    """
+    leakage, rows = RoundLeakage(Scenario.mnist()), []
+    for (start, beta), group in table.groupby(["start", "beta"]):
+        slope, T = end_slope(group, "violation"), group["T"].max()
+        end = group[group["T"] == T]
+        limit = growth_constant(leakage, end["penalty"].to_numpy() / T**beta) * T ** ((beta - 1) / 3)
+        dearer = (end["leakage"] / end["optimum_at_cost"]).mean()
+        proved = (beta - 1) / (3 if beta > 1 else 1)
+        rows.append((start, beta, (beta - 1) / 2, proved, slope.centre, slope.high - slope.centre,
+                     float(np.mean(end["violation"].to_numpy() / limit)), dearer))  # fmt: skip
+    return pd.DataFrame(rows, columns=["start", "beta", "paper", "proved", "slope", "half", "constant", "dearer"])
 
 
 def main(target: Path) -> None:

@@ -1,8 +1,9 @@
 r"""Federated least squares with Gaussian features: every constant of the convergence theorem in closed form.
 
 Device m holds samples :math:`\mathbf x \sim \mathcal N(\mathbf 0, \mathbf S)`, with a diagonal :math:`\mathbf S`, and
-:math:`y = \langle\mathbf x, \boldsymbol\theta_m\rangle + \epsilon`.  The loss of a sample is
-:math:`\frac12 (\langle\mathbf x, \mathbf w\rangle - y)^2`.  The derivations are in the chapter :ref:`chap-convergence`.
+:math:`y = \langle\mathbf x, \boldsymbol\tau_m\rangle + \epsilon`.  The loss of a sample is
+:math:`\frac12 (\langle\mathbf x, \boldsymbol\theta\rangle - y)^2`.  The chapter :ref:`chap-convergence`
+derives what stands here.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class LeastSquaresRound(NamedTuple):
     """One round of ``runs`` independent trainings."""
 
     model: NDArray[np.float64]
-    r""":math:`\mathbf w_t`, shape (runs, d)."""
+    r""":math:`\boldsymbol\theta_t`, shape (runs, d)."""
     signal: NDArray[np.float64]
     r""":math:`\mathbf s_t`, the average of the devices' sampled gradients, shape (runs, d)."""
     full_gradient: NDArray[np.float64]
-    r"""The gradient at :math:`\mathbf w_t` over *all* samples held in the round, shape (runs, d)."""
+    r"""The gradient at :math:`\boldsymbol\theta_t` over *all* samples held in the round, shape (runs, d)."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class LeastSquares:
     feature_variance : array_like
         Diagonal of :math:`\mathbf S`, shape (d,), > 0.
     targets : array_like
-        :math:`\boldsymbol\theta_m`, shape (M, d).
+        :math:`\boldsymbol\tau_m`, shape (M, d).
     label_noise : float
         Standard deviation of :math:`\epsilon`, > 0.
 
@@ -84,7 +85,7 @@ class LeastSquares:
 
     @property
     def minimiser(self) -> NDArray[np.float64]:
-        r""":math:`\bar{\boldsymbol\theta}`, the mean of the targets: all devices share :math:`\mathbf S`."""
+        r""":math:`\bar{\boldsymbol\tau}`, the mean of the targets: all devices share :math:`\mathbf S`."""
         mean: NDArray[np.float64] = self.targets.mean(axis=0)
         return mean
 
@@ -95,7 +96,7 @@ class LeastSquares:
         .. math::
             L = s_{\max}, \quad A_1 = \frac{\operatorname{tr}\mathbf S}{s_{\min}} + 1, \quad
             A_2 = \sigma_\epsilon^2 \operatorname{tr}\mathbf S, \quad C_1 = 0, \quad
-            C_2 = \frac1M \sum_m \lVert\mathbf S(\boldsymbol\theta_m - \bar{\boldsymbol\theta})\rVert^2
+            C_2 = \frac1M \sum_m \lVert\mathbf S(\boldsymbol\tau_m - \bar{\boldsymbol\tau})\rVert^2
         """
         s, spread = self.feature_variance, self.targets - self.minimiser
         return Constants(
@@ -108,14 +109,14 @@ class LeastSquares:
         )
 
     def loss(self, model: ArrayLike) -> NDArray[np.float64]:
-        r""":math:`f(\mathbf w)`, the mean of the devices' population losses; ``model`` of shape (..., d)."""
+        r""":math:`f(\boldsymbol\theta)`, the mean of the devices' population losses; ``model`` of shape (..., d)."""
         offset = np.asarray(model)[..., None, :] - self.targets
         squares: NDArray[np.float64] = np.sum(self.feature_variance * offset**2, axis=-1)
         loss: NDArray[np.float64] = (np.mean(squares, axis=-1) + self.label_noise**2) / 2
         return loss
 
     def gradient(self, model: ArrayLike) -> NDArray[np.float64]:
-        r""":math:`\nabla f(\mathbf w) = \mathbf S(\mathbf w - \bar{\boldsymbol\theta})`, shape (..., d)."""
+        r""":math:`\nabla f(\boldsymbol\theta) = \mathbf S(\boldsymbol\theta - \bar{\boldsymbol\tau})`, (..., d)."""
         gradient: NDArray[np.float64] = self.feature_variance * (np.asarray(model) - self.minimiser)
         return gradient
 
@@ -133,22 +134,27 @@ class LeastSquares:
         noise_energy: ArrayLike,
         batch_size: float,
         dataset_size: float,
+        *,
+        noise_split: ArrayLike | None = None,
     ) -> NDArray[np.float64]:
-        r""":math:`\mathbb E\lVert\nabla f(\mathbf w_t)\rVert^2` of FedSGD on fresh samples, exactly, shape (T,).
+        r""":math:`\mathbb E\lVert\nabla f(\boldsymbol\theta_t)\rVert^2` of FedSGD on fresh samples, exactly, (T,).
 
-        The second moment :math:`\mathbf U_t` of :math:`\mathbf w_t - \bar{\boldsymbol\theta}` obeys a linear recursion
-        (:eq:`eq:ls-recursion`); its diagonal is closed, because :math:`\mathbf S` is diagonal.
+        The second moment :math:`\mathbf U_t` of :math:`\boldsymbol\theta_t - \bar{\boldsymbol\tau}` obeys a linear
+        recursion (:eq:`eq:ls-recursion`); its diagonal is closed, because :math:`\mathbf S` is diagonal.
 
         Parameters
         ----------
         start : array_like
-            :math:`\mathbf w_0`, shape (d,).
+            :math:`\boldsymbol\theta_0`, shape (d,).
         learning_rate : float
             :math:`\lambda`.
         noise_energy : array_like
             :math:`w_t \ge 0`, shape (T,).
         batch_size, dataset_size : float
             :math:`B` and :math:`n`, the same for all devices.
+        noise_split : array_like, optional
+            Shares of the noise energy that the axes get, shape (d,), >= 0, of sum 1.  Without it all get the same, as
+            the receiver's noise does.
 
         Returns
         -------
@@ -163,23 +169,32 @@ class LeastSquares:
         start, noise_energy, rate = _settings(self, start, learning_rate, noise_energy, batch_size, dataset_size)
         s, (M, d) = self.feature_variance, self.targets.shape
         spread = np.mean((self.targets - self.minimiser) ** 2, axis=0)
+        split = np.full(d, 1 / d) if noise_split is None else check.at_least("noise_split", noise_split, 0)
+        if split.shape != (d,) or not np.isclose(split.sum(), 1):
+            raise ValueError(f"noise_split must have shape ({d},) and sum 1, got a sum of {split.sum():.6g}")
         second = (start - self.minimiser) ** 2
         out = np.empty(noise_energy.size)
         for t, w in enumerate(noise_energy):
             out[t] = np.sum(s**2 * second)
-            local = second + spread  # the mean over devices of E (w - theta_m)^2
+            local = second + spread  # the mean over devices of E (theta - tau_m)^2
             sample_noise = s * np.sum(s * local) + s**2 * local + self.label_noise**2 * s
             sampling = ((1 - rate) * s**2 * local + sample_noise) / (M * batch_size)
-            second = (1 - learning_rate * s) ** 2 * second + learning_rate**2 * (sampling + w / (2 * d))
+            second = (1 - learning_rate * s) ** 2 * second + learning_rate**2 * (sampling + w / 2 * split)
         return out
 
 
 def empirical_constants(features: ArrayLike, labels: ArrayLike, slack: float = 1.25) -> Constants:
     r"""The constants when the data are fixed and :math:`f_m` is the mean loss over the samples of device m.
 
-    The mean square of the sample noise is a quadratic in the gradient; :math:`A_1` is ``slack`` times its largest
-    eigenvalue over all devices, and :math:`A_2` the least offset that then suffices (:eq:`eq:dominate`).  Likewise
-    :math:`C_1` and :math:`C_2`.
+    Within a device the mean square of the sample noise is a quadratic :math:`\mathbf v^\top \mathbf P \mathbf v +
+    2 \mathbf j^\top \mathbf v + j_0` in the gradient :math:`\mathbf v = \nabla f_m`.  :math:`A_1` is ``slack`` times
+    the largest eigenvalue of :math:`\mathbf P` over all devices, and :math:`A_2` the least offset that then suffices:
+
+    .. math::
+        \max_{\mathbf v} \big(\mathbf v^\top \mathbf P \mathbf v + 2 \mathbf j^\top \mathbf v + j_0
+        - A_1 \lVert\mathbf v\rVert^2\big) = j_0 + \mathbf j^\top (A_1 \mathbf I - \mathbf P)^{-1} \mathbf j
+
+    Likewise :math:`C_1` and :math:`C_2`.
 
     Parameters
     ----------
@@ -250,7 +265,7 @@ def simulate(
     r"""FedSGD over the air, ``runs`` trainings side by side: every round before its update.
 
     .. math::
-        \mathbf w_{t+1} = \mathbf w_t - \lambda (\mathbf s_t + \tilde{\mathbf n}_t), \qquad
+        \boldsymbol\theta_{t+1} = \boldsymbol\theta_t - \lambda (\mathbf s_t + \tilde{\mathbf n}_t), \qquad
         \tilde{\mathbf n}_t \sim \mathcal N\Big(\mathbf 0, \frac{w_t}{2d} \mathbf I\Big)
 
     with :math:`\mathbf s_t` of :eq:`eq:decomposition` and Poisson batches (:eq:`eq:averaging`).

@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import brentq
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
-from adascale.paper.lyapunov import filled_lyapunov, kindest_lyapunov, match_lyapunov
+from adascale.paper.lyapunov import filled_lyapunov, kindest_lyapunov, match_lyapunov, plain_lyapunov
+from adascale.problem import RoundLeakage
 
 
 def make(scenario, budget, seeds=(0, 1)):
@@ -138,3 +139,21 @@ def test_a_filled_queue_starts_where_it_rests_and_costs_the_budget():
     resting = np.sqrt(policy.penalty / policy.initial_queue)
     first = policy.schedule(problem)[..., 0]
     np.testing.assert_allclose(first, np.minimum(resting, problem.max_eta[..., 0]), rtol=1e-12)
+
+
+def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():
+    scenario = Scenario.mnist()
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(channel.draw(10, 60, 0).gain), 0.04)
+    caps, V = np.array([0.5, 50.0]), 2.0
+    energy, queue = plain_lyapunov(problem, V, caps)
+    assert energy[:, 0] == pytest.approx(np.maximum(caps, problem.floor[0]), rel=1e-12)
+    leakage = RoundLeakage(scenario)
+    for k, cap in enumerate(caps):
+        for t, floor in enumerate(problem.floor):
+            w = np.geomspace(floor, max(cap, floor), 400)  # for clarity: no point of a grid is better
+            objective = V * leakage(w) + queue[k, t] * (w - floor)
+            own = V * leakage(energy[k, t]) + queue[k, t] * (energy[k, t] - floor)
+            assert own <= objective.min() * (1 + 1e-9)
+            assert queue[k, t + 1] == max(queue[k, t] + energy[k, t] - floor - 0.04, 0)
+    with pytest.raises(ValueError, match="problem must have no lanes"):
+        plain_lyapunov(make(Scenario.mnist(), [0.01]), V, caps)

@@ -1,9 +1,11 @@
 """Every figure as a function of a tidy table; one look for the whole book."""
 
+from adascale.paper.figures.guarantees import Bounded, against_penalty, queue_limits, scaling, two_futures
 from adascale.paper.figures.learning import accuracy, accuracy_and_gap, learning_curves, readings
 from adascale.paper.figures.markup import download_link, embedded
 from adascale.paper.figures.privacy import PANELS, gap, leakage
 from adascale.paper.figures.style import LABELS, NOT_IN_RDP, STYLE, policy_label, policy_style, use_style
+from adascale.paper.figures.system import one_round
 from adascale.statistics import log_interval as log_interval  # what chapters say as figures.log_interval
 
 __all__ = [
@@ -11,15 +13,21 @@ __all__ = [
     "NOT_IN_RDP",
     "PANELS",
     "STYLE",
+    "Bounded",
     "accuracy",
     "accuracy_and_gap",
+    "against_penalty",
     "download_link",
     "embedded",
     "gap",
     "leakage",
     "learning_curves",
+    "one_round",
     "policy_label",
     "policy_style",
+    "queue_limits",
     "readings",
+    "scaling",
+    "two_futures",
     "use_style",
 ]

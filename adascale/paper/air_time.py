@@ -1,0 +1,79 @@
+r"""What the floor becomes when the channel changes during a round: the laws of the chapter "System model".
+
+With one gradient entry a slot a round lasts :math:`d/R` at a bandwidth of :math:`R`.  If the coefficients change
+:math:`J - 1` times meanwhile, each device has to invert its coefficient anew in each of the :math:`J` blocks.  The
+gradient goes through a public random permutation, fresh in every round, so that by symmetry each block has
+:math:`1/J` of its expected energy, at most :math:`G^2 k_m^2 / J`; without it all of it may lie in one block.
+
+Write :math:`w_{m,j} = \omega_m / U_{m,j}` for the floor of device :math:`m` in block :math:`j`, with
+:math:`U_{m,j} \sim \mathrm{Exp}(1)` independent and
+:math:`\omega_m = \sigma_n^2 G^2 \mathrm{PL}_m k_m^2 / (P_{\max} M^2)`, so that
+:math:`\sum_m \omega_m = \omega` (:eq:`eq:floor-law`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+
+
+class BlockFloors(NamedTuple):
+    r"""Floors of the noise energy under four rules, each an array with an entry for every round."""
+
+    one: NDArray[np.float64]
+    r"""The paper's model with one coefficient a round, :math:`\max_m w_{m,1}`, Fréchet with scale :math:`\omega`."""
+    limit_in_blocks: NDArray[np.float64]
+    r"""One :math:`\eta_t`, the power limit in every block.  The worst device in the worst block caps :math:`\eta_t`, so
+    the floor is :math:`\max_{m,j} w_{m,j}`, and :math:`\prod_{m,j} e^{-\omega_m / w} = e^{-J \omega / w}`: scale
+    :math:`J \omega`.  Without the permutation the power in a block may be :math:`J` times as large: scale
+    :math:`J^2 \omega`."""
+    limit_on_energy: NDArray[np.float64]
+    r"""One :math:`\eta_t`, the limit on the energy of the round.  Device :math:`m` spends
+    :math:`\eta_t \frac{G^2 k_m^2}{d M^2} \frac1J \sum_j |h_{m,j}|^{-2}` a slot, averaged over permutations, so the
+    floor is :math:`\max_m \frac1J \sum_j w_{m,j}`.  One large term makes the tail of a mean,
+    :math:`J \omega_m / (J w)`; over the devices this is :math:`\omega / w`, as in the paper's model.  The bulk of
+    the mean of device :math:`m` lies at :math:`\omega_m (\ln J + 1 - 2 \gamma_E + \text{Landau})`."""
+    own_scaling: NDArray[np.float64]
+    r"""An :math:`\eta_j` for each block.  The noise energy of the round is the mean over blocks, at least
+    :math:`\frac1J \sum_j \max_m w_{m,j}`, with tail :math:`\omega / w` and bulk at
+    :math:`\omega (\ln J + 1 - 2 \gamma_E + \text{Landau})`.  The noise is not isotropic any more.  A sample whose
+    contribution to block :math:`j` is :math:`x_j` has the Gaussian loss of
+    :math:`\sum_j \|x_j\|^2 / \sigma_j^2 \le G^2 / \min_j \sigma_j^2`, attained in the quietest block: the leakage is
+    that of :math:`\min_j w_j`.  With :math:`w_j = \max(w, \max_m w_{m,j})` it is at most that of :math:`w`, and no gain
+    of a later block is needed."""
+
+
+def block_floors(rng: np.random.Generator, scales: ArrayLike, num_blocks: int, num_rounds: int) -> BlockFloors:
+    r"""Draw rounds of :math:`J` blocks with independent Rayleigh fading, and the floors of each under four rules.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Draws the fading.
+    scales : array_like
+        :math:`\omega_m > 0`, one for each device, in any unit.
+    num_blocks : int
+        :math:`J \ge 1`.
+    num_rounds : int
+        How many rounds to draw.
+
+    Returns
+    -------
+    BlockFloors
+        In the unit of ``scales``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+    scale = check.positive("scales", scales)
+    shape = (check.whole("num_blocks", num_blocks), check.whole("num_rounds", num_rounds))
+    worst, means, first = np.zeros(shape), np.zeros(num_rounds), np.zeros(num_rounds)
+    for omega in np.atleast_1d(scale):
+        floor = omega / rng.exponential(size=shape)
+        worst, means = np.maximum(worst, floor), np.maximum(means, floor.mean(axis=0))
+        first = np.maximum(first, floor[0])
+    return BlockFloors(first, worst.max(axis=0), means, worst.mean(axis=0))

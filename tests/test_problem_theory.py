@@ -1,0 +1,237 @@
+"""What chapters 4 and 5 prove: convexity at every real order, one penalty for a budget; and what fails without them."""
+
+import warnings
+from dataclasses import replace
+
+import cvxpy as cp
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import comb
+
+from adascale import accounting, policies, tuning
+from adascale.policies import adascale_energies
+from adascale.problem import RoundLeakage
+
+from . import reference
+from .problems import CIFAR, MIXED, MNIST, make
+
+rates = st.floats(-4, 0).map(lambda x: 10.0**x)
+orders = st.floats(1.01, 20)
+noises = st.floats(-1, 3).map(lambda x: 10.0**x)
+
+
+# Convexity at every real order ---------------------------------------------------------------------------------------
+
+
+def by_the_lemma(q, s, a):
+    """A' and A'' of (eq:leakage-curvature), by the trapezoid rule in 60 digits; ``a`` may be any real exponent."""
+    with mp.workdps(reference.DIGITS):
+        q, s, a = mp.mpf(q), mp.mpf(s), mp.mpf(a)
+        reach = 20 * (16 + int(abs(a) * mp.sqrt(s)))
+        p, mass = [], []
+        for i in range(-reach, reach + 1):
+            z = mp.mpf(i) / 20
+            present = q * mp.exp(mp.sqrt(s) * z - s / 2)
+            p.append(present / (1 - q + present))
+            mass.append((1 - q + present) ** a * mp.exp(-z * z / 2))
+        total = mp.fsum(mass)
+
+        def mean(j, k):
+            return mp.fsum(m * each**j * (1 - each) ** k for m, each in zip(mass, p, strict=True)) / total
+
+        pairs = a * (a - 1) / 2
+        variance = mean(4, 0) - mean(2, 0) ** 2
+        return pairs * mean(2, 0), pairs * (mean(2, 2) + 2 * (a - 1) * mean(3, 1) + pairs * variance)
+
+
+def by_differences(q, s, a):
+    """A' and A'' from ln E[Y^a] itself, which integer orders take from Lemma 1 of the paper."""
+    with mp.workdps(reference.DIGITS):
+        s, step = mp.mpf(s), mp.mpf(s) * mp.mpf("1e-12")
+        below, here, above = (reference.log_moment(q, 1 / mp.sqrt(s + i * step), a) for i in (-1, 0, 1))
+        return (above - below) / (2 * step), (above - 2 * here + below) / step**2
+
+
+@pytest.mark.parametrize(
+    ("q", "s", "a"),
+    [(0.01, 3, 1.1), (0.5, 0.05, 2.5), (0.95, 3, 7.3), (0.3, 1, 3), (0.3, 20, 0.5), (0.1, 5, -2.5)],
+)
+def test_derivatives_of_the_lemma_are_those_of_the_log_moment(q, s, a):
+    for found, expected in zip(by_the_lemma(q, s, a), by_differences(q, s, a), strict=True):
+        assert abs(found / expected - 1) < 1e-18  # the step squared is 1e-24; 60 digits leave 12 of a second difference
+
+
+@pytest.mark.parametrize(("q", "s", "a"), [(0.3, 20, 0.5), (0.9, 0.01, 0.5), (0.3, 40, 0.9), (0.1, 30, -2.5)])
+def test_below_order_one_and_reversed_the_leakage_is_not_convex(q, s, a):
+    """Order a, or for negative a the order 1 - a from the Gaussian to the mixture."""
+    slope, curvature = (float(each) / (a - 1 if a > 0 else -a) for each in by_the_lemma(q, s, a))
+    assert slope > 0 > curvature
+
+
+def slope_in_s(q, s, order):
+    """d rho / d s of the package."""
+    return float(-(s**-1.5) / 2 * accounting.rdp_derivative(q, s**-0.5, order))
+
+
+@given(rates, noises, noises, orders)
+def test_slope_of_the_leakage_rises_between_its_two_limits(q, one, other, order):
+    low, high = sorted(s**-2 for s in (one, other))
+    at_low, at_high = slope_in_s(q, low, order), slope_in_s(q, high, order)
+    rounding = 1e-10  # the package promises ten digits
+    assert order / 2 * q**2 * (1 - rounding) <= at_low
+    assert at_low <= at_high * (1 + rounding)
+    assert at_high <= order / 2 * (1 + rounding)
+    leakage = float(accounting.rdp(q, high**-0.5, order))
+    assert order / 2 * q**2 * high * (1 - rounding) <= leakage <= order / 2 * high * (1 + rounding)
+
+
+@pytest.mark.parametrize("order", [1.1, 2, 2.5, 3, 7.3])
+def test_both_limits_of_the_slope_are_reached(order):
+    assert slope_in_s(0.1, 1e-8, order) == pytest.approx(order / 2 * 0.01, rel=1e-6)
+    # the mass that is not yet there is about (1/q) exp(-(alpha - 1) s / 2)
+    assert slope_in_s(0.1, 400 / (order - 1), order) == pytest.approx(order / 2, rel=1e-6)
+
+
+@given(noises, noises, orders, st.sampled_from([MNIST, MIXED, CIFAR]))
+def test_leakage_is_strictly_convex_and_w_squared_times_its_slope_never_rises(one, other, order, scenario):
+    leakage = RoundLeakage(scenario, order)
+    v, w = sorted((one / 10, other / 10))
+    steep, flat = -leakage.slope(v), -leakage.slope(w)
+    assert w**2 * flat <= v**2 * steep * (1 + 1e-10)
+    units = order / 2 * leakage.unit * leakage.count
+    assert np.sum(units * leakage.rate**2) * (1 - 1e-10) <= w**2 * flat
+    assert v**2 * steep <= np.sum(units) * (1 + 1e-10)
+    if w > v * (1 + 1e-6):
+        assert steep > flat
+
+
+# The offline optimum in the paper's unit -----------------------------------------------------------------------------
+
+
+def solve_in_x(problem, unit):
+    """The paper's problem with x_t = unit_t v_t: the leakage that Clarabel reaches, infinite where it gives up."""
+    scenario, leakage = problem.scenario, RoundLeakage(problem.scenario)
+    T, a = problem.num_rounds, scenario.noise_scale / problem.min_gain  # w_t = a_t / x_t
+    alpha, k = int(leakage.order), np.arange(int(leakage.order) + 1)
+    rate = float(scenario.sampling_rate)
+    log_p = np.log(comb(alpha, k)) + k * np.log(rate) + (alpha - k) * np.log1p(-rate)
+    v = cp.Variable(T)
+    exponent = np.outer(leakage.unit[0] * unit / a, k * (k - 1) / 2)  # 1 / sigma^2 = u x / a
+    terms = log_p[None, :] + cp.multiply(exponent, cp.reshape(v, (T, 1), order="C"))
+    spent = ((a / unit) @ cp.inv_pos(v) - problem.floor.sum()) / (float(problem.budget) * T)
+    program = cp.Problem(cp.Minimize(cp.sum(cp.log_sum_exp(terms, axis=1))), [spent <= 1, v <= scenario.x_max / unit])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what CVXPY warns of is judged below
+        try:
+            program.solve(solver=cp.CLARABEL)
+        except cp.SolverError:
+            return np.inf
+    if v.value is None or not (v.value > 0).all():
+        return np.inf
+    energy = np.maximum(a / (unit * v.value), problem.floor)
+    cost = (energy - problem.floor).mean()
+    return leakage(energy).sum() if cost < 1.001 * problem.budget else np.inf
+
+
+def test_in_watts_the_solver_finds_no_usable_schedule_and_in_units_of_equal_alloc_the_optimum():
+    problem = make(MNIST, 0.04)
+    best = RoundLeakage(MNIST)(problem.noise_energy(policies.Optimal().schedule(problem))).sum()
+    sensible = policies.EqualAlloc().schedule(problem) / problem.min_gain
+    assert solve_in_x(problem, sensible) == pytest.approx(best, rel=1e-6)
+    assert solve_in_x(problem, np.ones(problem.num_rounds)) > 1.1 * best
+
+
+def test_at_fractional_orders_no_exchange_between_two_rounds_improves_the_water_level():
+    for order in (1.1, 2.7, 9.6):
+        problem = make(replace(MNIST, order=order), 0.04, rounds=40)
+        best, leakage = problem.noise_energy(policies.Optimal().schedule(problem)), RoundLeakage(problem.scenario)
+        rng = np.random.default_rng(0)
+        for size in (1e-3, 1e-1):
+            for _ in range(50):
+                giver, taker = rng.choice(40, 2, replace=False)
+                moved = size * rng.uniform() * (best[giver] - problem.floor[giver])
+                changed = best.copy()
+                changed[giver] -= moved
+                changed[taker] += moved
+                assert leakage(changed).sum() >= leakage(best).sum() * (1 - 1e-13)
+
+
+# One penalty for a budget --------------------------------------------------------------------------------------------
+
+
+def play(decide, floors, budget):
+    """Spending of a horizon: ``decide(floor, queue)`` is what a round spends."""
+    spent, queue = [], 0.0
+    for floor in floors:
+        spent.append(decide(floor, queue))
+        queue = max(queue + spent[-1] - budget, 0.0)
+    return np.array(spent)
+
+
+floors = st.lists(st.floats(-3, 1).map(lambda x: 10.0**x), min_size=1, max_size=20)
+penalties = st.floats(-4, 4).map(lambda x: 10.0**x)
+ratios = st.floats(-2, 2).map(lambda x: 1 + 10.0**x)
+
+
+@given(floors, st.floats(-3, 1).map(lambda x: 10.0**x), penalties, ratios, st.sampled_from([2, 3, 1.5, 7.3]))
+def test_a_larger_penalty_costs_more_and_leaks_less(floor, budget, penalty, ratio, order):
+    leakage, floor = RoundLeakage(MNIST, order), np.array(floor)
+    both = penalty * np.array([1, ratio])
+    energy, _ = adascale_energies(floor, budget, both, leakage)
+    spent, total = energy - floor, leakage(energy).sum(axis=-1)
+    rounding = 1e-13 * energy.sum()
+    more = spent[1] - spent[0]
+    assert (np.cumsum(more) >= -rounding).all()  # every partial sum
+    assert total[0] - total[1] >= (more**2).sum() / (2 * (both[1] - both[0])) - 1e-12 * total[0]
+    if spent[0].sum() > 1e3 * rounding:
+        assert more.sum() > 0
+        assert total[0] > total[1] - 1e-12 * total[0]
+
+
+def test_a_single_round_may_spend_less_at_a_larger_penalty():
+    """So the theorem is not one about rounds."""
+    problem = make(MNIST, 0.04)
+    energy, _ = adascale_energies(problem.floor, 0.04, np.array([1.0, 1.2]), RoundLeakage(MNIST))
+    more = np.diff(energy, axis=0)
+    assert more.min() < -1e-3 * more.max()
+    assert more.sum() > 0
+
+
+def test_without_convexity_a_larger_penalty_can_cost_less_and_leak_more():
+    grid, width = np.linspace(0, 2, 200_001), 1e-3
+
+    def leakage(w):
+        """Two steps down, at 1 and at 10: decreasing and not convex."""
+        return sum(height / (1 + np.exp(np.clip((w - at) / width, -700, 700))) for height, at in ((5.6, 1), (1.0, 10)))
+
+    cost, leaked, floor = [], [], np.array([9.5, 0.0])
+    for V in (0.12, 0.14):
+
+        def spend(least, queue, V=V):
+            return grid[np.argmin(V * leakage(least + grid) + queue * grid + grid**2 / 2)]
+
+        spent = play(spend, floor, 1e-3)
+        cost.append(spent.mean())
+        leaked.append(leakage(floor + spent).sum())
+    assert cost[1] < 0.6 * cost[0]
+    assert leaked[1] > 3 * leaked[0]
+
+
+@pytest.mark.parametrize("order", [3, 1.5])
+def test_the_cost_runs_from_nothing_to_infinity(order):
+    problem = make(replace(MNIST, order=order), 0.04, rounds=50)
+    slope = -RoundLeakage(problem.scenario).slope(problem.floor)
+    tiny = 1e-6 * 0.04 / slope.max()  # the queue stays empty, and a round spends V |F'| at its floor
+    cost = float(problem.cost(policies.AdaScale(tiny).schedule(problem)))
+    assert cost == pytest.approx(tiny * slope.mean(), rel=1e-2)  # V F'' moves it, and the rounding of the floors
+    assert problem.cost(policies.AdaScale(1e12).schedule(problem)) > 1e3 * 0.04
+
+
+@pytest.mark.parametrize(("scenario", "nus"), [(MNIST, [0.01, 0.16]), (CIFAR, [0.01, 0.32])], ids=["mnist", "cifar10"])
+def test_the_penalty_found_is_within_a_factor_four_of_the_guess(scenario, nus):
+    problem = make(scenario, np.array(nus)[:, None], np.arange(5))
+    ratio = tuning.match_budget(policies.AdaScale, problem) / policies.AdaScale.guess(problem)
+    assert 1 / 4 < ratio.min() < ratio.max() < 4
