@@ -36,8 +36,11 @@ $(lock_stamp):
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --require-hashes -r requirements.lock
 	$(BIN)/python -m pip check
 	$(BIN)/python -c 'import matplotlib.font_manager' # builds the font cache here, not under some chapter's first figure
-	@mkdir -p $(IPYTHONDIR)/profile_default && echo 'c.IPKernelApp.log_level = "ERROR"' \
+	@mkdir -p $(IPYTHONDIR)/profile_default/startup && echo 'c.IPKernelApp.log_level = "ERROR"' \
 	  > $(IPYTHONDIR)/profile_default/ipython_kernel_config.py # no notice per kernel that it talks TCP
+	@# what a cell prints goes out at its end, in one piece: in pieces, a line may be cut before its end, which becomes an empty line
+	@echo 'for _ in "stdout", "stderr": getattr(__import__("sys"), _).flush_interval = 86400' \
+	  > $(IPYTHONDIR)/profile_default/startup/in_one_piece.py
 	@touch $@
 
 $(venv): $(lock_stamp)
@@ -45,7 +48,7 @@ $(venv): $(lock_stamp)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.PHONY: help book notebooks check test reproduce quick bench lint clean lock venv book-key
+.PHONY: help book notebooks check test fuzz coverage mutants twice reproduce quick bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -79,6 +82,42 @@ check: $(venv) lint ## lint, types and the core's tests: under a minute
 test: $(venv) lint ## lint, tests, the committed notebooks against their outputs, the built pages
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
+# The properties over thousands of random inputs, and the long fault tests. The seed is in the command that make prints; with it the
+# same inputs come again: make fuzz SEED=1. One file alone: make fuzz PYTEST=tests/test_problem.py
+EXAMPLES ?= 2000
+fuzz: $(venv) ## random inputs by the thousand and random faults: about an hour (EXAMPLES=2000 a property, SEED)
+	$(BIN)/python -m pytest -n 2 -q -m "hypothesis or fuzz" --fuzz --fuzz-examples $(EXAMPLES) \
+	  --hypothesis-seed $(or $(SEED),$(strip $(shell od -An -N4 -tu4 /dev/urandom))) $(PYTEST)
+
+# Lines and branches of the library that no test runs. Compiled functions are seen only where they run uncompiled: a second pass does so,
+# with the tests that are quick enough that way; NumPy's scalars warn where compiled code does not. In one process each, as a
+# worker of pytest-xdist may end before it has written what it measured.
+UNCOMPILED = tests/accounting tests/policies tests/test_problem.py tests/test_rootfind.py \
+  tests/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
+  tests/paper/test_lyapunov.py::test_one_rate_alone_is_tried_where_one_is_asked_for
+ASIDE = test_environment.py test_makefile.py test_notebooks.py test_mutants.py
+MEASURED = $(BIN)/python -m coverage run -m pytest -q -m "not book"
+
+coverage: $(venv) ## lines and branches that the tests run, into results/coverage.txt: ten minutes
+	rm -rf _build/coverage && mkdir -p _build/coverage
+	$(MEASURED) $(ASIDE:%=--ignore=tests/%)
+	NUMBA_DISABLE_JIT=1 $(MEASURED) -W ignore::RuntimeWarning -k "not million and not tenth and not told_of" $(UNCOMPILED)
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python tools/coverage_table.py results/coverage.txt 95
+
+# The mutation tester is needed here only, in a venv of its own. Verdicts are kept: the same command goes on where it was stopped.
+mutants: $(venv) ## change the library in every small way: do the tests notice? hours (GROUPS=, SAMPLE=changes a group)
+	[ -x _build/cosmic-ray/bin/cosmic-ray ] || { $(PYTHON) -m venv _build/cosmic-ray \
+	  && _build/cosmic-ray/bin/python -m pip install --quiet cosmic-ray==8.7.0; }
+	$(BIN)/python tools/mutants.py _build/mutants $(GROUPS) $(if $(SAMPLE),--sample $(SAMPLE)) \
+	  --cosmic-ray $(CURDIR)/_build/cosmic-ray/bin/cosmic-ray
+
+twice: $(venv) ## build the book twice, from nothing, and compare every file: ten minutes
+	rm -rf _build/twice
+	for build in 1 2; do \
+	  $(BIN)/jupyter-book build -W --keep-going -n --path-output _build/twice/$$build . || exit; done
+	$(BIN)/python tools/compare_books.py _build/twice/1/_build/html _build/twice/2/_build/html
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Committed results. A sweep file is a TOML file with [[runs]]; its table lies beside it. The store keeps finished runs and
 # checkpoints, so `make reproduce` goes on where it was stopped.
@@ -93,9 +132,14 @@ $(BIN)/python tools/check_table.py $(1) $(2)
 
 endef
 
-reproduce: $(venv) ## make every committed result again (JOBS=processes; MNIST and CIFAR-10 in ADASCALE_DATA)
+reproduce: $(venv) ## make every committed result again, or SAMPLE=3 runs to compare (JOBS=; data sets in ADASCALE_DATA)
+ifdef SAMPLE
+	rm -rf _build/sample
+	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
+else
 	$(foreach file,$(sweep_files),$(call sweep,$(file),$(file:.toml=.csv),runs))
 	$(BIN)/python -m adascale.paper.guarantees
+endif
 
 quick: $(venv) ## the same path in small, on data that is there: under a minute, into _build/quick
 	rm -rf _build/quick && mkdir -p _build/quick

@@ -1,9 +1,35 @@
-"""Settings of every test: figures need no screen, and hypothesis draws the same examples on every machine."""
+"""Settings of every test: figures need no screen, and hypothesis draws the same few examples on every machine.
+
+`pytest --fuzz` is the long run: thousands of examples, other ones each time, and the tests that are marked `fuzz`.
+"""
 
 import matplotlib
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 matplotlib.use("Agg")
 # deadline: the first example of a compiled function includes its compilation
-settings.register_profile("adascale", deadline=None, derandomize=True)
+settings.register_profile("adascale", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("adascale")
+# for tools/mutants.py, where the first failure says all
+settings.register_profile("unshrunk", deadline=None, derandomize=True, max_examples=60, phases=[Phase.generate])
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("adascale")
+    group.addoption("--fuzz", action="store_true", help="thousands of random examples, and the tests marked fuzz")
+    group.addoption("--fuzz-examples", type=int, default=2000, metavar="N", help="examples a property under --fuzz")
+
+
+def pytest_configure(config):
+    if config.getoption("--fuzz"):
+        examples = config.getoption("--fuzz-examples")
+        settings.register_profile("fuzz", deadline=None, derandomize=False, max_examples=examples, print_blob=True)
+        settings.load_profile("fuzz")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--fuzz"):
+        left = [item for item in items if item.get_closest_marker("fuzz")]
+        items[:] = [item for item in items if not item.get_closest_marker("fuzz")]
+        if left:
+            config.hook.pytest_deselected(items=left)

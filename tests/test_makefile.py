@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,10 @@ def test_help_lists_the_targets(checkout):
         "notebooks",
         "check",
         "test",
+        "fuzz",
+        "coverage",
+        "mutants",
+        "twice",
         "reproduce",
         "quick",
         "bench",
@@ -114,6 +119,32 @@ def test_help_lists_the_targets(checkout):
         "clean",
         "lock",
     }
+
+
+def test_the_long_runs_are_what_contributing_says(checkout):
+    """A target for each command of the table, with the numbers that it names."""
+    finish(checkout)
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("What no push has time for")[2].partition("\n## ")[0]
+    commands = re.findall(r"`(make [a-z]+[^`]*)`", table)
+    assert len(commands) == 6
+    for command in commands:
+        assert make(checkout, "-n", *shlex.split(command)[1:]).stdout
+    planned = make(checkout, "-n", "fuzz", "SEED=7", "EXAMPLES=50").stdout
+    assert "--fuzz --fuzz-examples 50" in planned
+    assert "--hypothesis-seed 7" in planned
+    seeds = {re.search(r"--hypothesis-seed (\d+)", make(checkout, "-n", "fuzz").stdout)[1] for _ in range(3)}
+    assert len(seeds) == 3
+    assert "tools/reproduce_sample.py 3 " in make(checkout, "-n", "reproduce", "SAMPLE=3").stdout
+
+
+def test_what_coverage_measures_uncompiled_is_there():
+    planned = (ROOT / "Makefile").read_text().partition("UNCOMPILED =")[2].partition("ASIDE")[0]
+    named = re.findall(r"tests/\S+", planned)
+    assert len(named) == 6
+    for each in named:
+        path, _, test = each.partition("::")
+        assert (ROOT / path).exists(), path
+        assert not test or f"def {test}(" in (ROOT / path).read_text(), test
 
 
 def run_by(folder, *arguments):
@@ -176,9 +207,10 @@ def test_one_job_builds_the_book_and_keeps_the_pages_that_it_tested(event):
         assert command in (".ci/run", "make test PYTEST=\"-m 'not book'\"")
 
 
-def test_once_a_month_everything_runs_on_every_machine():
-    everywhere = [commands for _, commands in jobs("schedule")]
+def test_once_a_month_everything_runs_on_every_machine_and_what_is_long_on_one():
+    *everywhere, long = [commands for _, commands in jobs("schedule")]
     assert everywhere == [[".ci/run"]] * 4
+    assert long == ["make coverage", "make twice", "make fuzz"]
 
 
 def test_a_second_build_in_a_push_would_be_counted(tmp_path):

@@ -51,6 +51,17 @@ def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
         ('base = "mnist"\nlevels = [2, 1]', "levels must be ascending numbers"),
         ('base = "mnist"\nchannel = {{ model = "magic" }}', "channel 'magic' is unknown"),
         ("x =", "is not valid TOML"),
+        ("base = 3", "preset '3' is unknown"),
+        ('base = "mnist"\nchannel = {{ model = 3 }}', r"model in \[channel\] must be a name, got 3"),
+        ('base = "mnist"\nchannel = {{ distance_range = 2020-01-01 }}', "distance_range must be"),
+        ('base = "mnist"\nchannel = {{ placement = true }}', "placement must be 'radius' or 'area', got True"),
+        ('base = "mnist"\nlevels = [true]', "levels must be"),
+        ('base = "mnist"\nlevels = [{{ x = 1 }}]', "levels must be"),
+        ('base = "mnist"\nlevels = 2020-01-01', "levels must be"),
+        ('base = "mnist"\nscenario = {{ max_power = {{ watt = 0.2 }} }}', "max_power must be"),
+        ('base = "mnist"\nscenario = {{ num_rounds = true }}', "num_rounds must be"),
+        ('base = "mnist"\nscenario = {{ num_devices = 1000000000000 }}', "num_devices must be"),
+        ('base = "mnist"\nscenario = {{ clip_norm = 1e200 }}', "clip_norm"),
     ],
 )
 def test_a_bad_preset_is_named(tmp_path, text, said):
@@ -58,7 +69,28 @@ def test_a_bad_preset_is_named(tmp_path, text, said):
     path.write_text(text.format(path=path))
     with pytest.raises(ValueError, match=said) as error:
         presets.load(str(path))
-    assert "bad.toml" in str(error.value) or "base" in text
+    assert "bad.toml" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("learning_rate = '0.1'", "learning_rate must be"),
+        ("learning_rate = true", "learning_rate must be"),
+        ("learning_rate = 2020-01-01", "learning_rate must be"),
+        ("momentum = [0.1, 0.2]", "momentum must be one number"),
+        ("chunk = 1.5", "chunk must be a whole number"),
+        ("model = 3", "model must be a name, got 3"),
+        ("dataset = { x = 1 }", "dataset must be a name"),
+    ],
+)
+def test_a_training_of_another_type_is_named(tmp_path, text, said):
+    path = tmp_path / "bad.toml"
+    path.write_text(f'base = "mnist"\n[training]\n{text}\n')
+    with pytest.raises(ValueError, match=said) as error:
+        Training.preset(str(path))
+    assert "bad.toml" in str(error.value)
 
 
 def test_a_training_without_what_it_needs_is_named(tmp_path):

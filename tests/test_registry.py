@@ -34,15 +34,28 @@ def test_what_is_not_registered_is_named_by_its_module():
         ("rayleigh:placement=area", ("rayleigh", {"placement": "area"})),
         ("a:B:x=1e-3,y='a',z=None", ("a:B", {"x": 1e-3, "y": "a", "z": None})),
         ("a:range=(1,2),b=[3,4]", ("a", {"range": (1, 2), "b": [3, 4]})),
+        ("mine:Own:file=a:b.csv", ("mine:Own", {"file": "a:b.csv"})),
+        ("a: x = 1 , y = word ", ("a", {"x": 1, "y": "word"})),
     ],
 )
 def test_arguments_stand_behind_a_name(text, expected):
     assert registry.parse_options(text) == expected
 
 
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="expected name:key=value,key=value, got 'a:=3'"):
-        registry.parse_options("a:=3")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a:=3", "expected name:key=value,key=value, got 'a:=3'"),
+        ("a:x=1,x=2", "'x' stands twice in 'a:x=1,x=2'"),
+        ("a:x='b,c=d'", 'expected a Python literal or a word, got "\'b"'),
+        ("a:x=[1", "expected a Python literal or a word, got '\\[1'"),
+        ("a:x={[]: 1}", "expected a Python literal"),
+        ("a:x=" + "(" * 9999, "expected a Python literal"),
+    ],
+)
+def test_bad_arguments_are_refused(text, said):
+    with pytest.raises(ValueError, match=said):
+        registry.parse_options(text)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +65,13 @@ def test_bad_arguments_are_refused():
         ("channels", "no_such_module:X", "channel 'no_such_module:X': cannot import 'no_such_module'"),
         ("models", "math:nothing", "model 'math:nothing': module 'math' has no 'nothing'"),
         ("hats", "top", "kind must be one of"),
+        (
+            "accountants",
+            "rayleigh",
+            r"accountant 'rayleigh' is unknown \(rayleigh is a channel\); expected one of renyi",
+        ),
+        ("policies", ":", "policy ':': cannot import ''"),
+        ("policies", ".a:b", r"policy '.a:b': cannot import '.a'"),
     ],
 )
 def test_what_cannot_be_found_is_said(kind, name, said):
@@ -98,6 +118,19 @@ def test_a_digest_does_not_depend_on_what_is_not_imported_or_on_where_it_lies(pa
     for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
         del sys.modules[name]
     assert registry.source_digest("policies", "shop.front:anything") == before
+
+
+def test_what_is_no_python_is_a_part_of_the_digest_all_the_same(package):
+    (package / "shop/store.py").write_text("import shop.unused\nthis is no Python\n")
+    before = registry.source_digest("policies", "shop.front:anything")
+    (package / "shop/store.py").write_text("import shop.unused\nnor is this\n")
+    assert registry.source_digest("policies", "shop.front:anything") != before
+
+
+@pytest.mark.parametrize("name", ["no_such_module:x", "no_such_module.part:x", "math.part:x", ":x", "a..b:x"])
+def test_a_module_that_is_not_there_has_no_digest(name):
+    with pytest.raises(ValueError, match="has no source file"):
+        registry.source_digest("datasets", name)
 
 
 def test_the_package_s_own_needs_no_digest_and_what_has_no_source_is_refused():

@@ -1,0 +1,66 @@
+"""The digits of the paper's two presets, the same under every Python and on every platform that the lock covers.
+
+`tests/digits.json` holds them, and each machine of continuous integration compares. A change that is meant to move them
+writes the file anew: `python tests/test_digits.py`.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
+
+FILE = Path(__file__).with_name("digits.json")
+PENALTY = {"mnist": 0.3, "cifar10": 2.0}  # of AdaScale, near what nu = 0.04 and 0.32 ask for
+
+
+def computed(name):
+    """Numbers by name: the channel of seed 0, schedules at every hundredth round, leakages, a tuned penalty."""
+    scenario = getattr(Scenario, name)()
+    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, 0)
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.16)
+    mean_gain = scenario.mean_gain(drawn.path_loss)
+    found = {"min_gain": problem.min_gain[::100], "mean_gain": mean_gain}
+    chosen = {
+        "Optimal": policies.Optimal(),
+        "EqualAlloc": policies.EqualAlloc(),
+        "AdaScale": policies.AdaScale(PENALTY[name]),
+        "EstimFuture": policies.EstimFuture(mean_gain),
+        "PowerControl": policies.PowerControl(mean_gain, policies.Optimal().schedule(problem).sum()),
+    }
+    for label, policy in chosen.items():
+        eta = policy.schedule(problem)
+        found[f"{label}: eta"] = eta[::100]
+        found[f"{label}: cost"] = problem.cost(eta)
+        found[f"{label}: rdp"] = problem.rdp(eta)
+        found[f"{label}: rdp at order 2.5"] = problem.rdp(eta, 2.5)
+        found[f"{label}: epsilon"] = problem.dp_epsilon(eta)
+    found["tuned penalty"] = tuning.match_budget(policies.AdaScale, problem)
+    return {key: np.atleast_1d(value).tolist() for key, value in found.items()}
+
+
+def tolerance(key):
+    """Relative. A tuned cost meets its budget to a thousandth of 1e-9; the penalty moves a few times as much."""
+    return 1e-11 if key == "tuned penalty" else 1e-12
+
+
+@pytest.mark.parametrize("name", PENALTY)
+def test_every_machine_computes_the_same_digits(name):
+    stored = json.loads(FILE.read_text())[name]
+    found = computed(name)
+    assert found.keys() == stored.keys()
+    for key, values in found.items():
+        np.testing.assert_allclose(values, stored[key], rtol=tolerance(key), atol=0, err_msg=key)
+
+
+def test_a_digit_more_would_be_noticed():
+    (name, *_), stored = PENALTY, json.loads(FILE.read_text())
+    for key, values in stored[name].items():
+        with pytest.raises(AssertionError):
+            np.testing.assert_allclose(np.array(values) * (1 + 1e-10), values, rtol=tolerance(key), atol=0)
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps({name: computed(name) for name in PENALTY}, indent=1) + "\n")
