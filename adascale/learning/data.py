@@ -39,7 +39,7 @@ class RawDataset(NamedTuple):
     images: ArrayLike
     """Training images in [0, 1], shape (n, height, width, channels); samples of another shape stay as they are."""
     labels: ArrayLike
-    """Their classes 0, 1, ..., shape (n,): whole numbers."""
+    """Their classes, whole numbers from 0 on, of shape (n,)."""
     test_images: ArrayLike
     test_labels: ArrayLike
     mean: tuple[float, ...] = (0.0,)
