@@ -58,7 +58,7 @@ help: ## list the targets (the default)
 # call has changed: the package and the names that it registers, committed results, the environment. Pages are always rendered
 # afresh (seconds): Sphinx reports a warning only when it reads a page, and -W must see every one, every time.
 
-key = { echo $(lock_stamp); awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale results -type f ! -name '*.pyc' ! -name '*.nb[ci]' 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
+key = { echo $(lock_stamp); awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale results -type f ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt ! -name mutation.md 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
 
 book-key:
 	@$(key)

@@ -250,7 +250,9 @@ def test_second_build_executes_nothing_whatever_the_file_times(checkout):
     assert build(checkout) == "cached"
 
 
-@pytest.mark.parametrize("path", ["notebooks/01_system_model.md", "_config.yml", "adascale/__pycache__/a.pyc"])
+@pytest.mark.parametrize(
+    "path", ["notebooks/01_system_model.md", "_config.yml", "adascale/__pycache__/a.pyc", "results/coverage.txt"]
+)
 def test_change_that_no_chapter_calls_executes_nothing(checkout, path):
     build(checkout)
     append(checkout / path)

@@ -36,10 +36,11 @@ KERNELS = tuple(
 FAST = (
     "not million and not tenth and not told_of and not reference and not judge"  # these are slow, or of the references
 )
+POLICIES = ("tests/policies/test_benchmark_policies.py", "tests/policies", "-k", "not without_limit and not extreme")
 GROUPS = {
-    "tuning": (["adascale/tuning.py"], ["tests/test_tuning.py"]),
-    "problem": (["adascale/problem.py"], ["tests/test_problem.py", "tests/policies/test_policies.py"]),
-    "policies": (["adascale/policies"], ["tests/policies", "tests/test_tuning.py"]),
+    "tuning": (["adascale/tuning.py"], ["tests/test_tuning.py", "tests/test_tuning_messages.py"]),
+    "problem": (["adascale/problem.py"], ["tests/test_problem.py", *POLICIES]),
+    "policies": (["adascale/policies"], POLICIES),
     "accounting": (["adascale/accounting"], [*KERNELS, "tests/accounting", "-k", FAST]),
     "gradients": (["adascale/learning/gradients"], ["tests/learning/gradients"]),
 }
