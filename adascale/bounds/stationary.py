@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from scipy.optimize import elementwise
 
 from adascale import checks as check
+from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
 
 FloatArray = NDArray[np.float64]
@@ -39,23 +39,7 @@ def stationary_level(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
         If a scale or budget is not finite and positive, their shapes do not broadcast, or the level (its exponential
         integral) is beyond floating point.
     """
-    scale, budget = check.positive("scale", scale), check.positive("budget", budget)
-    check.broadcast(scale=scale.shape, budget=budget.shape)
-    # E max(l - w, 0) >= (l - m) / 2 at the median m of the floors, so the level is below 2 nu + m
-    with np.errstate(over="ignore"):
-        high = np.log(2 * budget + scale / np.log(2)) + 1e-9
-        check.held("the level for such a scale and budget", high)
-        found = elementwise.find_root(
-            lambda x, scale, budget: np.exp(x) * special.expn(2, scale / np.exp(x)) / budget - 1,
-            (np.log(budget) - 1e-9, high),
-            args=(scale, budget),
-        )
-    if not np.all(found.success):
-        raise RuntimeError(f"no level found for scale {scale.tolist()} and budget {budget.tolist()}")
-    level: FloatArray = np.exp(found.x)
-    if (special.expn(2, scale / level) < np.finfo(float).tiny).any():
-        raise ValueError(f"beyond floating point: the level for scale {scale.tolist()} and budget {budget.tolist()}")
-    return level
+    return RayleighFloors(scale).level(budget)
 
 
 def stationary_square(scale: ArrayLike, level: ArrayLike) -> FloatArray:

@@ -16,12 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale import registry
+from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, RayleighFloors
+from adascale.scenario import Scenario
 
 Seeds = int | Sequence[int] | range
 """One seed, or one for each realisation."""
 
 PLACEMENTS = ("radius", "area")
 """How devices are placed, see :class:`ChannelModel`."""
+
+_LAW_SEED, _LAW_ROUNDS = 20_000_017, 20_000
 
 
 class Channel(NamedTuple):
@@ -118,6 +122,44 @@ class ChannelModel:
         r"""``num_rounds`` complex coefficients of one device, with :math:`\mathbb E|h|^2 = 1`."""
         raise NotImplementedError(f"{type(self).__name__} has no fading law")
 
+    def survival(self, power: NDArray[np.float64]) -> NDArray[np.float64]:
+        r""":math:`S(x) = P(|f|^2 > x)` of the fading, from which :meth:`floor_law` is computed; optional."""
+        raise NotImplementedError(f"{type(self).__name__} has no survival function")
+
+    def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
+        r"""The law of the floors for devices of known mean gains: what a server knows before the first round.
+
+        From :meth:`survival` where the model defines it; else from 20,000 rounds drawn with a seed of their own.  A
+        model whose devices are not independent, or whose gains have another mean, defines a law of its own.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            The constants.
+        mean_gain : array_like
+            :math:`\mathbb E|h_m|^2 / k_m^2 > 0`, shape (..., M): :meth:`~adascale.scenario.Scenario.mean_gain`.
+
+        Returns
+        -------
+        FloorLaw
+            One law a lane.
+
+        Raises
+        ------
+        ValueError
+            If a gain is not finite and positive, or there is not one for every device.
+        """
+        if type(self).survival is not ChannelModel.survival:
+            return FadingFloors(scenario, mean_gain, self.survival)
+        gain = check.positive("mean_gain", mean_gain)
+        if gain.shape[-1:] != (scenario.num_devices,):
+            raise ValueError(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}")
+        streams = np.random.SeedSequence(_LAW_SEED).spawn(scenario.num_devices)
+        drawn = np.stack([self._fade(np.random.default_rng(stream), _LAW_ROUNDS) for stream in streams])
+        power = np.maximum(drawn.real**2 + drawn.imag**2, np.finfo(float).tiny)
+        least = [(row[:, None] * power).min(axis=0) for row in gain.reshape(-1, gain.shape[-1])]
+        return EmpiricalFloors.of(scenario, np.reshape(least, (*gain.shape[:-1], _LAW_ROUNDS)))
+
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         r"""Draw realisations: :math:`h_{m,t} = f_{m,t} / \sqrt{\mathrm{PL}_m}`, with the fading :math:`f_{m,t}`.
 
@@ -175,6 +217,14 @@ class Rayleigh(ChannelModel):
     def fading(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
         r"""``num_rounds`` draws of :math:`\mathcal{CN}(0, 1)`."""
         return np.asarray(rng.standard_normal((num_rounds, 2)).view(complex)[:, 0] / np.sqrt(2))
+
+    def survival(self, power: NDArray[np.float64]) -> NDArray[np.float64]:
+        r""":math:`e^{-x}`."""
+        return np.exp(-power)
+
+    def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
+        """In closed form, see :class:`~adascale.channel.RayleighFloors`."""
+        return RayleighFloors.of(scenario, mean_gain)
 
 
 def draw(num_devices: int, num_rounds: int, seed: Seeds, model: ChannelModel | None = None) -> Channel:

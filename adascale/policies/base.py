@@ -31,6 +31,8 @@ class Policy:
     table has for them.  With exactly one, :class:`~adascale.comparison.Hindsight` finds it."""
     needs_mean_gain: ClassVar[bool] = False
     r"""Whether the constructor takes ``mean_gain``, the channel statistics :math:`\mathbb E|h_m|^2/k_m^2`."""
+    needs_law: ClassVar[bool] = False
+    r"""Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     label: ClassVar[str] = ""
     """What a legend says; empty for the name of the class."""
 

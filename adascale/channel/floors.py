@@ -1,0 +1,369 @@
+r"""The law of the floors: what a server knows that has no future.
+
+A floor is :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, the least noise energy of a round.  With known
+path losses and fading, its distribution :math:`H` is known before the first round, and so is what a constant level
+costs on average,
+
+.. math::
+    g(\ell) = \mathbb E\big[\max(\ell - w_{\min}, 0)\big] = \int_0^\ell H(w)\, dw,
+
+the integrated distribution (:eq:`eq:law-of-floors`).  :math:`g` is all that a policy needs of a channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+from scipy.optimize import elementwise
+
+from adascale import checks as check
+from adascale.scenario import Scenario
+
+FloatArray = NDArray[np.float64]
+
+_KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8
+_NODES = (np.polynomial.legendre.leggauss(5)[0] + 1) / 2
+_WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2
+
+
+class FloorLaw:
+    r"""The distribution of one round's floor, for every lane; subclass it and define its three functions.
+
+    Whatever is asked of a law broadcasts against its lanes: a law of lanes (R,) answers budgets (K, R).
+    """
+
+    lanes: tuple[int, ...] = ()
+    """Shape of the lanes that have a law of their own."""
+
+    def cdf(self, floor: ArrayLike) -> FloatArray:
+        r""":math:`H(w) = P(w_{\min} \le w)` for w > 0."""
+        raise NotImplementedError(f"{type(self).__name__} has no cdf")
+
+    def mean_cost(self, level: ArrayLike) -> FloatArray:
+        r""":math:`g(\ell) = \int_0^\ell H`, the expected cost of a round at the level :math:`\ell > 0`."""
+        raise NotImplementedError(f"{type(self).__name__} has no mean_cost")
+
+    def quantile(self, share: ArrayLike) -> FloatArray:
+        r""":math:`H^{-1}(p)` for p in (0, 1)."""
+        raise NotImplementedError(f"{type(self).__name__} has no quantile")
+
+    def level(self, budget: ArrayLike) -> FloatArray:
+        r"""The constant level whose expected cost is :math:`\nu`: :math:`g(\ell) = \nu`.
+
+        Parameters
+        ----------
+        budget : array_like
+            :math:`\nu > 0`.
+
+        Returns
+        -------
+        numpy.ndarray
+            :math:`\ell > \nu`, to a relative 1e-12 of the cost.
+
+        Raises
+        ------
+        ValueError
+            If a budget is not finite and positive, or does not broadcast to the lanes.
+        """
+        budget = check.positive("budget", budget)
+        lanes = check.broadcast(budget=budget.shape, lanes=self.lanes)
+        return self.shared_level(np.broadcast_to(budget, lanes), None, np.ones(()))
+
+    def shared_level(self, left: FloatArray, floor: FloatArray | None, rounds: ArrayLike) -> FloatArray:
+        r"""The level at which this round and the ones to come spend what is left.
+
+        .. math:: \max(\ell - w_{\min,t}, 0) + n\, g(\ell) = b
+
+        Parameters
+        ----------
+        left : numpy.ndarray
+            :math:`b > 0`, of the shape of the lanes.
+        floor : numpy.ndarray, optional
+            :math:`w_{\min,t}` of this round; without one, the first term is left out.
+        rounds : array_like
+            :math:`n \ge 0`, how many rounds are to come; it need not be whole.
+
+        Returns
+        -------
+        numpy.ndarray
+            :math:`\ell`: the left side is convex and increasing in it.
+        """
+        rounds = np.asarray(rounds, dtype=float)
+        ends = [] if floor is None else [floor + left]
+        with np.errstate(divide="ignore", over="ignore"):
+            # g(l) >= (l - m) / 2 at the median m
+            ends.append(np.where(rounds > 0, 2 * left / rounds + self.quantile(0.5), np.inf))
+        high = np.minimum.reduce(np.broadcast_arrays(*ends))
+        low = np.minimum(left / (1 + rounds), high)  # as g(l) <= l
+        level = high.copy()
+        for _ in range(200):
+            spent, slope = rounds * self.mean_cost(level), rounds * self.cdf(level)
+            if floor is not None:
+                spent, slope = spent + np.maximum(level - floor, 0), slope + (level > floor)
+            over = spent > left
+            high, low = np.where(over, np.minimum(high, level), high), np.where(over, low, np.maximum(low, level))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                there = level - (spent - left) / slope
+            there = np.where((there >= low) & (there <= high), there, np.sqrt(low * high))
+            done = np.abs(spent - left) <= 1e-13 * left
+            done |= np.abs(there - level) <= 4e-16 * level
+            level = np.where(done, level, there)
+            if done.all():
+                break
+        found: FloatArray = level
+        return found
+
+    def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
+        """Independent floors of every lane, shape (..., *shape)."""
+        share = np.clip(rng.random((*self.lanes, *shape)), 1e-300, None)
+        behind = np.moveaxis(share, range(len(self.lanes)), range(len(shape), share.ndim))
+        return np.ascontiguousarray(
+            np.moveaxis(self.quantile(behind), range(len(shape), share.ndim), range(len(self.lanes)))
+        )
+
+
+class RayleighFloors(FloorLaw):
+    r"""Floors under Rayleigh fading, in closed form (:eq:`eq:floor-law`, :eq:`eq:stationary-level`).
+
+    .. math::
+        H(w) = e^{-\omega / w}, \qquad g(\ell) = \ell\, E_2(\omega/\ell), \qquad
+        E_n(r) = \int_1^\infty u^{-n} e^{-ru}\,du
+
+    Parameters
+    ----------
+    scale : array_like
+        :math:`\omega = \frac{d\sigma_n^2}{x_{\max}} \sum_m \frac{k_m^2}{\mathbb E|h_m|^2} > 0`, of the shape of the
+        lanes.
+
+    Raises
+    ------
+    ValueError
+        If a scale is not finite and positive.
+    """
+
+    def __init__(self, scale: ArrayLike) -> None:
+        self.scale = check.positive("scale", scale)
+        self.lanes = self.scale.shape
+
+    @classmethod
+    def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> RayleighFloors:
+        r"""The law for devices of mean gains :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M)."""
+        gain = check.positive("mean_gain", mean_gain)
+        if gain.shape[-1:] != (scenario.num_devices,):
+            raise ValueError(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}")
+        return cls(scenario.noise_scale / scenario.x_max * (1 / gain).sum(axis=-1))
+
+    def cdf(self, floor: ArrayLike) -> FloatArray:
+        value: FloatArray = np.exp(-self.scale / np.asarray(floor))
+        return value
+
+    def mean_cost(self, level: ArrayLike) -> FloatArray:
+        value: FloatArray = level * special.expn(2, self.scale / np.asarray(level))
+        return value
+
+    def quantile(self, share: ArrayLike) -> FloatArray:
+        value: FloatArray = self.scale / -np.log(share)
+        return value
+
+    def level(self, budget: ArrayLike) -> FloatArray:
+        r""":math:`\ell_\infty`, in closed form but for a root; see :meth:`FloorLaw.level`.
+
+        Raises
+        ------
+        ValueError
+            Also if the level, or its exponential integral, is beyond floating point.
+        """
+        scale, budget = self.scale, check.positive("budget", budget)
+        check.broadcast(scale=scale.shape, budget=budget.shape)
+        # E max(l - w, 0) >= (l - m) / 2 at the median m of the floors, so the level is below 2 nu + m
+        with np.errstate(over="ignore"):
+            high = np.log(2 * budget + scale / np.log(2)) + 1e-9
+            check.held("the level for such a scale and budget", high)
+            found = elementwise.find_root(
+                lambda x, scale, budget: np.exp(x) * special.expn(2, scale / np.exp(x)) / budget - 1,
+                (np.log(budget) - 1e-9, high),
+                args=(scale, budget),
+            )
+        if not np.all(found.success):
+            raise RuntimeError(f"no level found for scale {scale.tolist()} and budget {budget.tolist()}")
+        level: FloatArray = np.exp(found.x)
+        if (special.expn(2, scale / level) < np.finfo(float).tiny).any():
+            raise ValueError(
+                f"beyond floating point: the level for scale {scale.tolist()} and budget {budget.tolist()}"
+            )
+        return level
+
+
+class FadingFloors(FloorLaw):
+    r"""Floors of independent devices with any fading law, by quadrature.
+
+    .. math:: H(w) = \prod_m S\Big(\frac{d\sigma_n^2}{x_{\max}\, w\, g_m}\Big), \qquad S(x) = P(|f|^2 > x)
+
+    with the mean gain :math:`g_m` of a device and the fading f of mean square 1.  :math:`\ln g` is held at 600 levels
+    in equal ratios, with its slopes, and interpolated by cubics: a relative error of about 1e-7.  Below the first
+    (:math:`H < 10^{-14}`) it goes on as a power, above the last (:math:`1 - H < 10^{-8}`) as a straight line.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The constants.
+    mean_gain : array_like
+        :math:`g_m = \mathbb E|h_m|^2 / k_m^2 > 0`, shape (..., M).
+    survival : callable
+        :math:`S`, from an array of x > 0 to probabilities; continuous.
+
+    Raises
+    ------
+    ValueError
+        If a gain is not finite and positive, there is not one for every device, or the survival function does not
+        fall from 1 to 0.
+    """
+
+    def __init__(self, scenario: Scenario, mean_gain: ArrayLike, survival: Callable[[FloatArray], ArrayLike]) -> None:
+        gain = check.positive("mean_gain", mean_gain)
+        if gain.shape[-1:] != (scenario.num_devices,):
+            raise ValueError(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}")
+        self.lanes = gain.shape[:-1]
+        self._rows = scenario.noise_scale / scenario.x_max / gain.reshape(-1, gain.shape[-1])
+        self._log_survival = _logarithm(survival)
+        start, end = (self._where(target) for target in (np.log(_LEAST), np.log1p(-_MOST)))
+        self._start, self._step = start, (end - start) / (_KNOTS - 1)
+        knots = start[:, None] + self._step[:, None] * np.arange(_KNOTS)
+        self._log_cdf = self._log_product(knots)
+        inner = knots[:, :-1, None] + self._step[:, None, None] * _NODES
+        log_inner = self._log_product(inner.reshape(len(knots), -1)).reshape(inner.shape)
+        pieces = self._step[:, None] * np.sum(_WEIGHTS * np.exp(log_inner + inner), axis=-1)
+        # below the first knot H is about the power of w that it is there
+        power = np.maximum((self._log_cdf[:, 1] - self._log_cdf[:, 0]) / self._step, 0)
+        first = np.exp(self._log_cdf[:, 0] + knots[:, 0]) / (1 + power)
+        spent = np.cumsum(np.concatenate([first[:, None], pieces], axis=1), axis=1)
+        self._log_cost = np.log(spent)
+        self._slope = np.exp(self._log_cdf + knots) / spent
+
+    def _log_product(self, log_floor: FloatArray) -> FloatArray:
+        """ln H of every row at these logarithms of floors, shape (rows, ...)."""
+        total = np.zeros(log_floor.shape)
+        for device in range(self._rows.shape[1]):
+            total += self._log_survival(
+                self._rows[:, device].reshape(-1, *[1] * (log_floor.ndim - 1)) / np.exp(log_floor)
+            )
+        return total
+
+    def _where(self, target: float) -> FloatArray:
+        """ln w of every row at which ln H is ``target``."""
+        middle = np.log(self._rows.sum(axis=1))
+        low, high = middle - 60.0, middle + 60.0
+        for _ in range(60):
+            half = (low + high) / 2
+            above = self._log_product(half[:, None])[:, 0] > target
+            low, high = np.where(above, low, half), np.where(above, half, high)
+        return np.asarray(high)
+
+    def _at(self, level: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        r""":math:`g` and :math:`H` of levels that broadcast against the lanes."""
+        level = np.asarray(level, dtype=float)
+        shape = np.broadcast_shapes(level.shape, self.lanes)
+        row = np.broadcast_to(np.arange(len(self._rows)).reshape(self.lanes), shape)
+        x = (np.log(level) - self._start[row]) / self._step[row]
+        i = np.clip(x, 0, _KNOTS - 2).astype(np.intp)
+        u, step = np.clip(x - i, 0, 1), self._step[row]
+        low, high = self._log_cost[row, i], self._log_cost[row, i + 1]
+        left, right = self._slope[row, i] * step, self._slope[row, i + 1] * step
+        value = low + u * (left + u * (3 * (high - low) - 2 * left - right + u * (left + right - 2 * (high - low))))
+        slope = left + u * (2 * (3 * (high - low) - 2 * left - right) + 3 * u * (left + right - 2 * (high - low)))
+        below = np.minimum(x, 0)
+        value, slope = value + below * left, slope / step
+        cost = np.exp(value)
+        cdf = cost * slope / level
+        last = np.exp(self._start + self._step * (_KNOTS - 1))[row]
+        beyond = np.maximum(level - last, 0)
+        return cost + beyond, np.where(beyond > 0, 1.0, np.minimum(cdf, 1.0))
+
+    def cdf(self, floor: ArrayLike) -> FloatArray:
+        return self._at(floor)[1]
+
+    def mean_cost(self, level: ArrayLike) -> FloatArray:
+        return self._at(level)[0]
+
+    def quantile(self, share: ArrayLike) -> FloatArray:
+        share = np.asarray(share, dtype=float)
+        shape = np.broadcast_shapes(share.shape, self.lanes)
+        row = np.broadcast_to(np.arange(len(self._rows)).reshape(self.lanes), shape)
+        wanted, found = np.log(np.broadcast_to(share, shape)), np.empty(shape)
+        for lane in range(len(self._rows)):
+            here = row == lane
+            at = np.interp(wanted[here], self._log_cdf[lane], np.arange(_KNOTS))
+            found[here] = np.exp(self._start[lane] + self._step[lane] * at)
+        return found
+
+
+class EmpiricalFloors(FloorLaw):
+    r"""The law that floors seen elsewhere have: every one of them is as likely.
+
+    Parameters
+    ----------
+    floor : array_like
+        Floors > 0, shape (..., N): of an earlier trace, or drawn.
+
+    Raises
+    ------
+    ValueError
+        If a floor is not finite and positive, or there is none.
+    """
+
+    def __init__(self, floor: ArrayLike) -> None:
+        seen = check.positive("floor", floor)
+        if seen.ndim == 0 or seen.shape[-1] == 0:
+            raise ValueError(f"floor must have a last axis of floors, got shape {seen.shape}")
+        self.lanes = seen.shape[:-1]
+        self._rows = np.sort(seen.reshape(-1, seen.shape[-1]), axis=-1)
+        self._below = np.concatenate([np.zeros((len(self._rows), 1)), np.cumsum(self._rows, axis=-1)], axis=-1)
+
+    @classmethod
+    def of(cls, scenario: Scenario, min_gain: ArrayLike) -> EmpiricalFloors:
+        r"""From bottleneck gains :math:`h_{\min}^2` of earlier rounds, shape (..., N)."""
+        return cls(scenario.noise_scale / (scenario.x_max * check.positive("min_gain", min_gain)))
+
+    def _under(self, level: ArrayLike) -> tuple[FloatArray, NDArray[np.intp], NDArray[np.intp]]:
+        level = np.asarray(level, dtype=float)
+        shape = np.broadcast_shapes(level.shape, self.lanes)
+        row = np.broadcast_to(np.arange(len(self._rows)).reshape(self.lanes), shape)
+        level, count = np.broadcast_to(level, shape), np.empty(shape, dtype=np.intp)
+        for lane, seen in enumerate(self._rows):
+            here = row == lane
+            count[here] = np.searchsorted(seen, level[here], side="right")
+        return level, row, count
+
+    def cdf(self, floor: ArrayLike) -> FloatArray:
+        share: FloatArray = self._under(floor)[2] / self._rows.shape[1]
+        return share
+
+    def mean_cost(self, level: ArrayLike) -> FloatArray:
+        level, row, count = self._under(level)
+        cost: FloatArray = (count * level - self._below[row, count]) / self._rows.shape[1]
+        return np.asarray(np.maximum(cost, 0))
+
+    def quantile(self, share: ArrayLike) -> FloatArray:
+        share = np.asarray(share, dtype=float)
+        shape = np.broadcast_shapes(share.shape, self.lanes)
+        row = np.broadcast_to(np.arange(len(self._rows)).reshape(self.lanes), shape)
+        at = np.minimum((np.broadcast_to(share, shape) * self._rows.shape[1]).astype(np.intp), self._rows.shape[1] - 1)
+        found: FloatArray = self._rows[row, at]
+        return found
+
+
+def _logarithm(survival: Callable[[FloatArray], ArrayLike]) -> Callable[[FloatArray], FloatArray]:
+    """The logarithm of a survival function, or a ``ValueError`` that it is none."""
+    seen = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
+    if seen.shape != (400,) or not np.isfinite(seen).all() or seen.min() < 0 or seen.max() > 1 + 1e-12 \
+            or (np.diff(seen) > 1e-12).any() or seen[0] < 0.99 or seen[-1] > 0.01:  # fmt: skip
+        raise ValueError("survival must fall from 1 at 0 to 0 at large arguments, as P(|f|^2 > x) does for E|f|^2 = 1")
+
+    def log_of(x: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.asarray(survival(x), dtype=float)))
+
+    return log_of
