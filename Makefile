@@ -72,8 +72,9 @@ book: $(venv) ## render the book into _build/html, executing chapters that chang
 notebooks: $(venv) ## execute the chapters again and write their committed .ipynb
 	$(BIN)/python tools/notebooks.py $(CHAPTERS)
 
-# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make.
-APART = learning runs paper cli/test_train.py test_extension.py test_environment.py test_makefile.py test_notebooks.py
+# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest.
+APART = learning runs paper cli/test_train.py test_extension.py test_environment.py test_makefile.py test_notebooks.py \
+  test_mutants.py test_fuzz.py test_tools.py
 
 check: $(venv) lint ## lint, types and the core's tests: under a minute
 	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" $(APART:%=--ignore=tests/%)
@@ -85,7 +86,7 @@ test: $(venv) lint ## lint, tests, the committed notebooks against their outputs
 # The properties over thousands of random inputs, and the long fault tests. The seed is in the command that make prints; with it the
 # same inputs come again: make fuzz SEED=1. One file alone: make fuzz PYTEST=tests/test_problem.py
 EXAMPLES ?= 2000
-fuzz: $(venv) ## random inputs by the thousand and random faults: about an hour (EXAMPLES=2000 a property, SEED)
+fuzz: $(venv) ## random inputs, EXAMPLES=2000 a property, and random faults (SEED)
 	$(BIN)/python -m pytest -n 2 -q -m "hypothesis or fuzz" --fuzz --fuzz-examples $(EXAMPLES) \
 	  --hypothesis-seed $(or $(SEED),$(strip $(shell od -An -N4 -tu4 /dev/urandom))) $(PYTEST)
 

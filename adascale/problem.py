@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import accounting
 from adascale import checks as check
 from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log_moment_slopes, moment_terms
+from adascale.accounting.orders import as_orders
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
@@ -204,7 +205,7 @@ class ReceiveScalingProblem:
         ``delta`` in (0, 1); ``orders`` default to Opacus' (:data:`adascale.accounting.DEFAULT_ORDERS`).
         Another accountant: :meth:`epsilon`.
         """
-        return self.epsilon(eta, accounting.RenyiAccountant(tuple(orders)), delta)
+        return self.epsilon(eta, accounting.RenyiAccountant(tuple(as_orders(orders))), delta)
 
     def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> FloatArray:
         r"""The DP leakage by any accountant: the mean over devices of each one's :math:`\varepsilon`, shape (...).

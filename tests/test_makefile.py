@@ -164,8 +164,12 @@ def test_check_and_test_lint_first_and_only_test_builds_the_book(checkout):
     *lint, check = run_by(checkout, "check")
     assert lint == LINT
     assert '-m "not slow and not book"' in check
-    for path in re.findall(r"--ignore=(\S+)", check):
+    apart = re.findall(r"--ignore=(\S+)", check)
+    for path in apart:
         assert (ROOT / path).exists(), path
+    starting = {f"tests/{path.name}" for path in (ROOT / "tests").glob("test_*.py") if '"pytest",' in path.read_text()}
+    assert "tests/test_fuzz.py" in starting  # which the pattern finds
+    assert starting <= {*apart}
     *lint, test = run_by(checkout, "test")
     assert lint == LINT
     assert "--ignore" not in test

@@ -84,13 +84,106 @@ def test_notebook_is_executed_from_top_to_bottom_with_its_outputs(path):
     assert any(cell.outputs and compared(cell) for cell in cells), "nbval would compare nothing here"
 
 
-@each(CHAPTERS)
-def test_notebook_is_its_chapter(path):
-    notebook = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
+def in_step(notebook, chapter):
+    """Whether a notebook is its chapter: with the numbers of its own outputs in the prose, and outputs besides."""
+    values = tool.glued(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    assert notebook == tool.convert(path), "the pair is out of step: run `make notebooks`"
+    return notebook == tool.fill(tool.convert(chapter), values)
+
+
+@each(CHAPTERS)
+def test_notebook_is_its_chapter(path):
+    notebook = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
+    assert not any("{glue:text}`" in cell.source for cell in notebook.cells)
+    assert in_step(notebook, path), "the pair is out of step: run `make notebooks`"
+
+
+CHAPTER = """---
+kernelspec: {name: python3, display_name: Python 3}
+jupytext: {text_representation: {extension: .md, format_name: myst}}
+---
+# A chapter
+
+```{code-cell}
+glue("half", "0.5")
+```
+
+```{code-cell}
+glue("its", "one's")
+```
+
+Half is {glue:text}`half`, and not {glue:text}`its` {cite}`own` ({eq}`eq:half`).
+"""
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """A small chapter and its notebook, as if executed."""
+    chapter = tmp_path / "notebooks" / "01_small.md"
+    chapter.parent.mkdir()
+    chapter.write_text(CHAPTER)
+    notebook = tool.convert(chapter)
+    glued = [("half", "0.5"), ("its", "one's")]
+    for cell, (name, value) in zip(code_cells(notebook), glued, strict=True):
+        cell.execution_count = 1
+        glue = {"scrapbook": {"name": name, "mime_prefix": "application/papermill.record/"}}
+        data = {"application/papermill.record/text/plain": repr(value)}
+        cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=glue)]
+    tool.write(notebook, chapter)
+    return chapter, chapter.with_suffix(".ipynb")
+
+
+def prose(path):
+    return nbformat.read(path, as_version=4).cells[-1].source
+
+
+def test_numbers_are_in_the_prose_and_other_roles_are_left(pair):
+    assert prose(pair[1]) == "Half is 0.5, and not one's {cite}`own` ({eq}`eq:half`)."
+
+
+def test_an_altered_number_in_the_prose_or_in_the_output_that_it_came_from_is_noticed(pair):
+    chapter, path = pair
+    assert in_step(nbformat.read(path, as_version=4), chapter)
+    for where in ("is 0.5,", "\"'0.5'\""):
+        text = path.read_text()
+        assert text.count(where) == 1
+        altered = nbformat.reads(text.replace(where, where.replace("5", "6")), as_version=4)
+        assert not in_step(altered, chapter)
+
+
+def test_outputs_are_kept_where_the_prose_alone_has_changed(pair):
+    chapter, path = pair
+    before = [(cell.outputs, cell.execution_count) for cell in code_cells(nbformat.read(path, as_version=4))]
+    chapter.write_text(CHAPTER.replace("Half is", "One half is"))
+    assert not in_step(nbformat.read(path, as_version=4), chapter)
+    tool.keep_outputs(chapter)
+    after = nbformat.read(path, as_version=4)
+    assert [(cell.outputs, cell.execution_count) for cell in code_cells(after)] == before
+    assert after.cells[-1].source.startswith("One half is 0.5,")
+    assert in_step(after, chapter)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('"0.5"', '"0.6"'), 'no output is stored for the code cell that begins with \'glue("half", "0.6")\''),
+        (('```{code-cell}\nglue("its", "one\'s")\n```', ""), "another order, or one has gone"),
+        (("`half`", "`third`"), "{glue:text}`third` has no value in the outputs"),
+    ],
+)
+def test_outputs_are_not_kept_where_they_are_of_another_code(pair, change, said):
+    chapter, path = pair
+    before = path.read_bytes()
+    assert change[0] in CHAPTER
+    chapter.write_text(CHAPTER.replace(*change))
+    command = [sys.executable, ROOT / "tools" / "notebooks.py", "--keep-outputs", chapter]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert path.read_bytes() == before
 
 
 @each(NOTEBOOKS)

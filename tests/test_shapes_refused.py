@@ -21,6 +21,8 @@ CALLS = {
     "floor must have a last axis of rounds, got shape (0,)": lambda: water_level([], 1.0),
     "mean_gain must have a last axis of devices, got 1.0": lambda: estimated_min_gain(1.0, "devices"),
     "tolerance must be one number": lambda: tuning.match_budget(policies.AdaScale, make(MIXED, 1.0), tolerance=[1, 2]),
+    "orders must be a list of one or more numbers, got 5": lambda: make(MIXED, 1.0).dp_epsilon(1e-9, orders=5),
+    "orders must be a list of one or more numbers, got 8.0": lambda: accounting.schedule_epsilon(0.1, 1.0, orders=8.0),
     "accountant 'builtins:dict' must have a method epsilon": lambda: accounting.find("builtins:dict"),
 }
 

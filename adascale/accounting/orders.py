@@ -43,7 +43,7 @@ class OrdersTooFew(UserWarning):
         better: float | None = None,
     ) -> None:  # fmt: skip
         self.end, self.epsilon, self.order, self.better = end, epsilon, order, better
-        self.number, self.total = number, total
+        self.number, self.total, self._is_last = number, total, is_last
         place, kind = ("last", "larger") if is_last else ("first", "smaller")
         where = f" of {number} of {total} schedules" if total > 1 else ""
         what = f"{kind} ones may give a smaller epsilon"
@@ -54,6 +54,10 @@ class OrdersTooFew(UserWarning):
             grid = f"order_grid({enough})"
         super().__init__(f"the best order{where} is the {place} one given, {end:.6g}, and {what}: give {kind} orders, "
                          f"such as adascale.accounting.{grid}")  # fmt: skip
+
+    def __reduce__(self) -> tuple[type[OrdersTooFew], tuple[object, ...]]:
+        """Processes may pass it on."""
+        return OrdersTooFew, (self.end, self.epsilon, self.number, self.total, self._is_last, self.order, self.better)
 
 
 def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...]:
@@ -91,9 +95,10 @@ def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...
 
 def as_orders(orders: ArrayLike) -> NDArray[np.float64]:
     """A list of Rényi orders as an array, or a ``ValueError`` that names the first that is none."""
-    listed = np.atleast_1d(check.as_floats("orders", orders))
+    listed = check.as_floats("orders", orders)
     if listed.ndim != 1 or listed.size == 0:
-        raise ValueError(f"orders must be a list of one or more numbers, got shape {listed.shape}")
+        raise ValueError(f"orders must be a list of one or more numbers, got "
+                         f"{f'shape {listed.shape}' if listed.ndim else orders}")  # fmt: skip
     if not (fits := (listed > 1) & (listed <= LARGEST_ORDER)).all():
         raise ValueError(f"orders must be finite and > 1, and at most {LARGEST_ORDER:g}, got {listed[~fits][0]}")
     return listed

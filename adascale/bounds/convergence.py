@@ -34,6 +34,14 @@ class ConvergenceBound(NamedTuple):
         return self.initial + self.heterogeneity + self.sampling + self.noise
 
 
+def check_noise_energy(noise_energy: ArrayLike) -> FloatArray:
+    """Finite and >= 0, of shape (..., T) with T >= 1."""
+    w = check.at_least("noise_energy", noise_energy, 0)
+    if w.ndim == 0 or w.shape[-1] == 0:
+        raise ValueError(f"noise_energy must have a last axis of rounds, got shape {w.shape}")
+    return w
+
+
 def largest_learning_rate(
     smoothness: ArrayLike, A1: ArrayLike, C1: ArrayLike, batch_second_moment: ArrayLike = 2.0
 ) -> FloatArray:
@@ -107,9 +115,7 @@ def convergence_bound(
     ValueError
         If a value is out of range, the learning rate above its limit, or the shapes do not broadcast.
     """
-    w = check.at_least("noise_energy", noise_energy, 0)
-    if w.ndim == 0 or w.shape[-1] == 0:
-        raise ValueError(f"noise_energy must have a last axis of rounds, got shape {w.shape}")
+    w = check_noise_energy(noise_energy)
     rate, L = check.positive("learning_rate", learning_rate), check.positive("smoothness", smoothness)
     gap = check.at_least("initial_gap", initial_gap, 0)
     A1, A2 = check.at_least("A1", A1, 0), check.at_least("A2", A2, 0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.bounds.convergence import ConvergenceBound
+from adascale.bounds.convergence import ConvergenceBound, check_noise_energy
 
 FloatArray = NDArray[np.float64]
 
@@ -115,9 +115,7 @@ def nearly_exact_bound(
     ValueError
         If a value is out of range, the learning rate at its limit or above, or the shapes do not broadcast.
     """
-    w = check.at_least("noise_energy", noise_energy, 0)
-    if w.ndim == 0 or w.shape[-1] == 0:
-        raise ValueError(f"noise_energy must have a last axis of rounds, got shape {w.shape}")
+    w = check_noise_energy(noise_energy)
     rate, L = check.positive("learning_rate", learning_rate), check.positive("smoothness", smoothness)
     gap = check.at_least("initial_gap", initial_gap, 0)
     flat = L if mean_curvature is None else check.at_least("mean_curvature", mean_curvature, 0)

@@ -210,9 +210,9 @@ class ServerDecay(NamedTuple):
 def server_decay(zeta: float, rounds: int, batch_size: float = 1.0, dataset_size: float = 100.0) -> ServerDecay:
     r"""One device, one dimension, all samples equal: the moments of :math:`e_t = (1 + \zeta)\theta_t - 1`.
 
-    .. math:: e_{t+1} = (1 - \lambda (1 + \zeta) - \lambda \beta_t)\, e_t + \zeta \lambda \beta_t, \qquad e_0 = -1
+    .. math:: e_{t+1} = (1 - \lambda (1 + \zeta) - \lambda \delta_t)\, e_t + \zeta \lambda \delta_t, \qquad e_0 = -1
 
-    with :math:`\lambda = 1 / (4 (1 + \zeta))` and :math:`\beta_t = |\mathcal B_t| / B - 1`, of variance
+    with :math:`\lambda = 1 / (4 (1 + \zeta))` and :math:`\delta_t = |\mathcal B_t| / B - 1`, of variance
     :math:`(1 - q)/B`.
 
     Parameters

@@ -19,7 +19,7 @@ import itertools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,7 +28,9 @@ import pandas as pd
 import torch
 from tqdm import tqdm
 
+from adascale.accounting import OrdersTooFew
 from adascale.files import read_toml
+from adascale.learning import Diverged
 from adascale.runs.execution import Finished
 from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Busy, OtherVersion, Store
@@ -47,8 +49,10 @@ class Outcome(NamedTuple):
 
     address: str
     state: str
-    """``finished``, ``failed``, or ``busy`` where another sweep on the same store has taken it."""
+    """``finished``, ``failed``, ``diverged``, or ``busy`` where another sweep on the same store has taken it."""
     message: str = ""
+    orders: OrdersTooFew | None = None
+    """Where an epsilon of the run is that of an end of the orders, and one beyond lowers it most."""
 
 
 def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
@@ -104,8 +108,8 @@ def sweep(
     """Bring all runs into the store; what it holds already is not run again.
 
     A run that fails is tried again with the others that are missing, up to ``retries`` times; so are the runs of a
-    worker that was killed, from their last checkpoints on.  What another sweep on the store is working on is left to it
-    and waited for at the end.
+    worker that was killed, from their last checkpoints on.  A training that diverges is not: it would do so again.
+    What another sweep on the store is working on is left to it and waited for at the end.
 
     Parameters
     ----------
@@ -129,13 +133,20 @@ def sweep(
     Returns
     -------
     list of Outcome
-        One for each different run, in their order: ``finished``, or ``failed`` with the last message.
+        One for each different run, in their order: ``finished``, or ``failed`` or ``diverged`` with the last message.
+
+    Warns
+    -----
+    OrdersTooFew
+        Once, for the run in which orders beyond the accountant's lower an epsilon most.
     """
     wanted = {run.address: run for run in runs}
     outcomes = {address: Outcome(address, "missing") for address in wanted}
     with tqdm(total=len(wanted), disable=not progress, unit="run") as bar:
         for attempt in range(retries + 1):
-            missing = [wanted[address] for address, each in outcomes.items() if each.state != "finished"]
+            missing = [
+                wanted[address] for address, each in outcomes.items() if each.state not in ("finished", "diverged")
+            ]
             if not missing:
                 break
             work = partial(_one, store=store, device=device, threads=threads, wait=attempt > 0)
@@ -144,12 +155,14 @@ def sweep(
                 for outcome in done:
                     outcomes[outcome.address] = outcome
                     bar.update(outcome.state == "finished")
-                    if progress and outcome.state == "failed":
+                    if progress and outcome.state in ("failed", "diverged"):
                         bar.write(f"run {outcome.address} failed: {outcome.message}", file=sys.stderr)
         for address, each in outcomes.items():
             if each.state == "busy":
                 outcomes[address] = _one(wanted[address], store=store, device=device, threads=threads, wait=True)
                 bar.update(outcomes[address].state == "finished")
+    if noted := [each.orders for each in outcomes.values() if each.orders]:
+        warnings.warn(max(noted, key=_gain), stacklevel=2)
     return list(outcomes.values())
 
 
@@ -217,17 +230,40 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
     """A run in a worker, where it has a name and no exception."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
+    noted: list[OrdersTooFew] = []
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OtherVersion)  # the table has a column for it
+        with _noting_orders(noted):
             store.run(run, device=device, wait=wait)
     except Busy as busy:
         return Outcome(run.address, "busy", str(busy))
     except Exception as error:  # whatever it is, the others shall run
-        return Outcome(run.address, "failed", " ".join(f"{type(error).__name__}: {error}".split()))
+        state = "diverged" if isinstance(error, Diverged) else "failed"
+        return Outcome(run.address, state, " ".join(f"{type(error).__name__}: {error}".split()))
     finally:
         torch.set_num_threads(before)
-    return Outcome(run.address, "finished")
+    return Outcome(run.address, "finished", orders=max(noted, key=_gain, default=None))
+
+
+@contextlib.contextmanager
+def _noting_orders(noted: list[OrdersTooFew]) -> Iterator[None]:
+    """Keep what is said of orders, which is said once a sweep, and show all other warnings at the end."""
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore", OtherVersion)  # the table has a column for it
+            warnings.simplefilter("always", OrdersTooFew)
+            yield
+    finally:
+        for each in caught:
+            if isinstance(each.message, OrdersTooFew):
+                noted.append(each.message)
+            else:
+                warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+
+
+def _gain(found: OrdersTooFew) -> float:
+    """How many times smaller an epsilon is at an order beyond."""
+    return found.epsilon / found.better if found.better else 1.0
 
 
 def _on_this_machine(

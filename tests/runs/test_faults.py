@@ -129,7 +129,7 @@ def assert_one_line(said, code):
     return line
 
 
-def kill_before_each_change(name, victim, whole, folder, numbers):
+def assert_recovers_from_each_kill(name, victim, whole, folder, numbers):
     for at in numbers:
         place = prepared(folder / f"{name}{at}")
         assert victim.run(COMMANDS[name][0], place, at=at)["code"] == -signal.SIGKILL
@@ -141,13 +141,13 @@ def kill_before_each_change(name, victim, whole, folder, numbers):
 def test_a_command_killed_before_a_change_of_a_file_is_repeated_to_the_same_result(name, victim, whole, tmp_path):
     _, made = whole[name]
     numbers = sorted(random.Random(0).sample(range(1, made + 1), 2))
-    kill_before_each_change(name, victim, whole, tmp_path, numbers)
+    assert_recovers_from_each_kill(name, victim, whole, tmp_path, numbers)
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_killed_before_any_change_of_a_file_is_repeated_to_the_same_result(name, victim, whole, tmp_path):
-    kill_before_each_change(name, victim, whole, tmp_path, range(1, whole[name][1] + 1))
+    assert_recovers_from_each_kill(name, victim, whole, tmp_path, range(1, whole[name][1] + 1))
 
 
 def stop(name, victim, whole, place, number, *options, **when):

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from adascale.accounting import OrdersTooFew
 from adascale.learning import Trained
 from adascale.learning.training import COLUMNS
 from adascale.paper.accuracy import accuracy_claims, accuracy_verdicts
@@ -223,6 +224,29 @@ def test_a_failed_run_is_tried_again_and_then_reported(file, tmp_path, monkeypat
     ]  # fmt: skip
     (tmp_path / "Fails").unlink()
     assert [each.state for each in sweep([run], store, retries=1)] == ["finished"]
+
+
+def test_a_training_that_diverges_is_not_tried_again(tmp_path, monkeypatch):
+    diverges = make_run("digits", "EqualAlloc", 0.5, 0, rounds=5, learning_rate=1e38)
+    fails = own_policy(tmp_path, monkeypatch, "Unlucky", "raise RuntimeError('out of luck')")
+    store, asked, run = Store(tmp_path / "store"), [], Store.run
+    monkeypatch.setattr(Store, "run", lambda self, each, **how: asked.append(each.address) or run(self, each, **how))
+    first, second = sweep([diverges, fails], store, retries=2)
+    assert first.state == "diverged"
+    assert "Diverged: the training diverged in round" in first.message
+    assert second.state == "finished"
+    assert asked == [diverges.address, fails.address, fails.address]  # the control: what fails otherwise is
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_orders_that_are_too_few_are_said_once_a_sweep(tmp_path, capfd, jobs):
+    runs = [make_run("digits", "EqualAlloc", nu, 0, rounds=4, every=2) for nu in (1e6, 2e6)]
+    with pytest.warns(OrdersTooFew, match="best order is the last one given, 63, and order") as told:
+        outcomes = sweep(runs, Store(tmp_path / "store"), jobs=jobs)
+    assert len(told) == 1
+    assert str(told[0].message) in {str(each.orders) for each in outcomes}
+    assert all(each.orders for each in outcomes)
+    assert capfd.readouterr().err == ""  # nor do the workers say it
 
 
 @pytest.mark.slow
