@@ -2,7 +2,7 @@
 
 from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, RayleighFloors
 from adascale.channel.model import Channel, ChannelModel, Rayleigh, cost_hata_path_loss, draw, find, specification
-from adascale.channel.traces import Trace, read_gains
+from adascale.channel.traces import GainLine, GainLines, Trace, read_gains
 
 __all__ = [
     "Channel",
@@ -10,6 +10,8 @@ __all__ = [
     "EmpiricalFloors",
     "FadingFloors",
     "FloorLaw",
+    "GainLine",
+    "GainLines",
     "Rayleigh",
     "RayleighFloors",
     "Trace",

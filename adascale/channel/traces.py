@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adascale.channel.tables import read_table
+from adascale.channel.tables import Lines, Table, read_table
 from adascale.scenario import Scenario
 
 UNITS = ("linear", "db")
@@ -68,9 +68,73 @@ def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "li
     OSError
         If the file cannot be read.
     """
+    _check_unit(unit)
+    table = read_table(Path(path).read_bytes(), str(path), scenario.num_devices)
+    return _trace(table, str(path), scenario, unit)
+
+
+class GainLine(NamedTuple):
+    """One round of a channel trace."""
+
+    min_gain: float
+    r""":math:`h_{\min,t}^2`."""
+    number: float | None
+    """What its column ``round`` says, where there is one."""
+
+
+class GainLines:
+    """A channel trace that comes line by line, as a server receives it: a table of text as :func:`read_gains` reads it.
+
+    The decimal sign is that of the first line that shows one.
+
+    Parameters
+    ----------
+    name : str
+        What errors call it.
+    scenario, unit
+        As for :func:`read_gains`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such unit.
+    """
+
+    def __init__(self, name: str, scenario: Scenario, unit: str = "linear") -> None:
+        _check_unit(unit)
+        self._scenario, self._unit = scenario, unit
+        self._lines = Lines(name, scenario.num_devices)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the header was read."""
+        return self._lines.columns is not None
+
+    def read(self, line: bytes) -> GainLine | None:
+        """One line, with or without its end; None where it is a comment or the header.
+
+        Raises
+        ------
+        ValueError
+            If it is neither a header nor a row, as :func:`read_gains`; it has the number of the line.  A row that was
+            refused can be sent again.  Without a header no row can be read.
+        """
+        found = self._lines.read(line)
+        if found is None:
+            return None
+        table, number = found
+        trace = _trace(table, table.place(0, 0)[0], self._scenario, self._unit)
+        self._lines.keep()
+        return GainLine(float(trace.min_gain[0]), number)
+
+
+def _check_unit(unit: str) -> None:
     if unit not in UNITS:
         raise ValueError(f"unit must be linear or db, got {unit!r}")
-    table = read_table(Path(path).read_bytes(), str(path), scenario.num_devices)
+
+
+def _trace(table: Table, path: str, scenario: Scenario, unit: str) -> Trace:
+    """The bottlenecks and mean gains of a table, which goes by ``path`` in errors."""
     if unit == "db" and table.squared:
         raise ValueError(f"{path}: complex coefficients are linear, they cannot have the unit db")
     with np.errstate(over="ignore", under="ignore"):

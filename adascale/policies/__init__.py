@@ -2,18 +2,26 @@
 
 from adascale.policies.adascale import AdaScale, adascale_energies, best_energy
 from adascale.policies.base import OnlinePolicy, Policy, run
+from adascale.policies.constant_level import ConstantLevel
+from adascale.policies.dynamic_programme import DynamicProgramme
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.estim_future import EstimFuture, estimated_min_gain
+from adascale.policies.learn import Learn
 from adascale.policies.lyapunov_power_control import LyapunovPowerControl
 from adascale.policies.optimal import Optimal, water_level
 from adascale.policies.optimal_cvxpy import OptimalCvxpy
 from adascale.policies.power_control import OfflinePowerControl, PowerControl
 from adascale.policies.privacy_budget import scaling_budget, spent_epsilon
+from adascale.policies.resolve import PROMISES, ReSolve
 
 __all__ = [
+    "PROMISES",
     "AdaScale",
+    "ConstantLevel",
+    "DynamicProgramme",
     "EqualAlloc",
     "EstimFuture",
+    "Learn",
     "LyapunovPowerControl",
     "OfflinePowerControl",
     "OnlinePolicy",
@@ -21,6 +29,7 @@ __all__ = [
     "OptimalCvxpy",
     "Policy",
     "PowerControl",
+    "ReSolve",
     "adascale_energies",
     "best_energy",
     "estimated_min_gain",

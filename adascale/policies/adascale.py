@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale.channel import FloorLaw
 from adascale.policies.adascale_rounds import run_rounds
-from adascale.policies.base import OnlinePolicy, within_limit
+from adascale.policies.base import OnlinePolicy, known_law, within_limit
 from adascale.policies.optimal import water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
 from adascale.scenario import Scenario
@@ -39,11 +40,12 @@ class AdaScale(OnlinePolicy):
 
     .. math::
         w_t = \arg\min_{w \ge w_{\min,t}} V F(w) + Q_t (w - w_{\min,t}) + \tfrac12 (w - w_{\min,t})^2, \qquad
-        Q_{t+1} = \max(Q_t + w_t - w_{\min,t} - \nu, 0), \quad Q_0 = 0,
+        Q_{t+1} = \max(Q_t + w_t - w_{\min,t} - \nu, 0),
 
-    the paper's problem (30) and queue (29) in the noise energy.  The objective is convex, so the round is the root of
-    :math:`V F'(w) + Q_t + w - w_{\min,t}` above the floor, or the floor.  ``schedule`` runs all rounds compiled
-    (:func:`adascale_energies`); ``start`` and ``step`` are the same rounds one at a time.
+    the paper's problem (30) and queue (29) in the noise energy, which starts from :math:`Q_0 = 0` there.  The objective
+    is convex, so the round is the root of :math:`V F'(w) + Q_t + w - w_{\min,t}` above the floor, or the floor.
+    ``schedule`` runs all rounds compiled (:func:`adascale_energies`); ``start`` and ``step`` are the same rounds one at
+    a time.
 
     Parameters
     ----------
@@ -51,19 +53,65 @@ class AdaScale(OnlinePolicy):
         :math:`V > 0`: the weight of leakage against the budget; broadcasts against the lanes.  F is a sum over
         devices, so V scales with M.  Exactly one V has the cost :math:`\nu` (:prf:ref:`thm-one-penalty`);
         :func:`adascale.tuning.match_budget` finds it.
+    initial_queue : array_like
+        :math:`Q_0 \ge 0`; broadcasts against the lanes.  A queue that starts where it would end up,
+        :math:`V |F'(\ell)|`, spends no rounds on getting there (:meth:`from_law`).
 
     Raises
     ------
     ValueError
-        If a penalty is not finite and positive.
+        If a penalty is not finite and positive, or a queue not finite and at least 0.
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("penalty",)
 
     penalty: FloatArray
+    initial_queue: FloatArray | float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "penalty", check.positive("penalty", self.penalty))
+        object.__setattr__(self, "initial_queue", check.at_least("initial_queue", self.initial_queue, 0))
+
+    @classmethod
+    def from_law(
+        cls, scenario: Scenario, budget: ArrayLike, mean_gain: ArrayLike | None = None, law: FloorLaw | None = None,
+        stiffness: float = 30.0,
+    ) -> AdaScale:  # fmt: skip
+        r"""AdaScale that no realisation has tuned: penalty and queue from the law of the floors.
+
+        .. math:: V = \frac{s\,\nu}{|F'(\ell)|}, \qquad Q_0 = V |F'(\ell)| - \nu = (s - 1)\,\nu, \qquad g(\ell) = \nu
+
+        The pressure :math:`Q_0 + y_0` is the price of the constant level :math:`\ell` from the first round on
+        (:prf:ref:`thm-warm-start`), and the larger s, the more slowly it leaves it: what is lost is of order
+        :math:`T / V` where an empty queue loses :math:`\sqrt T`.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            The constants, whose order says which leakage F is.
+        budget : array_like
+            :math:`\nu > 0`.
+        mean_gain : array_like, optional
+            :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M), of independent Rayleigh fading.
+        law : FloorLaw, optional
+            The law of the floors, if it is another one.  Exactly one of the two is given; lanes and budgets broadcast.
+        stiffness : float
+            :math:`s \ge 1`; at 1 the queue starts empty.
+
+        Raises
+        ------
+        ValueError
+            If a value is out of range, both of ``mean_gain`` and ``law`` are given or none, or the penalty is beyond
+            floating point.
+        """
+        budget, stiff = check.positive("budget", budget), check.at_least("stiffness", stiffness, 1)
+        if stiff.ndim:
+            raise ValueError(f"stiffness must be one number, got {stiffness!r}")
+        level = known_law(scenario, mean_gain, law).level(budget)
+        with np.errstate(all="ignore"):
+            penalty = -stiff * budget / RoundLeakage(scenario).slope(level)
+        check.held(f"the penalty at a level of {np.max(level, initial=0):.3g}", penalty)
+        return cls(penalty, np.broadcast_to((stiff - 1) * budget, penalty.shape))
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
@@ -79,7 +127,7 @@ class AdaScale(OnlinePolicy):
     def start(self, scenario: Scenario, budget: FloatArray) -> AdaScaleState:
         self._check_lanes(np.shape(budget))
         zero = np.zeros(np.shape(budget))
-        return AdaScaleState(scenario, RoundLeakage(scenario), budget, zero, zero)
+        return AdaScaleState(scenario, RoundLeakage(scenario), budget, zero + self.initial_queue, zero)
 
     def step(self, state: AdaScaleState, min_gain_t: FloatArray) -> tuple[AdaScaleState, FloatArray]:
         max_eta = state.scenario.x_max * min_gain_t
@@ -96,13 +144,15 @@ class AdaScale(OnlinePolicy):
         r""":math:`\eta_t`, shape (..., T): all rounds in one compiled loop; errors as ``start`` and ``step``."""
         self._check_lanes(problem.lanes)
         leakage = RoundLeakage(problem.scenario)
-        energy, _ = adascale_energies(problem.floor, problem.budget, self.penalty, leakage)
+        energy, _ = adascale_energies(problem.floor, problem.budget, self.penalty, leakage, self.initial_queue)
         eta = scaling(energy, problem.floor, problem.max_eta, problem.scenario.noise_scale)
         return within_limit(eta, problem, "AdaScale")
 
     def _check_lanes(self, lanes: tuple[int, ...]) -> None:
-        if check.broadcast(penalty=self.penalty.shape, lanes=lanes) != lanes:
-            raise ValueError(f"penalty must broadcast against lanes {lanes}, got shape {self.penalty.shape}")
+        for name in ("penalty", "initial_queue"):
+            shape = np.shape(getattr(self, name))
+            if check.broadcast(**{name: shape, "lanes": lanes}) != lanes:
+                raise ValueError(f"{name} must broadcast against lanes {lanes}, got shape {shape}")
 
 
 def best_energy(
@@ -149,7 +199,7 @@ def _round(
 
 
 def adascale_energies(
-    floor: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage
+    floor: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, initial_queue: ArrayLike = 0.0
 ) -> tuple[FloatArray, FloatArray]:
     r"""AdaScale over whole horizons, in one compiled loop: :func:`best_energy` round by round, and the queue.
 
@@ -161,6 +211,8 @@ def adascale_energies(
         :math:`\nu > 0` and :math:`V > 0`; they broadcast against the leading axes of ``floor``.
     leakage : RoundLeakage
         :math:`F`.
+    initial_queue : array_like
+        :math:`Q_0 \ge 0`; it broadcasts as the penalty does.
 
     Returns
     -------
@@ -179,4 +231,5 @@ def adascale_energies(
     )
     if floor.ndim == 0:
         raise ValueError(f"floor must have a last axis of rounds, got {floor}")
-    return run_rounds(floor, 0.0, 0.0, budget, penalty, leakage)
+    queue = check.at_least("initial_queue", initial_queue, 0)
+    return run_rounds(floor, queue, 0.0, budget, penalty, leakage)

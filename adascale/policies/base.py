@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale.channel import FloorLaw, RayleighFloors
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
@@ -175,6 +176,22 @@ def rounds_left(policy: OnlinePolicy, scenario: Scenario, left: int) -> None:
     if left < 1:
         name, rounds = type(policy).__name__, scenario.num_rounds
         raise ValueError(f"{name} has planned for scenario.num_rounds = {rounds} rounds, and all are over")
+
+
+def one_law(mean_gain: ArrayLike | None, law: FloorLaw | None) -> None:
+    """A ``ValueError`` unless exactly one of the two is given, and is what it has to be."""
+    if (mean_gain is None) == (law is None):
+        raise ValueError(f"exactly one of mean_gain and law must be given, got {'none' if law is None else 'both'}")
+    if mean_gain is not None and check.positive("mean_gain", mean_gain).ndim == 0:
+        raise ValueError(f"mean_gain must have a last axis of devices, got {mean_gain}")
+    if law is not None and not isinstance(law, FloorLaw):
+        raise ValueError(f"law must be a FloorLaw, got {law!r}")
+
+
+def known_law(scenario: Scenario, mean_gain: ArrayLike | None, law: FloorLaw | None) -> FloorLaw:
+    """The law of the floors that a policy plans with: ``law`` itself, or that of Rayleigh fading with these means."""
+    one_law(mean_gain, law)
+    return RayleighFloors.of(scenario, mean_gain) if law is None else law  # type: ignore[arg-type]  # one of the two
 
 
 def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, bounds, policies, tuning
+from adascale import ReceiveScalingProblem, bounds, channel, policies, tuning
 from adascale.problem import RoundLeakage
 
 from ..problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make
@@ -26,6 +26,15 @@ ONLINE = {
     "lyapunov-contracting": lambda problem: policies.LyapunovPowerControl(
         0.01 * cap(problem) ** 3, 0.1 * cap(problem), 0.95, initial_queue=0.1 * cap(problem)
     ),
+    "warm": lambda problem: policies.AdaScale(0.01, initial_queue=0.3),
+    "level": lambda problem: policies.ConstantLevel(means(problem)),
+    "resolve": lambda problem: policies.ReSolve(means(problem)),
+    "resolve-hard": lambda problem: policies.ReSolve(means(problem), promise="hard"),
+    "resolve-nakagami": lambda problem: policies.ReSolve(law=nakagami(problem)),
+    "programme": lambda problem: policies.DynamicProgramme(means(problem)),
+    "learn": lambda problem: policies.Learn(),
+    "learn-hard": lambda problem: policies.Learn("hard"),
+    "learn-prior": lambda problem: policies.Learn(hold=0.3, prior=nakagami(problem), weight=5),
 }
 RUNS = {"schedule": lambda policy, problem: policy.schedule(problem), "step": policies.run}
 
@@ -39,6 +48,11 @@ def means(problem):
     """Plausible mean gains of the devices, none like another."""
     devices = problem.scenario.num_devices
     return devices * float(np.median(problem.min_gain)) * np.linspace(0.5, 2, devices)
+
+
+def nakagami(problem):
+    """The law of the floors for devices of these mean gains under Nakagami fading, m = 2."""
+    return channel.FadingFloors(problem.scenario, means(problem), lambda x: (1 + 2 * x) * np.exp(-2 * x))
 
 
 def past_stands(policy, problem, t, factor, run=RUNS["schedule"]):
@@ -121,7 +135,8 @@ def test_the_shortest_horizons_and_broadcast_lanes_are_scheduled_alike(name, rou
     problem = make(MIXED, np.array([0.01, 0.1, 1.0])[:, None], seeds=[0, 1], rounds=rounds)
     assert_both_ways_agree(ONLINE[name](problem), problem)
     empty = ReceiveScalingProblem(MIXED, np.empty((0, rounds)), 0.1)
-    if not name.startswith(("power", "estim", "lyapunov")):  # the others' parameters are medians of the lanes
+    medians = ("power", "estim", "lyapunov", "level", "resolve", "learn-prior", "programme")  # of all lanes
+    if not name.startswith(medians):
         assert_both_ways_agree(ONLINE[name](empty), empty)
 
 

@@ -179,7 +179,7 @@ def test_one_bad_gain_would_spoil_the_rounds_after_it():
 
 # Horizons and gaps ---------------------------------------------------------------------------------------------------
 
-PLANNING = [name for name in ONLINE if name.startswith(("estim", "power"))]
+PLANNING = [name for name in ONLINE if name.startswith(("estim", "power", "resolve", "learn", "programme"))]
 
 
 @pytest.mark.parametrize("name", PLANNING)
@@ -229,7 +229,7 @@ def played(policy, problem, absent):
 absences = st.lists(st.booleans(), min_size=12, max_size=12)
 
 
-@pytest.mark.parametrize("name", ["equal", "estim-devices", "estim-minimum"])
+@pytest.mark.parametrize("name", ["equal", "estim-devices", "estim-minimum", "resolve-hard", "learn-hard", "programme"])
 @given(gains, budgets, absences)
 def test_with_rounds_left_out_no_more_than_nu_is_spent(name, gain, budget, absent):
     problem = ReceiveScalingProblem(MIXED, gain, budget)

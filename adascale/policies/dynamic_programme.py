@@ -1,0 +1,298 @@
+r"""DynamicProgramme: the least expected leakage of any policy that knows the law and never exceeds the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from adascale import checks as check
+from adascale.accounting.kernels import are_few
+from adascale.channel import FloorLaw
+from adascale.policies.base import OnlinePolicy, in_rows, known_law, one_law, rounds_left, within_limit
+from adascale.policies.resolve import whole_budget
+from adascale.problem import (
+    LeakageTerms,
+    ReceiveScalingProblem,
+    RoundLeakage,
+    few_leakage_slopes,
+    leakage_slopes,
+    scaling,
+)
+from adascale.rootfind import power_law_step, search_from
+from adascale.scenario import Scenario
+
+FloatArray = NDArray[np.float64]
+
+_STEP, _LEAST, _FLOORS = 0.05, 1e-3, 2000
+_NODES = (np.polynomial.legendre.leggauss(12)[0] + 1) / 2
+_WEIGHTS = np.polynomial.legendre.leggauss(12)[1] / 2
+
+
+class DynamicProgrammeState(NamedTuple):
+    """What is left of the budget, in noise energy, and of the horizon; and a table, which no round changes."""
+
+    scenario: Scenario
+    table: FloatArray
+    r""":math:`\ell_n(b)`, shape (..., T, points): for n later rounds, at budgets in equal ratios up to all."""
+    whole: FloatArray
+    later: int
+    left: FloatArray
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The shape of a round's gains."""
+        return self.left.shape
+
+
+@dataclass(frozen=True)
+class DynamicProgramme(OnlinePolicy):
+    r"""The optimum among policies that see no future, know the law, and never spend more than :math:`T\nu`.
+
+    With n rounds to come and b left, :math:`v_n(b)` is what a little more budget would save.  A round spends until its
+    own slope is no steeper than the price of the rounds to come,
+
+    .. math::
+        v_n(b) = \mathbb E \max\{v_{n-1}(b), \Lambda_n(b + w_{\min})\}, \qquad
+        \Lambda_n(s) = |F'(w)| \text{ where } |F'(w)| = v_{n-1}(s - w), \qquad v_0 = 0,
+
+    and :math:`\Lambda_n(s) = |F'(s)|` where all is spent.  The recursion runs backwards over budgets in ratios of 5 %,
+    with the expectation as an integral over what is spent; what is decided is feasible whatever the grid.  It serves
+    as a reference for what re-solving loses; it minimises the leakage of one order, that of the scenario.
+
+    Parameters
+    ----------
+    mean_gain : array_like, optional
+        :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M), of independent Rayleigh fading; its leading axes broadcast
+        against the lanes.
+    law : FloorLaw, optional
+        The law of the floors, if it is another one.  Exactly one of the two is given.
+
+    Raises
+    ------
+    ValueError
+        If both are given or none, or a gain is not finite and positive; from ``start`` and ``schedule`` also if the
+        tables of all lanes are too large, or a price is beyond floating point.
+    """
+
+    needs_law: ClassVar[bool] = True
+    label: ClassVar[str] = "dynamic programme"
+
+    mean_gain: FloatArray | None = None
+    law: FloorLaw | None = None
+
+    def __post_init__(self) -> None:
+        one_law(self.mean_gain, self.law)
+
+    def start(self, scenario: Scenario, budget: FloatArray) -> DynamicProgrammeState:
+        law = known_law(scenario, self.mean_gain, self.law)
+        lanes = check.broadcast(lanes_of_law=law.lanes, lanes=np.shape(budget))
+        whole, T = whole_budget(scenario, budget, lanes), scenario.num_rounds
+        check.entries("the tables of lanes x rounds x budgets", *lanes, T, _points(T))
+        of, table = _tables(scenario, law, lanes), np.empty((*lanes, T, _points(T)))
+        for lane in np.ndindex(lanes):
+            table[lane] = of(lane, float(whole[lane]))
+        return DynamicProgrammeState(scenario, table, whole, T - 1, whole)
+
+    def step(self, state: DynamicProgrammeState, min_gain_t: FloatArray) -> tuple[DynamicProgrammeState, FloatArray]:
+        scenario, lanes = state.scenario, state.lanes
+        rounds_left(self, scenario, state.later + 1)
+        max_eta = scenario.x_max * min_gain_t
+        floor = scenario.noise_scale / max_eta
+        row = np.ascontiguousarray(state.table[..., state.later, :]).reshape(-1, state.table.shape[-1])
+        left = in_rows(state.left, lanes)
+        spend = _round(in_rows(floor, lanes), row, in_rows(state.whole, lanes), left, state.later).reshape(lanes)
+        eta = scaling(floor + spend, floor, max_eta, scenario.noise_scale)
+        return state._replace(later=state.later - 1, left=left.reshape(lanes)), eta
+
+    def skip(self, state: DynamicProgrammeState) -> DynamicProgrammeState:
+        """A round that spends nothing: its share of the budget is for the rounds that are left."""
+        rounds_left(self, state.scenario, state.later + 1)
+        return state._replace(later=state.later - 1)
+
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+        r""":math:`\eta_t`, shape (..., T): one lane after another, so that one table is held at a time."""
+        scenario, lanes, T = problem.scenario, problem.lanes, problem.num_rounds
+        law = known_law(scenario, self.mean_gain, self.law)
+        if check.broadcast(lanes_of_law=law.lanes, lanes=lanes) != lanes:
+            raise ValueError(f"the law must have lanes that broadcast against {lanes}, got {law.lanes}")
+        whole = whole_budget(scenario, np.broadcast_to(problem.budget, lanes), lanes)
+        floor = np.broadcast_to(problem.floor, (*lanes, T))
+        of, spend = _tables(scenario, law, lanes), np.empty((*lanes, T))
+        for lane in np.ndindex(lanes):
+            table, left = of(lane, float(whole[lane])), np.array([whole[lane]])
+            for t in range(T):
+                spend[lane][t : t + 1] = _round(
+                    floor[lane][t : t + 1], table[T - 1 - t : T - t], whole[lane].reshape(1), left, T - 1 - t
+                )
+        eta = scaling(floor + spend, floor, problem.max_eta, scenario.noise_scale)
+        return within_limit(eta, problem, "DynamicProgramme")
+
+
+def _points(rounds: int) -> int:
+    """How many budgets a table has: from a thousandth of one round's to those of all rounds."""
+    return int(np.ceil(np.log(rounds / _LEAST) / _STEP)) + 1
+
+
+def _tables(
+    scenario: Scenario, law: FloorLaw, lanes: tuple[int, ...]
+) -> Callable[[tuple[int, ...], float], FloatArray]:
+    """A function from a lane and its whole budget to its table."""
+    ends = np.log(law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *[1] * len(law.lanes)))))
+    start, step = ends[0], np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
+    index = np.arange(_FLOORS).reshape(-1, *[1] * len(law.lanes))
+    share = np.moveaxis(law.cdf(np.exp(start + step * index)), 0, -1)
+    start, step = np.broadcast_to(start, lanes), np.broadcast_to(step, lanes)
+    share = np.broadcast_to(share, (*lanes, _FLOORS))
+    terms, T = RoundLeakage(scenario).terms, scenario.num_rounds
+    few = are_few(terms.moments)
+
+    def table(lane: tuple[int, ...], whole: float) -> FloatArray:
+        levels = _levels(
+            float(whole), T, _points(T), start[lane], step[lane], np.ascontiguousarray(share[lane]), terms, few
+        )
+        check.held(f"the price of a budget of {whole / T:.3g}", levels[1:])
+        return levels
+
+    return table
+
+
+@njit(cache=True, error_model="numpy")
+def _levels(
+    whole: float, rounds: int, points: int, start: float, step: float, share: FloatArray, terms: LeakageTerms,
+    few: bool,
+) -> FloatArray:  # fmt: skip
+    r"""The table of a lane: :math:`\ell_n(b)` with :math:`|F'(\ell_n(b))| = v_n(b)`, for n = 0 ... T - 1."""
+    table, price, least = np.full((rounds, points), np.inf), np.empty(points), np.exp(start)
+    budget = whole * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
+    for n in range(1, rounds):
+        level, before = table[n - 1], price.copy()
+        lowest = level[0]  # all of a smaller budget is spent up to here
+        for j in range(points - 1, -1, -1):
+            b, value = budget[j], before[j]
+            if n == 1:
+                value = _last_price(b, start, step, share, terms, few)
+            elif lowest - b > least:
+                width = lowest - b - least
+                for i in range(_NODES.size):
+                    w = least + width * _NODES[i]
+                    value += width * _WEIGHTS[i] * _share(w, start, step, share) * _slopes(b + w, terms, few)[1]
+            if n > 1:
+                most = _spent(least, b, level, whole)
+                for i in range(_NODES.size):
+                    y = most * _NODES[i]
+                    x = _at(b - y, points, whole)
+                    floor = _curve(level, x)[0] - y
+                    if floor > least:
+                        saved = max(-_curve(before, x)[1], 0.0) / (_STEP * max(b - y, budget[0]))
+                        value += most * _WEIGHTS[i] * saved * _share(floor, start, step, share)
+            price[j] = value
+            guess = level[j] if n > 1 else (table[n, j + 1] if j + 1 < points else b)
+            table[n, j] = _inverse(value, guess, terms, few)
+    return table
+
+
+@njit(cache=True, error_model="numpy")
+def _last_price(b: float, start: float, step: float, share: FloatArray, terms: LeakageTerms, few: bool) -> float:
+    r""":math:`v_1(b) = \mathbb E|F'(b + w_{\min})| = \int H(w) F''(b + w)\, dw`."""
+    total, every = 0.0, 4
+    last = (share.size - 1) // every * every
+    for i in range(0, last + 1, every):
+        w = np.exp(start + i * step)
+        weight = 0.5 if i == 0 or i == last else 1.0
+        total += weight * every * step * w * share[i] * _slopes(b + w, terms, few)[1]
+    price: float = total - _slopes(b + np.exp(start + last * step), terms, few)[0]
+    return price
+
+
+@njit(cache=True, error_model="numpy")
+def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> float:
+    """The w at which |F'(w)| is ``price``, or NaN."""
+    search = search_from(guess, 1e-9 * guess)
+    for _ in range(100):
+        slope, curvature = _slopes(search.x, terms, few)
+        search = power_law_step(search, -slope / price, search.x * curvature / -slope)
+        if search.converged or not search.x < np.inf:
+            break
+    return search.x if search.converged else np.nan
+
+
+@njit(cache=True, inline="always")
+def _slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
+    """F' and F''."""
+    slopes: tuple[float, float] = few_leakage_slopes(w, terms) if few else leakage_slopes(w, terms)
+    return slopes
+
+
+@njit(cache=True, inline="always")
+def _at(b: float, points: int, whole: float) -> float:
+    """Where a budget lies in a table: whole numbers at its points, never outside."""
+    x: float = min(max(np.log(max(b / whole, 1e-300)) / _STEP + (points - 1), 0.0), points - 1.0)
+    return x
+
+
+@njit(cache=True, inline="always")
+def _curve(values: FloatArray, x: float) -> tuple[float, float]:
+    """A cubic through the points about x, and its slope."""
+    i = min(int(x), values.size - 2)
+    u = x - i
+    low, high = values[i], values[i + 1]
+    left = (high - values[i - 1]) / 2 if i > 0 else high - low
+    right = (values[i + 2] - low) / 2 if i + 2 < values.size else high - low
+    square, cube = 3 * (high - low) - 2 * left - right, left + right - 2 * (high - low)
+    return low + u * (left + u * (square + u * cube)), left + u * (2 * square + 3 * u * cube)
+
+
+@njit(cache=True, inline="always")
+def _share(floor: float, start: float, step: float, share: FloatArray) -> float:
+    """H, between the points of its table."""
+    x = (np.log(floor) - start) / step
+    if x < 0:
+        return 0.0
+    if x >= share.size - 1:
+        return 1.0
+    i = int(x)
+    between: float = share[i] + (x - i) * (share[i + 1] - share[i])
+    return between
+
+
+@njit(cache=True, error_model="numpy")
+def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
+    r"""The y in 0 ... b at which :math:`w_{\min} + y = \ell(b - y)`, or the nearer end: Newton, within a bracket."""
+    if floor >= _curve(level, _at(left, level.size, whole))[0]:
+        return 0.0
+    if floor + left <= level[0]:
+        return left
+    low, high, y = 0.0, left, 0.0
+    for _ in range(100):
+        value, slope = _curve(level, _at(left - y, level.size, whole))
+        if floor + y < value:
+            low = y
+        else:
+            high = y
+        step = y - (floor + y - value) / (1 + max(slope, 0.0) / (_STEP * (left - y)))
+        if not low < step < high:
+            step = (low + high) / 2
+        if abs(step - y) <= 1e-12 * (floor + y) or high - low <= 1e-15 * high:
+            break
+        y = step
+    return y
+
+
+@njit(cache=True, error_model="numpy")
+def _round(
+    floor: FloatArray, level: FloatArray, whole: FloatArray, left: FloatArray, later: int
+) -> FloatArray:  # fmt: skip
+    """What one round of every lane spends; ``left`` follows it."""
+    spend = np.zeros(floor.size)
+    for lane in range(floor.size):
+        if later == 0:
+            spend[lane] = left[lane]
+        elif left[lane] > 0:
+            spend[lane] = _spent(floor[lane], left[lane], level[lane], whole[lane])
+        left[lane] = max(left[lane] - spend[lane], 0.0)
+    return spend
