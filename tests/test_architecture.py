@@ -16,7 +16,7 @@ STOREYS = (
     ("accounting", "scenario", "statistics"),
     ("channel", "problem"),
     ("policies", "presets"),
-    ("bounds", "tuning"),
+    ("bounds", "tuning", "streaming"),
     ("comparison", "learning"),
     ("runs",),
     ("paper",),

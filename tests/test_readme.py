@@ -1,19 +1,25 @@
 """What README, CONTRIBUTING and CHANGELOG show a stranger works as shown."""
 
+import io
 import json
 import re
+import shlex
+import sys
 from base64 import b64decode
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
 import adascale
 from adascale.comparison import Hindsight
+from adascale.streaming import Stream
 
 from . import api_page
+from .command import run
 
 ROOT = Path(__file__).parents[1]
 README, CONTRIBUTING, CHANGELOG = (
@@ -38,6 +44,30 @@ def test_the_policy_of_contributing_is_tuned_to_the_budget():
     problem = example(README)["problem"]
     policy = Hindsight(example(CONTRIBUTING)["Level"])(problem)
     np.testing.assert_allclose(problem.cost(policy.schedule(problem)), problem.budget, rtol=1e-6)
+
+
+def test_the_python_of_readme_decides_what_the_stream_does(tmp_path):
+    names = example(README)
+    with Stream(names["policy"], names["scenario"], names["nu"], tmp_path / "state") as stream:
+        answers = [stream.answer(gain) for gain in names["problem"].min_gain[:20]]
+    assert [each.eta for each in answers] == [float(each) for each in names["eta"][:20]]
+    assert answers[0]._fields == tuple(re.search("`(round,eta,.*)`", README)[1].split(","))
+
+
+def test_the_commands_of_readme_do_what_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    scenario = adascale.Scenario.mnist()
+    gain = adascale.channel.draw(scenario.num_devices, 3, seed=0).gain
+    pd.DataFrame(gain.T, columns=[f"h2_{m}" for m in range(1, 11)]).to_csv("gains.csv", index=False)
+    commands = [line.partition("  #")[0] for line in README.splitlines() if line.startswith("adascale ")]
+    assert len(commands) == 3
+    for command in commands:
+        arguments, _, given = command.partition("<")
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(given.strip() or "gains.csv").read_bytes())))
+        assert run(*shlex.split(arguments)[1:], *(["--realisations", 1] if "leakage" in command else [])) == 0
+    out = capsys.readouterr().out
+    assert [line[:2] for line in out.splitlines()[-4:]] == ["ro", "0,", "1,", "2,"]
+    assert {path.name for path in tmp_path.iterdir()} == {"gains.csv", "eta.csv", "run.state"}
 
 
 def test_readme_is_two_screens():

@@ -19,8 +19,10 @@ from adascale.cli.common import one_line
 COMMANDS = {
     "leakage": "leakage of the methods against nu",
     "schedule": "receive scalings for a channel trace",
+    "stream": "receive scalings round by round, for a server",
     "train": "train over the simulated air",
     "sweep": "many trainings, resumable, on many machines",
+    "epsilon": "the exact epsilon of noise multipliers, between bounds",
     "download": "fetch a data set for train",
 }
 """The subcommands and what they do; each is a module here with ``DESCRIPTION``, ``EXAMPLE``, ``add`` and

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from adascale.cli import common
+from adascale.cli import causal, common
 
 DESCRIPTION = """\
 Choose the receive scaling eta of every round for a channel trace that you measured.
+
+Each round is decided before the next is looked at, by a policy that knows nothing but T and nu (learn). Others know the
+law of the channel, mean gains or a parameter from an earlier trace of the same links, --past: constantlevel and resolve
+plan with the law, adascale starts with V and a queue from it, estimfuture plans with mean gains, and powercontrol and
+policies of your own that have something to tune get the parameter that cost nu there. Given a past, learn begins with
+it. The promise says whether nu is kept on average or never exceeded, and the cost what this trace did cost.
+With --hindsight it is the paper's protocol, which no server can follow: adascale, or another policy, with all that
+there is to tune or to know taken from the trace itself. The policy optimal always sees all of its rounds.
 
 The trace is a table with a header and one row a round: one column min_gain (the smallest |h_m|^2 / k_m^2), or a column
 for every device, h2_1 ... h2_M, with |h_m|^2, or h_1 ... h_M with complex h_m such as 0.1+0.2j. Columns stand in any
 order, separated by commas, semicolons, tabs or blanks, and beside them an index, round and time; # begins a comment. Or
 it is a .npy file of shape (T,), which is min_gain, or (T, M), real or complex. Gains are linear power ratios, or dB
-with --unit db.
-EstimFuture and PowerControl need all devices: they plan with every device's mean gain, which is taken from the trace. A
-scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size, clip_norm,
-max_power (W), noise_power (W), order.
+with --unit db. A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size,
+dataset_size, clip_norm, max_power (W), noise_power (W), order.
 
 In JSON, null stands for what is no number, and "Infinity" for a leakage without a bound."""
 
-EXAMPLE = "adascale schedule --scenario my.toml --gains gains.csv --policy adascale --nu 0.04 --out eta.csv"
+EXAMPLE = "adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -34,13 +41,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gains", type=Path, required=True, metavar="FILE", help="the channel trace")
     parser.add_argument("--unit", choices=("linear", "db"), default="linear", help="of its gains (default: linear)")
     parser.add_argument("--nu", type=float, required=True, help="convergence level: mean extra noise energy a round")
-    common.add_policy(parser, "adascale")
+    causal.add_arguments(parser)
     parser.add_argument(
-        "--penalty",
-        type=float,
-        help="AdaScale's V, for a decision that looks at no later round; without it V is tuned to spend nu exactly, "
-        "which reads the whole trace",
-    )
+        "--hindsight", action="store_true", help="the paper's protocol: tune on the whole trace, and plan with its "
+        "mean gains"
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="CSV", help="write round, min_gain, floor, noise_energy, eta")
 
 
@@ -51,23 +56,20 @@ def run(options: argparse.Namespace) -> None:
 
     from adascale import policies
     from adascale.channel import read_gains
-    from adascale.comparison import Hindsight, find_method
     from adascale.files import json_text, write_atomically
     from adascale.problem import ReceiveScalingProblem
 
     common.check_outputs(
-        common.input_files("--scenario", options.scenario) | {"--gains": options.gains}, {"--out": options.out}
+        common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past},
+        {"--out": options.out},
     )
     scenario = common.read_scenario(options.scenario).scenario
-    name, method = find_method(options.policy)
-    is_adascale = isinstance(method, Hindsight) and method.policy is policies.AdaScale
     accountant = common.find_accountant(options.accountant, options.orders)
-    if options.penalty is not None and not is_adascale:
-        raise ValueError(f"--penalty is AdaScale's, got it with --policy {options.policy}")
     trace = read_gains(options.gains, scenario, options.unit)
     problem = ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
+    horizon = replace(scenario, num_rounds=problem.num_rounds)
+    name, policy, promise = causal.choose(options, horizon, trace if options.hindsight else None)
     with common.naming_own_code(), common.noting_orders(options):
-        policy = policies.AdaScale(options.penalty) if options.penalty is not None else method(problem, trace.mean_gain)
         eta = policy.schedule(problem)
         epsilon = float(problem.epsilon(eta, accountant, options.delta))
     table = pd.DataFrame(
@@ -82,9 +84,10 @@ def run(options: argparse.Namespace) -> None:
     totals = {
         "scenario": scenario.name,
         "policy": name,
-        "nu": options.nu,
         "rounds": problem.num_rounds,
         **{each: float(getattr(policy, each)) for each in policy.tuned},
+        "promise": promise,
+        "nu": options.nu,
         "cost": float(problem.cost(eta)),
         "order": scenario.order,
         "rdp": float(problem.rdp(eta)),
@@ -104,12 +107,10 @@ def run(options: argparse.Namespace) -> None:
     if (largest := max(float(each.max()) for each in trace if each is not None)) > 1:
         notes.append(f"{options.gains} has gains of {largest:.3g}, more power received than sent; gains in dB need "
                      "--unit db, and path losses are their inverse")  # fmt: skip
-    if is_adascale and options.penalty is None:
-        notes.append("V was tuned on the whole trace; give --penalty for a decision that looks at no later round")
-    elif not isinstance(policy, policies.OnlinePolicy):
+    if not isinstance(policy, policies.OnlinePolicy):
         notes.append(f"{name} reads the whole trace")
-    elif not is_adascale and (policy.tuned or policy.needs_mean_gain):
-        notes.append(f"{name} was tuned on the whole trace, or plans with its mean gains")
+    elif options.hindsight and options.penalty is None and (policy.tuned or policy.needs_mean_gain or policy.needs_law):
+        notes.append(f"{name} was tuned on the whole trace, or plans with its gains; no server can do that")
     spent = totals["cost"] / options.nu
     if abs(spent - 1) > 1e-6:
         notes.append(f"{name} spends {common.spends(spent, spent)}; leakages compare at equal cost only")

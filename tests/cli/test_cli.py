@@ -87,7 +87,7 @@ def test_schedule_of_minimum_gains_is_the_same_schedule(tmp_path, scenario, gain
 def test_every_method_makes_a_schedule_of_a_trace(tmp_path, capsys, scenario, gains, policy):
     out = tmp_path / "eta.csv"
     common = ["--scenario", scenario[1], "--gains", gains[1], "--policy", policy.lower()]
-    assert run("schedule", *common, "--nu", 0.01, "--out", out, "--json") == 0
+    assert run("schedule", *common, "--nu", 0.01, "--hindsight", "--out", out, "--json") == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["cost"] == pytest.approx(0.01, rel=1e-9)
     assert ("whole trace" in said.err) == (policy != "EqualAlloc")
@@ -96,8 +96,10 @@ def test_every_method_makes_a_schedule_of_a_trace(tmp_path, capsys, scenario, ga
 def test_a_method_that_plans_with_mean_gains_says_that_it_needs_them(tmp_path, capsys, scenario, gains):
     trace = tmp_path / "minimum.csv"
     pd.DataFrame({"min_gain": scenario[0].min_gain(gains[0])}).to_csv(trace, index=False)
-    assert run("schedule", "--scenario", scenario[1], "--gains", trace, "--policy", "estimfuture", "--nu", 0.01) == 2
-    assert "EstimFuture needs mean_gain" in capsys.readouterr().err
+    common = ["--scenario", scenario[1], "--gains", trace, "--policy", "estimfuture", "--nu", 0.01]
+    for known in (["--hindsight"], ["--past", trace]):
+        assert run("schedule", *common, *known) == 2
+        assert "EstimFuture needs mean_gain" in capsys.readouterr().err
 
 
 # A policy of one's own -----------------------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ def test_a_policy_of_ones_own_joins_by_module_and_class(tmp_path, capsys, scenar
 def test_a_policy_called_like_one_of_the_book_s_is_not_taken_for_it(tmp_path, capsys, scenario, gains, own):
     (tmp_path / "same_name.py").write_text(OWN.replace("Constant", "AdaScale"))
     common = ["--scenario", scenario[1], "--gains", gains[1], "--nu", 0.01, "--policy", "same_name:AdaScale"]
-    assert run("schedule", *common, "--json") == 0
+    assert run("schedule", *common, "--hindsight", "--json") == 0
     assert "penalty" not in json.loads(capsys.readouterr().out)
     assert run("schedule", *common, "--penalty", 1) == 2
     twice = ["--policy", "same_name:AdaScale", "--policy", "adascale"]
@@ -185,8 +187,8 @@ def test_a_policy_that_is_none_is_named(capsys, own, policy, named):
     assert error.count("\n") == 1
 
 
-def test_schedule_spends_the_budget_and_says_that_it_saw_the_future(capsys, scenario, gains):
-    assert run("schedule", "--scenario", scenario[1], "--gains", gains[1], "--nu", 0.01, "--json") == 0
+def test_in_hindsight_schedule_spends_the_budget_and_says_that_it_saw_the_future(capsys, scenario, gains):
+    assert run("schedule", "--scenario", scenario[1], "--gains", gains[1], "--nu", 0.01, "--hindsight", "--json") == 0
     said = capsys.readouterr()
     totals = json.loads(said.out)
     assert totals["cost"] == pytest.approx(0.01, rel=1e-9)
@@ -476,7 +478,7 @@ class Least(One):
 """
 
 
-@pytest.mark.parametrize("command", [[], ["leakage"], ["schedule"]])
+@pytest.mark.parametrize("command", [[], ["leakage"], ["schedule"], ["stream"]])
 def test_help_explains_itself(command):
     done = subprocess.run(
         [sys.executable, "-m", "adascale", *command, "--help"], capture_output=True, text=True, check=True

@@ -34,7 +34,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with files, good and bad, in which the commands run."""
+    """A folder with files, good and bad, in which the commands run; standard input is one of them."""
     folder = tmp_path_factory.mktemp("hostile")
     for name, content in FILES.items():
         (folder / name).write_text(content)
@@ -46,7 +46,8 @@ def place(tmp_path_factory):
 def assert_a_result_or_one_line(arguments):
     """Exit code 0 and no error, or 1 or 2 and one line of it."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FILES["g.csv"].encode())))
         code = run(*arguments)
     errors = [line for line in err.getvalue().split("\n") if line and not line.startswith("note: ")]
     assert code in (0, 1, 2), arguments
@@ -112,13 +113,33 @@ OPTIONS = {
     "--threads": values("1", "0", "-1", "9" * 30),
     "--retries": values("1", "0", "-1"),
     "--json": st.just(None),
+    "--hindsight": st.just(None),
+    "--past": values("g.csv", "h.csv", *PATHS),
+    "--promise": values("hard", "average"),
+    "--state": values("state", "other", *PATHS),
     "--nothing": values("x"),
 }
 SHARED = ("--nu", "--delta", "--accountant", "--orders", "--policy", "--out", "--json", "--nothing")
 COMMANDS = {
     "schedule": (
         ["--scenario", "small.toml", "--gains", "g.csv"],
-        (*SHARED, "--scenario", "--gains", "--unit", "--penalty"),
+        (*SHARED, "--scenario", "--gains", "--unit", "--penalty", "--hindsight", "--past", "--promise"),
+    ),
+    "stream": (
+        ["--scenario", "small.toml", "--state", "state", "--policy", "adascale.policies:Learn"],
+        (
+            "--nu",
+            "--delta",
+            "--orders",
+            "--policy",
+            "--nothing",
+            "--scenario",
+            "--unit",
+            "--penalty",
+            "--past",
+            "--promise",
+            "--state",
+        ),
     ),
     "leakage": (
         ["--scenario", "small.toml", "--realisations", "1", "--policy", "optimal"],
@@ -153,6 +174,7 @@ def command_lines(draw, command):
 def test_any_arguments_give_a_result_or_one_line(place, command):
     @given(command_lines(command))
     def check(arguments):
+        (place / "state").unlink(missing_ok=True)
         assert_a_result_or_one_line(arguments)
 
     check()

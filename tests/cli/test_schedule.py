@@ -1,0 +1,173 @@
+"""``adascale schedule`` sees no later round unless it is told to, and says what it promises of nu."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.channel import EmpiricalFloors, draw
+
+from ..command import run
+
+SMALL = Scenario("small", 2, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
+LOSS = draw(2, 1, 5).path_loss[:, None]
+OWN = """
+class Extra:
+    tuned = ("extra",)
+
+    def __init__(self, extra):
+        self.extra = extra
+
+    def start(self, scenario, budget):
+        return scenario
+
+    def step(self, scenario, min_gain_t):
+        floor = scenario.noise_scale / (scenario.x_max * min_gain_t)
+        return scenario, scenario.noise_scale / (floor + self.extra)
+"""
+
+
+def measured(rounds, seed):
+    """Gains of the same two links."""
+    return np.random.default_rng(seed).exponential(1, (2, rounds)) / LOSS
+
+
+def write(path, gains):
+    pd.DataFrame({"h2_1": gains[0], "h2_2": gains[1]}).to_csv(path, index=False)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a scenario, a trace, an earlier one, and the trace with another end."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.toml").write_text(SMALL.to_toml())
+    (tmp_path / "mine.py").write_text(OWN)
+    gains = measured(12, 0)
+    write("gains.csv", gains)
+    write("past.csv", measured(40, 1))
+    gains[:, 6:] *= 3
+    write("other.csv", gains)
+    pd.DataFrame({"min_gain": SMALL.min_gain(gains)}).to_csv("least.csv", index=False)
+    return tmp_path
+
+
+def schedule(capsys, *arguments, gains="gains.csv"):
+    code = run("schedule", "--scenario", "my.toml", "--gains", gains, "--nu", 0.002, "--json", *arguments)
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    totals = json.loads(said.out)
+    return totals, np.array([each["eta"] for each in totals["schedule"]]), said.err
+
+
+PAST = ["--past", "past.csv"]
+CAUSAL = {
+    "the default": [],
+    "learn": ["--policy", "learn"],
+    "learn, hard": ["--policy", "learn", "--promise", "hard"],
+    "learn with a past": ["--policy", "learn", *PAST],
+    "equalalloc": ["--policy", "equal-alloc"],
+    "constantlevel": ["--policy", "constantlevel", *PAST],
+    "resolve": ["--policy", "resolve", *PAST],
+    "resolve, hard": ["--policy", "resolve", "--promise", "hard", *PAST],
+    "dynamicprogramme": ["--policy", "dynamicprogramme", *PAST],
+    "adascale": ["--policy", "adascale", *PAST],
+    "adascale with V": ["--penalty", 0.5],
+    "estimfuture": ["--policy", "estimfuture", *PAST],
+    "powercontrol": ["--policy", "powercontrol", *PAST],
+    "lyapunovpowercontrol": ["--policy", "lyapunovpowercontrol", *PAST],
+    "one's own": ["--policy", "mine:Extra", *PAST],
+}
+
+
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_what_comes_later_changes_no_earlier_round(place, capsys, kind):
+    _, eta, err = schedule(capsys, *CAUSAL[kind])
+    _, other, _ = schedule(capsys, *CAUSAL[kind], gains="other.csv")
+    np.testing.assert_array_equal(eta[:6], other[:6])
+    assert (eta[6:] != other[6:]).any()  # the control: the change is seen once it has come
+    assert "whole trace" not in err
+
+
+@pytest.mark.parametrize("policy", ["adascale", "powercontrol", "constantlevel", "estimfuture", "mine:Extra"])
+def test_in_hindsight_the_later_rounds_are_seen_and_it_says_so(place, capsys, policy):
+    totals, eta, err = schedule(capsys, "--policy", policy, "--hindsight")
+    _, other, _ = schedule(capsys, "--policy", policy, "--hindsight", gains="other.csv")
+    assert (eta[:6] != other[:6]).any()
+    assert "whole trace" in err
+    assert totals["cost"] == pytest.approx(0.002, rel=1e-6)
+
+
+def test_by_default_it_learns_and_in_hindsight_it_is_the_paper_s_adascale(place, capsys):
+    problem = ReceiveScalingProblem(SMALL, channel.read_gains("gains.csv", SMALL).min_gain, 0.002)
+    totals, eta, err = schedule(capsys)
+    assert totals["policy"] == "Learn"
+    np.testing.assert_array_equal(eta, policies.Learn().schedule(problem))
+    assert f"Learn spends {totals['cost'] / 0.002:.3g} times nu" in err
+    assert schedule(capsys, "--hindsight")[0]["policy"] == "AdaScale"
+
+
+def test_the_law_and_the_parameter_are_those_of_the_past(place, capsys):
+    trace, past = (channel.read_gains(name, SMALL) for name in ("gains.csv", "past.csv"))
+    problem = ReceiveScalingProblem(SMALL, trace.min_gain, 0.002)
+    law = EmpiricalFloors.of(SMALL, past.min_gain)
+    expected = {
+        "constantlevel": policies.ConstantLevel(law=law),
+        "resolve": policies.ReSolve(law=law),
+        "learn": policies.Learn(prior=law),
+        "adascale": policies.AdaScale.from_law(SMALL, 0.002, law=law),
+        "estimfuture": policies.EstimFuture(past.mean_gain),
+    }
+    for name, policy in expected.items():
+        np.testing.assert_array_equal(schedule(capsys, "--policy", name, *PAST)[1], policy.schedule(problem), name)
+    before = ReceiveScalingProblem(SMALL, past.min_gain[-12:], 0.002)
+    budget = schedule(capsys, "--policy", "powercontrol", *PAST)[0]["privacy_budget"]
+    spent = policies.PowerControl(past.mean_gain, budget).schedule(before)
+    assert before.cost(spent) == pytest.approx(0.002, rel=1e-6)
+
+
+def test_a_promise_is_told_in_words_and_a_hard_one_is_kept(place, capsys):
+    said = {kind: schedule(capsys, *CAUSAL[kind])[0] for kind in CAUSAL}
+    hard = {"learn, hard", "resolve, hard", "equalalloc", "estimfuture", "dynamicprogramme"}
+    assert {kind for kind in CAUSAL if said[kind]["promise"] == "nu is never exceeded"} == hard
+    assert all(said[kind]["cost"] <= 0.002 * (1 + 1e-9) for kind in hard)
+    for kind in ("the default", "resolve", "adascale", "constantlevel"):
+        assert said[kind]["promise"].startswith("nu on average")
+    for kind in ("powercontrol", "lyapunovpowercontrol", "one's own"):
+        assert said[kind]["promise"].startswith("none")
+    assert "hindsight" in schedule(capsys, "--hindsight")[0]["promise"]
+    run("schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.002)
+    lines = capsys.readouterr().out.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("nu "))
+    assert lines[at - 1].startswith("promise  nu on average")
+    assert lines[at + 1].startswith("cost ")
+
+
+REFUSED = {
+    "a law that nothing shows": (["--policy", "constantlevel"], "needs the law of the channel, to be taken from an "
+                                 "earlier trace of the same links: give it as --past; learn"),
+    "AdaScale alone": (["--policy", "adascale"], "give it as --past, or V as --penalty"),
+    "mean gains": (["--policy", "estimfuture"], "needs mean gains"),
+    "a parameter": (["--policy", "powercontrol"], "needs a parameter"),
+    "a parameter of one's own": (["--policy", "mine:Extra"], "needs a parameter"),
+    "a past without devices": (["--policy", "estimfuture", "--past", "least.csv"], "EstimFuture needs mean_gain"),
+    "a past that is too short": (["--policy", "powercontrol", "--past", "gains.csv", "--gains", "past.csv"],
+                                 "found on 40 rounds; gains.csv has 12"),
+    "a past in hindsight": (["--hindsight", *PAST], "--past is for decisions that see no later round"),
+    "a past that is not there": (["--past", "nothing.csv"], "nothing.csv: No such file"),
+    "a promise of none": (["--policy", "equalalloc", "--promise", "hard"], "--promise is of learn and resolve"),
+    "a promise of the unknown": (["--policy", "mine:Extra", "--promise", "hard", *PAST], "--promise is of learn"),
+    "V of another": (["--policy", "learn", "--penalty", 1], "--penalty is AdaScale's"),
+    "the past as output": ([*PAST, "--out", "past.csv"], "is the file of --past"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_missing_or_does_not_fit_is_one_clear_line(place, capsys, kind):
+    arguments, expected = REFUSED[kind]
+    assert run("schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.002, *arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert expected in said.err
