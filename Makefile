@@ -140,6 +140,8 @@ ifdef SAMPLE
 else
 	$(foreach file,$(sweep_files),$(call sweep,$(file),$(file:.toml=.csv),runs))
 	$(BIN)/python -m adascale.paper.guarantees
+	$(BIN)/python -m adascale.paper.causal
+	$(BIN)/python -m adascale.paper.causal_growth
 endif
 
 quick: $(venv) ## the same path in small, on data that is there: under a minute, into _build/quick

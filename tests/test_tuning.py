@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import kstest
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
+from adascale.channel import RayleighFloors
 
 
 def make(scenario, budget, seeds=(0, 1)):
@@ -167,3 +169,91 @@ def test_statistics_are_handed_over_lane_by_lane():
     assert min(seen)[0] < 4  # lanes that are done are not run again
     cost = problem.cost(policies.PowerControl(mean_gain, found).schedule(problem))
     np.testing.assert_allclose(cost, np.broadcast_to(problem.budget, (2, 2)), rtol=1e-9)
+
+
+# By the law -----------------------------------------------------------------------------------------------------------
+
+SHORT = Scenario("short", 3, 60, 1000, 20, 400, 1.0, 0.2, 1e-12)
+LAW = RayleighFloors([1e-3, 4e-3])
+
+
+def test_the_mean_cost_over_draws_of_the_law_is_the_budget():
+    """By Brent's method on each lane alone, with the draws one by one."""
+    found = tuning.match_law(policies.AdaScale, SHORT, np.array([[2e-3], [8e-3]]), LAW, draws=5, seed=3, tolerance=1e-9)
+    floor = tuning.draw_floors(SHORT, LAW, 5, 3)
+    assert found.shape == (2, 2)
+    assert floor.shape == (2, 5, 60)
+    for k, r in np.ndindex(2, 2):
+        budget = (2e-3, 8e-3)[k]
+
+        def excess(log_penalty, r=r, budget=budget):
+            policy, costs = policies.AdaScale(np.exp(log_penalty)), []
+            for drawn in floor[r]:
+                alone = ReceiveScalingProblem(SHORT, SHORT.noise_scale / (SHORT.x_max * drawn), budget)
+                costs.append(float(alone.cost(policy.schedule(alone))))
+            return sum(costs) / 5 / budget - 1
+
+        centre = np.log(found[k, r])
+        exact = brentq(excess, centre - 3, centre + 3.3, xtol=1e-13)
+        assert found[k, r] == pytest.approx(np.exp(exact), rel=1e-7)  # a few times the tolerance of the cost
+
+
+def test_draws_are_of_the_law_and_more_of_them_extend_fewer():
+    floor = tuning.draw_floors(SHORT, LAW, 200, 1)
+    np.testing.assert_array_equal(tuning.draw_floors(SHORT, LAW, 3, 1), floor[:, :3])
+    assert not np.isin(tuning.draw_floors(SHORT, LAW, 3, 2), floor).any()
+    np.testing.assert_allclose(floor[1], 4 * floor[0], rtol=1e-12)  # the same quantiles in every lane
+    share = LAW.cdf(np.moveaxis(floor, 0, -1)).ravel()
+    assert kstest(share, "uniform").pvalue > 1e-3
+    assert abs(np.corrcoef(share[:-2:2], share[2::2])[0, 1]) < 0.05  # from round to round; five standard errors
+
+
+def test_a_lane_is_tuned_the_same_whatever_is_beside_it():
+    both = tuning.match_law(policies.AdaScale, SHORT, 4e-3, LAW, tolerance=1e-9)
+    alone = tuning.match_law(policies.AdaScale, SHORT, 4e-3, RayleighFloors(4e-3), tolerance=1e-9)
+    assert alone.shape == ()
+    assert float(alone) == pytest.approx(both[1], rel=1e-7)
+
+
+def test_the_law_s_guess_may_be_a_number_or_far_off():
+    near = tuning.match_law(policies.AdaScale, SHORT, 4e-3, LAW, tolerance=1e-9)
+    far = tuning.match_law(policies.AdaScale, SHORT, 4e-3, LAW, guess=1e5, tolerance=1e-9)
+    np.testing.assert_allclose(near, far, rtol=1e-7)
+
+
+def test_the_law_s_statistics_come_lane_by_lane():
+    mean_gain = np.array([[1e-9, 2e-9, 3e-9], [4e-9, 5e-9, 6e-9]])
+    law = RayleighFloors.of(SHORT, mean_gain)
+
+    def policy(privacy_budget, mean_gain):
+        return policies.PowerControl(mean_gain, privacy_budget)
+
+    found = tuning.match_law(policy, SHORT, 4e-3, law, mean_gain, guess=policies.PowerControl.guess)
+    floor = tuning.draw_floors(SHORT, law, 30, 0)
+    for r in range(2):
+        problem = ReceiveScalingProblem(SHORT, SHORT.noise_scale / (SHORT.x_max * floor[r]), 4e-3)
+        eta = policies.PowerControl(mean_gain[r], found[r]).schedule(problem)
+        assert problem.cost(eta).mean() == pytest.approx(4e-3, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"draws": 0}, "draws must be a whole number >= 1, got 0"),
+        ({"draws": 10**9}, "draws"),
+        ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
+        ({"seed": True}, "seed must be a whole number >= 0, got True"),
+        ({"tolerance": [1e-3, 1e-3]}, "tolerance must be one number"),
+        ({"guess": -1.0}, "guess must be"),
+    ],
+)
+def test_what_a_law_cannot_be_matched_with_is_named(change, said):
+    with pytest.raises(ValueError, match=said):
+        tuning.match_law(policies.AdaScale, SHORT, 4e-3, LAW, **change)
+
+
+def test_a_mean_cost_that_is_out_of_reach_is_named_with_its_budget():
+    with pytest.raises(tuning.BudgetNotReached, match=r"mean cost of lane \(0,\) .* nu = 0.004, over 30 draws"):
+        tuning.match_law(Overspender, SHORT, 4e-3, LAW)
+    with pytest.raises(tuning.BudgetNotReached, match="the mean cost to its budget"):
+        tuning.match_law(Overspender, SHORT, 4e-3, RayleighFloors(1e-3))

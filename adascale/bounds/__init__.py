@@ -1,5 +1,6 @@
 """Every bound of the paper, and sharper ones, as functions: two sides of an inequality, or the right one's terms."""
 
+from adascale.bounds.causal import LevelValue, empty_queue_regret, level_value
 from adascale.bounds.convergence import ConvergenceBound, convergence_bound, largest_learning_rate
 from adascale.bounds.correlated import correlated_regret_bound
 from adascale.bounds.growth import KappaLimits, growth_constant, kappa_limits, queue_from_below
@@ -26,15 +27,18 @@ from adascale.bounds.stationary import (
 __all__ = [
     "ConvergenceBound",
     "KappaLimits",
+    "LevelValue",
     "QueueLimits",
     "Sides",
     "SignalMoment",
     "convergence_bound",
     "correlated_regret_bound",
     "drift_bound",
+    "empty_queue_regret",
     "growth_constant",
     "kappa_limits",
     "largest_learning_rate",
+    "level_value",
     "nearly_exact_bound",
     "queue",
     "queue_bound",

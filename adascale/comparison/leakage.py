@@ -15,7 +15,7 @@ from adascale import checks as check
 from adascale import registry
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison.hindsight import Method, as_method, find_method
+from adascale.comparison.methods import Method, as_method, find_method, keeps_its_own_promise
 from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
@@ -49,10 +49,13 @@ def leakage_table(
     seeds : iterable of int
         One channel realisation each, a million at the most.
     chosen : mapping, optional
-        Names of policies, each with its method or simply its class, see :class:`~adascale.comparison.Hindsight`.
-        Default: every registered policy.
+        Names of policies, each with its method or simply its class, see :func:`~adascale.comparison.as_method`.
+        Default: every registered policy that can be brought to :math:`\nu` on every realisation, as the paper compares
+        them; those that promise :math:`\nu` on average or as a limit, and so spend something else on each, are to be
+        named (:func:`~adascale.comparison.keeps_its_own_promise`).
     channel : ChannelModel, optional
-        What realisations are drawn from; default :class:`~adascale.channel.Rayleigh`, the paper's.
+        What realisations are drawn from, and what is believed by a policy that needs the law of the floors and was
+        given none; default :class:`~adascale.channel.Rayleigh`, the paper's.
     accountant : Accountant, optional
         What ``epsilon`` is computed by; default :class:`~adascale.accounting.RenyiAccountant`, the paper's.
     delta : float
@@ -85,9 +88,10 @@ def leakage_table(
             raise ValueError(f"{what} must not repeat, got {values}")
     check.fraction("delta", delta)
     if chosen is None:
-        chosen = dict(find_method(name) for name in registry.names("policies"))
-    methods = {name: as_method(each) for name, each in chosen.items()}
+        known = [find_method(name) for name in registry.names("policies")]
+        chosen = {name: method for name, method in known if not keeps_its_own_promise(method)}
     model = Rayleigh() if channel is None else channel
+    methods = {name: as_method(each, model) for name, each in chosen.items()}
     account = RenyiAccountant() if accountant is None else accountant
     rows, labels = [], {}
     parameters: dict[str, None] = {}  # an ordered set

@@ -1,6 +1,6 @@
 """What is one paper's alone: its methods and claims, the numbers it quotes, its experiments and its figures."""
 
-from adascale.paper.claims import QUOTED_ACCURACY, compare, judge, paper_claims, verdicts
+from adascale.paper.claims import QUOTED_ACCURACY, compare, judge, paper_claims, side_by_side, verdict_counts, verdicts
 from adascale.paper.lyapunov import LyapunovMatch, filled_lyapunov, kindest_lyapunov, match_lyapunov
 from adascale.paper.methods import METHODS, VARIANTS
 
@@ -15,5 +15,7 @@ __all__ = [
     "kindest_lyapunov",
     "match_lyapunov",
     "paper_claims",
+    "side_by_side",
+    "verdict_counts",
     "verdicts",
 ]

@@ -9,7 +9,7 @@ stands for itself: nothing is corrected for their number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -146,6 +146,46 @@ def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
     rows = ["claim", "leakage", "policy"]
     wide = long.pivot(index=rows, columns="nu", values="text").reindex(long[rows].drop_duplicates()).fillna("")
     return wide.rename(columns="{:g}".format)
+
+
+def side_by_side(claims: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    r"""The same statements under several protocols, beside each other.
+
+    Parameters
+    ----------
+    claims : mapping
+        Names of protocols, each with its :func:`paper_claims` of the same policies and budgets.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a statement, leakage, policy and budget: ``claim, metric, policy, nu``; for every protocol its ratio and
+        verdict, columns ``(protocol, "ratio")`` and ``(protocol, "verdict")``; the first four are the index.
+
+    Raises
+    ------
+    ValueError
+        If two protocols are not judged on the same statements.
+    """
+    keys = ["claim", "metric", "policy", "nu"]
+    parts = {name: each.set_index(keys)[["ratio", "verdict"]] for name, each in claims.items()}
+    first = next(iter(parts.values()))
+    for name, part in parts.items():
+        if len(part) != len(first) or not part.index.isin(first.index).all():
+            raise ValueError(f"{name} must have the statements of {next(iter(parts))}")
+    return pd.concat(parts, axis=1)
+
+
+def verdict_counts(beside: pd.DataFrame) -> pd.DataFrame:
+    """Of :func:`side_by_side` a table to read: a row a statement, a column a protocol, and how often each verdict."""
+    verdict = beside.xs("verdict", axis=1, level=1)
+
+    def counted(column: pd.Series) -> str:
+        counts = [f"{(column == name).sum()}\N{NO-BREAK SPACE}{mark}" for name, mark in MARKS.items()]
+        return "  ".join(each for each in counts if not each.startswith("0"))
+
+    order = verdict.index.get_level_values("claim").unique()
+    return verdict.groupby("claim").agg(counted).reindex(order)
 
 
 def _wide(table: pd.DataFrame, metric: str) -> pd.DataFrame:

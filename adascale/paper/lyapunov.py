@@ -202,7 +202,7 @@ def _crossings(
     mean_floor = every.floor.mean(axis=-1)
 
     def excess(lane: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
-        energy = _mean_energy(every.max_eta, weight, lane, penalty, rate) * every.scenario.noise_scale
+        energy = mean_inverse(every.max_eta, weight, lane, penalty, rate) * every.scenario.noise_scale
         return np.asarray((energy - mean_floor[lane]) / every.budget[lane] - 1)
 
     shape = (*relative.shape, _PENALTIES.size)
@@ -240,10 +240,29 @@ _TOGETHER = 16
 
 
 @njit(cache=True, error_model="numpy")
-def _mean_energy(
+def mean_inverse(
     caps: FloatArray, weight: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray
 ) -> FloatArray:
-    """The mean of 1 / eta of the policy with each pair, sixteen pairs side by side: roots and quotients in vectors."""
+    r"""The mean of :math:`1/\eta_t` of [28] with each of N pairs of parameters, from an empty queue.
+
+    Sixteen pairs run side by side, so that roots and quotients go in vectors.
+
+    Parameters
+    ----------
+    caps : numpy.ndarray
+        :math:`\mathrm{cap}_t` of every lane, shape (L, T).
+    weight : numpy.ndarray
+        :math:`r^{-t}`, shape (T,).
+    lane : numpy.ndarray
+        The lane of each pair, shape (N,).
+    penalty, rate : numpy.ndarray
+        :math:`V > 0` and :math:`\bar\eta > 0`, shape (N,).
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (N,).
+    """
     mean, rounds = np.empty(lane.size), caps.shape[1]
     V, step, cap = np.ones(_TOGETHER), np.ones(_TOGETHER), np.ones(_TOGETHER)
     queue, total = np.empty(_TOGETHER), np.empty(_TOGETHER)

@@ -22,7 +22,7 @@ METHODS: dict[str, Method] = {
 """
 
 VARIANTS: dict[str, Method] = {
-    "EstimFuture, minimum": Hindsight(policies.EstimFuture, estimate="minimum"),
+    "EstimFuture, devices": Hindsight(policies.EstimFuture, estimate="devices"),
     "PowerControl, minimum": Hindsight(policies.PowerControl, estimate="minimum"),
     "PowerControl, r = 0.99": Hindsight(policies.PowerControl, contraction=0.99),
     "PowerControl, not subtracted": Hindsight(policies.PowerControl, subtract=False),

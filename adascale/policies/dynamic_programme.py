@@ -150,12 +150,17 @@ def _tables(
     share = np.broadcast_to(share, (*lanes, _FLOORS))
     terms, T = RoundLeakage(scenario).terms, scenario.num_rounds
     few = are_few(terms.moments)
+    shared, kept = int(np.prod(law.lanes)) == 1, dict[float, FloatArray]()
 
     def table(lane: tuple[int, ...], whole: float) -> FloatArray:
+        if whole in kept:  # of a law that all lanes share
+            return kept[whole]
         levels = _levels(
             float(whole), T, _points(T), start[lane], step[lane], np.ascontiguousarray(share[lane]), terms, few
         )
         check.held(f"the price of a budget of {whole / T:.3g}", levels[1:])
+        if shared:
+            kept[whole] = levels
         return levels
 
     return table

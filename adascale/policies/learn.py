@@ -69,7 +69,7 @@ class Learn(OnlinePolicy):
     label: ClassVar[str] = "learning"
 
     promise: str = "average"
-    reserve: float = 1.5
+    reserve: float = 2.0
     hold: float = 0.1
     prior: FloorLaw | None = None
     weight: int = 20

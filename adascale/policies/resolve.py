@@ -74,7 +74,7 @@ class ReSolve(OnlinePolicy):
     mean_gain: FloatArray | None = None
     law: FloorLaw | None = None
     promise: str = "average"
-    reserve: float = 1.5
+    reserve: float = 2.0
     hold: float = 0.1
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from adascale import accounting
-from adascale.comparison import find_method
+from adascale.comparison import as_method, find_method
 from adascale.learning import Dataset, Trained, data, train
 from adascale.learning.devices import find_device
 from adascale.learning.fedsgd import State
@@ -87,7 +87,7 @@ def perform(
     eta, parameters = None, {}
     if run.policy != NOISE_FREE:
         _, method = find_method(run.policy)
-        policy = method(problem, mean_gain)
+        policy = as_method(method, run.channel)(problem, mean_gain)
         eta = policy.schedule(problem)
         parameters = {name: float(getattr(policy, name)) for name in policy.tuned}
     start = time.perf_counter()

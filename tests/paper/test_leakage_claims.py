@@ -6,6 +6,7 @@ Forty realisations; the chapters "MNIST" and "CIFAR-10" show a hundred.
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from opacus.accountants import RDPAccountant
 
@@ -91,19 +92,30 @@ def test_the_gap_narrows_as_nu_grows_on_mnist(mnist):
     for policy in ("EqualAlloc", "EstimFuture"):
         assert set(mnist.verdicts("narrows", "rdp", policy)[1:]) == {"holds"}
         assert mnist.verdicts("narrows", "rdp", policy)[0] != "fails"
-        assert set(mnist.verdicts("narrows", "epsilon", policy)) <= {"holds", "not settled"}
+    assert set(mnist.verdicts("narrows", "epsilon", "EqualAlloc")) <= {"holds", "not settled"}
+    assert mnist.verdicts("narrows", "epsilon", "EstimFuture")[1:] == ["fails", "holds", "holds"]
 
 
 def test_the_gap_in_nats_narrows_as_nu_grows(figure):
-    for policy in ("EqualAlloc", "EstimFuture"):
-        assert set(figure.verdicts("narrows in nats", "rdp", policy)) == {"holds"}
+    assert set(figure.verdicts("narrows in nats", "rdp", "EqualAlloc")) == {"holds"}
+    assert set(figure.verdicts("narrows in nats", "rdp", "EstimFuture")) <= {"holds", "not settled"}
 
 
 def test_as_a_ratio_the_gap_does_not_narrow_at_the_smallest_nu_of_cifar10(cifar10):
-    """Does not reproduce."""
-    for policy in ("EqualAlloc", "EstimFuture"):
-        assert cifar10.verdicts("narrows", "rdp", policy)[0] == "fails"
-        assert set(cifar10.verdicts("narrows", "rdp", policy)[2:]) == {"holds"}
+    """Does not reproduce for EqualAlloc; EstimFuture's does narrow."""
+    assert cifar10.verdicts("narrows", "rdp", "EqualAlloc")[0] == "fails"
+    assert set(cifar10.verdicts("narrows", "rdp", "EqualAlloc")[2:]) == {"holds"}
+    assert "fails" not in cifar10.verdicts("narrows", "rdp", "EstimFuture")
+
+
+def test_the_kinder_reading_of_estim_future_is_drawn_but_at_the_smallest_nu_of_cifar10(figure):
+    """The smaller RDP on average; the readings of EstimFuture differ by more than an order of magnitude on MNIST."""
+    scenario, levels = SCENARIOS[figure.dataset], BUDGETS[figure.dataset]
+    other = leakage_table(scenario, levels, range(40), {"devices": VARIANTS["EstimFuture, devices"]})
+    table = pd.concat([figure.table, other])
+    verdicts = list(judge(compare(table, "rdp", "devices", "EstimFuture")).verdict)
+    assert set(verdicts[1:]) == {"holds"}
+    assert (verdicts[0] == "holds") == (figure.dataset == "mnist")
 
 
 def test_the_gap_to_28_grows_with_nu_on_mnist(mnist):

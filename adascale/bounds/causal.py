@@ -1,0 +1,158 @@
+r"""What policies without the future can reach when rounds are independent (:ref:`chap-causal`)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.channel import FloorLaw
+from adascale.problem import RoundLeakage, leakage_slopes
+
+FloatArray = NDArray[np.float64]
+
+_GAUSS, _GAUSS_WEIGHT = np.polynomial.legendre.leggauss(4)
+_GAUSS, _GAUSS_WEIGHT = (_GAUSS + 1) / 2, _GAUSS_WEIGHT / 2
+# integrals from 0 to each node of the polynomial through the values at the nodes
+_PARTIAL = np.array([
+    [np.polynomial.polynomial.polyint(np.linalg.solve(np.vander(_GAUSS, increasing=True), unit))
+     @ np.array([node**k for k in range(5)]) for unit in np.eye(4)]
+    for node in _GAUSS
+])  # fmt: skip
+_EDGES = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 160)])  # of ln(x / level), for integrals above the level
+_WIDTH = np.diff(_EDGES)
+
+
+class LevelValue(NamedTuple):
+    r"""The constant level of a law and a budget, and what it stands for; each of the shape of the lanes."""
+
+    level: FloatArray
+    r""":math:`\ell` with :math:`g(\ell) = \nu`."""
+    wet: FloatArray
+    r""":math:`p = H(\ell)`, the share of rounds below their power limit."""
+    price: FloatArray
+    r""":math:`\mu = |F'(\ell)|`, in nats per unit of :math:`\nu`."""
+    spread: FloatArray
+    r""":math:`s^2`, the variance of what a round spends."""
+    leakage: FloatArray
+    r""":math:`\Phi(\nu) = \mathbb E F(\max(\ell, w_{\min}))` of a round, in nats, summed over devices."""
+    log_coefficient: FloatArray
+    r""":math:`A = F''(\ell)\, s^2 / (2p)`, in nats."""
+
+
+def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> LevelValue:
+    r"""What the constant level costs and leaks in a round, and what a hard budget adds (:prf:ref:`thm-hard-budget`).
+
+    .. math::
+        \Phi(\nu) = \mathbb E F(\max(\ell, w_{\min})) = \int_\ell^\infty |F'| H, \qquad
+        s^2 = 2 \int_0^\ell g - \nu^2, \qquad A = \frac{F''(\ell)\, s^2}{2p}
+
+    Parameters
+    ----------
+    leakage : RoundLeakage
+        :math:`F`.
+    law : FloorLaw
+        The law of the floors.
+    budget : array_like
+        :math:`\nu > 0`; broadcasts against the lanes of the law.
+
+    Returns
+    -------
+    LevelValue
+        The integrals by quadrature, to about 1e-8.
+
+    Raises
+    ------
+    ValueError
+        As :meth:`FloorLaw.level <adascale.channel.FloorLaw.level>`.
+    """
+    budget, level = check.positive("budget", budget), law.level(budget)
+    wet = law.cdf(level)
+    x, step = _above(level)
+    leaked: FloatArray = np.sum(step * x * -leakage.slope(x) * law.cdf(x), axis=0)
+    first, second = _slopes(leakage, level)
+    spread = np.maximum(_mean_square(law, level) - budget**2, 0)
+    return LevelValue(level, wet, -first, spread, leaked, second * spread / (2 * wet))
+
+
+def empty_queue_regret(
+    leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike, penalty: ArrayLike, rounds: int
+) -> FloatArray:
+    r"""What AdaScale loses to the constant level when its queue starts empty: the two leading terms (:eq:`eq:cold`).
+
+    .. math::
+        c_1 V + \frac{s^2 T}{4V}, \qquad
+        c_1 = \int_\ell^\infty \frac{F''(x)}{g(x) - \nu} \int_\ell^x \big(F'(w) + \mu\big) H(w)\, dw\, dx
+
+    An expansion for large V and T/V, not a bound: the first term is the way of the queue from 0 to :math:`V\mu`, the
+    second its scatter there.
+
+    Parameters
+    ----------
+    leakage, law, budget
+        As in :func:`level_value`.
+    penalty : array_like
+        V > 0; broadcasts against the lanes.
+    rounds : int
+        :math:`T \ge 1`.
+
+    Returns
+    -------
+    numpy.ndarray
+        :math:`\mathbb E \sum_t F(w_t) - T \Phi(\nu) + \mu\, (\mathbb E \sum_t y_t - T\nu)`, nats.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    penalty, rounds = check.positive("penalty", penalty), check.whole("rounds", rounds)
+    value = level_value(leakage, law, budget)
+    way, scatter = approach_constant(leakage, law, budget) * penalty, value.spread * rounds / (4 * penalty)
+    total: FloatArray = way + scatter
+    return total
+
+
+def approach_constant(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> FloatArray:
+    r""":math:`c_1` of :func:`empty_queue_regret`, in square nats."""
+    budget, level = check.positive("budget", budget), law.level(budget)
+    price = -_slopes(leakage, level)[0]
+    x, step = _above(level)
+    first, second = _slopes(leakage, x)
+    # the inner integral up to each node: whole pieces, and part of its own
+    rise = ((first + price) * law.cdf(x) * x).reshape(len(_WIDTH), len(_GAUSS), *level.shape)
+    pieces = np.sum(step.reshape(len(_WIDTH), len(_GAUSS), *(1,) * level.ndim) * rise, axis=1)
+    before = np.cumsum(pieces, axis=0) - pieces
+    within = np.einsum("ij,kj...->ki...", _PARTIAL, rise) * _across(_WIDTH, level)[:, None]
+    inner = (before[:, None] + within).reshape(x.shape)
+    found: FloatArray = np.sum(step * x * second * inner / (law.mean_cost(x) - budget), axis=0)
+    return found
+
+
+def _above(level: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Nodes above a level, on a leading axis, and their weights in the logarithm."""
+    u, weight = _EDGES[:-1, None] + _WIDTH[:, None] * _GAUSS, _WIDTH[:, None] * _GAUSS_WEIGHT
+    return level * np.exp(_across(u.ravel(), level)), _across(weight.ravel(), level)
+
+
+def _across(nodes: FloatArray, lanes: FloatArray) -> FloatArray:
+    """Nodes on a leading axis before the lanes."""
+    return nodes.reshape(nodes.shape + (1,) * lanes.ndim)
+
+
+def _mean_square(law: FloorLaw, level: FloatArray) -> FloatArray:
+    r""":math:`\mathbb E (\ell - w_{\min})_+^2 = 2 \int_0^\ell g`, by pieces in equal ratios."""
+    edges = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 40)])
+    x = (edges[:-1, None] + np.diff(edges)[:, None] * _GAUSS).ravel()
+    weight = (np.diff(edges)[:, None] * _GAUSS_WEIGHT).ravel()
+    square: FloatArray = 2 * level * np.sum(_across(weight, level) * law.mean_cost(_across(x, level) * level), axis=0)
+    return square
+
+
+def _slopes(leakage: RoundLeakage, energy: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """F' and F''."""
+    both = np.array([leakage_slopes(float(w), leakage.terms) for w in np.ravel(energy)])
+    first, second = both.T.reshape(2, *np.shape(energy))
+    return first, second

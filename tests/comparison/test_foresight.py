@@ -1,0 +1,186 @@
+"""Methods without the future: what they see, and what they are tuned on."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy.stats import ncx2
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies, registry, tuning
+from adascale.channel import Rayleigh, RayleighFloors
+from adascale.comparison import Foresight, Hindsight, as_method, find_method, keeps_its_own_promise, leakage_table
+from adascale.comparison.foresight import SEED
+from adascale.paper import METHODS
+from adascale.paper.causal import CAUSAL, TUNED
+
+SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
+SHORT = replace(Scenario.mnist(), num_rounds=100)
+BUDGETS = np.array([2e-3, 8e-3])
+
+
+def lanes(seeds=(0, 1), scenario=SMALL):
+    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, list(seeds))
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), BUDGETS[:, None])
+    return problem, scenario.mean_gain(drawn.path_loss)
+
+
+def another(problem, seed=7):
+    """The same devices in another realisation."""
+    factor = np.random.default_rng(seed).exponential(size=problem.min_gain.shape)
+    return ReceiveScalingProblem(problem.scenario, problem.min_gain * factor, problem.budget)
+
+
+def same(one, other):
+    """Whether two policies decide alike on the same gains."""
+    problem, _ = lanes((11, 12))
+    return np.array_equal(one.schedule(problem), other.schedule(problem))
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_no_gain_of_the_realisation_is_seen(name):
+    problem, mean_gain = lanes()
+    policy = CAUSAL[name](problem, mean_gain)
+    assert isinstance(policy, policies.OnlinePolicy)
+    assert same(policy, CAUSAL[name](another(problem), mean_gain))
+    if name in TUNED:  # the control
+        assert not same(TUNED[name](problem, mean_gain), TUNED[name](another(problem), mean_gain))
+
+
+@pytest.mark.parametrize("name", ["AdaScale", "PowerControl"])
+def test_a_tuned_policy_spends_nu_on_average_over_draws_of_its_own_law(name):
+    problem, mean_gain = lanes()
+    made = Foresight(getattr(policies, name), from_law=False, draws=12, seed=5)(problem, mean_gain)
+    law = Rayleigh().floor_law(SMALL, mean_gain)
+    floor = tuning.draw_floors(SMALL, law, 12, 5)
+    cost = np.zeros((2, 2))
+    for draw in range(12):  # one draw at a time, in the lanes of the policy
+        gain = SMALL.noise_scale / (SMALL.x_max * floor[:, draw])
+        each = ReceiveScalingProblem(SMALL, gain, BUDGETS[:, None])
+        cost += each.cost(made.schedule(each)) / 12
+    np.testing.assert_allclose(cost, np.broadcast_to(BUDGETS[:, None], (2, 2)), rtol=1e-6)  # what is promised
+
+
+def test_on_fresh_realisations_the_mean_cost_is_nu():
+    table = leakage_table(SHORT, [0.02, 0.16], range(300, 400), {
+        "AdaScale": Foresight(policies.AdaScale, from_law=False, draws=100),
+        "PowerControl": Foresight(policies.PowerControl, draws=100), "Level": policies.ConstantLevel,
+    })  # fmt: skip
+    for _, rows in table.groupby(["policy", "nu"]):
+        spent = rows.cost / rows.nu
+        assert spent.std() > 1e-3  # nobody is brought to nu on the realisation itself
+        assert abs(spent.mean() - 1) < 4 * np.sqrt(2) * spent.std() / 10  # of the draws and of the realisations
+
+
+def test_a_class_with_from_law_is_built_by_it_unless_told_otherwise():
+    problem, mean_gain = lanes()
+    law = RayleighFloors.of(SMALL, mean_gain)
+    built = Foresight(policies.AdaScale, stiffness=10.0)(problem, mean_gain)
+    expected = policies.AdaScale.from_law(SMALL, BUDGETS[:, None], law=law, stiffness=10.0)
+    np.testing.assert_array_equal(built.penalty, expected.penalty)
+    np.testing.assert_array_equal(built.initial_queue, expected.initial_queue)
+    cold = Foresight(policies.AdaScale, from_law=False)(problem, mean_gain)
+    assert cold.initial_queue == 0
+    assert not np.allclose(cold.penalty, built.penalty, rtol=0.1)
+    assert Foresight(policies.AdaScale, penalty=0.5)(problem, mean_gain).penalty == 0.5
+    given = Foresight(policies.AdaScale, law=law, stiffness=10.0)(problem)
+    np.testing.assert_array_equal(given.penalty, expected.penalty)
+    assert same(Foresight(policies.ReSolve, law=law)(problem), Foresight(policies.ReSolve)(problem, mean_gain))
+
+
+def test_what_needs_nothing_is_taken_as_it_is_and_what_needs_gains_gets_them():
+    problem, mean_gain = lanes()
+    assert Foresight(policies.Learn, promise="hard")(problem) == policies.Learn("hard")
+    made = Foresight(policies.EstimFuture, estimate="devices")(problem, mean_gain)
+    assert made.estimate == "devices"
+    np.testing.assert_array_equal(made.mean_gain, mean_gain)
+
+
+@dataclass(frozen=True)
+class Rician(channel.ChannelModel):
+    """A line of sight, ten times as strong as what is scattered."""
+
+    def fading(self, rng, num_rounds):
+        return np.sqrt(10 / 11) + rng.standard_normal((num_rounds, 2)).view(complex)[:, 0] / np.sqrt(22)
+
+    def survival(self, power):
+        return ncx2.sf(22 * power, 2, 20)
+
+
+def test_the_table_s_channel_is_believed_and_a_given_one_wins():
+    def cost(method):
+        return leakage_table(SHORT, [0.04], range(30), {"Level": method}, channel=Rician()).cost.to_numpy()
+
+    own = cost(policies.ConstantLevel)
+    np.testing.assert_array_equal(cost(Foresight(policies.ConstantLevel)), own)
+    np.testing.assert_array_equal(cost(Foresight(policies.ConstantLevel, channel=Rician())), own)
+    wrong = cost(Foresight(policies.ConstantLevel, channel=Rayleigh()))
+    error = own.std() / np.sqrt(30)
+    assert abs(own.mean() - 0.04) < 4 * error
+    assert wrong.mean() - 0.04 > 8 * error  # the control
+
+
+def test_lanes_side_by_side_are_tuned_each_on_its_own():
+    problem, mean_gain = lanes((0, 1, 2))
+    method = Foresight(policies.PowerControl)
+    together = method(problem, mean_gain).privacy_budget
+    for r in range(3):
+        alone = ReceiveScalingProblem(SMALL, problem.min_gain[[r]], problem.budget)
+        single = method(alone, mean_gain[[r]]).privacy_budget
+        np.testing.assert_allclose(single[:, 0], together[:, r], rtol=1e-6)  # each meets the cost to 1e-6
+
+
+@pytest.mark.parametrize("name", ["ConstantLevel", "ReSolve", "Learn"])
+def test_the_default_of_a_table_leaves_out_who_keeps_a_promise_of_its_own(name, monkeypatch):
+    known = registry.names("policies")
+    assert keeps_its_own_promise(find_method(f"adascale.policies:{name}")[1])
+    paper = [each for each in known if not keeps_its_own_promise(find_method(each)[1])]
+    assert {*paper} >= {*METHODS}
+    monkeypatch.setattr(registry, "names", lambda kind: (*paper, f"adascale.policies:{name}"))
+    table = leakage_table(SMALL, BUDGETS, [0])
+    assert list(table.policy.unique()) == paper
+    assert (abs(table.cost / table.nu - 1) < 1e-9).all()
+
+
+def test_a_class_that_needs_the_law_is_taken_with_foresight():
+    made = as_method(policies.ReSolve)
+    assert isinstance(made, Foresight)
+    assert isinstance(as_method(policies.EqualAlloc), Hindsight)
+    problem, mean_gain = lanes()
+    with pytest.raises(ValueError, match="ReSolve needs the law of the floors"):
+        Hindsight(policies.ReSolve)(problem, mean_gain)
+    law = RayleighFloors.of(SMALL, mean_gain)
+    assert same(Hindsight(policies.ReSolve, law=law)(problem), made(problem, mean_gain))
+
+
+@dataclass(frozen=True)
+class Both(policies.ReSolve):
+    """Needs the law and has a parameter to tune."""
+
+    tuned = ("reserve",)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: Foresight(policies.Optimal), "Optimal decides with all rounds in view"),
+        (lambda: Foresight(policies.LyapunovPowerControl), "penalty, rate"),
+        (lambda: Foresight(dict), "start and step"),
+        (lambda: Foresight(policies.AdaScale, draws=0), "draws must be a whole number >= 1, got 0"),
+        (lambda: Foresight(policies.AdaScale, seed=-1), "seed must be a whole number >= 0, got -1"),
+        (lambda: Foresight(policies.AdaScale, channel=3), "channel must be a ChannelModel, got 3"),
+        (lambda: Foresight(policies.AdaScale)(lanes()[0]), "AdaScale needs mean_gain"),
+        (lambda: Foresight(policies.EstimFuture)(lanes()[0]), "EstimFuture needs mean_gain"),
+        (lambda: Foresight(policies.EqualAlloc, depth=3)(*lanes()), "EqualAlloc: .*no arguments"),
+        (lambda: Foresight(policies.AdaScale, depth=3)(*lanes()), "AdaScale: .*depth"),
+        (lambda: Foresight(Both)(*lanes()), "give it a from_law"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(call, said):
+    with pytest.raises(ValueError, match=said) as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_the_draws_are_no_realisation_of_the_channel():
+    """They are drawn from the law of the floors, by a seed that no table uses."""
+    assert SEED > 10**6
