@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,9 +33,14 @@ FloatArray = NDArray[np.float64]
 HORIZONS = (50, 158, 500, 1_581, 5_000)
 DRAWS = 400
 BUDGET = 0.04
+CELLS = 301
+"""How many cells are drawn, whose median scale is taken."""
+CURVES = ("offline optimum", "re-solving, hard", "level of the past", "learning, hard", "AdaScale, empty queue",
+          "AdaScale, warm queue")  # fmt: skip
+"""The policies of the committed table."""
 
 
-def cell_law(scenario: Scenario, cells: int = 301) -> RayleighFloors:
+def cell_law(scenario: Scenario, cells: int = CELLS) -> RayleighFloors:
     """The law of one cell: of that with the median scale among cells drawn."""
     path_loss = channel.draw(scenario.num_devices, 1, range(cells)).path_loss
     return RayleighFloors(np.median(RayleighFloors.of(scenario, scenario.mean_gain(path_loss)).scale))
@@ -101,6 +106,10 @@ def methods(
     return {
         "offline optimum": (policies.Optimal, lambda T: A),
         "re-solving, hard": (lambda: policies.ReSolve(law=law, promise="hard"), lambda T: A * np.log(T)),
+        "re-solving, hard, no reserve": (
+            lambda: policies.ReSolve(law=law, promise="hard", reserve=0.0),
+            lambda T: A * np.log(T),
+        ),
         "level of the past": (LevelOfThePast, lambda T: A * np.log(T)),
         "learning, hard": (lambda: policies.Learn(promise="hard"), lambda T: 2 * A * np.log(T)),
         "AdaScale, empty queue": (
@@ -113,7 +122,7 @@ def methods(
 
 def growth_table(
     horizons: Iterable[int] = HORIZONS, draws: int = DRAWS, *, budget: float = BUDGET, scenario: Scenario | None = None,
-    seed: int = 0,
+    seed: int = 0, only: Sequence[str] = CURVES,
 ) -> pd.DataFrame:  # fmt: skip
     r"""The regret of policies over horizons.
 
@@ -129,6 +138,8 @@ def growth_table(
         Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
     seed : int
         Of the draws.
+    only : sequence of str
+        Which policies; default those of the committed table.
 
     Returns
     -------
@@ -144,7 +155,8 @@ def growth_table(
         floor = np.broadcast_to(law.draw(rng, draws, T), (draws, T))
         horizon = replace(scenario, num_rounds=T)
         problem = ReceiveScalingProblem(horizon, scenario.noise_scale / (scenario.x_max * floor), budget)
-        for name, (policy, predicted) in methods(leakage, law, budget, horizon).items():
+        known = methods(leakage, law, budget, horizon)
+        for name, (policy, predicted) in ((name, known[name]) for name in only):
             eta = policy().schedule(problem)
             total = surplus(leakage, value, problem.floor, problem.noise_energy(eta)).sum(axis=-1)
             half = 1.96 * total.std(ddof=1) / np.sqrt(draws)
