@@ -317,8 +317,8 @@ def test_reproduce_runs_every_sweep_file_and_the_guarantees_and_no_benchmark(che
         table = file.with_suffix(".csv")
         ran = planned.index(f".venv/bin/adascale sweep {file} --out {table} --store runs --jobs 3")
         assert planned[ran + 1] == f".venv/bin/python tools/check_table.py {file} {table}"
-    assert ".venv/bin/python -m adascale.paper.guarantees" in planned
-    assert len(planned) == 2 * len(tables) + 1
+    modules = ["guarantees", "causal", "causal_growth"]
+    assert planned[2 * len(tables) :] == [f".venv/bin/python -m adascale.paper.{module}" for module in modules]
 
 
 @pytest.fixture(scope="module")

@@ -135,7 +135,7 @@ class FloorLaw:
         raise RuntimeError(f"no level found by {type(self).__name__}: its cdf and mean_cost contradict each other")
 
     def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
-        """Independent floors of every lane, shape (..., *shape)."""
+        r"""Independent floors: the lanes first, and then the ``shape`` that is asked for."""
         share = np.clip(rng.random((*self.lanes, *shape)), 1e-300, None)
         behind = np.moveaxis(share, range(len(self.lanes)), range(len(shape), share.ndim))
         return np.ascontiguousarray(

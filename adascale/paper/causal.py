@@ -52,7 +52,7 @@ def foreseen_lyapunov(
     relative_rates: ArrayLike = _RATES,
     tolerance: float = 1e-4,
 ) -> LyapunovPowerControl:
-    r"""[28] with a pair of parameters that sees no later round; :func:`~adascale.paper.kindest_lyapunov` sees all.
+    r"""[28] with a pair that sees no later round; :func:`~adascale.paper.lyapunov.kindest_lyapunov` sees them all.
 
     Of the pairs :math:`(V, \bar\eta)` whose mean cost over realisations drawn from the law is :math:`\nu`, the one of
     the smallest mean RDP over these.  Rates are tried around the mean scaling of the constant level, penalties on a
@@ -162,7 +162,7 @@ CAUSAL: dict[str, Method] = {
     "EstimFuture, devices": Foresight(policies.EstimFuture, estimate="devices"),
     "EqualAlloc": Foresight(policies.EqualAlloc),
 }
-"""Every method without the future: those that keep the budget on average, then those that never exceed it.
+"""Every method without the future. The first keep the budget on average and the last never exceed it.
 
 ``AdaScale`` starts with an empty queue, as in the paper, with V from draws; ``warm`` is
 :meth:`~adascale.policies.AdaScale.from_law`.
@@ -223,7 +223,7 @@ def causal_table(
 
 
 def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    r"""The paper's methods under both protocols, each as :func:`~adascale.paper.paper_claims` takes it.
+    r"""The paper's methods under both protocols, each as :func:`~adascale.paper.claims.paper_claims` takes it.
 
     In hindsight every method spends :math:`\nu` on every realisation.  Without the future the three that have a
     parameter spend :math:`\nu` on average over the law; their leakage is compared as it is, with that of the optimum
@@ -237,7 +237,7 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     Returns
     -------
     dict
-        ``"in hindsight"`` and ``"without the future"``, with the names of :data:`~adascale.paper.METHODS`.
+        ``"in hindsight"`` and ``"without the future"``, with the names of :data:`~adascale.paper.methods.METHODS`.
     """
     found = {}
     for protocol, behind in (("in hindsight", HINDSIGHT), ("without the future", "")):

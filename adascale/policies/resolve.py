@@ -17,7 +17,7 @@ from adascale.scenario import Scenario
 FloatArray = NDArray[np.float64]
 
 PROMISES = ("average", "hard")
-"""What a policy promises of the budget: that it is kept on average, or that no realisation ever exceeds it."""
+"""The budget is kept on average or else no realisation ever exceeds it."""
 
 
 class ReSolveState(NamedTuple):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pandas as pd
 import pytest
@@ -269,6 +270,7 @@ def test_ctrl_c_without_a_store_says_that_nothing_was_kept(capsys, monkeypatch):
 
     def pressed(*_, **__):
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)  # until it arrives, which may take a moment
 
     monkeypatch.setattr(execution, "perform", pressed)
     assert run(*SHORT) == 130
