@@ -18,7 +18,7 @@ STOREYS = (
     ("policies", "presets"),
     ("bounds", "tuning", "streaming"),
     ("comparison", "learning"),
-    ("runs",),
+    ("audit", "runs"),
     ("paper",),
     ("cli",),
 )

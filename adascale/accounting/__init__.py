@@ -1,6 +1,15 @@
-"""Privacy accounting of the sampled Gaussian mechanism: Rényi leakage, its slope, composition, conversion to DP."""
+"""Privacy accounting of the sampled Gaussian mechanism: Rényi leakage, its slope, conversion; the exact epsilon."""
 
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
+from adascale.accounting.exact import (
+    ExactAccountant,
+    ExactDelta,
+    ExactEpsilon,
+    exact_delta,
+    exact_epsilon,
+    sharp_epsilon,
+    trade_off,
+)
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, order_grid
 from adascale.accounting.renyi import DpGuarantee, at_end, compose, rdp, rdp_derivative, to_dp
 from adascale.accounting.schedules import schedule_epsilon
@@ -9,15 +18,22 @@ __all__ = [
     "DEFAULT_ORDERS",
     "Accountant",
     "DpGuarantee",
+    "ExactAccountant",
+    "ExactDelta",
+    "ExactEpsilon",
     "OrdersTooFew",
     "RenyiAccountant",
     "at_end",
     "compose",
     "epsilon_by",
+    "exact_delta",
+    "exact_epsilon",
     "find",
     "order_grid",
     "rdp",
     "rdp_derivative",
     "schedule_epsilon",
+    "sharp_epsilon",
     "to_dp",
+    "trade_off",
 ]

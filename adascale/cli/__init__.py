@@ -22,6 +22,7 @@ COMMANDS = {
     "stream": "receive scalings round by round, for a server",
     "train": "train over the simulated air",
     "sweep": "many trainings, resumable, on many machines",
+    "audit": "a lower bound on epsilon, from canaries in a training",
     "epsilon": "the exact epsilon of noise multipliers, between bounds",
     "download": "fetch a data set for train",
 }

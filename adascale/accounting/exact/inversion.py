@@ -1,0 +1,263 @@
+r"""delta(epsilon) by inversion of the moments on a vertical line, and what bounds it from both sides.
+
+With :math:`G(s) = M(1 + s)` for mixture against null ("add"), :math:`G(s) = M(-s)` for null against mixture
+("remove"), and any :math:`a > 0`
+
+.. math::
+    \delta(\varepsilon) = \frac{1}{2 \pi i} \int_{\mathrm{Re}\, s = a}
+    \frac{G(s)\, e^{-s \varepsilon}}{s (s + 1)}\, ds .
+
+The sum with step :math:`h = 2 \pi / \ell` is :math:`\sum_m e^{a m \ell}\, \delta(\varepsilon + m \ell)`: all
+terms but one are aliases, and none is negative.  One more Gaussian round of :math:`u = \tau^2` multiplies :math:`G` by
+:math:`e^{\tau^2 s (s + 1) / 2}`, which ends the sum, and can only raise :math:`\delta`: an upper bound.  A lower bound
+is found by its being a mean of the convex :math:`\delta(\ln k)`.  See :ref:`app-exact`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from adascale.accounting.exact.moments import total_log_moment
+from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, thinned
+
+FloatArray = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
+
+ADD, REMOVE = "add", "remove"
+DIRECTIONS = (ADD, REMOVE)
+"""Mixture against null: one sample is added to what is compared with; and null against mixture."""
+
+_ULP = 2.0**-52
+_RATIO = 1.25  # of the tilts that are tried
+_MOST_TILTS = 150
+MOST_POINTS = 100_000
+"""More points on a line are refused."""
+
+
+class CannotCertify(ArithmeticError):
+    """The bracket of an epsilon or a delta is wider than one per cent, or its moments are beyond floating point."""
+
+
+def real_order(direction: str, tilt: float) -> float:
+    """The real part of z for a tilt a > 0."""
+    return 1.0 + tilt if direction == ADD else -tilt
+
+
+def chernoff_offset(tilt: float) -> float:
+    """ln of the largest (1 - e^{-x})_+ e^{-a x}: what the Renyi conversion adds."""
+    return -tilt * math.log1p(1 / tilt) - math.log1p(tilt)
+
+
+class Tilts(NamedTuple):
+    """A first look at a schedule: ln G at some tilts, from fewer rounds; nothing is proven with it."""
+
+    direction: str
+    tilt: FloatArray
+    log_moment: FloatArray
+    offset: FloatArray
+    top: float
+    """About the epsilon of the Renyi conversion."""
+
+    def log_bound(self, epsilon: float) -> FloatArray:
+        """ln of the Chernoff bound of delta at every tilt."""
+        return self.log_moment - self.tilt * epsilon + self.offset
+
+
+def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
+    """Tilts around the one that is best for this delta, or for this epsilon."""
+    u, q, n = thinned(rounds)
+    variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum()) + rounds.gaussian
+    known: dict[int, tuple[float, float]] = {}
+    start = max(0.1, epsilon / variance) if log_delta is None else math.sqrt(-2 * min(log_delta, -0.1) / variance)
+
+    def at(i: int) -> float:
+        if i not in known:
+            a = start * _RATIO**i
+            value = total_log_moment(u, q, n, real_order(direction, a), 9.0) + 0.5 * rounds.gaussian * a * (a + 1)
+            score = value + chernoff_offset(a)
+            score = score - a * epsilon if log_delta is None else (score - log_delta) / a
+            known[i] = value, score if math.isfinite(score) else math.inf
+        return known[i][1]
+
+    best = 0
+    while math.isinf(at(best)) and best > -_MOST_TILTS:
+        best -= 1
+    for way in (1, -1):
+        while abs(best) < _MOST_TILTS and at(best + way) < at(best):
+            best += way
+    for i in range(best - 6, best + 7):
+        at(i)
+    kept = [i for i in sorted(known) if math.isfinite(known[i][1])]
+    if len(kept) < 3:
+        raise CannotCertify("its moments exceed floating point near the best order")
+    a = start * _RATIO ** np.array(kept, dtype=float)
+    offset = np.array([chernoff_offset(each) for each in a])
+    return Tilts(direction, a, np.array([known[i][0] for i in kept]), offset, known[best][1])
+
+
+class Plan(NamedTuple):
+    """Where to sum."""
+
+    tilt: float
+    beyond: float
+    """A larger tilt, which bounds the aliases from above."""
+    period: float
+    curvature: float
+    """About the second derivative of ln G at the tilt: how fast the terms die out."""
+
+
+def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance: float) -> Plan:
+    """The shortest period at which aliases are below the tolerance, for epsilons between these."""
+    a, bound = tilts.tilt, tilts.log_bound(low)
+    want = log_delta + log_tolerance
+    near = np.flatnonzero(bound[1:-1] < bound.min() + 6.0) + 1
+    if near.size == 0:
+        raise CannotCertify("its moments exceed floating point near the best order")
+    best: Plan | None = None
+    for j in near:
+        reach = (bound[j + 1 :] - want) / (a[j + 1 :] - a[j])
+        i = int(np.argmin(reach))
+        left = min(-want / a[j], (high - want) / (a[j] + 1))
+        period = float(max(left, reach[i], 0.5 * high, 1e-3 / a[j]))
+        if best is None or period < best.period:
+            slope = np.diff(tilts.log_moment[j - 1 : j + 2]) / np.diff(a[j - 1 : j + 2])
+            curvature = float((slope[1] - slope[0]) / (0.5 * (a[j + 1] - a[j - 1])))
+            best = Plan(float(a[j]), float(a[j + 1 + i]), period, max(curvature, 1e-300))
+    assert best is not None
+    return best
+
+
+class Inversion:
+    """The sum on one line: plain, or with a Gaussian round of noise 1 / smoothing and bounds of every error."""
+
+    def __init__(
+        self, rounds: Rounds, direction: str, where: Plan, count: int, smoothing: float, digits: float
+    ) -> None:
+        if count > MOST_POINTS:
+            raise CannotCertify(f"it would take {count:,} points on the line, more than {MOST_POINTS:,}")
+        self.direction, self.where, self.smoothing = direction, where, smoothing
+        self.step = 2 * math.pi / where.period
+        a = where.tilt
+        self.line: Line = moments_on_line(rounds, real_order(direction, a), self.step, count, digits)
+        if not math.isfinite(self.line.error):
+            raise CannotCertify("the moments of a round would take too many nodes, or exceed floating point")
+        self.gaussian = rounds.gaussian + smoothing**2
+        self.xi = self.step * np.arange(count)
+        s = a + 1j * self.xi
+        kernel = np.exp(-0.5 * self.gaussian * self.xi**2) / (s * (s + 1))
+        kernel[0] *= 0.5
+        share = self.line.share if direction == ADD else self.line.share.conj()
+        # e^{(s (s + 1) - a (a + 1)) u / 2} = e^{-u xi^2 / 2} e^{i u xi (a + 1/2)}
+        self.terms = share * kernel * np.exp(1j * self.gaussian * self.xi * (a + 0.5))
+        self.weights = np.abs(kernel)
+        self.weight = float(self.weights.sum())
+        self.log_moment = self.line.log_moment + 0.5 * self.gaussian * a * (a + 1)
+        self.rounds = rounds
+
+    def value(self, epsilon: FloatArray | float) -> FloatArray:
+        """The sum itself, of which nothing is subtracted but the aliases at negative epsilons."""
+        return self._sum(np.asarray(epsilon, dtype=float)) - self._left(np.asarray(epsilon, dtype=float))[0]
+
+    def _scale(self, epsilon: FloatArray) -> FloatArray:
+        return self.step / math.pi * np.exp(self.log_moment - self.where.tilt * epsilon)
+
+    def _sum(self, epsilon: FloatArray) -> FloatArray:
+        phase = np.multiply.outer(epsilon, self.xi)
+        turned = (np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag).sum(axis=-1)
+        out: FloatArray = self._scale(epsilon) * turned
+        return out
+
+    def _left(self, epsilon: FloatArray) -> tuple[FloatArray, float]:
+        """The aliases at epsilon - m period, where delta lies between (1 - e^epsilon)_+ and 1: two geometric series."""
+        a, period = self.where.tilt, self.where.period
+        m = np.maximum(np.ceil(epsilon / period), 1.0)
+        ones = np.exp(-a * m * period) / -math.expm1(-a * period)
+        less = np.exp(np.minimum(epsilon, m * period) - (a + 1) * m * period) / -math.expm1(-(a + 1) * period)
+        return ones - less, 1 / math.expm1(min(a * period, 700.0))
+
+    def died_out(self, log_size: float) -> bool:
+        """Whether the last terms are below this, if the ones beyond are no larger."""
+        last = float(np.abs(self.terms[-3:]).max())
+        return bool(last == 0 or math.log(last * self.terms.size * self.step) < log_size)
+
+    # ---- proven ----------------------------------------------------------------------------------------------
+
+    def prove(self) -> None:
+        """Whatever the bounds need once."""
+        a, b, period = self.where.tilt, self.where.beyond, self.where.period
+        end = self.xi[-1]
+        kappa = self.gaussian
+        tail = math.exp(-0.5 * kappa * end**2) / end * min(1.0, 1 / (kappa * end**2))
+        rounding = _ULP * (self.xi.size + 30.0 + 8 * abs(self.log_moment))
+        # relative to the scale: moments, their sum; the terms that are not there
+        self.error = (
+            1.1 * float(self.weights @ self.line.off)
+            + self.weight * (1.1 * math.expm1(min(self.line.error, 700.0)) + rounding)
+            + tail / self.step
+        )
+        order = real_order(self.direction, b)
+        top = sum(
+            total_log_moment(u, np.full(u.size, q), n, order, 24.0)
+            for q, u, n in zip(self.rounds.rates, self.rounds.energies, self.rounds.counts, strict=True)
+        )
+        self.log_right = (
+            top + 0.5 * kappa * b * (b + 1) + chernoff_offset(b) - (b - a) * period
+            - math.log(-math.expm1(-(b - a) * period)) + 0.01
+        )  # fmt: skip
+
+    def bounds(self, epsilon: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+        """What the smoothed delta is at least and at most."""
+        eps = np.asarray(epsilon, dtype=float)
+        middle = self._sum(eps)
+        phase = 4 * _ULP * (self.where.tilt + self.xi[-1]) * np.abs(eps) * self.weight
+        off = self._scale(eps) * (self.error + phase)
+        left_low, left_high = self._left(eps)
+        right = np.exp(np.minimum(self.log_right - self.where.beyond * eps, 700.0))
+        return middle - left_high * (1 + 1e-12) - right - off, middle - left_low * (1 - 1e-12) + off
+
+    def upper(self, epsilon: float) -> float:
+        """Delta is at most this."""
+        return float(self.bounds(epsilon)[1])
+
+    def lower(self, epsilon: float) -> float:
+        """Delta is at least this: the mean of a convex function is known, and what it is above at other points."""
+        tau, a = self.smoothing, self.where.tilt
+        if tau == 0.0:
+            return float(self.bounds(epsilon)[0])
+        at, weight = hats(tau)
+        low, high = self.bounds(epsilon + tau * at)
+        zero = int(np.flatnonzero(at == 0)[0])
+        others = np.minimum(high, 1.0) * weight
+        others[zero] = 0.0
+        # below the last point delta is at most its Chernoff bound, whose mean there is known
+        last = float(at[0])
+        log_tail = (
+            self.log_moment - 0.5 * tau * tau * a * (a + 1) + chernoff_offset(a) - a * epsilon + self.line.error
+            + 0.5 * tau * tau * a * (a + 1)
+        )  # fmt: skip
+        tail = math.exp(min(log_tail, 700.0)) * float(ndtr(last + 0.5 * tau + a * tau))
+        return (float(low[zero]) - (float(others.sum()) + tail) * (1 + 1e-10)) / (float(weight[zero]) * (1 + 1e-10))
+
+
+_LEFT, _RIGHT, _SPACING = 5, 3, 1.7
+_GAUSS = np.polynomial.legendre.leggauss(24)
+
+
+def hats(tau: float) -> tuple[FloatArray, FloatArray]:
+    """Points in units of tau, and the weight of each: of hats over them, linear in k, under the log-normal law."""
+    at = _SPACING * np.arange(-_LEFT, _RIGHT + 1, dtype=float)
+    weight = np.zeros(at.size)
+    for j in range(at.size - 1):
+        x = 0.5 * (at[j] + at[j + 1]) + 0.5 * _SPACING * _GAUSS[0]  # ln k / tau
+        z = x + 0.5 * tau
+        mass = 0.5 * _SPACING * _GAUSS[1] * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+        share = np.expm1(tau * (x - at[j])) / math.expm1(tau * _SPACING)
+        weight[j] += float((mass * (1 - share)).sum())
+        weight[j + 1] += float((mass * share).sum())
+    weight[-1] += float(ndtr(-(at[-1] + 0.5 * tau)))
+    return at, weight

@@ -1,0 +1,273 @@
+r"""Moments of one round's privacy loss at complex order, by a trapezoidal rule with a proven error.
+
+With :math:`u = 1/\sigma^2` and :math:`x \sim \mathcal N(0, 1)` the likelihood ratio of mixture and null is
+:math:`1 - q + q e^L`, where :math:`L = \sqrt u\, x - u / 2`, and
+
+.. math::
+    M(z) = \mathbb E\big[(1 - q + q e^{L})^{z}\big] , \qquad z = c + i \xi .
+
+Here :math:`c > 1` or :math:`c < 0`, so that :math:`1 \le \lvert M(c) \rvert` and :math:`\lvert M(z) \rvert \le M(c)`.
+The error of every value is stated relative to :math:`M(c)`; it is the sum of three, derived in :ref:`app-exact`:
+
+* *the step*: in the strip :math:`\lvert \mathrm{Im}\, x \rvert < d \le \pi / \sqrt u` the integrand is analytic, and
+  its integral on the edges is at most :math:`e^{d^2/2 + \xi \sqrt u d}` times :math:`M(c)`, for :math:`c < 0` also
+  times :math:`\cos(\sqrt u d / 2)^{c}`;
+* *what is left out*: nodes at which the integrand is below exp(-42) of its peak;
+* *rounding*: of the exponent, of the phase, of the powers of :math:`e^{ihy}` and of the sums.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
+
+MOST_NODES = 200_000.0
+"""More of them for one round are refused: its moments are then not certified."""
+
+MOST_WORK = 1e9
+"""More nodes times points on the line, of all rounds of a call together, are refused: a second or two."""
+
+_DEPTH = 42.0  # logarithms below the peak down to which the integrand is summed: exp(-42) = 6e-19
+_ULP = 2.0**-52  # elementary functions are taken to be right to two of these, a margin of four over what is documented
+_STEPS = 400  # of an iteration towards a peak, or of a walk down from it
+_WORTH_IT = 3e4  # nodes times points above which a larger step is looked for
+_ROOT = math.sqrt(2 * math.pi)
+
+
+@njit(cache=True)
+def log_ratio(x: float, root: float, q: float) -> tuple[float, float]:
+    """y = ln(1 - q + q e^L) to full relative precision, and its slope q e^L / (1 - q + q e^L) in L."""
+    loss = root * (x - 0.5 * root)
+    if loss > 30.0 and loss > -math.log(q):
+        rest = (1.0 - q) / q * math.exp(-loss)
+        return loss + math.log(q) + math.log1p(rest), 1.0 / (1.0 + rest)
+    w = q * math.expm1(loss)
+    upper = q * math.exp(loss)
+    if w > -0.5:
+        return math.log1p(w), upper / (1.0 + w)
+    base = (1.0 - q) + upper
+    return math.log(base), upper / base
+
+
+@njit(cache=True)
+def _log_integrand(x: float, root: float, q: float, c: float) -> float:
+    return c * log_ratio(x, root, q)[0] - 0.5 * x * x
+
+
+@njit(cache=True)
+def _peak(start: float, root: float, q: float, c: float) -> float:
+    """A solution of x = c sqrt(u) r(x): where c > 0 the first one from ``start`` on, else the only one; NaN if lost."""
+    if c < 0.0:  # the right side falls
+        low, high = c * root, 0.0
+        for _ in range(80):
+            x = 0.5 * (low + high)
+            if c * root * log_ratio(x, root, q)[1] > x:
+                low = x
+            else:
+                high = x
+        return high
+    x = start
+    for _ in range(_STEPS):  # the right side rises: no step passes a solution
+        after = c * root * log_ratio(x, root, q)[1]
+        if abs(after - x) < 1e-3:
+            return after
+        x = after
+    return math.nan
+
+
+@njit(cache=True)
+def _walk(x: float, step: float, level: float, root: float, q: float, c: float) -> float:
+    """The first point reached from x where the integrand is below the level."""
+    for _ in range(_STEPS):
+        x += step
+        if _log_integrand(x, root, q, c) < level:
+            break
+        step *= 1.15
+    return x
+
+
+@njit(cache=True)
+def _windows(root: float, q: float, c: float) -> tuple[float, float, float, float, float]:
+    """Two intervals, the second perhaps empty, outside which the integrand is below exp(-42) of its peak; and that."""
+    one = _peak(0.0, root, q, c)
+    two = _peak(c * root, root, q, c) if c > 0.0 else one
+    f_one, f_two = _log_integrand(one, root, q, c), _log_integrand(two, root, q, c)
+    level = max(f_one, f_two) - _DEPTH
+    if two - one < 1.0 or f_one < level:
+        low = _walk(two if f_one < level else one, -0.5, level, root, q, c)
+        return low, _walk(two, 0.5, level, root, q, c), 0.0, -1.0, level + _DEPTH
+    low, middle = _walk(one, -0.5, level, root, q, c), _walk(one, 0.5, level, root, q, c)
+    if f_two < level:
+        return low, middle, 0.0, -1.0, level + _DEPTH
+    again, high = _walk(two, -0.5, level, root, q, c), _walk(two, 0.5, level, root, q, c)
+    if again <= middle:
+        return low, high, 0.0, -1.0, level + _DEPTH
+    return low, middle, again, high, level + _DEPTH
+
+
+@njit(cache=True)
+def _step(root: float, c: float, top: float, digits: float) -> float:
+    """The largest step of which the strip bound says 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits)."""
+    best = 0.0
+    widest = min(math.pi / root * (0.999 if c > 0.0 else 0.9), 40.0)
+    for i in range(24):
+        d = widest * 0.8**i
+        exponent = digits + 0.7 + 0.5 * d * d + top * root * d
+        if c < 0.0:
+            exponent += c * math.log(math.cos(0.5 * root * d))
+        best = max(best, 2 * math.pi * d / exponent)
+    return best
+
+
+@njit(cache=True)
+def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 24.0) -> float:
+    """ln M(c) without its peak."""
+    low, high, again, end, _ = _windows(root, q, c)
+    dx = _step(root, c, 0.0, digits)
+    if not (max(high - low, 0.0) + max(end - again, 0.0)) / dx < MOST_NODES:
+        return math.inf
+    total = 0.0
+    one = int((high - low) / dx) + 2
+    for i in range(one):
+        total += math.exp(_log_integrand(low + i * dx, root, q, c) - peak)
+    if end > again:
+        first = max(math.ceil((again - low) / dx), one)  # no node twice
+        for i in range(int((end - again) / dx) + 2):
+            total += math.exp(_log_integrand(low + (first + i) * dx, root, q, c) - peak)
+    return math.log(total * dx / _ROOT)
+
+
+@njit(cache=True)
+def log_moment(u: float, q: float, c: float, digits: float = 24.0) -> float:
+    """ln M(c) at real order, to exp(-digits) and rounding; infinite where it is too much work."""
+    root = math.sqrt(u)
+    peak = _windows(root, q, c)[4]
+    return log_moment_at(root, q, c, peak, digits) + peak
+
+
+@njit(cache=True)
+def _edge(d: float, root: float, q: float, c: float, top: float, peak: float) -> float:
+    """An upper sum of |1 - q + q e^L|^c e^{top arg} phi over the real line, on the edge Im x = d, divided by e^peak."""
+    angle = root * d
+    sine, cosine = math.sin(angle), math.cos(angle)
+    x = min(-12.0, c * root - 12.0)
+    far = max(c * root, 0.0) + 2.0
+    total, width = 0.0, 1.0  # a first cell for all that lies to the left of it, where every factor rises
+    y, share = log_ratio(x, root, q)
+    for _ in range(20_000):
+        after = x + width
+        y_after, share = log_ratio(after, root, q)
+        # both y and the angle of 1 - q + q e^{L + i angle} rise with x
+        turned = math.atan2(share * sine, 1.0 - share + share * cosine)
+        nearest = 0.0 if x < 0.0 < after else min(x * x, after * after)
+        term = (c * y_after if c > 0.0 else c * y) - peak - 0.5 * nearest + top * turned
+        if term > 700.0:
+            break
+        total += width * math.exp(term)
+        if after > far and term + top * (angle - turned) < -60.0:
+            if c < 0.0:
+                total *= math.cos(0.5 * angle) ** c
+            return total + 1e-20
+        x, y = after, y_after
+        width = max(0.1, 0.05 * abs(x))
+    return math.inf
+
+
+@njit(cache=True)
+def _better_step(root: float, q: float, c: float, top: float, digits: float, peak: float, dx: float) -> float:
+    """The step that follows from upper sums on some edges, where that is larger."""
+    found = log_moment_at(root, q, c, peak)
+    for i in range(40):
+        d = min(8.0, 0.95 * math.pi / root) * 0.7**i
+        if 2 * math.pi * d / digits < dx:
+            break
+        edge = _edge(d, root, q, c, top, peak)
+        if edge < math.inf:
+            exponent = digits + 0.7 + 0.5 * d * d + math.log(edge / _ROOT) - found
+            dx = max(dx, 2 * math.pi * d / max(exponent, 1.0))
+    return min(dx, 1.0)
+
+
+@njit(cache=True)
+def total_log_moment(u: FloatArray, q: FloatArray, number: FloatArray, c: float, digits: float) -> float:
+    """ln M(c) of all rounds together."""
+    total = 0.0
+    for t in range(u.size):
+        total += number[t] * log_moment(u[t], q[t], c, digits)
+    return total
+
+
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _turn(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tuple[float, float]:
+    """The sums of both parts, and the next power."""
+    a, b = 0.0, 0.0
+    for i in range(re.size):
+        x, y = re[i], im[i]
+        a += x
+        b += y
+        re[i] = x * cos[i] - y * sin[i]
+        im[i] = x * sin[i] + y * cos[i]
+    return a, b
+
+
+@njit(cache=True)
+def line(
+    u: FloatArray, q: float, c: float, h: float, count: int
+) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
+    """M(c + i k h) for k < count of every u: divided by exp(scale), and the scales; then what each is off, over M(c).
+
+    That is the third array, and k times the fourth.
+    """
+    out = np.empty((u.size, count), dtype=np.complex128)
+    scale, error, drift = np.empty(u.size), np.empty(u.size), np.zeros(u.size)
+    top, work = (count - 1) * h, 0.0
+    for t in range(u.size):
+        root = math.sqrt(u[t])
+        low, high, again, end, peak = _windows(root, q, c)
+        dx = _step(root, c, top, 33.0)
+        scale[t] = peak
+        wide = max(high - low, 0.0) + max(end - again, 0.0)
+        if not wide / dx * count < _WORTH_IT:
+            dx = _better_step(root, q, c, top, 33.0, peak, dx)
+        nodes = wide / dx
+        work += nodes * count
+        if not (nodes < MOST_NODES and work < MOST_WORK):
+            error[:] = math.inf
+            out[:] = 0.0
+            break
+        one = int((high - low) / dx) + 2
+        first = max(math.ceil((again - low) / dx), one)  # no node twice
+        two = int((end - again) / dx) + 2 if end > again else 0
+        size = one + two
+        re, im, cos, sin = np.empty(size), np.zeros(size), np.empty(size), np.empty(size)
+        rounding, phase, kept = (
+            0.0,
+            0.0,
+            0,
+        )  # the sum of every node's weight times its own rounding, in units in the last place
+        for i in range(size):
+            x = low + (i if i < one else first + i - one) * dx
+            y, slope = log_ratio(x, root, q)
+            exponent = c * y - 0.5 * x * x - peak
+            if exponent < -_DEPTH:
+                continue
+            off = 8 * abs(y) + 4 * slope * (abs(root * x) + u[t]) + 4 * slope * root * abs(x)
+            re[kept] = math.exp(exponent) * dx / _ROOT
+            rounding += re[kept] * (abs(c) * off + 3 * x * x + 2 * abs(peak))
+            phase += re[kept] * h * off
+            cos[kept], sin[kept] = math.cos(h * y), math.sin(h * y)
+            kept += 1
+        re, im, cos, sin = re[:kept], im[:kept], cos[:kept], sin[:kept]
+        for k in range(count):
+            a, b = _turn(re, im, cos, sin)
+            out[t, k] = complex(a, b)
+        left_out = math.exp(-_DEPTH) * ((abs(c) * root + 60.0) / dx + size) * dx / _ROOT / out[t, 0].real
+        error[t] = math.exp(-33.0) + left_out + _ULP * (rounding / out[t, 0].real + kept + 8.0)
+        drift[t] = _ULP * (phase / out[t, 0].real + 6.0)
+    return out, scale, error, drift

@@ -1,0 +1,249 @@
+r"""The moments of a whole schedule: many rounds of one rate by interpolation in :math:`\ln u`, with its bound.
+
+For complex :math:`u` with :math:`\lvert \arg u \rvert \le \theta < \pi / 2` the normal density of :math:`L` gives
+
+.. math::
+    \lvert M_u(z) \rvert \le (\cos\theta)^{-1/2}\, e^{\lvert u \rvert \tan\theta \sin\theta / 8}\;
+    M_{\lvert u \rvert / \cos\theta}(\mathrm{Re}\, z) ,
+
+at every :math:`\mathrm{Im}\, z` alike, and the interpolant of degree n on an interval differs by at most
+:math:`4 \rho^{-n} / (\rho - 1)` times the bound on its Bernstein ellipse :math:`\rho` (:ref:`app-exact`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from adascale.accounting.exact.moments import line, log_moment
+
+FloatArray = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
+
+_ULP = 2.0**-52
+_MOST = 65  # as many nodes are too many for a panel
+_ELLIPSES = (1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0)  # the parameters rho that are tried
+_STEEP = 6.0  # ln of how far a moment may rise over a panel: rounding grows with it
+_DEPTH = 6  # halvings of the range of ln u
+_NARROW = 1e-3  # of a range of ln u
+_KEPT = 48  # binary digits of u
+# What their rounding moves M(z) by, over u |z (z - 1)| M(c), where dM/du = z (z - 1) E[p^2 (1 - q + q e^L)^z] / 2
+_MOVED = 0.505 * (2.0**-_KEPT + 4 * _ULP)
+_BLOCK = 2048  # rounds at a time, which bounds the memory
+
+
+class Rounds(NamedTuple):
+    """A schedule as its moments need it; what is equal stands once."""
+
+    rates: tuple[float, ...]
+    """The rates in (0, 1)."""
+    energies: tuple[FloatArray, ...]
+    """For each of them the distinct u = 1 / sigma^2, rising."""
+    counts: tuple[FloatArray, ...]
+    """How often each of them stands in the schedule."""
+    gaussian: float
+    """The sum of u over the rounds without sampling, which are one Gaussian mechanism together."""
+    size: int
+    """Rounds in all."""
+
+
+class Line(NamedTuple):
+    """The moments of the schedule on the points c + i k h of a vertical line."""
+
+    log_moment: float
+    """ln M(c), without the Gaussian rounds."""
+    share: ComplexArray
+    """M(c + i k h) / M(c), shape (count,)."""
+    error: float
+    """What ln M(c) may be off."""
+    off: FloatArray
+    """What each share may be off, shape (count,)."""
+
+
+def rounds_of(rate: FloatArray, sigma: FloatArray) -> Rounds:
+    """Sort the rounds, given as arrays of equal length; those that are never sampled leak nothing."""
+    u = _rounded(sigma**-2.0)
+    rates = [float(q) for q in np.unique(rate) if 0 < q < 1]
+    pairs = [np.unique(u[rate == q], return_counts=True) for q in rates]
+    return Rounds(
+        tuple(rates),
+        tuple(each for each, _ in pairs),
+        tuple(number.astype(float) for _, number in pairs),
+        math.fsum(u[rate == 1]),
+        int((rate > 0).sum()),
+    )
+
+
+def _rounded(u: FloatArray) -> FloatArray:
+    """With 48 binary digits, so that rounds that differ by rounding alone are one; :data:`_MOVED` is what this does."""
+    mantissa, exponent = np.frexp(u)
+    return np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
+
+
+def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """About the same schedule with few distinct noises, for a first look: u, rates, counts; it proves nothing."""
+    u, q, n = [], [], []
+    for rate, energy, count in zip(*rounds[:3], strict=True):
+        if energy.size > 12:
+            v = np.log(energy)
+            size = int((v[-1] - v[0]) / width) + 2
+            place = (v - v[0]) / max(v[-1] - v[0], 1e-300) * (size - 1)
+            left = np.minimum(place.astype(int), size - 2)
+            number: FloatArray = np.bincount(left, count * (1 - place + left), size).astype(float)
+            number += np.bincount(left + 1, count * (place - left), size)
+            energy, count = np.exp(np.linspace(v[0], v[-1], size))[number > 0], number[number > 0]
+        u.append(energy)
+        q.append(np.full(energy.size, rate))
+        n.append(count)
+    empty = [np.empty(0)]
+    return np.concatenate(u or empty), np.concatenate(q or empty), np.concatenate(n or empty)
+
+
+def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: float) -> Line:
+    """All rounds multiplied; ``digits`` is -ln of the error of an interpolation, where that is a choice."""
+    total, share, error, drift, magnitude = 0.0, np.ones(count, dtype=complex), 0.0, 0.0, 0.0
+    moved, worst, worst_k, failed = 0.0, 0.0, 0.0, Line(math.nan, share, math.inf, np.full(count, math.inf))
+    for q, energy, number in zip(*rounds[:3], strict=True):
+        logs = np.log(energy)
+        for first, last, nodes in _panels(q, logs, c, digits):
+            u, n = energy[first:last], number[first:last]
+            for start in range(0, u.size, _BLOCK):
+                part = slice(start, start + _BLOCK)
+                if nodes:
+                    matrix, values, scale, off, off_k = _interpolated(q, logs[first:last], part, nodes, c, h, count)
+                else:
+                    values, scale, off, off_k = line(u[part], q, c, h, count)
+                    matrix = np.empty((0, 0))
+                if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
+                    return failed
+                each = n[part] * (np.log(_multiply(share, matrix, values, n[part])) + scale)
+                total += float(each.sum())
+                magnitude += float(np.abs(each).sum())
+                worst, worst_k = max(worst, float(off.max())), max(worst_k, float(off_k.max()))
+                error += float((n[part] * (2.1 * off + 8 * _ULP)).sum())
+                moved += 2.1 * float(n[part] @ u[part]) * _MOVED
+                drift += float((n[part] * 2.1 * off_k).sum())
+    if not math.isfinite(total):
+        return failed
+    k = np.arange(count)
+    order = (abs(c) + 1 + h * k) ** 2
+    error += _ULP * (40 * magnitude + 60)
+    off = np.expm1(np.minimum(error + drift * k + moved * order, 700.0))
+    # beyond it the 2.1 does not cover a quotient of two; both are at most 1 and what was computed
+    unsure = worst + worst_k * k + _MOVED * max((u[-1] for u in rounds.energies), default=0.0) * order > 0.04
+    off = np.where(unsure, math.inf, off)
+    return Line(total, share, error + moved * float(order[0]), np.minimum(off, 1 + np.abs(share)))
+
+
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _row(out: ComplexArray, weights: FloatArray, values: ComplexArray) -> None:
+    out[:] = 0.0
+    for j in range(weights.size):
+        w = weights[j]
+        for k in range(out.size):
+            out[k] += w * values[j, k]
+
+
+@njit(cache=True)
+def _multiply(share: ComplexArray, matrix: FloatArray, values: ComplexArray, number: FloatArray) -> FloatArray:
+    """Multiply in the shares of every round, a row of ``matrix @ values`` or of ``values``; returns M(c) of each."""
+    real = np.empty(number.size)
+    row = np.empty(share.size, dtype=np.complex128)
+    for t in range(number.size):
+        if matrix.size:
+            _row(row, matrix[t], values)
+        else:
+            row[:] = values[t]
+        real[t] = row[0].real
+        scale = 1.0 / real[t]
+        if number[t] == 1.0:
+            for k in range(share.size):
+                share[k] *= row[k] * scale
+        else:
+            for k in range(share.size):
+                share[k] *= (row[k] * scale) ** number[t]
+    return real
+
+
+def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[int, int, int]]:
+    """Runs of rounds and the nodes of each; 0 nodes where the rounds themselves are fewer."""
+    found: list[tuple[int, int, int]] = []
+
+    def nodes(first: int, last: int) -> int:
+        return _nodes(q, logs[first], logs[last - 1], c, digits, min(last - first, _MOST)) if last - first > 4 else 0
+
+    def split(first: int, last: int, now: int, depth: int) -> None:
+        cut = first + int(np.searchsorted(logs[first:last], 0.5 * (logs[first] + logs[last - 1])))
+        if first < cut < last and depth:
+            left, right = nodes(first, cut), nodes(cut, last)
+            if (left or cut - first) + (right or last - cut) < (now or last - first) or not now:
+                split(first, cut, left, depth - 1)
+                split(cut, last, right, depth - 1)
+                return
+        found.append((first, last, now))
+
+    split(0, logs.size, nodes(0, logs.size), _DEPTH if logs.size > 12 else 0)
+    return found
+
+
+@njit(cache=True)
+def _nodes(q: float, low: float, high: float, c: float, digits: float, most: int) -> int:
+    """The fewest nodes on [low, high] of ln u, or 0 where no fewer than ``most`` will do."""
+    if high - low < _NARROW:  # interpolation would magnify the rounding of ln u
+        return 0
+    least, at_low = most, log_moment(math.exp(low), q, c)
+    if not log_moment(math.exp(high), q, c) - at_low < _STEEP:
+        return 0
+    for rho in _ELLIPSES:
+        bound = _log_bound(q, low, high, c, rho)
+        if bound < math.inf:
+            least = min(least, int(math.ceil((digits + bound - at_low) / math.log(rho))) + 1)
+    return max(least, 2) if least < most else 0
+
+
+@njit(cache=True)
+def _log_bound(q: float, low: float, high: float, c: float, rho: float) -> float:
+    """ln of 4 / (rho - 1) times what bounds M on the ellipse; the rectangle around it is taken."""
+    half = 0.5 * (high - low)
+    angle = 0.5 * half * (rho - 1 / rho)
+    if angle > 1.45:
+        return math.inf
+    size = math.exp(high + half * (0.5 * (rho + 1 / rho) - 1))
+    more = 0.125 * size * math.tan(angle) * math.sin(angle) - 0.5 * math.log(math.cos(angle))
+    return math.log(4 / (rho - 1)) + more + log_moment(size / math.cos(angle), q, c)
+
+
+def _interpolated(
+    q: float, logs: FloatArray, part: slice, nodes: int, c: float, h: float, count: int
+) -> tuple[FloatArray, ComplexArray, FloatArray, FloatArray, FloatArray]:
+    """As :func:`line`, at the Chebyshev points of the interval on which the rounds lie; first, the weights."""
+    low, high = float(logs[0]), float(logs[-1])
+    points = np.cos(np.pi * np.arange(nodes) / (nodes - 1))
+    v = 0.5 * (low + high) + 0.5 * (high - low) * points
+    values, scale, off, off_k = line(np.exp(v), q, c, h, count)
+    if not math.isfinite(off.sum()):
+        return np.empty((0, 0)), values, scale, off, off_k
+    reference = float(scale[-1])
+    values = values * np.exp(scale - reference)[:, None]
+    weight = (-1.0) ** np.arange(nodes)
+    weight[[0, -1]] *= 0.5
+    gap = logs[part, None] - v
+    hit = gap == 0
+    gap[hit.any(axis=1)] = np.inf
+    gap[hit] = 1.0
+    matrix = weight / gap
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    least = float(values[-1, 0].real)  # M rises with u
+    if not least > 0:  # it is below all digits of the largest
+        return np.empty((0, 0)), values, scale, np.full(off.shape, np.inf), off_k
+    bounds = [_log_bound(q, low, high, c, rho) - (nodes - 1) * math.log(rho) for rho in _ELLIPSES]
+    truncated = math.exp(min(min(bounds) - reference, 700.0)) / least
+    ratio = float(values[0, 0].real) / least * (2 + 0.64 * math.log(nodes))
+    rounding = _ULP * (10 * nodes + 2 * nodes**2 / max(high - low, 1e-300) * max(abs(low), abs(high), 1.0))
+    error = 1.01 * truncated + ratio * (float(off.max()) + rounding)
+    size = matrix.shape[0]
+    return matrix, values, np.full(size, reference), np.full(size, error), np.full(size, ratio * float(off_k.max()))

@@ -1,0 +1,121 @@
+"""The sharp epsilon of a schedule: a sum that has died out, solved for delta.  Nothing here is proven."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import erf
+
+from adascale.accounting.exact import gaussian
+from adascale.accounting.exact.inversion import ADD, REMOVE, CannotCertify, Inversion, Tilts, look, plan
+from adascale.accounting.exact.rounds import Rounds
+
+_PLAIN = math.log(1e-7)  # aliases, relative to delta
+_DIGITS = 20.0  # -ln of the error of an interpolation
+_SOON = 600  # points on the line after which a sum that has not died out is smoothed
+
+
+def largest_loss(rounds: Rounds) -> float:
+    """The largest loss against the mixture: epsilon of the direction ``remove`` is no larger."""
+    if rounds.gaussian:
+        return math.inf
+    loss = -sum(float(n.sum()) * math.log1p(-q) for q, n in zip(rounds.rates, rounds.counts, strict=True))
+    return loss * (1 + 1e-12)
+
+
+def most_apart(rounds: Rounds) -> float:
+    """No less than the total variation of both outputs, which is delta(0): summed over rounds, or by chi-squared."""
+    mu = math.sqrt(rounds.gaussian)
+    total, divergence = math.erf(mu / math.sqrt(8)), rounds.gaussian
+    for q, u, n in zip(*rounds[:3], strict=True):
+        total += q * float(n @ erf(np.sqrt(u / 8)))
+        divergence += float(n @ np.log1p(q * q * np.expm1(np.minimum(u, 700.0))))
+    if divergence < 1e-280:  # it may have lost all that it had
+        return total * (1 + 1e-9)
+    return min(total, math.sqrt(-math.expm1(-divergence - 1e-290))) * (1 + 1e-9)
+
+
+def solve(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function crosses 0 between the two."""
+    root: float = brentq(function, low, high, rtol=1e-11, xtol=1e-300)
+    return root
+
+
+def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: float, tau: float) -> Inversion | None:
+    """A plain sum that has died out, good between these epsilons; or with smoothing, if it does not die out soon."""
+    where = plan(tilts, low, high, log_delta, _PLAIN)
+    step = 2 * math.pi / where.period
+    size = log_delta + _PLAIN
+    if tau:
+        lead = float(np.interp(where.tilt, tilts.tilt, tilts.log_moment)) - where.tilt * low - size
+        end = math.sqrt(2 * max(lead + 0.5 * tau * tau * where.tilt * (where.tilt + 1), 2.0)) / tau
+        return Inversion(rounds, tilts.direction, where, int(end / step) + 2, tau, _DIGITS)
+    count = int(math.sqrt(2 * 20 / where.curvature) / step) + 12
+    while count < _SOON:
+        found = Inversion(rounds, tilts.direction, where, count, 0.0, _DIGITS)
+        if found.died_out(size + where.tilt * low - found.log_moment):
+            return found
+        count = int(1.6 * count)
+    return None
+
+
+def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
+    """The sharp epsilon of one direction; by ever less smoothing where the sum itself does not die out."""
+    root = _root(rounds, tilts, delta, 0.0)
+    if root is not None:
+        return root
+    tau = min(0.1 * max(tilts.top, 1e-3 / float(tilts.tilt[-1])), 0.5)
+    before = math.inf
+    for _ in range(12):
+        try:
+            root = _root(rounds, tilts, delta, tau)
+        except CannotCertify:
+            if math.isinf(before):
+                raise
+            return before
+        assert root is not None
+        if abs(before - root) <= 1e-3 * root:
+            return root + (root - before) / 15  # what smoothing adds grows with the square of tau
+        before, tau = root, 0.25 * tau
+    return before
+
+
+def _excess(inversion: Inversion, delta: float, epsilon: float) -> float:
+    return float(inversion.value(epsilon)) - delta
+
+
+def _root(rounds: Rounds, tilts: Tilts, delta: float, tau: float) -> float | None:
+    """Where the sum is delta; 0 where it is less already at 0, and None where it does not die out."""
+    high = 1.02 * max(tilts.top, 0.0)  # the Renyi value, to which the thinned rounds come within a per cent
+    for part in (0.8, 0.55, 0.3, 0.0):
+        low = part * max(tilts.top, 0.0)
+        inversion = settled(rounds, tilts, low, high, math.log(delta), tau)
+        if inversion is None:
+            return None
+        if float(inversion.value(low)) > delta:
+            if float(inversion.value(high)) > delta:
+                raise CannotCertify("the sum does not settle")
+            return solve(partial(_excess, inversion, delta), low, high)
+    return 0.0
+
+
+def sharp(rounds: Rounds, delta: float) -> tuple[float, str, dict[str, float]]:
+    """The sharp epsilon, its direction, and what was found of each; a direction that cannot bind is left out."""
+    if not rounds.rates:
+        value = gaussian.epsilon(rounds.gaussian, delta)[0]
+        return value, ADD, {ADD: value, REMOVE: value}
+    if most_apart(rounds) <= delta:
+        return 0.0, ADD, {ADD: 0.0, REMOVE: 0.0}
+    log_delta = math.log(delta)
+    tilts = look(rounds, ADD, log_delta)
+    found = {ADD: one_direction(rounds, tilts, delta)}
+    if largest_loss(rounds) > found[ADD]:
+        other = look(rounds, REMOVE, log_delta)
+        if other.top > 0.99 * found[ADD]:
+            found[REMOVE] = one_direction(rounds, other, delta)
+    direction = max(found, key=lambda name: found[name])
+    return found[direction], direction, found

@@ -1,0 +1,25 @@
+"""An audit of privacy: canaries in real trainings, and lower bounds on epsilon that could prove us wrong."""
+
+from adascale.audit.bounds import Counts, clopper_pearson, one_run_bound, one_run_tail, paired_bound, scaled_bound
+from adascale.audit.canaries import Canaries, GradientCanaries, SampleCanaries
+from adascale.audit.scores import Plan, log_likelihood_ratio, plan
+from adascale.audit.training import Audit, audit_gradients, audit_samples, observe
+
+__all__ = [
+    "Audit",
+    "Canaries",
+    "Counts",
+    "GradientCanaries",
+    "Plan",
+    "SampleCanaries",
+    "audit_gradients",
+    "audit_samples",
+    "clopper_pearson",
+    "log_likelihood_ratio",
+    "observe",
+    "one_run_bound",
+    "one_run_tail",
+    "paired_bound",
+    "plan",
+    "scaled_bound",
+]

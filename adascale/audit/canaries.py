@@ -1,0 +1,167 @@
+"""Canaries: samples that an auditor may add to the data of devices, each if its fair coin says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adascale import checks as check
+from adascale.learning import Dataset, Training, clipped_sum, models
+from adascale.learning.streams import stream
+from adascale.scenario import Scenario
+
+AUDIT = 5
+"""The purpose of an audit's random streams, after those of :mod:`adascale.learning.streams`."""
+_COINS, _PLACES, _BATCHES = range(3)
+
+
+def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
+    """The devices whose guarantee is that of device 0: the same sampling rate and the same divisor."""
+    pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
+    pairs = np.broadcast_to(pairs, (scenario.num_devices, 2))
+    return np.flatnonzero((pairs == pairs[0]).all(axis=1))
+
+
+def coins(count: int, seed: int) -> NDArray[np.bool_]:
+    """A fair coin for each canary: True where it is in the data."""
+    return stream(seed, AUDIT, _COINS).random(check.whole("canaries", count)) < 0.5
+
+
+def batch_of(present: NDArray[np.bool_], rate: float, seed: int, round_index: int) -> NDArray[np.intp]:
+    """The canaries in the batches of a round: those that are in the data, each with the sampling rate."""
+    drawn = stream(seed, AUDIT, _BATCHES, round_index).random(present.size) < rate
+    return np.flatnonzero(drawn & present)
+
+
+class Canaries(Protocol):
+    """What :func:`adascale.audit.observe` puts on the air beside the data."""
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which are in the data, shape (k,)."""
+
+    def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
+        r"""What those chosen add to :math:`\mathbf s_t`, shape (d,), at the parameters of the round."""
+
+
+@dataclass(frozen=True)
+class GradientCanaries:
+    r"""Gradients of norm C along axes of their own, so that none is in the way of another.
+
+    The gradient of canary i is :math:`\pm c\, C\, \mathbf e_{j_i}`, with distinct random coordinates :math:`j_i`; it
+    enters :math:`\mathbf s_t` divided by :math:`M B_m`, as any clipped gradient does.  Nasr et al. (2023) call such
+    canaries Dirac's.  As the receiver noise is the same in all directions, no other ones are easier to find.
+
+    Parameters
+    ----------
+    coordinate : numpy.ndarray
+        :math:`j_i` in 0 ... d - 1, distinct, shape (k,).
+    sign : numpy.ndarray
+        1 or -1, shape (k,).
+    present : numpy.ndarray
+        Which are in the data, shape (k,).
+    norm : float
+        :math:`c`, in units of C: 1, or more where a device does not clip.
+    """
+
+    coordinate: NDArray[np.intp]
+    sign: NDArray[np.float64]
+    present: NDArray[np.bool_]
+    norm: float = 1.0
+
+    @classmethod
+    def draw(cls, scenario: Scenario, count: int, seed: int, norm: float = 1.0) -> GradientCanaries:
+        """Coordinates, signs and coins from the audit's streams.
+
+        Raises
+        ------
+        ValueError
+            If there are more canaries than coordinates, or the norm is not positive.
+        """
+        if check.whole("canaries", count) > scenario.num_parameters:
+            raise ValueError(f"canaries must be at most the {scenario.num_parameters} parameters, got {count}")
+        check.positive("norm", norm)
+        rng = stream(seed, AUDIT, _PLACES)
+        coordinate = rng.permutation(scenario.num_parameters)[:count]
+        return cls(coordinate, rng.choice([-1.0, 1.0], count), coins(count, seed), norm)
+
+    def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
+        """See :class:`Canaries`."""
+        added = torch.zeros_like(parameters)
+        values = self.norm * unit(scenario) * self.sign[chosen]
+        added[torch.as_tensor(self.coordinate[chosen])] = torch.as_tensor(values, dtype=added.dtype)
+        return added
+
+    def heard(self, scenario: Scenario, residual: Tensor) -> NDArray[np.float64]:
+        r"""The residual along each canary, in units of the sensitivity :math:`C/(M B_m)`, shape (k,)."""
+        along: NDArray[np.float64] = residual[torch.as_tensor(self.coordinate)].double().cpu().numpy()
+        return along * self.sign / unit(scenario)
+
+
+@dataclass(frozen=True)
+class SampleCanaries:
+    """Scans with a wrong label, whose gradients are computed and clipped as those of all others are.
+
+    Parameters
+    ----------
+    images, labels : torch.Tensor
+        Shape (k, ...) and (k,).
+    present : numpy.ndarray
+        Which are in the data, shape (k,).
+    training : adascale.learning.Training
+        The network, and how many samples at a time.
+    """
+
+    images: Tensor
+    labels: Tensor
+    present: NDArray[np.bool_]
+    training: Training
+
+    @classmethod
+    def mislabelled(cls, dataset: Dataset, training: Training, count: int, seed: int) -> SampleCanaries:
+        """Scans of the test set, drawn without replacement, each with another class than its own.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer scans than canaries.
+        """
+        if check.whole("canaries", count) > len(dataset.test_labels):
+            raise ValueError(f"canaries must be at most the {len(dataset.test_labels)} test samples, got {count}")
+        rng = stream(seed, AUDIT, _PLACES)
+        place = torch.as_tensor(rng.permutation(len(dataset.test_labels))[:count])
+        classes = int(dataset.labels.max()) + 1
+        wrong = (dataset.test_labels[place] + torch.as_tensor(rng.integers(1, classes, count))) % classes
+        return cls(dataset.test_images[place], wrong, coins(count, seed), training)
+
+    def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
+        """See :class:`Canaries`."""
+        if not chosen.size:
+            return torch.zeros_like(parameters)
+        place = torch.as_tensor(chosen)
+        weights = torch.full((chosen.size,), unit(scenario) / scenario.clip_norm, dtype=parameters.dtype)
+        return clipped_sum(self._network(parameters), self.images[place], self.labels[place], scenario.clip_norm,
+                           weights, self.training.chunk).gradient  # fmt: skip
+
+    def losses(self, parameters: Tensor) -> NDArray[np.float64]:
+        """The cross entropy of each canary at some parameters, nats, shape (k,)."""
+        network = self._network(parameters)
+        with torch.no_grad(), models.evaluation(network):
+            loss = torch.nn.functional.cross_entropy(network(self.images), self.labels, reduction="none")
+        values: NDArray[np.float64] = loss.double().numpy()
+        return values
+
+    def _network(self, parameters: Tensor) -> torch.nn.Module:
+        network = models.build(self.training.model, 0, self.training.initialisation)
+        models.assign(network, parameters)
+        return network
+
+
+def unit(scenario: Scenario) -> float:
+    r"""The sensitivity :math:`C/(M B_m)` of the devices that are audited."""
+    return scenario.clip_norm / (scenario.num_devices * float(np.ravel(scenario.batch_size)[0]))

@@ -1,0 +1,125 @@
+"""How sure an auditor can be that a canary was in the data, from what he heard along it in every round."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.audit.bounds import Counts, one_run_bound, paired_bound
+
+FloatArray = NDArray[np.float64]
+
+SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+"""Among which shares of all canaries :func:`plan` chooses how many to call in."""
+
+
+def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> FloatArray:
+    r"""What one round adds to the logarithm of the likelihood ratio of "in" and "out".
+
+    .. math::
+        \ell(y) = \ln\Big(1 - q + q \exp\frac{2y - 1}{2\sigma^2}\Big), \qquad
+        y \sim \begin{cases} b + \sigma \xi & \text{in} \\ \sigma \xi & \text{out} \end{cases},
+        \quad b \sim \mathrm{Bernoulli}(q), \ \xi \sim \mathcal N(0, 1)
+
+    By Neyman and Pearson no test of the sum over rounds is better.  It weights a round by :math:`1/\sigma_t^2` and
+    knows of the sampling.
+
+    Parameters
+    ----------
+    heard : array_like
+        y, in units of the sensitivity, of any shape.
+    rate : float
+        :math:`q` in (0, 1].
+    sigma : array_like
+        :math:`\sigma > 0`; broadcasts against ``heard``.
+
+    Raises
+    ------
+    ValueError
+        If the rate or sigma is out of range.
+    """
+    check.sampling_rate("rate", rate)
+    sigma = check.positive("sigma", sigma)
+    exponent = (np.asarray(heard) - 0.5) / sigma**2
+    with np.errstate(divide="ignore"):  # q = 1 leaves nothing out
+        ratio: FloatArray = np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
+    return ratio
+
+
+def simulated_scores(rng: np.random.Generator, rate: float, sigma: FloatArray, count: int, present: bool) -> FloatArray:
+    """Scores of independent canaries under the mechanism as it is claimed, shape (count,)."""
+    score = np.zeros(count)
+    for each in sigma:
+        heard = each * rng.standard_normal(count)
+        if present:
+            heard += rng.random(count) < rate
+        score += log_likelihood_ratio(heard, rate, each)
+    return score
+
+
+class Plan(NamedTuple):
+    """What is fixed before a score is seen: for a mechanism as it is claimed, and for one without noise."""
+
+    guesses: tuple[int, int]
+    """r, how many canaries with the highest scores are guessed to be in."""
+    thresholds: tuple[float, float]
+    """Above this score an alarm is given."""
+
+
+def plan(
+    rate: float, sigma: FloatArray, canaries: int, delta: float, confidence: float, seed: int = 0, draws: int = 20_000
+) -> Plan:
+    r"""How many to guess, and when to give alarm, if the mechanism is as it is claimed, and if it has no noise.
+
+    The first is drawn from the claimed mechanism, not from the run; without noise two canaries in five are guessed, and
+    one that was heard once is an alarm.  So the bounds' confidence stays what it is.  The highest scores alone are
+    guessed, since the likelihood ratio has a long tail above and none below.
+
+    Parameters
+    ----------
+    rate, sigma
+        :math:`q` and :math:`\sigma_t`, shape (T,).
+    canaries : int
+        m, half of them in.
+    delta, confidence
+        As for :func:`~adascale.audit.one_run_bound`.
+    seed, draws : int
+        Of the simulation.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than ten canaries, or a number is out of range.
+    """
+    if check.whole("canaries", canaries) < 10:
+        raise ValueError(f"canaries must be at least 10, got {canaries}")
+    rng = np.random.default_rng(seed)
+    inside, outside = (np.sort(simulated_scores(rng, rate, sigma, draws, each)) for each in (True, False))
+    both, half = np.sort(np.concatenate([inside, outside])), canaries // 2
+    one_run, paired = [], []
+    for share in SHARES:
+        guesses = max(round(share * canaries), 1)
+        threshold = float(both[-round(share * both.size)])
+        true, false = (1 - np.searchsorted(each, threshold) / draws for each in (inside, outside))
+        right = int(guesses * true / (true + false))
+        one_run.append((one_run_bound(canaries, guesses, right, delta, confidence), guesses))
+        counts = Counts(half, int(true * half), half, int(np.ceil(false * half)))
+        paired.append((paired_bound(counts, delta, confidence), -share, threshold))
+    silence = float(log_likelihood_ratio(np.zeros(sigma.shape), rate, sigma).sum())
+    step = float(log_likelihood_ratio(1.0, rate, sigma.max()) - log_likelihood_ratio(0.0, rate, sigma.max()))
+    return Plan((max(one_run)[1], 2 * canaries // 5), (max(paired)[2], silence + step / 2))
+
+
+def count_alarms(score: FloatArray, present: NDArray[np.bool_], threshold: float) -> Counts:
+    """True and false alarms above a threshold."""
+    alarm = score > threshold
+    return Counts(int(present.sum()), int(alarm[present].sum()), int((~present).sum()), int(alarm[~present].sum()))
+
+
+def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int, lowest: int = 0) -> int:
+    """How many of those with the highest scores are in, and of those with the lowest are out."""
+    order = np.argsort(score, kind="stable")
+    return int(present[order[score.size - highest :]].sum() + (~present[order[:lowest]]).sum())

@@ -1,0 +1,202 @@
+"""Audits of real trainings: below the accounted epsilon, and above it once something is broken."""
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
+from adascale.audit import (
+    GradientCanaries,
+    SampleCanaries,
+    audit_gradients,
+    audit_samples,
+    log_likelihood_ratio,
+    observe,
+    plan,
+)
+from adascale.audit.canaries import audited_devices, batch_of, unit
+from adascale.audit.scores import simulated_scores
+from adascale.learning import FedSGD, Training, data, train
+
+ROUNDS, NU = 20, 2.56
+SCENARIO = replace(Scenario.digits(), num_rounds=ROUNDS)
+
+
+@cache
+def digits():
+    return data.load("digits")
+
+
+@cache
+def problem_and_eta():
+    gain = channel.draw(SCENARIO.num_devices, ROUNDS, seed=0).gain
+    problem = ReceiveScalingProblem(SCENARIO, SCENARIO.min_gain(gain), NU)
+    return problem, policies.Optimal().schedule(problem)
+
+
+@cache
+def audited(canaries=1000, seed=0, **how):
+    problem, eta = problem_and_eta()
+    return audit_gradients(problem, eta, Training.digits(), digits(), seed, canaries, **how)
+
+
+# The score ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_score_is_the_logarithm_of_two_densities():
+    y, q, sigma = np.linspace(-3, 4, 30), 0.2, 0.8
+    mixture = (1 - q) * stats.norm.pdf(y, 0, sigma) + q * stats.norm.pdf(y, 1, sigma)
+    np.testing.assert_allclose(log_likelihood_ratio(y, q, sigma), np.log(mixture / stats.norm.pdf(y, 0, sigma)))
+    np.testing.assert_allclose(log_likelihood_ratio(y, 1.0, sigma), (y - 0.5) / sigma**2)
+
+
+def test_at_a_threshold_of_zero_the_alarms_differ_by_the_exact_delta_of_epsilon_zero():
+    rng, q, sigma, count = np.random.default_rng(0), 0.2, np.full(30, 1.5), 40_000
+    inside, outside = (simulated_scores(rng, q, sigma, count, each) > 0 for each in (True, False))
+    exact = accounting.exact_delta(q, sigma, 0.0).delta
+    assert inside.mean() - outside.mean() == pytest.approx(exact, abs=4 * math.sqrt(0.5 / count))
+    assert inside.mean() - outside.mean() != pytest.approx(accounting.exact_delta(q, 2 * sigma, 0.0).delta, abs=0.02)
+
+
+def test_what_is_planned_does_not_depend_on_the_run():
+    sigma = np.full(20, 2.0)
+    assert plan(0.2, sigma, 1000, 1e-5, 0.95) == plan(0.2, sigma, 1000, 1e-5, 0.95)
+    with pytest.raises(ValueError, match="canaries must be at least 10, got 9"):
+        plan(0.2, sigma, 9, 1e-5, 0.95)
+
+
+# Canaries -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gradient_canary_is_heard_where_it_was_sent_and_nowhere_else():
+    canaries = GradientCanaries.draw(SCENARIO, 300, seed=1, norm=10)
+    chosen = np.array([3, 77, 250])
+    sent = canaries.signal(SCENARIO, chosen, torch.zeros(SCENARIO.num_parameters))
+    expected = np.zeros(300)
+    expected[chosen] = 10
+    np.testing.assert_allclose(canaries.heard(SCENARIO, sent), expected, rtol=1e-6)
+    assert float(sent.norm()) == pytest.approx(10 * math.sqrt(3) * unit(SCENARIO), rel=1e-6)
+
+
+def test_half_of_the_canaries_are_in_and_only_these_enter_batches_at_the_sampling_rate():
+    canaries = GradientCanaries.draw(SCENARIO, 9000, seed=2)
+    assert abs(canaries.present.mean() - 0.5) < 4 * 0.5 / math.sqrt(9000)
+    drawn = np.concatenate([batch_of(canaries.present, 0.2, 2, t) for t in range(50)])
+    assert canaries.present[drawn].all()
+    expected = 50 * 0.2 * canaries.present.sum()
+    assert abs(drawn.size - expected) < 4 * math.sqrt(expected)
+    assert set(batch_of(canaries.present, 0.2, 2, 0)) != set(batch_of(canaries.present, 0.2, 2, 1))
+
+
+def test_a_mislabelled_scan_has_another_class_and_a_clipped_gradient():
+    canaries = SampleCanaries.mislabelled(digits(), Training.digits(), 280, seed=0)
+    at = [int((digits().test_images == each).flatten(1).all(1).nonzero()[0]) for each in canaries.images[:40]]
+    assert (digits().test_labels[at] != canaries.labels[:40]).all()
+    parameters = FedSGD(SCENARIO, Training.digits(), digits(), 0).start().parameters
+    one = canaries.signal(SCENARIO, np.array([5]), parameters)
+    both = canaries.signal(SCENARIO, np.array([5, 9]), parameters)
+    other = canaries.signal(SCENARIO, np.array([9]), parameters)
+    assert 0 < float(one.norm()) <= unit(SCENARIO) * (1 + 1e-6)
+    torch.testing.assert_close(both, one + other, rtol=1e-4, atol=1e-8)
+    assert not canaries.signal(SCENARIO, np.array([], dtype=int), parameters).any()
+
+
+def test_only_devices_with_the_guarantee_of_the_first_one_hold_canaries():
+    sizes = replace(SCENARIO, batch_size=(30.0,) * 9 + (15.0,))
+    np.testing.assert_array_equal(audited_devices(sizes), range(9))
+    np.testing.assert_array_equal(audited_devices(SCENARIO), range(10))
+
+
+# Trainings ------------------------------------------------------------------------------------------------------------
+
+
+def test_without_canaries_it_is_the_training_of_the_package():
+    problem, eta = problem_and_eta()
+    absent = replace(GradientCanaries.draw(SCENARIO, 10, 0), present=np.zeros(10, dtype=bool))
+    accuracy, last = observe(problem, eta, Training.digits(), digits(), 0, absent)
+    usual = train(problem, eta, Training.digits(), digits(), 0)
+    torch.testing.assert_close(last.parameters, usual.state.parameters, rtol=0, atol=0)
+    assert accuracy == usual.history.accuracy.iloc[-1]
+
+
+def test_what_is_left_when_the_data_are_taken_off_is_the_noise_that_the_accountant_believes_in():
+    problem, eta = problem_and_eta()
+    absent = replace(GradientCanaries.draw(SCENARIO, 4000, 0), present=np.zeros(4000, dtype=bool))
+    heard = []
+    observe(problem, eta, Training.digits(), digits(), 0, absent,
+            lambda t, residual: heard.append(absent.heard(SCENARIO, residual)))  # fmt: skip
+    squares = (np.array(heard) / problem.noise_multiplier(eta)[0][:, None]) ** 2
+    low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], squares.size)
+    assert low < squares.sum() < high
+    assert not low < squares.sum() / 1.05**2 < high  # negative control: five per cent more is seen
+
+
+def test_the_bounds_stay_below_the_accounted_epsilon_and_come_near():
+    found = audited(9000)
+    assert found.refuted == {}
+    assert 0 < found.one_run < found.accounted < found.renyi
+    assert 0 < found.paired < found.accounted
+    assert 0.55 * found.accounted < found.scaled < found.accounted
+    assert found.lower == max(found.one_run, found.paired)
+    assert found.accuracy > 0.15  # it is a training, though a short one
+
+
+def test_without_noise_the_leak_is_found():
+    found = audited(noise=False)
+    assert {"one_run", "paired"} <= set(found.refuted)
+    assert found.right == found.guesses
+
+
+def test_a_device_that_does_not_clip_is_found():
+    assert {"paired", "scaled"} <= set(audited(norm=10.0).refuted)
+
+
+def test_half_of_the_noise_is_found(monkeypatch):
+    from adascale.learning import air
+
+    real = air.real_receiver_noise
+    monkeypatch.setattr(air, "real_receiver_noise", lambda *given: real(*given) / 2)
+    assert "scaled" in audited(4000, seed=1).refuted
+
+
+def test_several_trainings_are_pooled():
+    problem, eta = problem_and_eta()
+    both = audit_gradients(problem, eta, Training.digits(), digits(), 0, 500, runs=2)
+    assert (both.runs, both.canaries) == (2, 1000)
+    assert both.refuted == {}
+
+
+def test_the_final_model_tells_little():
+    problem, eta = problem_and_eta()
+    found = audit_samples(problem, eta, Training.digits(), digits(), 0, 280)
+    assert (found.kind, found.guesses, found.paired, found.scaled) == ("samples", 140, None, None)
+    assert found.one_run < 0.3 < found.accounted
+    assert found.refuted == {}
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"canaries": 9371}, "canaries must be at most the 9370 parameters, got 9371"),
+        ({"canaries": 4}, "canaries must be at least 10"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"delta": 0.0}, "delta"),
+        ({"norm": 0.0}, "norm"),
+        ({"runs": 0}, "runs"),
+        ({"delta": 0.01}, "canaries must be at most 1 / "),
+    ],
+)
+def test_what_cannot_be_audited_is_said(how, words):
+    with pytest.raises(ValueError, match=words):
+        audited(**how)
+
+
+def test_a_schedule_above_the_power_limit_is_refused():
+    problem, eta = problem_and_eta()
+    with pytest.raises(ValueError, match="power limit"):
+        audit_gradients(problem, 1e9 * eta, Training.digits(), digits(), 0, 20)

@@ -1,0 +1,213 @@
+"""What the appendix on exact privacy proves, each beside something that is not covered and fails."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
+from adascale.accounting.convexity import delta_slopes, two_round_delta
+from adascale.policies import water_level
+
+NODE, MASS = np.polynomial.hermite_e.hermegauss(40)
+MASS = MASS / MASS.sum()
+
+
+# Convexity for any participation -------------------------------------------------------------------------------------
+
+
+def moment_curvature(order, atoms, prior, S, H):
+    """d^2/de^2 ln E[Y^order] at S + eH, by a contour integral; two rounds."""
+    z = np.stack([each.ravel() for each in np.meshgrid(NODE, NODE)])
+    mass = np.outer(MASS, MASS).ravel()
+    e = 0.04 * np.exp(2j * np.pi * np.arange(16) / 16)
+    A = []
+    for each in S + e[:, None, None] * H:
+        a = np.sqrt(each[0, 0])
+        second = np.sqrt(each[1, 1] - each[0, 1] ** 2 / each[0, 0])
+        b = np.stack([a * z[0], each[0, 1] / a * z[0] + second * z[1]])
+        Y = np.exp(b.T @ atoms.T - np.einsum("ki,ij,kj->k", atoms, each, atoms) / 2) @ prior
+        A.append(np.log(mass @ Y**order))
+    return 2 * float((np.array(A) / e**2).mean().real)
+
+
+def test_the_moment_is_convex_in_every_direction_for_correlated_participation():
+    rng, least = np.random.default_rng(1), []
+    for order in (1.05, 1.7, 3.0, 4.4):
+        for _ in range(4):
+            atoms, prior = rng.uniform(-1, 1, (4, 2)), rng.dirichlet(np.ones(4))
+            root = rng.normal(size=(2, 2)) * 0.5
+            H = rng.normal(size=(2, 2))
+            least.append(moment_curvature(order, atoms, prior, root @ root.T + 0.5 * np.eye(2), H + H.T))
+    assert min(least) > -1e-9  # the contour's error is 1e-11; most are far above
+    assert max(least) > 0.1
+
+
+def test_from_null_to_mixture_it_is_not_convex():
+    atoms, prior = np.array([[0, 0], [1, 0.0]]), np.array([0.99, 0.01])
+    S, H = np.diag([1.5, 1.0]), np.diag([1.0, 0.0])
+    assert moment_curvature(1 - 18, atoms, prior, S, H) < -5e-4
+    assert moment_curvature(18 - 15, atoms, prior, S, H) > 0
+
+
+# One schedule for every measure --------------------------------------------------------------------------------------
+
+
+def hinges(w, taus):
+    return np.maximum(taus[:, None] - w, 0).sum(axis=1)
+
+
+def test_the_water_level_is_majorised_by_every_other_schedule():
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        floor, nu = rng.exponential(size=7), rng.exponential()
+        best = np.maximum(water_level(floor, nu), floor)
+        w = floor + 7 * nu * rng.dirichlet(np.full(7, 0.5))
+        taus = np.concatenate([w, best])
+        assert (hinges(w, taus) >= hinges(best, taus) - 1e-12).all()
+
+
+def test_a_schedule_below_a_floor_can_be_more_even():
+    floor, nu = np.array([0.1, 4.0]), 0.5
+    best = np.maximum(water_level(floor, nu), floor)
+    w = np.full(2, best.mean())  # feasible but for the second floor
+    taus = np.concatenate([w, best])
+    assert (hinges(w, taus) <= hinges(best, taus) + 1e-12).all()
+    assert (hinges(w, taus) < hinges(best, taus) - 1).any()
+
+
+def allocated(w, chance, order):
+    """E[Y^order] for a sample that is in round t alone with chance[t], at a whole order: a sum over who is drawn."""
+    chance = np.append(chance, 1 - sum(chance))
+    s = np.append(1 / np.array(w), 0.0)
+    total = 0.0
+    for drawn in itertools.product(range(chance.size), repeat=order):
+        k = np.bincount(drawn, minlength=s.size)
+        total += np.prod(chance[list(drawn)]) * np.exp((k * (k - 1) * s / 2).sum())
+    return total
+
+
+def test_the_water_level_is_best_for_random_allocation_and_not_if_rounds_differ():
+    floor, nu = np.array([0.4, 0.9, 2.0]), 0.4
+    best = np.maximum(water_level(floor, nu), floor)
+    others = floor + 3 * nu * np.random.default_rng(3).dirichlet(np.ones(3), size=30)
+    for order in (2, 3, 4):
+        assert min(allocated(w, (1 / 3, 1 / 3, 1 / 3), order) for w in others) > allocated(best, (1 / 3,) * 3, order)
+    assert min(allocated(w, (0, 0, 0.5), 3) for w in others) < allocated(best, (0, 0, 0.5), 3)
+
+
+# Exact delta, one round at a time ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("q", [0.01, 0.3])
+def test_exact_delta_is_convex_in_one_noise_above_the_edge(q, removed):
+    for s, epsilon in itertools.product((0.3, 3.0, 8.0, 11.9), (0.0, 0.005, 0.2)):
+        w, step = 1 / s, 1e-3 / s
+        low, here, high = (two_round_delta(q, (x**0.5, 0.8), epsilon, removed) for x in (w - step, w, w + step))
+        assert low >= here >= high
+        assert low - 2 * here + high >= -1e-15  # rounding of a delta of at most 0.5
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_the_edge_is_sharp_for_one_round(epsilon):
+    q = 0.1
+    edge = 6 + 2 * np.sqrt(9 + np.log((np.exp(epsilon) - 1 + q) / q) ** 2)
+    for s, sign in ((0.98 * edge, 1), (1.02 * edge, -1)):
+        w = np.array([1 - 2e-3, 1, 1 + 2e-3]) / s
+        low, here, high = (two_round_delta(q, (x**0.5, 1e4), epsilon) for x in w)
+        assert sign * (low - 2 * here + high) > 0
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_two_rounds_without_sampling_are_one_gaussian(removed):
+    sigma, epsilon = (0.9, 1.4), 0.7
+    s = sum(each**-2 for each in sigma)
+    closed = ndtr(s**0.5 / 2 - epsilon / s**0.5) - np.exp(epsilon) * ndtr(-(s**0.5) / 2 - epsilon / s**0.5)
+    assert np.isclose(two_round_delta(1 - 1e-12, sigma, epsilon, removed), closed, rtol=1e-9)  # q short of 1 by 1e-12
+
+
+def test_the_order_of_two_rounds_does_not_matter():
+    for removed in (False, True):
+        one, other = (two_round_delta(0.08, each, 0.05, removed) for each in ((0.25, 1.1), (1.1, 0.25)))
+        assert np.isclose(one, other, rtol=1e-11)
+
+
+SIGMA = np.concatenate([np.full(12, 0.9), np.random.default_rng(0).uniform(1, 2, 600)])
+
+
+def test_slopes_and_curvatures_are_those_of_delta():
+    q, epsilon, v, step = 0.1, 12.0, SIGMA**2, 4e-3
+    found = delta_slopes(q, SIGMA, epsilon)
+
+    def at(*changes):
+        moved = v.copy()
+        for i, by in changes:
+            moved[i] += by
+        return delta_slopes(q, np.sqrt(moved), epsilon).delta
+
+    # differences err by step^2, and aliases, exp(-16) of delta, are divided by step or its square: 2e-3 at most
+    up, down, other_up, other_down = (at((i, by)) for i in (0, 30) for by in (step, -step))
+    np.testing.assert_allclose((up - down) / (2 * step), found.slope[0], rtol=4e-3)
+    np.testing.assert_allclose((other_up - other_down) / (2 * step), found.slope[30], rtol=4e-3)
+    np.testing.assert_allclose((up - 2 * found.delta + down) / step**2, found.curvature[0], rtol=4e-3)
+    both = at((0, step), (1, step)) + at((0, -step), (1, -step)) + 2 * found.delta - 2 * (up + down)
+    np.testing.assert_allclose(both / (2 * step**2), found.mixed[0], rtol=4e-2)  # a tenth of the curvature
+    bracket = accounting.exact_delta(q, SIGMA, epsilon)
+    assert bracket.lower <= found.delta <= bracket.upper
+
+
+def test_a_sum_that_does_not_settle_is_refused():
+    with pytest.raises(ValueError, match="does not settle"):
+        delta_slopes(1e-4, [8.0, 9.0], 0.1)
+
+
+# Exact epsilon -------------------------------------------------------------------------------------------------------
+
+
+def epsilon_of(q, sigma, delta):
+    return brentq(lambda e: two_round_delta(q, sigma, e) - delta, 0, 300, xtol=1e-12)
+
+
+def test_unequal_noise_can_be_better_where_delta_exceeds_q():
+    even, uneven = (epsilon_of(0.08, (0.2 * a**0.5, 0.2 * b**0.5), 0.1) for a, b in ((1, 1), (1.6, 0.4)))
+    assert np.allclose((even, uneven), (7.112408, 6.636382), atol=1e-6)  # a study has 7.112 and 6.636
+    for w, value in (((1, 1), even), ((1.6, 0.4), uneven)):
+        bracket = accounting.exact_epsilon(0.08, 0.2 * np.sqrt(w), 0.1)
+        assert bracket.lower <= value <= bracket.upper
+    even, uneven = (epsilon_of(0.08, (0.2 * a**0.5, 0.2 * b**0.5), 0.07) for a, b in ((1, 1), (1.6, 0.4)))
+    assert even < uneven  # below q
+
+
+def test_equal_noise_can_be_a_saddle_although_each_noise_is_above_the_edge():
+    def at(s, a, b):
+        return two_round_delta(0.05, ((a / s) ** 0.5, (b / s) ** 0.5), 1e-3)
+
+    x = 8e-3
+    for s, saddle in ((11.9, True), (9.0, False)):
+        along = at(s, 1 + x, 1) + at(s, 1 - x, 1) - 2 * at(s, 1, 1)
+        across = at(s, 1 + x, 1 - x) - at(s, 1, 1)
+        assert s / (1 - x) < 12
+        assert along > 0
+        assert (across < 0) == saddle
+
+
+def test_the_optimum_is_a_strict_local_minimum_of_exact_delta_in_the_regime_of_the_paper():
+    scenario = Scenario.cifar10()
+    min_gain = scenario.min_gain(channel.draw(scenario.num_devices, scenario.num_rounds, seed=3).gain)
+    problem = ReceiveScalingProblem(scenario, min_gain, 0.08)
+    q = float(scenario.sampling_rate)
+
+    def conditions(schedule):
+        sigma = problem.noise_multiplier(schedule)[0]
+        found = delta_slopes(q, sigma, float(accounting.sharp_epsilon(q, sigma, 1e-5)))
+        assert abs(found.delta / 1e-5 - 1) < 1e-4
+        free = problem.noise_energy(schedule) > problem.floor * (1 + 1e-9)
+        steep = -found.slope[free]
+        flat = np.ptp(steep) < 1e-9 * steep.max() and (-found.slope[~free] < steep.min()).all()
+        return bool(flat), found.mixed[free].max() < found.curvature[free].min()
+
+    assert conditions(policies.Optimal().schedule(problem)) == (True, True)
+    assert not conditions(policies.EqualAlloc().schedule(problem))[0]
