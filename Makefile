@@ -142,6 +142,8 @@ else
 	$(BIN)/python -m adascale.paper.guarantees
 	$(BIN)/python -m adascale.paper.causal
 	$(BIN)/python -m adascale.paper.causal_growth
+	$(BIN)/python -m adascale.paper.exact
+	$(BIN)/python -m adascale.paper.audits mnist
 endif
 
 quick: $(venv) ## the same path in small, on data that is there: under a minute, into _build/quick

@@ -28,8 +28,8 @@ QUOTED_ACCURACY = {"mnist": (0.95, 0.90), "cifar10": (0.65, 0.60)}
 MARKS = {"holds": "✓", "fails": "✗", "not settled": "?"}
 """How a table shows a verdict."""
 
-METRICS = ("rdp", "epsilon")
-"""The columns of a leakage table that are compared, RDP and DP leakage."""
+METRICS = ("rdp", "epsilon", "exact")
+"""The columns of a leakage table that are compared: RDP, DP by the Rényi conversion, and exact DP where it is there."""
 
 
 def compare(table: pd.DataFrame, metric: str, above: str | Sequence[str], below: str | Sequence[str]) -> pd.DataFrame:
@@ -39,7 +39,7 @@ def compare(table: pd.DataFrame, metric: str, above: str | Sequence[str], below:
     ----------
     table : pandas.DataFrame
         As :func:`~adascale.comparison.leakage_table` makes it.
-    metric : {"rdp", "epsilon"}
+    metric : {"rdp", "epsilon", "exact"}
         Which leakage.
     above, below : str or sequence of str
         Names of policies: the numerator and the denominator.  Of several the one that leaks most counts, in each
@@ -82,7 +82,8 @@ def paper_claims(
     Parameters
     ----------
     table : pandas.DataFrame
-        As :func:`~adascale.comparison.leakage_table` makes it, with AdaScale, Optimal and all of the benchmarks.
+        As :func:`~adascale.comparison.leakage_table` makes it, with AdaScale, Optimal and all of the benchmarks.  With
+        a column ``exact`` (:func:`~adascale.paper.exact.with_exact`) every statement on DP is judged by it as well.
     drawn : sequence of str
         The benchmarks of both panels.
     others : sequence of str
@@ -103,12 +104,12 @@ def paper_claims(
 
     benchmarks = (*drawn, *others)
     largest = table[table["nu"] == table["nu"].max()]
-    for metric in METRICS:
+    for metric in (name for name in METRICS if name in table):
         leakage = _wide(table, metric)
         for policy in benchmarks:
             add("ahead", metric, policy, compare(table, metric, policy, "AdaScale"))
         add("close", metric, "AdaScale", compare(table, metric, "AdaScale", "Optimal"), CLOSE, above=False)
-        for policy in benchmarks if metric == "epsilon" else drawn:  # what the paper's panels show
+        for policy in drawn if metric == "rdp" else benchmarks:  # what the paper's panels show
             add("near", metric, policy, compare(largest, metric, policy, "Optimal"), CLOSE, above=False)
             add("narrows", metric, policy, _steps(_ratio(table, metric, policy, "AdaScale").unstack("nu")))
             gap = (leakage[policy] - leakage["AdaScale"]).unstack("nu")
@@ -141,7 +142,7 @@ def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
         (claims.verdict == "holds") & claims.claim.isin(["ahead", "narrows", "rises", "higher"]) & (claims.share < 0.9)
     )
     words = words.where(~split, words + claims.share.map(" ({:.0%})".format))
-    labels = claims.metric.map({"rdp": "RDP", "epsilon": "DP"})
+    labels = claims.metric.map({"rdp": "RDP", "epsilon": "DP", "exact": "exact DP"})
     long = claims.assign(text=words, leakage=labels)
     rows = ["claim", "leakage", "policy"]
     wide = long.pivot(index=rows, columns="nu", values="text").reindex(long[rows].drop_duplicates()).fillna("")
@@ -189,8 +190,9 @@ def verdict_counts(beside: pd.DataFrame) -> pd.DataFrame:
 
 
 def _wide(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    if metric not in METRICS:
-        raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
+    known = tuple(name for name in METRICS if name in table)
+    if metric not in known:
+        raise ValueError(f"metric must be one of {known}, got {metric!r}")
     return table.pivot(index=["nu", "seed"], columns="policy", values=metric)
 
 

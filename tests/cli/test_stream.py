@@ -352,9 +352,7 @@ def test_the_state_of_another_stream_is_refused(stream, place, what):
 def test_a_policy_that_decides_otherwise_now_is_refused(stream, place):
     stream("".join(WHOLE.splitlines(keepends=True)[:4]), "--policy", "mine:Own")
     sys.modules.pop("mine")
-    shutil.rmtree(
-        place / "__pycache__", ignore_errors=True
-    )  # else taken for this file's: same second and size
+    shutil.rmtree(place / "__pycache__", ignore_errors=True)  # else taken for this file's: same second and size
     (place / "mine.py").write_text(OWN.replace("2 + state", "3 + state"))
     code, answered, said = stream(WHOLE, "--policy", "mine:Own")
     assert (code, answered, len(said)) == (2, [], 1)

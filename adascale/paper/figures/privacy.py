@@ -15,14 +15,17 @@ from adascale.statistics import log_interval
 PANELS = {
     "rdp": "RDP leakage at order {order:g} [nats]",
     "epsilon": "DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
+    "exact": "exact DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
 }
-"""What is drawn of a leakage table, and what its axis says."""
+"""What is drawn of a leakage table, and what its axis says; the last where the table has it."""
 
 
 def leakage(
     table: pd.DataFrame, *, points: bool = True, mean: str = "geometric", not_in_rdp: Sequence[str] = NOT_IN_RDP
 ) -> Figure:
     r"""The paper's Figures 1 and 2: RDP and DP leakage against :math:`\nu`, one line a policy.
+
+    A table with a column ``exact`` (:func:`~adascale.paper.exact.with_exact`) has a third panel.
 
     Parameters
     ----------
@@ -42,9 +45,10 @@ def leakage(
     -------
     matplotlib.figure.Figure
     """
-    figure, axes = plt.subplots(1, 2, figsize=(9.0, 4.2))
+    panels = {column: label for column, label in PANELS.items() if column in table}
+    figure, axes = plt.subplots(1, len(panels), figsize=(3.0 + 3.0 * len(panels), 4.2))
     labels, handles = table.attrs.get("labels", {}), {}
-    for axis, (column, label) in zip(axes, PANELS.items(), strict=True):
+    for axis, (column, label) in zip(axes, panels.items(), strict=True):
         for policy, rows in table.groupby("policy", sort=False):
             if column == "rdp" and policy in not_in_rdp:
                 continue
@@ -82,8 +86,8 @@ def gap(
     ----------
     table : pandas.DataFrame
         As for :func:`leakage`; needs ``reference`` among its policies.
-    metric : {"rdp", "epsilon"}
-        RDP or DP leakage.
+    metric : {"rdp", "epsilon", "exact"}
+        RDP leakage, DP leakage, or the exact one.
     reference : str
         The policy to divide by.
     coverage : float
@@ -109,7 +113,7 @@ def gap(
         style = policy_style(policy, table["policy"])
         axis.errorbar(middle.index * apart, middle[policy], yerr=bars, label=label, capsize=3, **style)
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
-    leakage_of = {"rdp": "RDP", "epsilon": "DP"}[metric]
+    leakage_of = {"rdp": "RDP", "epsilon": "DP", "exact": "exact DP"}[metric]
     axis.set(
         xscale="log",
         yscale="log",
