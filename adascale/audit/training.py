@@ -61,7 +61,7 @@ class Audit(NamedTuple):
 
     @property
     def lower(self) -> float:
-        """The largest bound that needs no assumption on the noise: of :attr:`one_run` and :attr:`paired`."""
+        """The larger of :attr:`one_run` and :attr:`paired`, which asks no more of the noise than independence."""
         return max(self.one_run, self.paired or 0.0)
 
     @property

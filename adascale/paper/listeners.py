@@ -33,10 +33,13 @@ ROWS: Mapping[str, tuple[str, str]] = {
     "model": ("the same: the received sum can be computed back", "nothing is lost"),
     "quieter 3 dB": ("less than is reported", "counting on the least noise that physics allows"),
     "quieter 6 dB": ("less than is reported", "counting on the least noise that physics allows"),
-    "antennas": ("less than is reported", "noise that the devices add themselves"),
-    "stranger": ("nothing", "noise that the devices add themselves"),
-    "three strangers": ("nothing", "noise that the devices add themselves"),
-    "neighbour": ("nothing", "noise that the devices add themselves, or secure sums beneath the air"),
+    "antennas": ("no promise is left (worst case)", "noise that the devices add themselves"),
+    "stranger": ("no promise is left (worst case)", "noise that the devices add themselves"),
+    "three strangers": ("no promise is left (worst case)", "noise that the devices add themselves"),
+    "neighbour": (
+        "no promise is left (worst case)",
+        "noise that the devices add themselves, or secure sums beneath the air",
+    ),
 }
 """Each listener: what is protected from him, and what would restore it."""
 
