@@ -68,7 +68,7 @@ def test_bad_arguments_are_refused(text, said):
         (
             "accountants",
             "rayleigh",
-            r"accountant 'rayleigh' is unknown \(rayleigh is a channel\); expected one of renyi",
+            r"accountant 'rayleigh' is unknown \(rayleigh is a channel\); expected one of exact, renyi",
         ),
         ("policies", ":", "policy ':': cannot import ''"),
         ("policies", ".a:b", r"policy '.a:b': cannot import '.a'"),

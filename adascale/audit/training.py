@@ -49,9 +49,9 @@ class Audit(NamedTuple):
     renyi: float
     """Epsilon as :class:`~adascale.accounting.RenyiAccountant` accounts for the schedule."""
     accounted: float
-    """Epsilon by :data:`ACCOUNTANT`, an upper bound: what no lower bound may exceed."""
+    """The exact epsilon, an upper bound that no lower bound may exceed."""
     one_run: float
-    """See :func:`~adascale.audit.one_run_bound`: it assumes nothing of the mechanism."""
+    """See :func:`~adascale.audit.one_run_bound`; it assumes nothing of the mechanism."""
     paired: float | None
     """See :func:`~adascale.audit.paired_bound`, of gradient canaries."""
     scaled: float | None
@@ -66,7 +66,7 @@ class Audit(NamedTuple):
 
     @property
     def refuted(self) -> dict[str, float]:
-        """The bounds that exceed what is accounted for: none, unless something is wrong."""
+        """The bounds that exceed what is accounted for. There is none unless something is wrong."""
         bounds = {"one_run": self.one_run, "paired": self.paired, "scaled": self.scaled}
         return {name: each for name, each in bounds.items() if each is not None and each > self.accounted}
 
@@ -97,7 +97,7 @@ def audit_gradients(
     eta : array_like
         :math:`\eta_t` of every round, shape (T,), within the power limit.
     training, dataset, seed
-        As for :class:`~adascale.learning.FedSGD`.
+        As for :class:`~adascale.learning.fedsgd.FedSGD`.
     canaries : int
         In each training, 10 to d; they are on devices that have the rate and the divisor of the first one.
     runs : int
@@ -198,7 +198,8 @@ def observe(
 ) -> tuple[float, State]:
     r"""A training with canaries on the air, and what is left of each round when the known data are taken off.
 
-    The air adds, so the canaries' signal is added to what :meth:`FedSGD.step <adascale.learning.FedSGD.step>` received.
+    The air adds, so the canaries' signal is added to what
+    :meth:`FedSGD.step <adascale.learning.fedsgd.FedSGD.step>` received.
 
     Parameters
     ----------

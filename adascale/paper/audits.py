@@ -26,7 +26,7 @@ from adascale.runs.specification import make_run
 BUDGETS = {"digits": (0.16, 2.56), "mnist": (0.04, 0.16)}
 """Two budgets for each data set; on the book's grid the digits have little privacy, so their second is beyond it."""
 SETTINGS = ("as claimed", "no noise", "not clipped", "final model")
-"""What is audited: gradient canaries, three times, then mislabelled scans."""
+"""Three audits by gradient canaries and one by mislabelled scans."""
 POLICY = "Optimal"
 
 
@@ -42,7 +42,7 @@ class Size(NamedTuple):
     scans: int
     """Mislabelled ones."""
     broken_rounds: int | None = None
-    """A shorter horizon where noise or clipping is missing: what is leaked at once needs no more."""
+    """A shorter horizon where noise or clipping is missing, as what is leaked at once needs no more."""
 
 
 SIZES = {"digits": Size(8000, 1, 1000, 280), "mnist": Size(20_000, 2, 1000, 2000, 100)}
@@ -64,7 +64,7 @@ def audit_row(
     policy : str
         A name for :func:`adascale.comparison.find_method`.
     size : Size, optional
-        How many canaries; default that of the data set in :data:`SIZES`.
+        How many canaries; default that of the data set.
 
     Returns
     -------

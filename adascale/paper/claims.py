@@ -29,7 +29,7 @@ MARKS = {"holds": "✓", "fails": "✗", "not settled": "?"}
 """How a table shows a verdict."""
 
 METRICS = ("rdp", "epsilon", "exact")
-"""The columns of a leakage table that are compared: RDP, DP by the Rényi conversion, and exact DP where it is there."""
+"""The columns of a leakage table that are compared. They are RDP, DP by the Rényi conversion, and exact DP."""
 
 
 def compare(table: pd.DataFrame, metric: str, above: str | Sequence[str], below: str | Sequence[str]) -> pd.DataFrame:

@@ -24,9 +24,9 @@ from adascale.scenario import Scenario
 FloatArray = NDArray[np.float64]
 
 LEAST_SIGMA = 0.3
-"""Multipliers below it count as this one: what is reported is then a lower bound."""
+"""Multipliers below it count as this one. What is reported is then a lower bound."""
 NEAR, FAR = 10.0, 200.0
-"""Metres from the victim to a curious device, and from the victim to the server: the two ends of the paper's cell."""
+"""Metres from the victim to a curious device and to the server. They are the two ends of the paper's cell."""
 
 ROWS: Mapping[str, tuple[str, str]] = {
     "server": ("one sample of any device", "nothing is lost; a larger budget protects more"),
@@ -41,7 +41,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "noise that the devices add themselves, or secure sums beneath the air",
     ),
 }
-"""Each listener: what is protected from him, and what would restore it."""
+"""What is protected from each listener and what would restore it."""
 
 
 class Realisation(NamedTuple):

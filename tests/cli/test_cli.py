@@ -416,7 +416,7 @@ def test_orders_below_the_first_are_noted_too(capsys, scenario):
         (["--orders", "64", "--accountant", "renyi:orders=(2,3)"], "--orders are those of the accountant renyi"),
         (
             ["--accountant", "rayleigh"],
-            "accountant 'rayleigh' is unknown (rayleigh is a channel); expected one of renyi",
+            "accountant 'rayleigh' is unknown (rayleigh is a channel); expected one of exact, renyi",
         ),
         (["--accountant", "renyi:order=3"], "--accountant renyi:order=3: "),
         (["--channel", "rayleigh:m=three"], "--channel rayleigh:m=three: channel 'rayleigh' has no parameter 'm'"),

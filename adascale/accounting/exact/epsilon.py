@@ -25,7 +25,7 @@ class ExactEpsilon(NamedTuple):
     lower: float
     """A proven lower bound."""
     upper: float
-    """A proven upper bound: the guarantee."""
+    """A proven upper bound, which is the guarantee."""
     direction: str
     """Which of both directions has the larger value, ``add`` or ``remove``."""
 
@@ -38,7 +38,7 @@ class ExactDelta(NamedTuple):
     lower: float
     """A proven lower bound."""
     upper: float
-    """A proven upper bound: the guarantee."""
+    """A proven upper bound, which is the guarantee."""
     direction: str
     """Which of both directions has the larger value, ``add`` or ``remove``."""
 
