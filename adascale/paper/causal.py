@@ -23,9 +23,9 @@ from adascale import policies, presets
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import Foresight, Hindsight, Method, leakage_table
 from adascale.comparison.foresight import SEED
-from adascale.files import write_atomically
 from adascale.paper.lyapunov import kindest_lyapunov, mean_inverse
 from adascale.paper.methods import METHODS
+from adascale.paper.wide import read_wide, write_wide
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.rootfind import Brackets, find_roots
@@ -252,18 +252,12 @@ def read(path: Path | str) -> pd.DataFrame:
 
     The file has a row a level and seed, and two rows of heading: policy, and what is told of it.
     """
-    wide = pd.read_csv(path, header=[0, 1], index_col=[0, 1])
-    order = list(dict.fromkeys(wide.columns.get_level_values(0)))
-    parts = [wide[name].rename_axis(["nu", "seed"]).reset_index().assign(policy=name) for name in order]
-    return pd.concat(parts, ignore_index=True)[["policy", "nu", "seed", *_STORED]]
+    return read_wide(path, _STORED)
 
 
 def write(table: pd.DataFrame, path: Path) -> None:
     """A table as :func:`read` reads it."""
-    order = list(dict.fromkeys(table["policy"]))
-    wide = table.pivot(index=["nu", "seed"], columns="policy", values=list(_STORED)).swaplevel(axis=1)
-    wide = wide[[(name, value) for name in order for value in _STORED]]
-    write_atomically(path, wide.to_csv(float_format="%.7g"))
+    write_wide(table, path, _STORED)
 
 
 def main(folder: Path, datasets: Sequence[str] = DATASETS) -> None:

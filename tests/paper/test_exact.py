@@ -153,3 +153,16 @@ def test_every_other_lead_stands_and_adascale_is_close_to_the_optimum(dataset, j
     ahead = exact.loc["ahead"].verdict
     assert [*ahead[ahead != "holds"].index] == ([("PowerControl", 0.16)] if dataset == "mnist" else [])
     assert {*exact.loc["close"].verdict} == {"holds"} == {*exact.loc["rises"].verdict}
+
+
+def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_bracket():
+    table = pd.read_csv(Path(__file__).parents[2] / "results" / "benchmarks" / "accounting.csv")
+    found = {name: rows.set_index("accountant") for name, rows in table.groupby("schedule")}
+    found = {name: rows for name, rows in found.items() if "adascale, certified" in rows.index}
+    assert len(found) == 2
+    for rows in found.values():
+        ours, peers = rows.loc["adascale, certified"], rows[~rows.index.str.startswith("adascale")]
+        assert len(peers) >= 3
+        assert (peers.lower.fillna(-np.inf) <= ours.upper).all()
+        assert (peers.upper.fillna(np.inf) >= ours.lower).all()
+        assert rows.loc["adascale, Renyi"].upper > peers.upper.max()  # control: the Renyi value lies outside of all

@@ -1,0 +1,27 @@
+"""Tables of leakages as they are committed: a row a level and seed, and two rows of heading, policy and quantity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from adascale.files import write_atomically
+
+_ROW = ["nu", "seed"]
+
+
+def read_wide(path: Path | str, columns: Sequence[str]) -> pd.DataFrame:
+    """What :func:`write_wide` has written, with the columns ``policy, nu, seed`` and these."""
+    wide = pd.read_csv(path, header=[0, 1], index_col=[0, 1])
+    order = list(dict.fromkeys(wide.columns.get_level_values(0)))
+    parts = [wide[name].rename_axis(_ROW).reset_index().assign(policy=name) for name in order]
+    return pd.concat(parts, ignore_index=True)[["policy", *_ROW, *columns]]
+
+
+def write_wide(table: pd.DataFrame, path: Path, columns: Sequence[str]) -> None:
+    """These columns of a table that has one row a policy, level and seed, to seven digits."""
+    order = list(dict.fromkeys(table["policy"]))
+    wide = table.pivot(index=_ROW, columns="policy", values=list(columns)).swaplevel(axis=1)
+    write_atomically(path, wide[[(name, value) for name in order for value in columns]].to_csv(float_format="%.7g"))
