@@ -30,13 +30,14 @@ BELIEVERS: dict[str, Callable[[Scenario, float, RayleighFloors], Policy]] = {
 :meta hide-value:
 """
 
+SEEDS = range(40)
 WORLDS = ("as believed", "path losses off by 3 dB", "slow fading, r = 0.99")
 """Independent rounds of known law; each device's path loss wrong by a normal error in dB; rounds correlated."""
 
 
 def beliefs_table(
     budget: float = 0.04,
-    seeds: Sequence[int] = range(40),
+    seeds: Sequence[int] = SEEDS,
     *,
     scenario: Scenario | None = None,
     believers: Mapping[str, Callable[[Scenario, float, RayleighFloors], Policy]] = BELIEVERS,
