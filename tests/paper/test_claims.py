@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from adascale.paper import compare, judge, paper_claims, verdicts
+from adascale.paper import compare, holm, judge, overview, paper_claims, verdicts
 
 
 def table(**leakages):
@@ -134,3 +134,66 @@ def test_one_budget_or_a_policy_without_any_result_still_make_a_table():
     two = paper_claims(pd.concat([made, made.assign(nu=0.02)]), others=())
     lost = two[(two.policy == "EstimFuture") & (two.claim == "narrows in nats")]
     assert set(lost.verdict) == {"not settled"}
+
+
+def test_an_arithmetic_ratio_is_that_of_the_means_with_the_bootstrap_of_scipy():
+    rng = np.random.default_rng(3)
+    a, b = np.exp(rng.normal(size=(2, 60)))
+    row = compare(table(A=a, B=b), "rdp", "A", "B", "arithmetic").iloc[0]
+    assert row.ratio == pytest.approx(a.mean() / b.mean(), rel=1e-12)
+    statistic = lambda x, y, axis: x.mean(axis=axis) / y.mean(axis=axis)  # noqa: E731
+    again = stats.bootstrap((a, b), statistic, paired=True, method="percentile", rng=np.random.default_rng(4))
+    assert row.low == pytest.approx(again.confidence_interval.low, rel=0.03)
+    assert row.high == pytest.approx(again.confidence_interval.high, rel=0.03)
+
+
+def test_means_and_medians_can_disagree_on_whether_a_gap_narrows():
+    """One realisation in ten with a huge leakage rules the means and leaves the geometric mean where it was."""
+    huge = np.where(np.arange(100) % 10 == 0, 1e4, 1.0)
+    ada = np.array([huge, np.ones(100)])
+    equal = np.array([np.where(huge > 1, 1.1 * huge, 2.5), np.full(100, 2)])
+    made = table(Optimal=0.9 * ada, AdaScale=ada, EqualAlloc=equal)
+    found = {
+        average: paper_claims(made, ("EqualAlloc",), (), average).set_index(["claim", "metric", "nu"]).verdict
+        for average in ("geometric", "arithmetic")
+    }
+    assert found["geometric"]["narrows", "rdp", 0.01] == "holds"
+    assert found["arithmetic"]["narrows", "rdp", 0.01] == "fails"
+    assert found["arithmetic"]["narrows in nats", "rdp", 0.01] == "holds"  # by about a hundred nats
+
+
+def test_an_unknown_average_is_named():
+    with pytest.raises(ValueError, match="got 'median'"):
+        compare(table(A=[1.0, 2.0], B=[1.0, 1.0]), "rdp", "A", "B", "median")
+
+
+def test_holm_unsettles_what_statsmodels_definition_does_and_nothing_that_is_sure():
+    rng = np.random.default_rng(5)
+    level = {"Optimal": 0.9, "AdaScale": 1.0, "EqualAlloc": 1.03, "PowerControl": 3.0}
+    made = table(**{name: value * np.exp(rng.normal(scale=0.08, size=(3, 30))) for name, value in level.items()})
+    claims = paper_claims(made, ("EqualAlloc",), ("PowerControl",))
+    lost = holm(claims)
+    sure = claims[(claims.policy == "PowerControl") & (claims.claim == "ahead")]
+    assert not set(sure.index) & set(lost.index)
+    assert 0 < len(lost) < len(claims) / 2
+    # step by step, with the t test that the interval of a ratio inverts
+    wide = made.pivot(index=["nu", "seed"], columns="policy", values="rdp")
+    row = claims[(claims.claim == "ahead") & (claims.policy == "EqualAlloc") & (claims.metric == "rdp")].iloc[0]
+    logs = np.log(wide["EqualAlloc"] / wide["AdaScale"])[row.nu]
+    everything = holm(claims, level=1e-300)
+    assert everything.loc[row.name].p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, rel=1e-9)
+    p = everything.p.reindex(claims.index).fillna(1.0).to_numpy()  # what was open stays so
+    settled, kept = claims.verdict.to_numpy() != "not settled", set()
+    for i, at in enumerate(np.argsort(p)):
+        if p[at] > 0.05 / (len(p) - i):
+            break
+        kept.add(at)
+    assert set(lost.index) == {i for i in range(len(p)) if settled[i] and i not in kept}
+
+
+def test_the_overview_counts_the_papers_metrics_by_statement():
+    made = table(Optimal=np.ones((2, 3)), AdaScale=np.full((2, 3), 1.05), EqualAlloc=[[2, 3, 4], [2, 2, 2.5]])
+    claims = paper_claims(made.assign(exact=made.epsilon), drawn=("EqualAlloc",), others=())
+    read = overview({("MNIST", "geometric"): claims, ("MNIST", "arithmetic"): claims})
+    assert read.loc["AdaScale is close to the optimum"].tolist() == ["4\N{NO-BREAK SPACE}✓"] * 2
+    assert read.loc["[19] and [28] leak more RDP than what is drawn"].tolist() == ["", ""]
