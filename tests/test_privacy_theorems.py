@@ -52,6 +52,31 @@ def test_from_null_to_mixture_it_is_not_convex():
     assert moment_curvature(18 - 15, atoms, prior, S, H) > 0
 
 
+def log_moment(order, atoms, prior, S):
+    """ln E[Y^order] for any positive semidefinite S, of two rounds."""
+    values, axes = np.linalg.eigh(S)
+    b = (axes * np.sqrt(values.clip(0))) @ np.stack([each.ravel() for each in np.meshgrid(NODE, NODE)])
+    Y = np.exp(b.T @ atoms.T - np.einsum("ki,ij,kj->k", atoms, S, atoms) / 2) @ prior
+    return float(np.log(np.outer(MASS, MASS).ravel() @ Y**order))
+
+
+def test_the_moment_is_convex_and_does_not_fall_up_to_singular_matrices():
+    rng, gaps, rises = np.random.default_rng(4), [], []
+    for order in (1.05, 2.5, 6.0):
+        for _ in range(20):
+            atoms, prior = rng.uniform(-1, 1, (4, 2)), rng.dirichlet(np.ones(4))
+            one, other = (np.outer(a, a) for a in rng.normal(size=(2, 2)) * 0.7)  # of rank one
+            low, high, middle, both = (
+                log_moment(order, atoms, prior, S) for S in (one, other, (one + other) / 2, one + other)
+            )
+            gaps.append((low + high) / 2 - middle)
+            rises.append(both - max(low, high))
+    assert min(gaps) > -1e-9
+    assert min(rises) > -1e-9
+    assert max(gaps) > 0.1
+    assert max(rises) > 0.1
+
+
 # One schedule for every measure --------------------------------------------------------------------------------------
 
 
@@ -119,6 +144,54 @@ def test_the_edge_is_sharp_for_one_round(epsilon):
         w = np.array([1 - 2e-3, 1, 1 + 2e-3]) / s
         low, here, high = (two_round_delta(q, (x**0.5, 1e4), epsilon) for x in w)
         assert sign * (low - 2 * here + high) > 0
+
+
+def correlated(phi, s):
+    """E[phi(Y)] for two rounds of which a sample joins the first, the second, both or none; s is the first's."""
+    z = np.linspace(-9, 9, 361)
+    mass = np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()  # the trapezoid rule, exact to rounding for smooth phi
+    first, second = np.exp(s**0.5 * z - s / 2)[:, None], np.exp(0.9 * z - 0.405)
+    return float(mass @ phi(0.3 + 0.4 * first + 0.2 * second + 0.1 * first * second) @ mass)
+
+
+@pytest.mark.parametrize(
+    "phi", [lambda y: -np.log(y), lambda y: y * np.log(y), lambda y: -np.sqrt(y), lambda y: (y - 1) ** 2 / (y + 1)]
+)
+def test_every_divergence_is_convex_in_one_noise_for_correlated_rounds(phi):
+    def bend(s, step=1e-2):
+        low, here, high = (correlated(phi, s / (1 + x)) for x in (-step, 0, step))
+        assert low > here > high
+        return (low - 2 * here + high) / step**2
+
+    assert min(bend(s) for s in (0.05, 1.0, 4.0, 8.0, 11.8)) > 1e-6
+
+
+def test_a_bounded_divergence_is_not_convex_where_the_noise_is_small():
+    low, here, high = (correlated(lambda y: -np.sqrt(y), 40 / (1 + x)) for x in (-0.05, 0, 0.05))
+    assert low > here > high
+    assert low - 2 * here + high < -1e-7
+
+
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("epsilon", [0.02, 0.5])
+def test_the_slope_of_delta_is_the_posterior_at_the_threshold(epsilon, removed):
+    q, s1, s2 = 0.3, 1.7, 0.6
+    loss = -epsilon if removed else epsilon
+    z = np.linspace(-10, 10, 20001)
+    other = 1 - q + q * np.exp(s2**0.5 * z - s2 / 2)
+    x = (np.exp(loss) / other - 1 + q) / q  # the ratio of the first round at which the loss is as asked
+    x, other, z = x[x > 0], other[x > 0], z[x > 0]
+    density = np.exp(-((np.log(x) + s1 / 2) ** 2) / (2 * s1)) / (x * (2 * np.pi * s1) ** 0.5)
+    density *= (1 - q + q * x) / q * np.exp(-z * z / 2) / (2 * np.pi) ** 0.5  # of L and z together, under the null
+    p = q * x / (1 - q + q * x)
+    slope = 0.5 * (density * p**2).sum() * (z[1] - z[0]) * (1 if removed else np.exp(epsilon))
+
+    def at(s):
+        return two_round_delta(q, (s**-0.5, s2**-0.5), epsilon, removed)
+
+    step = 1e-3
+    assert np.isclose((at(s1 + step) - at(s1 - step)) / (2 * step), slope, rtol=1e-6)  # differences err by step^2
+    assert not np.isclose((density * p).sum(), (density * p**2).sum(), rtol=0.1)  # the mean is not the mean square
 
 
 @pytest.mark.parametrize("removed", [False, True])
