@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import warnings
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -76,8 +77,9 @@ def label(name: str) -> str:
 def name_of(kind: str, value: Any) -> str:
     """The name by which :func:`find` gives a class or function back: the registered one, or ``module:object``."""
     for known, entry in _entries(kind).items():
-        if entry.load() is value:
-            return known
+        with suppress(Exception):  # what another package registers may not be there; then it is not this
+            if entry.load() is value:
+                return known
     return f"{value.__module__}:{value.__qualname__}"
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 CLOSE_POINTS = 1.0
 """Points within which we read accuracies as the same, and one that is quoted without decimals as met."""
 
+FALL_POINTS = 2 * CLOSE_POINTS
+"""Points within which we read a fall between two accuracies that are quoted as met, since either may be off by one."""
+
 _ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
 
 
@@ -46,7 +49,7 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
               correspond to the accuracies quoted
     falls     accuracy falls over that range         the paired fall from the smallest :math:`\nu` to this one is
                                                      above 0
-    amount    by as much as is quoted                that fall at the largest :math:`\nu` is within one point of it
+    amount    by as much as is quoted                that fall at the largest :math:`\nu` is within two points of it
     same      methods are compared under the same    the paired difference of accuracies at this :math:`\nu` is
               learning performance                   within one point of 0
     ========= ====================================== ==================================================================
@@ -88,7 +91,7 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     for nu in sorted(own)[1:]:
         add("falls", reference, nu, own[first] - own[nu], 0, np.inf)
     fall = 100 * (quoted[0] - quoted[1])
-    add("amount", reference, last, own[first] - own[last], fall - CLOSE_POINTS, fall + CLOSE_POINTS)
+    add("amount", reference, last, own[first] - own[last], fall - FALL_POINTS, fall + FALL_POINTS)
     for policy in points.columns.unique("policy"):
         if policy != reference:
             for nu in sorted(set(points[policy]) & set(own)):
@@ -183,7 +186,7 @@ def reading_verdicts(readings: pd.DataFrame, quoted: tuple[float, float]) -> pd.
             for row, name, value, slack in (
                 (first, "accuracy", 100 * quoted[0], CLOSE_POINTS),
                 (last, "accuracy", 100 * quoted[1], CLOSE_POINTS),
-                (last, "fall", 100 * (quoted[0] - quoted[1]), 2 * CLOSE_POINTS),
+                (last, "fall", 100 * (quoted[0] - quoted[1]), FALL_POINTS),
             )
         ]
         parts.append(judge_within(first.gap_low, first.gap_high, CLOSE, np.inf))

@@ -47,7 +47,9 @@ def test_the_methods_learn_equally_well_on_mnist(mnist):
 
 @pytest.fixture(scope="module")
 def judged():
-    entries, results = read_sweep(RESULTS / "mnist" / "readings.toml"), committed("mnist/readings")
+    names = ("accuracy", "readings")
+    entries = [entry for name in names for entry in read_sweep(RESULTS / "mnist" / f"{name}.toml")]
+    results = pd.concat([committed(f"mnist/{name}") for name in names])
     return reading_verdicts(reading_table(entries, results, range(20)), QUOTED_ACCURACY["mnist"])
 
 
