@@ -47,8 +47,8 @@ class Scenario:
         :math:`n_m`, samples on a device; one number, or one for each device.
     clip_norm : float
         :math:`G` (or :math:`C`), the largest norm of a sample gradient.
-    max_power : float
-        :math:`P_{\max}` in watts.
+    max_power : float or sequence of float
+        :math:`P_{\max}` in watts, or :math:`P_m`, one for each device.
     noise_power : float
         :math:`\sigma_n^2` in watts, per complex sample.
     order : float
@@ -68,7 +68,7 @@ class Scenario:
     batch_size: float | tuple[float, ...]
     dataset_size: float | tuple[float, ...]
     clip_norm: float
-    max_power: float
+    max_power: float | tuple[float, ...]
     noise_power: float
     order: float = 3
 
@@ -79,12 +79,12 @@ class Scenario:
             object.__setattr__(self, name, check.whole(name, getattr(self, name)))
         if self.num_devices > MOST_DEVICES:
             raise ValueError(f"num_devices must be at most {MOST_DEVICES:,}, got {self.num_devices}")
-        for name in ("batch_size", "dataset_size"):
+        for name in ("batch_size", "dataset_size", "max_power"):
             value = check.positive(name, getattr(self, name))
             if value.shape not in ((), (self.num_devices,)):
                 raise ValueError(f"{name} must be one number or {self.num_devices} of them, got shape {value.shape}")
             object.__setattr__(self, name, tuple(value.tolist()) if value.shape else value.item())
-        for name in ("clip_norm", "max_power", "noise_power"):
+        for name in ("clip_norm", "noise_power"):
             value = check.positive(name, getattr(self, name))
             if value.shape:
                 raise ValueError(f"{name} must be one number, got {getattr(self, name)!r}")
@@ -173,9 +173,22 @@ class Scenario:
         return moment
 
     @property
+    def power_share(self) -> NDArray[np.float64]:
+        r""":math:`P_m / P_{\max}`, shape () or (M,); 1 where all devices have the same limit.
+
+        The limit of a device, :math:`\eta_t k_m^2 G^2 / (d M^2 |h_{m,t}|^2) \le P_m`, is that of a device with
+        :math:`P_{\max}` and the gain :math:`|h_{m,t}|^2 P_m / P_{\max}`.
+        """
+        power = np.asarray(self.max_power, dtype=float)
+        return np.asarray(power / power.max())
+
+    @property
     def x_max(self) -> float:
-        r""":math:`x_{\max} = P_{\max} d M^2 / G^2`, the largest :math:`\eta_t / h_{\min,t}^2` of the power limit."""
-        return self.max_power * self.num_parameters * self.num_devices**2 / self.clip_norm**2
+        r""":math:`x_{\max} = P_{\max} d M^2 / G^2`, the largest :math:`\eta_t / h_{\min,t}^2` of the power limit.
+
+        Of devices with several limits, :math:`P_{\max} = \max_m P_m`.
+        """
+        return float(np.max(self.max_power)) * self.num_parameters * self.num_devices**2 / self.clip_norm**2
 
     @property
     def noise_scale(self) -> float:
@@ -189,7 +202,7 @@ class Scenario:
         return max(1e-307, least / self.x_max), min(1e307, most / self.x_max)
 
     def min_gain(self, gain: ArrayLike) -> NDArray[np.float64]:
-        r"""The bottleneck :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2`.
+        r"""The bottleneck :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2`, times :attr:`power_share` of each device.
 
         Parameters
         ----------
@@ -209,11 +222,13 @@ class Scenario:
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
             raise ValueError(f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}")
-        least: NDArray[np.float64] = (gain / self.batch_second_moment[..., None]).min(axis=-2)
-        return check.positive("gain / k_m^2", least)
+        scaled: NDArray[np.float64] = gain * self.power_share[..., None] / self.batch_second_moment[..., None]
+        return check.positive("gain / k_m^2", scaled.min(axis=-2))
 
     def mean_gain(self, path_loss: ArrayLike) -> NDArray[np.float64]:
         r"""The channel statistics :math:`\mathbb E|h_m|^2 / k_m^2 = 1 / (\mathrm{PL}_m k_m^2)`, shape (..., M).
+
+        Times :attr:`power_share`, as the bottleneck.
 
         ``path_loss`` is :math:`\mathrm{PL}_m > 0` (linear), shape (..., M); errors as in :meth:`min_gain`.
         """
@@ -221,7 +236,7 @@ class Scenario:
         if path_loss.shape[-1:] != (self.num_devices,):
             raise ValueError(f"path_loss must have shape (..., {self.num_devices}), got {path_loss.shape}")
         with np.errstate(over="ignore", divide="ignore"):
-            mean = 1 / (path_loss * self.batch_second_moment)
+            mean = self.power_share / (path_loss * self.batch_second_moment)
         return check.positive("1 / (path_loss * k_m^2)", mean)
 
 
@@ -235,6 +250,7 @@ def _squared_sensitivity(scenario: Scenario) -> NDArray[np.float64]:
 _DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {
     "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda scenario: scenario.x_max,
     "num_parameters * noise_power": lambda scenario: scenario.noise_scale,
+    "max_power over the largest": lambda scenario: scenario.power_share,
     "1 + (1 - q) / batch_size": lambda scenario: scenario.batch_second_moment,
     "2 * num_parameters * (clip_norm / (num_devices * batch_size))**2": _squared_sensitivity,
 }

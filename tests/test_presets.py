@@ -3,7 +3,16 @@
 import pytest
 
 from adascale import Scenario, presets
-from adascale.channel import Rayleigh
+from adascale.channel import (
+    GaussMarkov,
+    Jakes,
+    Nakagami,
+    Rayleigh,
+    Rician,
+    Shadowed,
+    TappedDelayLine,
+    UrbanMicro,
+)
 from adascale.learning import Training
 
 
@@ -40,6 +49,35 @@ def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('model = "rician"\nK = 5', Rician(K=5.0)),
+        ('model = "jakes"\ndoppler = 5\nround_time = 0.26', Jakes(doppler=5.0)),
+        ('model = "Gauss_Markov"\ncorrelation = 0.5', GaussMarkov(correlation=0.5)),
+        ('model = "shadowed"\nknown = false', Shadowed(known=False)),
+        ('model = "tapped-delay-line"\nprofile = "C"\nsubcarriers = 12', TappedDelayLine(profile="C", subcarriers=12)),
+        ('model = "urban-micro"\ndistance_range = [10, 100]', UrbanMicro(distance_range=(10.0, 100.0))),
+        ('model = "adascale.channel:Nakagami"\nm = 3', Nakagami(m=3.0)),
+    ],
+)
+def test_a_preset_names_its_channel_model_with_parameters(tmp_path, text, expected):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'base = "mnist"\n[channel]\n{text}\n')
+    assert presets.load(str(path)).channel == expected
+
+
+def test_a_preset_may_have_devices_of_different_data_batch_and_power(tmp_path):
+    path = tmp_path / "mixed.toml"
+    path.write_text(
+        'base = "mnist"\n[scenario]\nname = "mixed"\nnum_devices = 3\nbatch_size = [60, 30, 10]\n'
+        "dataset_size = [6000, 6000, 500]\nmax_power = [0.2, 0.1, 0.05]\n"
+    )
+    found = presets.load(str(path)).scenario
+    assert found.power_share.tolist() == [1.0, 0.5, 0.25]
+    assert found.sampling_rate.tolist() == [0.01, 0.005, 0.02]
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ('base = "{path}"', "has itself as its base"),
@@ -52,6 +90,10 @@ def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
         ('base = "mnist"\nchannel = {{ model = "magic" }}', "channel 'magic' is unknown"),
         ("x =", "is not valid TOML"),
         ("base = 3", "preset '3' is unknown"),
+        ('base = "mnist"\nchannel = {{ model = "rician", K = -1 }}', "K must be one number from 0 to 10000, got -1"),
+        ('base = "mnist"\nchannel = {{ model = "rician", m = 1 }}', "channel 'rician' has no parameter 'm'; expected"),
+        ('base = "mnist"\nchannel = {{ model = "jakes", paths = 1.5 }}', "paths must be a whole number >= 1, got 1.5"),
+        ('base = "mnist"\nscenario = {{ max_power = [0.2, 0.1] }}', "max_power must be one number or 10 of them"),
         ('base = "mnist"\nchannel = {{ model = 3 }}', r"model in \[channel\] must be a name, got 3"),
         ('base = "mnist"\nchannel = {{ distance_range = 2020-01-01 }}', "distance_range must be"),
         ('base = "mnist"\nchannel = {{ placement = true }}', "placement must be 'radius' or 'area', got True"),

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 
 import pytest
 
-from adascale import channel, policies, registry
+from adascale import policies, registry
 
 
 def test_every_entry_point_of_the_package_can_be_found_by_its_name():
@@ -155,11 +155,21 @@ def test_what_another_package_registers_is_found_by_its_name_and_has_a_digest(pa
     subprocess.run([sys.executable, "-c", code], cwd=package, check=True)
 
 
-def test_a_registered_name_that_cannot_be_loaded_hides_no_other(monkeypatch):
+def test_a_registered_name_that_cannot_be_loaded_hides_no_other():
     """Such as that of a package whose new version is half installed."""
-    broken = EntryPoint("broken", "adascale.channel:NoSuchModel", "adascale.channels")
-    known = registry._entries("channels")
-    monkeypatch.setattr(registry, "_entries", lambda kind: {"broken": broken} | known)
-    assert registry.name_of("channels", channel.Rayleigh) == "rayleigh"
-    with pytest.raises(ValueError, match="cannot import"):
-        registry.find("channels", "broken")
+    code = (
+        "from importlib.metadata import EntryPoint\n"
+        "from adascale import channel, registry\n"
+        "installed = registry.entry_points\n"
+        "broken = EntryPoint('broken', 'adascale.channel:NoSuchModel', 'adascale.channels')\n"
+        "registry.entry_points = lambda group: [broken, *installed(group=group)]\n"
+        "assert registry.names('channels')[0] == 'broken'\n"
+        "assert registry.name_of('channels', channel.Rayleigh) == 'rayleigh'\n"
+        "try:\n"
+        "    registry.find('channels', 'broken')\n"
+        "except ValueError as error:\n"
+        "    assert 'cannot import' in str(error)\n"
+        "else:\n"
+        "    raise AssertionError('it was found')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

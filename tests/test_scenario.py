@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from adascale import Scenario
+from adascale import Scenario, channel
 
 from . import reference
 
@@ -80,6 +81,55 @@ def test_mean_gain_is_one_over_path_loss_and_second_moment():
     np.testing.assert_allclose(HETEROGENEOUS.mean_gain(loss), expected, rtol=1e-15)
 
 
+POWERS = replace(HETEROGENEOUS, max_power=(0.1, 0.02, 0.05))
+
+
+def test_each_device_may_have_a_power_limit_of_its_own():
+    """At the largest eta that all devices can send, each spends at most its limit, and the bottleneck all of it."""
+    gain = np.random.default_rng(1).exponential(size=(3, 50)) * np.array([[1e-9], [3e-9], [1e-8]])
+    eta = POWERS.x_max * POWERS.min_gain(gain)
+    k2, d, M = POWERS.batch_second_moment, POWERS.num_parameters, POWERS.num_devices
+    spent = eta * (k2 * POWERS.clip_norm**2 / (d * M**2))[:, None] / gain
+    limit = np.array(POWERS.max_power)[:, None]
+    assert (spent <= limit * (1 + 1e-12)).all()
+    np.testing.assert_allclose((spent / limit).max(axis=0), 1, rtol=1e-12)
+    assert set((spent / limit).argmax(axis=0)) == {0, 1, 2}
+    careless = replace(POWERS, max_power=0.1)  # the control: with the largest limit for all, some spend too much
+    assert (careless.min_gain(gain) > POWERS.min_gain(gain)).any()
+
+
+def test_the_same_limit_for_each_device_is_one_limit_bit_for_bit():
+    gain = np.random.default_rng(1).exponential(size=(3, 50))
+    same = replace(HETEROGENEOUS, max_power=[0.1] * 3)
+    assert same.x_max == HETEROGENEOUS.x_max
+    np.testing.assert_array_equal(same.min_gain(gain), HETEROGENEOUS.min_gain(gain))
+    np.testing.assert_array_equal(same.mean_gain([1e8, 2e8, 3e8]), HETEROGENEOUS.mean_gain([1e8, 2e8, 3e8]))
+    assert round_trip(POWERS) == POWERS
+    assert POWERS.max_power == (0.1, 0.02, 0.05)
+
+
+def test_the_mean_of_the_gains_that_policies_are_told_has_the_powers_too():
+    drawn = channel.draw(3, 40_000, 2)
+    gain = drawn.gain * POWERS.power_share[:, None] / POWERS.batch_second_moment[:, None]
+    np.testing.assert_allclose(POWERS.mean_gain(drawn.path_loss), gain.mean(axis=-1), rtol=0.03)
+    law = channel.Rayleigh().floor_law(POWERS, POWERS.mean_gain(drawn.path_loss))
+    floor = POWERS.noise_scale / (POWERS.x_max * POWERS.min_gain(drawn.gain))
+    assert stats.ks_1samp(floor, law.cdf).statistic < 0.0098  # once in 1,000 for 40,000 draws
+
+
+@pytest.mark.parametrize(
+    ("power", "said"),
+    [
+        ((0.1, 0.2), r"^max_power must be one number or 3 of them, got shape \(2,\)$"),
+        ((0.1, 0.2, 0.0), r"^max_power must be finite and > 0, got 0.0 at index 2$"),
+        ((1e-300, 1.0, 1e10), r"^max_power over the largest is beyond floating point for max_power"),
+    ],
+)
+def test_a_bad_power_limit_is_named(power, said):
+    with pytest.raises(ValueError, match=said):
+        replace(HETEROGENEOUS, max_power=power)
+
+
 def test_per_device_values_may_be_any_sequence():
     for kind in (list, tuple, np.array):
         scenario = replace(HETEROGENEOUS, batch_size=kind([10, 40, 25.5]))
@@ -105,7 +155,7 @@ def scenarios(draw):
         batch_size=batch,
         dataset_size=size,
         clip_norm=draw(positive),
-        max_power=draw(positive),
+        max_power=draw(st.one_of(positive, st.lists(st.floats(1e-3, 1e3), min_size=devices, max_size=devices))),
         noise_power=draw(positive),
         order=draw(st.one_of(st.integers(2, 64), st.floats(1.001, 64))),
     )

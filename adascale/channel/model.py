@@ -7,7 +7,7 @@ realisation and changes nothing in it.  Time is the last axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale import registry
-from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, RayleighFloors
+from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw
 from adascale.scenario import Scenario
 
 Seeds = int | Sequence[int] | range
@@ -34,7 +34,9 @@ class Channel(NamedTuple):
     distance: NDArray[np.float64]
     """:math:`d_m` in metres, shape (..., M)."""
     path_loss: NDArray[np.float64]
-    r""":math:`\mathrm{PL}_m`, transmitted over received power (linear, no unit), shape (..., M)."""
+    r""":math:`\mathrm{PL}_m`, transmitted over received power (linear, no unit), shape (..., M), as the server knows it
+    before the first round.  Policies are told this; where devices move, or a shadow is not known, the coefficients have
+    another mean."""
     coefficient: NDArray[np.complex128]
     """:math:`h_{m,t}`, complex, shape (..., M, T)."""
 
@@ -74,8 +76,9 @@ class ChannelModel:
     r"""How channels are drawn: placement, path loss and a fading law.  A model of one's own is a subclass.
 
     It needs ``fading`` at least; ``place`` and ``path_loss`` have the paper's as defaults, and ``draw`` may be replaced
-    as a whole, for example by correlated rounds.  Its parameters are dataclass fields, each a string, a number or a
-    tuple of them: they are part of a run's address, and of what ``--channel module:Class:K=5`` can set.
+    as a whole, or extended: :class:`Shadowing` and :class:`Motion` are mixins that multiply what ``super()`` draws.
+    Its parameters are dataclass fields, each a string, a number or a tuple of them: part of a run's address, and
+    of what ``--channel module:Class:K=5`` can set.
 
     Parameters
     ----------
@@ -106,6 +109,28 @@ class ChannelModel:
         object.__setattr__(self, "distance_range", (nearest, farthest))
         if self.placement not in PLACEMENTS:
             raise ValueError(f"placement must be 'radius' or 'area', got {self.placement!r}")
+
+    def limit(self, **limits: tuple[float, float]) -> None:
+        """For a subclass's ``__post_init__``: each of these parameters is one number within its limits, ends included.
+
+        It is kept as a float, so that 5 and 5.0 are the same model; where the default is a whole number, as that.
+
+        Raises
+        ------
+        ValueError
+            If one is not; it names the parameter, the value and what was expected.
+        """
+        for name, (low, high) in limits.items():
+            given, is_whole = getattr(self, name), isinstance(getattr(type(self), name, None), int)
+            value = check.as_floats(name, check.whole(name, given) if is_whole else given)
+            if value.shape or not low <= value <= high:
+                raise ValueError(f"{name} must be one number from {low:g} to {high:g}, got {given!r}")
+            object.__setattr__(self, name, int(value) if is_whole else value.item())
+
+    @property
+    def metres_a_round(self) -> float:
+        """How far a device moves from one round to the next; 0 where devices stand."""
+        return 0.0
 
     def place(self, rng: np.random.Generator) -> float:
         """The distance of one device in metres."""
@@ -210,26 +235,33 @@ class ChannelModel:
         return drawn
 
 
-@dataclass(frozen=True)
-class Rayleigh(ChannelModel):
-    r"""The paper's channel: :math:`h_{m,t} \sim \mathcal{CN}(0, 1/\mathrm{PL}_m)`, independent from round to round."""
+def each_device(
+    seed: Seeds, num_devices: int, purpose: int, draw: Callable[[np.random.Generator], ArrayLike]
+) -> NDArray[np.float64]:
+    """What ``draw`` makes of a stream of its own for every device, beside that of :meth:`ChannelModel.draw`.
 
-    def fading(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
-        r"""``num_rounds`` draws of :math:`\mathcal{CN}(0, 1)`."""
-        return np.asarray(rng.standard_normal((num_rounds, 2)).view(complex)[:, 0] / np.sqrt(2))
+    Parameters
+    ----------
+    seed, num_devices
+        As for :meth:`ChannelModel.draw`.
+    purpose : int
+        Names the stream: streams of two purposes are independent, those of one are the same whenever they are asked
+        for.  The package has 1000 to 1099.
+    draw : callable
+        From a generator to numbers, of one shape for all devices.
 
-    def survival(self, power: NDArray[np.float64]) -> NDArray[np.float64]:
-        r""":math:`e^{-x}`."""
-        return np.exp(-power)
-
-    def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        """In closed form, see :class:`~adascale.channel.RayleighFloors`."""
-        return RayleighFloors.of(scenario, mean_gain)
-
-
-def draw(num_devices: int, num_rounds: int, seed: Seeds, model: ChannelModel | None = None) -> Channel:
-    """Draw realisations of a channel model, by default of the paper's: see :meth:`ChannelModel.draw`."""
-    return (Rayleigh() if model is None else model).draw(num_devices, num_rounds, seed)
+    Returns
+    -------
+    numpy.ndarray
+        Shape (..., M, \\*shape), with a leading axis for a sequence of seeds.
+    """
+    seeds = np.asarray(seed)
+    found = [
+        draw(np.random.default_rng(np.random.SeedSequence(int(one), spawn_key=(device, purpose))))
+        for one in seeds.flat
+        for device in range(num_devices)
+    ]
+    return np.reshape(np.array(found, dtype=float), (*seeds.shape, num_devices, *np.shape(found[0])))
 
 
 def find(name: str, **parameters: Any) -> ChannelModel:

@@ -22,7 +22,12 @@ class Trace(NamedTuple):
     min_gain: NDArray[np.float64]
     r""":math:`h_{\min,t}^2` of every round, shape (T,)."""
     mean_gain: NDArray[np.float64] | None
-    r"""The mean over the rounds of :math:`|h_{m,t}|^2 / k_m^2`, shape (M,), where the trace has all devices."""
+    r"""The mean over the rounds of :math:`|h_{m,t}|^2 / k_m^2`, shape (M,), where the trace has all devices; times
+    :attr:`~adascale.scenario.Scenario.power_share`, as in the bottleneck."""
+    above_one: str | None = None
+    """The first gain above 1 (0 dB) and where it stands, if there is one.
+
+    More power was received than sent, as when gains are in another unit, or relative to something."""
 
 
 def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "linear") -> Trace:
@@ -80,6 +85,8 @@ class GainLine(NamedTuple):
     r""":math:`h_{\min,t}^2`."""
     number: float | None
     """What its column ``round`` says, where there is one."""
+    above_one: str | None = None
+    """As for :class:`Trace`."""
 
 
 class GainLines:
@@ -125,7 +132,7 @@ class GainLines:
         table, number = found
         trace = _trace(table, table.place(0, 0)[0], self._scenario, self._unit)
         self._lines.keep()
-        return GainLine(float(trace.min_gain[0]), number)
+        return GainLine(float(trace.min_gain[0]), number, trace.above_one)
 
 
 def _check_unit(unit: str) -> None:
@@ -148,9 +155,14 @@ def _trace(table: Table, path: str, scenario: Scenario, unit: str) -> Trace:
     gains = np.ascontiguousarray(values.T)
     with np.errstate(over="ignore"):
         least = gains[0] if table.minimum else scenario.min_gain(gains)
-        mean = None if table.minimum else gains.mean(axis=-1) / scenario.batch_second_moment
+        mean = None if table.minimum else gains.mean(axis=-1) * scenario.power_share / scenario.batch_second_moment
     low, high = scenario.gain_limits
-    if not (low <= least.min() and least.max() <= high and (mean is None or np.isfinite(mean).all())):
-        raise ValueError(f"{path}: gains from {values.min():.3g} to {values.max():.3g} are beyond floating point with "
+    beyond = (least < low) | (least > high)
+    if beyond.any() or not (mean is None or np.isfinite(mean).all()):
+        where, _ = table.place(int(np.argmax(beyond) if beyond.any() else values.max(axis=1).argmax()), 0)
+        raise ValueError(f"{where}: gains from {values.min():.3g} to {values.max():.3g} are beyond floating point with "
                          "this scenario; expected received over transmitted power")  # fmt: skip
-    return Trace(least, mean)
+    if not (values > 1).any():
+        return Trace(least, mean)
+    t, m = (int(i) for i in np.argwhere(values > 1)[0])
+    return Trace(least, mean, "{}: {}".format(*table.place(t, m)))

@@ -104,9 +104,9 @@ def run(options: argparse.Namespace) -> None:
     if problem.num_rounds != scenario.num_rounds:
         notes.append(f"{options.gains} has {problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}; "
                      "the trace decides")  # fmt: skip
-    if (largest := max(float(each.max()) for each in trace if each is not None)) > 1:
-        notes.append(f"{options.gains} has gains of {largest:.3g}, more power received than sent; gains in dB need "
-                     "--unit db, and path losses are their inverse")  # fmt: skip
+    if trace.above_one:
+        notes.append(f"{trace.above_one}: more power received than sent; gains in dB need --unit db, and path losses "
+                     "are their inverse")  # fmt: skip
     if not isinstance(policy, policies.OnlinePolicy):
         notes.append(f"{name} reads the whole trace")
     elif options.hindsight and options.penalty is None and (policy.tuned or policy.needs_mean_gain or policy.needs_law):

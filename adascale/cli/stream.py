@@ -92,9 +92,11 @@ def _answer_all(stream: Stream, lines: GainLines) -> None:
         given = sys.stdin.buffer
     except AttributeError:  # there is none
         raise ValueError("standard input is closed; expected a header and one line of gains a round") from None
+    noted = False
     while stream.pending or not stream.finished:
         if not (line := given.readline()):
             break
+        found = None
         try:
             if lines.has_header and line.strip().lower() == b"skip":
                 with common.naming_own_code():
@@ -111,6 +113,9 @@ def _answer_all(stream: Stream, lines: GainLines) -> None:
             continue
         print(answer.line(), flush=True)
         stream.passed_on()
+        if found and found.above_one and not noted:
+            _say(f"note: {found.above_one}: more power received than sent; gains in dB need --unit db")
+            noted = True
     if not (lines.has_header or stream.finished):
         raise ValueError("standard input is empty; expected a header and one line of gains a round")
 

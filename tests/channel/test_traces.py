@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import Scenario
-from adascale.channel import read_gains
+from adascale.channel import GainLines, read_gains
 
 TWO = Scenario("two", 2, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
 GAINS = np.array([[1e-10, 2.5e-10], [3e-11, 1 / 3e9], [4e-12, 7e-9]])  # a row a round
@@ -143,6 +143,13 @@ BAD = {
     "a huge quoted field": (f'min_gain\n"{HUGE}"\n', "line 2: field larger than field limit"),
     "a huge word": (f"h2_1,h2_2\n{'x' * 200_000},1\n", "line 2: expected a number, got 'xxx"),
     "a quote that does not end": ('min_gain\n"1\n2\n', "line 2: unexpected end of data"),
+    "a zero": ("h2_1,h2_2\n1,1\n1,0\n", "line 3: expected a gain that is finite and > 0, got '0' in h2_2"),
+    "a zero with a sign": ("min_gain\n-0.0\n", "line 2: expected a gain that is finite and > 0, got '-0.0'"),
+    "a zero coefficient": ("h_1,h_2\n1,0+0j\n", "line 2: expected a gain that is finite and > 0, got '0+0j' in h_2"),
+    "a zero in an array": (saved(np.array([[1, 1], [0, 1]])), "row 1: expected a gain that is finite and > 0, got 0"),
+    "an infinity": ("h2_1,h2_2\n1,1\ninf,1\n", "line 3: expected a gain that is finite and > 0, got 'inf' in h2_1"),
+    "a device that leaves": ("h2_1,h2_2\n1,1\n1\n1\n", "line 3: expected 2 fields, got 1"),
+    "a device that comes": ("h2_1,h2_2\n1,1\n1,1,1\n", "line 3: expected 2 fields, got 3"),
     "dB": ("min_gain\n-98.5\n", "got '-98.5' in min_gain; a gain in dB needs the unit db"),
     "rounds out of order": ("round,min_gain\n1,1\n3,1\n2,1\n", "line 3: rounds must be in order: expected round 2"),
     "a round twice": ("round,min_gain\n1,1\n1,1\n", "line 3"),
@@ -151,8 +158,8 @@ BAD = {
     "times out of order": ("time,min_gain\n2.5,1\n2,1\n", "line 3: rounds must be in order: expected time > 2.5"),
     "another encoding": ("min_gain\n1\n# \xfc".encode("latin-1"), "line 3: neither UTF-8 text nor a .npy file"),
     "a spreadsheet": (b"PK\x03\x04\xff\xff", "line 1: neither UTF-8 text nor a .npy file"),
-    "too large": ("h2_1,h2_2\n1e308,1e308\n1e308,1e308\n", "gains from 1e+308 to 1e+308 are beyond floating point"),
-    "too small": ("min_gain\n1e-320\n", "are beyond floating point"),
+    "too large": ("h2_1,h2_2\n1e308,1e308\n1e308,1e308\n", "line 2: gains from 1e+308 to 1e+308 are beyond floating"),
+    "too small": ("min_gain\n1\n1e-320\n1\n", "line 3: gains from 1e-320 to 1 are beyond floating point"),
     "objects": (saved(np.array([{}], dtype=object)), "no .npy file of numbers"),
     "words in an array": (saved(np.array(["1"])), "expected an array of numbers, got '<U1'"),
     "truth in an array": (saved(np.array([True])), "expected an array of numbers, got 'bool'"),
@@ -195,6 +202,37 @@ def test_units_are_linear_or_decibels_and_coefficients_have_none(tmp_path):
         read(tmp_path, "h_1,h_2\n1,1\n", unit="db")
     with pytest.raises(ValueError, match="line 2: expected a gain that is finite and > 0, got '1e5' in min_gain"):
         read(tmp_path, "min_gain\n1e5\n", unit="db")
+
+
+@pytest.mark.parametrize(
+    ("content", "unit", "said"),
+    [
+        ("h2_1,h2_2\n1e-9,1e-10\n0.5,1.5\n2,2\n", "linear", "line 3: '1.5' in h2_2"),
+        ("min_gain\n-70\n# x\n98.5\n", "db", "line 4: '98.5' in min_gain"),  # a path loss, not a gain
+        ("h_1,h_2\n0.1,1j\n0.1,1+1j\n", "linear", "line 3: '1+1j' in h_2"),
+        (saved(np.array([[1e-9, 1.0], [1.0, 1e-9], [1e-9, 60.0]])), "linear", "row 2: 60.0 in column 1"),
+    ],
+)
+def test_a_gain_above_one_is_named_with_its_row(tmp_path, content, unit, said):
+    """It is read all the same: gains may be relative, with powers to fit."""
+    assert read(tmp_path, content, unit=unit).above_one == f"{tmp_path / 'trace'}, {said}"
+
+
+def test_gains_that_can_be_are_not_named(tmp_path):
+    for content in (table(), saved(GAINS), "min_gain\n1\n", "h2_1,h2_2\n1,0.9999\n"):
+        assert read(tmp_path, content).above_one is None
+    assert read(tmp_path, "min_gain\n0\n-3\n", unit="db").above_one is None
+    lines = GainLines("here", TWO, "db")
+    assert lines.read(b"h2_1,h2_2\n") is None
+    assert lines.read(b"-60,-70\n").above_one is None
+    assert lines.read(b"60,-70\n").above_one == "here, line 3: '60' in h2_1"
+
+
+def test_the_mean_gain_has_the_power_of_each_device(tmp_path):
+    found = read(tmp_path, table(), replace(TWO, max_power=(0.1, 0.2)))
+    share = np.array([0.5, 1.0])
+    assert found.min_gain.tolist() == (GAINS * share / TWO.batch_second_moment).min(axis=1).tolist()
+    np.testing.assert_allclose(found.mean_gain, GAINS.mean(axis=0) * share / TWO.batch_second_moment, rtol=1e-15)
 
 
 # Any of them ---------------------------------------------------------------------------------------------------------

@@ -374,7 +374,9 @@ def test_gains_above_one_are_noted_and_decibels_are_read(tmp_path, capsys, scena
     assert epsilon[0] == pytest.approx(epsilon[1], rel=1e-9)  # the digits of a hundred decibels
     for trace in (["--gains", loss], ["--gains", loss, "--unit", "db"]):
         assert run(*common, *trace) == 0
-        assert "more power received than sent; gains in dB need --unit db" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert f"note: {loss}, line 2: " in said
+        assert "in h2_1: more power received than sent; gains in dB need --unit db" in said
     assert run(*common, "--gains", decibels) == 2
     assert "a gain in dB needs the unit db" in capsys.readouterr().err
 

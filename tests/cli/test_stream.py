@@ -210,6 +210,15 @@ def test_a_bad_line_is_one_clear_error_and_the_round_can_be_sent_again(stream, k
     assert answered == stream(WHOLE, state="plain")[1]
 
 
+def test_a_gain_above_one_is_answered_and_noted_once_with_its_line(stream):
+    code, answered, said = stream("h2_1,h2_2\n1e-10,1e-10\n1e-10,98.5\n70,98.5\n")
+    assert (code, len(rows(answered))) == (0, 3)
+    noted = [line for line in said if "more power received than sent" in line]
+    assert noted == [
+        "note: standard input, line 3: '98.5' in h2_2: more power received than sent; gains in dB need --unit db"
+    ]
+
+
 def test_a_policy_that_fails_in_a_round_is_named_and_goes_on(stream):
     sent = WHOLE.splitlines()
     sent[3:3] = ["1,1"]

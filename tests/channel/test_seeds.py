@@ -1,0 +1,95 @@
+"""What one seed fixes: of every registered model, and of mixtures, by random horizons and numbers of devices."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adascale import channel, registry
+from adascale.channel import Jakes, Motion, Moving, Nakagami, Rician, Shadowed, Shadowing, TappedDelayLine, each_device
+
+
+@dataclass(frozen=True)
+class Everything(Shadowing, Motion, Rician):
+    """Shadows along the way, under Rician fading."""
+
+
+@dataclass(frozen=True)
+class Walk(Shadowing, Moving):
+    """Shadows along the way, under the fading of the speed."""
+
+    known: bool = False
+
+
+MODELS = {
+    **{name: channel.find(name) for name in registry.names("channels")},
+    "everything": Everything(),
+    "walk": Walk(),
+    "area": Nakagami(placement="area", m=0.5),
+    "one path": Jakes(paths=1),
+    "fast": Moving(speed=300.0),
+    "dense": Shadowed(correlation_distance=1e6),
+    "wide": TappedDelayLine(profile="C", delay_spread=1e-6, bandwidth=1e8, subcarriers=7, energy="anywhere"),
+}
+CHOOSES_TOGETHER = ("antenna-selection",)
+"""Models in which one more device may change what the others have, and say so."""
+
+ROUNDS = st.sampled_from([1, 2, 15, 16, 17, 63, 64, 65, 500, 511, 512, 513, 700])
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(st.integers(0, 2**40), st.integers(1, 4), ROUNDS, st.integers(0, 600))
+def test_a_longer_horizon_extends_a_realisation_of_every_model(name, seed, devices, rounds, more):
+    short, long = MODELS[name].draw(devices, rounds, seed), MODELS[name].draw(devices, rounds + more, seed)
+    assert same(short, (long.distance, long.path_loss, long.coefficient[:, :rounds]))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in CHOOSES_TOGETHER])
+@given(st.integers(0, 2**40), st.integers(1, 12), ROUNDS, st.integers(0, 12))
+def test_one_more_device_changes_nothing_for_the_others_of_every_model(name, seed, devices, rounds, more):
+    few, many = MODELS[name].draw(devices, rounds, seed), MODELS[name].draw(devices + more, rounds, seed)
+    assert same(few, (field[:devices] for field in many))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sequence_of_seeds_stacks_single_draws_of_every_model(name):
+    many = MODELS[name].draw(3, 20, [3, 9, 3])
+    assert many.coefficient.shape == (3, 3, 20)
+    for i, seed in enumerate([3, 9, 3]):
+        assert same(MODELS[name].draw(3, 20, seed), (field[i] for field in many))
+    assert not same((field[0] for field in many), (field[1] for field in many))  # the control
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gains_are_finite_and_positive_and_no_coefficient_is_a_copy(name):
+    drawn = MODELS[name].draw(5, 300, range(20))
+    assert np.isfinite(drawn.coefficient).all()
+    assert (drawn.gain > 0).all()
+    assert np.unique(drawn.coefficient).size == drawn.gain.size
+
+
+@pytest.mark.parametrize("name", registry.names("channels"))
+def test_every_registered_model_says_what_makes_it_again(name):
+    model = channel.find(name)
+    said = channel.specification(model)
+    assert said.pop("model") == name
+    assert channel.find(name, **said) == model
+    # whole numbers where floats are meant make the same model, in the address of a run too
+    floats = {key: int(value) for key, value in said.items() if isinstance(value, float) and value == int(value)}
+    again = channel.find(name, **said | floats)
+    assert repr(channel.specification(again)) == repr(channel.specification(model))
+
+
+def test_streams_of_two_purposes_are_not_the_same():
+    one, other = (each_device([4, 5], 3, purpose, lambda rng: rng.random(2)) for purpose in (7, 8))
+    assert one.shape == (2, 3, 2)
+    assert np.unique([one, other]).size == 24
+    assert np.array_equal(each_device(4, 2, 7, lambda rng: rng.random(2)), one[0, :2])
+    fading = np.random.default_rng(np.random.SeedSequence(4).spawn(1)[0]).random(2)
+    assert not np.array_equal(fading, one[0, 0])

@@ -1,0 +1,336 @@
+"""Shadows, devices that move, and the street canyon: against closed forms, a ray that is traced, and the standard."""
+
+import json
+import math
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, special, stats
+
+from adascale import channel
+from adascale.channel import (
+    ChannelModel,
+    Motion,
+    Moving,
+    Rayleigh,
+    RayleighFloors,
+    Rician,
+    Shadowed,
+    Shadowing,
+    UrbanMicro,
+    cost_hata_path_loss,
+)
+
+from ..command import run as adascale
+from ..problems import MIXED
+
+SEEDS = range(1500)
+
+
+def shadow(drawn):
+    """Of a model that tells it, in dB."""
+    return 10 * np.log10(drawn.path_loss / cost_hata_path_loss(drawn.distance))
+
+
+def test_shadows_are_normal_in_decibels():
+    drawn = shadow(Shadowed(deviation=6.0).draw(1, 1, SEEDS)).ravel()
+    assert stats.kstest(drawn, stats.norm(0, 6).cdf).pvalue > 1e-3
+    assert stats.kstest(drawn, stats.norm(0, 7.5).cdf).pvalue < 1e-3  # the control
+
+
+@pytest.mark.parametrize(("radius", "memory"), [(100.0, 50.0), (20.0, 50.0), (200.0, 500.0)])
+def test_shadows_of_two_devices_are_correlated_by_their_distance(radius, memory):
+    """On a circle two uniform angles are 2 r sin(u) apart, with u uniform on (0, pi/2)."""
+    model = Shadowed(distance_range=(radius, radius), deviation=8.0, correlation_distance=memory)
+    drawn = shadow(model.draw(3, 1, SEEDS)) / 8
+    expected = integrate.quad(lambda u: np.exp(-2 * radius * np.sin(u) / memory), 0, np.pi / 2)[0] / (np.pi / 2)
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        product = drawn[:, one] * drawn[:, other]
+        assert abs(product.mean() - expected) < 4.5 * product.std() / np.sqrt(len(product))  # once in 1e5
+    every = np.concatenate([drawn[:, 0] * drawn[:, 1], drawn[:, 0] * drawn[:, 2], drawn[:, 1] * drawn[:, 2]])
+    far = integrate.quad(lambda u: np.exp(-4 * radius * np.sin(u) / memory), 0, np.pi / 2)[0] / (np.pi / 2)
+    assert abs(every.mean() - far) > 2 * every.std() / np.sqrt(len(SEEDS)) or expected - far < 0.1  # the control
+
+
+@dataclass(frozen=True)
+class InTheShadow(Shadowing, Moving):
+    """Shadows along the way."""
+
+
+def test_a_device_on_its_way_goes_through_one_field_of_shadows():
+    settings = {"speed": 10.0, "distance_range": (100.0, 100.0)}
+    clear = Moving(**settings).draw(2, 40, SEEDS)
+    drawn = InTheShadow(**settings, deviation=8.0, correlation_distance=50.0).draw(2, 40, SEEDS)
+    along = 10 * np.log10(clear.gain / drawn.gain) / 8
+    np.testing.assert_allclose(along[..., 0], shadow(drawn) / 8, atol=1e-12)  # what the server knows is that of round 0
+    for lag in (1, 10, 39):
+        product = along[:, 0, 0] * along[:, 0, lag]
+        error = product.std() / np.sqrt(len(product))
+        assert abs(product.mean() - np.exp(-lag * 2.6 / 50)) < 4.5 * error
+        assert abs(product.mean() - np.exp(-2 * lag * 2.6 / 50)) > 4.5 * error or lag != 10  # the control
+    assert stats.kstest(along[:, 1, 20], stats.norm.cdf).pvalue > 1e-3
+    # two devices: the product of both correlations
+    circle = integrate.quad(lambda u: np.exp(-200 * np.sin(u) / 50), 0, np.pi / 2)[0] / (np.pi / 2)
+    product = along[:, 0, 0] * along[:, 1, 10]
+    error = product.std() / np.sqrt(len(product))
+    assert abs(product.mean() - circle * np.exp(-10 * 2.6 / 50)) < 4.5 * error
+
+
+def test_the_shadow_is_in_the_gains_whether_the_server_knows_it_or_not():
+    known, unknown = Shadowed().draw(4, 30, 5), Shadowed(known=False).draw(4, 30, 5)
+    np.testing.assert_array_equal(known.coefficient, unknown.coefficient)
+    np.testing.assert_array_equal(unknown.path_loss, cost_hata_path_loss(unknown.distance))
+    assert (known.path_loss != unknown.path_loss).all()
+    clear = Rayleigh().draw(4, 30, 5)
+    np.testing.assert_allclose(known.gain * known.path_loss[:, None], clear.gain * clear.path_loss[:, None], rtol=1e-12)
+    np.testing.assert_array_equal(Shadowed(deviation=0).draw(4, 30, 5).coefficient, clear.coefficient)
+
+
+def test_given_the_shadow_floors_have_rayleigh_s_law_and_else_it_is_a_belief():
+    for known in (True, False):
+        drawn = Shadowed(known=known).draw(3, 20_000, 8)
+        law = Shadowed(known=known).floor_law(MIXED, MIXED.mean_gain(drawn.path_loss))
+        assert type(law) is RayleighFloors
+        floor = MIXED.noise_scale / MIXED.x_max / MIXED.min_gain(drawn.gain)
+        assert (stats.ks_1samp(floor, law.cdf).statistic < 0.0138) == known  # once in 1,000
+
+
+@dataclass(frozen=True)
+class MovingInSight(Motion, Rician):
+    """Two that are combined."""
+
+
+@dataclass(frozen=True)
+class Mine(Shadowing, MovingInSight):
+    """Three."""
+
+
+def test_mixins_combine_with_any_fading():
+    settings = {"K": 1e4, "speed": 3.0, "deviation": 5.0}
+    drawn = Mine(**settings).draw(3, 200, 2)
+    moving = MovingInSight(K=1e4, speed=3.0).draw(3, 200, 2)
+    assert np.abs(drawn.gain / moving.gain - 1).max() > 0.2
+    assert (np.abs(np.diff(np.log(moving.gain))) < 0.2).all()  # there is hardly any fading left
+    assert moving.gain.std(axis=1).min() > 0
+
+
+def traced(start, direction, step, rounds, near, far):
+    """Distances from the server of a ray in the plane, reflected at both circles, step by step."""
+    place, heading, seen = np.array([start, 0.0]), np.array([math.cos(direction), math.sin(direction)]), [start]
+    for _ in range(rounds - 1):
+        left = step
+        while True:
+            b, r2 = place @ heading, place @ place
+            hits = []
+            if b * b - r2 + far**2 >= 0:
+                hits.append((-b + math.sqrt(b * b - r2 + far**2), far))
+            if b < 0 and b * b - r2 + near**2 >= 0:
+                hits.append((-b - math.sqrt(b * b - r2 + near**2), near))
+            length, radius = min((max(hit, 0.0), radius) for hit, radius in hits)
+            if length >= left:
+                place = place + left * heading
+                break
+            place = place + length * heading
+            normal = place / np.linalg.norm(place)
+            place, left = normal * radius, left - length
+            heading = heading - 2 * (heading @ normal) * normal
+        seen.append(np.linalg.norm(place))
+    return seen
+
+
+@given(st.floats(10, 200), st.floats(0.05, 2 * math.pi - 0.05), st.floats(0.1, 90))
+def test_a_device_s_distance_is_that_of_a_ray_between_mirrors(start, direction, step):
+    if abs(math.sin(direction)) * start > 199 or abs(abs(math.sin(direction)) * start - 10) < 0.1:
+        return  # along a wall, where the tracer loses its digits
+    model = Motion(speed=step, round_time=1.0)
+    found = model.distances(np.array(start), np.array(direction), 60)
+    np.testing.assert_allclose(found, traced(start, direction, step, 60, 10.0, 200.0), rtol=1e-7)
+
+
+@given(st.floats(1, 300), st.floats(0, 400), st.floats(0, 7), st.floats(0, 1000), st.integers(1, 50))
+def test_a_device_stays_in_the_ring_and_is_not_faster_than_its_speed(nearest, width, direction, speed, rounds):
+    model = Motion(distance_range=(nearest, nearest + width), speed=speed, round_time=0.26)
+    start = nearest + width / 3
+    found = model.distances(np.array([start]), np.array([direction]), rounds)[0]
+    assert found[0] == pytest.approx(start, rel=1e-12)
+    assert found.min() >= nearest * (1 - 1e-12)
+    assert found.max() <= (nearest + width) * (1 + 1e-12)
+    assert np.abs(np.diff(found)).max(initial=0) <= 0.26 * speed * (1 + 1e-9) + 1e-9
+
+
+class Still(ChannelModel):
+    """No fading at all."""
+
+    def fading(self, rng, num_rounds):
+        return np.ones(num_rounds, dtype=complex)
+
+
+@dataclass(frozen=True)
+class Walking(Motion, Still):
+    """Path loss alone."""
+
+
+def test_path_loss_follows_the_way_and_the_server_knows_that_of_round_0():
+    model = Walking(speed=20.0)
+    drawn = model.draw(5, 300, 4)
+    np.testing.assert_array_equal(drawn.path_loss, cost_hata_path_loss(drawn.distance))
+    loss = 10 * np.log10(1 / drawn.gain)
+    np.testing.assert_allclose(10 ** (loss[:, 0] / 10), drawn.path_loss, rtol=1e-12)
+    away = 10 ** ((loss - 33.44) / 35.22)  # back to metres
+    assert away.min() >= 10 * (1 - 1e-9)
+    assert away.max() <= 200 * (1 + 1e-9)
+    assert np.abs(np.diff(away)).max() == pytest.approx(20 * 0.26, rel=0.05)  # the way in and out is as fast as can be
+    np.testing.assert_allclose(Walking(speed=0).draw(5, 30, 4).gain, 1 / drawn.path_loss[:, None] + np.zeros(30))
+
+
+def test_a_uniform_place_stays_uniform():
+    """In squared distance; the paper's uniform distance does not stay, which is the control."""
+
+    def away(placement, t):
+        drawn = Walking(placement=placement, speed=200.0).draw(1, t + 1, SEEDS)
+        return 10 ** ((-10 * np.log10(drawn.gain[:, 0, t]) - 33.44) / 35.22)
+
+    for t in (0, 1, 4):
+        assert stats.kstest(away("area", t) ** 2, stats.uniform(100, 200**2 - 100).cdf).pvalue > 1e-3
+    assert stats.kstest(away("radius", 0), stats.uniform(10, 190).cdf).pvalue > 1e-3
+    assert stats.kstest(away("radius", 4), stats.uniform(10, 190).cdf).pvalue < 1e-3
+
+
+def test_the_speed_sets_the_doppler():
+    model = Moving(speed=0.2, carrier=1e9, distance_range=(70.0, 70.0))
+    drawn = model.draw(1, 60, SEEDS)
+    unit = drawn.coefficient[:, 0] * np.sqrt(drawn.path_loss)
+    for lag in (1, 3, 12):
+        each = (unit[:, lag:] * unit[:, :-lag].conj()).mean(axis=1)
+        expected = special.j0(2 * np.pi * 0.2 * 1e9 / 299_792_458 * 0.26 * lag)
+        assert abs(each.mean() - expected) < 4.5 * each.std() / np.sqrt(len(each))
+    assert stats.kstest(np.abs(unit[:, 30]) ** 2, stats.expon.cdf).pvalue > 1e-3
+
+
+def standard(d, f, h, sees):
+    """Path loss in dB by 3GPP TR 38.901, table 7.4.1-1, UMi street canyon, written down once more."""
+    r = math.sqrt(d * d + (10 - h) ** 2)
+    edge = 4 * (10 - 1) * (h - 1) * f * 1e9 / 299792458
+    if d <= edge:
+        in_sight = 32.4 + 21 * math.log10(r) + 20 * math.log10(f)
+    else:
+        in_sight = 32.4 + 40 * math.log10(r) + 20 * math.log10(f) - 9.5 * math.log10(edge**2 + (10 - h) ** 2)
+    return in_sight if sees else max(in_sight, 35.3 * math.log10(r) + 22.4 + 21.3 * math.log10(f) - 0.3 * (h - 1.5))
+
+
+@pytest.mark.parametrize("h", [1.5, 2.0, 10.0])
+@pytest.mark.parametrize("f", [0.7, 2.0, 28.0])
+def test_the_street_s_path_loss_is_the_standard_s(f, h):
+    model = UrbanMicro(carrier=f * 1e9, height=h)
+    distance = np.array([10.0, 18.0, 42.0, 100.0, 130.0, 500.0, 4000.0])
+    for sees, found in ((True, model.path_loss(distance)), (False, model.hidden_path_loss(distance))):
+        np.testing.assert_allclose(10 * np.log10(found), [standard(d, f, h, sees) for d in distance], rtol=1e-12)
+    # continuous where the slope changes, and doubled there from 21 to 40 dB a decade
+    edge = 4 * 9 * (h - 1) * f * 1e9 / 299792458
+    below, above = model.path_loss(edge * np.array([1 - 1e-9, 1 + 1e-9]))
+    assert above / below == pytest.approx(1, rel=1e-7)
+
+
+def test_reference_points_of_the_street_worked_by_hand():
+    """At 100 m, 2 GHz, 1.5 m: r = 100.36; 32.4 + 42.033 + 6.021, 22.4 + 70.655 + 6.412; p = 0.18 + 0.82 e^-2.778."""
+    model, distance = UrbanMicro(), np.array([100.0])
+    assert 10 * np.log10(model.path_loss(distance))[0] == pytest.approx(80.4535, abs=1e-3)
+    assert 10 * np.log10(model.hidden_path_loss(distance))[0] == pytest.approx(99.4673, abs=1e-3)
+    assert model.sight_probability(distance)[0] == pytest.approx(0.18 + 0.82 * 0.062177, abs=1e-5)
+    np.testing.assert_array_equal(model.sight_probability(np.array([10.0, 17.9, 18.0])), 1.0)
+
+
+def test_devices_in_the_street_see_the_server_as_often_as_the_standard_says():
+    at = 60.0
+    model = UrbanMicro(distance_range=(at, at))
+    drawn = model.draw(2, 400, SEEDS)
+    loss = 10 * np.log10(drawn.path_loss)
+    unit = drawn.gain * drawn.path_loss[..., None]
+    # a line of sight makes the power vary less than its mean; and out of sight the loss is some 17 dB more
+    steady = unit.std(axis=-1) < 0.8
+    share, p = steady.mean(), float(model.sight_probability(np.array([at]))[0])
+    # a third of those in sight with a small K look like the others: K < 0.75, 10 log10 K < -1.2, two deviations below 9
+    p *= 1 - stats.norm.cdf((10 * np.log10(0.75) - 9) / 5)
+    assert abs(share - p) < 4 * np.sqrt(p * (1 - p) / steady.size) + 0.005
+    for these, sees, deviation in ((steady, True, 4.0), (unit.std(axis=-1) > 0.99, False, 7.82)):
+        found = loss[these] - standard(at, 2.0, 1.5, sees)
+        error = deviation / np.sqrt(these.sum())
+        assert abs(found.mean()) < 4 * error + 0.3  # some few are of the other kind
+        assert abs(found.std() / deviation - 1) < 0.1
+    # the mean power is that of the loss: averaged over 3,000 devices
+    mean = unit.mean(axis=-1)
+    assert abs(mean.mean() - 1) < 4 * mean.std() / np.sqrt(mean.size)
+
+
+def test_the_ricean_factor_in_the_street_is_log_normal():
+    drawn = UrbanMicro(distance_range=(15.0, 15.0)).draw(1, 2000, SEEDS)  # all in sight
+    power = drawn.gain[:, 0] * drawn.path_loss
+    # E|f|^4 = 1 + (2K + 1)/(K + 1)^2, solved for K
+    spread = power.var(axis=-1)
+    K = (1 - spread + np.sqrt(1 - np.minimum(spread, 1))) / np.maximum(spread, 1e-9)
+    decibels = 10 * np.log10(np.maximum(K, 1e-9))
+    assert np.median(decibels) == pytest.approx(9, abs=4 * 1.25 * 5 / np.sqrt(len(SEEDS)))
+    low, high = np.quantile(decibels, [0.25, 0.9])
+    assert high - 9 == pytest.approx(5 * stats.norm.ppf(0.9), abs=0.8)
+    assert 9 - low == pytest.approx(5 * stats.norm.ppf(0.75), abs=0.8)
+
+
+BAD = {
+    "deviation": ("shadowed:deviation=-1", "deviation must be one number from 0 to 30, got -1"),
+    "memory": (
+        "shadowed:correlation_distance=0",
+        "correlation_distance must be one number from 0.001 to 1e[+]06, got 0",
+    ),
+    "known": ("shadowed:known=maybe", "known must be True or False, got 'maybe'"),
+    "speed": ("moving:speed=fast", "speed must be a number or an array of numbers, got 'fast'"),
+    "round time": ("moving:round_time=0", "round_time must be one number from 1e-09 to 1e[+]09, got 0"),
+    "carrier": ("moving:carrier=0", "carrier must be one number from 1 to 1e[+]12, got 0"),
+    "frequency": ("urban-micro:carrier=1e6", "carrier must be one number from 5e[+]08 to 1e[+]11, got 1000000.0"),
+    "height": ("urban-micro:height=1", "height must be one number from 1.5 to 22.5, got 1"),
+    "too near": ("urban-micro:distance_range=(1,50)", r"distance_range must be within 10 ... 5000 in a street canyon"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_parameter_is_named(bad):
+    name, said = BAD[bad]
+    with pytest.raises(ValueError, match=f"^{said}"):
+        channel.find(name)
+
+
+OWN = """
+from dataclasses import dataclass
+from adascale.channel import Motion, Rician, Shadowing
+
+@dataclass(frozen=True)
+class Hills(Shadowing, Motion, Rician):
+    deviation: float = 3.0
+"""
+
+
+def test_a_mixture_of_one_s_own_is_drawn_from_by_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_hills.py").write_text(OWN)
+    try:
+        found = {}
+        for name in ("my_hills:Hills:K=3", "my_hills:Hills:K=3,deviation=9,speed=0", "shadowed:deviation=9"):
+            common = ("leakage", "--nu", 0.04, "--realisations", 1, "--policy", "optimal", "--json")
+            assert adascale(*common, "--channel", name) == 0
+            found[name] = json.loads(capsys.readouterr().out)[0]["rdp"]
+        assert len(set(found.values())) == 3
+    finally:
+        sys.modules.pop("my_hills", None)
+
+
+def test_more_devices_than_a_field_of_shadows_has_room_for_are_refused():
+    with pytest.raises(ValueError, match=r"^seeds x num_devices x num_devices must have at most 100,000,000 entries"):
+        Shadowed().draw(20_000, 1, 0)
+
+
+def test_a_mixin_alone_says_what_it_lacks():
+    with pytest.raises(NotImplementedError, match=r"^Shadowing has no fading law$"):
+        channel.find("adascale.channel:Shadowing").draw(1, 1, 0)
