@@ -1,4 +1,4 @@
-"""The exact accountant: no orders, no grid of losses, and a bracket that is proven."""
+"""The exact accountant: no orders, no grid of losses but for rare samples, and a bracket that is proven."""
 
 from adascale.accounting.exact.accountant import ExactAccountant
 from adascale.accounting.exact.epsilon import (

@@ -12,14 +12,14 @@ from adascale.accounting.exact.inversion import (
     REMOVE,
     CannotCertify,
     Inversion,
+    RoundingFloor,
     Tilts,
     chernoff_offset,
     look,
     plan,
     real_order,
 )
-from adascale.accounting.exact.moments import total_log_moment
-from adascale.accounting.exact.rounds import Rounds
+from adascale.accounting.exact.rounds import Rounds, cut, proven_log_moment
 from adascale.accounting.exact.search import largest_loss, most_apart, one_direction, settled, sharp, solve
 
 WIDEST = 0.01
@@ -31,6 +31,8 @@ NOTHING = 1e-6
 _WANTED = 9e-4  # the relative width that is tried for
 _PROVEN = math.log(1e-6)  # aliases of the bounds, relative to delta
 _DIGITS = 27.0  # -ln of the error of an interpolation
+_CUTS = ((0.02, 1e-5), (0.01, 1e-4), (0.01, 1e-3))  # of cells, in L; what lies beyond the last, over delta
+_FLOOR = math.log(0.9)  # what a sum may be off for other reasons than aliases, over delta
 _OUTWARD = 1e-12  # what the last roundings may move an end
 
 
@@ -40,6 +42,44 @@ def bracket(rounds: Rounds, delta: float) -> tuple[float, float, float, str]:
         return *gaussian.epsilon(rounds.gaussian, delta), ADD
     if most_apart(rounds) <= delta:
         return 0.0, 0.0, 0.0, ADD
+    if rounds.size == 1:
+        value, lower, upper = gaussian.sampled_epsilon(rounds.rates[0], float(rounds.energies[0][0]), delta)
+        return value, lower, _narrow(lower, upper), ADD
+    try:
+        return by_inversion(rounds, delta)
+    except CannotCertify:
+        return by_atoms(rounds, delta)
+
+
+def by_atoms(rounds: Rounds, delta: float) -> tuple[float, float, float, str]:
+    """As :func:`bracket`: the lower end of one schedule of atoms and the upper end of another."""
+    lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper end is found")
+    for width, lost in _CUTS:
+        try:
+            below, above = _cut(rounds, width, math.log(delta) + math.log(lost))
+            value, low, _, direction = by_inversion(below, delta)
+            lower, upper = max(lower, low), min(upper, by_inversion(above, delta - above.lost)[2])
+        except CannotCertify as error:
+            failed = error
+            continue
+        if upper - lower <= max(5 * _WANTED * upper, 0.1 * NOTHING):
+            break
+    if not upper < math.inf:
+        raise failed
+    return min(max(value, lower), upper), lower, _narrow(lower, upper), direction
+
+
+def _cut(rounds: Rounds, width: float, log_lost: float) -> tuple[Rounds, Rounds]:
+    """Atoms on either side; an error where their rounding is not bounded, or there are too many."""
+    if max(rounds.rates) > 0.5 or max(float(u[-1]) for u in rounds.energies) > 100.0:
+        raise CannotCertify("the moments of a round would take too many nodes, or exceed floating point")
+    if sum(u.size for u in rounds.energies) > 2000:
+        raise CannotCertify("samples are rare, and there are more than 2,000 distinct rounds")
+    return cut(rounds, False, width, log_lost), cut(rounds, True, width, log_lost)
+
+
+def by_inversion(rounds: Rounds, delta: float) -> tuple[float, float, float, str]:
+    """As :func:`bracket`, of sampled rounds or of atoms in their place."""
     value, direction, found = sharp(rounds, delta)
     lower, upper = _ends(rounds, direction, delta, value)
     other = REMOVE if direction == ADD else ADD
@@ -54,13 +94,16 @@ def bracket(rounds: Rounds, delta: float) -> tuple[float, float, float, str]:
 
 def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, tau: float) -> Inversion:
     """A sum with a Gaussian round of noise 1 / tau, with what bounds it."""
-    where = plan(tilts, 0.98 * epsilon, 1.02 * epsilon, log_delta, _PROVEN)
+    where = plan(tilts, 0.98 * epsilon, 1.02 * epsilon, log_delta, _PROVEN, tau)
     size = float(np.interp(where.tilt, tilts.tilt, tilts.log_moment)) - where.tilt * epsilon - log_delta
     gaussian_part = math.sqrt(rounds.gaussian + tau * tau)
     end = math.sqrt(2 * max(14.0 + size + 0.5 * (tau * where.tilt) ** 2, 2.0)) / gaussian_part
     count = max(int(end * where.period / (2 * math.pi)) + 2, 8)
     found = Inversion(rounds, tilts.direction, where, count, tau, _DIGITS)
     found.prove()
+    log_off = math.log(found.error * found.step / math.pi) + found.log_moment - where.tilt * epsilon - log_delta
+    if log_off > _FLOOR:
+        raise RoundingFloor(f"what double precision may be off is {math.exp(min(log_off, 700.0)):.2g} times delta")
     return found
 
 
@@ -70,23 +113,33 @@ def _ends(rounds: Rounds, direction: str, delta: float, value: float) -> tuple[f
     tilts = look(rounds, direction, None, value)
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(value))])  # about -d ln delta / d epsilon
     lower, upper = 0.0, math.inf
-    scale, wanted = max(value, 0.1 / slope), 7e-4
-    for _ in range(5):
+    scale, wanted, failed = max(value, 0.1 / slope), 7e-4, CannotCertify("no upper end is found")
+    for _ in range(6):
         tau = min(math.sqrt(wanted * scale / (1.3 * (slope + 1))), 0.5)
         try:
             inversion = _smoothed(rounds, tilts, value, log_delta, tau)
-        except CannotCertify:
-            if not (upper < math.inf and upper - lower <= max(WIDEST * upper, NOTHING)):
-                raise
-            break
+        except CannotCertify as error:
+            failed = error
+            if upper < math.inf or wanted > 0.5 * WIDEST or isinstance(error, RoundingFloor):
+                break
+            wanted *= 3.0
+            continue
+        before = upper - lower
         lower = max(lower, _least(inversion, delta, value))
         upper = min(upper, _largest(inversion, delta, value))
-        if upper < math.inf and upper - lower <= max(_WANTED * upper, 0.1 * NOTHING):
+        if upper < math.inf and (upper - lower <= max(_WANTED * upper, 0.1 * NOTHING) or upper - lower > 0.9 * before):
             break
-        wanted *= 0.8 * max(_WANTED * scale / (upper - lower), 0.05)
-    if not (upper < math.inf and upper - lower <= max(WIDEST * upper, NOTHING)):
+        wanted *= 0.8 * min(max(_WANTED * upper / (upper - lower), 0.05), 1.0) if upper < math.inf else 0.05
+    if not upper < math.inf:
+        raise failed
+    return lower * (1 - _OUTWARD), _narrow(lower, upper) * (1 + _OUTWARD)
+
+
+def _narrow(lower: float, upper: float, nothing: float = NOTHING) -> float:
+    """The upper end, if the bracket is narrow enough to be returned."""
+    if not upper - lower <= max(WIDEST * upper, nothing):
         raise CannotCertify(f"it lies between {lower:.6g} and {upper:.6g}")
-    return lower * (1 - _OUTWARD), upper * (1 + _OUTWARD)
+    return upper
 
 
 def _largest(inversion: Inversion, delta: float, value: float) -> float:
@@ -139,10 +192,9 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
     i = int(np.argmin(tilts.log_bound(epsilon)))
     if tilts.log_bound(epsilon)[i] < math.log(delta) + 0.5:
         a = float(tilts.tilt[i])
-        log_bound = 0.5 * rounds.gaussian * a * (a + 1) + chernoff_offset(a) - a * epsilon + 1e-6 + 1e-9 * rounds.size
-        for q, u, n in zip(*rounds[:3], strict=True):
-            log_bound += total_log_moment(u, np.full(u.size, q), n, real_order(direction, a), 24.0)
-        if log_bound <= math.log(delta):
+        log_moment = proven_log_moment(rounds, real_order(direction, a)) + 0.5 * rounds.gaussian * a * (a + 1)
+        log_bound = log_moment + chernoff_offset(a) - a * epsilon
+        if log_bound + 1e-13 * (abs(log_moment) + a * epsilon + 10) <= math.log(delta):
             return True
     if value is None or value > 0.998 * epsilon:
         return False
@@ -152,6 +204,46 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
         return _smoothed(rounds, tilts, epsilon, math.log(delta), tau).upper(epsilon) <= delta
     except CannotCertify:
         return False
+
+
+def delta_bracket(rounds: Rounds, epsilon: float) -> tuple[float, float, float, str]:
+    """The sharp delta, its proven ends, and the binding direction."""
+    if not rounds.rates:
+        return *gaussian.delta(rounds.gaussian, epsilon), ADD
+    if rounds.size == 1:
+        value, lower, upper = gaussian.sampled_delta(rounds.rates[0], float(rounds.energies[0][0]), epsilon)
+        return value, lower, _narrow(lower, upper, 1e-290), ADD
+    try:
+        return delta_by_inversion(rounds, epsilon)
+    except CannotCertify:
+        return delta_by_atoms(rounds, epsilon)
+
+
+def delta_by_inversion(rounds: Rounds, epsilon: float) -> tuple[float, float, float, str]:
+    """As :func:`delta_bracket`, of sampled rounds or of atoms in their place."""
+    found = [delta_of(rounds, ADD, epsilon)]
+    if not is_below(rounds, REMOVE, found[0][1], epsilon, None):
+        found.append(delta_of(rounds, REMOVE, epsilon))
+    value, lower, upper = (max(each) for each in zip(*found, strict=True))
+    return value, lower, upper, ADD if value == found[0][0] else REMOVE
+
+
+def delta_by_atoms(rounds: Rounds, epsilon: float) -> tuple[float, float, float, str]:
+    """As :func:`delta_bracket`: the lower end of one schedule of atoms and the upper end of another."""
+    about = float(look(rounds, ADD, None, epsilon).log_bound(epsilon).min()) - 3.0
+    lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper end is found")
+    for width, lost in _CUTS:
+        try:
+            below, above = _cut(rounds, width, about + math.log(lost))
+            value, low, _, direction = delta_by_inversion(below, epsilon)
+            lower, upper = max(lower, low), min(upper, delta_by_inversion(above, epsilon)[2] + above.lost)
+        except CannotCertify as error:
+            failed = error
+            continue
+        if upper - lower <= WIDEST * upper:
+            return min(max(value, lower), upper), lower, min(upper, 1.0), direction
+        about = math.log(upper)
+    raise failed if math.isinf(upper) else CannotCertify(f"it lies between {lower:.6g} and {upper:.6g}")
 
 
 def delta_of(rounds: Rounds, direction: str, epsilon: float) -> tuple[float, float, float]:
@@ -165,15 +257,25 @@ def delta_of(rounds: Rounds, direction: str, epsilon: float) -> tuple[float, flo
     slope = float(tilts.tilt[np.argmin(bound)])
     log_delta = min(float(bound.min()) - 2.0, -1e-3)
     value, lower, upper = math.nan, 0.0, 1.0
-    for wanted in (1e-3, 1e-4, 1e-5):
+    wanted, failed = 1e-3, CannotCertify("no upper end is found")
+    for _ in range(5):
         tau = min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5)
-        inversion = _smoothed(rounds, tilts, epsilon, log_delta, tau)
+        try:
+            inversion = _smoothed(rounds, tilts, epsilon, log_delta, tau)
+        except CannotCertify as error:
+            failed = error
+            if not math.isnan(value) or wanted > 0.5 * WIDEST or isinstance(error, RoundingFloor):
+                break
+            wanted *= 3.0
+            continue
         lower, upper = max(lower, inversion.lower(epsilon)), min(upper, inversion.upper(epsilon))
         value = float(inversion.value(epsilon))
         if upper - lower <= 2e-3 * upper:
             break
-    if not upper - lower <= WIDEST * upper:
-        raise CannotCertify(f"it lies between {lower:.6g} and {upper:.6g}")
+        wanted *= 0.8 * max(2e-3 * upper / (upper - lower), 0.05)
+    if math.isnan(value):
+        raise failed
+    upper = _narrow(lower, upper, 0.0)
     plain = settled(rounds, tilts, epsilon, epsilon, math.log(upper), 0.0) if upper > 0 else None
     if plain is not None:  # else smoothing has raised it by a little
         value = float(plain.value(epsilon))

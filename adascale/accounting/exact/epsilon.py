@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.accounting.exact.bracket import bracket, delta_of, is_below
-from adascale.accounting.exact.inversion import ADD, REMOVE, CannotCertify
+from adascale.accounting.exact.bracket import bracket, delta_bracket
+from adascale.accounting.exact.inversion import CannotCertify
 from adascale.accounting.exact.rounds import Rounds, rounds_of
 from adascale.accounting.exact.search import sharp
 
 FloatArray = NDArray[np.float64]
+
+_ADVICE = "try a larger delta or fewer distinct noise multipliers, or take schedule_epsilon, which is above it"
 
 
 class ExactEpsilon(NamedTuple):
@@ -74,7 +76,9 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
     try:
         return ExactEpsilon(*bracket(rounds, delta))
     except (CannotCertify, ArithmeticError) as error:
-        raise ValueError(f"the exact epsilon of {shown} at delta {delta:g} cannot be certified: {error}") from None
+        raise ValueError(
+            f"the exact epsilon of {shown} at delta {delta:g} cannot be certified: {error}; {_ADVICE}"
+        ) from None
 
 
 def sharp_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> FloatArray:
@@ -139,13 +143,11 @@ def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: 
     if given.ndim:
         raise ValueError(f"epsilon must be one number, got an array of shape {given.shape}")
     try:
-        found = [delta_of(rounds, ADD, float(given))]
-        if not is_below(rounds, REMOVE, found[0][1], float(given), None):
-            found.append(delta_of(rounds, REMOVE, float(given)))
+        return ExactDelta(*delta_bracket(rounds, float(given)))
     except (CannotCertify, ArithmeticError) as error:
-        raise ValueError(f"the exact delta of {shown} at epsilon {epsilon:g} cannot be certified: {error}") from None
-    value, lower, upper = (max(each) for each in zip(*found, strict=True))
-    return ExactDelta(value, lower, upper, ADD if value == found[0][0] else REMOVE)
+        raise ValueError(
+            f"the exact delta of {shown} at epsilon {epsilon:g} cannot be certified: {error}; {_ADVICE}"
+        ) from None
 
 
 def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike, points: int = 48) -> FloatArray:

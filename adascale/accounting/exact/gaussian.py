@@ -1,4 +1,12 @@
-r"""Gaussian differential privacy, where every round uses all samples: closed forms with the rounding they have."""
+r"""Gaussian differential privacy, where every round uses all samples, and one sampled round: closed forms.
+
+With :math:`\delta_\mu` that of a Gaussian mechanism, one round with rate q has
+
+.. math::
+    \delta(\varepsilon) = q\, \delta_\mu\big(\ln(1 + (e^\varepsilon - 1) / q)\big) ,
+
+for mixture against null; the other direction is never larger at :math:`\varepsilon \ge 0`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +29,7 @@ def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
     first, second = (float(log_ndtr(sign * 0.5 * mu - epsilon / mu)) for sign in (1, -1))
     value = -math.exp(first) * math.expm1(min(second + epsilon - first, 0.0))
     off = 16 * _ULP * math.exp(first) * (4 + abs(first) + abs(second) + epsilon)
-    return min(max(value, 0.0), 1.0), max(value - off, 0.0), min(value + off, 1.0)
+    return min(max(value, 0.0), 1.0), max(value - off, 0.0), min(value + off + 1e-300, 1.0)  # it may have underflowed
 
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:
@@ -34,6 +42,36 @@ def epsilon(energy: float, at: float) -> tuple[float, float, float]:
         high = 1.0
         while delta(energy, high)[end] > at:
             high *= 2.0
-        root: float = brentq(lambda x, end=end: delta(energy, x)[end] - at, 0.0, high, rtol=1e-14, xtol=1e-300)
+        root: float = brentq(
+            lambda x, end=end: delta(energy, x)[end] - at, 0.0, high, rtol=1e-14, xtol=1e-300, maxiter=2000
+        )
         found.append(root)
     return found[0], found[1] * (1 - 1e-11), found[2] * (1 + 1e-11)
+
+
+def sampled_epsilon(q: float, energy: float, at: float) -> tuple[float, float, float]:
+    """As :func:`epsilon`, of one round with rate ``q``."""
+    if at >= q:
+        return 0.0, 0.0, 0.0
+    found = [_within(q, each) for each in epsilon(energy, at / q)]
+    return found[0], found[1] * (1 - 1e-12), found[2] * (1 + 1e-12)
+
+
+def _within(q: float, value: float) -> float:
+    """ln(1 - q + q e^value)."""
+    if value < 30.0:
+        return math.log1p(q * math.expm1(value))
+    return value + math.log(q) + math.log1p((1 - q) / q * math.exp(-value))
+
+
+def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float, float]:
+    """As :func:`delta`, of one round with rate ``q``."""
+    inner = (
+        math.log1p(math.expm1(epsilon) / q)
+        if epsilon < 30.0
+        else epsilon - math.log(q) + math.log1p((q - 1) * math.exp(-epsilon))
+    )
+    value = delta(energy, inner)[0]
+    # inner is right to a few units, and delta falls with it
+    low, high = (delta(energy, inner * (1 + sign * 1e-14))[end] for sign, end in ((1, 1), (-1, 2)))
+    return q * value, q * low * (1 - 1e-15), q * high * (1 + 1e-15)

@@ -19,11 +19,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from adascale.accounting.exact.moments import total_log_moment
-from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, thinned
+from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
 
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -33,6 +33,7 @@ DIRECTIONS = (ADD, REMOVE)
 """Mixture against null: one sample is added to what is compared with; and null against mixture."""
 
 _ULP = 2.0**-52
+_MOVED = 2.0**-48 + 4 * _ULP  # what the energy of the Gaussian rounds is off, over itself: u is kept to 48 digits
 _RATIO = 1.25  # of the tilts that are tried
 _MOST_TILTS = 150
 MOST_POINTS = 100_000
@@ -41,6 +42,10 @@ MOST_POINTS = 100_000
 
 class CannotCertify(ArithmeticError):
     """The bracket of an epsilon or a delta is wider than one per cent, or its moments are beyond floating point."""
+
+
+class RoundingFloor(CannotCertify):
+    """What double precision may be off is no longer small beside delta."""
 
 
 def real_order(direction: str, tilt: float) -> float:
@@ -70,15 +75,17 @@ class Tilts(NamedTuple):
 
 def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
     """Tilts around the one that is best for this delta, or for this epsilon."""
+    log_moment = quick_log_moment(rounds)
     u, q, n = thinned(rounds)
     variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum()) + rounds.gaussian
     known: dict[int, tuple[float, float]] = {}
+    digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))  # of all rounds together, 4
     start = max(0.1, epsilon / variance) if log_delta is None else math.sqrt(-2 * min(log_delta, -0.1) / variance)
 
     def at(i: int) -> float:
         if i not in known:
             a = start * _RATIO**i
-            value = total_log_moment(u, q, n, real_order(direction, a), 9.0) + 0.5 * rounds.gaussian * a * (a + 1)
+            value = log_moment(real_order(direction, a), digits) + 0.5 * rounds.gaussian * a * (a + 1)
             score = value + chernoff_offset(a)
             score = score - a * epsilon if log_delta is None else (score - log_delta) / a
             known[i] = value, score if math.isfinite(score) else math.inf
@@ -111,9 +118,10 @@ class Plan(NamedTuple):
     """About the second derivative of ln G at the tilt: how fast the terms die out."""
 
 
-def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance: float) -> Plan:
-    """The shortest period at which aliases are below the tolerance, for epsilons between these."""
-    a, bound = tilts.tilt, tilts.log_bound(low)
+def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance: float, tau: float = 0.0) -> Plan:
+    """The shortest period at which aliases are below the tolerance, for epsilons between these, with this smoothing."""
+    a = tilts.tilt
+    bound = tilts.log_bound(low) + 0.5 * tau * tau * a * (a + 1)
     want = log_delta + log_tolerance
     near = np.flatnonzero(bound[1:-1] < bound.min() + 6.0) + 1
     if near.size == 0:
@@ -130,6 +138,20 @@ def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance:
             best = Plan(float(a[j]), float(a[j + 1 + i]), period, max(curvature, 1e-300))
     assert best is not None
     return best
+
+
+@njit(cache=True)
+def _sums(terms: FloatArray) -> FloatArray:
+    """The sum of every row, compensated after Neumaier: it loses two units, whatever the number of terms."""
+    out = np.empty(terms.shape[0])
+    for i in range(terms.shape[0]):
+        total, carried = 0.0, 0.0
+        for term in terms[i]:
+            after = total + term
+            carried += (total - after) + term if abs(total) >= abs(term) else (term - after) + total
+            total = after
+        out[i] = total + carried
+    return out
 
 
 class Inversion:
@@ -161,18 +183,18 @@ class Inversion:
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
         """The sum itself, of which nothing is subtracted but the aliases at negative epsilons."""
-        return self._sum(np.asarray(epsilon, dtype=float)) - self._left(np.asarray(epsilon, dtype=float))[0]
+        return self._sum(np.asarray(epsilon, dtype=float)) - self.aliases_left(np.asarray(epsilon, dtype=float))[0]
 
     def _scale(self, epsilon: FloatArray) -> FloatArray:
         return self.step / math.pi * np.exp(self.log_moment - self.where.tilt * epsilon)
 
     def _sum(self, epsilon: FloatArray) -> FloatArray:
         phase = np.multiply.outer(epsilon, self.xi)
-        turned = (np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag).sum(axis=-1)
-        out: FloatArray = self._scale(epsilon) * turned
+        terms = np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag
+        out: FloatArray = self._scale(epsilon) * _sums(terms.reshape(-1, self.xi.size)).reshape(epsilon.shape)
         return out
 
-    def _left(self, epsilon: FloatArray) -> tuple[FloatArray, float]:
+    def aliases_left(self, epsilon: FloatArray) -> tuple[FloatArray, float]:
         """The aliases at epsilon - m period, where delta lies between (1 - e^epsilon)_+ and 1: two geometric series."""
         a, period = self.where.tilt, self.where.period
         m = np.maximum(np.ceil(epsilon / period), 1.0)
@@ -190,35 +212,36 @@ class Inversion:
     def prove(self) -> None:
         """Whatever the bounds need once."""
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
-        end = self.xi[-1]
-        kappa = self.gaussian
-        tail = math.exp(-0.5 * kappa * end**2) / end * min(1.0, 1 / (kappa * end**2))
-        rounding = _ULP * (self.xi.size + 30.0 + 8 * abs(self.log_moment))
+        end, kappa = float(self.xi[-1]), self.gaussian
+        tail = math.exp(-0.5 * kappa * end**2) / end * min(1.0, 1 / (kappa * end**2)) * (1 + 1e-10)
+        # of the sum, of every factor, of e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}; and kappa itself was rounded
+        turned = kappa * self.xi * (a + 0.5 + self.xi)
+        moved = 0.5 * _MOVED * self.rounds.gaussian * np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
+        rounding = _ULP * (40.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
         # relative to the scale: moments, their sum; the terms that are not there
         self.error = (
-            1.1 * float(self.weights @ self.line.off)
-            + self.weight * (1.1 * math.expm1(min(self.line.error, 700.0)) + rounding)
+            1.1 * float(self.weights @ (self.line.off + rounding))
+            + 1.1 * self.weight * math.expm1(min(self.line.error, 700.0))
             + tail / self.step
         )
-        order = real_order(self.direction, b)
-        top = sum(
-            total_log_moment(u, np.full(u.size, q), n, order, 24.0)
-            for q, u, n in zip(self.rounds.rates, self.rounds.energies, self.rounds.counts, strict=True)
-        )
-        self.log_right = (
-            top + 0.5 * kappa * b * (b + 1) + chernoff_offset(b) - (b - a) * period
-            - math.log(-math.expm1(-(b - a) * period)) + 0.01
-        )  # fmt: skip
+        top = proven_log_moment(self.rounds, real_order(self.direction, b)) + 0.5 * kappa * b * (b + 1)
+        gap = (b - a) * period
+        self.log_right = top + chernoff_offset(b) - gap - math.log(-math.expm1(-gap))
+        self.log_right += 16 * _ULP * (abs(top) + gap + 4.0) + 0.5 * _MOVED * self.rounds.gaussian * b * (b + 1)
 
     def bounds(self, epsilon: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """What the smoothed delta is at least and at most."""
         eps = np.asarray(epsilon, dtype=float)
         middle = self._sum(eps)
-        phase = 4 * _ULP * (self.where.tilt + self.xi[-1]) * np.abs(eps) * self.weight
+        a, b, period = self.where.tilt, self.where.beyond, self.where.period
+        phase = 4 * _ULP * (a + self.xi[-1]) * np.abs(eps) * self.weight
         off = self._scale(eps) * (self.error + phase)
-        left_low, left_high = self._left(eps)
-        right = np.exp(np.minimum(self.log_right - self.where.beyond * eps, 700.0))
-        return middle - left_high * (1 + 1e-12) - right - off, middle - left_low * (1 - 1e-12) + off
+        left_low, left_high = self.aliases_left(eps)
+        # of both series and of the period in them; what cancels is two parts that are no larger than left_high
+        cancelled = 8 * _ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
+        right = np.exp(np.minimum(self.log_right - b * eps + 8 * _ULP * b * np.abs(eps), 700.0))
+        cancelled += left_high * self.rounds.lost  # delta may be as much less than 1 far left
+        return middle - left_high - right - off - cancelled, middle - left_low + off + cancelled
 
     def upper(self, epsilon: float) -> float:
         """Delta is at most this."""

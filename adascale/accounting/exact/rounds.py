@@ -13,13 +13,23 @@ at every :math:`\mathrm{Im}\, z` alike, and the interpolant of degree n on an in
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy.special import ndtri_exp
 
-from adascale.accounting.exact.moments import line, log_moment
+from adascale.accounting.exact.atoms import Atoms, atoms_of, line_of_atoms, log_moment_of_atoms
+from adascale.accounting.exact.moments import (
+    MOST_WORK,
+    line,
+    log_moment,
+    log_moment_above,
+    total_log_moment,
+    total_log_moment_above,
+)
 
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -49,6 +59,14 @@ class Rounds(NamedTuple):
     """The sum of u over the rounds without sampling, which are one Gaussian mechanism together."""
     size: int
     """Rounds in all."""
+    atoms: tuple[tuple[Atoms, ...], ...] = ()
+    """What stands in for each round, if anything does: in the order of ``energies``."""
+
+    @property
+    def lost(self) -> float:
+        """No less than the mass under the mixture that lies on no atom."""
+        pairs = zip(self.atoms, self.counts, strict=False)
+        return sum(float(n) * atom.lost for atoms, counts in pairs for atom, n in zip(atoms, counts, strict=True))
 
 
 class Line(NamedTuple):
@@ -103,21 +121,71 @@ def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray,
     return np.concatenate(u or empty), np.concatenate(q or empty), np.concatenate(n or empty)
 
 
+def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
+    """Atoms whose delta is no less if what is ``lost`` is added, e^log_lost at most; or whose delta is no more."""
+    expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
+    end = max(-float(ndtri_exp(min(log_lost - math.log(expected), -0.7))), 0.0)
+    # u was rounded, and delta rises with it
+    factor = 1 + (1 if above else -1) * 4 * _MOVED
+    atoms = tuple(
+        tuple(atoms_of(q, factor * float(each), above, width, end) for each in energy)
+        for q, energy in zip(rounds.rates, rounds.energies, strict=True)
+    )
+    return rounds._replace(atoms=atoms)
+
+
+def quick_log_moment(rounds: Rounds) -> Callable[[float, float], float]:
+    """About ln M(c) of all rounds but the Gaussian ones, and -ln of its error, where that is a choice."""
+    if rounds.atoms:
+        return lambda c, digits: _of_atoms(rounds, c)
+    u, q, n = thinned(rounds)
+    return lambda c, digits: total_log_moment(u, q, n, c, digits)
+
+
+def _of_atoms(rounds: Rounds, c: float) -> float:
+    total = 0.0
+    for atoms, number in zip(rounds.atoms, rounds.counts, strict=True):
+        for atom, n in zip(atoms, number, strict=True):
+            total += float(n) * log_moment_of_atoms(atom.loss, atom.log_mass, c)
+    return total
+
+
+def proven_log_moment(rounds: Rounds, c: float) -> float:
+    """No less than ln M(c) of all rounds but the Gaussian ones: quadrature and rounding included."""
+    total, moved = 0.0, 0.0
+    if rounds.atoms:
+        for atoms, number in zip(rounds.atoms, rounds.counts, strict=True):
+            for atom, n in zip(atoms, number, strict=True):
+                _, scale, off, _ = line_of_atoms(*atom[:4], c, 0.0, 1)
+                if not off < 0.04:
+                    return math.inf
+                value = log_moment_of_atoms(atom.loss, atom.log_mass, c)
+                total += float(n) * (value + 1.05 * off + 8 * _ULP * (abs(value) + abs(scale) + 1))
+        return total + _ULP * rounds.size * abs(total)
+    for q, u, n in zip(*rounds[:3], strict=True):
+        total += total_log_moment_above(u, q, n, c) * (1 + 4 * _ULP)
+        moved += 1.05 * float(n @ u) * _MOVED * abs(c * (c - 1))
+    return total + moved
+
+
 def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: float) -> Line:
     """All rounds multiplied; ``digits`` is -ln of the error of an interpolation, where that is a choice."""
     total, share, error, drift, magnitude = 0.0, np.ones(count, dtype=complex), 0.0, 0.0, 0.0
     moved, worst, worst_k, failed = 0.0, 0.0, 0.0, Line(math.nan, share, math.inf, np.full(count, math.inf))
-    for q, energy, number in zip(*rounds[:3], strict=True):
+    for i, (q, energy, number) in enumerate(zip(*rounds[:3], strict=True)):
+        atoms = rounds.atoms[i] if rounds.atoms else ()
         logs = np.log(energy)
-        for first, last, nodes in _panels(q, logs, c, digits):
+        for first, last, nodes in [(0, energy.size, 0)] if atoms else _panels(q, logs, c, digits):
             u, n = energy[first:last], number[first:last]
             for start in range(0, u.size, _BLOCK):
                 part = slice(start, start + _BLOCK)
-                if nodes:
+                matrix = np.empty((0, 0))
+                if atoms:
+                    values, scale, off, off_k = _lines_of_atoms(atoms[part], c, h, count)
+                elif nodes:
                     matrix, values, scale, off, off_k = _interpolated(q, logs[first:last], part, nodes, c, h, count)
                 else:
                     values, scale, off, off_k = line(u[part], q, c, h, count)
-                    matrix = np.empty((0, 0))
                 if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
                     return failed
                 each = n[part] * (np.log(_multiply(share, matrix, values, n[part])) + scale)
@@ -125,7 +193,7 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
                 magnitude += float(np.abs(each).sum())
                 worst, worst_k = max(worst, float(off.max())), max(worst_k, float(off_k.max()))
                 error += float((n[part] * (2.1 * off + 8 * _ULP)).sum())
-                moved += 2.1 * float(n[part] @ u[part]) * _MOVED
+                moved += 0.0 if atoms else 2.1 * float(n[part] @ u[part]) * _MOVED
                 drift += float((n[part] * 2.1 * off_k).sum())
     if not math.isfinite(total):
         return failed
@@ -134,7 +202,8 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
     error += _ULP * (40 * magnitude + 60)
     off = np.expm1(np.minimum(error + drift * k + moved * order, 700.0))
     # beyond it the 2.1 does not cover a quotient of two; both are at most 1 and what was computed
-    unsure = worst + worst_k * k + _MOVED * max((u[-1] for u in rounds.energies), default=0.0) * order > 0.04
+    largest = 0.0 if rounds.atoms else max((u[-1] for u in rounds.energies), default=0.0)
+    unsure = worst + worst_k * k + _MOVED * largest * order > 0.04
     off = np.where(unsure, math.inf, off)
     return Line(total, share, error + moved * float(order[0]), np.minimum(off, 1 + np.abs(share)))
 
@@ -167,6 +236,15 @@ def _multiply(share: ComplexArray, matrix: FloatArray, values: ComplexArray, num
             for k in range(share.size):
                 share[k] *= (row[k] * scale) ** number[t]
     return real
+
+
+def _lines_of_atoms(
+    atoms: tuple[Atoms, ...], c: float, h: float, count: int
+) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
+    if not sum(atom.loss.size for atom in atoms) * count < MOST_WORK:
+        return np.zeros((1, count), dtype=complex), np.zeros(1), np.full(1, math.inf), np.zeros(1)
+    values, scale, off, off_k = zip(*(line_of_atoms(*atom[:4], c, h, count) for atom in atoms), strict=True)
+    return np.array(values), np.array(scale), np.array(off), np.array(off_k)
 
 
 def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[int, int, int]]:
@@ -212,9 +290,10 @@ def _log_bound(q: float, low: float, high: float, c: float, rho: float) -> float
     angle = 0.5 * half * (rho - 1 / rho)
     if angle > 1.45:
         return math.inf
+    # the rounding of what follows, but for the moment's own, is covered by the 1.01 of _interpolated
     size = math.exp(high + half * (0.5 * (rho + 1 / rho) - 1))
     more = 0.125 * size * math.tan(angle) * math.sin(angle) - 0.5 * math.log(math.cos(angle))
-    return math.log(4 / (rho - 1)) + more + log_moment(size / math.cos(angle), q, c)
+    return math.log(4 / (rho - 1)) + more + log_moment_above(size / math.cos(angle), q, c)
 
 
 def _interpolated(

@@ -68,7 +68,9 @@ def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     root = _root(rounds, tilts, delta, 0.0)
     if root is not None:
         return root
-    tau = min(0.1 * max(tilts.top, 1e-3 / float(tilts.tilt[-1])), 0.5)
+    slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])  # smoothing adds some slope * tau^2 / 2
+    soon = math.sqrt(0.04 * max(tilts.top, 0.01 / slope) / slope)
+    tau = min(0.1 * max(tilts.top, 1e-3 / float(tilts.tilt[-1])), soon, 0.5)
     before = math.inf
     for _ in range(12):
         try:

@@ -1,0 +1,111 @@
+r"""A round of finitely many outcomes, on either side of a sampled Gaussian round: for samples that are rare.
+
+The likelihood ratio :math:`\lambda = 1 - q + q e^L` is cut into cells.  Told only the cell, nobody learns more: each
+cell becomes an atom at its mean ratio, and :math:`\delta` can only fall.  Spread to the two ends of its cell, with mass
+and mean ratio kept, the ratio is larger in convex order, and :math:`\delta`, the mean of a convex function of a product
+of ratios, can only rise; what lies beyond the last cell is kept up to the end, and the rest counts as lost.
+Moments of atoms are finite sums at every order, where those of the round itself grow like
+:math:`e^{u \alpha^2 / 2}`.  See :ref:`app-exact`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
+
+from adascale.accounting.exact.moments import MOST_WORK, lost, turn_in_blocks
+
+FloatArray = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
+
+_ULP = 2.0**-52
+_START = -9.5  # the null has a mass of 1e-21 below it
+_WIDEST = 0.03  # of a cell, in standard deviations
+_RULE = np.polynomial.legendre.leggauss(12)
+
+
+class Atoms(NamedTuple):
+    """A round whose loss has finitely many values."""
+
+    loss: FloatArray
+    """y, the logarithms of the likelihood ratio, rising."""
+    log_mass: FloatArray
+    """ln of the masses under the null."""
+    loss_off: FloatArray
+    """What each loss may be off."""
+    mass_off: FloatArray
+    """What each mass may be off, over itself."""
+    lost: float
+    """The mass under the mixture that lies on no atom."""
+
+
+def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms:
+    """Cells of ``width`` in L, up to ``end`` standard deviations of the sampled part; delta is no less, or no more."""
+    root = math.sqrt(u)
+    size = math.ceil((end + root - _START) / min(width / root, _WIDEST)) + 1
+    x = np.linspace(_START, end + root, size)
+    half = 0.5 * np.diff(x)[:, None]
+    inner = x[:-1, None] + half * (1 + _RULE[0])
+    density = half * _RULE[1] * np.exp(-0.5 * inner * inner) / math.sqrt(2 * math.pi)
+    left, right = float(ndtr(x[0])), float(ndtr(-x[-1]))
+    tail = float(ndtr(root - x[-1]))  # of the sampled part, beyond the last cell
+    if above:
+        share = np.expm1(root * half * (1 + _RULE[0])) / np.expm1(2 * root * half)
+        mass = np.zeros(size + 1)
+        mass[1:-1] += (density * (1 - share)).sum(axis=1)
+        mass[2:] += (density * share).sum(axis=1)
+        # of what lies below the first cell, less than 1e-20, all at either end of it: more than there is
+        mass[0], mass[1], mass[-1] = left, mass[1] + left, mass[-1] + right
+        ratio = q * np.expm1(root * x - 0.5 * u)
+        loss = np.concatenate([[math.log1p(-q)], np.log1p(ratio)])
+        at = np.concatenate([x[:1], x])
+    else:
+        mass = np.concatenate([[left], density.sum(axis=1), [right]])
+        mean = (density * np.expm1(root * inner - 0.5 * u)).sum(axis=1) / mass[1:-1]
+        ends = [float(log_ndtr(x[0] - root) - log_ndtr(x[0])), float(log_ndtr(root - x[-1]) - log_ndtr(-x[-1]))]
+        ratio = q * np.concatenate([[math.expm1(ends[0])], mean, [math.expm1(ends[1])]])
+        loss, at = np.log1p(ratio), np.concatenate([x, x[-1:]])
+    share_of = q * np.exp(np.minimum(root * at - 0.5 * u, 700.0)) * np.exp(-loss)
+    off = 32 * _ULP * (np.abs(loss) + share_of * (4 + 4 * root * np.abs(at) + u + at * at))
+    mass_off = _ULP * (24 + 2 * at * at)
+    return Atoms(loss, np.log(mass), off, mass_off, q * tail * (1 + 1e-10) if above else 0.0)
+
+
+@njit(cache=True)
+def log_moment_of_atoms(loss: FloatArray, log_mass: FloatArray, c: float) -> float:
+    """ln M(c)."""
+    exponent = log_mass + c * loss
+    peak = exponent.max()
+    total: float = np.exp(exponent - peak).sum()
+    value: float = peak + math.log(total)
+    return value
+
+
+@njit(cache=True)
+def line_of_atoms(
+    loss: FloatArray, log_mass: FloatArray, loss_off: FloatArray, mass_off: FloatArray, c: float, h: float, count: int
+) -> tuple[ComplexArray, float, float, float]:
+    """As :func:`~adascale.accounting.exact.moments.line`, of one round."""
+    out = np.zeros(count, dtype=np.complex128)
+    if not loss.size * count < MOST_WORK:
+        return out, 0.0, math.inf, 0.0
+    exponent = log_mass + c * loss
+    peak = exponent.max()
+    real, cos, sin = np.exp(exponent - peak), np.cos(h * loss), np.sin(h * loss)
+    rounding = real * (mass_off + abs(c) * loss_off + 4 * _ULP * (np.abs(c * loss) + np.abs(log_mass) + abs(peak)))
+    phase = real * h * (loss_off + 4 * _ULP * np.abs(loss))
+    imaginary = np.zeros(loss.size)
+    for k in range(count):
+        a, b = turn_in_blocks(real, imaginary, cos, sin)
+        out[k] = complex(a, b)
+    return (
+        out,
+        peak,
+        rounding.sum() / out[0].real + _ULP * (lost(loss.size) + 8.0),
+        phase.sum() / out[0].real + 6 * _ULP,
+    )
