@@ -2,6 +2,7 @@
 
 from adascale.policies.adascale import AdaScale, adascale_energies, best_energy
 from adascale.policies.base import OnlinePolicy, Policy, run
+from adascale.policies.coherence import seen_coherence
 from adascale.policies.constant_level import ConstantLevel
 from adascale.policies.dynamic_programme import DynamicProgramme
 from adascale.policies.equal_alloc import EqualAlloc
@@ -13,6 +14,7 @@ from adascale.policies.optimal_cvxpy import OptimalCvxpy
 from adascale.policies.power_control import OfflinePowerControl, PowerControl
 from adascale.policies.privacy_budget import scaling_budget, spent_epsilon
 from adascale.policies.resolve import PROMISES, ReSolve
+from adascale.policies.weighted import WeightedOptimal, weighted_cost
 
 __all__ = [
     "PROMISES",
@@ -30,11 +32,14 @@ __all__ = [
     "Policy",
     "PowerControl",
     "ReSolve",
+    "WeightedOptimal",
     "adascale_energies",
     "best_energy",
     "estimated_min_gain",
     "run",
     "scaling_budget",
+    "seen_coherence",
     "spent_epsilon",
     "water_level",
+    "weighted_cost",
 ]

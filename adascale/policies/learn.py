@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.policies.base import OnlinePolicy, in_rows, rounds_left, within_limit
+from adascale.policies.coherence import check_coherence, coherence_of
 from adascale.policies.resolve import promised, whole_budget
 from adascale.problem import ReceiveScalingProblem, scaling
 from adascale.scenario import Scenario
@@ -45,7 +46,8 @@ class Learn(OnlinePolicy):
 
     with :math:`m = n - 1` on average and :math:`m = n - 1 + \varrho \ln n` under a hard promise, n rounds left.  The
     divisor counts one imaginary dry round beside the t + 1 floors seen.  With a prior law, ``weight`` floors at its
-    quantiles take that round's place.
+    quantiles take that round's place.  A ``coherence`` of c rounds changes the first term and m as in
+    :class:`ReSolve`.
 
     Parameters
     ----------
@@ -59,6 +61,9 @@ class Learn(OnlinePolicy):
         What is believed of the floors before the first round; its lanes broadcast against the lanes.
     weight : int
         :math:`\ge 1`, as many floors as the prior counts for.
+    coherence : float or "seen"
+        :math:`c \ge 1`, for how many rounds a floor counts, as in :class:`ReSolve`; ``"seen"`` takes it from the floors
+        seen so far, and so needs nothing to be known still.
 
     Raises
     ------
@@ -73,9 +78,11 @@ class Learn(OnlinePolicy):
     hold: float = 0.1
     prior: FloorLaw | None = None
     weight: int = 20
+    coherence: float | str = 1.0
 
     def __post_init__(self) -> None:
         promised(self.promise, self.reserve, self.hold)
+        check_coherence(self.coherence)
         check.whole("weight", self.weight)
         if self.prior is not None and not isinstance(self.prior, FloorLaw):
             raise ValueError(f"prior must be a FloorLaw, got {self.prior!r}")
@@ -128,26 +135,31 @@ class Learn(OnlinePolicy):
         """What the last ``rounds`` of the floors seen spend, shape (..., rounds), and what is left, and the level."""
         lanes = left.shape
         rows, left, level = in_rows(seen, lanes, seen.shape[-1]), in_rows(left, lanes), in_rows(level, lanes)
-        dry = 1 if self.prior is None else 0
+        believed = 0 if self.prior is None else self.weight
         reserve = float(self.reserve) if self.promise == "hard" else -1.0
-        spend = _spend(rows, rounds, later, left, level, reserve, self.hold * horizon, dry)
+        coherence = 0.0 if isinstance(self.coherence, str) else float(self.coherence)
+        spend = _spend(rows, rounds, later, left, level, reserve, self.hold * horizon, believed, coherence)
         return spend.reshape(*lanes, rounds), left.reshape(lanes), level.reshape(lanes)
 
 
 @njit(cache=True, error_model="numpy")
 def _spend(
     seen: FloatArray, rounds: int, later: int, left: FloatArray, level: FloatArray, reserve: float, held: float,
-    dry: int,
+    believed: int, coherence: float,
 ) -> FloatArray:  # fmt: skip
-    """What each round of every lane spends; a reserve below 0 is none.  ``left`` and ``level`` follow the rounds."""
-    known = seen.shape[1] - rounds
+    """What each round of every lane spends.  A reserve below 0 is none, a coherence of 0 is seen; the first floors are
+    ``believed``.  ``left`` and ``level`` follow the rounds."""
+    known, dry = seen.shape[1] - rounds, 0 if believed else 1
     spend = np.zeros((seen.shape[0], rounds))
     for lane in range(seen.shape[0]):
         for t in range(rounds):
             n, floor = later - t + 1, seen[lane, known + t]
             if reserve >= 0 or n > held:
-                m = n - 1 + (reserve * np.log(n) if reserve >= 0 else 0.0)
-                level[lane] = _level(seen[lane, : known + t + 1], m / (known + t + 1 + dry), left[lane], level[lane])
+                now = known + t + 1
+                c = coherence if coherence > 0 else coherence_of(seen[lane, believed:now])
+                own = min(c, n)
+                m = n - own + (reserve * (1 + c) / 2 * np.log(max(n / c, 1.0)) if reserve >= 0 else 0.0)
+                level[lane] = _level(seen[lane, :now], own, m / (now + dry), left[lane], level[lane])
             y = max(level[lane] - floor, 0.0)
             if reserve >= 0:
                 y = min(y, left[lane]) if n > 1 else left[lane]
@@ -157,14 +169,14 @@ def _spend(
 
 
 @njit(cache=True, error_model="numpy")
-def _level(seen: FloatArray, each: float, left: float, start: float) -> float:
-    r"""The level :math:`\ell` with :math:`c \sum_i \max(\ell - w_i, 0) + \max(\ell - w_t, 0) = b`, w_t the last seen.
+def _level(seen: FloatArray, own: float, each: float, left: float, start: float) -> float:
+    r"""The level :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`, w_t the last seen.
 
     Newton's method on a convex function of straight pieces: from the second step on it falls, and ends on the piece
     of the root.
     """
     floor = seen[-1]
-    highest = floor + left  # this round alone
+    highest = floor + left / own  # this floor alone
     level = min(start, highest)
     for turn in range(seen.size + 3):
         over, slope = -left, 0.0
@@ -173,8 +185,8 @@ def _level(seen: FloatArray, each: float, left: float, start: float) -> float:
                 over += each * (level - seen[i])
                 slope += each
         if floor < level:
-            over += level - floor
-            slope += 1.0
+            over += own * (level - floor)
+            slope += own
         if slope == 0.0:
             following = highest
         else:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.policies.base import OnlinePolicy, known_law, one_law, rounds_left
+from adascale.policies.coherence import check_coherence, seen_coherence
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 
@@ -21,13 +22,15 @@ PROMISES = ("average", "hard")
 
 
 class ReSolveState(NamedTuple):
-    """What is left of the budget, in noise energy, and of the horizon; and the level of the round before."""
+    """What is left of the budget, in noise energy, and of the horizon; the level of the round before; floors seen."""
 
     scenario: Scenario
     law: FloorLaw
     later: int
     left: FloatArray
     level: FloatArray
+    seen: FloatArray
+    """Shape (..., t) where the coherence is seen, else (..., 0)."""
 
     @property
     def lanes(self) -> tuple[int, ...]:
@@ -48,6 +51,10 @@ class ReSolve(OnlinePolicy):
     :math:`m = n - 1 + \varrho \ln n`: a reserve for bad luck, which the last round spends, so that what is spent is
     :math:`T\nu` and never more.
 
+    Where rounds hang together, a floor says something of those to come, and re-solving as if it did not spends too much
+    while floors are low.  With a ``coherence`` of c rounds this round's floor counts c times, or n times if fewer are
+    left, and :math:`m = n - c` on average; under a hard promise :math:`\varrho\,\frac{1+c}{2} \ln(n/c)` more.
+
     Parameters
     ----------
     mean_gain : array_like, optional
@@ -61,6 +68,9 @@ class ReSolve(OnlinePolicy):
         :math:`\varrho \ge 0`, of a hard promise.
     hold : float
         The share of rounds at the end, in [0, 1), whose level is frozen; of a promise on average.
+    coherence : float or "seen"
+        :math:`c \ge 1`, for how many rounds a floor counts: 1 where they are independent, the length of the blocks of
+        block fading; ``"seen"`` takes it from the floors seen so far (:func:`seen_coherence`).
 
     Raises
     ------
@@ -76,26 +86,32 @@ class ReSolve(OnlinePolicy):
     promise: str = "average"
     reserve: float = 2.0
     hold: float = 0.1
+    coherence: float | str = 1.0
 
     def __post_init__(self) -> None:
         one_law(self.mean_gain, self.law)
         promised(self.promise, self.reserve, self.hold)
+        check_coherence(self.coherence)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ReSolveState:
         law = known_law(scenario, self.mean_gain, self.law)
         lanes = check.broadcast(lanes_of_law=law.lanes, lanes=np.shape(budget))
         left = whole_budget(scenario, budget, lanes)
-        return ReSolveState(scenario, law, scenario.num_rounds - 1, left, np.zeros(lanes))
+        return ReSolveState(scenario, law, scenario.num_rounds - 1, left, np.zeros(lanes), np.empty((*lanes, 0)))
 
     def step(self, state: ReSolveState, min_gain_t: FloatArray) -> tuple[ReSolveState, FloatArray]:
         scenario = state.scenario
         rounds_left(self, scenario, state.later + 1)
         max_eta = scenario.x_max * min_gain_t
         floor = scenario.noise_scale / max_eta
-        level, hard = state.level, self.promise == "hard"
-        if hard or state.later + 1 > self.hold * scenario.num_rounds:
-            later = state.later + (self.reserve * np.log(state.later + 1) if hard else 0.0)
-            level = state.law.shared_level(state.left, floor, later, state.level)
+        level, seen, hard, n = state.level, state.seen, self.promise == "hard", state.later + 1
+        if isinstance(self.coherence, str):
+            seen = np.concatenate([seen, floor[..., None]], axis=-1)
+        if hard or n > self.hold * scenario.num_rounds:
+            coherence = seen_coherence(seen) if isinstance(self.coherence, str) else float(self.coherence)
+            own = np.minimum(coherence, n)
+            reserve = self.reserve * (1 + coherence) / 2 * np.log(np.maximum(n / coherence, 1.0)) if hard else 0.0
+            level = state.law.shared_level(state.left / own, floor, (n - own + reserve) / own, state.level)
         spend = np.maximum(level - floor, 0.0)
         if hard:
             spend = np.minimum(spend, state.left) if state.later else state.left
@@ -103,7 +119,7 @@ class ReSolve(OnlinePolicy):
         eta = scaling(energy, floor, max_eta, scenario.noise_scale)
         # a held level may spend more than is left
         left = np.maximum(state.left - spend, 0.0)
-        return state._replace(later=state.later - 1, left=left, level=level), eta
+        return state._replace(later=state.later - 1, left=left, level=level, seen=seen), eta
 
     def skip(self, state: ReSolveState) -> ReSolveState:
         """A round that spends nothing: its share of the budget is for the rounds that are left."""

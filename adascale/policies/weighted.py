@@ -1,0 +1,148 @@
+r"""The offline optimum where noise counts more in some rounds than in others: water-filling with weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.policies.base import Policy, in_rows
+from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, leakage_slopes, scaling
+from adascale.rootfind import Search, power_law_step, search_from
+
+FloatArray = NDArray[np.float64]
+
+
+def mean_one(weights: ArrayLike) -> FloatArray:
+    r"""Weights :math:`c_t > 0` of the rounds over their mean, shape (..., T).
+
+    Raises
+    ------
+    ValueError
+        If a weight is not finite and positive, or there is no axis of rounds.
+    """
+    given = check.positive("weights", weights)
+    if given.ndim == 0 or given.shape[-1] == 0:
+        raise ValueError(f"weights must have a last axis of rounds, got shape {given.shape}")
+    share = given / given.max(axis=-1, keepdims=True)  # whose sum float64 holds
+    check.positive("weights over the largest", share)
+    of_mean_one: FloatArray = share / share.mean(axis=-1, keepdims=True)
+    return of_mean_one
+
+
+def weighted_cost(problem: ReceiveScalingProblem, eta: ArrayLike, weights: ArrayLike) -> FloatArray:
+    r""":math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...).
+
+    ``eta`` of shape (..., T) is in watts; ``weights`` of shape (..., T) are > 0.  Raises ``ValueError`` as
+    :func:`mean_one` and as ``ReceiveScalingProblem.spend``.
+    """
+    cost: FloatArray = np.mean(weights_for(problem, weights) * problem.spend(eta), axis=-1)
+    return cost
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedOptimal(Policy):
+    r"""The least leakage where the noise energy of round t counts :math:`c_t` times (:prf:ref:`thm-weighted`).
+
+    .. math::
+        \min_w \sum_t F(w_t) \quad\text{s.t.}\quad \frac1T \sum_t c_t (w_t - w_{\min,t}) \le \nu, \quad
+        w_t \ge w_{\min,t}
+
+    The solution has one price :math:`p` for all rounds: :math:`-F'(w_t) = p\, c_t` above the floor, and
+    :math:`-F'(w_t) \le p\, c_t` on it.  With equal weights it is :class:`~adascale.policies.Optimal`; otherwise it
+    depends on the order and on the devices.  It sees the whole future.
+
+    Parameters
+    ----------
+    weights : array_like
+        :math:`c_t > 0`, shape (T,) or (..., T) broadcasting with the lanes; only their ratios count, as they are
+        brought to mean 1.
+
+    Raises
+    ------
+    ValueError
+        If a weight is not finite and positive, or, from ``schedule``, they do not fit the problem.
+    """
+
+    weights: ArrayLike = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", mean_one(self.weights))
+
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+        r""":math:`\eta_t`, shape (..., T), in watts; ``RuntimeError`` where float64 has no price for a lane."""
+        weights = weights_for(problem, self.weights)
+        shape = (*problem.lanes, problem.num_rounds)
+        floor, counts = (in_rows(each, problem.lanes, problem.num_rounds) for each in (problem.floor, weights))
+        leakage, nu = RoundLeakage(problem.scenario), in_rows(problem.budget, problem.lanes)
+        slope = leakage.slope(floor + nu[:, None] / counts)  # where every round costs nu
+        energy, lane = _fill(floor, counts, slope, nu, leakage.terms)
+        if lane >= 0:
+            raise RuntimeError(f"no price found in lane {lane}: budget {nu[lane]}, floors from {floor[lane].min()}")
+        return scaling(energy.reshape(shape), problem.floor, problem.max_eta, problem.scenario.noise_scale)
+
+
+def weights_for(problem: ReceiveScalingProblem, weights: ArrayLike) -> FloatArray:
+    """Weights of mean 1 that broadcast to a problem's rounds and lanes, or a ``ValueError``."""
+    scaled = mean_one(weights)
+    if scaled.shape[-1] != problem.num_rounds:
+        raise ValueError(f"weights must have {problem.num_rounds} rounds on their last axis, got shape {scaled.shape}")
+    if check.broadcast(weights=scaled.shape[:-1], lanes=problem.lanes) != problem.lanes:
+        raise ValueError(f"weights must broadcast to the lanes {problem.lanes}, got shape {scaled.shape}")
+    return scaled
+
+
+@njit(cache=True, error_model="numpy")
+def _fill(
+    floor: FloatArray, weights: FloatArray, slope: FloatArray, budget: FloatArray, terms: LeakageTerms
+) -> tuple[FloatArray, int]:
+    """The optimum of every lane, and the first lane without one, or -1; ``slope`` is F' where each round costs nu."""
+    energy = np.empty(floor.shape)
+    for lane in range(floor.shape[0]):
+        own = -slope[lane] / weights[lane]  # each round's price there: the common one lies between
+        low, high = own.min(), own.max()
+        energy[lane] = floor[lane] + budget[lane] / weights[lane]
+        search = Search(np.sqrt(low) * np.sqrt(high), low, high, np.inf, False)
+        if not (low > 0 and high < np.inf):
+            return energy, lane
+        for _ in range(200):
+            cost, fall = _at_price(search.x, floor[lane], weights[lane], energy[lane], terms)
+            if not cost < np.inf:
+                return energy, lane
+            ratio = cost / (budget[lane] * floor.shape[1])
+            search = power_law_step(search, ratio, search.x * fall / cost if cost > 0 else 1.0)
+            if search.converged:
+                break
+        else:
+            return energy, lane
+        _at_price(search.x, floor[lane], weights[lane], energy[lane], terms)
+    return energy, -1
+
+
+@njit(cache=True, error_model="numpy")
+def _at_price(
+    price: float, floor: FloatArray, weights: FloatArray, energy: FloatArray, terms: LeakageTerms
+) -> tuple[float, float]:
+    """The weighted cost of a price and how fast it falls; ``energy`` is a start, and then what the rounds buy."""
+    cost = fall = 0.0
+    for t in range(floor.size):
+        aim = price * weights[t]
+        slope, curvature = leakage_slopes(floor[t], terms)
+        if -slope <= aim:
+            energy[t] = floor[t]
+            continue
+        search = search_from(max(energy[t], floor[t]), floor[t])
+        for _ in range(100):
+            slope, curvature = leakage_slopes(search.x, terms)
+            search = power_law_step(search, -slope / aim, -search.x * curvature / slope)
+            if search.converged:
+                break
+        else:
+            return np.inf, 0.0
+        energy[t] = search.x
+        cost += weights[t] * (search.x - floor[t])
+        fall += weights[t] ** 2 / curvature
+    return cost, fall
