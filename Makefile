@@ -144,6 +144,7 @@ else
 	$(BIN)/python -m adascale.paper.causal_growth
 	$(BIN)/python -m adascale.paper.exact
 	$(BIN)/python -m adascale.paper.audits mnist
+	$(BIN)/python -m adascale.paper.audits paired
 endif
 
 quick: $(venv) ## the same path in small, on data that is there: under a minute, into _build/quick

@@ -3,7 +3,8 @@ r"""Lower bounds on :math:`\varepsilon` from what an auditor guessed right: no m
 Each holds with the stated confidence, whatever the mechanism is, as far as its assumption goes:
 
 * :func:`one_run_bound`: the coins of the canaries are fair and independent, and that is all.
-* :func:`paired_bound`: alarms are independent trials, too, one a run or one an orthogonal canary.
+* :func:`rates_bound`: alarms are independent trials, too, each by a training of its own or by a canary on an axis of
+  its own.
 * :func:`scaled_bound`: the mechanism is, besides, a sequence of sampled Gaussians whose noise is the claimed one times
   one unknown factor.
 """
@@ -124,7 +125,7 @@ def one_run_bound(canaries: int, guesses: int, right: int, delta: float, confide
     return 0.0 if over(0) >= 0 else float(optimize.brentq(over, 0, LARGEST, xtol=1e-9))
 
 
-def paired_bound(counts: Counts, delta: float, confidence: float) -> float:
+def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
     r"""The lower bound from the rates of true and of false alarms, in independent trials.
 
     .. math::
@@ -169,7 +170,7 @@ def scaled_bound(
     Parameters
     ----------
     counts : Counts
-        As for :func:`paired_bound`, by the test "the likelihood ratio is above :math:`e^\tau`", which is the best.
+        As for :func:`rates_bound`, by the test "the likelihood ratio is above :math:`e^\tau`", which is the best.
     rate : float
         :math:`q` in (0, 1].
     sigma : numpy.ndarray

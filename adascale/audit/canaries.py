@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from adascale.scenario import Scenario
 
 AUDIT = 5
 """The purpose of an audit's random streams, after those of :mod:`adascale.learning.streams`."""
-_COINS, _PLACES, _BATCHES = range(3)
+_COINS, _PLACES, _BATCHES, _RUNS = range(4)
 
 
 def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
@@ -30,6 +31,11 @@ def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
 def coins(count: int, seed: int) -> NDArray[np.bool_]:
     """A fair coin for each canary: True where it is in the data."""
     return stream(seed, AUDIT, _COINS).random(check.whole("canaries", count)) < 0.5
+
+
+def run_seeds(count: int, seed: int) -> list[int]:
+    """A seed for each of many trainings."""
+    return [int(each) for each in stream(seed, AUDIT, _RUNS).integers(2**63, size=check.whole("runs", count))]
 
 
 def batch_of(present: NDArray[np.bool_], rate: float, seed: int, round_index: int) -> NDArray[np.intp]:
@@ -145,21 +151,22 @@ class SampleCanaries:
             return torch.zeros_like(parameters)
         place = torch.as_tensor(chosen)
         weights = torch.full((chosen.size,), unit(scenario) / scenario.clip_norm, dtype=parameters.dtype)
-        return clipped_sum(self._network(parameters), self.images[place], self.labels[place], scenario.clip_norm,
+        models.assign(self._network, parameters)
+        return clipped_sum(self._network, self.images[place], self.labels[place], scenario.clip_norm,
                            weights, self.training.chunk).gradient  # fmt: skip
 
     def losses(self, parameters: Tensor) -> NDArray[np.float64]:
         """The cross entropy of each canary at some parameters, nats, shape (k,)."""
-        network = self._network(parameters)
+        network = self._network
+        models.assign(network, parameters)
         with torch.no_grad(), models.evaluation(network):
             loss = torch.nn.functional.cross_entropy(network(self.images), self.labels, reduction="none")
         values: NDArray[np.float64] = loss.double().numpy()
         return values
 
-    def _network(self, parameters: Tensor) -> torch.nn.Module:
-        network = models.build(self.training.model, 0, self.training.initialisation)
-        models.assign(network, parameters)
-        return network
+    @cached_property
+    def _network(self) -> torch.nn.Module:
+        return models.build(self.training.model, 0, self.training.initialisation)
 
 
 def unit(scenario: Scenario) -> float:

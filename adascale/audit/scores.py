@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.audit.bounds import Counts, one_run_bound, paired_bound
+from adascale.audit.bounds import Counts, one_run_bound, rates_bound
 
 FloatArray = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ def plan(
     rng = np.random.default_rng(seed)
     inside, outside = (np.sort(simulated_scores(rng, rate, sigma, draws, each)) for each in (True, False))
     both, half = np.sort(np.concatenate([inside, outside])), canaries // 2
-    one_run, paired = [], []
+    one_run, rates = [], []
     for share in SHARES:
         guesses = max(round(share * canaries), 1)
         threshold = float(both[-round(share * both.size)])
@@ -107,10 +107,10 @@ def plan(
         right = int(guesses * true / (true + false))
         one_run.append((one_run_bound(canaries, guesses, right, delta, confidence), guesses))
         counts = Counts(half, int(true * half), half, int(np.ceil(false * half)))
-        paired.append((paired_bound(counts, delta, confidence), -share, threshold))
+        rates.append((rates_bound(counts, delta, confidence), -share, threshold))
     silence = float(log_likelihood_ratio(np.zeros(sigma.shape), rate, sigma).sum())
     step = float(log_likelihood_ratio(1.0, rate, sigma.max()) - log_likelihood_ratio(0.0, rate, sigma.max()))
-    return Plan((max(one_run)[1], 2 * canaries // 5), (max(paired)[2], silence + step / 2))
+    return Plan((max(one_run)[1], 2 * canaries // 5), (max(rates)[2], silence + step / 2))
 
 
 def count_alarms(score: FloatArray, present: NDArray[np.bool_], threshold: float) -> Counts:

@@ -4,71 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from adascale import checks as check
-from adascale.accounting import Accountant, ExactAccountant, RenyiAccountant
 from adascale.audit import scores
-from adascale.audit.bounds import one_run_bound, paired_bound, scaled_bound
-from adascale.audit.canaries import Canaries, GradientCanaries, SampleCanaries, audited_devices, batch_of
+from adascale.audit.canaries import Canaries, GradientCanaries, SampleCanaries, batch_of
+from adascale.audit.conclusions import Audit, claimed, from_losses, from_scores
 from adascale.learning import Dataset, Diverged, FedSGD, Training
 from adascale.learning.fedsgd import State
 from adascale.problem import ReceiveScalingProblem
-
-FloatArray = NDArray[np.float64]
-
-ACCOUNTANT: Accountant = ExactAccountant()
-"""What an audit holds a schedule to: the least epsilon that is proven."""
-
-
-class Audit(NamedTuple):
-    r"""Trainings that were audited: bounds on :math:`\varepsilon` from below beside the one that is accounted for.
-
-    All bounds hold together with the confidence.
-    """
-
-    kind: str
-    """``gradients`` (white box) or ``samples`` (black box)."""
-    runs: int
-    """How many trainings."""
-    canaries: int
-    """m, of all of them together, half in the data by fair coins."""
-    guesses: int
-    """r, those that were guessed to be in, or out, for :attr:`one_run`."""
-    right: int
-    """v, the right ones."""
-    delta: float
-    r""":math:`\delta` of every epsilon here."""
-    confidence: float
-    """Of all bounds together."""
-    renyi: float
-    """Epsilon as :class:`~adascale.accounting.RenyiAccountant` accounts for the schedule."""
-    accounted: float
-    """The exact epsilon, an upper bound that no lower bound may exceed."""
-    one_run: float
-    """See :func:`~adascale.audit.one_run_bound`; it assumes nothing of the mechanism."""
-    paired: float | None
-    """See :func:`~adascale.audit.paired_bound`, of gradient canaries."""
-    scaled: float | None
-    """See :func:`~adascale.audit.scaled_bound`, of gradient canaries."""
-    accuracy: float
-    """On the test set, of the models that were trained with the canaries, on average."""
-
-    @property
-    def lower(self) -> float:
-        """The larger of :attr:`one_run` and :attr:`paired`, which asks no more of the noise than independence."""
-        return max(self.one_run, self.paired or 0.0)
-
-    @property
-    def refuted(self) -> dict[str, float]:
-        """The bounds that exceed what is accounted for. There is none unless something is wrong."""
-        bounds = {"one_run": self.one_run, "paired": self.paired, "scaled": self.scaled}
-        return {name: each for name, each in bounds.items() if each is not None and each > self.accounted}
 
 
 def audit_gradients(
@@ -118,11 +66,9 @@ def audit_gradients(
     Diverged
         If a parameter is no longer finite.
     """
-    sigma, rate, epsilons = _claims(problem, eta, delta)
-    doubt = 1 - check.fraction("confidence", confidence)
-    each = 1 - doubt / 6  # three bounds, each with two thresholds, hold together
+    claim = claimed(problem, eta, delta, confidence)
     total = check.whole("canaries", canaries) * check.whole("runs", runs)
-    planned = scores.plan(rate, sigma, total, delta, each)
+    planned = scores.plan(claim.rate, claim.sigma, total, delta, claim.each)
     score, present = np.zeros((runs, canaries)), np.zeros((runs, canaries), dtype=bool)
     accuracy = 0.0
     for i in range(runs):
@@ -130,23 +76,11 @@ def audit_gradients(
         present[i] = drawn.present
 
         def listen(t: int, residual: Tensor, i: int = i, drawn: GradientCanaries = drawn) -> None:
-            score[i] += scores.log_likelihood_ratio(drawn.heard(problem.scenario, residual), rate, sigma[t])
+            heard = drawn.heard(problem.scenario, residual)
+            score[i] += scores.log_likelihood_ratio(heard, claim.rate, claim.sigma[t])
 
         accuracy += observe(problem, eta if noise else None, training, dataset, seed + i, drawn, listen)[0] / runs
-    found, inside = score.ravel(), present.ravel()
-    one_run = [(one_run_bound(total, r, v, delta, each), r, v) for r, v in (
-        (r, scores.right_guesses(found, inside, r)) for r in planned.guesses
-    )]  # fmt: skip
-    paired, scaled = (
-        [scores.count_alarms(found, inside, threshold) for threshold in (first, planned.thresholds[1])]
-        for first in (planned.thresholds[0], 0.0)
-    )
-    best, guesses, right = max(one_run)
-    return Audit(
-        "gradients", runs, total, guesses, right, delta, confidence, *epsilons, best,
-        max(paired_bound(counts, delta, each) for counts in paired),
-        max(scaled_bound(counts, rate, sigma, delta, each) for counts in scaled), accuracy,
-    )  # fmt: skip
+    return from_scores("gradients", runs, claim, planned, score.ravel(), present.ravel(), accuracy)
 
 
 def audit_samples(
@@ -177,14 +111,10 @@ def audit_samples(
     Diverged
         If a parameter is no longer finite.
     """
-    _, _, epsilons = _claims(problem, eta, delta)
-    check.fraction("confidence", confidence)
+    claim = claimed(problem, eta, delta, confidence)
     drawn = SampleCanaries.mislabelled(dataset, training, canaries, seed)
     accuracy, last = observe(problem, eta if noise else None, training, dataset, seed, drawn)
-    quarter = canaries // 4
-    right = scores.right_guesses(-drawn.losses(last.parameters), drawn.present, quarter, quarter)
-    bound = one_run_bound(canaries, 2 * quarter, right, delta, confidence)
-    return Audit("samples", 1, canaries, 2 * quarter, right, delta, confidence, *epsilons, bound, None, None, accuracy)
+    return from_losses("samples", 1, claim, drawn.losses(last.parameters), drawn.present, accuracy)
 
 
 def observe(
@@ -239,17 +169,3 @@ def observe(
         if not torch.isfinite(state.parameters).all():
             raise Diverged(f"the training diverged in round {t}: parameters are no longer finite")
     return federation.evaluate(state)[1], state
-
-
-def _claims(
-    problem: ReceiveScalingProblem, eta: ArrayLike, delta: float
-) -> tuple[FloatArray, float, tuple[float, float]]:
-    """Noise multipliers and rate of the first device, and what its Renyi and exact epsilons are."""
-    if problem.lanes != ():
-        raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
-    problem.spend(eta)  # says so if it exceeds the power limit
-    device = int(audited_devices(problem.scenario)[0])
-    sigma = problem.noise_multiplier(eta)[device]
-    rate = float(np.ravel(problem.scenario.sampling_rate)[0])
-    renyi, exact = (float(by.epsilon(rate, sigma, delta)) for by in (RenyiAccountant(), ACCOUNTANT))
-    return sigma, rate, (renyi, exact)

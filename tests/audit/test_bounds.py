@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from adascale import accounting
-from adascale.audit import Counts, clopper_pearson, one_run_bound, one_run_tail, paired_bound, scaled_bound
+from adascale.audit import Counts, clopper_pearson, one_run_bound, one_run_tail, rates_bound, scaled_bound
 
 DELTA = 1e-5
 
@@ -81,7 +81,7 @@ def test_the_gaussian_mechanism_is_under_its_true_epsilon_as_often_as_stated():
     true, false = stats.norm.sf(1.5 - mu), stats.norm.sf(1.5)
     best = math.log((true - DELTA) / false)
     assert best < epsilon
-    found = [paired_bound(gaussian_counts(rng, 1000, mu, 1.5), DELTA, 0.9) for _ in range(1000)]
+    found = [rates_bound(gaussian_counts(rng, 1000, mu, 1.5), DELTA, 0.9) for _ in range(1000)]
     assert np.mean(np.array(found) > best) <= 0.1
     assert np.median(found) > 0.7 * best  # and they see most of it
 
@@ -107,13 +107,27 @@ def test_the_scaled_bound_finds_that_the_noise_is_half_of_what_is_claimed():
 
 def test_alarms_that_tell_nothing_bound_nothing():
     even = Counts(100, 50, 100, 50)
-    assert paired_bound(even, DELTA, 0.95) == 0
+    assert rates_bound(even, DELTA, 0.95) == 0
     assert scaled_bound(even, 0.1, np.ones(5), DELTA, 0.95) == 0
+
+
+def test_the_rates_bound_is_the_ratio_of_the_ends_of_both_intervals():
+    true, false = (stats.binomtest(hits, 200).proportion_ci(0.95, method="exact") for hits in (80, 3))
+    assert rates_bound(Counts(200, 80, 200, 3), DELTA, 0.95) == pytest.approx(math.log((true.low - DELTA) / false.high))
 
 
 def test_both_kinds_of_error_count():
     never_missed = Counts(1000, 1000, 1000, 500)
-    assert paired_bound(never_missed, DELTA, 0.95) > 4  # by the misses; the alarms alone say ln 2 at most
+    assert rates_bound(never_missed, DELTA, 0.95) > 4  # by the misses; the alarms alone say ln 2 at most
+
+
+@given(st.integers(1, 2000), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
+def test_the_interval_is_the_exact_one_of_scipy(trials, share, confidence):
+    hits = round(share * trials)
+    exact = stats.binomtest(hits, trials).proportion_ci(confidence, method="exact")
+    np.testing.assert_allclose(
+        clopper_pearson(hits, trials, confidence), (exact.low, exact.high), rtol=1e-9, atol=1e-12
+    )
 
 
 @given(st.integers(1, 60), st.sampled_from(np.linspace(0, 1, 41).tolist()))
@@ -135,7 +149,7 @@ def test_the_interval_covers_as_often_as_stated(trials, probability):
         (lambda: one_run_tail(1000, 5, 3, 1, 1e-2), "canaries must be at most"),
         (lambda: one_run_bound(10, 5, 3, 0, 1), "confidence"),
         (lambda: clopper_pearson(3, 2, 0.9), "hits must be 0 ... 2"),
-        (lambda: paired_bound(Counts(2, 3, 2, 1), 0, 0.9), "hits"),
+        (lambda: rates_bound(Counts(2, 3, 2, 1), 0, 0.9), "hits"),
         (lambda: scaled_bound(Counts(2, 1, 2, 1), 0.1, np.ones(2), 1e-5, 0.9, -1), "threshold"),
     ],
 )

@@ -140,20 +140,20 @@ def test_the_bounds_stay_below_the_accounted_epsilon_and_come_near():
     found = audited(9000)
     assert found.refuted == {}
     assert 0 < found.one_run < found.accounted < found.renyi
-    assert 0 < found.paired < found.accounted
+    assert 0 < found.rates < found.accounted
     assert 0.55 * found.accounted < found.scaled < found.accounted
-    assert found.lower == max(found.one_run, found.paired)
+    assert found.lower == max(found.one_run, found.rates)
     assert found.accuracy > 0.15  # it is a training, though a short one
 
 
 def test_without_noise_the_leak_is_found():
     found = audited(noise=False)
-    assert {"one_run", "paired"} <= set(found.refuted)
+    assert {"one_run", "rates"} <= set(found.refuted)
     assert found.right == found.guesses
 
 
 def test_a_device_that_does_not_clip_is_found():
-    assert {"paired", "scaled"} <= set(audited(norm=10.0).refuted)
+    assert {"rates", "scaled"} <= set(audited(norm=10.0).refuted)
 
 
 def test_half_of_the_noise_is_found(monkeypatch):
@@ -174,7 +174,7 @@ def test_several_trainings_are_pooled():
 def test_the_final_model_tells_little():
     problem, eta = problem_and_eta()
     found = audit_samples(problem, eta, Training.digits(), digits(), 0, 280)
-    assert (found.kind, found.guesses, found.paired, found.scaled) == ("samples", 140, None, None)
+    assert (found.kind, found.guesses, found.rates, found.scaled) == ("samples", 140, None, None)
     assert found.one_run < 0.3 < found.accounted
     assert found.refuted == {}
 

@@ -5,10 +5,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from adascale.paper.audits import BUDGETS, SETTINGS, SIZES, Size, audit_row
+from adascale.paper.audits import BUDGETS, PAIRED_BUDGETS, PAIRS, SETTINGS, SIZES, Pairs, Size, audit_row, paired_table
 
-KEPT = pd.read_csv(Path(__file__).parents[2] / "results/audit/mnist.csv", keep_default_na=False)
-BOUNDS = ["one_run", "paired", "scaled"]
+RESULTS = Path(__file__).parents[2] / "results/audit"
+KEPT = pd.read_csv(RESULTS / "mnist.csv", keep_default_na=False)
+PAIRED = pd.read_csv(RESULTS / "paired.csv", keep_default_na=False)
+BOUNDS = ["one_run", "rates", "scaled"]
 
 
 def test_the_committed_table_has_every_budget_and_setting():
@@ -25,7 +27,7 @@ def test_on_mnist_no_honest_training_is_refuted_and_every_broken_one_is():
     refuted = bounds.gt(KEPT.accounted, axis=0)
     broken = KEPT.setting.isin(["no noise", "not clipped"])
     assert not refuted[~broken].any(axis=None)
-    assert refuted[broken][["paired", "scaled"]].all(axis=None)
+    assert refuted[broken][["rates", "scaled"]].all(axis=None)
     assert ((KEPT.refuted != "") == broken).all()
 
 
@@ -42,6 +44,34 @@ def test_a_row_says_how_it_came_about(setting):
     row = audit_row("digits", 2.56, setting, size=Size(50, 1, 50, 20, 5))
     assert (row["dataset"], row["nu"], row["setting"], row["rounds"]) == ("digits", 2.56, setting, 5)
     assert (row["kind"], row["canaries"]) == ("gradients", 50)
+
+
+def test_the_committed_paired_runs_have_every_budget_and_setting():
+    assert list(PAIRED[["nu", "setting"]].itertuples(index=False, name=None)) == [
+        (nu, setting) for nu in PAIRED_BUDGETS for setting in SETTINGS
+    ]
+    broken = PAIRED.setting.isin(["no noise", "not clipped"])
+    assert (PAIRED.runs == broken.map({True: PAIRS.broken, False: PAIRS.runs})).all()
+    assert (PAIRED.rounds == PAIRS.rounds).all()
+
+
+def test_no_honest_paired_runs_are_refuted_and_those_without_noise_are():
+    # a hundred short runs do not find that clipping is missing, as chapter 13 says
+    bounds = PAIRED[BOUNDS].apply(pd.to_numeric, errors="coerce")
+    refuted = bounds.gt(PAIRED.accounted, axis=0)
+    silent = PAIRED.setting == "no noise"
+    assert not refuted[~silent].any(axis=None)
+    assert refuted[silent].scaled.all()
+    assert ((PAIRED.refuted != "") == silent).all()
+
+
+def test_the_paired_table_is_made_by_its_command():
+    made = paired_table([0.64], pairs=Pairs(10, 10, 1))
+    assert list(made.columns) == list(PAIRED.columns)
+    assert list(made.setting) == list(SETTINGS)
+    assert list(made.kind) == ["paired"] * 3 + ["paired samples"]
+    assert (made.runs == 10).all()
+    assert made.accounted.nunique() == 1
 
 
 def test_another_setting_is_refused():

@@ -1,0 +1,130 @@
+"""What is claimed of a schedule, and what an audit concludes from scores or losses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.accounting import Accountant, ExactAccountant, RenyiAccountant
+from adascale.audit import scores
+from adascale.audit.bounds import one_run_bound, rates_bound, scaled_bound
+from adascale.audit.canaries import audited_devices
+from adascale.problem import ReceiveScalingProblem
+
+FloatArray = NDArray[np.float64]
+
+ACCOUNTANT: Accountant = ExactAccountant()
+"""What an audit holds a schedule to: the least epsilon that is proven."""
+
+
+class Audit(NamedTuple):
+    r"""Trainings that were audited: bounds on :math:`\varepsilon` from below beside the one that is accounted for.
+
+    All bounds hold together with the confidence.
+    """
+
+    kind: str
+    """``gradients`` (white box) or ``samples`` (black box); of paired runs, ``paired`` or ``paired samples``."""
+    runs: int
+    """How many trainings."""
+    canaries: int
+    """m, of all of them together, half in the data by fair coins; in paired runs there is one in each."""
+    guesses: int
+    """r, those that were guessed to be in, or out, for :attr:`one_run`."""
+    right: int
+    """v, the right ones."""
+    delta: float
+    r""":math:`\delta` of every epsilon here."""
+    confidence: float
+    """Of all bounds together."""
+    renyi: float
+    """Epsilon as :class:`~adascale.accounting.RenyiAccountant` accounts for the schedule."""
+    accounted: float
+    """The exact epsilon, an upper bound that no lower bound may exceed."""
+    one_run: float
+    """See :func:`~adascale.audit.one_run_bound`; it assumes nothing of the mechanism."""
+    rates: float | None
+    """See :func:`~adascale.audit.rates_bound`, from what the server receives."""
+    scaled: float | None
+    """See :func:`~adascale.audit.scaled_bound`, from what the server receives."""
+    accuracy: float
+    """On the test set, of the models that were trained, on average."""
+
+    @property
+    def lower(self) -> float:
+        """The larger of :attr:`one_run` and :attr:`rates`, which asks no more than that trials are independent."""
+        return max(self.one_run, self.rates or 0.0)
+
+    @property
+    def refuted(self) -> dict[str, float]:
+        """The bounds that exceed what is accounted for. There is none unless something is wrong."""
+        bounds = {"one_run": self.one_run, "rates": self.rates, "scaled": self.scaled}
+        return {name: each for name, each in bounds.items() if each is not None and each > self.accounted}
+
+
+class Claim(NamedTuple):
+    """What an audit is out to refute: see :class:`Audit`."""
+
+    rate: float
+    """q of the devices that are audited."""
+    sigma: FloatArray
+    """Their noise multipliers, shape (T,)."""
+    delta: float
+    confidence: float
+    renyi: float
+    accounted: float
+
+    @property
+    def each(self) -> float:
+        """The confidence of one bound with one threshold: three bounds, each with two thresholds, hold together."""
+        return 1 - (1 - self.confidence) / 6
+
+
+def noise_of(problem: ReceiveScalingProblem, eta: ArrayLike) -> tuple[float, FloatArray]:
+    """Rate and noise multipliers of the devices that are audited."""
+    if problem.lanes != ():
+        raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
+    problem.spend(eta)  # says so if it exceeds the power limit
+    device = int(audited_devices(problem.scenario)[0])
+    return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(eta)[device]
+
+
+def claimed(problem: ReceiveScalingProblem, eta: ArrayLike, delta: float, confidence: float) -> Claim:
+    """See :class:`Claim`."""
+    rate, sigma = noise_of(problem, eta)
+    renyi, exact = (float(by.epsilon(rate, sigma, delta)) for by in (RenyiAccountant(), ACCOUNTANT))
+    return Claim(rate, sigma, delta, check.fraction("confidence", confidence), renyi, exact)
+
+
+def from_scores(
+    kind: str, runs: int, claim: Claim, plan: scores.Plan, score: FloatArray, present: NDArray[np.bool_],
+    accuracy: float,
+) -> Audit:  # fmt: skip
+    """All bounds, from the likelihood ratios of independent trials and the coins, each of shape (m,)."""
+    one_run = [(one_run_bound(score.size, r, v, claim.delta, claim.each), r, v) for r, v in (
+        (r, scores.right_guesses(score, present, r)) for r in plan.guesses
+    )]  # fmt: skip
+    rates, scaled = (
+        [scores.count_alarms(score, present, threshold) for threshold in (first, plan.thresholds[1])]
+        for first in (plan.thresholds[0], 0.0)
+    )
+    best, guesses, right = max(one_run)
+    return Audit(
+        kind, runs, score.size, guesses, right, claim.delta, claim.confidence, claim.renyi, claim.accounted, best,
+        max(rates_bound(counts, claim.delta, claim.each) for counts in rates),
+        max(scaled_bound(counts, claim.rate, claim.sigma, claim.delta, claim.each) for counts in scaled), accuracy,
+    )  # fmt: skip
+
+
+def from_losses(
+    kind: str, runs: int, claim: Claim, loss: FloatArray, present: NDArray[np.bool_], accuracy: float
+) -> Audit:
+    """The quarter with the least loss is guessed to be in, the quarter with the largest to be out; no threshold."""
+    quarter = loss.size // 4
+    right = scores.right_guesses(-loss, present, quarter, quarter)
+    bound = one_run_bound(loss.size, 2 * quarter, right, claim.delta, claim.confidence)
+    return Audit(kind, runs, loss.size, 2 * quarter, right, claim.delta, claim.confidence, claim.renyi,
+                 claim.accounted, bound, None, None, accuracy)  # fmt: skip

@@ -1,0 +1,175 @@
+"""Paired runs: the same training again and again, with and without one sample."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.audit.canaries import SampleCanaries, audited_devices, coins, run_seeds, unit
+from adascale.audit.conclusions import Audit, claimed, from_losses, from_scores, noise_of
+from adascale.audit.scores import log_likelihood_ratio, plan
+from adascale.learning import Dataset, Diverged, FedSGD, Training, data
+from adascale.problem import ReceiveScalingProblem
+
+
+class PairedRuns(NamedTuple):
+    """What an observer has of many trainings, some with a sample and some without; arrays of shape (runs,)."""
+
+    present: NDArray[np.bool_]
+    """Whether the sample was in the data, by fair coins."""
+    score: NDArray[np.float64]
+    """The logarithm of the likelihood ratio of all that the server received."""
+    loss: NDArray[np.float64]
+    """The sample's cross entropy under the final model, nats."""
+    accuracy: float
+    """On the test set, on average."""
+
+
+def paired_runs(
+    problem: ReceiveScalingProblem,
+    eta: ArrayLike,
+    training: Training,
+    dataset: Dataset,
+    seed: int,
+    runs: int,
+    *,
+    noise: bool = True,
+    norm: float = 1.0,
+) -> PairedRuns:
+    r"""Trainings with and without one sample, which the training itself draws into batches, clips and divides.
+
+    Each run has batches and noise of its own, and the sample by a fair coin; the initial model and all other samples
+    are the same.  The sample is the last one of a device, a scan of the test set under the label of another class, so
+    that its gradient stays long.
+
+    From what the server receives, :math:`\tilde{\mathbf r}_t`, the observer takes off :math:`\mathbf s_t`, what the
+    same round would be without sample and noise.  Let :math:`\mathbf g_t` be the sample's gradient at the parameters of
+    the round, clipped to C and divided by :math:`M B_m`.  What he hears along it is
+
+    .. math::
+        u_t = \frac{\langle \tilde{\mathbf r}_t - \mathbf s_t, \mathbf g_t \rangle}{\lVert \mathbf g_t \rVert^2}, \qquad
+        \text{with the noise multiplier } \frac{\sigma_t\, C}{M B_m \lVert \mathbf g_t \rVert} ,
+
+    and his score is the sum of :func:`~adascale.audit.log_likelihood_ratio` over the rounds.  He knows the schedule,
+    the initial model, all other samples and their batches; not the coin, the sample's batches, nor the noise.
+
+    Parameters
+    ----------
+    problem, eta, training, dataset, seed, runs, noise, norm
+        As :func:`audit_paired` takes them.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or they do not fit.
+    Diverged
+        If a parameter is no longer finite.
+    """
+    scenario, (rate, sigma) = problem.scenario, noise_of(problem, eta)
+    inside, outside, sample = neighbours(problem, training, dataset, seed, norm)
+    schedule = np.asarray(eta, dtype=float) if noise else np.full(problem.num_rounds, math.inf)
+    present, score, loss, accuracy = coins(runs, seed), np.zeros(runs), np.zeros(runs), 0.0
+    for i, own_seed in enumerate(run_seeds(runs, seed)):
+        inside.seed = outside.seed = own_seed
+        state = inside.start()
+        for t, eta_t in enumerate(schedule):
+            after, _ = (inside if present[i] else outside).step(state, float(eta_t))
+            quiet, _ = outside.step(state, math.inf)  # momentum and weight decay are the same in both
+            sent = sample.signal(scenario, np.array([0]), state.parameters).double()
+            length = float(sent.norm())
+            heard = float((after.velocity - quiet.velocity).double() @ sent) / length**2
+            score[i] += float(log_likelihood_ratio(heard, rate, sigma[t] * unit(scenario) / length))
+            state = after
+            if not torch.isfinite(state.parameters).all():
+                raise Diverged(f"run {i} diverged in round {t}: parameters are no longer finite")
+        loss[i] = sample.losses(state.parameters)[0]
+        accuracy += inside.evaluate(state)[1] / runs
+    return PairedRuns(present, score, loss, accuracy)
+
+
+def audit_paired(
+    problem: ReceiveScalingProblem,
+    eta: ArrayLike,
+    training: Training,
+    dataset: Dataset,
+    seed: int,
+    runs: int,
+    *,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    noise: bool = True,
+    norm: float = 1.0,
+) -> tuple[Audit, Audit]:
+    r"""The classical audit, by :func:`paired_runs` (Jagielski, Ullman and Oprea 2020).
+
+    Each run is one trial, so no independence between directions of the noise is assumed.
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        One lane: the scenario, and how many rounds.
+    eta : array_like
+        :math:`\eta_t` of every round, shape (T,), within the power limit.
+    training, dataset
+        As for :class:`~adascale.learning.fedsgd.FedSGD`.
+    seed : int
+        Of the initial model, the partition, the coins, and the seeds of the runs.
+    runs : int
+        How many trainings, 10 to 1/(2 delta).
+    delta : float
+        :math:`\delta` in (0, 1).
+    confidence : float
+        In (0, 1), of all bounds of an audit together.
+    noise : bool
+        False: the receiver has no noise, though the accountant believes in it.
+    norm : float
+        What the devices clip to, in units of the C that the accountant believes in.
+
+    Returns
+    -------
+    tuple
+        The audit of an observer of all that the server receives, and that of one who sees no more than the sample's
+        loss under the final model.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or they do not fit.
+    Diverged
+        If a parameter is no longer finite.
+    """
+    claim = claimed(problem, eta, delta, confidence)
+    if check.whole("runs", runs) < 10:
+        raise ValueError(f"runs must be at least 10, got {runs}")
+    planned = plan(claim.rate, claim.sigma, runs, delta, claim.each)
+    seen = paired_runs(problem, eta, training, dataset, seed, runs, noise=noise, norm=norm)
+    return (
+        from_scores("paired", runs, claim, planned, seen.score, seen.present, seen.accuracy),
+        from_losses("paired samples", runs, claim, seen.loss, seen.present, seen.accuracy),
+    )
+
+
+def neighbours(
+    problem: ReceiveScalingProblem, training: Training, dataset: Dataset, seed: int, norm: float = 1.0
+) -> tuple[FedSGD, FedSGD, SampleCanaries]:
+    """The federation with the sample and the one without, alike in all else, and the sample."""
+    scenario = problem.scenario
+    clipping = replace(scenario, clip_norm=float(check.positive("norm", norm)) * scenario.clip_norm)
+    device = int(audited_devices(scenario)[-1])
+    place = int(data.partition(dataset.labels, scenario.num_devices, training.partition, seed)[device][-1])
+    label = dataset.labels[place]
+    others = (dataset.test_labels != label).nonzero()
+    if not len(others):
+        raise ValueError(f"dataset must have a test sample of another class than {int(label)}")
+    images = dataset.images.clone()
+    images[place] = dataset.test_images[others[0, 0]]  # another scan, not another label: the partition stays
+    inside, outside = (FedSGD(clipping, training, dataset._replace(images=images), seed) for _ in range(2))
+    # the last of its device, so that the draws of all others are the same; n_m, B_m and q_m are public constants
+    outside.parts[device] = outside.parts[device][:-1]
+    return inside, outside, SampleCanaries(images[place : place + 1], label[None], np.array([True]), training)

@@ -1,0 +1,184 @@
+"""Paired runs: the same small training with and without one sample, many times."""
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from adascale import ReceiveScalingProblem, Scenario, accounting
+from adascale.audit import audit_paired, paired_runs
+from adascale.audit.canaries import unit
+from adascale.audit.paired import neighbours
+from adascale.learning import Diverged, FedSGD, Training, air, data, fedsgd
+
+
+def linear():
+    """A network that takes a millisecond a round."""
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+
+
+ROUNDS, RUNS = 4, 80
+SMALL = replace(Scenario.digits(), num_devices=2, num_rounds=ROUNDS, num_parameters=650, dataset_size=20, batch_size=10)
+TRAINING = replace(Training.digits(), model=f"{__name__}:linear", momentum=0.5)
+
+
+@cache
+def digits():
+    whole = data.load("digits")
+    return whole._replace(images=whole.images[:40], labels=whole.labels[:40],
+                          test_images=whole.test_images[:20], test_labels=whole.test_labels[:20])  # fmt: skip
+
+
+def problem_and_eta(sigma, scenario=SMALL):
+    """Rounds with given noise multipliers, far from the power limit."""
+    problem = ReceiveScalingProblem(scenario, np.full(len(sigma), 1e-3), 1.0)
+    one = problem.noise_multiplier(np.ones(len(sigma)))[0]
+    return problem, (one / np.asarray(sigma)) ** 2
+
+
+def audited(sigma=1.5, runs=RUNS, seed=0, **how):
+    return audit_paired(*problem_and_eta([sigma] * ROUNDS), TRAINING, digits(), seed, runs, **how)
+
+
+# The pair -------------------------------------------------------------------------------------------------------------
+
+
+def test_both_trainings_draw_the_same_batches_but_for_the_sample():
+    inside, outside, _ = neighbours(problem_and_eta([1.0])[0], TRAINING, digits(), 0)
+    place, drawn = inside.parts[-1][-1], 0
+    assert [part.size for part in outside.parts] == [20, 19]
+    for seed in range(200):
+        inside.seed = outside.seed = seed
+        for with_it, without in zip(inside.batches(0), outside.batches(0), strict=True):
+            np.testing.assert_array_equal(with_it[with_it != place], without)
+            drawn += place in with_it
+    assert stats.binomtest(drawn, 200, 0.5).pvalue > 1e-3
+
+
+def test_the_training_itself_adds_the_clipped_gradient_over_the_divisor_or_nothing():
+    problem, _ = problem_and_eta([1.0])
+    inside, outside, sample = neighbours(problem, TRAINING, digits(), 0)
+    place, seen = inside.parts[-1][-1], set()
+    for seed in range(8):
+        inside.seed = outside.seed = seed
+        state = inside.start()
+        difference = inside.step(state, math.inf)[0].velocity - outside.step(state, math.inf)[0].velocity
+        drawn = place in inside.batches(0)[-1]
+        sent = sample.signal(SMALL, np.array([0]), state.parameters)
+        assert float(sent.norm()) == pytest.approx(unit(SMALL), rel=1e-5)  # the sensitivity, as it is clipped
+        torch.testing.assert_close(difference, sent if drawn else torch.zeros_like(sent), rtol=1e-4, atol=1e-7)
+        seen.add(drawn)
+    assert seen == {True, False}
+
+
+def test_the_sample_has_a_scan_of_another_class():
+    inside, _, sample = neighbours(problem_and_eta([1.0])[0], TRAINING, digits(), 0)
+    at = (digits().test_images == sample.images).flatten(1).all(1).nonzero()[0]
+    assert digits().test_labels[at] != sample.labels
+    assert sample.labels == digits().labels[inside.parts[-1][-1]]
+
+
+# The score ------------------------------------------------------------------------------------------------------------
+
+
+def test_without_sampling_the_score_is_normal_as_neyman_and_pearson_say():
+    # N(mu^2 / 2, mu^2) with the sample and N(-mu^2 / 2, mu^2) without, where mu^2 is the sum of 1 / sigma^2
+    sigma = np.array([1.0, 2.0, 1.5])
+    whole = replace(SMALL, batch_size=20, num_rounds=3)
+    seen = paired_runs(*problem_and_eta(sigma, whole), TRAINING, digits(), 1, 200)
+    mu = math.sqrt((1 / sigma**2).sum())
+    for present, sign in ((True, 1), (False, -1)):
+        score = seen.score[seen.present == present]
+        assert stats.kstest(score, stats.norm(sign * mu**2 / 2, mu).cdf).pvalue > 1e-3
+        assert stats.kstest(score, stats.norm(-sign * mu**2 / 2, mu).cdf).pvalue < 1e-6  # negative control
+    assert abs(seen.present.mean() - 0.5) < 4 * 0.5 / math.sqrt(200)
+
+
+def test_runs_differ_in_batches_and_noise_and_come_again_by_their_seed():
+    given = (*problem_and_eta([1.0] * 2, replace(SMALL, num_rounds=2)), TRAINING, digits())
+    once, again, other = (paired_runs(*given, seed, 12) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(once.score, again.score)
+    assert np.unique(np.concatenate([once.score, other.score])).size == 24
+    assert np.unique(once.loss).size == 12
+
+
+# The bounds -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_honest_training_is_not_refuted_and_a_good_part_of_its_epsilon_is_shown():
+    heard, final = audited(0.6, 240)
+    assert heard.refuted == final.refuted == {}
+    assert (heard.kind, heard.runs, heard.canaries, final.kind) == ("paired", 240, 240, "paired samples")
+    exact = accounting.exact_epsilon(0.5, np.full(ROUNDS, 0.6), 1e-5)
+    assert heard.accounted == pytest.approx(exact.upper, rel=1e-3)
+    assert 1 < heard.rates < heard.accounted < heard.renyi
+    assert heard.lower == max(heard.one_run, heard.rates)
+    assert 0.4 * heard.accounted < heard.scaled < heard.accounted
+    assert final.one_run < heard.one_run
+    assert (final.rates, final.scaled, final.guesses) == (None, None, 120)
+
+
+def test_without_noise_it_is_refuted():
+    assert {"rates", "scaled"} <= set(audited(3.0, noise=False)[0].refuted)
+
+
+def test_a_training_that_clips_at_ten_times_the_norm_is_refuted():
+    assert "scaled" in audited(3.0, norm=10.0)[0].refuted
+
+
+def test_a_quarter_of_the_noise_is_refuted(monkeypatch):
+    real = air.real_receiver_noise
+    monkeypatch.setattr(air, "real_receiver_noise", lambda *given: real(*given) / 4)
+    assert "scaled" in audited(3.0)[0].refuted
+
+
+def test_a_wrong_divisor_is_refuted(monkeypatch):
+    real = fedsgd.clipped_sum
+
+    def over_a_quarter(model, images, labels, clip_norm, weights, chunk):
+        return real(model, images, labels, clip_norm, 4 * weights, chunk)
+
+    monkeypatch.setattr(fedsgd, "clipped_sum", over_a_quarter)
+    assert "scaled" in audited(3.0)[0].refuted
+
+
+def test_a_sample_that_is_in_every_batch_is_refuted(monkeypatch):
+    # the accountant believes in a rate of one tenth
+    rare = replace(SMALL, batch_size=2)
+    given = (*problem_and_eta([1.5] * ROUNDS, rare), TRAINING, digits(), 0, RUNS)
+    assert audit_paired(*given)[0].refuted == {}
+    monkeypatch.setattr(FedSGD, "batches", lambda self, round_index: self.parts)
+    assert audit_paired(*given)[0].refuted != {}
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"runs": 9}, "runs must be at least 10, got 9"),
+        ({"runs": 1.5}, "runs"),
+        ({"norm": 0.0}, "norm"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"delta": 0.0}, "delta"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_what_cannot_be_audited_is_said(how, words):
+    with pytest.raises(ValueError, match=words):
+        audited(**how)
+
+
+def test_a_test_set_of_one_class_is_refused():
+    label = digits().labels[neighbours(problem_and_eta([1.0])[0], TRAINING, digits(), 0)[0].parts[-1][-1]]
+    same = digits()._replace(test_labels=torch.full((20,), int(label)))
+    with pytest.raises(ValueError, match="a test sample of another class than"):
+        neighbours(problem_and_eta([1.0])[0], TRAINING, same, 0)
+
+
+def test_a_training_that_diverges_is_said():
+    wild = replace(TRAINING, learning_rate=1e39)
+    with pytest.raises(Diverged, match="run 0 diverged in round 0"):
+        paired_runs(*problem_and_eta([1.0] * ROUNDS), wild, digits(), 0, 1)
