@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 def described(figure: Figure) -> str:
-    r"""What a figure shows, in numbers: a line for each panel, with the mean and the spread of what it draws to four digits.
+    r"""What a figure shows, in numbers: a line for each panel, with mean and spread of what it draws.
 
     Pixels differ from machine to machine, and a comparison of notebooks leaves images out; this is what it reads
     instead, since Jupyter stores it beside the image as its plain text.
