@@ -98,19 +98,22 @@ def kindest_lyapunov(
 
 
 def filled_lyapunov(
-    problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, multiple: float = 30.0
+    problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, multiple: ArrayLike = 30.0
 ) -> LyapunovPowerControl:
     r"""A variant of [28] of this book: its queue starts where it rests, not empty (:ref:`chap-benchmarks`).
 
     :math:`V = 30\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`; the rate :math:`\bar\eta` is tuned.  ``multiple`` is
-    the 30.
+    the 30, a number or one for each lane: with the :math:`V / \bar\eta^3` of another tuning nothing but the start
+    changes.
     """
 
-    def build(rate: FloatArray) -> LyapunovPowerControl:
-        return LyapunovPowerControl(multiple * rate**3, rate, initial_queue=multiple * rate)
+    def build(rate: FloatArray, multiple: FloatArray) -> LyapunovPowerControl:
+        each = multiple[..., 0]
+        return LyapunovPowerControl(each * rate**3, rate, initial_queue=each * rate)
 
+    multiples = np.broadcast_to(check.positive("multiple", multiple), problem.lanes)[..., None]
     guess = Optimal().schedule(problem).mean(axis=-1)
-    return build(match_budget(build, problem, guess=guess))
+    return build(match_budget(build, problem, multiples, guess=guess), multiples)
 
 
 def match_lyapunov(
