@@ -145,6 +145,12 @@ else
 	$(BIN)/python -m adascale.paper.exact
 	$(BIN)/python -m adascale.paper.audits mnist
 	$(BIN)/python -m adascale.paper.audits paired
+	$(BIN)/python -m adascale.paper.weights
+	$(BIN)/python -m adascale.paper.weighted_trainings thirds
+	$(BIN)/python -m adascale.paper.weighted_trainings response
+	$(BIN)/python -m adascale.paper.weighted_trainings contest
+	$(BIN)/python -m adascale.paper.channels
+	$(BIN)/python -m adascale.paper.estimates
 endif
 
 quick: $(venv) ## the same path in small, on data that is there: under a minute, into _build/quick

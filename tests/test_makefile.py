@@ -317,7 +317,11 @@ def test_reproduce_runs_every_sweep_file_and_the_guarantees_and_no_benchmark(che
         table = file.with_suffix(".csv")
         ran = planned.index(f".venv/bin/adascale sweep {file} --out {table} --store runs --jobs 3")
         assert planned[ran + 1] == f".venv/bin/python tools/check_table.py {file} {table}"
-    modules = ["guarantees", "causal", "causal_growth", "exact", "audits mnist", "audits paired"]
+    modules = [
+        *("guarantees", "causal", "causal_growth", "exact", "audits mnist", "audits paired", "weights"),
+        *(f"weighted_trainings {name}" for name in ("thirds", "response", "contest")),
+        *("channels", "estimates"),
+    ]
     assert planned[2 * len(tables) :] == [f".venv/bin/python -m adascale.paper.{module}" for module in modules]
 
 
