@@ -37,14 +37,14 @@ class AlignmentLaw(NamedTuple):
 def pilot_error(path_loss: ArrayLike, symbols: int, power: float, noise_power: float) -> FloatArray:
     r"""The error of a coefficient that is measured on pilots, in units of its mean square.
 
-    .. math:: \zeta_m^2 = \frac{\mathrm{PL}_m\, \sigma_n^2}{L\, P}
+    .. math:: \zeta_m^2 = \frac{\mathrm{PL}_m\, \sigma_n^2}{N_{\mathrm p}\, P}
 
     Parameters
     ----------
     path_loss : array_like
         :math:`\mathrm{PL}_m > 0` (linear), shape (..., M).
     symbols : int
-        :math:`L \ge 1` pilot symbols of each device.
+        :math:`N_{\mathrm p} \ge 1` pilot symbols of each device.
     power : float
         :math:`P > 0`, at which they are sent, in watts.
     noise_power : float
@@ -244,13 +244,13 @@ def true_noise_multiplier(noise_multiplier: ArrayLike, alignment: ArrayLike) -> 
 
 
 def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
-    r"""What no round of a device exceeds, but for a probability: the bound by which it can promise privacy beforehand.
+    r"""What no round of a device exceeds, but for a probability: a promise to who does not know the alignments.
 
     .. math::
         \Pr\Big[\exists t: \lvert c_{m,t}\rvert > \bar c_m + \sqrt{v_{m,t} \ln(T/\delta')}\Big] \le \delta'
 
     So where multipliers :math:`\sigma_{m,t}` over this bound have :math:`(\varepsilon, \delta)`, the server is promised
-    :math:`(\varepsilon, \delta + \delta')` before anybody knows the channel.
+    :math:`(\varepsilon, \delta + \delta')`, given the estimates.
 
     Parameters
     ----------

@@ -55,7 +55,13 @@ def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float)
     return math.sqrt(noise_power / 2) * rng.standard_normal(size)
 
 
-def transmit(gradients: Tensor, coefficient: ArrayLike, eta: float, noise: NDArray[np.complex128]) -> Received:
+def transmit(
+    gradients: Tensor,
+    coefficient: ArrayLike,
+    eta: float,
+    noise: NDArray[np.complex128],
+    estimate: ArrayLike | None = None,
+) -> Received:
     r"""One round at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`, :eq:`eq:model-update`).
 
     .. math::
@@ -73,6 +79,9 @@ def transmit(gradients: Tensor, coefficient: ArrayLike, eta: float, noise: NDArr
         :math:`\eta_t > 0` in watts.
     noise : numpy.ndarray
         :math:`\mathbf n_t`, complex, shape (d,), see :func:`receiver_noise`.
+    estimate : array_like, optional
+        :math:`\hat h_{m,t}`, complex, finite and not zero, shape (M,): what the devices divide by in place of the
+        coefficient.  Each gradient then arrives times :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`.
 
     Returns
     -------
@@ -82,11 +91,16 @@ def transmit(gradients: Tensor, coefficient: ArrayLike, eta: float, noise: NDArr
     Raises
     ------
     ValueError
-        If shapes do not fit, eta is not finite and positive, a coefficient is zero or not finite, or what is sent or
-        received leaves the range of double precision.
+        If shapes do not fit, eta is not finite and positive, a coefficient or an estimate is zero or not finite, or
+        what is sent or received leaves the range of double precision.
     """
     check.positive("eta", eta)
     channel = torch.as_tensor(np.asarray(coefficient, dtype=complex), device=gradients.device)
+    believed = channel
+    if estimate is not None:
+        believed = torch.as_tensor(np.asarray(estimate, dtype=complex), device=gradients.device)
+        if believed.shape != channel.shape or (believed == 0).any() or not torch.isfinite(believed).all():
+            raise ValueError(f"estimate must be {len(channel)} finite numbers that are not zero, got {estimate}")
     if gradients.ndim != 2 or channel.shape != gradients.shape[:1] or noise.shape != gradients.shape[1:]:
         raise ValueError(
             "gradients (M, d), coefficient (M,) and noise (d,) must fit, got shapes "
@@ -96,7 +110,7 @@ def transmit(gradients: Tensor, coefficient: ArrayLike, eta: float, noise: NDArr
         raise ValueError("coefficient must not be zero, got a device without a channel")
     if not torch.isfinite(channel).all():
         raise ValueError(f"coefficient must be finite, got {complex(channel[~torch.isfinite(channel)][0])}")
-    weight = math.sqrt(eta) / (len(channel) * channel)
+    weight = math.sqrt(eta) / (len(channel) * believed)
     sent = weight[:, None] * gradients
     power = sent.abs().square().sum(1) / gradients.shape[1]
     signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(noise, device=gradients.device)

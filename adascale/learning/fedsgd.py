@@ -115,7 +115,14 @@ class FedSGD:
             part[poisson_batch(self.seed, m, round_index, part.size, rates[m])] for m, part in enumerate(self.parts)
         ]
 
-    def step(self, state: State, eta_t: float, coefficient_t: ArrayLike | None = None) -> tuple[State, RoundRecord]:
+    def step(
+        self,
+        state: State,
+        eta_t: float,
+        coefficient_t: ArrayLike | None = None,
+        *,
+        alignment_t: ArrayLike | None = None,
+    ) -> tuple[State, RoundRecord]:
         r"""One round: :math:`\boldsymbol\theta_{t+1}` from :math:`\boldsymbol\theta_t` and :math:`\eta_t`.
 
         .. math::
@@ -133,24 +140,35 @@ class FedSGD:
         coefficient_t : array_like, optional
             :math:`h_{m,t}`, complex, shape (M,).  With it the round is run at signal level, device by device: the
             same step up to rounding, and the power each device spent.
+        alignment_t : array_like, optional
+            :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}` where devices invert estimates, complex or real, finite and not
+            zero, shape (M,): what is received is :math:`\frac1M \sum_m \mathrm{Re}(c_{m,t})\, \mathbf g_{m,t}`.
 
         Returns
         -------
         tuple
             The next :class:`State` and the :class:`RoundRecord`.
+
+        Raises
+        ------
+        ValueError
+            If the alignment is none, or as :mod:`adascale.learning.air`.
         """
+        aligned = None if alignment_t is None else self._alignment(alignment_t)
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
             chosen = self.batches(state.round)
             if coefficient_t is None:
-                sums = [self._gradient(np.concatenate(chosen), self._weights(chosen) / self.scenario.num_devices)]
+                weights = self._weights(chosen, aligned) / self.scenario.num_devices
+                sums = [self._gradient(np.concatenate(chosen), weights)]
                 noise = air.real_receiver_noise(self._noise(state.round), *self._noise_shape)
                 update, power = air.effective_update(sums[0].gradient, eta_t, noise), None
             else:
                 sums = [self._gradient(*each) for each in zip(chosen, self._device_weights(chosen), strict=True)]
                 signal_noise = air.receiver_noise(self._noise(state.round), *self._noise_shape)
                 gradients = torch.stack([each.gradient for each in sums])
-                received = air.transmit(gradients, coefficient_t, eta_t, signal_noise)
+                believed = None if aligned is None else np.asarray(coefficient_t) / aligned
+                received = air.transmit(gradients, coefficient_t, eta_t, signal_noise, believed)
                 update, power = received.update.to(state.parameters.dtype), received.power.cpu().numpy()
             settings = self.training
             velocity = settings.momentum * state.velocity + update + settings.weight_decay * state.parameters
@@ -178,8 +196,21 @@ class FedSGD:
         """1 / B_m for every sample of each device."""
         return [np.full(each.size, 1 / size) for each, size in zip(chosen, self._batch_size, strict=True)]
 
-    def _weights(self, chosen: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
-        return np.concatenate(self._device_weights(chosen))
+    def _weights(
+        self, chosen: Sequence[NDArray[np.intp]], aligned: NDArray[np.complex128] | None = None
+    ) -> NDArray[np.float64]:
+        each = self._device_weights(chosen)
+        if aligned is not None:
+            each = [c * weight for c, weight in zip(aligned.real, each, strict=True)]
+        return np.concatenate(each)
+
+    def _alignment(self, alignment: ArrayLike) -> NDArray[np.complex128]:
+        aligned = np.asarray(alignment, dtype=complex)
+        if aligned.shape != (self.scenario.num_devices,):
+            raise ValueError(f"alignment must have shape ({self.scenario.num_devices},), got {aligned.shape}")
+        if not np.isfinite(aligned).all() or (aligned == 0).any():
+            raise ValueError(f"alignment must be finite and not zero, got {aligned.tolist()}")
+        return aligned
 
     def _gradient(self, positions: NDArray[np.intp], weights: NDArray[np.float64]) -> ClippedSum:
         chosen = torch.as_tensor(positions, device=self.device)

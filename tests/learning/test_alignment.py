@@ -1,0 +1,125 @@
+"""Trainings in which devices invert an estimate: the step at signal level, its equivalent form, and what biases do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adascale import Scenario, channel
+from adascale.learning import FedSGD, Training, data
+from adascale.learning.air import effective_update, receiver_noise, transmit
+
+DIGITS = data.load("digits")
+SCENARIO = Scenario.digits()
+TRAINING = Training.digits()
+DRAWN = channel.draw(10, 4, 0)
+ESTIMATE = channel.estimate(DRAWN, 0.1, "least-squares", seed=0)
+ALIGNMENT = channel.alignment(DRAWN.coefficient, ESTIMATE)
+ETA = SCENARIO.x_max * SCENARIO.min_gain(np.abs(ESTIMATE) ** 2)
+
+
+def run(training=TRAINING, eta=ETA, alignment=ALIGNMENT, rounds=3, coefficient=None):
+    federation = FedSGD(SCENARIO, training, DIGITS, 0)
+    state = federation.start()
+    for t in range(rounds):
+        state, _ = federation.step(
+            state,
+            float(eta[t]),
+            None if coefficient is None else coefficient[:, t],
+            alignment_t=None if alignment is None else alignment[:, t],
+        )
+    return state.parameters.double()
+
+
+def test_the_signals_on_the_channel_are_the_gradients_times_the_real_part_of_the_alignment():
+    gradients = torch.randn(10, 60, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = receiver_noise(np.random.default_rng(1), 60, SCENARIO.noise_power)
+    h, believed, c = DRAWN.coefficient[:, 0], ESTIMATE[:, 0], ALIGNMENT[:, 0]
+    received = transmit(gradients, h, float(ETA[0]), noise, believed)
+    aligned = (torch.as_tensor(c.real)[:, None] * gradients).mean(0)
+    expected = effective_update(aligned, float(ETA[0]), noise.real)
+    assert float((received.update - expected).abs().max() / expected.abs().max()) < 1e-13
+    # what was lost stands in the other quadrature
+    other = (torch.as_tensor(c.imag)[:, None] * gradients).mean(0).numpy() + noise.imag / np.sqrt(ETA[0])
+    np.testing.assert_allclose(received.signal.imag.numpy() / np.sqrt(ETA[0]), other, atol=1e-12)
+    spent = ETA[0] / (100 * np.abs(believed) ** 2) * gradients.square().sum(1).numpy() / 60
+    np.testing.assert_allclose(received.power.numpy(), spent, rtol=1e-12)
+
+
+def test_a_step_at_signal_level_with_estimates_is_the_step_with_alignments():
+    effective, signal = run(), run(coefficient=DRAWN.coefficient)
+    assert float((effective - signal).abs().max()) < 1e-5  # single precision, summed in another order
+    assert float((effective - run(alignment=None)).abs().max()) > 1e-3  # the control
+
+
+def test_an_alignment_of_one_changes_no_bit():
+    assert torch.equal(run(alignment=np.ones((10, 3))), run(alignment=None))
+
+
+def test_a_common_factor_is_another_learning_rate_decay_and_noise():
+    """So least squares with one error for all is MMSE in other units, momentum and decay included."""
+    training = replace(TRAINING, momentum=0.5, weight_decay=0.01)
+    bias = 1 / 1.1
+    scaled = replace(training, learning_rate=bias * training.learning_rate, weight_decay=training.weight_decay / bias)
+    least_squares = run(training)
+    mmse = run(scaled, bias**2 * ETA, ALIGNMENT / bias)
+    assert float((least_squares - mmse).abs().max()) < 1e-5  # single precision
+    assert float((least_squares - run(training, bias**2 * ETA, ALIGNMENT / bias)).abs().max()) > 1e-3
+
+
+def fixed_point(curvature, target, weight):
+    """Where a gradient descent on the weighted quadratics ends, step by step."""
+    theta = np.zeros(target.shape[1])
+    for _ in range(20_000):
+        theta -= 0.02 * np.einsum("m,mij,mj->i", weight, curvature, theta - target) / len(weight)
+    return theta
+
+
+def test_unequal_factors_move_the_fixed_point_as_the_formula_says():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((4, 3, 3))
+    curvature, target = root @ root.transpose(0, 2, 1) + 0.5 * np.eye(3), rng.standard_normal((4, 3))
+    bias = 1 / (1 + np.array([1e-3, 0.1, 0.5, 1.0]))
+    biased, wanted = fixed_point(curvature, target, bias), fixed_point(curvature, target, np.ones(4))
+    total = np.einsum("m,mij->ij", bias, curvature)
+    for kappa in (0.0, 0.7):
+        shift = np.einsum("m,mij,mj->i", bias - kappa, curvature, target - wanted)
+        np.testing.assert_allclose(biased - wanted, np.linalg.solve(total, shift), rtol=1e-6)
+    assert np.linalg.norm(biased - wanted) > 0.1
+    same = np.broadcast_to(target[:1], (4, 3))
+    np.testing.assert_allclose(fixed_point(curvature, same, bias), target[0], rtol=1e-8)  # one target: no bias
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=2, max_size=6), st.integers(0, 2**32))
+def test_where_a_weighted_sum_vanishes_the_mean_gradient_is_small(bias, seed):
+    bias = np.array(bias)
+    gradient = np.random.default_rng(seed).standard_normal((bias.size, 3))
+    gradient -= (bias @ gradient) / bias.sum()  # the weighted sum vanishes
+    longest = np.linalg.norm(gradient, axis=1).max()
+    spread = (bias.max() - bias.min()) / (bias.max() + bias.min())
+    assert np.linalg.norm(gradient.mean(axis=0)) <= spread * longest * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f, s: f.step(s, 1.0, alignment_t=np.ones(3)), r"alignment must have shape \(10,\), got \(3,\)"),
+        (lambda f, s: f.step(s, 1.0, alignment_t=[np.nan] * 10), "alignment must be finite and not zero, got"),
+        (lambda f, s: f.step(s, 1.0, alignment_t=np.zeros(10)), "alignment must be finite and not zero, got"),
+        (
+            lambda f, s: transmit(torch.ones(10, 2), np.ones(10), 1.0, np.zeros(2), np.ones(3)),
+            "estimate must be 10 finite numbers that are not zero",
+        ),
+        (
+            lambda f, s: transmit(torch.ones(10, 2), np.ones(10), 1.0, np.zeros(2), np.zeros(10)),
+            "estimate must be 10 finite numbers that are not zero",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    federation = FedSGD(SCENARIO, TRAINING, DIGITS, 0)
+    with pytest.raises(ValueError, match=message):
+        call(federation, federation.start())
