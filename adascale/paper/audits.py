@@ -68,9 +68,9 @@ class Pairs(NamedTuple):
     """Of each of them."""
 
 
-PAIRED_BUDGETS = (0.04, 0.16)
+PAIRED_BUDGETS = (0.16, 0.64)
 """Each training is one trial, so it takes many, and a short one of the digits."""
-PAIRS = Pairs(800, 100, 5)
+PAIRS = Pairs(1000, 400, 20)
 
 
 def audit_row(

@@ -6,20 +6,29 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import signal
 
+from adascale import channel, policies
 from adascale import checks as check
-from adascale.bounds import correlated_regret_bound, stationary_level, stationary_regret_bound
-from adascale.policies import adascale_energies
-from adascale.problem import RoundLeakage
+from adascale.bounds import correlated_regret_bound, level_value, stationary_level, stationary_regret_bound
+from adascale.channel import RayleighFloors
+from adascale.policies import adascale_energies, water_level
+from adascale.policies.coherence import SEEN
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import Scenario
 from adascale.statistics import Interval, interval
 
 FloatArray = NDArray[np.float64]
+
+BLOCKS = (1, 5, 10, 25, 50, 100)
+BLOCK_OPTIMUM = "causal optimum"
+BLOCK_PREDICTED = "c A ln(T/c)"
 
 
 def block_floors(scale: float, block: int, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
@@ -135,3 +144,76 @@ def compare(
             held = correlated_regret_bound(leakage, scale, budget, penalty, floor.shape[-1], lag, mixing).min()
             rows.append((name, penalty, *level_regret(floor, scale, budget, penalty, leakage), free, float(held)))
     return pd.DataFrame(rows, columns=["rounds", "V", "regret", "low", "high", "independent", "correlated"])
+
+
+def block_table(
+    budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[int] = range(40), *, scenario: Scenario | None = None
+) -> pd.DataFrame:
+    r"""A hard budget under block fading: what can be reached, and what is.
+
+    Blocks of c rounds with one floor are :math:`T/c` independent rounds of c times the cost and the leakage, since
+    within a block nothing is learned and an even spending is best; so the dynamic programme of :math:`T/c` rounds is
+    the optimum of all causal policies, and leaks :math:`T\,\Phi(\nu) + c A \ln(T/c) + O(c)`
+    (:prf:ref:`thm-hard-budget`).
+
+    Parameters
+    ----------
+    budget : float
+        :math:`\nu > 0`.
+    blocks : sequence of int
+        c, each a divisor of the number of rounds.
+    seeds : iterable of int
+        Realisations: of path losses, and of one floor a block.
+    scenario : Scenario, optional
+        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a block length, policy and seed: ``block, policy, nu, seed``; ``cost`` over :math:`\nu`; ``ratio``, the
+        Rényi leakage over that of the offline optimum.  The policy :data:`BLOCK_PREDICTED` is what the leading terms
+        foresee for the causal optimum, :math:`(T\Phi + c A \ln(T/c)) / (T\Phi + c A)`.
+
+    Raises
+    ------
+    ValueError
+        If a block length does not divide the rounds, or an argument is out of range.
+    """
+    scenario = Scenario.mnist() if scenario is None else scenario
+    T, seeds, leakage, rows = scenario.num_rounds, list(seeds), RoundLeakage(scenario), []
+    law = RayleighFloors.of(scenario, scenario.mean_gain(channel.draw(scenario.num_devices, 1, seeds).path_loss))
+    value = level_value(leakage, law, budget)
+    for c in blocks:
+        if T % check.whole("block", c):
+            raise ValueError(f"block must divide the {T} rounds, got {c}")
+        drawn = [
+            scale / np.random.default_rng([19, seed]).exponential(size=T // c)
+            for scale, seed in zip(law.scale, seeds, strict=True)
+        ]
+        few, floor = replace(scenario, num_rounds=T // c), np.repeat(drawn, c, axis=-1)
+        problem = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), budget)
+        one = ReceiveScalingProblem(few, problem.min_gain[:, ::c], budget)
+        best = leakage(np.maximum(water_level(floor, budget)[:, None], floor)).sum(axis=-1)
+        predicted = (T * value.leakage + c * value.log_coefficient * np.log(T / c)) / (
+            T * value.leakage + c * value.log_coefficient
+        )
+        optimum = one.noise_energy(policies.DynamicProgramme(law=law).schedule(one))
+        energies = {BLOCK_OPTIMUM: np.repeat(optimum, c, axis=-1)}
+        for name, policy in {
+            "ReSolve, hard": policies.ReSolve(law=law, promise="hard"),
+            "ReSolve, coherence known, hard": policies.ReSolve(law=law, promise="hard", coherence=c),
+            "ReSolve, coherent, hard": policies.ReSolve(law=law, promise="hard", coherence=SEEN),
+            "Learn, hard": policies.Learn("hard"),
+            "Learn, coherence known, hard": policies.Learn("hard", coherence=c),
+            "Learn, coherent, hard": policies.Learn("hard", coherence=SEEN),
+            "EqualAlloc": policies.EqualAlloc(),
+        }.items():
+            energies[name] = problem.noise_energy(policy.schedule(problem))
+        for name, energy in energies.items():
+            found = {
+                "cost": (energy - floor).mean(axis=-1) / budget,
+                "ratio": leakage(energy).sum(axis=-1) / best,
+            }
+            rows.append(pd.DataFrame({"block": c, "policy": name, "nu": budget, "seed": seeds} | found))
+        rows.append(rows[-1].assign(policy=BLOCK_PREDICTED, cost=1.0, ratio=predicted))
+    return pd.concat(rows, ignore_index=True)

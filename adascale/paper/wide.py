@@ -9,19 +9,20 @@ import pandas as pd
 
 from adascale.files import write_atomically
 
-_ROW = ["nu", "seed"]
+ROW = ("nu", "seed")
+"""What a row is for."""
 
 
-def read_wide(path: Path | str, columns: Sequence[str]) -> pd.DataFrame:
-    """What :func:`write_wide` has written, with the columns ``policy, nu, seed`` and these."""
-    wide = pd.read_csv(path, header=[0, 1], index_col=[0, 1])
+def read_wide(path: Path | str, columns: Sequence[str], row: Sequence[str] = ROW) -> pd.DataFrame:
+    """What :func:`write_wide` has written, with the columns ``policy``, those of the row, and these."""
+    wide = pd.read_csv(path, header=[0, 1], index_col=[*range(len(row))])
     order = list(dict.fromkeys(wide.columns.get_level_values(0)))
-    parts = [wide[name].rename_axis(_ROW).reset_index().assign(policy=name) for name in order]
-    return pd.concat(parts, ignore_index=True)[["policy", *_ROW, *columns]]
+    parts = [wide[name].rename_axis([*row]).reset_index().assign(policy=name) for name in order]
+    return pd.concat(parts, ignore_index=True)[["policy", *row, *columns]]
 
 
-def write_wide(table: pd.DataFrame, path: Path, columns: Sequence[str]) -> None:
-    """These columns of a table that has one row a policy, level and seed, to seven digits."""
+def write_wide(table: pd.DataFrame, path: Path, columns: Sequence[str], row: Sequence[str] = ROW) -> None:
+    """These columns of a table that has one row a policy and ``row``, to seven digits."""
     order = list(dict.fromkeys(table["policy"]))
-    wide = table.pivot(index=_ROW, columns="policy", values=list(columns)).swaplevel(axis=1)
+    wide = table.pivot(index=[*row], columns="policy", values=list(columns)).swaplevel(axis=1)
     write_atomically(path, wide[[(name, value) for name in order for value in columns]].to_csv(float_format="%.7g"))

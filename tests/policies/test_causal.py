@@ -24,7 +24,10 @@ HARD = {
     "resolve": lambda: policies.ReSolve(GAIN, promise="hard"),
     "resolve without reserve": lambda: policies.ReSolve(GAIN, promise="hard", reserve=0.0),
     "resolve by another law": lambda: policies.ReSolve(law=BELIEVED, promise="hard", reserve=7.0),
+    "resolve with the coherence seen": lambda: policies.ReSolve(GAIN, promise="hard", coherence="seen"),
     "learn": lambda: policies.Learn("hard"),
+    "learn with the coherence seen": lambda: policies.Learn("hard", coherence="seen"),
+    "learn with a coherence": lambda: policies.Learn("hard", prior=BELIEVED, weight=3, coherence=4.5),
     "learn without reserve": lambda: policies.Learn("hard", reserve=0.0),
     "learn from a prior": lambda: policies.Learn("hard", prior=BELIEVED, weight=3),
     "programme": lambda: policies.DynamicProgramme(GAIN),
@@ -35,6 +38,7 @@ AVERAGE = {
     "resolve to the end": lambda: policies.ReSolve(law=BELIEVED, hold=0.0),
     "learn": lambda: policies.Learn(),
     "learn from a prior": lambda: policies.Learn(prior=BELIEVED),
+    "resolve with the coherence seen": lambda: policies.ReSolve(GAIN, coherence="seen"),
 }
 EVERY = {f"hard: {name}": make_it for name, make_it in HARD.items()} | AVERAGE
 
