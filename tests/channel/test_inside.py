@@ -53,7 +53,7 @@ def harmonic_of_two(x):
         (BlockFading(blocks=1), stats.expon.cdf),
         (BlockFading(blocks=1, energy="even"), stats.expon.cdf),
     ],
-    ids=repr,
+    ids=["two", "seven", "two, even", "one", "one, even"],
 )
 def test_the_effective_gain_of_blocks_has_its_law(model, law):
     power = power_of(model)
