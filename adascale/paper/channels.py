@@ -157,7 +157,7 @@ def worlds_table(
     seeds : iterable of int
         Realisations.
     budgets : sequence of float, optional
-        :math:`\nu > 0`.  Default :data:`MIDDLE`, and :data:`OUTER` for the worlds in :data:`ENDS`.
+        :math:`\nu > 0`.  Default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`.
     chosen : sequence of str, optional
         Names of :func:`methods`.  Default all; the dynamic programme only for the worlds in :data:`KNOWN`.
     scenario : Scenario, optional

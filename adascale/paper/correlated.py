@@ -171,7 +171,7 @@ def block_table(
     -------
     pandas.DataFrame
         A row a block length, policy and seed: ``block, policy, nu, seed``; ``cost`` over :math:`\nu`; ``ratio``, the
-        Rényi leakage over that of the offline optimum.  The policy :data:`BLOCK_PREDICTED` is what the leading terms
+        Rényi leakage over that of the offline optimum.  The policy ``BLOCK_PREDICTED`` is what the leading terms
         foresee for the causal optimum, :math:`(T\Phi + c A \ln(T/c)) / (T\Phi + c A)`.
 
     Raises

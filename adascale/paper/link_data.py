@@ -1,6 +1,6 @@
 r"""Two public sets of measured links, as rounds of a server and ten devices.
 
-Both lie in the public repository :data:`SOURCE`, which ``git clone`` brings: 14 Mica2 motes in and around a laboratory
+Both lie in the public repository ``SOURCE``, which ``git clone`` brings: 14 Mica2 motes in and around a laboratory
 (CRAWDAD umich/rss), and 29 nodes of the ORBIT testbed (CRAWDAD rutgers/noise).  Neither is part of this repository.
 """
 

@@ -32,7 +32,7 @@ FloatArray = NDArray[np.float64]
 
 REPOSITORY = "https://github.com/kclip/Privacy4Free_DPWFL"
 COMMIT = "97512c8b1c87f00c3c2f0398044ec6bdd8c238b5"
-"""What was read of the repository: its newest commit, of 1 August 2021."""
+"""Of the repository what was read is its newest commit, of 1 August 2021."""
 
 STOP = (1e8, 1e-8)
 """Where their scripts for online transmission begin to halve the multiplier, and the width at which they stop."""

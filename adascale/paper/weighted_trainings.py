@@ -99,7 +99,7 @@ def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | N
     Parameters
     ----------
     name : str
-        One of :data:`SETTINGS`.
+        One of ``SETTINGS``.
     seed : int
         The realisation.
     later : sequence of int
@@ -177,7 +177,7 @@ def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dic
     Parameters
     ----------
     name : str
-        One of :data:`SETTINGS`.
+        One of ``SETTINGS``.
     seed : int
         The realisation.
     weights : mapping

@@ -36,8 +36,8 @@ def mean_one(weights: ArrayLike) -> FloatArray:
 def weighted_cost(problem: ReceiveScalingProblem, eta: ArrayLike, weights: ArrayLike) -> FloatArray:
     r""":math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...).
 
-    ``eta`` of shape (..., T) is in watts; ``weights`` of shape (..., T) are > 0.  Raises ``ValueError`` as
-    :func:`mean_one` and as ``ReceiveScalingProblem.spend``.
+    ``eta`` of shape (..., T) is in watts; ``weights`` of shape (..., T) are > 0.  Raises ``ValueError`` for
+    other weights, and as ``ReceiveScalingProblem.spend``.
     """
     cost: FloatArray = np.mean(weights_for(problem, weights) * problem.spend(eta), axis=-1)
     return cost

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from adascale.accounting import exact_delta, exact_epsilon
 from adascale.accounting.exact import bracket, inversion, rounds
-from adascale.accounting.exact.inversion import CannotCertify
+from adascale.accounting.exact.errors import CannotCertify
 
 from .test_exact import gaussian_delta, one_round
 

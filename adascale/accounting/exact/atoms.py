@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
+from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.moments import MOST_WORK, lost, turn_in_blocks
 
 FloatArray = NDArray[np.float64]
@@ -26,6 +27,7 @@ ComplexArray = NDArray[np.complex128]
 _ULP = 2.0**-52
 _START = -9.5  # the null has a mass of 1e-21 below it
 _WIDEST = 0.03  # of a cell, in standard deviations
+_FARTHEST = 37.0  # where a cell of the null still has all its digits
 _RULE = np.polynomial.legendre.leggauss(12)
 
 
@@ -52,6 +54,8 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     half = 0.5 * np.diff(x)[:, None]
     inner = x[:-1, None] + half * (1 + _RULE[0])
     density = half * _RULE[1] * np.exp(-0.5 * inner * inner) / math.sqrt(2 * math.pi)
+    if x[-1] > _FARTHEST:
+        raise CannotCertify("samples are rare, and the masses that decide are beyond floating point")
     left, right = float(ndtr(x[0])), float(ndtr(-x[-1]))
     tail = float(ndtr(root - x[-1]))  # of the sampled part, beyond the last cell
     if above:

@@ -7,12 +7,11 @@ import math
 import numpy as np
 
 from adascale.accounting.exact import gaussian
+from adascale.accounting.exact.errors import CannotCertify, RoundingFloor
 from adascale.accounting.exact.inversion import (
     ADD,
     REMOVE,
-    CannotCertify,
     Inversion,
-    RoundingFloor,
     Tilts,
     chernoff_offset,
     look,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting.exact.bracket import bracket, delta_bracket
-from adascale.accounting.exact.inversion import CannotCertify
+from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.rounds import Rounds, rounds_of
 from adascale.accounting.exact.search import sharp
 

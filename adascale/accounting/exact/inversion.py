@@ -23,6 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
 
 FloatArray = NDArray[np.float64]
@@ -38,14 +39,6 @@ _RATIO = 1.25  # of the tilts that are tried
 _MOST_TILTS = 150
 MOST_POINTS = 100_000
 """More points on a line are refused."""
-
-
-class CannotCertify(ArithmeticError):
-    """The bracket of an epsilon or a delta is wider than one per cent, or its moments are beyond floating point."""
-
-
-class RoundingFloor(CannotCertify):
-    """What double precision may be off is no longer small beside delta."""
 
 
 def real_order(direction: str, tilt: float) -> float:
