@@ -39,13 +39,13 @@ MARKS = {"holds": "✓", "fails": "✗", "not settled": "?"}
 """How a table shows a verdict."""
 
 STATEMENTS = {
-    "ahead": "AdaScale is ahead of every benchmark",
-    "close": "AdaScale is close to the optimum",
-    "narrows": "its lead, as a ratio, narrows as ν grows",
-    "narrows in nats": "its lead, as a difference, narrows",
-    "near": "at the largest ν the benchmarks are near the optimum",
+    "ahead": "AdaScale is ahead",
+    "close": "it is close to the optimum",
+    "narrows": "the lead narrows, as a ratio",
+    "narrows in nats": "the same, as a difference",
+    "near": "benchmarks near the optimum",
     "rises": "leakage rises as ν falls",
-    "higher": "[19] and [28] leak more RDP than what is drawn",
+    "higher": "[19], [28] leak more RDP",
 }
 """The statements of :func:`paper_claims` in words."""
 
@@ -284,12 +284,13 @@ def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
     """
     columns = {pair: each[each["metric"] != "exact"].groupby("claim")["verdict"].agg(_counted)
                for pair, each in claims.items()}  # fmt: skip
-    return pd.DataFrame(columns).reindex([*STATEMENTS]).rename(index=STATEMENTS).fillna("")
+    table = pd.DataFrame(columns).reindex([*STATEMENTS]).rename(index=STATEMENTS).fillna("")
+    return table.rename_axis(index=None)
 
 
 def _counted(column: pd.Series) -> str:
-    counts = [f"{(column == name).sum()}\N{NO-BREAK SPACE}{mark}" for name, mark in MARKS.items()]
-    return "  ".join(each for each in counts if not each.startswith("0"))
+    counts = {mark: (column == name).sum() for name, mark in MARKS.items()}
+    return "\N{NO-BREAK SPACE}".join(f"{count}{mark}" for mark, count in counts.items() if count)
 
 
 def _wide(table: pd.DataFrame, metric: str) -> pd.DataFrame:
