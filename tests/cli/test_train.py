@@ -276,13 +276,14 @@ def test_ctrl_c_without_a_store_says_that_nothing_was_kept(capsys, monkeypatch):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may ignore it
     try:
         code = run(*SHORT)
+        left = signal.getsignal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
     assert code == 130
     assert capsys.readouterr().err == (
         "adascale train: stopped; nothing was kept; with --store DIR the same command would go on from here\n"
     )
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert left is signal.default_int_handler
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
