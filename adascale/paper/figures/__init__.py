@@ -1,7 +1,6 @@
 """Every figure as a function of a tidy table; one look for the whole book."""
 
 from adascale.paper.figures.causal import without_future
-from adascale.paper.figures.data import described
 from adascale.paper.figures.guarantees import Bounded, against_penalty, queue_limits, scaling, two_futures
 from adascale.paper.figures.learning import accuracy, accuracy_and_gap, learning_curves, readings
 from adascale.paper.figures.markup import download_link, embedded
@@ -19,7 +18,6 @@ __all__ = [
     "accuracy",
     "accuracy_and_gap",
     "against_penalty",
-    "described",
     "download_link",
     "embedded",
     "gap",

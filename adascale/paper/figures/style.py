@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter
 
 from adascale import policies
-from adascale.paper.figures.data import described
 
 Look = dict[str, Any]
 """Keyword arguments of matplotlib's ``plot`` and ``errorbar``."""
@@ -47,7 +44,7 @@ SPARE: list[Look] = [{"color": color, "marker": marker} for color, marker in zip
 
 
 def use_style() -> None:
-    """Set the look of every figure, and in a notebook the text that stands for it; call it once at the top."""
+    """Set the look of every figure; call it once at the top of a notebook."""
     plt.rcParams.update(
         {
             "figure.dpi": 110,
@@ -63,11 +60,6 @@ def use_style() -> None:
             "svg.hashsalt": "adascale",
         }
     )
-    ipython = sys.modules.get("IPython")  # which a notebook has imported
-    if ipython is not None and (shell := ipython.get_ipython()) is not None:
-        shell.display_formatter.formatters["text/plain"].for_type(
-            Figure, lambda figure, printer, cycle: printer.text(described(figure))
-        )
 
 
 def policy_style(policy: str, among: Iterable[str]) -> Look:
