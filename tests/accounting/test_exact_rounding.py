@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from adascale.accounting.exact import atoms, inversion, moments, rounds
+from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.inversion import Inversion, Plan
 
 from . import exact
@@ -121,3 +122,11 @@ def test_what_atoms_lose_is_what_was_asked_for():
     assert 1e-14 < cut.lost <= 1.001e-13
     assert rounds.cut(schedule, False, 0.02, math.log(1e-13)).lost == 0
     assert inversion.look(cut, "add", math.log(1e-8)).top > 0
+
+
+def test_atoms_whose_masses_floating_point_cannot_hold_are_refused_by_name():
+    """Beyond 37 standard deviations masses lose digits, and then are zero: what was proven of them would not hold."""
+    held = atoms.atoms_of(0.01, 1.0, True, 0.01, 35.5)
+    assert held.log_mass.min() > np.log(np.finfo(float).tiny) and np.isfinite(held.loss).all()  # a control
+    with pytest.raises(CannotCertify, match="beyond floating point"):
+        atoms.atoms_of(0.01, 1.0, True, 0.01, 36.5)
