@@ -83,8 +83,9 @@ def paired_runs(
             quiet, _ = outside.step(state, math.inf)  # momentum and weight decay are the same in both
             sent = sample.signal(scenario, np.array([0]), state.parameters).double()
             length = float(sent.norm())
-            heard = float((after.velocity - quiet.velocity).double() @ sent) / length**2
-            score[i] += float(log_likelihood_ratio(heard, rate, sigma[t] * unit(scenario) / length))
+            if length != 0:  # a gradient that vanished tells nothing
+                heard = float((after.velocity - quiet.velocity).double() @ sent) / length**2
+                score[i] += float(log_likelihood_ratio(heard, rate, sigma[t] * unit(scenario) / length))
             state = after
             if not torch.isfinite(state.parameters).all():
                 raise Diverged(f"run {i} diverged in round {t}: parameters are no longer finite")

@@ -145,7 +145,7 @@ class _Cell:
 
     def in_two_halves(self) -> _Cell:
         """The same, with floors of a fifth in the second half."""
-        self.floor[:, _ROUNDS // 2 :] /= 5
+        self.floor[:, self.floor.shape[-1] // 2 :] /= 5
         return self
 
 
@@ -165,7 +165,7 @@ def _regret(floor: FloatArray, V: float, leakage: RoundLeakage) -> FloatArray:
 
 
 def _two_halves() -> Counterexample:
-    """Regret where the first half has the higher floors, and where the same floors come in any order."""
+    """Regret where floors fall from round to round, and where the same floors come in any order."""
     cell = _Cell(400)
     V = float(5 * _NU / cell.value.price)
     found = [interval(_regret(floor, V, cell.leakage)) for floor in (cell.worst_first(), cell.floor)]
@@ -173,7 +173,7 @@ def _two_halves() -> Counterexample:
 
 
 def _two_halves_longer() -> Counterexample:
-    """The regret of sixteen times the rounds with four times the V, over the regret as it was."""
+    """The regret of sixteen times the rounds with four times the V, over the regret as it was; floors fall, or not."""
     found = []
     for ordered in (True, False):
         mean = []
@@ -186,7 +186,7 @@ def _two_halves_longer() -> Counterexample:
 
 
 def _two_halves_warm() -> Counterexample:
-    """Priced regret of a warm queue over its bound, the higher floors first."""
+    """Priced regret of a warm queue over its bound, where floors fall from round to round and in any order."""
     found = []
     for ordered in (True, False):
         cell = _Cell(400)
@@ -262,7 +262,7 @@ def _two_halves_hard() -> Counterexample:
 def _hard_blocks() -> Counterexample:
     """By how much the regret of the best causal policy grows from 20 blocks to 200, in units of A ln 10.
 
-    In blocks of ten rounds, and in single ones.
+    In blocks of ten rounds, and in single ones: of a block every round is counted ten times (:prf:ref:`prop-blocks`).
     """
     paths = []
     for rounds in (20, 200):

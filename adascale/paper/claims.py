@@ -193,7 +193,14 @@ def holm(claims: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     -------
     pandas.DataFrame
         The rows concerned, with their ``p``.
+
+    Raises
+    ------
+    ValueError
+        If averages are arithmetic.
     """
+    if (claims.loc[claims["claim"] == "narrows in nats", "limit"] != 0.5).any():
+        raise ValueError("claims must be of geometric averages, got arithmetic ones")
     p = np.array([_p_value(row) for row in claims.itertuples()])
     rank = np.argsort(p, kind="stable")
     kept = np.cumprod(p[rank] <= level / np.arange(len(p), 0, -1)).astype(bool)
@@ -211,7 +218,9 @@ def _p_value(row: Any) -> float:
         return float(stats.binomtest(wins, row.realisations, row.limit).pvalue)
     freedom = row.realisations - 1
     error = np.log(row.high / row.low) / 2 / stats.t.ppf(0.975, freedom)
-    return float(2 * stats.t.sf(abs(np.log(row.ratio / row.limit)) / error, freedom)) if error > 0 else 0.0
+    if not error > 0:  # no spread at all, or no interval
+        return 0.0 if error == 0 and row.ratio != row.limit else 1.0
+    return float(2 * stats.t.sf(abs(np.log(row.ratio / row.limit)) / error, freedom))
 
 
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:

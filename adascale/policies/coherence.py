@@ -49,7 +49,7 @@ def seen_coherence(floor: ArrayLike) -> FloatArray:
 
 @njit(cache=True, error_model="numpy")
 def coherence_of(floor: FloatArray) -> float:
-    """:func:`seen_coherence` of one row of floors; beyond floating point it is 1."""
+    """:func:`seen_coherence` of one row of floors."""
     least = floor.min()  # so that x is at most 1
     mean = 0.0
     for w in floor:

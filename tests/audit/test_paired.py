@@ -11,7 +11,7 @@ from scipy import stats
 
 from adascale import ReceiveScalingProblem, Scenario, accounting
 from adascale.audit import audit_paired, paired_runs
-from adascale.audit.canaries import unit
+from adascale.audit.canaries import SampleCanaries, unit
 from adascale.audit.paired import neighbours
 from adascale.learning import Diverged, FedSGD, Training, air, data, fedsgd
 
@@ -176,6 +176,13 @@ def test_a_test_set_of_one_class_is_refused():
     same = digits()._replace(test_labels=torch.full((20,), int(label)))
     with pytest.raises(ValueError, match="a test sample of another class than"):
         neighbours(problem_and_eta([1.0])[0], TRAINING, same, 0)
+
+
+def test_a_gradient_that_vanishes_tells_nothing(monkeypatch):
+    monkeypatch.setattr(
+        SampleCanaries, "signal", lambda self, scenario, chosen, parameters: torch.zeros_like(parameters)
+    )
+    assert (paired_runs(*problem_and_eta([1.0]), TRAINING, digits(), 0, 2).score == 0).all()
 
 
 def test_a_training_that_diverges_is_said():

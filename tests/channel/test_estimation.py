@@ -172,16 +172,17 @@ def test_as_many_pilots_as_devices_keep_misalignment_below_the_receiver_s_noise(
 
 
 def test_the_floor_of_the_estimates_keeps_the_power_and_the_true_one_does_not_in_half_of_the_rounds():
-    for kind, low, high in (("least-squares", 0, 0.5), ("mmse", 0.5, 1)):
+    slack = 4 * 0.5 / np.sqrt(20_000)  # four standard errors
+    for kind, low, high in (("least-squares", 0.2, 0.5 + slack), ("mmse", 0.5 - slack, 0.8)):
         believed, _ = estimated(kind)
         needed = SCENARIO.batch_second_moment / np.abs(believed) ** 2  # power over P_max at eta = x_max
         own = SCENARIO.min_gain(np.abs(believed) ** 2) * needed
         assert own.max() <= 1 + 1e-12
         over = ((SCENARIO.min_gain(DRAWN.gain) * needed).max(axis=0) > 1).mean()
-        assert low - 0.015 < over < high + 0.015
+        assert low < over < high
     scaled = estimated("least-squares")[0] / np.sqrt(1 + ERROR[:, None])
     over = (SCENARIO.min_gain(DRAWN.gain) > SCENARIO.min_gain(np.abs(scaled) ** 2)).mean()
-    assert abs(over - 0.5) < 4 * 0.5 / np.sqrt(20_000)
+    assert abs(over - 0.5) < slack
 
 
 # Privacy --------------------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
 
 
 def test_worlds_of_two_beliefs_are_refused():
-    with pytest.raises(ValueError, match=r"^worlds must have one belief, got 15|^worlds must have one belief, got 6$"):
+    with pytest.raises(ValueError, match=r"^worlds must have one belief, got 6$"):
         worlds_table(WORLDS, [0])
 
 
@@ -137,7 +137,9 @@ def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks(blocks):
     assert (others.min(axis=1) > 0.99 * mean[BLOCK_OPTIMUM]).all()
     assert mean[BLOCK_OPTIMUM].is_monotonic_increasing  # longer blocks, fewer chances
     assert (mean["ReSolve, coherence known, hard"] < 1.15 * mean[BLOCK_OPTIMUM]).all()
-    assert (mean["ReSolve, hard"][25:] > 5 * mean[BLOCK_OPTIMUM][25:]).all()  # the control: who does not know of them
+    assert (
+        mean.loc[25:, "ReSolve, hard"] > 5 * mean.loc[25:, BLOCK_OPTIMUM]
+    ).all()  # the control: who does not know of them
     short = mean.loc[[1, 5]]
     np.testing.assert_allclose(short[BLOCK_OPTIMUM], short[BLOCK_PREDICTED], atol=0.01)
 

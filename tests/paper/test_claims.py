@@ -197,3 +197,14 @@ def test_the_overview_counts_the_papers_metrics_by_statement():
     read = overview({("MNIST", "geometric"): claims, ("MNIST", "arithmetic"): claims})
     assert read.loc["it is close to the optimum"].tolist() == ["4✓"] * 2
     assert read.loc["[19], [28] leak more RDP"].tolist() == ["", ""]
+
+
+def test_holm_takes_what_has_no_spread_as_it_is_and_refuses_arithmetic_averages():
+    level = {"Optimal": 1.0, "AdaScale": 1.0, "EqualAlloc": 2.0}
+    made = table(**{name: np.full((2, 3), value) for name, value in level.items()})
+    p = holm(paper_claims(made, ("EqualAlloc",), ()).assign(verdict="holds"), level=-1.0).p
+    claims = paper_claims(made, ("EqualAlloc",), ())
+    assert (p[claims.claim == "ahead"] == 0).all()  # twice as much, everywhere
+    assert (p[claims.claim == "narrows"] == 1).all()  # exactly the limit, which tells nothing
+    with pytest.raises(ValueError, match="geometric averages"):
+        holm(paper_claims(made, ("EqualAlloc",), (), "arithmetic"))
