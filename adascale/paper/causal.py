@@ -185,6 +185,12 @@ HINDSIGHT = ", hindsight"
 _STORED = ("cost", "rdp", "epsilon")
 
 
+def methods() -> dict[str, Method]:
+    """Optimal, :data:`CAUSAL`, and :data:`TUNED` with :data:`HINDSIGHT` behind the name."""
+    tuned = {name + HINDSIGHT: method for name, method in TUNED.items()}
+    return {"Optimal": Hindsight(policies.Optimal), **CAUSAL, **tuned}
+
+
 def causal_table(
     dataset: str,
     seeds: Iterable[int] = SEEDS,
@@ -204,7 +210,7 @@ def causal_table(
     budgets : sequence of float, optional
         Other levels.
     chosen : mapping, optional
-        Methods by name.  Default: Optimal, :data:`CAUSAL`, and :data:`TUNED` with :data:`HINDSIGHT` behind the name.
+        Methods by name; default :func:`methods`.
     progress : bool
         Show a progress bar on standard error.
 
@@ -213,12 +219,9 @@ def causal_table(
     pandas.DataFrame
         One row a policy, level and seed: ``policy, nu, seed, cost, rdp, epsilon``, in this order.
     """
-    preset = presets.load(dataset)
-    if chosen is None:
-        chosen = {"Optimal": Hindsight(policies.Optimal), **CAUSAL,
-                  **{name + HINDSIGHT: method for name, method in TUNED.items()}}  # fmt: skip
-    table = leakage_table(preset.scenario, preset.levels if budgets is None else budgets, seeds, chosen,
-                          progress=progress)  # fmt: skip
+    preset, chosen = presets.load(dataset), methods() if chosen is None else chosen
+    levels = preset.levels if budgets is None else budgets
+    table = leakage_table(preset.scenario, levels, seeds, chosen, progress=progress)
     return table[["policy", "nu", "seed", *_STORED]]
 
 
