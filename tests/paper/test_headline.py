@@ -52,7 +52,7 @@ def test_learning_never_exceeds_the_allowance_and_its_epsilon_is_exact(table):
     drawn = causal.Rayleigh().draw(scenario.num_devices, scenario.num_rounds, seed=seed)
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu)
     eta = chosen[LEARNING](problem, scenario.mean_gain(drawn.path_loss)).schedule(problem)
-    found = exact_epsilon(scenario.sampling_rate[0], problem.noise_multiplier(eta)[0], 1e-5)  # devices are alike
+    found = exact_epsilon(scenario.sampling_rate, problem.noise_multiplier(eta)[0], 1e-5)  # devices are alike
     stored = table.set_index(["policy", "nu", "seed"]).exact[LEARNING, nu, seed]
     assert found.lower * (1 - 1e-6) <= stored <= found.upper * (1 + 1e-6)
 
