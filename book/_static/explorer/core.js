@@ -1,0 +1,346 @@
+// The explorer's arithmetic: what adascale computes, and tested against it by tests/paper/test_explorer.py.
+// The book's names: noise energy w, floor w_min, leakage F(w), allowance nu, penalty V, s = 1 / sigma^2 = unit / w.
+"use strict";
+globalThis.ADASCALE_CORE = (() => {
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+  // ---- channels
+
+  /** The whole numbers that data.js holds as text: `width` signs each, base 90. */
+  function unpack([least, text], width, alphabet) {
+    const numbers = [];
+    for (let i = 0; i < text.length; i += width) {
+      let number = 0;
+      for (let k = i; k < i + width; k++) number = number * alphabet.length + alphabet.indexOf(text[k]);
+      numbers.push(least + number);
+    }
+    return numbers;
+  }
+
+  /** The floors w_min of a draw, round by round. */
+  function floors(data, scenario, channel, draw) {
+    const { rounds, floorScale } = data.scenarios[scenario];
+    const lost = unpack(data.gains[channel][draw], 2, data.alphabet).slice(0, rounds); // in hundredths of a dB
+    return lost.map((loss) => floorScale * 10 ** (loss / 1000));
+  }
+
+  /** The constant level for the nu of this index, from the law of the floors. */
+  function constantLevel(data, scenario, channel, draw, index) {
+    const levels = data.levels[scenario];
+    return 10 ** (unpack((levels[channel] ?? levels.rayleigh)[draw], 3, data.alphabet)[index] / 1e5);
+  }
+
+  // ---- leakage of the sampled Gaussian mechanism (appendix A1)
+
+  /** ln(binomial(n, k) q^k (1-q)^(n-k)) for k = 2 ... n. */
+  function logWeights(q, n) {
+    const weights = [];
+    let binomial = n;
+    for (let k = 2; k <= n; k++) {
+      binomial *= (n - k + 1) / k;
+      weights.push(Math.log(binomial) + k * Math.log(q) + (n - k) * Math.log1p(-q));
+    }
+    return weights;
+  }
+
+  /** s -> A(s) = ln E[(1 - q + q e^L)^order], L ~ N(-s/2, s), for a whole order: the finite sum of Lemma 1. */
+  function wholeMoment(q, order) {
+    const logWeight = logWeights(q, order);
+    const weight = logWeight.map(Math.exp);
+    return (s) => {
+      if (0.5 * order * (order - 1) * s < 600) {
+        let total = 0;
+        for (let i = 0; i < weight.length; i++) total += weight[i] * Math.expm1(0.5 * (i + 2) * (i + 1) * s);
+        return Math.log1p(total);
+      }
+      // the same in logarithms, where a power of e^s overflows
+      const terms = logWeight.map((log, i) => log + 0.5 * (i + 2) * (i + 1) * s);
+      const peak = Math.max(...terms);
+      const log = peak + Math.log(sum(terms.map((term) => Math.exp(term - peak))));
+      return log < 30 ? Math.log1p(Math.exp(log)) : log;
+    };
+  }
+
+  /** s -> [A'(s), A''(s)] for a whole order: mean and variance of k(k-1)/2 under the terms of the sum. */
+  function wholeSlopes(q, order) {
+    const logWeight = logWeights(q, order);
+    const weight = logWeight.map(Math.exp);
+    const rest = 1 - sum(weight); // the terms of k = 0 and 1
+    const top = 0.5 * order * (order - 1);
+    return (s) => {
+      const shift = top * s < 600 ? 0 : Math.max(...logWeight.map((log, i) => log + 0.5 * (i + 2) * (i + 1) * s));
+      let moment = rest * Math.exp(-shift), first = 0, second = 0;
+      for (let i = 0; i < weight.length; i++) {
+        const pairs = 0.5 * (i + 2) * (i + 1);
+        const term = shift ? Math.exp(logWeight[i] + pairs * s - shift) : weight[i] * Math.exp(pairs * s);
+        moment += term;
+        first += pairs * term;
+        second += pairs * pairs * term;
+      }
+      const mean = first / moment;
+      return [mean, second / moment - mean * mean];
+    };
+  }
+
+  /**
+   * s -> A(s) for any order: e^A - 1 = E[g(l)], l = ln(1 - q + q e^L), g(l) = e^(order l) - 1 - order (e^l - 1) >= 0,
+   * by the trapezoidal rule on a grid of L, of steps below 0.6 standard deviations and below 0.6. What stands on a grid
+   * does not depend on s, so each grid, of a step that is a power of two, is filled once.
+   */
+  function anyMoment(q, order) {
+    const a = order - 1, reach = 9, grids = new Map();
+    // ln g at the loss L; the series is for where the differences would cancel
+    const logExcess = (L) => {
+      const l = Math.log1p(q * Math.expm1(L));
+      if (a * l > 40) return order * l;
+      if (Math.abs(l) * Math.max(1, a) > 0.1) return l + Math.log(Math.expm1(a * l) + a * Math.expm1(-l));
+      let total = 0, power = l, powerA = a, sign = -1;
+      for (let k = 2; k < 13; k++) {
+        power *= l / k;
+        powerA *= a;
+        sign = -sign;
+        total += (powerA + sign * a) * power;
+      }
+      return l + Math.log(total);
+    };
+    const filled = (values, count, step) => {
+      while (values.length <= count) values.push(logExcess(values.length * step));
+      return values;
+    };
+    return (s) => {
+      const root = Math.sqrt(s), slack = Math.log(order) + a * Math.LN2;
+      const top = order * Math.log(q) + 0.5 * order * a * s; // of the upper Gaussian alone
+      if (slack - top < -37 && slack - Math.log(q) - a * s < -37) return top;
+      if (0.5 * s - Math.abs(Math.log1p(-q) - Math.log(q)) > reach * root) {
+        const upper = q * Math.expm1(top - Math.log(q)); // two Gaussians that do not meet
+        return Math.log1p(upper + (1 - q) * Math.expm1(a * Math.log1p(-q)));
+      }
+      const step = 2 ** Math.floor(Math.log2(0.6 * Math.min(1, root))), scale = Math.max(0, top);
+      if (!grids.has(step)) grids.set(step, { up: [], down: [] });
+      const first = Math.floor((-0.5 * s - reach * root) / step);
+      const last = Math.ceil(((Math.max(order, 2) - 0.5) * s + reach * root) / step);
+      const up = filled(grids.get(step).up, last, step), down = filled(grids.get(step).down, -first, -step);
+      let total = 0;
+      for (let j = first; j <= last; j++) {
+        const u = (j * step + 0.5 * s) / root;
+        total += Math.exp((j < 0 ? down[-j] : up[j]) - 0.5 * u * u - scale);
+      }
+      total *= step / root / Math.sqrt(2 * Math.PI);
+      return scale < 30 ? Math.log1p(total * Math.exp(scale)) : scale + Math.log(total + Math.exp(-scale));
+    };
+  }
+
+  /** F(w) of a round, the sum over all devices, with its first two derivatives; a whole order. */
+  function leakage({ devices, rate, unit }, order) {
+    const moment = wholeMoment(rate, order), slopes = wholeSlopes(rate, order), scale = devices / (order - 1);
+    return {
+      of: (w) => scale * moment(unit / w),
+      slopes: (w) => {
+        const s = unit / w, [first, second] = slopes(s);
+        return [(-scale * s * first) / w, (scale * s * (2 * first + s * second)) / (w * w)];
+      },
+    };
+  }
+
+  // ---- policies: each gives the noise energies of all rounds
+
+  /** The level with mean_t max(level - w_min,t, 0) = nu: water-filling. */
+  function waterLevel(floor, nu) {
+    const sorted = Float64Array.from(floor).sort();
+    let below = 0, level = Infinity;
+    for (let k = 0; k < sorted.length && sorted[k] < level; k++) {
+      below += sorted[k];
+      level = (floor.length * nu + below) / (k + 1);
+    }
+    return level;
+  }
+
+  const atLevel = (floor, level) => floor.map((least) => Math.max(level, least));
+  const equalAlloc = (floor, nu) => floor.map((least) => least + nu);
+
+  /** The root above the floor of V F'(w) + Q + w - w_min, by Newton's steps on logarithms within a bracket. */
+  function adascaleRound(floor, queue, V, F, start) {
+    const atFloor = F.slopes(floor)[0];
+    if (V * atFloor + queue >= 0) return floor;
+    let low = floor, high = Infinity, w = start > floor ? start : 1.5 * floor, size = Infinity;
+    for (let turn = 0; turn < 200; turn++) {
+      const [slope, curvature] = F.slopes(w), against = queue + (w - floor);
+      const ratio = (-V * slope) / against; // 1 at the root, and falling
+      if (ratio > 1) low = w;
+      else high = w;
+      const step = Math.log(ratio) / (w * (1 / against - curvature / slope));
+      let next = w * Math.exp(step);
+      if (Math.abs(next - w) <= 4e-16 * w || high - low <= 4e-16 * w) return next;
+      // a step that leaves the bracket, or is hardly shorter than the one before, is replaced by halving
+      const good = next > low && next < high && Math.abs(step) < 0.8 * size;
+      if (!good) next = high < Infinity ? Math.sqrt(low * high) : Math.max(next, 2 * low);
+      size = good ? Math.abs(step) : Infinity;
+      w = next;
+    }
+    return w;
+  }
+
+  /** AdaScale: the queue counts what is spent beyond nu a round, and presses later rounds towards their floors. */
+  function adascale(floor, nu, V, F) {
+    let queue = 0, before = 0;
+    return floor.map((least) => {
+      before = adascaleRound(least, queue, V, F, before);
+      queue = Math.max(queue + (before - least) - nu, 0);
+      return before;
+    });
+  }
+
+  /** The one V at which AdaScale costs nu on these very channels; it sees all of them. */
+  function matchedPenalty(floor, nu, F) {
+    const excess = (log) => Math.log(cost(adascale(floor, nu, Math.exp(log), F), floor) / nu); // rises with V
+    const guess = (-5 * nu) / F.slopes(waterLevel(floor, nu))[0];
+    let low = Math.log(guess) - 0.7, high = low + 1.4;
+    let below = excess(low), above = excess(high);
+    while (below > 0) [high, above, low, below] = [low, below, low - 2, excess(low - 2)];
+    while (above < 0) [low, below, high, above] = [high, above, high + 2, excess(high + 2)];
+    // regula falsi; an end that stays twice counts half (Illinois)
+    for (let turn = 0, side = 0; turn < 80; turn++) {
+      const log = (low * above - high * below) / (above - below), found = excess(log);
+      if (Math.abs(found) < 1e-13 || high - low < 1e-14) return Math.exp(log);
+      if (found > 0) {
+        [high, above] = [log, found];
+        if (side > 0) below /= 2;
+      } else {
+        [low, below] = [log, found];
+        if (side < 0) above /= 2;
+      }
+      side = Math.sign(found);
+    }
+    return Math.exp(high);
+  }
+
+  /** Learn, with the hard promise: levels from the floors seen so far, a reserve, and never more than T nu spent. */
+  function learn(floor, nu, reserve = 2) {
+    const T = floor.length, seen = [];
+    let left = T * nu, level = 0;
+    return floor.map((least, t) => {
+      const rest = T - t;
+      seen.push(least);
+      level = learnedLevel(seen, (rest - 1 + reserve * Math.log(rest)) / (seen.length + 1), left, level);
+      const spent = rest > 1 ? Math.min(Math.max(level - least, 0), left) : left;
+      left = Math.max(left - spent, 0);
+      return least + spent;
+    });
+  }
+
+  /** The level at which this round and `each` times all seen spend what is left: Newton on straight pieces. */
+  function learnedLevel(seen, each, left, start) {
+    const now = seen[seen.length - 1], highest = now + left;
+    let level = Math.min(start, highest);
+    for (let turn = 0; turn < seen.length + 3; turn++) {
+      let over = -left, slope = 0;
+      for (const least of seen) {
+        if (least < level) {
+          over += each * (level - least);
+          slope += each;
+        }
+      }
+      if (now < level) {
+        over += level - now;
+        slope += 1;
+      }
+      const next = slope ? Math.min(level - over / slope, highest) : highest;
+      if (next === level || (turn > 1 && next > level)) break;
+      level = next;
+    }
+    return level;
+  }
+
+  /** Drift-plus-penalty without AdaScale's quadratic term: V F'(w) + Q changes its sign, or w stops at the cap. */
+  function plainLyapunov(floor, nu, V, F, cap) {
+    let queue = 0;
+    return floor.map((least) => {
+      let low = least, high = Math.max(cap, least);
+      if (V * F.slopes(high)[0] + queue >= 0) {
+        for (let turn = 0; turn < 60; turn++) {
+          const middle = Math.sqrt(low * high);
+          if (V * F.slopes(middle)[0] + queue < 0) low = middle;
+          else high = middle;
+        }
+      }
+      queue = Math.max(queue + high - least - nu, 0);
+      return high;
+    });
+  }
+
+  // ---- what a schedule costs and leaks
+
+  const cost = (w, floor) => sum(w.map((energy, t) => energy - floor[t])) / w.length;
+
+  /** Renyi leakage up to and with each round, the mean over devices, in nats. */
+  function leakedSoFar(w, F, devices) {
+    let total = 0;
+    return w.map((energy) => (total += F.of(energy) / devices));
+  }
+
+  /** s -> the log-moment of an order; each is made once. */
+  const moments = new Map();
+  function momentOf(q, order) {
+    const key = `${q} ${order}`;
+    if (!moments.has(key)) moments.set(key, (Number.isInteger(order) ? wholeMoment : anyMoment)(q, order));
+    return moments.get(key);
+  }
+
+  /** epsilon at the best of the orders: it has one valley over them, looked for from the index `guess` on. */
+  function epsilon(w, { rate, unit }, orders, delta, guess = orders.length >> 1) {
+    const sorted = Float64Array.from(w, (energy) => unit / energy).sort(), known = new Map();
+    const at = (i) => {
+      if (!known.has(i)) {
+        const order = orders[i], moment = momentOf(rate, order);
+        let total = 0, value = 0;
+        sorted.forEach((s, t) => (total += value = t && s === sorted[t - 1] ? value : moment(s)));
+        known.set(i, total / (order - 1) + Math.log1p(-1 / order) - (Math.log(delta) + Math.log(order)) / (order - 1));
+      }
+      return known.get(i);
+    };
+    let low = 0, high = orders.length - 1, middle = Math.min(guess, high - 1), step = 1;
+    while (low < high) {
+      if (at(middle) <= at(middle + 1)) [high, middle] = [middle, middle - step];
+      else [low, middle] = [middle + 1, middle + step];
+      step *= 2;
+      if (middle < low || middle >= high || (low > 0 && high < orders.length - 1)) middle = (low + high) >> 1;
+    }
+    return { epsilon: Math.max(at(low), 0), best: low };
+  }
+
+  // ---- one position of the controls
+
+  let last = {}; // the penalty takes longest, and does not depend on its multiple
+
+  /**
+   * Everything the page shows. `level` is an index of data.nu, `multiple` is that of the matched V, `cap` is the plain
+   * method's or null. The caller keeps `guesses`, for speed.
+   */
+  function solve(data, controls, guesses = {}) {
+    const { scenario, channel, draw, level: index, order, multiple, cap } = controls;
+    const constants = data.scenarios[scenario], nu = data.nu[index];
+    const floor = floors(data, scenario, channel, draw), F = leakage(constants, order);
+    const level = waterLevel(floor, nu), key = [scenario, channel, draw, index, order].join();
+    if (last.key !== key || last.data !== data) last = { key, data, V: matchedPenalty(floor, nu, F) };
+    const V = last.V * multiple;
+    const energies = {
+      optimal: atLevel(floor, level),
+      adascale: adascale(floor, nu, V, F),
+      equal: equalAlloc(floor, nu),
+      constant: atLevel(floor, constantLevel(data, scenario, channel, draw, index)),
+      learn: learn(floor, nu),
+      ...(cap && { plain: plainLyapunov(floor, nu, V, F, cap) }),
+    };
+    const methods = {};
+    for (const [name, w] of Object.entries(energies)) {
+      const soFar = leakedSoFar(w, F, constants.devices), rdp = soFar[soFar.length - 1];
+      const found = epsilon(w, constants, data.orders, data.delta, guesses[name]);
+      guesses[name] = found.best;
+      methods[name] = { w, soFar, rdp, cost: cost(w, floor), epsilon: found.epsilon };
+    }
+    for (const method of Object.values(methods)) method.ratio = method.rdp / methods.optimal.rdp;
+    return { nu, floor, level, penalty: last.V, methods };
+  }
+
+  return { floors, leakage, matchedPenalty, solve };
+})();

@@ -1,0 +1,144 @@
+"""The explorer in a browser: each control gives the numbers of the package, by mouse and keyboard, wide and narrow."""
+
+import numpy as np
+import pytest
+
+from adascale.paper import explorer
+
+from ..paper.test_explorer import START, TOLERANCE, by_package
+
+pytestmark = [
+    pytest.mark.book,
+    # the page takes the end of the list of orders without a word, too
+    pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew"),
+]
+
+TABLE = """() => Object.fromEntries([...document.querySelectorAll("#ex-rows tr:not([hidden])")].map((row) =>
+  [row.dataset.method, Object.fromEntries([...row.querySelectorAll("td")].map((cell) =>
+    [cell.dataset.column, [Number(cell.dataset.value), cell.textContent]]))]))"""
+PICTURES = '() => [...document.querySelectorAll("#explorer canvas")].map((canvas) => canvas.toDataURL())'
+TOO_WIDE = "() => document.documentElement.scrollWidth - innerWidth"
+FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+# what is done to the page, and what that means to the package
+MOVES = {
+    "nothing": ({}, {}),
+    "nu": ({"level": "4"}, {"level": 4}),
+    "order": ({"order": "8"}, {"order": 8}),
+    "V": ({"multiple": "1"}, {"multiple": 10}),
+    "draw": ({"draw": "2"}, {"draw": 2}),
+    "fading": ({"channel": "rician"}, {"channel": "rician"}),
+    "data set": ({"scenario": "cifar10"}, {"scenario": "cifar10"}),
+    "plain": ({"plain": True}, {"cap": 10}),
+    "cap": ({"plain": True, "cap": "3"}, {"cap": 1000}),
+}
+
+
+@pytest.fixture
+def opened(page, html):
+    """The page of the explorer; afterwards, no error on its console and no request to anything but files."""
+    wrong = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url))
+    page.goto(f"file://{html}/book/explorer.html")
+    yield page
+    assert not wrong
+
+
+def turn(page, controls):
+    """Set controls as a hand would; the page has answered when this returns."""
+    for name, value in controls.items():
+        control = page.locator(f"#ex-{name}")
+        if value is True:
+            control.check()
+        elif name in ("channel", "scenario"):
+            control.select_option(value)
+        else:
+            control.fill(value)
+    page.evaluate(FRAME)
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_the_table_has_the_numbers_of_the_package(opened, move):
+    controls, position = MOVES[move]
+    turn(opened, controls)
+    problem, schedules = by_package(**START | position)
+    table = opened.evaluate(TABLE)
+    assert set(table) == set(schedules)
+    best = problem.rdp(schedules["optimal"])
+    for name, eta in schedules.items():
+        rdp = problem.rdp(eta)
+        expected = {
+            "cost": problem.cost(eta) / problem.budget,
+            "rdp": rdp,
+            "ratio": rdp / best,
+            "epsilon": problem.dp_epsilon(eta, explorer.DELTA),
+        }
+        for column, value in expected.items():
+            all_digits, shown = table[name][column]
+            assert abs(all_digits / value - 1) < TOLERANCE, (name, column)
+            assert float(shown.strip("▲▼\u2009")) == pytest.approx(float(value), rel=6e-3), (name, column, shown)
+
+
+def test_every_experiment_shows_its_answer_and_the_start_comes_back(opened):
+    before = opened.evaluate(TABLE)
+    for number, button in enumerate(opened.locator(".ex-try button").all()):
+        button.click()
+        opened.evaluate(FRAME)
+        shown = [answer.is_visible() for answer in opened.locator(".ex-answer").all()]
+        assert shown == [other == number for other in range(3)]
+        assert opened.evaluate(TABLE) != before
+    assert opened.locator("#ex-cap").is_visible()
+    assert opened.locator("[data-method=plain] th").inner_text() == "plain Lyapunov"
+    opened.locator(".ex-reset").click()
+    opened.evaluate(FRAME)
+    assert opened.evaluate(TABLE) == before
+    assert not opened.locator("#ex-cap").is_visible()
+
+
+def test_sliders_obey_the_keyboard_and_say_what_they_stand_for(opened):
+    slider = opened.locator("#ex-level")
+    slider.focus()
+    opened.keyboard.press("ArrowRight")
+    opened.evaluate(FRAME)
+    assert (
+        opened.locator("output[for=ex-level]").inner_text() == f"{explorer.LEVELS[START['level'] + 1]:.3f}" == "0.048"
+    )
+    assert slider.get_attribute("aria-valuetext") == "0.048"
+    opened.wait_for_function(
+        'document.querySelector("#ex-status").textContent.includes("At nu 0.048 the optimum leaks")'
+    )
+    for control in opened.locator("#explorer form :is(input, select)").all():
+        name = control.get_attribute("id")
+        assert opened.locator(f"label[for={name}], label:has(#{name})").count() == 1
+        assert opened.locator(f"#{control.get_attribute('aria-describedby')}").inner_text()
+
+
+def test_a_method_can_be_hidden_and_the_theme_repaints_both_charts(opened):
+    repainted = f"(before) => ({PICTURES})().every((picture, i) => picture !== before[i])"
+    before = opened.evaluate(PICTURES)
+    opened.locator("[data-method=equal] input").uncheck()
+    opened.wait_for_function(repainted, arg=before)
+    before = opened.evaluate(PICTURES)
+    opened.evaluate("() => { document.documentElement.dataset.theme = 'dark' }")
+    opened.wait_for_function(repainted, arg=before)
+
+
+@pytest.mark.parametrize("width", [320, 390, 700, 1024, 1200, 1440])
+def test_nothing_is_wider_than_the_screen(opened, width):
+    opened.set_viewport_size({"width": width, "height": 844})
+    turn(opened, {"plain": True, "cap": "5", "level": "0"})
+    assert opened.evaluate(TOO_WIDE) <= 0
+    box = opened.locator("#ex-noise canvas").bounding_box()
+    assert np.isclose(box["width"], opened.locator("#ex-noise").bounding_box()["width"], atol=2)
+
+
+def test_without_javascript_the_reader_is_sent_to_the_chapters(browser, html):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"file://{html}/book/explorer.html")
+    assert not page.locator("#explorer").is_visible()
+    notice = page.locator("article noscript")
+    assert "switched off" in notice.inner_text()
+    context.close()
