@@ -48,7 +48,7 @@ $(venv): $(lock_stamp)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.PHONY: help book notebooks check test fuzz coverage mutants twice reproduce quick bench lint clean lock venv book-key
+.PHONY: help book pdf pdf-needs notebooks check test fuzz coverage mutants twice reproduce quick bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -68,6 +68,13 @@ book: $(venv) ## render the book into _build/html, executing chapters that chang
 	  rm -rf _build && mkdir _build && echo "$$key" > _build/key; fi
 	rm -rf _build/html _build/.doctrees
 	$(BIN)/jupyter-book build -W --keep-going -n .
+
+# What LaTeX needs is asked for first. The book is built before, so that its cache of executed chapters is there and is the right one.
+pdf-needs: $(venv)
+	@$(BIN)/python tools/pdf.py --check
+
+pdf: pdf-needs book ## the book as one PDF, _build/pdf/adascale.pdf: needs latexmk and XeLaTeX, and says which packages
+	$(BIN)/python tools/pdf.py
 
 notebooks: $(venv) ## execute the chapters again and write their committed .ipynb
 	$(BIN)/python tools/notebooks.py $(CHAPTERS)

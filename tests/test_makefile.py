@@ -105,6 +105,7 @@ def test_help_lists_the_targets(checkout):
     assert listed == {
         "help",
         "book",
+        "pdf",
         "notebooks",
         "check",
         "test",
@@ -126,7 +127,7 @@ def test_the_long_runs_are_what_contributing_says(checkout):
     finish(checkout)
     table = (ROOT / "CONTRIBUTING.md").read_text().partition("What no push has time for")[2].partition("\n## ")[0]
     commands = re.findall(r"`(make [a-z]+[^`]*)`", table)
-    assert len(commands) == 6
+    assert len(commands) == 7
     for command in commands:
         assert make(checkout, "-n", *shlex.split(command)[1:]).stdout
     planned = make(checkout, "-n", "fuzz", "SEED=7", "EXAMPLES=50").stdout
@@ -214,7 +215,15 @@ def test_one_job_builds_the_book_and_keeps_the_pages_that_it_tested(event):
 def test_once_a_month_everything_runs_on_every_machine_and_what_is_long_on_one():
     *everywhere, long = [commands for _, commands in jobs("schedule")]
     assert everywhere == [[".ci/run"]] * 4
-    assert long == ["make coverage", "make twice", "make fuzz"]
+    assert [each for each in long if each.startswith("make ")] == [
+        "make coverage",
+        "make twice",
+        "make pdf",
+        "make fuzz",
+    ]
+    (install,) = [each for each in long if not each.startswith("make ")]
+    packages = re.search(r'PACKAGES = \(\s*"([^"]+)"', (ROOT / "tools" / "pdf.py").read_text())[1]
+    assert {*install.split()} >= {*packages.split()}
 
 
 def test_a_second_build_in_a_push_would_be_counted(tmp_path):
