@@ -1,6 +1,6 @@
-r"""The paper's benchmark [28] brought to a cost, and plain drift-plus-penalty, whose first round has no minimiser.
+r"""The method of Shi et al. brought to a cost, and plain drift-plus-penalty, whose first round has no minimiser.
 
-Of [28] one condition for two parameters leaves a curve of pairs (:func:`match_lyapunov`).  The plain method is AdaScale
+Here one condition for two parameters leaves a curve of pairs (:func:`match_lyapunov`).  The plain method is AdaScale
 without its quadratic term (:func:`plain_lyapunov`).
 """
 
@@ -92,7 +92,7 @@ class LyapunovMatch(NamedTuple):
 def kindest_lyapunov(
     problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, relative_rates: ArrayLike | None = None
 ) -> LyapunovPowerControl:
-    r"""[28] with the pair of parameters of the smallest epsilon found, at delta = 1e-5: see :func:`match_lyapunov`."""
+    r"""Shi et al. with the pair of the smallest epsilon found, at delta = 1e-5: see :func:`match_lyapunov`."""
     found = match_lyapunov(problem, relative_rates)
     return LyapunovPowerControl(found.penalty, found.rate)
 
@@ -100,7 +100,7 @@ def kindest_lyapunov(
 def filled_lyapunov(
     problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, multiple: ArrayLike = 30.0
 ) -> LyapunovPowerControl:
-    r"""A variant of [28] of this book: its queue starts where it rests, not empty (:ref:`chap-benchmarks`).
+    r"""A variant of Shi et al. of this book: its queue starts where it rests, not empty (:ref:`chap-benchmarks`).
 
     :math:`V = 30\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`; the rate :math:`\bar\eta` is tuned.  ``multiple`` is
     the 30, a number or one for each lane: with the :math:`V / \bar\eta^3` of another tuning nothing but the start
@@ -246,7 +246,7 @@ _TOGETHER = 16
 def mean_inverse(
     caps: FloatArray, weight: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray
 ) -> FloatArray:
-    r"""The mean of :math:`1/\eta_t` of [28] with each of N pairs of parameters, from an empty queue.
+    r"""The mean of :math:`1/\eta_t` of Shi et al. with each of N pairs of parameters, from an empty queue.
 
     Sixteen pairs run side by side, so that roots and quotients go in vectors.
 

@@ -1,4 +1,4 @@
-r"""The pairs of [28] that cost the budget: their cost against V, what each leaks, and what a filled queue changes."""
+r"""The pairs of Shi et al. that cost the budget: cost against V, what each leaks, and what a filled queue changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESAMPLES = 10_000
 def penalty_scan(
     problem: ReceiveScalingProblem, relative_rates: ArrayLike, relative_penalties: ArrayLike
 ) -> FloatArray:
-    r"""Cost over :math:`\nu` of [28], from an empty queue, on a grid of rates and penalties.
+    r"""Cost over :math:`\nu` of Shi et al., from an empty queue, on a grid of rates and penalties.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def lyapunov_starts(
     *,
     delta: float = 1e-5,
 ) -> pd.DataFrame:
-    r"""[28] with its queue empty and filled, at equal cost: what the start explains, and what re-tuning V adds.
+    r"""Shi et al. with its queue empty and filled, at equal cost: what the start explains, and what re-tuning V adds.
 
     ``"empty"`` is the kindest pair.  ``"filled"`` keeps its :math:`V / \bar\eta^3` in every lane and fills the queue to
     where it rests; the rate is tuned to the budget again.  ``"empty, k"`` and ``"filled, k"`` have

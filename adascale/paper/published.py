@@ -1,4 +1,4 @@
-r"""[19] beside what its authors published: ``python -m adascale.paper.published CLONE``.
+r"""The method of Liu & Simeone beside what they published: ``python -m adascale.paper.published CLONE``.
 
 ``CLONE`` is a checkout of https://github.com/kclip/Privacy4Free_DPWFL, read at commit 97512c8.  The equations below are
 written anew from the paper and from what the scripts there compute; of the checkout only the data set is read.  Privacy
@@ -247,7 +247,7 @@ def online(
 
 
 def published_table(features: FloatArray, targets: FloatArray, contraction: float, seeds: int = 10) -> pd.DataFrame:
-    r"""[19] as we have it beside the published equations.
+    r"""The method of Liu & Simeone as we have it beside the published equations.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""The power control of Shi et al. [28]: a virtual queue of the privacy spent beyond its rate."""
+r"""The power control of Shi et al.: a virtual queue of the privacy spent beyond its rate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LyapunovPowerControlState(NamedTuple):
 
 @dataclass(frozen=True)
 class LyapunovPowerControl(OnlinePolicy):
-    r"""The standard Lyapunov construction of Shi et al. [28], without a reconfigurable surface.
+    r"""The standard Lyapunov construction of Shi et al., without a reconfigurable surface.
 
     .. math::
         \eta_t = \min\Big(\mathrm{cap}_t, \sqrt{V r^{-t} / Q_t}\Big), \qquad
@@ -57,7 +57,7 @@ class LyapunovPowerControl(OnlinePolicy):
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("penalty", "rate")
-    label: ClassVar[str] = "LyapunovPowerControl [28]"
+    label: ClassVar[str] = "Shi et al."
 
     penalty: FloatArray
     rate: FloatArray

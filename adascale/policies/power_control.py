@@ -1,4 +1,4 @@
-r"""The power control of Liu and Simeone [19]: accuracy first, under a budget of privacy.
+r"""The power control of Liu and Simeone: accuracy first, under a budget of privacy.
 
 It spends :math:`\eta`: a round of scaling :math:`\eta_t` costs privacy in proportion to :math:`\eta_t` (composition
 without subsampling), and leaves noise in proportion to :math:`1/\eta_t`.
@@ -39,7 +39,7 @@ class PowerControlState(NamedTuple):
 
 @dataclass(frozen=True)
 class PowerControl(OnlinePolicy):
-    r"""The method of Liu and Simeone [19]: plan the rest of the horizon from mean channels, apply the first step.
+    r"""The method of Liu and Simeone: plan the rest of the horizon from mean channels, apply the first step.
 
     .. math::
         \min_\eta \sum_{j \ge t} r^{-j} \frac{d \sigma_n^2}{\eta_j} \quad \text{s.t.} \quad
@@ -64,7 +64,7 @@ class PowerControl(OnlinePolicy):
 
     tuned: ClassVar[tuple[str, ...]] = ("privacy_budget",)
     needs_mean_gain: ClassVar[bool] = True
-    label: ClassVar[str] = "PowerControl [19]"
+    label: ClassVar[str] = "Liu & Simeone"
 
     mean_gain: FloatArray
     privacy_budget: FloatArray
@@ -177,7 +177,7 @@ def _geometric(u: int, growth: float) -> float:
 
 @dataclass(frozen=True)
 class OfflinePowerControl(Policy):
-    r"""[19] with the channels of all rounds known: :math:`\eta_t = \min(\tau r^{-t/2}, \mathrm{cap}_t)`.
+    r"""Liu & Simeone with the channels of all rounds known: :math:`\eta_t = \min(\tau r^{-t/2}, \mathrm{cap}_t)`.
 
     With r = 1 and the sum of Optimal's scalings as the budget this is Optimal.
 

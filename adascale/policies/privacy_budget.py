@@ -1,4 +1,4 @@
-r"""How [19] and [28] count privacy: composition without subsampling, in units of :math:`\eta`."""
+r"""How Liu & Simeone and Shi et al. count privacy: composition without subsampling, in units of :math:`\eta`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from adascale.scenario import Scenario
 
 
 def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> NDArray[np.float64]:
-    r"""The sum of scalings that [19] and [28] allow under an :math:`(\varepsilon, \delta)` budget.
+    r"""The sum of scalings that Liu & Simeone and Shi et al. allow under an :math:`(\varepsilon, \delta)` budget.
 
     .. math::
         S = \frac{M^2 B^2 \sigma_n^2}{G^2} \big(\sqrt{\varepsilon + c^2} - c\big)^2, \qquad
         c^2 = \tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big),
 
     with Lambert's W, the smallest batch :math:`B = \min_m B_m` and neighbours that differ by one sample
-    (:eq:`eq:scaling-budget`).  It counts no amplification by sampling.  :math:`\bar\eta = S / T` is the rate of [28].
+    (:eq:`eq:scaling-budget`).  It counts no amplification by sampling.  :math:`\bar\eta = S / T` is that of Shi et al.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) 
 
 
 def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5) -> NDArray[np.float64]:
-    r"""The :math:`\varepsilon` that [19] and [28] ascribe to a sum of scalings: the inverse of :func:`scaling_budget`.
+    r"""The :math:`\varepsilon` of a sum of scalings by their count: the inverse of :func:`scaling_budget`.
 
     .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
 
