@@ -1,9 +1,12 @@
 """Settings of every test: figures need no screen, and hypothesis draws the same few examples on every machine.
 
+With several workers, all tests of the book go to one of them, so that one build serves them.
+
 `pytest --fuzz` is the long run: thousands of examples, other ones each time, and the tests that are marked `fuzz`.
 """
 
 import matplotlib
+import pytest
 from hypothesis import Phase, settings
 
 matplotlib.use("Agg")
@@ -33,3 +36,17 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if not item.get_closest_marker("fuzz")]
         if left:
             config.hook.pytest_deselected(items=left)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """As --dist loadfile, with tests/book taken for one file. (loadgroup does nothing under pytest 9.2.)"""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneWorkerForTheBook(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return "tests/book" if nodeid.startswith("tests/book/") else super()._split_scope(nodeid)
+
+    return OneWorkerForTheBook(config, log)

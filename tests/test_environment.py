@@ -134,7 +134,7 @@ def test_wheel_holds_the_whole_package_and_nothing_else(tmp_path):
     source = tmp_path / "source"
     for folder in ("adascale", "tests", "tools"):
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-text"):
         shutil.copy(ROOT / name, source)
     command = [
         sys.executable,

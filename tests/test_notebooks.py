@@ -214,3 +214,31 @@ def test_one_altered_digit_of_a_stored_output_is_noticed(tmp_path, home):
     assert stored.returncode == 0, stored.stdout + stored.stderr
     assert altered.returncode == 1, altered.stdout + altered.stderr
     assert "mismatch 'stdout'" in altered.stdout
+
+
+# Code that a reader sees, or can unfold, fits the column, on the screen and on paper.
+
+LONGEST_LINE = 96
+UNSEEN = {"remove-cell", "remove-input"}
+
+
+def long_lines(notebook):
+    """Lines of code too long for the page, of the cells that the page shows or folds."""
+    return [
+        line
+        for cell in code_cells(notebook)
+        if not UNSEEN & set(cell.metadata.get("tags", []))
+        for line in cell.source.splitlines()
+        if len(line) > LONGEST_LINE
+    ]
+
+
+@each(CHAPTERS)
+def test_code_that_a_reader_sees_fits_the_column(path):
+    assert long_lines(tool.convert(path)) == []
+
+
+def test_a_line_too_long_is_found_where_a_reader_would_see_it():
+    long = "x = 1  # " + 90 * "x"
+    cells = [nbformat.v4.new_code_cell(long, metadata={"tags": [tag]}) for tag in ("hide-input", *UNSEEN)]
+    assert long_lines(nbformat.v4.new_notebook(cells=cells)) == [long]

@@ -5,6 +5,7 @@
 """
 
 from math import ceil
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -31,7 +32,7 @@ class Opener(Box):
     """What a chapter gives: the content lists what one can do after it; ``needs`` says what one needs before."""
 
     kind = "opener"
-    option_spec = {"needs": directives.unchanged_required}
+    option_spec: ClassVar = {"needs": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         box = self.box("After this chapter you can")

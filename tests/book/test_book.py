@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -17,30 +15,11 @@ from jupyter_cache import get_cache
 from .. import api_page
 
 ROOT = Path(__file__).parents[2]
-HTML = ROOT / "_build" / "html"
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(chapter["file"] for part in TOC["parts"] for chapter in part["chapters"])]
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 
-# With several workers, --dist loadfile leaves the building to one of them. (loadgroup does nothing under pytest 9.2.)
 pytestmark = pytest.mark.book
-
-
-@pytest.fixture(scope="session")
-def book():
-    """The pages by name, from the command that a reader types; seconds when the chapters' execution is cached."""
-    if Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
-        pytest.skip("`make book` works in .venv, these tests do not: run `make test`")
-    # make's own variables would tie this make to the one that may be running it; another PYTHON would remake .venv
-    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    environment |= {"PYTHON": str(Path(sys.executable).resolve()), "NO_COLOR": "1"}
-    result = subprocess.run(["make", "-s", "book"], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-10_000:]
-    return {
-        path.relative_to(HTML).with_suffix("").as_posix(): BeautifulSoup(path.read_text(), "html.parser")
-        for path in HTML.rglob("*.html")
-        if "_static" not in path.parts
-    }
 
 
 def article(page):
@@ -64,29 +43,29 @@ def test_no_page_loads_anything_from_another_host(book):
             assert not re.search(r"https?://(?!www\.w3\.org/)", tag.string or ""), f"{name}: {tag}"
 
 
-def test_no_stylesheet_loads_anything_from_another_host(book):
-    sheets = list((HTML / "_static").rglob("*.css"))
+def test_no_stylesheet_loads_anything_from_another_host(html):
+    sheets = list((html / "_static").rglob("*.css"))
     assert sheets
     for path in sheets:
         assert not re.search(r"(@import|url\()\s*['\"]?(https?:)?//", path.read_text()), path
 
 
-def test_every_local_file_that_a_page_loads_exists(book):
+def test_every_local_file_that_a_page_loads_exists(html, book):
     for name, page in book.items():
         for tag in page.find_all(["script", "link", "img"]):
             address = urlsplit(tag.get("src") or tag.get("href") or "data:")
             if not address.scheme and address.path and tag.get("rel") not in (["search"], ["next"], ["prev"]):
-                assert ((HTML / name).parent / unquote(address.path)).exists(), f"{name}: {tag}"
+                assert ((html / name).parent / unquote(address.path)).exists(), f"{name}: {tag}"
 
 
-def test_formulas_are_set_by_a_local_mathjax_with_its_fonts(book):
+def test_formulas_are_set_by_a_local_mathjax_with_its_fonts(html, book):
     with_formulas = [name for name in PAGES if article(book[name]).select(".math")]
     assert set(CHAPTERS) & set(with_formulas)
     assert "book/api" in with_formulas
     for name in with_formulas:
         (script,) = [tag for tag in book[name].find_all("script") if "mathjax" in tag.get("src", "").lower()]
-        assert ((HTML / name).parent / urlsplit(script["src"]).path).resolve().stat().st_size > 100_000
-    assert list((HTML / "_static").rglob("MathJax_Main-Regular.woff"))
+        assert ((html / name).parent / urlsplit(script["src"]).path).resolve().stat().st_size > 100_000
+    assert list((html / "_static").rglob("MathJax_Main-Regular.woff"))
 
 
 def test_no_reference_or_glued_number_is_left_unresolved(book):

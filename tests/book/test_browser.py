@@ -1,0 +1,282 @@
+"""Every page as its readers open it: in Chromium, wide and narrow, light, dark and printed, by mouse and keyboard."""
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+AXE = Path(__file__).parent / "axe" / "axe.min.js"  # axe-core 4.14.1 from npm, under the Mozilla Public License 2.0
+AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+LOOKS = (("light", 1440), ("dark", 1440), ("dark", 390), ("light", 390))
+JUDGED = (("light", 390), ("dark", 1440))
+"""Each page is judged by axe once a theme, and once a width."""
+
+pytestmark = pytest.mark.book
+
+# What a page is asked, in its own language.
+
+WHEN_SET = "() => window.MathJax?.startup?.promise?.then(() => true) ?? true"
+THEME = "theme => Object.assign(document.documentElement.dataset, {theme, mode: theme})"
+RAW_TEX = r"""() => {
+  const copy = document.body.cloneNode(true);
+  copy.querySelectorAll("script, style, code, pre, .sig, mjx-container").forEach((each) => each.remove());
+  const left = copy.textContent.match(/\\\(|\\\[|\$\$|\\(frac|mathbf|sum|nu|eta|varepsilon)\b/g) ?? [];
+  return [...left, ...[...document.querySelectorAll("mjx-merror")].map((each) => each.textContent)];
+}"""
+TOO_WIDE = "() => Math.max(document.documentElement.scrollWidth - innerWidth, 0)"
+CUT_ON_PAPER = """() => [...document.querySelectorAll(".bd-article pre")]
+  .filter((each) => each.scrollWidth > each.clientWidth + 1 && each.getClientRects().length)
+  .map((each) => each.textContent.slice(0, 60))"""
+STOPS_IN_FORMULAS = "() => document.querySelectorAll(`mjx-container:is([tabindex='0'], :has([tabindex='0']))`).length"
+TWICE = """() => {
+  const ids = [...document.querySelectorAll("[id]")].map((each) => each.id);
+  return Object.entries(Object.groupBy(ids, (id) => id)).filter(([_, same]) => same.length > 1).map(([id]) => id);
+}"""
+ICONS_WITHOUT_PICTURE = """() => document.fonts.ready.then(() => [...document.querySelectorAll("i[class*='fa-']")]
+  .filter((each) => each.getClientRects().length)
+  .filter((each) => getComputedStyle(each, "::before").content === "none"
+    || !document.fonts.check("900 16px 'Font Awesome 6 Free'"))
+  .map((each) => each.className))"""
+NO_MOTION = "* { transition: none !important; animation: none !important; scroll-behavior: auto !important; }"
+AT_REST = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+LESS_OF_THE_SAME = """() => {
+  document.querySelectorAll("mjx-container").forEach((each) => each.replaceChildren());
+  [...document.querySelectorAll(".highlight pre")].slice(5).forEach((each) => each.replaceChildren(each.textContent));
+  [...document.querySelectorAll("dl.py")].slice(40).forEach((each) => each.remove());
+}"""
+"""Nine elements of ten are parts of formulas, words of code or one of a thousand signatures: axe would take minutes."""
+SERIOUS = """() => axe.run(document, {
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"], preload: false})
+  .then((found) => found.violations.filter((each) => ["serious", "critical"].includes(each.impact))
+    .flatMap((each) => each.nodes.map((node) => `${each.id}: ${node.html.slice(0, 120)}`)))"""
+
+
+@dataclass
+class Seen:
+    """What was seen on a page."""
+
+    errors: list = field(default_factory=list)
+    """What the console called an error."""
+    outside: list = field(default_factory=list)
+    """Requests to anything but files."""
+    tex: list = field(default_factory=list)
+    too_wide: dict = field(default_factory=dict)
+    """Pixels beyond the screen, by theme and width."""
+    serious: dict = field(default_factory=dict)
+    """What axe says, by theme and width."""
+    cut: list = field(default_factory=list)
+    """Code of which paper would lose a part."""
+    stops: int = 0
+    """Formulas at which the Tab key stops."""
+    twice: list = field(default_factory=list)
+    icons: list = field(default_factory=list)
+
+
+def look(tab, address):
+    """Everything about one page, which is loaded once."""
+    seen = Seen()
+
+    def console(message):
+        if message.type == "error":
+            seen.errors.append(message.text)
+
+    def request(asked):
+        if not asked.url.startswith(("file:", "data:", "blob:")):
+            seen.outside.append(asked.url)
+
+    handlers = {"console": console, "pageerror": lambda error: seen.errors.append(str(error)), "request": request}
+    for event, handler in handlers.items():
+        tab.on(event, handler)
+    tab.set_viewport_size({"width": 1440, "height": 900})
+    tab.goto(address)
+    tab.evaluate(WHEN_SET)
+    tab.add_style_tag(content=NO_MOTION)  # a page is judged when it has come to rest
+    for theme, width in LOOKS:
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.evaluate(THEME, theme)
+        seen.too_wide[theme, width] = tab.evaluate(TOO_WIDE)
+    seen.tex, seen.stops = tab.evaluate(RAW_TEX), tab.evaluate(STOPS_IN_FORMULAS)
+    seen.twice, seen.icons = tab.evaluate(TWICE), tab.evaluate(ICONS_WITHOUT_PICTURE)
+    tab.evaluate(LESS_OF_THE_SAME)
+    tab.evaluate(AXE.read_text())
+    for theme, width in JUDGED:
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.evaluate(THEME, theme)
+        tab.evaluate(AT_REST)
+        seen.serious[theme, width] = tab.evaluate(SERIOUS)
+    tab.set_viewport_size({"width": 718, "height": 1000})  # A4 within its margins
+    tab.emulate_media(media="print")
+    seen.cut = tab.evaluate(CUT_ON_PAPER)
+    tab.emulate_media(media="screen")
+    for event, handler in handlers.items():
+        tab.remove_listener(event, handler)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def pages(browser, html):
+    """All pages that people read, seen once."""
+    context = browser.new_context()
+    tab = context.new_page()
+    paths = [path for path in sorted(html.rglob("*.html")) if not {"_static", "_modules"} & set(path.parts)]
+    paths.remove(html / "index.html")  # which only leads to the first page
+    yield {path.relative_to(html).with_suffix("").as_posix(): look(tab, path.as_uri()) for path in paths}
+    context.close()
+
+
+def wrong(pages, what):
+    """The pages on which something was found."""
+    return {name: found for name, seen in pages.items() if (found := what(seen))}
+
+
+def test_the_judge_is_the_file_that_was_published():
+    assert hashlib.sha256(AXE.read_bytes()).hexdigest() == AXE_SHA256
+    assert b"axe v4.14.1" in AXE.read_bytes()[:40]
+    assert "Mozilla Public License" in (AXE.parent / "LICENSE").read_text()
+
+
+def test_no_page_says_an_error(pages):
+    assert wrong(pages, lambda seen: seen.errors) == {}
+
+
+def test_no_page_asks_for_anything_but_its_own_files(pages):
+    assert wrong(pages, lambda seen: seen.outside) == {}
+
+
+def test_every_formula_is_set(pages):
+    assert wrong(pages, lambda seen: seen.tex) == {}
+
+
+def test_no_page_is_wider_than_its_screen(pages):
+    assert wrong(pages, lambda seen: {look: by for look, by in seen.too_wide.items() if by}) == {}
+
+
+def test_axe_finds_nothing_serious_on_any_page(pages):
+    assert wrong(pages, lambda seen: {look: found for look, found in seen.serious.items() if found}) == {}
+
+
+def test_paper_loses_no_code(pages):
+    assert wrong(pages, lambda seen: seen.cut) == {}
+
+
+def test_the_tab_key_passes_formulas_by(pages):
+    assert wrong(pages, lambda seen: seen.stops) == {}
+
+
+def test_every_name_on_a_page_is_there_once(pages):
+    assert wrong(pages, lambda seen: seen.twice) == {}
+
+
+def test_every_icon_has_its_picture(pages):
+    assert wrong(pages, lambda seen: seen.icons) == {}
+
+
+BAD = r"""<!doctype html><html lang="en" data-theme="light"><head><title>Bad</title></head>
+<body><main class="bd-article"><h1>Bad</h1><p style="color:#999;background:#fff">Hardly to be read.</p>
+<p>\(x\) is raw</p><p id="a"></p><p id="a"></p>
+<div style="width:2000px">wide</div><pre style="overflow:auto;width:100px">%s</pre><i class="fa-solid fa-none">.</i>
+<mjx-container tabindex="0">x</mjx-container>
+<script>console.error("said"); fetch("http://127.0.0.1:9/").catch(() => 0);</script></main></body></html>"""
+
+
+def test_a_bad_page_is_seen_to_be_bad(page, tmp_path):
+    (tmp_path / "bad.html").write_text(BAD % ("long " * 60))
+    seen = look(page, (tmp_path / "bad.html").as_uri())
+    assert "said" in seen.errors
+    assert seen.outside == ["http://127.0.0.1:9/"]
+    assert seen.tex
+    assert all(seen.too_wide[each] > 500 for each in LOOKS)
+    assert all(any("color-contrast" in found for found in seen.serious[each]) for each in JUDGED)
+    assert seen.cut
+    assert seen.stops == 1
+    assert seen.twice == ["a"]
+    assert seen.icons == ["fa-solid fa-none"]
+
+
+# Search.
+
+
+def results(page, html, query):
+    """Where the search page leads, best first."""
+    page.goto(f"{(html / 'search.html').as_uri()}?q={query.replace(' ', '+')}")
+    page.wait_for_function("document.querySelector('.search-summary')?.innerText.match(/finished|did not match/)")
+    return [link.get_attribute("href") for link in page.query_selector_all("ul.search li a")]
+
+
+@pytest.mark.parametrize(
+    ("queries", "leads"),
+    [
+        (("renyi", "rényi", "Rényi"), "notebooks/02_privacy.html"),
+        (("waterfilling", "water-filling", "water filling"), "notebooks/04_problem.html"),
+    ],
+)
+def test_search_takes_every_spelling(page, html, queries, leads):
+    found = [{link.split("?")[0].split("#")[0] for link in results(page, html, query)} for query in queries]
+    assert all(leads in each for each in found)
+    # in the index of names an accent may still matter; the chapters are the same
+    chapters = [{link for link in each if link.startswith("notebooks/")} for each in found]
+    assert all(each == chapters[0] for each in chapters)
+
+
+@pytest.mark.parametrize("item", ["equation 30", "Equation 30a", "theorem 2", "equation 5"])
+def test_search_finds_an_item_of_the_paper_by_its_number(page, html, item):
+    first = results(page, html, item)[0]
+    assert first.startswith("book/paper-map.html#item-")
+    page.goto((html / first.split("#")[0]).as_uri())
+    row = page.locator(f"[id='{first.split('#')[1]}']")
+    assert row.count() == 1
+    kind, number = item.lower().split()
+    assert row.inner_text().lower().startswith((f"{kind} {number}", f"{kind}s "))
+
+
+def test_search_finds_nothing_where_there_is_nothing(page, html):
+    assert results(page, html, "xylophone") == []
+
+
+# Keyboard.
+
+IN_CONTENT = "() => !!document.activeElement.closest('main')"
+
+
+def test_the_first_stop_leads_past_the_side_bar(page, html):
+    page.goto((html / "notebooks" / "02_privacy.html").as_uri())
+    page.evaluate(WHEN_SET)
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.innerText") == "Skip to main content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate(IN_CONTENT)
+
+
+def test_search_opens_and_answers_by_keyboard(page, html):
+    page.goto((html / "notebooks" / "02_privacy.html").as_uri())
+    page.evaluate(WHEN_SET)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("renyi")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search.html?q=renyi*")
+
+
+def test_side_bar_and_search_are_stops_of_the_tab_key(page, html):
+    page.goto((html / "book" / "notation.html").as_uri())
+    page.evaluate(WHEN_SET)
+    met = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        met.append(page.evaluate("() => document.activeElement.outerHTML.slice(0, 300)"))
+    assert any("search" in each for each in met), met
+    assert any('href="../notebooks/01_system_model.html"' in each for each in met), met
+
+
+# Links that one can keep.
+
+
+def test_a_theorem_has_a_link_of_its_own(page, html):
+    page.goto((html / "notebooks" / "03_convergence.html").as_uri())
+    title = page.locator("#thm-convergence > .admonition-title")
+    title.hover()
+    link = title.locator("a.headerlink")
+    assert link.is_visible()
+    link.click()
+    assert page.url.endswith("#thm-convergence")

@@ -1,0 +1,201 @@
+"""A Sphinx extension: what the theme leaves open on the pages of a site.
+
+Each page has a description of its own, for search engines and for cards. Search takes ``renyi`` for ``Rényi`` and
+``waterfilling`` for ``water-filling``, and finds the paper's items by their numbers. In the end every page is gone
+through once more: scripts that it does not use go, theorems get permanent links, and marks that a screen reader
+stumbles over are put right.
+"""
+
+import importlib
+import pkgutil
+import re
+import unicodedata
+from html import escape, unescape
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.search import languages
+from sphinx.search.en import SearchEnglish
+
+import adascale
+
+LETTERS = {
+    "alpha": "α", "delta": "δ", "epsilon": "ε", "eta": "η", "lambda": "λ", "nu": "ν", "rho": "ρ", "sigma": "σ",
+    "varepsilon": "ε", "le": "≤", "ge": "≥", "times": "×", "cdot": "·",
+}  # fmt: skip
+TOGETHER = {"waterfilling": "water filling"}
+"""Words that are written in one piece and in two."""
+
+
+# The description of a page.
+
+
+def plain(formula: str) -> str:
+    """A short formula as text: letters for their names, no braces."""
+    named = re.sub(r"\\([A-Za-z]+)", lambda found: LETTERS.get(found[1], ""), formula)
+    return re.sub(r"[\\{}]|\s+(?=[,.;])", "", named).strip()
+
+
+def described(doctree: nodes.document, longest: int = 300) -> str:
+    """The first sentences of a page, of at most so many letters."""
+    first = next((each for each in doctree.findall(nodes.paragraph) if isinstance(each.parent, nodes.section)), None)
+    if first is None:
+        return ""
+    first = first.deepcopy()
+    for formula in list(first.findall(nodes.math)):
+        formula.replace_self(nodes.Text(plain(formula.astext())))
+    text = " ".join(first.astext().split()).removeprefix("Question. ")
+    if len(text) > longest:
+        whole = re.match(rf".{{60,{longest}}}[.?!](?= )", text)
+        text = whole[0] if whole else text[: longest - 1].rsplit(" ", 1)[0] + "…"
+    return text
+
+
+def describe(app, pagename, templatename, context, doctree):
+    """Description and card. The card's picture needs an absolute address: it appears where ``html_baseurl`` is set."""
+    description = described(doctree) if doctree else ""
+    title = re.sub(r"<[^>]*>", "", context.get("title", ""))  # Sphinx gives it with its markup
+    found = {"og:type": "website", "og:site_name": app.config.html_title, "og:title": title}
+    if description:
+        found["og:description"] = description
+    if app.config.html_baseurl:
+        base = app.config.html_baseurl.rstrip("/")
+        found |= {"og:url": f"{base}/{pagename}.html", "og:image": f"{base}/_static/card.png"}
+    marks = [f'<meta property="{name}" content="{escape(unescape(text))}" />' for name, text in found.items()]
+    if description:
+        marks.insert(0, f'<meta name="description" content="{escape(description)}" />')
+    marks.append('<meta name="twitter:card" content="summary_large_image" />')
+    context["metatags"] = context.get("metatags", "") + "\n".join(["", *marks, ""])
+
+
+# Search.
+
+
+def folded(text: str) -> str:
+    """Text without accents, compounds in two words."""
+    text = "".join(each for each in unicodedata.normalize("NFD", text) if not unicodedata.combining(each))
+    for one, two in TOGETHER.items():
+        text = re.sub(one, two, text, flags=re.IGNORECASE)
+    return text
+
+
+class FoldedEnglish(SearchEnglish):
+    """English, for an index and for queries without accents."""
+
+    js_splitter_code = """
+var splitQuery = (query) => {
+  let text = query.normalize("NFD").replace(/\\p{Diacritic}/gu, "");
+  for (const [one, two] of Object.entries(TOGETHER)) text = text.replaceAll(new RegExp(one, "gi"), two);
+  return text.split(/[^\\p{Letter}\\p{Number}_]+/gu).filter((word) => word);
+};
+""".replace("TOGETHER", str(TOGETHER))
+
+    def split(self, input):
+        return super().split(folded(input))
+
+
+def index_items(app, doctree):
+    """Each row of the paper map is an entry of the index, so that "equation 30" is found; a range has one a number."""
+    if app.env.docname != "book/paper-map":
+        return
+    for row in doctree.findall(nodes.row):
+        item = re.split(r"<br>|\n", row[0].astext())[0]
+        found = re.fullmatch(r"([A-Z][a-z]+?)s? ([A-Z]?\d+)([a-z]?)(?:–(\d+))?", item.strip())
+        if found:
+            kind, first, letter, last = found.groups()
+            names = [f"{kind} {first}{letter}"]
+            if last:
+                names = [f"{kind} {number}" for number in range(int(first), int(last) + 1)]
+            target = nodes.make_id(f"item {names[0]}")
+            row["ids"].append(target)
+            row[0].insert(0, addnodes.index(entries=[("single", name, target, "main", None) for name in names]))
+    app.env.get_domain("index").process_doc(app.env, app.env.docname, doctree)  # the domain has been here before
+
+
+# The API page.
+
+
+def without_aliases(app):
+    """Fields of named tuples lose "Alias for field number 0": those without words of their own are left out then."""
+    for package in pkgutil.walk_packages(adascale.__path__, "adascale."):
+        if not package.name.endswith("__main__"):
+            for value in vars(importlib.import_module(package.name)).values():
+                forget_aliases(value)
+
+
+def forget_aliases(value):
+    """Of one class, if it is a named tuple."""
+    for name in getattr(value, "_fields", ()) if isinstance(value, type) else ():
+        field = vars(value).get(name)
+        if (getattr(field, "__doc__", None) or "").startswith("Alias for field number"):
+            field.__doc__ = ""
+
+
+# Every page once more.
+
+ALWAYS = [
+    # the icons' font and style sheet are there already; this script would draw the same icons once more
+    (r'\s*<script defer src="[^"]*scripts/fontawesome\.js[^"]*"></script>', ""),
+    (r"\s*<!-- So that users can add custom icons -->", ""),
+    # buttons whose labels lack the words that they show
+    (r'(<summary) aria-label="Toggle hidden content"', r"\1"),
+    (r'(<button class="btn search-button-field[^>]*) aria-label="Search"', r"\1"),
+    (r'(<i class="theme-switch[^>]*) title="[^"]*"', r'\1 aria-hidden="true"'),
+    # a header without words is no header
+    (r"<th( [^>]*)?>(\s|&nbsp;|&#160;)*</th>", r"<td\1></td>"),
+    # the same name for every proof of a page
+    (r'(<div class="proof admonition") id="proof"', r"\1"),
+    (r'(<section class="[a-z]+-content") id="proof-content"', r"\1"),
+    # a list with children that are no items
+    (r'<div role="list" class="citation-list">', '<div class="citation-list">'),
+    (r'(<div class="citation" id="[^"]*") role="doc-biblioentry"', r"\1"),
+    # a permanent link to a theorem
+    (
+        r'(<div class="proof (\w+) admonition" id="([^"]+)">\s*'
+        r'<p class="admonition-title">(?:(?!</p>|headerlink).)*)</p>',
+        r'\1<a class="headerlink" href="#\3" title="Link to this \2">#</a></p>',
+    ),
+]
+FROM_A_FILE = (
+    # results without excerpts, for which a browser would have to read other files
+    r'(<script src="[^"]*_static/searchtools\.js)',
+    r'<script>if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;</script>\n  \1',
+)
+ELSEWHERE = (r'\s*<script src="[^"]*(_static/searchtools|_static/language_data|searchindex)\.js[^"]*"></script>', "")
+
+
+def put_right(text: str, is_search: bool = False) -> str:
+    """A page with its marks put right; only the page that searches keeps the index of all words."""
+    for pattern, by in [*ALWAYS, FROM_A_FILE if is_search else ELSEWHERE]:
+        text = re.sub(pattern, by, text, flags=re.DOTALL)
+    return text
+
+
+def with_letters(text: str) -> str:
+    """The general index, where the terms of the glossary stand as they are typed: letters for their names."""
+    return re.sub(r"\\([a-z]+)\b", lambda found: LETTERS.get(found[1], found[0]), text)
+
+
+def finish(app, exception):
+    """Go through the pages, and leave out files that none of them loads."""
+    if exception or app.builder.format != "html":
+        return
+    out = Path(app.outdir)
+    for path in out.rglob("*.html"):
+        if "_static" not in path.relative_to(out).parts:
+            text = put_right(path.read_text(), path.name == "search.html")
+            path.write_text(with_letters(text) if path.name == "genindex.html" else text)
+    static = out / "_static"
+    unused = {*static.glob("scripts/fontawesome.js*"), *static.rglob("*.map"), *static.glob("mathjax/*.js")}
+    for path in unused - {static / "mathjax" / "tex-chtml.js"}:
+        path.unlink()
+
+
+def setup(app):
+    languages["en"] = FoldedEnglish
+    app.connect("html-page-context", describe)
+    app.connect("doctree-read", index_items)
+    app.connect("builder-inited", without_aliases)
+    app.connect("build-finished", finish, priority=900)  # after the extensions that copy files
+    return {"parallel_read_safe": True}
