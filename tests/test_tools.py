@@ -48,6 +48,17 @@ def test_a_file_that_differs_is_named(book, capsys, change, named):
     assert named in capsys.readouterr().out
 
 
+def test_the_seconds_of_the_chapters_may_differ_and_nothing_else_of_their_page(book, capsys):
+    row = '<td><p>{}</p></td>\n<td class="text-right seconds"><p>{}</p></td>\n'
+    for side, seconds in zip(book, (7, 12), strict=True):
+        (side / "status.html").write_text(row.format("causal", seconds))
+    tool("compare_books").main(*book)
+    (book[0] / "status.html").write_text(row.format("mnist", 12))
+    with pytest.raises(SystemExit, match="1 of 3 files differ"):
+        tool("compare_books").main(*book)
+    assert "status.html: line 1" in capsys.readouterr().out
+
+
 def test_no_book_is_not_the_same_book(tmp_path):
     with pytest.raises(SystemExit, match="no book"):
         tool("compare_books").main(tmp_path, tmp_path)

@@ -1,25 +1,73 @@
 """Execute chapters and write the .ipynb beside each: ``python tools/notebooks.py notebooks/01_system_model.md ...``
 
 The same chapter gives the same file: cell ids come from the cells of the chapter, and what differs between two runs or
-two machines (times, the interpreter's version) is left out.  Numbers in prose are filled in, since Jupyter knows no
-``{glue:text}``.  With ``--keep-outputs`` nothing is executed: the prose alone has changed, and outputs stay as stored.
+two machines (times, the interpreter's version) is left out.  Jupyter knows neither ``{glue:text}`` nor ``{eq}``:
+numbers in prose are filled in, and what is MyST becomes plain Markdown (``plain_markdown.py``).  A first cell makes the
+notebook run where there is no repository.  With ``--keep-outputs`` nothing is executed: the prose alone has changed,
+and outputs stay as stored.
 """
 
 import argparse
 import os
-import re
 import sys
 from ast import literal_eval
 from base64 import b64decode
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 import jupytext
 import nbformat
+import yaml
 from nbclient import NotebookClient
 
 from adascale.files import write_atomically
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tools"))  # for whoever loads this file by its path, as tests do
+from plain_markdown import Book, Chapter, figure_of, references  # noqa: E402
+
+INSTALL = """\
+# For a notebook away from its repository, as in Colab; beside it, this does nothing.
+import importlib.util
+
+if importlib.util.find_spec("adascale") is None:
+{how}
+from adascale.paper import results
+
+results.stand_in()"""
+FROM_WHEEL = """\
+    from glob import glob
+
+    (wheel,) = glob("adascale-*.whl")  # to be put beside this notebook before
+    %pip install --quiet "{wheel}[book]"
+"""
+FROM_REPOSITORY = """\
+    %pip install --quiet "adascale[book] @ git+{url}"
+"""
+# What the book hides or folds, JupyterLab folds.
+FOLDED = {
+    "remove-cell": ("source", "outputs"),
+    "hide-cell": ("source", "outputs"),
+    "remove-input": ("source",),
+    "hide-input": ("source",),
+    "remove-output": ("outputs",),
+    "hide-output": ("outputs",),
+}
+
+
+@cache
+def book() -> Book:
+    """The book of this repository."""
+    return Book(ROOT)
+
+
+@cache
+def install() -> str:
+    """The first cell: ``repository.url`` of the book's settings, or else a wheel, brings the package."""
+    url = yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]["url"]
+    return INSTALL.format(how=FROM_REPOSITORY.format(url=url) if url else FROM_WHEEL)
 
 
 def convert(source: Path) -> nbformat.NotebookNode:
@@ -36,6 +84,19 @@ def convert(source: Path) -> nbformat.NotebookNode:
         digest = sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
         seen[digest] = seen.get(digest, 0) + 1
         cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+        folded = {part for tag in cell.metadata.get("tags", []) for part in FOLDED.get(tag, ())}
+        if folded:
+            cell.metadata["jupyter"] = {f"{part}_hidden": True for part in sorted(folded)}
+    notebook.metadata["adascale"] = {"chapter": source.name}
+    return notebook
+
+
+def with_install(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Put the cell that makes the notebook run anywhere before its first code cell, unless it stands there."""
+    first = next((i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"), None)
+    if first is not None and notebook.cells[first].id != "install":
+        cell = nbformat.v4.new_code_cell(install(), id="install", metadata={"jupyter": {"source_hidden": True}})
+        notebook.cells.insert(first, cell)
     return notebook
 
 
@@ -64,24 +125,29 @@ def glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
 
 
 def fill(notebook: nbformat.NotebookNode, values: dict[str, str]) -> nbformat.NotebookNode:
-    """Put the values where the prose has ``{glue:text}`` and their name; ``ValueError`` if one is missing."""
-
-    def value(role: re.Match[str]) -> str:
-        if role[1] not in values:
-            raise ValueError(f"{role[0]} has no value in the outputs: execute the chapter")
-        return values[role[1]]
-
+    """Make a chapter readable as it is, with the values of ``{glue:text}``; ``ValueError`` if one is missing."""
+    chapter = Chapter(book(), ROOT / "notebooks" / notebook.metadata["adascale"]["chapter"], values)
+    cells = []
     for cell in notebook.cells:
+        cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = re.sub(r"\{glue:text\}`([^`]+)`", value, cell.source)
-    return notebook
+            cell.source = "\n".join(chapter.prose(cell.source.splitlines()))
+        elif (figure := figure_of(cell))[0]:
+            number = book().places.get(figure[1])
+            caption = "\n".join(chapter.prose([f"**{number.text}.** {figure[0]}" if number else f"*{figure[0]}*"]))
+            cells.append(nbformat.v4.new_markdown_cell(caption, id=f"caption-{cell.id}"))
+    if chapter.cited:
+        cells.append(nbformat.v4.new_markdown_cell(references(book(), chapter.cited), id="references"))
+    notebook.cells = cells
+    return with_install(notebook)
 
 
 def write_headline(notebook: nbformat.NotebookNode, target: Path) -> None:
     """The README's figure: the picture of the cell tagged ``headline``."""
     for cell in notebook.cells:
         if "headline" in cell.metadata.get("tags", []):
-            (picture,) = (output.data["image/png"] for output in cell.outputs if "data" in output)
+            data = (item for output in cell.outputs for item in output.get("data", {}).items())
+            (picture,) = {value for kind, value in data if kind.endswith("image/png")}  # shown, glued or both
             write_atomically(target, b64decode(picture))
 
 
@@ -89,6 +155,11 @@ def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
     """Fill in the numbers and write the .ipynb beside the chapter."""
     target = source.with_suffix(".ipynb")
     fill(notebook, glued(notebook))
+    for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code" and cell.source), 1):
+        cell.execution_count = count
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = count
     nbformat.validate(notebook)
     write_atomically(target, nbformat.writes(notebook).rstrip("\n") + "\n")
     write_headline(notebook, source.resolve().parents[1] / "book" / "_static" / "headline.png")
@@ -97,7 +168,7 @@ def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
 
 def execute(source: Path) -> Path:
     """Execute one chapter where it lies, as JupyterLab does, and write its .ipynb."""
-    notebook = convert(source)
+    notebook = with_install(convert(source))
     metadata = notebook.metadata.copy()
     NotebookClient(
         notebook, timeout=600, record_timing=False, resources={"metadata": {"path": str(source.parent)}}
@@ -109,15 +180,17 @@ def execute(source: Path) -> Path:
 
 def keep_outputs(source: Path) -> Path:
     """Write the .ipynb of a chapter of which the prose alone has changed; ``ValueError`` if a code cell has."""
-    notebook, stored = convert(source), nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+    notebook, stored = with_install(convert(source)), nbformat.read(source.with_suffix(".ipynb"), as_version=4)
     new, old = ([cell for cell in each.cells if cell.cell_type == "code"] for each in (notebook, stored))
     known = {cell.id: cell for cell in old}
     for cell in new:
+        if cell.id == "install":  # prints nothing, and is another one in other settings
+            continue
         if cell.id not in known:
             raise ValueError(f"{source}: no output is stored for the code cell that begins with "
                              f"{cell.source.partition(chr(10))[0]!r}; execute the chapter")  # fmt: skip
         cell.outputs, cell.execution_count = known[cell.id].outputs, known[cell.id].execution_count
-    if [cell.id for cell in new] != [cell.id for cell in old]:
+    if [cell.id for cell in new if cell.id != "install"] != [cell.id for cell in old if cell.id != "install"]:
         raise ValueError(f"{source}: its code cells stand in another order, or one has gone; execute the chapter")
     return write(notebook, source)
 

@@ -1,0 +1,288 @@
+"""Chapters in plain Markdown, for the .ipynb that JupyterLab shows without any extension.
+
+MyST's references become what the book's pages read: ``{eq}`` a number, ``{ref}`` a title, ``{cite}`` author and year;
+its directives become headed quotations.  Numbers are counted from the labels, in order, as Sphinx does for this book:
+by chapter.  ``tests/book/test_notebook_text.py`` holds them to the built pages.
+"""
+
+import re
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import jupytext
+import yaml
+
+FENCE = re.compile(r"( *)(`{3,}|:{3,})(?:\{([\w:-]+)\})?(.*)")
+OPTION = re.compile(r":([\w-]+): ?(.*)")
+TARGET = re.compile(r"\(([\w:.-]+)\)=\s*")
+HEADING = re.compile(r"#+ +(.*)")
+ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}`([^`]+)`")
+TITLED = re.compile(r"(.*?)\s*<(.+)>", re.DOTALL)
+
+
+class Directive(NamedTuple):
+    """A fenced block of MyST; ``name`` is empty where it is plain code."""
+
+    name: str
+    title: str
+    options: dict[str, str]
+    body: list[str]
+    indent: str
+    source: list[str]
+
+
+class Place(NamedTuple):
+    """What a label names: what a reference to it reads, and the page where it stands."""
+
+    text: str
+    page: Path
+
+
+def blocks(lines):
+    """The lines of a cell, one by one, but a fenced block as one ``Directive``."""
+    lines = list(lines)
+    while lines:
+        line = lines.pop(0)
+        found = FENCE.fullmatch(line)
+        if not found:
+            yield line
+            continue
+        indent, fence, name, title = found.groups()
+        body = []
+        while lines and not re.fullmatch(rf" *{fence}{fence[0]}*\s*", lines[0]):
+            body.append(lines.pop(0).removeprefix(indent))
+        source = [line, *(indent + each for each in body), *lines[:1]]
+        del lines[:1]
+        options = {}
+        while name and body and (option := OPTION.fullmatch(body[0])):
+            options[option[1]] = option[2]
+            del body[0]
+        yield Directive(name or "", title.strip(), options, body, indent, source)
+
+
+def figure_of(cell):
+    """Caption and label of the figure that a code cell draws."""
+    figure = cell.metadata.get("mystnb", {}).get("figure", {})
+    return figure.get("caption"), figure.get("name")
+
+
+class Book:
+    """The sources of a book, as far as a reference to them needs: what it reads, and where that stands."""
+
+    def __init__(self, root):
+        self.root = root
+
+    @cached_property
+    def pages(self):
+        """The number of each page, or None, in the order of the contents."""
+        toc, number, found = yaml.safe_load((self.root / "_toc.yml").read_text()), 0, {}
+        found[self.root / f"{toc['root']}.md"] = None
+        for part in toc["parts"]:
+            for chapter in part["chapters"]:
+                number += bool(part.get("numbered"))
+                found[self.root / f"{chapter['file']}.md"] = number if part.get("numbered") else None
+        return found
+
+    @cached_property
+    def places(self):
+        """Each label of the book."""
+        found = {}
+        for page, number in self.pages.items():
+            if page.exists():
+                found |= {label: Place(text, page) for label, text in labels(page, number).items()}
+        return found
+
+    @cached_property
+    def sources(self):
+        """Each entry of the bibliography, by its key."""
+        from pybtex.database import parse_file
+
+        return parse_file(str(self.root / "book" / "references.bib")).entries
+
+
+def labels(page, number):
+    """What a reference to each label of a page reads; ``number`` is the page's, or None."""
+    found, counts, waiting = {}, Counter(), []
+
+    def numbered(kind, label, shown):
+        counts[kind] += 1
+        if label:
+            found[label] = shown.format(f"{number}.{counts[kind]}" if number else counts[kind])
+
+    def walk(lines):
+        for block in blocks(lines):
+            if isinstance(block, str):
+                if target := TARGET.fullmatch(block):
+                    waiting.append(target[1])
+                elif heading := HEADING.fullmatch(block):
+                    found.update(dict.fromkeys(waiting, heading[1].strip()))
+                    waiting.clear()
+                continue
+            kind = block.name.removeprefix("prf:")
+            if block.name == "math" and "label" in block.options:
+                numbered("math", block.options["label"], "({})")
+            elif block.name == "figure":
+                numbered("figure", block.options.get("name"), "Fig. {}")
+            elif block.name.startswith("prf:") and kind != "proof":
+                numbered(kind, block.options.get("label"), kind.capitalize() + " {}")
+            if block.name not in ("", "math"):
+                walk(block.body)
+
+    for cell in jupytext.read(page, fmt="md:myst").cells:
+        if cell.cell_type == "markdown":
+            walk(cell.source.splitlines())
+        elif (figure := figure_of(cell))[0]:
+            numbered("figure", figure[1], "Fig. {}")
+    return found
+
+
+def short(entry):
+    """Author and year of an entry, as in ``Mironov et al., 2019``."""
+    people = entry.persons.get("author", []) or entry.persons.get("editor", [])
+    names = ["".join(str(part) for part in person.rich_last_names[-1:]) if len(person.rich_last_names) == 1
+             else " ".join(str(part) for part in person.rich_prelast_names + person.rich_last_names)
+             for person in people]  # fmt: skip
+    names = names or [plain(entry.fields["title"])]
+    shown = names[0] if len(names) == 1 else f"{names[0]} and {names[1]}" if len(names) == 2 else f"{names[0]} et al."
+    return f"{shown}, {entry.fields['year']}" if "year" in entry.fields else shown
+
+
+def plain(text):
+    """A field of an entry without TeX's braces."""
+    from pybtex.richtext import Text
+
+    return str(Text.from_latex(text))
+
+
+def long(entry):
+    """An entry of the list of references."""
+    where = next((plain(entry.fields[key]) for key in ("journal", "booktitle", "publisher", "school", "institution")
+                  if key in entry.fields), "")  # fmt: skip
+    notes = [plain(entry.fields[key]) for key in ("note",) if key in entry.fields]
+    if "eprint" in entry.fields:
+        notes.append(f"arXiv:{entry.fields['eprint']}")
+    if "doi" in entry.fields:
+        notes.append(f"doi:{entry.fields['doi']}")
+    parts = [f"{short(entry)}. *{plain(entry.fields['title'])}*", where, *notes]
+    text = ". ".join(part.rstrip(".") for part in parts if part) + "."
+    text = re.sub(r"\barXiv:((?:[a-z-]+/)?[\d.]*\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", text)
+    return re.sub(r"\bdoi:(10\.[^\s;,]*[^\s;,.])", r"[doi:\1](https://doi.org/\1)", text)
+
+
+class Chapter:
+    """One chapter on its way to plain Markdown; ``cited`` collects what it cites."""
+
+    def __init__(self, book, page, values):
+        self.book, self.page, self.values, self.cited = book, page, values, set()
+
+    def link(self, text, page):
+        """A text that leads to another page of the book, as a notebook where it is one."""
+        if page == self.page:
+            return text
+        if page.parent == self.page.parent:
+            return f"[{text}]({page.with_suffix('.ipynb').name})"
+        return f"[{text}](../{page.relative_to(self.book.root).as_posix()})"
+
+    def role(self, found):
+        """What stands in the place of a role; itself, where its label is unknown."""
+        name, text = found.groups()
+        if name == "glue:text":
+            if "::" in text:
+                raise ValueError(f"{found[0]}: a chapter glues its own numbers; compute this one in a cell of it")
+            if text not in self.values:
+                raise ValueError(f"{found[0]} has no value in the outputs: execute the chapter")
+            return self.values[text]
+        titled = TITLED.fullmatch(text)
+        title, label = titled.groups() if titled else (None, text.strip())
+        if name == "cite" or name.startswith("cite:"):
+            keys = [key.strip() for key in label.split(",")]
+            if not all(key in self.book.sources for key in keys):
+                return found[0]
+            self.cited.update(keys)
+            return f"[{'; '.join(short(self.book.sources[key]) for key in keys)}]"
+        if name in ("ref", "numref", "eq", "prf:ref"):
+            place = self.book.places.get(label)
+            if place is None:
+                return found[0]
+            if title and name == "numref":
+                number = place.text.rpartition(" ")[2]
+                title = title.replace("%s", number).replace("{number}", number)
+            shown = title or place.text
+            if name == "ref" and not title and place.page == self.page:
+                return f"*{shown}*"
+            return self.link(shown, place.page)
+        if name in ("term", "doc", "download", "abbr"):
+            return title or text
+        if title is None and text.startswith("~"):
+            text = text.rpartition(".")[2]
+        return f"`{title or text}`"  # a name of the code
+
+    def prose(self, lines):
+        """Lines of Markdown, with roles and directives in plain words."""
+        written, waiting = [], []
+
+        def flush():
+            written.extend(ROLE.sub(self.role, "\n".join(waiting)).split("\n") if waiting else [])
+            waiting.clear()
+
+        for block in blocks(lines):
+            if isinstance(block, str):
+                if not TARGET.fullmatch(block):
+                    waiting.append(block)
+                continue
+            flush()
+            shown = self.directive(block) if block.name else [line.removeprefix(block.indent) for line in block.source]
+            written.extend((block.indent + line).rstrip() for line in shown)
+        flush()
+        return written
+
+    def directive(self, block):
+        """A directive as lines of plain Markdown."""
+        place = self.book.places.get(block.options.get("label") or block.options.get("name"))
+        if block.name == "math":
+            return self.formula(block.body, place)
+        body = self.prose(block.body)
+        while body and not body[0]:
+            del body[0]
+        title = ROLE.sub(self.role, block.title)
+        if block.name == "prf:proof":
+            lead = f"*Proof{' ' + title if title else ''}.*"
+            begins = r"\$\$|[-*>] |\d+\. |```|\|"  # a formula, list, quotation, code or table: no word can precede it
+            body = [f"{lead} {body[0]}", *body[1:]] if body and not re.match(begins, body[0]) else [lead, "", *body]
+            ends = body[-1].lstrip() in ("$$", "```") or body[-1].startswith(("|", ">"))
+            return [*body, "", "∎"] if ends else [*body[:-1], f"{body[-1]} ∎"]
+        if block.name == "dropdown":
+            return ["<details>", f"<summary>{title}</summary>", "", *body, "", "</details>"]
+        if block.name in ("figure", "image"):
+            image = f"![{block.options.get('alt', '')}]({title})"
+            return [image, "", f"**{place.text}.** " + " ".join(body)] if place else [image, "", *body]
+        if block.name.startswith("prf:"):
+            kind = place.text if place else block.name.removeprefix("prf:").capitalize()
+            title = f"{kind} ({title})" if title else kind
+        elif block.name == "opener":
+            title = "After this chapter you can"
+            body += ["", f"**You need** {ROLE.sub(self.role, block.options.get('needs', 'nothing.'))}"]
+        elif block.name == "exercise":
+            title = f"Exercise. {title}"
+        title = title or block.name.capitalize()
+        return [f"> {line}".rstrip() for line in (f"**{title}**", "", *one_line_formulas(body))]
+
+    def formula(self, body, place):
+        """A displayed formula, with its number; lines that it breaks are aligned, as Sphinx aligns them."""
+        body = [line for line in body if line.strip()]
+        if r"\\" in re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", "\n".join(body), flags=re.DOTALL):
+            body = [r"\begin{split}", *body, r"\end{split}"]
+        return ["$$", *body, *([rf"\tag{{{place.text.strip('()')}}}"] if place else []), "$$"]
+
+
+def one_line_formulas(lines):
+    """The same lines with each displayed formula on one: in a quotation, a formula's next line would begin with >."""
+    return re.sub(r"^( *)\$\$\n(.*?)\n *\$\$$", lambda found: f"{found[1]}$$ {' '.join(found[2].split())} $$",
+                  "\n".join(lines), flags=re.DOTALL | re.MULTILINE).split("\n")  # fmt: skip
+
+
+def references(book, cited):
+    """The list of what a chapter cites."""
+    return "\n".join(["## References", "", *sorted(f"* {long(book.sources[key])}" for key in cited)])
