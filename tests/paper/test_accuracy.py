@@ -165,28 +165,35 @@ def test_both_headlines_hold_only_where_all_parts_do():
     assert found.loc["widens", "narrows"] == "fails"
 
 
-def words(figure):
-    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+def words(axis):
+    return [text.get_text() for text in axis.get_legend().get_texts()]
 
 
 def test_the_accuracy_figure_says_how_many_realisations_and_what_is_quoted():
-    table = pd.concat(
-        [trainings(FALLING), trainings(FLAT, "EqualAlloc", seeds=3), trainings({0.01: 0.96}, "NoiseFree")]
-    )
-    drawn = figures.accuracy(table, QUOTED)
-    assert {"AdaScale, 6 realisations", "EqualAlloc, 3 realisations", "no receiver noise",
-            "the ends that the paper quotes"} == set(words(drawn))  # fmt: skip
-    (axis,) = drawn.axes
-    quoted = next(line for line in axis.lines if line.get_label() == "the ends that the paper quotes")
+    own, other = trainings(FALLING), trainings(FLAT, "EqualAlloc", seeds=3)
+    left, right = figures.accuracy(pd.concat([own, other, trainings({0.01: 0.96}, "NoiseFree")]), QUOTED).axes
+    assert {*words(left)} == {"AdaScale, 6 realisations", "no receiver noise", "the paper's two ends"}
+    assert {*words(right)} == {"AdaScale, 6", "EqualAlloc, 3"}
+    quoted = next(line for line in left.lines if line.get_label() == "the paper's two ends")
     assert list(zip(*quoted.get_data(), strict=True)) == [(0.01, 95), (0.16, 90)]
 
 
+def test_differences_to_the_training_without_noise_are_paired():
+    free = trainings({0.01: 0.96}, "NoiseFree")
+    table = pd.concat([trainings(FALLING), free])
+    right = figures.accuracy(table, QUOTED).axes[1]
+    by = table[table.policy == "AdaScale"].pivot(index="seed", columns="nu", values="test_accuracy")
+    expected = by.sub(free.set_index("seed").test_accuracy, axis=0).mean()
+    (bars,) = right.containers
+    np.testing.assert_allclose(bars.lines[0].get_ydata(), 100 * expected)
+
+
 def test_a_single_realisation_is_drawn_without_an_interval():
-    one, few = (figures.accuracy(trainings(FALLING, seeds=seeds), QUOTED) for seeds in (1, 2))
+    one, few = (figures.accuracy(trainings(FALLING, seeds=seeds), QUOTED).axes[0] for seeds in (1, 2))
     assert "AdaScale, one realisation" in words(one)
-    assert not one.axes[0].collections  # no bars
-    assert few.axes[0].collections
-    (points,) = [line for line in one.axes[0].lines if len(line.get_xdata()) == 3]
+    assert not one.collections  # no bars
+    assert few.collections
+    (points,) = [line for line in one.lines if len(line.get_xdata()) == 3]
     np.testing.assert_allclose(points.get_ydata(), 100 * trainings(FALLING, seeds=1).test_accuracy)
 
 
@@ -195,24 +202,12 @@ def test_learning_curves_average_the_realisations_that_all_lines_share():
     rows["run"] = [f"{i}" for i in range(len(rows))]
     curves = pd.DataFrame([{"run": run, "round": r, "accuracy": 0.5 + 0.1 * seed + 0.001 * r, "epsilon": 1.0 + seed}
                            for run, seed in zip(rows.run, rows.seed, strict=True) for r in (24, 49)])  # fmt: skip
-    drawn = figures.learning_curves(rows, curves, [0.01])
-    for line in drawn.axes[0].lines:
-        np.testing.assert_allclose(line.get_ydata(), [57.4, 59.9])  # of seeds 0 and 1
-        assert line.get_xdata().tolist() == [25, 50]
+    both, alone = (figures.learning_curves(each, curves, [0.01]) for each in (rows, rows[rows.policy == "AdaScale"]))
+    free = curves.merge(rows[(rows.policy == "NoiseFree")], on="run").groupby("round").accuracy.mean()
+    own = curves.merge(rows[(rows.policy == "AdaScale") & (rows.seed < 2)], on="run").groupby("round").accuracy.mean()
+    np.testing.assert_allclose(both.axes[0].lines[0].get_ydata(), 100 * (own - free), atol=1e-12)  # of seeds 0 and 1
+    assert both.axes[0].lines[0].get_xdata().tolist() == [25, 50]
+    assert (alone.axes[0].lines[0].get_ydata() > 57.4).all()  # of all six
+    drawn = both
     np.testing.assert_allclose(drawn.axes[1].lines[0].get_ydata(), [1.5, 1.5])
     assert len(drawn.axes[1].lines) == 1  # nothing leaks without noise: everything does
-
-
-def test_the_budget_figure_marks_the_range_of_each_reading():
-    table = pd.concat([readings("a", 95, 94, 5), readings("b", 94, 90, 2).assign(budget=[0.1, 1.6])])
-    drawn = figures.accuracy_and_gap(table, {"one": 1, "ten": 10}, 95.5)
-    spans = [patch.get_extents().transformed(drawn.axes[0].transData.inverted()) for patch in drawn.axes[0].patches]
-    assert [(round(span.x0, 3), round(span.x1, 3)) for span in spans] == [(0.01, 0.16), (0.1, 1.6)]
-    assert drawn.axes[1].get_ylabel()
-
-
-def test_readings_are_drawn_side_by_side_with_what_is_quoted():
-    drawn = figures.readings({"plain": trainings(FLAT), "other": trainings(FALLING)}, QUOTED)
-    assert words(drawn) == ["quoted by the paper", "plain", "other"]
-    quoted = next(line for line in drawn.axes[0].lines if line.get_label() == "quoted by the paper")
-    assert list(zip(*quoted.get_data(), strict=True)) == [(0.01, 95), (0.16, 90)]

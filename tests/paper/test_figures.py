@@ -51,8 +51,8 @@ def test_a_policy_of_ones_own_is_drawn_under_its_label_with_what_must_be_said_of
         assert "half of it (cost is not $\\nu$)" in legend(drawn)
 
 
-def test_a_legend_names_the_paper_s_reference(table):
-    assert {"PowerControl [19]", "LyapunovPowerControl [28]"} <= {*legend(figures.leakage(table))}
+def test_a_legend_names_the_authors_of_a_method(table):
+    assert {"Liu & Simeone", "Shi et al."} <= {*legend(figures.leakage(table))}
 
 
 def test_what_a_policy_cannot_reach_is_counted_and_not_drawn(scenario):
@@ -61,7 +61,8 @@ def test_what_a_policy_cannot_reach_is_counted_and_not_drawn(scenario):
     assert "OnlySome (3 of 6 cannot reach $\\nu$)" in legend(drawn)
     color = figures.policy_style("OnlySome", table.policy)["color"]
     lines = [line for line in drawn.axes[0].lines if line.get_color() == color]
-    assert {*np.concatenate([line.get_xdata() for line in lines])} == {BUDGETS[0]}
+    drawn_at = np.concatenate([line.get_xdata() for line in lines])
+    assert np.allclose(drawn_at, BUDGETS[0], rtol=0.05)  # moved aside a little, so that bars do not hide each other
 
 
 def test_policies_differ_in_colour_and_in_marker():

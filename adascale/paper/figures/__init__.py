@@ -1,11 +1,13 @@
 """Every figure as a function of a tidy table; one look for the whole book."""
 
+from adascale.paper.figures.benchmarks import planned_levels, rising_aim
 from adascale.paper.figures.causal import without_future
+from adascale.paper.figures.data import check_sum, described, drawn_data
 from adascale.paper.figures.guarantees import Bounded, against_penalty, queue_limits, scaling, two_futures
-from adascale.paper.figures.learning import accuracy, accuracy_and_gap, learning_curves, readings
+from adascale.paper.figures.learning import accuracy, learning_curves
 from adascale.paper.figures.markup import download_link, embedded
 from adascale.paper.figures.privacy import PANELS, gap, leakage
-from adascale.paper.figures.style import LABELS, NOT_IN_RDP, STYLE, policy_label, policy_style, use_style
+from adascale.paper.figures.style import LABELS, NOT_IN_RDP, STYLE, label_of, policy_label, policy_style, use_style
 from adascale.paper.figures.system import one_round
 from adascale.statistics import log_interval as log_interval  # what chapters say as figures.log_interval
 
@@ -16,18 +18,22 @@ __all__ = [
     "STYLE",
     "Bounded",
     "accuracy",
-    "accuracy_and_gap",
     "against_penalty",
+    "check_sum",
+    "described",
     "download_link",
+    "drawn_data",
     "embedded",
     "gap",
+    "label_of",
     "leakage",
     "learning_curves",
     "one_round",
+    "planned_levels",
     "policy_label",
     "policy_style",
     "queue_limits",
-    "readings",
+    "rising_aim",
     "scaling",
     "two_futures",
     "use_style",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from adascale.paper.figures.style import NOT_IN_RDP, STYLE, label_budgets, label_levels, policy_label, policy_style
@@ -17,15 +19,18 @@ PANELS = {
     "epsilon": "DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
     "exact": "exact DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
 }
-"""What is drawn of a leakage table, and what its axis says; the last where the table has it."""
+"""What can be drawn of a leakage table, and what its axis says."""
 
 
 def leakage(
-    table: pd.DataFrame, *, points: bool = True, mean: str = "geometric", not_in_rdp: Sequence[str] = NOT_IN_RDP
+    table: pd.DataFrame,
+    *,
+    points: bool = True,
+    mean: str = "geometric",
+    not_in_rdp: Sequence[str] = NOT_IN_RDP,
+    columns: Sequence[str] = ("rdp", "epsilon"),
 ) -> Figure:
     r"""The paper's Figures 1 and 2: RDP and DP leakage against :math:`\nu`, one line a policy.
-
-    A table with a column ``exact`` (:func:`~adascale.paper.exact.with_exact`) has a third panel.
 
     Parameters
     ----------
@@ -36,36 +41,42 @@ def leakage(
     points : bool
         Draw every realisation as a point (for a handful of them).
     mean : {"geometric", "arithmetic"}
-        The line: the geometric mean with its 95 % t interval on the logarithm as a band, or the plain mean, without a
-        band: the leakage is too heavy-tailed for one.
+        The line: the geometric mean with its 95 % t interval on the logarithm as a bar, or the plain mean, without a
+        bar: the leakage is too heavy-tailed for one.
     not_in_rdp : sequence of str
         Policies that the RDP panel leaves out (default: those that the paper leaves out).
+    columns : sequence of str
+        The panels, of :data:`PANELS`.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    panels = {column: label for column, label in PANELS.items() if column in table}
-    figure, axes = plt.subplots(1, len(panels), figsize=(3.0 + 3.0 * len(panels), 4.2))
+    figure, axes = plt.subplots(1, len(columns), figsize=(0.4 + 3.7 * len(columns), 4.2), squeeze=False)
     labels, handles = table.attrs.get("labels", {}), {}
-    for axis, (column, label) in zip(axes, panels.items(), strict=True):
+    drawn = list(table["policy"].unique())
+    for axis, column in zip(axes[0], columns, strict=True):
         for policy, rows in table.groupby("policy", sort=False):
             if column == "rdp" and policy in not_in_rdp:
                 continue
-            style, name = policy_style(policy, table["policy"]), policy_label(policy, rows, labels)
+            style, name = policy_style(policy, drawn), policy_label(policy, rows, labels)
             rows = rows.dropna(subset=["cost"])
             groups = rows.groupby("nu")[column]
             nu = np.array(sorted(groups.groups))
+            apart = _apart(drawn.index(policy), len(drawn)) if mean == "geometric" else 1.0
             if mean == "geometric":
                 centre, low, high = np.array([log_interval(groups.get_group(value)) for value in nu]).T
-                axis.fill_between(nu, low, high, color=style["color"], alpha=0.12, linewidth=0)
+                axis.vlines(nu * apart, low, high, color=style["color"], linewidth=1.2)
             else:
                 centre = groups.mean().loc[nu].to_numpy()
-            (handles[name],) = axis.plot(nu, centre, label=name, **style)
+            (handles[name],) = axis.plot(nu * apart, centre, label=name, **style)
             if points:
-                axis.plot(rows["nu"], rows[column], linestyle="none", alpha=0.45, markersize=3, **style)
+                spots = style | {"markersize": 3, "markerfacecolor": "white", "label": f"_{policy}, realisations"}
+                axis.plot(rows["nu"] * apart, rows[column], linestyle="none", **spots)
         axis.set(xscale="log", yscale="log", xlabel="convergence level $\\nu$")
-        axis.set_ylabel(label.format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0])))
+        axis.set_ylabel(
+            PANELS[column].format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0]))
+        )
         label_levels(axis)
         label_budgets(axis, table["nu"])
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=min(len(handles), 3))
@@ -74,7 +85,7 @@ def leakage(
 
 def gap(
     table: pd.DataFrame,
-    metric: str = "rdp",
+    metric: str | Sequence[str] = "rdp",
     *,
     reference: str = "Optimal",
     coverage: float = 0.9,
@@ -86,8 +97,8 @@ def gap(
     ----------
     table : pandas.DataFrame
         As for :func:`leakage`; needs ``reference`` among its policies.
-    metric : {"rdp", "epsilon", "exact"}
-        RDP leakage, DP leakage, or the exact one.
+    metric : {"rdp", "epsilon", "exact"}, or several
+        RDP leakage, DP leakage, or the exact one; a panel each.
     reference : str
         The policy to divide by.
     coverage : float
@@ -99,19 +110,32 @@ def gap(
     -------
     matplotlib.figure.Figure
     """
-    labels = table.attrs.get("labels", {})
+    metrics = [metric] if isinstance(metric, str) else list(metric)
+    size = (7.0, 3.6) if len(metrics) == 1 else (0.4 + 3.7 * len(metrics), 4.0)
+    figure, axes = plt.subplots(1, len(metrics), figsize=size, squeeze=False)
+    handles: dict[str, Any] = {}
+    for axis, each in zip(axes[0], metrics, strict=True):
+        handles |= _gap(axis, table, each, reference, coverage, not_in_rdp if each == "rdp" else ())
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def _gap(
+    axis: Axes, table: pd.DataFrame, metric: str, reference: str, coverage: float, omitted: Sequence[str]
+) -> dict[str, Any]:
+    """One panel of :func:`gap`, and its lines by name."""
+    labels, handles = table.attrs.get("labels", {}), {}
     values = table.pivot(index=["seed", "nu"], columns="policy", values=metric)
     ratio = values.div(values[reference], axis=0).groupby("nu")
     middle, low, high = ratio.median(), ratio.quantile((1 - coverage) / 2), ratio.quantile((1 + coverage) / 2)
-    left_out = (reference, *(not_in_rdp if metric == "rdp" else ()))
-    drawn = [name for name in table["policy"].unique() if name not in left_out]
-    figure, axis = plt.subplots()
+    drawn = [name for name in table["policy"].unique() if name not in (reference, *omitted)]
     for i, policy in enumerate(drawn):
         bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
-        apart = 1.03 ** (i - (len(drawn) - 1) / 2)  # so that bars do not hide each other
         label = policy_label(policy, table[table["policy"] == policy], labels)
         style = policy_style(policy, table["policy"])
-        axis.errorbar(middle.index * apart, middle[policy], yerr=bars, label=label, capsize=3, **style)
+        handles[label] = axis.errorbar(
+            middle.index * _apart(i, len(drawn)), middle[policy], yerr=bars, label=label, capsize=3, **style
+        )
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
     leakage_of = {"rdp": "RDP", "epsilon": "DP", "exact": "exact DP"}[metric]
     axis.set(
@@ -122,8 +146,12 @@ def gap(
     )
     label_levels(axis)
     label_budgets(axis, middle.index)
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    return figure
+    return handles
+
+
+def _apart(place: int, count: int) -> float:
+    """By what factor a policy is moved aside, so that bars do not hide each other."""
+    return float(1.03 ** (place - (count - 1) / 2))
 
 
 def _power_of_ten(value: float) -> str:

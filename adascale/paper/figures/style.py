@@ -8,9 +8,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter
 
 from adascale import policies
+from adascale.paper.figures.files import in_notebook
 
 Look = dict[str, Any]
 """Keyword arguments of matplotlib's ``plot`` and ``errorbar``."""
@@ -44,7 +46,9 @@ SPARE: list[Look] = [{"color": color, "marker": marker} for color, marker in zip
 
 
 def use_style() -> None:
-    """Set the look of every figure; call it once at the top of a notebook."""
+    """Set the look of every figure, and what a notebook stores of it; call it once at the top of a notebook."""
+    # on the class: what is registered with IPython for figures goes when matplotlib's backend sets itself up
+    Figure._repr_mimebundle_ = in_notebook  # type: ignore[attr-defined]
     plt.rcParams.update(
         {
             "figure.dpi": 110,
@@ -68,6 +72,18 @@ def policy_style(policy: str, among: Iterable[str]) -> Look:
     return STYLE[policy] if policy in STYLE else SPARE[strangers.index(policy) % len(SPARE)]
 
 
+def label_of(method: str) -> str:
+    """A method's name for people, such as "Liu & Simeone, r = 0.99" for the column ``PowerControl, r = 0.99``.
+
+    Parameters
+    ----------
+    method : str
+        The name of a policy, and after a comma what is different.  One that :data:`LABELS` lacks stays as it is.
+    """
+    policy, comma, rest = method.partition(",")
+    return LABELS.get(policy, policy) + comma + rest
+
+
 def policy_label(policy: str, rows: pd.DataFrame, labels: Mapping[str, str] | None = None) -> str:
     r"""The policy's name for a legend, with what must be said of its cost: leakages compare at equal cost only.
 
@@ -75,7 +91,7 @@ def policy_label(policy: str, rows: pd.DataFrame, labels: Mapping[str, str] | No
     as another one where it is off by more than 1e-6 of :math:`\nu`.  ``labels`` are the table's ``attrs["labels"]``; a
     policy that is not among them is called as in :data:`LABELS`.
     """
-    label = (labels or {}).get(policy) or LABELS.get(policy, policy)
+    label = (labels or {}).get(policy) or label_of(policy)
     unreached = int(rows["cost"].isna().sum())
     if unreached:
         label += f" ({unreached} of {len(rows)} cannot reach $\\nu$)"

@@ -1,0 +1,79 @@
+"""A Sphinx extension: a figure is SVG on its page, and has SVG, PNG and CSV to download in a line under it.
+
+The files come from the outputs of the notebook (:mod:`adascale.paper.figures.files`); where one has none, such as a
+picture, nothing is added.
+"""
+
+import shutil
+from base64 import b64decode
+from hashlib import sha256
+from pathlib import Path
+
+import nbformat
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+
+from adascale.paper.figures.files import KEY, LARGE, unpacked
+
+
+def stored_files(notebook: Path) -> dict[str, dict[str, str]]:
+    """SVG and CSV of each figure of an executed notebook, by the name that myst-nb gives to its picture."""
+    found = {}
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        for output in cell.get("outputs", []):
+            if KEY in output.get("metadata", {}):
+                picture = b64decode(output["data"]["image/png"])
+                found[f"{sha256(picture).hexdigest()}.png"] = unpacked(output["metadata"][KEY])
+    return found
+
+
+def pictures(document: nodes.document) -> list[tuple[nodes.container, nodes.image]]:
+    """The bundles of outputs that have a PNG, with it."""
+    bundles = document.findall(
+        lambda node: isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle"
+    )
+    return [(bundle, image) for bundle in bundles for kind in bundle.children
+            if kind.get("mime_type") == "image/png" for image in kind.findall(nodes.image)]  # fmt: skip
+
+
+class FigureFiles(SphinxTransform):
+    """Put the SVG of each figure beside its PNG, and under the figure a line with its files."""
+
+    default_priority = 300  # before the images and the downloads of a page are collected
+
+    def apply(self) -> None:
+        page = Path(self.env.doc2path(self.env.docname))
+        notebook = Path(self.app.outdir).parent / "jupyter_execute" / f"{self.env.docname}.ipynb"
+        if not notebook.exists():
+            return
+        files, names = stored_files(notebook), set()
+        for number, (bundle, image) in enumerate(pictures(self.document), 1):
+            picture = Path(self.env.relfn2path(image["uri"])[1])
+            if picture.name not in files:
+                continue
+            figure = bundle.parent
+            name = figure["names"][0] if figure.get("names") else f"{page.stem}-{number}"
+            name = name if name not in names else f"{name}-{number}"  # a cell with two figures has one name
+            names.add(name)
+            line = nodes.paragraph("", "Download: ", classes=["figure-files"])
+            for kind in ("svg", "png", "csv"):
+                target = picture.with_name(f"{name}.{kind}")
+                if kind == "png":
+                    shutil.copyfile(picture, target)
+                else:
+                    target.write_text(files[picture.name][kind])
+                uri = str(Path(image["uri"]).with_name(target.name))
+                if kind == "svg" and len(files[picture.name]["svg"]) <= LARGE:
+                    drawn = nodes.image(**{**image.attributes, "uri": uri})
+                    bundle.insert(0, nodes.container("", drawn, mime_type="image/svg+xml"))
+                link = addnodes.download_reference("", kind.upper(), reftarget=uri, classes=["download"])
+                line += [link, nodes.Text(" ")]
+            only = addnodes.only("", line, expr="html")
+            at = len(figure.children) if isinstance(figure, nodes.figure) else figure.index(bundle) + 1
+            figure.insert(at, only)
+
+
+def setup(app):
+    app.add_transform(FigureFiles)
+    return {"parallel_read_safe": True}
