@@ -17,6 +17,7 @@ from adascale.accounting import OrdersTooFew
 from adascale.comparison import leakage_table
 from adascale.paper.claims import CLOSE, MARKS
 from adascale.paper.methods import METHODS
+from adascale.paper.paired import number
 from adascale.statistics import Interval, interval, log_interval
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
 
     ✓ holds, ✗ fails, ? not settled; without points where no run has been finished.
     """
-    points = claims.points.map(lambda value: "" if np.isnan(value) else f"{value:.2f}\N{NO-BREAK SPACE}")
-    text = points.str.replace("-", "−") + claims.verdict.map(MARKS)
+    points = claims.points.map(lambda value: "" if np.isnan(value) else number(value, ".2f") + "\N{NO-BREAK SPACE}")
+    text = points + claims.verdict.map(MARKS)
     wide = claims.assign(text=text).pivot(index=["claim", "policy"], columns="nu", values="text")
     return wide.reindex(claims[["claim", "policy"]].drop_duplicates()).fillna("").rename(columns="{:g}".format)
 

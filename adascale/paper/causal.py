@@ -52,7 +52,7 @@ def foreseen_lyapunov(
     relative_rates: ArrayLike = _RATES,
     tolerance: float = 1e-4,
 ) -> LyapunovPowerControl:
-    r"""[28] with a pair that sees no later round; :func:`~adascale.paper.lyapunov.kindest_lyapunov` sees them all.
+    r"""The pair of Shi et al. without the future; :func:`~adascale.paper.lyapunov.kindest_lyapunov` sees them all.
 
     Of the pairs :math:`(V, \bar\eta)` whose mean cost over realisations drawn from the law is :math:`\nu`, the one of
     the smallest mean RDP over these.  Rates are tried around the mean scaling of the constant level, penalties on a

@@ -40,12 +40,12 @@ MARKS = {"holds": "✓", "fails": "✗", "not settled": "?"}
 
 STATEMENTS = {
     "ahead": "AdaScale is ahead",
-    "close": "it is close to the optimum",
-    "narrows": "the lead narrows, as a ratio",
-    "narrows in nats": "the same, as a difference",
-    "near": "benchmarks near the optimum",
+    "close": "close to the optimum",
+    "narrows": "lead narrows: ratio",
+    "narrows in nats": "lead narrows: difference",
+    "near": "benchmarks near it, too",
     "rises": "leakage rises as ν falls",
-    "higher": "[19], [28] leak more RDP",
+    "higher": "two leak more RDP",
 }
 """The statements of :func:`paper_claims` in words."""
 
@@ -108,7 +108,7 @@ def paper_claims(
     narrows in nats the same, of the difference     it is larger than at the next nu: in most realisations, or (if
                                                     averages are arithmetic) in the mean
     rises           leakage rises as nu decreases   a policy's leakage over that at the next nu is above 1
-    higher          [19] and [28] leak more RDP     their leakage over the largest drawn is above 1
+    higher          two methods leak more RDP       their leakage over the largest drawn is above 1
     =============== =============================== ========================================================
 
     Parameters
@@ -289,12 +289,18 @@ def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row a statement, in words; a column a pair; how often each verdict, over metrics, benchmarks and budgets.
+        A row a statement, in words, and data set, if there are several; a column a protocol; how often each verdict,
+        over metrics, benchmarks and budgets.
     """
     columns = {pair: each[each["metric"] != "exact"].groupby("claim")["verdict"].agg(_counted)
                for pair, each in claims.items()}  # fmt: skip
-    table = pd.DataFrame(columns).reindex([*STATEMENTS]).rename(index=STATEMENTS).fillna("")
-    return table.rename_axis(index=None)
+    counted = pd.DataFrame(columns).reindex([*STATEMENTS]).rename(index=STATEMENTS).fillna("")
+    datasets = list(dict.fromkeys(dataset for dataset, _ in claims))
+    rows = {
+        (statement, dataset): counted.loc[statement, dataset] for statement in counted.index for dataset in datasets
+    }
+    table = pd.DataFrame(rows).T[list(dict.fromkeys(protocol for _, protocol in claims))]
+    return table if len(datasets) > 1 else table.droplevel(1)
 
 
 def _counted(column: pd.Series) -> str:

@@ -43,7 +43,7 @@ HEADLINE: dict[str, Method] = {
         *(name + causal.HINDSIGHT for name in causal.TUNED),
     )
 }
-"""The methods of the first page: the optimum, three that see no future, and the paper's others under its protocol.
+"""What the first page compares. The optimum, three that see no future, and the paper's others under its protocol.
 
 :meta hide-value:
 """

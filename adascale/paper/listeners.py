@@ -29,7 +29,7 @@ NEAR, FAR = 10.0, 200.0
 """Metres from the victim to a curious device and to the server. They are the two ends of the paper's cell."""
 
 ROWS: Mapping[str, tuple[str, str]] = {
-    "server": ("one sample of any device", "nothing is lost; a larger budget protects more"),
+    "server": ("one sample of any device", "nothing is lost; a larger ν protects more"),
     "model": ("the same: the received sum can be computed back", "nothing is lost"),
     "quieter 3 dB": ("less than is reported", "counting on the least noise that physics allows"),
     "quieter 6 dB": ("less than is reported", "counting on the least noise that physics allows"),

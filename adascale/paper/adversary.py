@@ -1,0 +1,116 @@
+r"""What an :math:`\varepsilon` lets an adversary do, computed for trainings with the same noise in every round.
+
+The adversary sees all outputs of a training and asks whether one sample was used.  Everything is exact, or a bound that
+the exact :math:`\delta(\varepsilon)` of the sampled Gaussian mechanism gives (:eq:`eq:inversion`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from adascale import checks as check
+from adascale.accounting import exact_delta, sharp_epsilon, trade_off
+
+
+class Adversary(NamedTuple):
+    """What an adversary gains who has seen a whole training."""
+
+    noise_multiplier: float
+    r""":math:`\sigma` of every round."""
+    odds: float
+    r""":math:`e^\varepsilon`, the factor on his odds that the definition allows."""
+    posterior: float
+    """What even odds become under that factor."""
+    beyond: float
+    """The probability that the outputs of a training with the sample make him surer than that."""
+    guess: float
+    """How often his best guess is right, at even odds."""
+    found: float
+    """At most this share of the samples that were used is found, at the given rate of false alarms."""
+
+
+def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5) -> float:
+    r"""The noise multiplier that gives a training an exact :math:`\varepsilon`, the same in every round.
+
+    Parameters
+    ----------
+    epsilon : float
+        :math:`\varepsilon > 0` of the whole training.
+    sampling_rate : float
+        :math:`q` in (0, 1].
+    rounds : int
+        :math:`T \ge 1`.
+    delta : float
+        :math:`\delta` in (0, 1).
+
+    Returns
+    -------
+    float
+        :math:`\sigma`, to a millionth of itself.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or no :math:`\sigma` in 0.05 ... 1000 has this :math:`\varepsilon`.
+    """
+    target, q = float(check.positive("epsilon", epsilon)), float(check.sampling_rate("sampling_rate", sampling_rate))
+    size = check.whole("rounds", rounds)
+
+    def excess(log_sigma: float) -> float:
+        return float(sharp_epsilon(q, np.full(size, math.exp(log_sigma)), delta)) - target
+
+    low, high = math.log(0.5), math.log(2.0)
+    while excess(high) > 0 and high < math.log(1000):
+        low, high = high, high + math.log(2)
+    while excess(low) < 0 and low > math.log(0.05):
+        low, high = low - math.log(1.25), low
+    if excess(low) < 0 or excess(high) > 0:
+        raise ValueError(f"epsilon must belong to a noise multiplier in 0.05 ... 1000, got {target:g}")
+    return math.exp(brentq(excess, low, high, xtol=1e-6))
+
+
+def adversary(
+    epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5, false_alarms: float = 0.01
+) -> Adversary:
+    r"""What an exact :math:`(\varepsilon, \delta)` means to an adversary who sees a training of constant noise.
+
+    With :math:`Y = \ln(P/Q)`, the privacy loss of outputs with the sample, :math:`P`, over those without,
+
+    .. math::
+        \delta(\varepsilon) = \mathbb E_P[(1 - e^{\varepsilon - Y})_+], \qquad
+        \Pr_P[Y > \varepsilon] = \delta(\varepsilon) - \delta'(\varepsilon), \qquad
+        \Pr[\text{best guess is right}] = \tfrac12 (1 + \delta(0)) .
+
+    Parameters
+    ----------
+    epsilon, sampling_rate, rounds, delta
+        As :func:`matched_noise` takes them.
+    false_alarms : float
+        The rate of false alarms at which he is asked how many samples he finds, in (0, 1).
+
+    Returns
+    -------
+    Adversary
+        The noise of the training, and his gain from it.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    rate = check.fraction("false_alarms", false_alarms)
+    sigma = matched_noise(epsilon, sampling_rate, rounds, delta)
+    schedule, step = np.full(rounds, sigma), 1e-3 * epsilon
+    below, here, above = (exact_delta(sampling_rate, schedule, epsilon + i * step).delta for i in (-1, 0, 1))
+    return Adversary(
+        noise_multiplier=sigma,
+        odds=math.exp(epsilon),
+        posterior=1 / (1 + math.exp(-epsilon)),
+        beyond=here - (above - below) / (2 * step),
+        guess=(1 + exact_delta(sampling_rate, schedule, 0.0).delta) / 2,
+        found=float(1 - trade_off(sampling_rate, schedule, rate)),
+    )

@@ -1,0 +1,37 @@
+"""Numbers in tables: what a reader sees is the number, to its digits."""
+
+import re
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from adascale.paper.readable import number
+
+PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+
+
+@pytest.mark.parametrize(("value", "digits", "shown"), [
+    (0.0073, 2, "0.0073"), (1299.0, 2, "1,300"), (1.7e-5, 2, "1.7·10⁻⁵"), (-0.0, 2, "0"), (23.0, 2, "23"),
+    (2.0, 2, "2.0"), (0.996, 2, "1.0"), (99.96, 3, "100"), (-3514.2, 3, "-3,510"), (5e6, 2, "5.0·10⁶"),
+    (999_999, 2, "1.0·10⁶"),
+])  # fmt: skip
+def test_numbers_are_shown_as_a_reader_wants_them(value, digits, shown):
+    assert number(value, digits) == shown
+
+
+@given(st.floats(-1e300, 1e300, allow_subnormal=False), st.integers(1, 6))
+def test_what_is_shown_is_the_number_to_its_digits(value, digits):
+    assume(value != 0 and abs(value) > 1e-300)
+    shown = number(value, digits)
+    mantissa, _, exponent = shown.replace(",", "").partition("·10")
+    read = float(f"{mantissa}e{exponent.translate(PLAIN) or 0}")
+    assert read == pytest.approx(value, rel=0.51 * 10.0 ** (1 - digits))
+    assert not re.search(r"e[+-]|\.$|\.(?!\d)", shown)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="value must be finite"):
+        number(float("nan"))
+    with pytest.raises(ValueError, match="digits must be at least 1"):
+        number(1.0, 0)

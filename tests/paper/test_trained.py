@@ -1,0 +1,105 @@
+"""What the chapters say of the committed trainings."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+mpl.use("agg")
+import matplotlib.pyplot as plt
+
+from adascale import presets
+from adascale.paper import QUOTED_ACCURACY, figures
+from adascale.paper.trained import Pair, fades, many_texts, minus, spread_along
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def committed(dataset):
+    return [pd.read_csv(RESULTS / dataset / f"accuracy{part}.csv") for part in ("", "-curves")]
+
+
+@pytest.fixture(scope="module")
+def mnist():
+    return committed("mnist")
+
+
+@pytest.fixture(scope="module")
+def cifar10():
+    return committed("cifar10")
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "cifar10"])
+def test_the_trainings_are_whole_and_spend_nu(dataset):
+    trained, curves = committed(dataset)
+    paid = trained[trained.policy != "NoiseFree"]
+    assert not trained.shortened.any()
+    assert (trained.rounds == presets.load(dataset).scenario.num_rounds).all()
+    assert (abs(paid.cost / paid.budget - 1) < 1e-8).all()
+    assert set(curves.run) == set(trained.run)
+
+
+def test_on_mnist_noise_costs_less_than_a_point_and_nu_less_than_half_of_one(mnist):
+    texts = {name: float(text.replace("−", "-")) for name, text in many_texts(mnist[0]).items()}
+    assert texts["acc-fall-high"] < 0.5
+    assert texts["acc-lost-high"] < 1
+    assert texts["acc-high"] - texts["acc-low"] < 0.2
+    assert spread_along(*mnist) < 1
+
+
+def test_on_mnist_no_fade_costs_a_point(mnist):
+    found = fades(mnist[0])
+    assert len(found) == 10
+    assert found.floor_max.is_monotonic_increasing
+    assert found.lost.abs().max() < 1
+    deepest = mnist[0][mnist[0].seed == found.index[-1]]
+    quiet = deepest[deepest.policy == "NoiseFree"].test_accuracy.item()
+    loud = deepest[(deepest.policy == "AdaScale") & (deepest.nu == deepest.nu.min())].test_accuracy.item()
+    assert found.lost.iloc[-1] == pytest.approx(100 * (quiet - loud))
+
+
+def test_the_texts_are_those_of_made_up_trainings():
+    rows = [("AdaScale", nu, seed, (90 + seed - 10 * nu) / 100) for nu in (0.1, 0.2) for seed in range(3)]
+    rows += [("NoiseFree", np.nan, seed, (91 + seed) / 100) for seed in range(3)]
+    texts = many_texts(pd.DataFrame(rows, columns=["policy", "nu", "seed", "test_accuracy"]))
+    assert (texts["acc-low"], texts["acc-high"], texts["acc-quiet"]) == ("89.00", "90.00", "92.00")
+    assert texts["acc-fall"] == texts["acc-fall-low"] == texts["acc-fall-high"] == "1.00"
+    assert (texts["acc-lost"], texts["acc-seeds"], texts["acc-seed-high"]) == ("3.00", "3", "91.0")
+    assert minus(-1.256) == "−1.26"
+
+
+def test_on_cifar10_a_fade_costs_more_than_the_range_of_nu(cifar10):
+    pair = Pair.read(*cifar10)
+    deepest = int(cifar10[0].floor_max_round.iloc[0])
+    told = {name: float(text.replace("−", "-")) for name, text in (pair.texts() | pair.texts_around(deepest)).items()}
+    assert 0 < told["acc-fall"] < 3
+    assert min(told["fade-lost-small"], told["fade-lost-large"]) > told["acc-apart"]
+    assert min(told["fade-lost-small"], told["fade-lost-large"]) > 1.5 * told["other-lost"] > 0
+    assert min(told["regained-small"], told["regained-large"]) > 0
+    assert told["epsilon-small"] > 3 * told["epsilon-large"]
+    around = pair.around(deepest)
+    assert around.shape == (4, 2)
+    assert around.iloc[-1].tolist() == [pair.small.iloc[-1], pair.large.iloc[-1]]
+    ends = QUOTED_ACCURACY["cifar10"]
+    assert 100 * ends[1] <= told["acc-large"] <= told["acc-small"] <= 100 * ends[0]
+
+
+def test_figures_show_differences_within_a_realisation_where_there_is_something_to_compare(mnist, cifar10):
+    for (trained, curves), panels in ((mnist, 2), (cifar10, 1)):
+        drawn = figures.accuracy(trained, QUOTED_ACCURACY["mnist"])
+        assert len(drawn.axes) == panels
+        plt.close(drawn)
+        ends = [trained.nu.min(), trained.nu.max()]
+        drawn = figures.learning_curves(trained, curves, ends)
+        reach = max(np.abs(line.get_ydata()).max() for line in drawn.axes[0].lines)
+        assert (reach < 1) == (panels == 2)  # points beside per cent
+        assert {*drawn.legends[0].get_texts()}
+        plt.close(drawn)
+    trained = mnist[0]
+    points = 100 * trained.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
+    drawn = figures.accuracy(trained, QUOTED_ACCURACY["mnist"]).axes[1]
+    centre = {line.get_color(): line.get_ydata() for line in drawn.lines if line.get_marker() == "s"}
+    expected = points["AdaScale"].sub(points["NoiseFree"].iloc[:, 0], axis=0).mean()
+    assert np.allclose(centre[figures.STYLE["AdaScale"]["color"]], expected)
