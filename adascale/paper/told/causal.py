@@ -84,7 +84,7 @@ class Believed(NamedTuple):
     """Causal policies in the worlds of :data:`~adascale.paper.causal_beliefs.WORLDS`, at two levels of nu."""
 
     middle: pd.DataFrame
-    """At nu = 0.04: a row a world and policy, with mean and largest cost, median and worst ratio."""
+    """At nu = 0.04, a row a world and policy, with mean and largest cost, median and worst ratio."""
     small: pd.DataFrame
     """The same at nu = 0.01."""
 
