@@ -124,8 +124,13 @@ def test_what_the_page_says_of_its_controls_is_so():
 
     start = solved()["methods"]
     # an even share: at the cost of the optimum, many times its leakage
-    share = solved(level=4)["methods"]["equal"]
+    small = solved(level=4)["methods"]
+    share = small["equal"]
     assert share["ratio"] > 10
+    assert 1.7 < share["epsilon"] / small["optimal"]["epsilon"] < 2.6  # about twice
+    rician = solved(level=4, channel="rician")["methods"]
+    assert rician["equal"]["ratio"] < share["ratio"] / 10
+    assert all(rician[name]["epsilon"] > small[name]["epsilon"] for name in small if name != "plain")
     assert share["cost"] / explorer.LEVELS[4] == pytest.approx(1)
     # a hundred times V: a higher cost buys less leakage
     bold = solved(multiple=100)["methods"]["adascale"]

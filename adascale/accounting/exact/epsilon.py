@@ -82,7 +82,7 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
 
 
 def sharp_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""The exact :math:`\varepsilon` of many schedules without a bracket, some ten times faster.
+    r"""The exact :math:`\varepsilon` of many schedules without a bracket, some five times faster.
 
     Good to 1e-6 of itself on the schedules of the paper, and to 1e-3 where so few samples are drawn in all that the
     loss is 0 with a probability near 1; nothing is proven.

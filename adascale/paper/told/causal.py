@@ -63,8 +63,16 @@ def of_decisions(kept: pd.DataFrame) -> Texts:
     r"""Of :func:`~adascale.paper.channels.kept`: what the policies of :data:`DECISIONS` leak in their worlds."""
     middle = kept[kept.nu == channels.MIDDLE].set_index(["world", "policy"])
     texts = {f"decide-{name}": f"{middle.rdp[cell]:.2f}" for name, cell in DECISIONS.items()}
-    worst = middle.rdp_worst[DECISIONS["learn-coherent"]]
-    return texts | {"decide-nu": f"{channels.MIDDLE:g}", "decide-learn-coherent-worst": f"{worst:.0f}"}
+    slow = middle.loc[DECISIONS["learn-coherent"][0]]
+    for name in ("Learn, coherent, hard", "EqualAlloc", "EstimFuture"):
+        row, key = slow.loc[name], f"slow-{name.partition(',')[0]}"
+        texts[key] = f"{row.rdp:.2f} [{row.rdp_low:.2f}, {row.rdp_high:.2f}], worst {row.rdp_worst:.0f}"
+        texts[f"{key}-epsilon"] = f"{row.epsilon:.2f}"
+    return texts | {
+        "decide-nu": f"{channels.MIDDLE:g}",
+        "slow-warm": f"{slow.rdp['AdaScale, warm']:.2f}",
+        "slow-warm-epsilon": f"{slow.epsilon['AdaScale, warm']:.2f}",
+    }
 
 
 def of_headline(table: pd.DataFrame) -> Texts:
