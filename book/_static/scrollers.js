@@ -1,7 +1,7 @@
 // A box that scrolls sideways can be reached by the Tab key, and only while it does.
 addEventListener("load", () => {
   const boxes = document.querySelectorAll(
-    "div.math, .cell_output .output, .pst-scrollable-table-container, figure, dl.py p, div.highlight pre",
+    "div.math, .bd-article p, .cell_output .output, .output.text_html, .pst-scrollable-table-container, figure, dl.py p, div.highlight pre",
   );
   const mark = (box) => {
     if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;

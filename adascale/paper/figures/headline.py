@@ -73,7 +73,7 @@ def headline(found: pd.DataFrame) -> Figure:
     axis.set_yticks([1, 1.5, 2, 3, 4], ["1", "1.5", "2", "3", "4"])
     label_budgets(axis, found.index.get_level_values("nu"))
     axis.legend(loc="upper left", ncols=2)
-    axis.annotate("the optimum, which knows every channel to come", (last, 1), (0, -4), textcoords="offset points",
+    axis.annotate("the optimum, which knows every channel to come", (last, 1), (0, -9), textcoords="offset points",
                   ha="right", va="top", fontsize=9)  # fmt: skip
-    axis.set_ylim(0.92, 5.2)
+    axis.set_ylim(0.88, 5.2)
     return figure
