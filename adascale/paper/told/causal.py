@@ -70,8 +70,8 @@ def of_decisions(kept: pd.DataFrame) -> Texts:
         texts[f"{key}-epsilon"] = f"{row.epsilon:.2f}"
     return texts | {
         "decide-nu": f"{channels.MIDDLE:g}",
-        "slow-warm": f"{slow.rdp['AdaScale, warm']:.2f}",
-        "slow-warm-epsilon": f"{slow.epsilon['AdaScale, warm']:.2f}",
+        "queue-rdp": f"{slow.rdp['AdaScale, warm']:.2f}",
+        "queue-epsilon": f"{slow.epsilon['AdaScale, warm']:.2f}",
     }
 
 
