@@ -256,6 +256,9 @@ def test_search_opens_and_answers_by_keyboard(page, html):
     page.keyboard.type("renyi")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search.html?q=renyi*")
+    page.wait_for_function("document.querySelector('.search-summary')?.innerText.match(/finished|did not match/)")
+    links = {link.get_attribute("href").split("?")[0] for link in page.query_selector_all("ul.search li a")}
+    assert "../notebooks/02_privacy.html" in links or "notebooks/02_privacy.html" in links
 
 
 def test_side_bar_and_search_are_stops_of_the_tab_key(page, html):
