@@ -18,6 +18,7 @@ from adascale.paper.claims import compare
 from adascale.paper.figures.style import label_of
 from adascale.paper.lyapunov import LyapunovMatch
 from adascale.paper.published import COMMIT, forecast
+from adascale.paper.readable import number
 from adascale.policies import EstimFuture, Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.statistics import log_interval
@@ -108,8 +109,8 @@ def published_table(published: pd.DataFrame) -> pd.DataFrame:
         "clip": rows["clip"].map("{:g}".format),
         "rounds": rows["rounds"].map("{:.0f}".format),
         "plans compared": rows["compared"].map("{:.0f}".format),
-        "ours, solved exactly": rows["solved"].map("{:.0e}".format),
-        "stopped, least": rows["stopped_low"].map("{:.2g}".format),
+        "ours, solved exactly": rows["solved"].map(lambda each: number(each, 1)),
+        "stopped, least": rows["stopped_low"].map(number),
         "stopped, most": rows["stopped_high"].map("{:.2f}".format),
         "spent, least": rows["spent_low"].map("{:.2f}".format),
         "spent, most": rows["spent_high"].map("{:.2f}".format),
