@@ -1,0 +1,54 @@
+"""What the trainings so far leave of a prediction about a mean of three."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale.paper.forecast import REALISATIONS, WITHIN, Forecast, forecast, forecast_texts
+
+QUOTED = (0.65, 0.60)
+
+
+def table(*pairs, reading="budget 2 nu"):
+    """Trainings whose accuracies at the smallest and the largest level are given, a pair a realisation."""
+    rows = [(reading, "AdaScale", nu, seed, value) for seed, pair in enumerate(pairs)
+            for nu, value in zip((0.01, 0.32), pair, strict=True)]  # fmt: skip
+    return pd.DataFrame(rows, columns=["reading", "policy", "nu", "seed", "test_accuracy"])
+
+
+@pytest.mark.parametrize("known", [1, 2])
+def test_missing_realisations_at_the_ends_of_what_is_needed_bring_the_mean_to_the_end_of_what_was_predicted(known):
+    found = forecast(table(*[(0.63, 0.62), (0.66, 0.58)][:known]), QUOTED)
+    for end, sign in (("low", -1), ("high", 1)):
+        others = [found.needed()[end]] * (REALISATIONS - known)
+        mean = pd.concat([found.found.T, *others], axis=1).T.mean()
+        assert np.allclose(mean, found.quoted + sign * np.array(WITHIN), atol=1e-9)
+
+
+def test_of_three_realisations_nothing_is_missing_and_the_mean_is_in_or_out():
+    right = forecast(table((0.65, 0.60), (0.66, 0.59), (0.64, 0.615)), QUOTED)
+    assert (right.missed() == 0).all()
+    wrong = forecast(table((0.64, 0.63), (0.64, 0.63), (0.64, 0.63)), QUOTED)
+    assert np.allclose(wrong.missed(), [0, 2, 2])
+    assert wrong.table().columns.tolist() == ["predicted mean", "found, mean of 3"]
+    with pytest.raises(ValueError, match="less than 3 realisations, got 3"):
+        wrong.needed()
+
+
+def test_the_texts_and_the_table_say_the_same():
+    found = forecast(table((0.6418, 0.6281)), QUOTED)
+    texts = forecast_texts(found)
+    assert texts == {"twice-small": "64.2", "twice-large": "62.8", "twice-fall": "1.4", "twice-seeds": "1",
+                     "twice-needed": "3.8"}  # fmt: skip
+    shown = found.table()
+    assert shown["found, mean of 1"].tolist() == ["64.2", "62.8", "1.4"]
+    assert shown["the other 2 must average"].iloc[-1] == "3.8 to 9.8"
+
+
+def test_a_realisation_with_one_level_is_left_out_and_none_is_an_error():
+    rows = table((0.65, 0.60), (0.64, 0.61))
+    assert forecast(rows.iloc[:3], QUOTED).found.index.tolist() == [0]
+    for bad in (rows.iloc[:1], rows.assign(reading="as stated")):
+        with pytest.raises(ValueError, match="at two levels on a realisation"):
+            forecast(bad, QUOTED)
+    assert isinstance(forecast(rows, QUOTED), Forecast)
