@@ -10,23 +10,10 @@ from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.channel import EmpiricalFloors, draw
 
 from ..command import run
+from .own import OWN
 
 SMALL = Scenario("small", 2, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
 LOSS = draw(2, 1, 5).path_loss[:, None]
-OWN = """
-class Extra:
-    tuned = ("extra",)
-
-    def __init__(self, extra):
-        self.extra = extra
-
-    def start(self, scenario, budget):
-        return scenario
-
-    def step(self, scenario, min_gain_t):
-        floor = scenario.noise_scale / (scenario.x_max * min_gain_t)
-        return scenario, scenario.noise_scale / (floor + self.extra)
-"""
 
 
 def measured(rounds, seed):
@@ -43,7 +30,7 @@ def place(tmp_path, monkeypatch):
     """A folder with a scenario, a trace, an earlier one, and the trace with another end."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.toml").write_text(SMALL.to_toml())
-    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "mine.py").write_text(OWN.replace("Constant", "Extra"))
     gains = measured(12, 0)
     write("gains.csv", gains)
     write("past.csv", measured(40, 1))

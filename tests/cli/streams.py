@@ -1,0 +1,66 @@
+"""What the tests of ``adascale stream`` send and read."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from adascale import Scenario, policies
+from adascale.streaming import Answer
+
+SMALL = Scenario("small", 2, 12, 1000, (20, 30), (400, 500), 1.0, 0.2, 1e-12)
+LONG = replace(SMALL, num_rounds=120)
+HEADER = "round,eta,noise_energy,budget_left,epsilon"
+NU = 0.002
+
+
+def measured(rounds, seed):
+    return np.random.default_rng(seed).exponential([2e-12, 5e-12], (rounds, 2)) + 1e-13
+
+
+def lines(gains, first=None):
+    """The lines of a trace without its header, with numbers from ``first`` on."""
+    numbers = [""] * len(gains) if first is None else [f"{t}," for t in range(first, first + len(gains))]
+    return [f"{number}{a!r},{b!r}\n" for number, (a, b) in zip(numbers, gains.tolist(), strict=True)]
+
+
+GAINS = measured(12, 0)
+WHOLE = "".join(["h2_1,h2_2\n", *lines(GAINS)])
+OWN = """
+from collections import namedtuple
+State = namedtuple("State", "scenario rounds")
+class Own:
+    def start(self, scenario, budget): return State(scenario, 0)
+    def step(self, state, min_gain_t):
+        if min_gain_t > 1e-9:
+            raise KeyError("too good")
+        cap = state.scenario.x_max * min_gain_t
+        return State(state.scenario, state.rounds + 1), cap / (2 + state.rounds)
+    def skip(self, state): return State(state.scenario, state.rounds + 1)
+class Wrong(Own):
+    def step(self, state, min_gain_t): return state, 2 * state.scenario.x_max * min_gain_t
+"""
+PAST = ["--past", "past.csv"]
+POLICIES = {
+    "the default": ([], lambda *_: policies.Learn()),
+    "learn, hard": (["--policy", "learn", "--promise", "hard"], lambda *_: policies.Learn(promise="hard")),
+    "learn with a past": (PAST, lambda law, _: policies.Learn(prior=law)),
+    "resolve": (["--policy", "resolve", *PAST], lambda law, _: policies.ReSolve(law=law)),
+    "constantlevel": (["--policy", "constantlevel", *PAST], lambda law, _: policies.ConstantLevel(law=law)),
+    "adascale": (["--policy", "adascale", *PAST], lambda law, _: policies.AdaScale.from_law(SMALL, NU, law=law)),
+    "adascale with V": (["--penalty", 0.5], lambda *_: policies.AdaScale(0.5)),
+    "estimfuture": (["--policy", "estimfuture", *PAST], lambda _, mean: policies.EstimFuture(mean)),
+    "equalalloc": (["--policy", "equalalloc"], lambda *_: policies.EqualAlloc()),
+}
+
+
+def write_inputs(folder):
+    for scenario, name in ((SMALL, "my.toml"), (LONG, "long.toml"), (replace(SMALL, order=4), "other.toml")):
+        (folder / name).write_text(scenario.to_toml())
+    (folder / "mine.py").write_text(OWN)
+    (folder / "gains.csv").write_text(WHOLE)
+    (folder / "past.csv").write_text("".join(["h2_1,h2_2\n", *lines(measured(40, 1))]))
+
+
+def rows(answered):
+    assert answered[0] == HEADER
+    return [Answer(int(first), *map(float, rest)) for first, *rest in (line.split(",") for line in answered[1:])]

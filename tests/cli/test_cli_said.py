@@ -1,0 +1,220 @@
+"""The command line's numbers to the last digit, and what it says: notes, and one line where something is wrong."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import Scenario
+
+from ..command import run
+from .own import OWN
+
+
+def strict(text):
+    """JSON as RFC 8259 has it: no NaN, no Infinity."""
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def column(path, name):
+    """A column of a CSV to the last digit."""
+    return pd.read_csv(path, dtype=str)[name].map(float).tolist()
+
+
+def test_json_has_every_digit(tmp_path, capsys, scenario, gains):
+    out = tmp_path / "out.csv"
+    common = ["--scenario", scenario[1], "--nu", 1e-3, "--delta", 1e-12, "--policy", "optimal", "--out", out, "--json"]
+    assert run("leakage", *common) == 0
+    rows = strict(capsys.readouterr().out)
+    assert rows[0]["delta"] == 1e-12
+    for name in ("epsilon", "cost", "floor_max"):
+        assert [row[name] for row in rows] == column(out, name)
+    assert run("schedule", *common, "--gains", gains[1]) == 0
+    totals = strict(capsys.readouterr().out)
+    assert totals["delta"] == 1e-12
+    assert [each["eta"] for each in totals["schedule"]] == column(out, "eta")
+
+
+def test_json_has_no_nan_where_a_budget_is_out_of_reach(capsys, scenario):
+    arguments = ["leakage", "--scenario", scenario[1], "--nu", 1e9, "--policy", "lyapunovpowercontrol", "--json"]
+    assert run(*arguments) == 0
+    said = capsys.readouterr()
+    assert [row["cost"] for row in strict(said.out)] == [None] * 3
+    assert "cannot spend nu in 3 of 3 runs" in said.err
+
+
+def test_an_epsilon_of_zero_does_not_hide_the_others(capsys, scenario):
+    arguments = ["--scenario", scenario[1], "--nu", 1e-3, "--nu", 1e9, "--delta", 0.9, "--policy", "optimal"]
+    assert run("leakage", *arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[2].split()[-1] == "0"
+
+
+def test_an_interval_needs_three_realisations(capsys, scenario):
+    for number, shown in ((1, False), (2, False), (3, True)):
+        arguments = ["--scenario", scenario[1], "--nu", 1e-3, "--policy", "optimal", "--realisations", number]
+        assert run("leakage", *arguments) == 0
+        assert ("95 %" in capsys.readouterr().out) is shown
+
+
+def test_a_schedule_that_costs_something_else_says_how_much(capsys, scenario, gains, own):
+    common = ["schedule", "--scenario", scenario[1], "--gains", gains[1]]
+    for nu, shown in ((5e-5, "2 times nu"), (1e-3, "0.1 times nu")):
+        assert run(*common, "--nu", nu, "--policy", "my_module:Thrifty") == 0
+        assert f"note: Thrifty spends {shown}" in capsys.readouterr().err
+    assert run(*common, "--nu", 1e-3, "--penalty", 100, "--json") == 0
+    said = capsys.readouterr()
+    assert f"note: AdaScale spends {json.loads(said.out)['cost'] / 1e-3:.3g} times nu" in said.err
+    assert run(*common, "--nu", 1e-3, "--policy", "equalalloc") == 0
+    assert "spends" not in capsys.readouterr().err
+
+
+def test_a_policy_that_spends_nothing_is_said_so(tmp_path, capsys, scenario, gains, own):
+    (tmp_path / "my_module.py").write_text(
+        OWN.replace("scenario.noise_scale / (floor + self.extra)", "scenario.x_max * min_gain_t")
+    )
+    common = ["--scenario", scenario[1], "--nu", 1e-3, "--policy", "my_module:Thrifty"]
+    assert run("leakage", *common) == 0
+    assert "note: Thrifty spends nothing;" in capsys.readouterr().err
+    assert run("schedule", *common, "--gains", gains[1]) == 0
+    assert "note: Thrifty spends nothing;" in capsys.readouterr().err
+
+
+def test_gains_above_one_are_noted_and_decibels_are_read(tmp_path, capsys, scenario, gains):
+    drawn, linear = gains
+    decibels, loss = tmp_path / "db.csv", tmp_path / "loss.csv"
+    pd.DataFrame({"h2_1": 10 * np.log10(drawn[0]), "h2_2": 10 * np.log10(drawn[1])}).to_csv(decibels)
+    pd.DataFrame({"h2_1": -10 * np.log10(drawn[0]), "h2_2": -10 * np.log10(drawn[1])}).to_csv(loss)
+    common = ["schedule", "--scenario", scenario[1], "--nu", 0.01, "--policy", "optimal", "--json"]
+    epsilon = []
+    for trace in (["--gains", linear], ["--gains", decibels, "--unit", "db"]):
+        assert run(*common, *trace) == 0
+        said = capsys.readouterr()
+        assert "more power received than sent" not in said.err
+        epsilon.append(json.loads(said.out)["epsilon"])
+    assert epsilon[0] == pytest.approx(epsilon[1], rel=1e-9)  # the digits of a hundred decibels
+    for trace in (["--gains", loss], ["--gains", loss, "--unit", "db"]):
+        assert run(*common, *trace) == 0
+        said = capsys.readouterr().err
+        assert f"note: {loss}, line 2: " in said
+        assert "in h2_1: more power received than sent; gains in dB need --unit db" in said
+    assert run(*common, "--gains", decibels) == 2
+    assert "a gain in dB needs the unit db" in capsys.readouterr().err
+
+
+MANY = Scenario("many", 100, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
+
+
+def test_orders_at_their_end_are_noted_and_extended(tmp_path, capsys):
+    path = tmp_path / "many.toml"
+    path.write_text(MANY.to_toml())
+    common = ["leakage", "--scenario", path, "--nu", 100, "--policy", "optimal", "--json"]
+    assert run(*common) == 0
+    said = capsys.readouterr()
+    assert "note: an epsilon is that of the last order, 63; with --orders " in said.err
+    enough = said.err.partition("--orders ")[2].split()[0]
+    assert run(*common, "--orders", enough) == 0
+    wide = capsys.readouterr()
+    assert wide.err == ""
+    for few, more in zip(json.loads(said.out), json.loads(wide.out), strict=True):
+        assert more["epsilon"] < few["epsilon"] / 10
+        assert more["rdp"] == few["rdp"]
+
+
+def test_orders_below_the_first_are_noted_too(capsys, scenario):
+    common = ["leakage", "--scenario", scenario[1], "--nu", 1e-4, "--policy", "optimal", "--orders", "5,64"]
+    assert run(*common) == 0
+    assert "note: an epsilon is that of the first order, 5; with --orders 1." in (err := capsys.readouterr().err)
+    assert err.partition("--orders ")[2].split()[0].endswith(",64")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--orders", "x"], "argument --orders: expected MAX or MIN,MAX, got 'x'"),
+        (["--orders", "1,2,3"], "expected MAX or MIN,MAX"),
+        (["--orders", "1024,3"], "--orders 1024,3: largest must be above smallest"),
+        (["--orders", "nan"], "--orders nan: largest must be finite and > 1"),
+        (["--orders", "1e300"], "--orders 1e+300: largest must be"),
+        (["--orders", "64", "--accountant", "renyi:orders=(2,3)"], "--orders are those of the accountant renyi"),
+        (
+            ["--accountant", "rayleigh"],
+            "accountant 'rayleigh' is unknown (rayleigh is a channel); expected one of exact, renyi",
+        ),
+        (["--accountant", "renyi:order=3"], "--accountant renyi:order=3: "),
+        (["--channel", "rayleigh:m=three"], "--channel rayleigh:m=three: channel 'rayleigh' has no parameter 'm'"),
+        (["--channel", "rayleigh:placement=sea"], "--channel rayleigh:placement=sea: placement must be"),
+        (["--channel", "my_module:Own:m=three"], "--channel my_module:Own:m=three: TypeError: "),
+        (["--channel", "my_module:Own:m=-1"], "--channel my_module:Own:m=-1: m must be > 0"),
+        (["--channel", "my_module:Own"], "Own.fading must return 12 finite coefficients, got shape (11,)"),
+        (
+            ["--policy", "my_module:Divides"],
+            "Divides.step in my_module.py, line 15: ZeroDivisionError: division by zero",
+        ),
+        (["--policy", "my_module:Looks"], "Looks.start in my_module.py, line 19: KeyError: 'nothing'"),
+        (["--policy", "my_module:One"], "One.step must return the next state and eta, numbers of shape (1, 3)"),
+        (["--policy", "my_module:Forgets"], "policy Forgets must keep what it declares in `tuned` as an attribute"),
+        (["--policy", "my_module:Untuned"], "policy Untuned: tuned must be a tuple of names, got None"),
+        (["--policy", "my_module:Least"], "got a state and float64 of shape ()"),
+        (["--realisations", "1000000000"], "--realisations must be 1 ... 1000000"),
+        (["--seed", "1" * 40], "seed must be a whole number"),
+    ],
+)
+def test_what_is_wrong_in_an_option_or_in_ones_own_code_is_named(tmp_path, capsys, scenario, own, arguments, said):
+    (tmp_path / "my_module.py").write_text(WRONG)
+    assert run("leakage", "--scenario", scenario[1], "--nu", 0.1, "--policy", "optimal", *arguments) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert len(error) < 400
+
+
+WRONG = """
+from dataclasses import dataclass
+from adascale.channel import ChannelModel
+@dataclass(frozen=True)
+class Own(ChannelModel):
+    m: float = 1.0
+    def __post_init__(self):
+        if self.m <= 0:
+            raise ValueError("m must be > 0")
+    def fading(self, rng, num_rounds):
+        return rng.standard_normal(num_rounds - 1) + 0j
+class Divides:
+    def start(self, scenario, budget): return 0
+    def step(self, state, min_gain_t):
+        return state, 1 / state
+class Looks:
+    def step(self, state, min_gain_t): return state
+    def start(self, scenario, budget):
+        return {}["nothing"]
+class One:
+    def start(self, scenario, budget): return scenario
+    def step(self, scenario, min_gain_t): return scenario.x_max * min_gain_t
+class Forgets(One):
+    tuned = ("extra",)
+    def __init__(self, extra): pass
+class Untuned(One):
+    tuned = None
+class Least(One):
+    def step(self, scenario, min_gain_t): return scenario, scenario.x_max * min_gain_t.min()
+"""
+
+
+@pytest.mark.parametrize("command", [[], ["leakage"], ["schedule"], ["stream"]])
+def test_help_explains_itself(command):
+    done = subprocess.run(
+        [sys.executable, "-m", "adascale", *command, "--help"], capture_output=True, text=True, check=True
+    )
+    assert "usage: adascale" in done.stdout
+    if command:
+        assert "example:" in done.stdout
+    assert done.stderr == ""

@@ -1,0 +1,233 @@
+"""The state of ``adascale stream``: no answer without it, and none to what does not belong to it."""
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adascale import policies
+from adascale.channel import EmpiricalFloors, read_gains
+from adascale.streaming import Journal, Stream
+
+from .streams import GAINS, HEADER, NU, OWN, PAST, POLICIES, SMALL, WHOLE, lines, measured
+
+OTHER = {
+    "scenario": ["--scenario", "other.toml"],
+    "nu": ["--nu", 0.003],
+    "delta": ["--delta", 1e-6],
+    "orders": ["--orders", "64"],
+    "policy": ["--policy", "equalalloc"],
+    "promise": ["--promise", "hard"],
+    "prior": PAST,
+}
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_the_state_of_another_stream_is_refused(stream, place, what):
+    stream("".join(WHOLE.splitlines(keepends=True)[:4]))
+    before = (place / "s").read_bytes()
+    code, answered, said = stream(WHOLE, *OTHER[what])
+    assert (code, answered, len(said)) == (2, [], 1)
+    assert f"s is the state of another stream: {what} is " in said[0]
+    assert (place / "s").read_bytes() == before
+
+
+def test_a_policy_that_decides_otherwise_now_is_refused(stream, place):
+    stream("".join(WHOLE.splitlines(keepends=True)[:4]), "--policy", "mine:Own")
+    sys.modules.pop("mine")
+    shutil.rmtree(place / "__pycache__", ignore_errors=True)  # else taken for this file's: same second and size
+    (place / "mine.py").write_text(OWN.replace("2 + state", "3 + state"))
+    code, answered, said = stream(WHOLE, "--policy", "mine:Own")
+    assert (code, answered, len(said)) == (2, [], 1)
+    assert re.search("s: round 0 was answered eta = .*, and the policy decides .* now", said[0])
+
+
+def kept(folder, rounds=4):
+    """The state of a few rounds, and its answers."""
+    path = Path(folder, "s")
+    with Stream(policies.Learn(), SMALL, NU, path) as found:
+        return path, [found.answer(each) for each in SMALL.min_gain(GAINS.T)[:rounds]]
+
+
+@contextlib.contextmanager
+def without_waiting():
+    """Where nothing is killed, nobody has to wait for the disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+def test_any_change_of_the_state_is_refused_with_its_line(tmp_path):
+    path, _ = kept(tmp_path)
+    good = path.read_bytes()
+    ends = [i for i, byte in enumerate(good) if byte == ord("\n")]
+    altered = [(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :], good[:i].count(b"\n") + 1)
+               for i in {*range(0, len(good) - 1, 3), *ends[:-1]}]  # fmt: skip
+    whole = good.splitlines(keepends=True)
+    for i in range(1, len(whole) - 1):
+        altered += [(b"".join(whole[:i] + whole[i + 1 :]), i + 1), (b"".join([*whole[: i + 1], *whole[i:]]), i + 2)]
+    for data, line in altered:
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=rf"s is (damaged|no journal): line {line} is not as it was written"):
+            Stream(policies.Learn(), SMALL, NU, path)
+        assert path.read_bytes() == data
+    path.write_bytes(good)
+    Stream(policies.Learn(), SMALL, NU, path).close()  # the control
+
+
+def test_a_torn_last_line_is_dropped_and_the_round_comes_again(tmp_path):
+    path, answers = kept(tmp_path)
+    good = path.read_bytes()
+    for cut in [*range(0, len(good), 11), good[:-1].rindex(b"\n"), len(good) - 1]:
+        path.write_bytes(good[:cut])
+        with Stream(policies.Learn(), SMALL, NU, path) as found:
+            n = max(good[:cut].count(b"\n") - 1, 0) + (good[cut] == ord("\n"))
+            assert (found.round, found.pending) == (n, good[cut] == ord("\n"))
+            with without_waiting():
+                assert [found.answer(each) for each in SMALL.min_gain(GAINS.T)[n:4]] == answers[n:]
+                found.passed_on()
+        assert path.read_bytes() == good
+
+
+def test_two_at_once_do_not_share_a_state(stream, place):
+    with Stream(policies.Learn(), SMALL, NU, "s") as held:
+        code, answered, said = stream(WHOLE)
+        assert (code, answered, said) == (2, [], ["adascale stream: error: s is in use by another process"])
+        assert held.answer(1e-12).round == 0
+    assert len(stream(WHOLE)[1]) == 12
+
+
+@pytest.mark.parametrize("moment", ["at first", "later"])
+def test_without_a_state_on_the_disk_there_is_no_answer(stream, place, monkeypatch, moment):
+    begun = "".join(WHOLE.splitlines(keepends=True)[:4])
+    if moment == "later":
+        stream(begun)
+    before = (place / "s").read_bytes() if moment == "later" else None
+
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        code, answered, said = stream(begun)
+    assert code == 2
+    assert answered == ([HEADER] if moment == "later" else [])
+    assert said[-1] == "adascale stream: error: s: No space left on device"
+    assert before == ((place / "s").read_bytes() if (place / "s").exists() else None)
+    rest = begun if moment == "at first" else "".join([begun.splitlines(keepends=True)[0], *lines(GAINS[3:6])])
+    assert len(stream(rest)[1]) == 4
+
+
+@pytest.mark.parametrize("what", ["removed", "replaced", "changed"])
+def test_a_state_that_is_taken_away_under_way_is_no_state(tmp_path, what):
+    path = tmp_path / "s"
+    with Stream(policies.Learn(), SMALL, NU, path) as found:
+        found.answer(1e-12)
+        data = path.read_bytes()
+        if what == "changed":
+            path.write_bytes(data + b"x")
+        else:
+            path.unlink()
+            if what == "replaced":
+                path.write_bytes(data)
+        with pytest.raises(OSError, match=r"s was (removed or replaced|changed) by another process"):
+            found.answer(1e-12)
+        assert found.round == 1
+
+
+def test_a_read_only_place_is_named(stream, place, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as the system answers who is not root
+    assert "--state 's' cannot be written: the folder" in stream(WHOLE)[2][0]
+
+
+def test_what_a_server_in_python_was_answered_is_passed_on(tmp_path):
+    path = tmp_path / "s"
+    with Stream(policies.Learn(), SMALL, NU, path) as found:
+        first = [found.answer(1e-12) for _ in range(3)]  # one gain in all rounds
+        assert [each.round for each in first] == [0, 1, 2]
+    for ends in (True, False):
+        found = Stream(policies.Learn(), SMALL, NU, path)
+        assert (found.pending, found.round) == (not ends, 3 if ends else 4)
+        assert found.answer(1e-12).round == 3
+        found.close()  # without a word
+    with contextlib.suppress(BrokenPipeError), Stream(policies.Learn(), SMALL, NU, path) as found:
+        assert found.answer(2e-12).round == 4
+        raise BrokenPipeError
+    with Stream(policies.Learn(), SMALL, NU, path) as found:
+        assert found.pending
+
+
+def test_after_a_lost_last_answer_another_line_only_ends_it(stream):
+    with Stream(policies.Learn(), SMALL, NU, "s") as found:
+        answers = [found.answer(each) for each in read_gains("gains.csv", SMALL).min_gain[:11]]
+    found = Stream(policies.Learn(), SMALL, NU, "s")
+    answers.append(found.answer(read_gains("gains.csv", SMALL).min_gain[11]))
+    found.close()
+    header, last = WHOLE.splitlines()[0], WHOLE.splitlines()[-1]
+    assert len(stream(f"{header}\n")[1]) == 1
+    assert stream(f"{header}\n{last}\n{last}\n")[1] == [HEADER, answers[-1].line()]
+    assert stream(f"{header}\n{last}\n")[1] == [HEADER]
+
+
+def test_a_journal_holds_lines_of_any_text(tmp_path):
+    with Journal(tmp_path / "j", "a heading") as found:
+        found.append("ü, and blanks ")
+        found.append("")
+    with Journal(tmp_path / "j", "another") as found:
+        assert (found.heading, found.lines) == ("a heading", ["ü, and blanks ", ""])
+    with Journal(tmp_path / "empty", "a heading"):
+        pass
+    assert not (tmp_path / "empty").exists()
+
+
+EVENTS = st.lists(st.sampled_from(["gain", "same", "skip", "bad", "again", "start", "killed"]), max_size=16)
+
+
+@given(EVENTS, st.integers(0, 2**32 - 1), st.sampled_from(sorted(POLICIES)))
+def test_however_often_it_is_begun_anew_the_answers_are_those_of_one_stream(events, seed, kind):
+    past = measured(40, 1)
+    law, mean = EmpiricalFloors.of(SMALL, SMALL.min_gain(past.T)), SMALL.mean_gain(1 / past.mean(axis=0))
+    policy = POLICIES[kind][1](law, mean)
+    gains = iter(SMALL.min_gain(measured(20, seed).T).tolist())
+    gain, number, told = 1e-12, None, True
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack, without_waiting():
+        one, many = (Stream(policy, SMALL, NU, Path(folder, name)) for name in ("one", "many"))
+        stack.callback(one.close)
+        for event in events:
+            if event in ("start", "killed"):
+                if event == "start" and not many.pending:
+                    many.passed_on()
+                    told = True
+                many.close()
+                many = Stream(policy, SMALL, NU, Path(folder, "many"))
+                assert many.pending == (not told)
+                if many.pending:  # nobody had the answer, and the line comes again
+                    assert (many.skip() if number is None else many.answer(gain)) == one.last
+                    many.passed_on()
+                    told = True
+            elif event == "again" and number is not None:
+                assert many.answer(gain, number) == one.last
+            elif event in ("bad", "again") or one.finished:
+                with pytest.raises(ValueError, match=r"rounds of small are answered|min_gain_t must be"):
+                    many.answer(np.nan)
+            elif event == "skip":
+                assert many.skip() == one.skip()
+                number, told = None, False
+            else:
+                gain, number = gain if event == "same" else next(gains), float(one.round + 3)
+                assert many.answer(gain, number) == one.answer(gain, number)
+                told = False
+        assert many.last == one.last
+        for each in (one, many):
+            with each:
+                pass
+        if one.round:
+            assert Path(folder, "one").read_bytes() == Path(folder, "many").read_bytes()

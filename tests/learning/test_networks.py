@@ -1,0 +1,191 @@
+"""Networks: those of the papers, and with their data those of one's own."""
+
+import sys
+import types
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from adascale import Scenario
+from adascale.learning import FedSGD, Training, data
+from adascale.learning.models import assign, build, flatten, size
+
+DIGITS = data.load("digits")
+SCENARIO = Scenario.digits()
+TRAINING = Training.digits()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("mnist_cnn", 26_010), ("digits_cnn", 9_370), ("tanh_cnn", 550_570), ("resnet32", 466_906)]
+)
+def test_the_networks_have_as_many_parameters_as_the_literature_says(name, expected):
+    model = build(name, 0)
+    assert flatten(model).numel() == expected
+    images = {
+        "mnist_cnn": (2, 1, 28, 28),
+        "digits_cnn": (2, 1, 8, 8),
+        "tanh_cnn": (2, 3, 32, 32),
+        "resnet32": (2, 3, 32, 32),
+    }[name]
+    assert model(torch.zeros(images)).shape == (2, 10)
+
+
+def test_every_preset_names_a_network_that_fits():
+    for scenario, training in ((Scenario.mnist(), Training.mnist()), (SCENARIO, TRAINING)):
+        assert flatten(build(training.model, 0)).numel() == scenario.num_parameters
+    assert size(Training.cifar10().model) == 550_570
+
+
+def test_the_initial_model_is_the_seeds_and_the_global_generator_is_left_alone():
+    before = torch.random.get_rng_state()
+    first, again, other = (flatten(build("digits_cnn", seed)) for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_flatten_and_assign_are_inverse_and_in_the_order_of_torch():
+    model = build("mnist_cnn", 0)
+    vector = torch.arange(26_010.0)
+    assign(model, vector)
+    assert torch.equal(flatten(model), vector)
+    contiguous = model.to(memory_format=torch.contiguous_format)
+    assert torch.equal(vector, nn.utils.parameters_to_vector(contiguous.parameters()).detach())
+    with pytest.raises(ValueError, match=r"parameters must have shape \(26010,\), got \(3,\)"):
+        assign(model, torch.zeros(3))
+    with pytest.raises(ValueError, match="model 'resnet' is unknown; expected one of digits_cnn, mnist_cnn"):
+        build("resnet", 0)
+
+
+# Networks and data of one's own -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """The name of a network that a function makes."""
+
+    def name_of(make):
+        module = types.ModuleType("tests_own")
+        module.net = make
+        monkeypatch.setitem(sys.modules, "tests_own", module)
+        return "tests_own:net"
+
+    return name_of
+
+
+FLAT = DIGITS._replace(images=DIGITS.images.flatten(1), test_images=DIGITS.test_images.flatten(1))
+
+
+def federation_of(model, dataset=FLAT, scenario=SCENARIO, **changes):
+    return FedSGD(replace(scenario, num_parameters=size(model)), replace(TRAINING, model=model, **changes), dataset, 0)
+
+
+def test_samples_need_not_be_images(own):
+    federation = federation_of(own(lambda: nn.Linear(64, 10)))
+    state, shown = federation.step(federation.start(), np.inf)
+    assert shown.batch_size > 0
+    assert np.isfinite(federation.evaluate(state)[0])
+
+
+def half_frozen():
+    model = nn.Sequential(nn.Linear(64, 20), nn.Tanh(), nn.Linear(20, 10))
+    model[0].requires_grad_(False)
+    return model
+
+
+def test_frozen_layers_are_neither_counted_nor_sent_nor_changed(own):
+    """The noise of the channel would move what is sent, and the weight decay what is counted."""
+    name = own(half_frozen)
+    assert size(name) == 210
+    federation, built = federation_of(name, weight_decay=0.1), build(name, 0)
+    state, _ = federation.step(federation.start(), 1e-9)
+    assert state.parameters.shape == (210,)
+    assign(built, state.parameters)  # beside the frozen layer as it was built
+    assert not torch.equal(built[2].weight, build(name, 0)[2].weight)
+    with torch.no_grad():
+        loss = float(F.cross_entropy(built(FLAT.test_images), FLAT.test_labels))
+        assert federation.evaluate(state)[0] == pytest.approx(loss, rel=1e-6)  # single precision
+        built[0].weight += 1e-2
+        assert float(F.cross_entropy(built(FLAT.test_images), FLAT.test_labels)) != pytest.approx(loss, rel=1e-4)
+
+
+def with_dropout():
+    return nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Dropout(0.5), nn.Linear(32, 10))
+
+
+def test_dropout_is_the_seed_s_and_the_round_s_and_evaluation_is_without_it(own):
+    name = own(with_dropout)
+    federation, again = federation_of(name), federation_of(name)
+    state = federation.start()
+    torch.manual_seed(1)
+    first = federation.step(state, np.inf)[0].parameters
+    before = torch.get_rng_state()
+    torch.manual_seed(2)
+    assert torch.equal(first, again.step(state, np.inf)[0].parameters)
+    torch.manual_seed(1)
+    federation.step(state, np.inf)
+    assert torch.equal(before, torch.get_rng_state())  # the user's own numbers go on as if nothing was
+    assert federation.evaluate(state) == federation.evaluate(state)
+    assert torch.equal(first, federation.step(state, np.inf)[0].parameters)  # which is with dropout again
+    model = build(name, 0).eval()
+    with torch.no_grad():
+        loss = F.cross_entropy(model(FLAT.test_images), FLAT.test_labels)
+        model.train()
+        dropped = F.cross_entropy(model(FLAT.test_images), FLAT.test_labels)
+    assert federation.evaluate(state)[0] == pytest.approx(float(loss), rel=1e-6)  # single precision
+    assert abs(float(dropped - loss)) > 1e-3  # the control
+
+
+def test_dropout_has_other_masks_in_every_round(own, monkeypatch):
+    federation = federation_of(own(with_dropout))
+    chosen = federation.batches(0)
+    monkeypatch.setattr(federation, "batches", lambda round_index: chosen)
+    state = federation.start()
+    first, second = (federation.step(state._replace(round=t), np.inf)[0].parameters for t in (0, 1))
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Linear(5, 10), r"for a sample of shape \(64,\); it fails with RuntimeError: "),
+        (
+            lambda: nn.Linear(64, 4),
+            "'tests_own:net' has 4 classes; expected more than the largest label of digits, 9",
+        ),
+        (lambda: nn.Sequential(nn.Linear(64, 10), nn.Flatten(0)), r"must give \(1, classes\) logits .*, got \(10,\)"),
+        (lambda: nn.LazyLinear(10), "'tests_own:net' has a parameter 'weight' without a size"),
+        (lambda: nn.Linear(64, 10).requires_grad_(False), "model 'tests_own:net' has no trainable parameter"),
+        (
+            lambda: nn.Linear(64, 10).double(),
+            "'tests_own:net' trains parameters of torch.float64; expected",
+        ),
+        (lambda: 3, r"model 'tests_own:net' must make a torch\.nn\.Module, got int"),
+        (lambda: 1 / 0, "model 'tests_own:net' failed: ZeroDivisionError: division by zero"),
+        (lambda size: nn.Linear(size, 10), "model 'tests_own:net' failed: TypeError: .* missing 1 required positional"),
+        (3, "model 'tests_own:net' must be a function or class without arguments, got int"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_named(own, make, message):
+    name = own(make)
+    with pytest.raises(ValueError, match=message):
+        FedSGD(replace(SCENARIO, num_parameters=650), replace(TRAINING, model=name), FLAT, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"images": torch.full((1500, 64), float("nan"))}, "images must be finite numbers, got .* in sample 0"),
+        ({"labels": DIGITS.labels[:7]}, r"images must have a label each, got shapes \(1500, 64\) and \(7,\)"),
+        ({"labels": DIGITS.labels.int()}, "labels of torch.int64, got torch.float32 and torch.int32"),
+        ({"images": DIGITS.images.flatten(1)[:7], "labels": DIGITS.labels[:7], "test_labels": DIGITS.labels[:297] * 0 +
+          DIGITS.labels[0]}, "num_devices must leave a sample to each, got 10 for 7 samples"),
+    ],
+)  # fmt: skip
+def test_samples_made_by_hand_are_checked_too(own, change, message):
+    with pytest.raises(ValueError, match=message):
+        federation_of(own(lambda: nn.Linear(64, 10)), FLAT._replace(**change))
