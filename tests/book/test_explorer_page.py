@@ -18,6 +18,20 @@ TABLE = """() => Object.fromEntries([...document.querySelectorAll("#ex-rows tr:n
     [cell.dataset.column, [Number(cell.dataset.value), cell.textContent]]))]))"""
 PICTURES = '() => [...document.querySelectorAll("#explorer canvas")].map((canvas) => canvas.toDataURL())'
 TOO_WIDE = "() => document.documentElement.scrollWidth - innerWidth"
+PLACES = """() => [...document.querySelectorAll("#explorer input, #explorer th")].map((each) => {
+  const {x, y, width} = each.getBoundingClientRect();
+  return [x, y + scrollY, width].map(Math.round);
+})"""
+CHART_IN_SIGHT = """() => {
+  const {top, bottom} = document.querySelector("#ex-noise").getBoundingClientRect();
+  return top >= 0 && bottom <= innerHeight + 1;
+}"""
+SCROLLED = """async () => {
+  for (let before = NaN; scrollY !== before; await new Promise((done) => setTimeout(done, 100))) before = scrollY;
+  return scrollY;
+}"""
+TABLE_END = "() => document.querySelector('#ex-rows').getBoundingClientRect().bottom"
+ANSWERS = ["ex-share", "ex-hundred", "ex-collapse", "ex-rician"]
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 # what is done to the page, and what that means to the package
@@ -86,8 +100,8 @@ def test_every_experiment_shows_its_answer_and_the_start_comes_back(opened):
     for number, button in enumerate(opened.locator(".ex-try button").all()):
         button.click()
         opened.evaluate(FRAME)
-        shown = [answer.is_visible() for answer in opened.locator(".ex-answer").all()]
-        assert shown == [other == number for other in range(3)]
+        shown = [answer.get_attribute("id") for answer in opened.locator(".ex-answer").all() if answer.is_visible()]
+        assert shown == [ANSWERS[number]]
         assert opened.evaluate(TABLE) != before
     assert opened.locator("#ex-cap").is_visible()
     assert opened.locator("[data-method=plain] th").inner_text() == "plain Lyapunov"
@@ -95,6 +109,76 @@ def test_every_experiment_shows_its_answer_and_the_start_comes_back(opened):
     opened.evaluate(FRAME)
     assert opened.evaluate(TABLE) == before
     assert not opened.locator("#ex-cap").is_visible()
+    assert not any(answer.is_visible() for answer in opened.locator(".ex-answer").all())
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "motion"),
+    [
+        (390, 844, "no-preference"),
+        (390, 844, "reduce"),
+        (320, 568, "reduce"),
+        (844, 390, "reduce"),
+        (1440, 900, "reduce"),
+    ],
+)
+def test_a_tap_on_an_experiment_brings_answer_and_chart_into_sight(browser, html, width, height, motion):
+    context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion=motion)
+    page = context.new_page()
+    page.goto(f"file://{html}/book/explorer.html")
+    for button in page.locator(".ex-try button").all():
+        page.evaluate("() => scrollTo({top: 0, behavior: 'instant'})")
+        button.evaluate("(button) => button.scrollIntoView({block: 'nearest', behavior: 'instant'})")
+        before, at_once = button.evaluate("(button) => [scrollY, (button.click(), scrollY)]")
+        page.wait_for_function(CHART_IN_SIGHT)
+        after = page.evaluate(SCROLLED)
+        if width == 1440:  # all of it was in sight
+            assert before == at_once == after == 0
+        else:
+            assert after > before
+            assert at_once == pytest.approx(after if motion == "reduce" else before, abs=2)
+        assert page.evaluate("() => document.activeElement.getBoundingClientRect().bottom") > 48  # below the header
+        if width == 390:
+            assert page.evaluate(TABLE_END) < height
+    context.close()
+
+
+def test_keyboard_goes_on_from_the_answer(opened):
+    for number, leads in enumerate(["Now with Rician fading", "ex-scenario", "ex-scenario"]):
+        opened.locator(".ex-try button").nth(number).focus()
+        opened.keyboard.press("Enter")
+        assert opened.evaluate("() => document.activeElement.id") == ANSWERS[number]
+        opened.keyboard.press("Tab")
+        assert opened.evaluate("() => document.activeElement.id || document.activeElement.innerText") == leads
+    opened.locator(".ex-try button").first.press("Enter")
+    opened.keyboard.press("Tab")
+    opened.keyboard.press("Enter")
+    assert opened.evaluate("() => document.activeElement.id") == ANSWERS[3]
+    problem, schedules = by_package(**START | {"level": 4, "channel": "rician"})
+    ratio = problem.rdp(schedules["equal"]) / problem.rdp(schedules["optimal"])
+    assert opened.evaluate(TABLE)["equal"]["ratio"][0] == pytest.approx(float(ratio), rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("width", [320, 390, 1440])
+def test_nothing_moves_while_a_slider_does(opened, width):
+    opened.set_viewport_size({"width": width, "height": 844})
+    turn(opened, {"plain": True})
+    places = opened.evaluate(PLACES)
+    for slider in opened.locator("#explorer input[type=range]").all():
+        middle = slider.input_value()
+        for end in ("min", "max"):
+            slider.fill(slider.get_attribute(end))
+            opened.evaluate(FRAME)
+            assert opened.evaluate(PLACES) == places, (slider.get_attribute("id"), end)
+        slider.fill(middle)
+
+
+def test_the_chart_of_a_phone_has_epsilon_with_it(opened):
+    brief = opened.locator("#ex-brief")
+    assert not brief.is_visible()  # the table is beside the chart
+    opened.set_viewport_size({"width": 390, "height": 844})
+    shown = [opened.evaluate(TABLE)[name]["epsilon"][1] for name in ("optimal", "adascale")]
+    assert brief.inner_text() == "ε: optimum {}, AdaScale {}".format(*shown)
 
 
 def test_sliders_obey_the_keyboard_and_say_what_they_stand_for(opened):

@@ -342,5 +342,5 @@ globalThis.ADASCALE_CORE = (() => {
     return { nu, floor, level, penalty: last.V, methods };
   }
 
-  return { floors, leakage, matchedPenalty, solve };
+  return { solve };
 })();

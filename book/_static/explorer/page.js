@@ -22,7 +22,12 @@
   const digits = (value, count) => {
     if (value === 0) return "0";
     const places = Math.min(Math.max(count - 1 - Math.floor(Math.log10(Math.abs(value))), 0), 6);
-    return value >= 1e6 ? value.toExponential(1).replace("e+", "e") : value.toFixed(places);
+    return value >= 1e6 ? plainly(value) : value.toFixed(places);
+  };
+  const plainly = (value, count = 2) => {
+    if (value < 1e4) return `${+value.toPrecision(count)}`;
+    const [factor, power] = value.toExponential(count - 1).split("e+");
+    return `${+factor === 1 ? "" : `${+factor}·`}10${"⁰¹²³⁴⁵⁶⁷⁸⁹"[power]}`;
   };
   const ratio = (value) => (value < 100 ? value.toFixed(2) : digits(value, 3));
   const mark = (cost) => (cost > 1.005 ? "▲\u2009" : cost < 0.995 ? "▼\u2009" : "");
@@ -47,13 +52,16 @@
       row(name).hidden = !methods[name];
       if (!methods[name]) continue;
       const { rdp, epsilon, ratio: over } = methods[name], cost = methods[name].cost / nu;
-      const texts = [mark(cost) + cost.toFixed(2), digits(rdp, 3), ratio(over), digits(epsilon, 3)];
+      const texts = [mark(cost) + ratio(cost), digits(rdp, 3), ratio(over), digits(epsilon, 3)];
       [cost, rdp, over, epsilon].forEach((value, i) => {
         const cell = row(name).querySelector(`[data-column=${COLUMNS[i]}]`);
         cell.textContent = texts[i];
         cell.dataset.value = value; // all digits, for the tests
       });
     }
+    // a phone keeps the chart in sight, but not the table
+    const [best, own] = ["optimal", "adascale"].map((name) => digits(methods[name].epsilon, 3));
+    byId("ex-brief").textContent = `ε: optimum ${best}, AdaScale ${own}`;
   }
 
   /** One sentence for who cannot see the charts, once the controls have come to rest. */
@@ -84,14 +92,13 @@
     const points = { show: true, size: 4, width: 1, stroke, fill: () => color(dots > 1 ? "paper" : name) };
     return withDots && dots ? { ...line, paths: () => null, points } : line;
   });
-  const plainly = (tick) => (tick < 1e4 ? `${+tick.toPrecision(3)}` : tick.toExponential().replace("+", ""));
   function chart(id, y, series, bands, label) {
     const box = byId(id), size = () => ({ width: box.clientWidth, height: box.clientHeight });
     const isShort = (tick) => [1, 2, 5].includes(Number(tick.toExponential(6).split("e")[0]));
     const isDecade = (tick) => Math.abs(Math.log10(tick) % 1) < 1e-9;
     const filter = (u, ticks) => ticks.map((tick) => (y.distr !== 3 || isDecade(tick) ? tick : null));
     const told = (tick) => tick !== null && (y.distr !== 3 || isShort(tick));
-    const values = (u, ticks) => ticks.map((tick) => (told(tick) ? plainly(tick) : ""));
+    const values = (u, ticks) => ticks.map((tick) => (told(tick) ? plainly(tick, 3) : ""));
     const made = new uPlot({
       ...size(), series: [{}, ...series], bands, legend: { show: false }, cursor: { show: false },
       scales: { x: { time: false }, y }, padding: [10, 18, 0, 0],
@@ -150,8 +157,8 @@
     show("draw", `${controls.draw + 1} of ${data.gains.rayleigh.length}`);
     show("level", digits(found.nu, 2));
     show("order", `${controls.order}`);
-    show("multiple", `${digits(controls.multiple, 2)} × matched`);
-    show("cap", digits(10 ** Number(form.elements.cap.value), 2));
+    show("multiple", `${plainly(controls.multiple)} × matched`);
+    show("cap", plainly(10 ** Number(form.elements.cap.value)));
     byId("ex-capped").hidden = !controls.cap;
     fill(found);
     if (!noise) charts();
@@ -173,15 +180,23 @@
       const control = form.elements[name];
       control[control.type === "checkbox" ? "checked" : "value"] = value;
     }
-    later();
+    update();
+  }
+  /** The answer takes the focus, and comes into sight with the chart; on a phone also with the table, if they fit. */
+  function tell(answer) {
+    answer.focus({ preventScroll: true });
+    const chart = byId("ex-noise"), { top } = answer.getBoundingClientRect(), { bottom } = chart.getBoundingClientRect();
+    const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
+    const fromTop = root.clientWidth < 800 && bottom > innerHeight && bottom - top < innerHeight - 60;
+    if (fromTop) answer.scrollIntoView({ behavior, block: "start" });
+    else chart.scrollIntoView({ behavior, block: "nearest" });
   }
   for (const button of root.querySelectorAll("[data-set]")) {
     button.addEventListener("click", () => {
-      for (const card of root.querySelectorAll(".ex-try")) {
-        card.classList.toggle("ex-chosen", card === button.parentNode);
-        card.querySelector(".ex-answer").hidden = card !== button.parentNode;
-      }
       set(JSON.parse(button.dataset.set));
+      const answer = byId(button.dataset.answer);
+      for (const each of root.querySelectorAll(".ex-answer")) each.hidden = each !== answer;
+      if (answer) tell(answer);
     });
   }
   form.addEventListener("input", later);
