@@ -5,16 +5,17 @@ The functions that end in ``texts`` return texts by the names under which the ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from adascale.paper.paired import band, by_seed, clear, log_band
 from adascale.paper.readable import Texts
+from adascale.scenario import Scenario
 from adascale.statistics import interval, log_interval
 
 FloatArray = NDArray[np.float64]
@@ -104,6 +105,26 @@ class Study:
         }
 
 
+def data_texts(scenario: Scenario, labels: ArrayLike, test_labels: ArrayLike, pixels: Sequence[int]) -> Texts:
+    """Of the scans' classes and their height and width, and of the scenario's batches and clipping."""
+    images = np.bincount(np.asarray(labels))
+    return {
+        "train-size": f"{images.sum():,}", "test-size": f"{len(np.asarray(test_labels))}",
+        "rounds": f"{scenario.num_rounds}", "pixels": " × ".join(map(str, pixels)),
+        "rate-sampling": f"{float(scenario.sampling_rate):g}", "clip-digits": f"{scenario.clip_norm:g}",
+        "class-low": f"{images.min()}", "class-high": f"{images.max()}", "one-image": f"{ONE_IMAGE:.2f}",
+    }  # fmt: skip
+
+
+def signal_texts(signal: ArrayLike, noise_energy: ArrayLike, directions: int) -> Texts:
+    r"""Of the energies of the signal and :math:`w_t` in some rounds: medians, and the noise along the signal."""
+    energy, noise = float(np.median(np.asarray(signal))), float(np.median(np.asarray(noise_energy))) / 2
+    return {
+        "signal-energy": f"{energy:.3f}", "noise-energy": f"{noise:.3f}",
+        "noise-along": f"{noise / energy / directions:.4f}",
+    }  # fmt: skip
+
+
 def floor_texts(floor: FloatArray, levels: tuple[float, ...]) -> Texts:
     r"""Of the floors of the realisations, shape (seeds, T), beside four values of :math:`\nu`."""
     mean, small = floor.mean(axis=1), min(levels)
@@ -149,6 +170,15 @@ def thirds_lost(table: pd.DataFrame) -> pd.DataFrame:
     r"""Points of accuracy against no noise, by ``setting`` and ``seed``, of ``results/weights/thirds.csv``."""
     ends = table.pivot(index=["setting", "seed"], columns="noise", values="test_accuracy")
     return 100 * ends.sub(ends["none"], axis=0)[["early", "middle", "late", "even"]]
+
+
+def thirds_texts(lost: pd.DataFrame) -> Texts:
+    """Of :func:`thirds_lost` without momentum: what early noise changes, and what late noise costs."""
+    plain = lost.loc["no momentum"]
+    return {
+        "early-third": band(plain["early"], sign=True), "late-third": band(-plain["late"]),
+        "thirds-seeds": f"{len(plain)}",
+    }  # fmt: skip
 
 
 def thirds_table(lost: pd.DataFrame) -> pd.DataFrame:

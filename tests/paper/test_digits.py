@@ -161,3 +161,20 @@ def test_texts_of_floors_power_and_ends_are_those_of_small_examples():
     texts = digits.training_texts(ends)
     assert texts["curve-spread"] == f"{round(2 * 2.97)}"
     assert texts["leak-ratio"] == "1.50"
+
+
+def test_texts_of_the_data_and_of_the_thirds_are_those_of_small_examples():
+    scenario = Scenario("small", 2, 40, 30, 2, 20, 1.5, 0.2, 1e-12)
+    texts = digits.data_texts(scenario, np.array([0, 1, 1, 2, 2, 2]), torch.tensor([1, 1]), (8, 9))
+    assert [texts[name] for name in ("train-size", "test-size", "class-low", "class-high")] == ["6", "2", "1", "3"]
+    assert [texts[name] for name in ("pixels", "rate-sampling", "clip-digits", "rounds")] == [
+        "8 × 9",
+        "0.1",
+        "1.5",
+        "40",
+    ]
+    texts = digits.signal_texts([1.0, 2.0, 30.0], [8.0, 8.0, 2.0], 10)
+    assert texts == {"signal-energy": "2.000", "noise-energy": "4.000", "noise-along": "0.2000"}
+    texts = digits.thirds_texts(digits.thirds_lost(pd.read_csv(RESULTS / "weights" / "thirds.csv")))
+    assert texts["late-third"].startswith("5.9 [")
+    assert texts["thirds-seeds"] == "8"

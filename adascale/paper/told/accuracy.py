@@ -12,6 +12,7 @@ import pandas as pd
 from scipy import stats
 
 from adascale import channel
+from adascale.comparison import leakage_table
 from adascale.paper.accuracy import accuracy_claims
 from adascale.paper.claims import CLOSE, MARKS
 from adascale.paper.methods import METHODS
@@ -197,6 +198,16 @@ def momentum_table(results: pd.DataFrame, gap: pd.Series) -> pd.DataFrame:
     return floors.join(quiet).join(by_seed(rows, arm=("nu",))).join(gap.rename("gap")).sort_values("floor_mean")
 
 
+def gaps(seeds: Iterable[int], nu: float) -> pd.Series:
+    r"""EqualAlloc's RDP leakage over the optimum's on MNIST at this :math:`\nu`, by seed."""
+    methods = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
+    rdp = leakage_table(Scenario.mnist(), [nu], sorted(seeds), methods).pivot(
+        index="seed", columns="policy", values="rdp"
+    )
+    ratio: pd.Series = rdp["EqualAlloc"] / rdp["Optimal"]
+    return ratio
+
+
 def momentum_rows(table: pd.DataFrame) -> pd.DataFrame:
     r""":func:`momentum_table` to read, at the smallest and the largest :math:`\nu`."""
     form = {"floor_mean": "{:.2f}", "floor_max": "{:.0f}", "floor_max_round": "{:.0f}", "gap": "{:.1f}"}
@@ -239,6 +250,12 @@ def last_thirds(nu: float, seeds: Iterable[int] = range(10)) -> dict[str, Interv
         spent = [problem.spend(METHODS[name](problem, mean).schedule(problem)) for problem, mean in problems]
         shares[name] = interval([100 * by_third(each)[2] for each in spent])
     return shares
+
+
+def last_texts(nu: float) -> Texts:
+    r"""Of :func:`last_thirds`: in per cent, by method."""
+    last = last_thirds(nu)
+    return {f"last-{OTHERS[name]}": f"{each.centre:.0f}" for name, each in last.items() if name in OTHERS}
 
 
 def weights_texts(lost: pd.DataFrame, responses: pd.DataFrame, thirds: pd.DataFrame) -> Texts:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.paper import QUOTED_ACCURACY
 from adascale.paper.accuracy import accuracy_claims, reading_table, reading_verdicts
 from adascale.paper.claims import CLOSE
@@ -142,6 +143,7 @@ def test_estim_future_alone_learns_less_at_the_same_nu(momentum, results):
 
 def test_estim_future_alone_spends_late():
     last = accuracy_told.last_thirds(0.16)
+    assert accuracy_told.last_texts(0.16)["last-liu"] == f"{last['PowerControl'].centre:.0f}"
     assert last["EstimFuture"].low > 38 > max(each.high for name, each in last.items() if name != "EstimFuture")
     assert last["PowerControl"].centre < last["Optimal"].centre < last["LyapunovPowerControl"].centre
 
@@ -194,3 +196,12 @@ def test_on_quadratics_weights_save_rdp_and_may_cost_epsilon():
     rows = accuracy_told.quadratic_rows(quadratic)
     assert rows.index.names == ["ν", "x"]
     assert not rows.isin(["nan"]).any(axis=None)
+
+
+def test_the_gap_of_a_realisation_is_equal_shares_over_the_optimum():
+    seeds = [3, 1]
+    scenario = Scenario.mnist()
+    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 0.01)
+    equal, least = (problem.rdp(policy().schedule(problem)) for policy in (policies.EqualAlloc, policies.Optimal))
+    assert accuracy_told.gaps(seeds, 0.01).loc[seeds].to_numpy() == pytest.approx(equal / least, rel=1e-9)

@@ -1,0 +1,129 @@
+"""Floors of the noise energy: with water on them, over the rounds, against the distances, and their running mean."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from adascale import channel
+from adascale.scenario import Scenario
+
+FloatArray = NDArray[np.float64]
+
+_COLORS = ("#0072B2", "#D55E00", "#009E73")
+
+
+def poured(floor: FloatArray, level: float) -> Figure:
+    r"""The rounds of a training sorted by floor, and the noise that fills them up to one level.
+
+    Parameters
+    ----------
+    floor : numpy.ndarray
+        :math:`w_{\min,t}`, shape (T,).
+    level : float
+        :math:`\ell` (:eq:`eq:water-level`).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axis = plt.subplots()
+    ground, rounds = np.sort(floor), np.arange(1, floor.size + 1)
+    schedule = np.maximum(level, ground)
+    axis.fill_between(rounds, 0, ground, color="0.8", linewidth=0, label="floor $w_{\\min,t}$")
+    axis.fill_between(rounds, ground, schedule, color="#56B4E9", linewidth=0, label="added noise")
+    axis.plot(rounds, schedule, color="black", label="schedule $w_t$")
+    axis.annotate("water level", (5, level), (0, 4), textcoords="offset points")
+    axis.set(xlim=(1, floor.size), ylim=(0, 3 * level), xlabel="round, from the lowest floor to the highest",
+             ylabel="noise energy of the round\n[squared gradient]")  # fmt: skip
+    axis.legend(loc="upper left")
+    return figure
+
+
+def over_rounds(floor: FloatArray, levels: tuple[float, float]) -> Figure:
+    r"""The floors of three realisations, beside a range of :math:`\nu`.
+
+    Parameters
+    ----------
+    floor : numpy.ndarray
+        :math:`w_{\min,t}`, shape (3, T).
+    levels : tuple of float
+        The least and the largest :math:`\nu`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axis = plt.subplots()
+    for lane, (row, color, marker) in enumerate(zip(floor, _COLORS, "o^s", strict=True), 1):
+        axis.plot(row, marker, color=color, markersize=3, alpha=0.6, label=f"realisation {lane}")
+    axis.axhspan(*levels, color="grey", alpha=0.2, label="paper's range of $\\nu$")
+    axis.set_yscale("log")
+    axis.set_ylim(top=1e3)
+    axis.set(xlabel="round $t$", ylabel="floor $w_{\\min,t}$ [squared gradient]")
+    axis.legend(ncols=2)
+    return figure
+
+
+def running_mean(over_scale: FloatArray, rounds: FloatArray, quantiles: FloatArray, theory: FloatArray) -> Figure:
+    r"""The tail of the floors beside its law, and quantiles of their running mean beside Landau's.
+
+    Parameters
+    ----------
+    over_scale : numpy.ndarray
+        Simulated :math:`w_{\min,t}/\omega`, any shape.
+    rounds : numpy.ndarray
+        Horizons T, shape (K,).
+    quantiles, theory : numpy.ndarray
+        5 %, 50 % and 95 % quantiles of the mean at each horizon, simulated and by Landau's law, shape (3, K).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
+    w = np.logspace(-0.5, 4, 20)
+    left.loglog(w, [(over_scale > x).mean() for x in w], "o", color=_COLORS[0], label="simulated")
+    left.loglog(w, -np.expm1(-1 / w), color="black", label="$1 - e^{-\\omega/w}$")
+    left.set(xlabel="$w / \\omega$ [no unit]", ylabel="share of floors above $w$")
+    lowest, middle, highest = quantiles
+    right.semilogx(rounds, highest, "^", color=_COLORS[1], label="95 %, simulated")
+    right.semilogx(rounds, middle, "o", color=_COLORS[0], label="median, simulated")
+    right.semilogx(rounds, lowest, "v", color=_COLORS[2], label="5 %, simulated")
+    right.semilogx(rounds, theory.T, "k-", linewidth=1, label=["Landau", None, None])
+    right.set(xlabel="horizon $T$ [rounds]", ylabel="mean floor / $\\omega$ [no unit]")
+    right.set_ylim(top=55)
+    left.legend()
+    right.legend(loc="upper left", ncols=2)
+    return figure
+
+
+def farthest(scenario: Scenario, distance: FloatArray, omega: FloatArray) -> Figure:
+    r"""The scale of the floors against the distance of the farthest device, a point a realisation.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        All devices alike.
+    distance : numpy.ndarray
+        Shape (realisations, M), in metres.
+    omega : numpy.ndarray
+        :math:`\omega` (:eq:`eq:floor-law`), shape (realisations,).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axis = plt.subplots()
+    last = distance.max(axis=-1)
+    line = np.linspace(last.min(), 200, 50)
+    unit = scenario.noise_scale / scenario.x_max
+    alone = unit * channel.cost_hata_path_loss(line) * scenario.batch_second_moment
+    axis.plot(last, omega, "o", color=_COLORS[0], markersize=3, label="one realisation")
+    axis.plot(line, alone, color="black", label="farthest device alone")
+    axis.set(yscale="log", xlabel="distance of the farthest device [m]",
+             ylabel="scale $\\omega$ of the floors\n[squared gradient]")  # fmt: skip
+    axis.legend()
+    return figure
