@@ -107,16 +107,17 @@ class Forked(NamedTuple):
     def table(self) -> pd.DataFrame:
         """The first two evaluations after the fade and the last, to read."""
         columns = {(f"ν = {nu:g}", name): each[nu] for nu in self.kept
-                   for name, each in (("with it", self.kept), ("without", self.levelled))}  # fmt: skip
+                   for name, each in (("fade", self.kept), ("no fade", self.levelled))}  # fmt: skip
         shown = pd.DataFrame({f"{nu}, {name}": each for (nu, name), each in columns.items()}).iloc[[0, 1, -1]]
         return shown.map(number).rename(index=lambda t: f"{t + 1} rounds").rename_axis(index=None)
 
     def texts(self) -> Texts:
-        """For a chapter to glue: what is gained at the second evaluation after the fade, and at the end."""
+        """For a chapter to glue: what is gained at the second evaluation after the fade, at the end, and at least."""
         small, large = min(self.gained), max(self.gained)
         cells = [(f"fork-{when}-{name}", nu, row) for when, row in (("second", 1), ("end", -1))
                  for name, nu in (("small", small), ("large", large))]  # fmt: skip
-        return {name: number(self.gained[nu].iloc[row], "+.1f") for name, nu, row in cells}
+        texts = {name: number(self.gained[nu].iloc[row]) for name, nu, row in cells}
+        return texts | {"fork-least": number(self.gained.min(axis=None))}
 
 
 def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame, seed: int = 0) -> Forked:

@@ -1,9 +1,12 @@
 """What the trainings so far leave of a prediction about a mean of three."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from adascale.paper import QUOTED_ACCURACY
 from adascale.paper.forecast import REALISATIONS, WITHIN, Forecast, forecast, forecast_texts
 
 QUOTED = (0.65, 0.60)
@@ -52,3 +55,12 @@ def test_a_realisation_with_one_level_is_left_out_and_none_is_an_error():
         with pytest.raises(ValueError, match="at two levels on a realisation"):
             forecast(bad, QUOTED)
     assert isinstance(forecast(rows, QUOTED), Forecast)
+
+
+def test_the_one_realisation_that_is_trained_lies_outside_of_what_is_predicted_and_falls_more_than_as_stated():
+    results = Path(__file__).parents[2] / "results" / "cifar10"
+    made = forecast(pd.read_csv(results / "readings.csv"), QUOTED_ACCURACY["cifar10"])
+    stated = forecast(pd.read_csv(results / "accuracy.csv"), QUOTED_ACCURACY["cifar10"], "as stated")
+    assert made.found.index.tolist() == stated.found.index.tolist() == [0]
+    assert (made.missed() > 0).all()
+    assert 0 < stated.found["fall [points]"].item() < made.found["fall [points]"].item()

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from adascale.paper.fork import fade_levelled, fork, forked
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint
+from adascale.runs.sweep import read_sweep
 
 
 @pytest.mark.parametrize("rounds", [30, 31])
@@ -96,8 +98,25 @@ def test_what_is_gained_is_read_evaluation_by_evaluation():
     forks = curves.assign(accuracy=without, nu=[0.01] * 4 + [0.32] * 4, seed=0, fade_round=7)
     found = forked(forks, table, curves)
     assert found.gained.round(9).to_numpy().tolist() == [[11, 10], [7, 9], [4, -2]]
-    assert found.texts() == {"fork-second-small": "+7.0", "fork-second-large": "+9.0", "fork-end-small": "+4.0",
-                             "fork-end-large": "−2.0"}  # fmt: skip
+    assert found.texts() == {"fork-second-small": "7.0", "fork-second-large": "9.0", "fork-end-small": "4.0",
+                             "fork-end-large": "−2.0", "fork-least": "−2.0"}  # fmt: skip
     assert found.table().index.tolist() == ["10 rounds", "15 rounds", "20 rounds"]
     with pytest.raises(ValueError, match="same evaluations after the fade"):
         forked(forks[forks["round"] != 14], table, curves)
+
+
+def test_on_cifar10_both_trainings_gain_points_at_every_evaluation_after_the_fade_and_had_been_the_same():
+    results = Path(__file__).parents[2] / "results" / "cifar10"
+    forks, table, curves = (pd.read_csv(results / f"{name}.csv") for name in ("fork", "readings", "readings-curves"))
+    found = forked(forks, table, curves)
+    assert len(found.gained) >= 5
+    assert (found.gained > 1).all(axis=None)
+    before = curves.merge(forks, on=["run", "round"], suffixes=("", "_fork")).query("round < fade_round")
+    assert len(before) == 2 * 22
+    assert before.accuracy.equals(before.accuracy_fork)
+    for entry in read_sweep(results / "readings.toml"):
+        problem, _ = problem_of(entry.run)
+        own = forks[forks.run == entry.run.address]
+        assert set(own.fade_round) == {problem.floor.argmax()}
+        assert np.allclose(own.fade_floor, problem.floor.max(), rtol=1e-12)
+        assert np.allclose(own.level_floor, np.sort(problem.floor)[problem.num_rounds // 2], rtol=1e-12)
