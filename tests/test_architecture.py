@@ -23,7 +23,7 @@ STOREYS = (
     ("cli",),
 )
 MAY_USE_THE_PAPER = ("paper", "cli")
-NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}  # public in spite of their names
+PROTOCOLS = {"_asdict", "_fields", "_make", "_replace", "_repr_html_"}  # public all the same
 
 
 def modules(root):
@@ -89,7 +89,7 @@ def steps_up(found, storeys):
 
 
 def private(name):
-    return name.startswith("_") and not name.endswith("__") and name != "_" and name not in NAMED_TUPLES
+    return name.startswith("_") and not name.endswith("__") and name != "_" and name not in PROTOCOLS
 
 
 def bound(tree):

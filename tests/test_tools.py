@@ -125,3 +125,13 @@ def test_what_a_cell_prints_is_one_piece_under_the_settings_of_the_environment(t
     pieces = [output.text for output in notebook.cells[0].outputs]
     assert "".join(pieces) == "0\n1\n2\n"
     assert (len(pieces) == 1) == ours
+
+
+@pytest.mark.parametrize(("column", "text", "seen"), [
+    ("seconds", "0.024", "24 ms"), ("peer_seconds", "5.4e-04", "540 µs"), ("seconds", "4", "4.0 s"),
+    ("ratio", "17000", "17,000"), ("ratio", "0.5", "0.50"), ("difference", "6e-14", "6·10⁻¹⁴"),
+    ("difference", "0", "0"), ("name", "vmap(grad), union", "vmap(grad), union"), ("round", "cifar10", "CIFAR-10"),
+    ("peer", "", "–"),
+])  # fmt: skip
+def test_a_committed_number_is_shown_as_the_chapters_show_theirs(column, text, seen):
+    assert tool("executed").shown(column, text).replace("\N{NO-BREAK SPACE}", " ") == seen

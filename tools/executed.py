@@ -20,7 +20,11 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
 
+from adascale.paper.readable import number
+
 PACKAGES = ["adascale", "numpy", "scipy", "numba", "pandas", "torch", "opacus", "cvxpy", "matplotlib", "jupyter-book"]
+
+DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
 class Times(nodes.General, nodes.Element):
@@ -70,14 +74,14 @@ class Executed(SphinxDirective):
 
 
 def shown(column, text):
-    """A committed number for a reader: durations with their unit, thousands apart."""
+    """A committed number for a reader, of two digits, durations with their unit; and a data set by its name."""
     if not text or not re.fullmatch(r"[\d.]+(e[+-]?\d+)?", text):
-        return text or "–"
+        return DATA.get(text, text) or "–"
     value = float(text)
     if "seconds" in column:
         unit, size = next(((u, s) for u, s in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)) if value >= s), ("µs", 1e-6))
-        return f"{float(f'{value / size:.2g}'):g}\N{NO-BREAK SPACE}{unit}"
-    return f"{value:,.0f}" if value >= 1000 else text
+        return f"{number(value / size)}\N{NO-BREAK SPACE}{unit}"
+    return number(value, 1 if re.fullmatch(r"\de.*", text) else 2)  # an error is committed with one
 
 
 class Committed(SphinxDirective):

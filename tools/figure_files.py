@@ -6,21 +6,32 @@ picture, nothing is added.
 
 import shutil
 from base64 import b64decode
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 import nbformat
 from docutils import nodes
+from jupyter_cache import get_cache
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 from adascale.paper.figures.files import KEY, LARGE, unpacked
 
 
-def stored_files(notebook: Path) -> dict[str, dict[str, str]]:
+def executed(notebook: Path, cache: str) -> nbformat.NotebookNode:
+    """What was executed for a page: where its outputs come from Jupyter's cache, myst-nb writes it without them."""
+    found = nbformat.read(notebook, as_version=4)
+    if not any(cell.get("outputs") for cell in found.cells):
+        with suppress(KeyError):
+            _, found = get_cache(cache).merge_match_into_notebook(found)
+    return found
+
+
+def stored_files(notebook: nbformat.NotebookNode) -> dict[str, dict[str, str]]:
     """SVG and CSV of each figure of an executed notebook, by the name that myst-nb gives to its picture."""
     found = {}
-    for cell in nbformat.read(notebook, as_version=4).cells:
+    for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if KEY in output.get("metadata", {}):
                 picture = b64decode(output["data"]["image/png"])
@@ -47,7 +58,7 @@ class FigureFiles(SphinxTransform):
         notebook = Path(self.app.outdir).parent / "jupyter_execute" / f"{self.env.docname}.ipynb"
         if not notebook.exists():
             return
-        files, names = stored_files(notebook), set()
+        files, names = stored_files(executed(notebook, self.env.mystnb_config.execution_cache_path)), set()
         for number, (bundle, image) in enumerate(pictures(self.document), 1):
             picture = Path(self.env.relfn2path(image["uri"])[1])
             if picture.name not in files:

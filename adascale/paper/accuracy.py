@@ -16,6 +16,7 @@ import pandas as pd
 from adascale.accounting import OrdersTooFew
 from adascale.comparison import leakage_table
 from adascale.paper.claims import CLOSE, MARKS
+from adascale.paper.figures.style import label_of
 from adascale.paper.methods import METHODS
 from adascale.paper.paired import number
 from adascale.statistics import Interval, interval, log_interval
@@ -101,14 +102,16 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
 
 
 def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
-    """The claims as a table to read: a row a statement and policy, a column a budget, points and mark in each.
+    """The claims as a table to read: a row a statement and method, a column a budget, points and mark in each.
 
     ✓ holds, ✗ fails, ? not settled; without points where no run has been finished.
     """
     points = claims.points.map(lambda value: "" if np.isnan(value) else number(value, ".2f") + "\N{NO-BREAK SPACE}")
     text = points + claims.verdict.map(MARKS)
     wide = claims.assign(text=text).pivot(index=["claim", "policy"], columns="nu", values="text")
-    return wide.reindex(claims[["claim", "policy"]].drop_duplicates()).fillna("").rename(columns="{:g}".format)
+    wide = wide.reindex(claims[["claim", "policy"]].drop_duplicates()).fillna("")
+    wide = wide.rename(label_of, level="policy").rename(columns="ν = {:g}".format)
+    return wide.rename_axis(index=["statement", "method"], columns=None)
 
 
 def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterable[int]) -> pd.DataFrame:

@@ -125,8 +125,8 @@ def of_published(published: pd.DataFrame) -> Texts:
     today = forecast([2.0], 1, rice=5.0)[1, 0] - forecast([1.0], 1, rice=5.0)[1, 0]
     return {
         "matlab-commit": COMMIT[:7],
-        "matlab-budget": f"{published.loc[published['what'] == 'budgets', 'solved'].item():.0e}",
-        "matlab-plan": f"{online['solved'].max():.0e}",
+        "matlab-budget": number(published.loc[published["what"] == "budgets", "solved"].item(), 1),
+        "matlab-plan": number(online["solved"].max(), 1),
         "matlab-off": f"{1e-7 / longest['stopped_low'].min():.0f}",
         "matlab-today": percent(today),
         "matlab-r": f"{online['contraction'].iloc[0]:.2f}",

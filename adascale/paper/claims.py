@@ -39,13 +39,13 @@ MARKS = {"holds": "✓", "fails": "✗", "not settled": "?"}
 """How a table shows a verdict."""
 
 STATEMENTS = {
-    "ahead": "AdaScale is ahead",
-    "close": "close to the optimum",
-    "narrows": "lead narrows: ratio",
-    "narrows in nats": "lead narrows: difference",
-    "near": "benchmarks near it, too",
-    "rises": "leakage rises as ν falls",
-    "higher": "two leak more RDP",
+    "ahead": "AdaScale leaks less than each benchmark",
+    "close": f"AdaScale leaks at most {100 * (CLOSE - 1):.0f} % more than the optimum",
+    "narrows": "its lead, as a ratio, shrinks as ν grows",
+    "narrows in nats": "its lead, as a difference, shrinks as ν grows",
+    "near": f"at the largest ν each benchmark leaks at most {100 * (CLOSE - 1):.0f} % more than the optimum",
+    "rises": "every method leaks more as ν falls",
+    "higher": "Liu & Simeone's and Shi et al.'s methods leak more RDP than the other benchmarks",
 }
 """The statements of :func:`paper_claims` in words."""
 
@@ -275,7 +275,7 @@ def verdict_counts(beside: pd.DataFrame) -> pd.DataFrame:
     """Of :func:`side_by_side` a table to read: a row a statement, a column a protocol, and how often each verdict."""
     verdict = beside.xs("verdict", axis=1, level=1)
     order = verdict.index.get_level_values("claim").unique()
-    return verdict.groupby("claim").agg(_counted).reindex(order)
+    return verdict.groupby("claim").agg(_counted).reindex(order).rename_axis(index=None, columns=None)
 
 
 def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:

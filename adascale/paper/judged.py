@@ -264,7 +264,7 @@ def readable(claims: pd.DataFrame) -> pd.DataFrame:
     table = verdicts(claims).droplevel("claim").rename(index=label_of, level="policy")
     if table.index.get_level_values("leakage").nunique() == 1:
         table = table.droplevel("leakage")
-    return table.rename_axis(index=[None] * table.index.nlevels, columns=None)
+    return table.rename_axis(index=[None] * table.index.nlevels, columns="ν")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
-"""Numbers as a reader wants them in a table: no ``1e+03``, no ``23.``, no ``-0.0``."""
+"""Numbers as a reader wants them in a table: no ``1e+03``, no ``23.``, no ``-0.0``, and a minus that is no hyphen."""
 
+import re
 from math import floor, log10
+
+import pandas as pd
 
 Texts = dict[str, str]
 """Texts by the names under which a chapter glues them.
@@ -24,7 +27,7 @@ def number(value: float, digits: int = 2) -> str:
     Returns
     -------
     str
-        For instance ``0.0073``, ``1,300``, ``1.7·10⁻⁵``; ``0`` for zero of either sign.
+        For instance ``0.0073``, ``1,300``, ``−1.7·10⁻⁵``; ``0`` for zero of either sign.
 
     Raises
     ------
@@ -40,8 +43,32 @@ def number(value: float, digits: int = 2) -> str:
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     if 1e-3 <= abs(float(f"{mantissa}e{exponent}")) < 1e6:
         rounded = float(f"{value:.{digits - 1}e}")
-        return f"{rounded:,.{max(digits - 1 - floor(log10(abs(rounded))), 0)}f}"
-    return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
+        return signed(f"{rounded:,.{max(digits - 1 - floor(log10(abs(rounded))), 0)}f}")
+    return f"{signed(mantissa)}·10{str(int(exponent)).translate(_RAISED)}"
+
+
+def signed(text: str) -> str:
+    """The same with a minus sign, U+2212, for each hyphen that begins a number."""
+    return re.sub(r"(?<![^\s>(\[])-(?=\d)", "\N{MINUS SIGN}", text)
+
+
+def as_html(table: pd.DataFrame) -> str:
+    """A table as a notebook shows it: with one row of heads, the names of the index in it, and numbers :func:`signed`.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        If its index has names, its columns need none.
+    """
+    named = any(table.index.names) and table.columns.nlevels == 1
+    html = signed((table.rename_axis(columns=None) if named else table)._repr_html_())
+    if not named:
+        return html
+    before, head, after = re.split(r"(<tr.*?</tr>\s*<tr.*?</tr>)", html, maxsplit=1, flags=re.DOTALL)
+    columns, index = (re.findall("<th>(.*?)</th>", row) for row in head.split("</tr>")[:2])
+    own, level = table.index.nlevels, '<th class="row_heading">'
+    cells = [f"{level}{name}</th>" for name in index[:own]] + [f"<th>{name}</th>" for name in columns[own:]]
+    return f"{before}<tr>{''.join(cells)}</tr>{after}"
 
 
 def rounded_down(value: float) -> str:

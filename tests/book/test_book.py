@@ -88,6 +88,13 @@ def test_every_figure_says_in_words_what_it_shows(book):
         assert len(words.split()) >= 4, f"{name}: alt text {words!r} of {str(image)[:120]}"
 
 
+def test_every_figure_of_a_chapter_has_its_files_under_it(book):
+    """Executed now or found in Jupyter's cache."""
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        drawn = path.read_text().count('"adascale-figure":')
+        assert len(book[f"notebooks/{path.stem}"].select(".figure-files")) == drawn, path.stem
+
+
 def test_every_chapter_shows_computed_outputs(book):
     for name in CHAPTERS:
         assert article(book[name]).select(".cell_output"), name

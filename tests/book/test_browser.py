@@ -28,6 +28,22 @@ TOO_WIDE = "() => Math.max(document.documentElement.scrollWidth - innerWidth, 0)
 CUT_ON_PAPER = """() => [...document.querySelectorAll(".bd-article pre")]
   .filter((each) => each.scrollWidth > each.clientWidth + 1 && each.getClientRects().length)
   .map((each) => each.textContent.slice(0, 60))"""
+LOOSE_MARKS = r"""() => [...document.querySelectorAll(".bd-article span.math > mjx-container")].filter((each) => {
+  const after = each.nextSibling ?? each.parentElement.nextSibling;
+  if (!each.getClientRects().length || after?.nodeType !== 3 || !/^[.,;:!?)]/.test(after.data)) return false;
+  const mark = document.createRange();
+  mark.setStart(after, 0);
+  mark.setEnd(after, 1);
+  const [formula, place] = [each, mark].map((one) => one.getBoundingClientRect());
+  return place.left < formula.right - 3 && place.bottom > formula.bottom;
+}).map((each) => each.parentElement.textContent)"""
+WIDE_FORMULAS = """() => {
+  const folded = [...document.querySelectorAll("details:not([open])")];
+  folded.forEach((each) => (each.open = true));
+  const wide = [...document.querySelectorAll("div.math")].filter((each) => each.scrollWidth > each.clientWidth + 1);
+  folded.forEach((each) => (each.open = false));
+  return wide.map((each) => each.id || each.textContent.slice(0, 60));
+}"""
 STOPS_IN_FORMULAS = "() => document.querySelectorAll(`mjx-container:is([tabindex='0'], :has([tabindex='0']))`).length"
 TWICE = """() => {
   const ids = [...document.querySelectorAll("[id]")].map((each) => each.id);
@@ -63,6 +79,10 @@ class Seen:
     tex: list = field(default_factory=list)
     too_wide: dict = field(default_factory=dict)
     """Pixels beyond the screen, by theme and width."""
+    loose: dict = field(default_factory=dict)
+    """Formulas whose comma or full stop begins the next line, by width."""
+    formulas: list = field(default_factory=list)
+    """Displayed formulas that scroll on a wide screen."""
     serious: dict = field(default_factory=dict)
     """What axe says, by theme and width."""
     cut: list = field(default_factory=list)
@@ -96,6 +116,9 @@ def look(tab, address):
         tab.set_viewport_size({"width": width, "height": 900})
         tab.evaluate(THEME, theme)
         seen.too_wide[theme, width] = tab.evaluate(TOO_WIDE)
+        seen.loose[width] = tab.evaluate(LOOSE_MARKS)
+        if width == 1440:
+            seen.formulas = tab.evaluate(WIDE_FORMULAS)
     seen.tex, seen.stops = tab.evaluate(RAW_TEX), tab.evaluate(STOPS_IN_FORMULAS)
     seen.twice, seen.icons = tab.evaluate(TWICE), tab.evaluate(ICONS_WITHOUT_PICTURE)
     tab.evaluate(LESS_OF_THE_SAME)
@@ -152,6 +175,15 @@ def test_no_page_is_wider_than_its_screen(pages):
     assert wrong(pages, lambda seen: {look: by for look, by in seen.too_wide.items() if by}) == {}
 
 
+def test_no_line_begins_with_the_comma_of_a_formula(pages):
+    assert wrong(pages, lambda seen: {width: found for width, found in seen.loose.items() if found}) == {}
+
+
+def test_a_displayed_formula_of_a_chapter_fits_a_wide_screen(pages):
+    chapters = {name: seen for name, seen in pages.items() if name.startswith("notebooks/")}
+    assert wrong(chapters, lambda seen: seen.formulas) == {}
+
+
 def test_axe_finds_nothing_serious_on_any_page(pages):
     assert wrong(pages, lambda seen: {look: found for look, found in seen.serious.items() if found}) == {}
 
@@ -177,6 +209,8 @@ BAD = r"""<!doctype html><html lang="en" data-theme="light"><head><title>Bad</ti
 <p>\(x\) is raw</p><p id="a"></p><p id="a"></p>
 <div style="width:2000px">wide</div><pre style="overflow:auto;width:100px">%s</pre><i class="fa-solid fa-none">.</i>
 <mjx-container tabindex="0">x</mjx-container>
+<p style="width:0"><span class="math"><mjx-container style="display:inline-block">x</mjx-container></span>, too</p>
+<div class="math" style="width:100px;overflow:auto"><div style="width:200px">long</div></div>
 <script>console.error("said"); fetch("http://127.0.0.1:9/").catch(() => 0);</script></main></body></html>"""
 
 
@@ -188,6 +222,8 @@ def test_a_bad_page_is_seen_to_be_bad(page, tmp_path):
     assert seen.tex
     assert all(seen.too_wide[each] > 500 for each in LOOKS)
     assert all(any("color-contrast" in found for found in seen.serious[each]) for each in JUDGED)
+    assert all(seen.loose.values())
+    assert seen.formulas == ["long"]
     assert seen.cut
     assert seen.stops == 1
     assert seen.twice == ["a"]

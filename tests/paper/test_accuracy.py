@@ -79,9 +79,9 @@ def test_methods_are_compared_where_both_were_trained():
                                       ("NoiseFree", 0.01): "fails"}  # fmt: skip
     assert same.realisations.to_dict() == {("EqualAlloc", 0.01): 4, ("EqualAlloc", 0.04): 4, ("NoiseFree", 0.01): 6}
     shown = accuracy_verdicts(claims)
-    assert shown.loc[("same", "EqualAlloc"), "0.04"].endswith("✗")
-    assert shown.loc[("same", "EqualAlloc"), "0.04"].startswith("−3.0")
-    assert shown.loc[("ends", "AdaScale"), "0.04"] == ""
+    assert shown.loc[("same", "EqualAlloc"), "ν = 0.04"].endswith("✗")
+    assert shown.loc[("same", "EqualAlloc"), "ν = 0.04"].startswith("−3.0")
+    assert shown.loc[("ends", "AdaScale"), "ν = 0.04"] == ""
 
 
 def test_a_table_without_the_reference_is_refused():

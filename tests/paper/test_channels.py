@@ -9,6 +9,7 @@ import pytest
 
 from adascale.channel import Rayleigh
 from adascale.paper.channels import (
+    ACCOUNTED,
     AVERAGE,
     BLOCK_SEEDS,
     ENDS,
@@ -21,14 +22,19 @@ from adascale.paper.channels import (
     SEEDS,
     WORLDS,
     against,
+    exact_table,
+    exactly,
     kept,
     methods,
     read,
     read_blocks,
+    read_exact,
     worlds_table,
     write,
 )
 from adascale.paper.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED, BLOCKS, block_table
+
+from .made import assert_made_by
 
 FOLDER = Path(__file__).parents[2] / "results" / "channels"
 SLOW = "Gauss-Markov, r = 0.99"
@@ -63,10 +69,7 @@ def test_the_table_is_complete_and_says_what_made_it(table):
     assert len(found) == len(expected)
     assert np.isfinite(table[["cost", "rdp", "epsilon"]]).all(axis=None)
     assert {*AVERAGE, *HARD, HINDSIGHT, "Optimal"} == {*methods(Rayleigh())}
-    made = tomllib.loads((FOLDER / "table.provenance.toml").read_text())
-    assert made["command"] == "python -m adascale.paper.channels"
-    assert made["seeds"] == f"{SEEDS[0]}-{SEEDS[-1]}"
-    assert {"version", "commit", "machine", "python", "numpy", "numba", "wall_seconds"} <= {*made}
+    assert_made_by(FOLDER / "table.csv", "python -m adascale.paper.channels", seeds=f"{SEEDS[0]}-{SEEDS[-1]}")
 
 
 @pytest.mark.parametrize(("world", "seed"), [("moving at 1.5 m/s", 91_013), ("Nakagami, m = 2", 91_077)])
@@ -104,6 +107,43 @@ def test_in_slow_fading_the_coherence_seen_saves_a_hard_budget(promised, table):
         for world in KNOWN:
             pair = against(table[table["world"] == world], f"{name}, coherent, hard", f"{name}, hard")
             assert (pair.ratio < 1.02).all()
+
+
+# Exact epsilon -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def accounted():
+    return read_exact(FOLDER / "exact.csv")
+
+
+def test_the_exact_table_has_the_schedules_of_the_table_of_worlds(accounted, table):
+    """The same RDP, realisation by realisation; and the exact value is below that of the Rényi conversion."""
+    expected = {(world, name) for world, chosen in ACCOUNTED.items() for name in ("Optimal", *chosen)}
+    assert {*accounted[["world", "policy"]].itertuples(index=False, name=None)} == expected
+    assert len(accounted) == len(expected) * len(SEEDS)
+    both = accounted.merge(table, on=["world", "policy", "nu", "seed"], suffixes=("", "_stored"), validate="one_to_one")
+    assert len(both) == len(accounted)
+    np.testing.assert_allclose(both.rdp, both.rdp_stored, rtol=3e-6)  # seven digits are stored
+    assert (both.exact < both.epsilon).all()
+    made = tomllib.loads((FOLDER / "exact.provenance.toml").read_text())
+    assert (made["command"], made["seeds"]) == ("python -m adascale.paper.channels", f"{SEEDS[0]}-{SEEDS[-1]}")
+
+
+def test_exact_rows_are_made_again(accounted):
+    again = exact_table({SLOW: ("EqualAlloc",)}, [91_013])
+    stored = accounted[(accounted.world == SLOW) & (accounted.seed == 91_013)].set_index("policy")
+    for row in again.itertuples():
+        assert row.exact == pytest.approx(stored.exact[row.policy], rel=3e-6)
+
+
+def test_means_of_exact_ratios_are_those_of_a_plain_loop(accounted):
+    found = exactly(accounted)
+    rows = accounted[accounted.world == SLOW].set_index(["policy", "seed"]).exact
+    ratios = [rows["EqualAlloc", seed] / rows["Optimal", seed] for seed in SEEDS]
+    assert found.ratio[SLOW, "EqualAlloc"] == pytest.approx(sum(ratios) / len(ratios))
+    assert found.exact[SLOW, "EqualAlloc"] == pytest.approx(rows["EqualAlloc"].mean())
+    assert (found.ratio.xs("Optimal", level="policy") == 1).all()
 
 
 # Blocks --------------------------------------------------------------------------------------------------------------

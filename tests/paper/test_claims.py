@@ -195,10 +195,14 @@ def test_the_overview_counts_the_papers_metrics_by_statement():
     made = table(Optimal=np.ones((2, 3)), AdaScale=np.full((2, 3), 1.05), EqualAlloc=[[2, 3, 4], [2, 2, 2.5]])
     claims = paper_claims(made.assign(exact=made.epsilon), drawn=("EqualAlloc",), others=())
     read = overview({("MNIST", "geometric"): claims, ("MNIST", "arithmetic"): claims})
-    assert read.loc["close to the optimum"].tolist() == ["4✓"] * 2
-    assert read.loc["two leak more RDP"].tolist() == ["", ""]
+    assert read.loc["AdaScale leaks at most 20 % more than the optimum"].tolist() == ["4✓"] * 2
+    assert read.loc["Liu & Simeone's and Shi et al.'s methods leak more RDP than the other benchmarks"].tolist() == [
+        "",
+        "",
+    ]
     both = overview({(name, "geometric"): claims for name in ("MNIST", "CIFAR-10")})
-    assert both.index.tolist()[:2] == [("AdaScale is ahead", "MNIST"), ("AdaScale is ahead", "CIFAR-10")]
+    first = "AdaScale leaks less than each benchmark"
+    assert both.index.tolist()[:2] == [(first, "MNIST"), (first, "CIFAR-10")]
 
 
 def test_holm_takes_what_has_no_spread_as_it_is_and_refuses_arithmetic_averages():

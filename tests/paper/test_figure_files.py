@@ -1,6 +1,7 @@
 """A figure of a notebook on its page: as SVG, with its files under it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import matplotlib as mpl
 import nbformat
 import pandas as pd
 import pytest
+from jupyter_cache import get_cache
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
@@ -17,6 +19,9 @@ import matplotlib.pyplot as plt
 from adascale.paper.figures import files
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tools"))
+import figure_files as tool  # noqa: E402
+
 CONFIG = """
 import sys
 sys.path.insert(0, {tools!r})
@@ -74,3 +79,52 @@ def test_each_figure_has_its_three_files_under_it_and_a_bare_picture_none(page):
     assert found["fig-own.png"].read_bytes().startswith(b"\x89PNG")
     for name in found:
         assert f"/{name}" in html
+
+
+def test_figures_have_their_files_when_the_execution_comes_from_the_cache(tmp_path):
+    figure, axes = plt.subplots()
+    axes.plot([1, 2], [3.0, 4.5])
+    notebook = nbformat.v4.new_notebook(cells=[cell_of(figure)])
+    plt.close(figure)
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cache = tmp_path / "cache"
+    nbformat.write(notebook, tmp_path / "executed.ipynb")
+    get_cache(cache).cache_notebook_file(tmp_path / "executed.ipynb")
+    notebook.cells[0].outputs, notebook.cells[0].execution_count = [], None
+    nbformat.write(notebook, tmp_path / "page.ipynb")  # as myst-nb leaves it
+    ((name, found),) = tool.stored_files(tool.executed(tmp_path / "page.ipynb", str(cache))).items()
+    assert name.endswith(".png")
+    assert {*found} == {"svg", "csv"}
+    notebook.cells[0].source = "draw_another()"
+    nbformat.write(notebook, tmp_path / "page.ipynb")
+    assert tool.stored_files(tool.executed(tmp_path / "page.ipynb", str(cache))) == {}
+
+
+# A figure of a page 1440 px wide is at most so wide, and its words at least so large, in px.
+COLUMN = 774
+READABLE = 11
+
+
+def smallest_word(svg):
+    """The font size of the smallest words of a figure on its page, in px; exponents and indices may be smaller."""
+    width = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)[1])
+    sizes = [
+        100 * float(size) for size in re.findall(r"translate\([^)]*\)(?: rotate\([^)]*\))? scale\(([\d.]+) -", svg)
+    ]
+    return min(sizes) * min(96 / 72, COLUMN / width)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_the_words_of_a_figure_can_be_read_where_it_is_shown(path):
+    drawn = tool.stored_files(nbformat.read(path, as_version=4)).values()
+    assert [size for figure in drawn if (size := smallest_word(figure["svg"])) < READABLE] == []
+
+
+@pytest.mark.parametrize(("wide", "size", "shown"), [(7, 10, 13.3), (9, 10, 11.8), (9, 8, 9.4), (11, 10, 9.7)])
+def test_a_wide_figure_has_small_words(wide, size, shown):
+    with plt.rc_context({"font.size": size, "figure.constrained_layout.use": True}):
+        figure, axes = plt.subplots(figsize=(wide, 3))
+        axes.set_xlabel("words")
+        svg = files.as_svg(figure)
+    plt.close(figure)
+    assert smallest_word(svg) == pytest.approx(shown, abs=0.3)

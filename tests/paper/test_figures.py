@@ -7,6 +7,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from adascale import Scenario, policies
 from adascale.comparison import leakage_table
@@ -90,3 +91,32 @@ def test_the_download_link_holds_the_table(table):
     data = base64.b64decode(html.split("base64,")[1].split('"')[0]).decode()
     read = pd.read_csv(io.StringIO(data))
     pd.testing.assert_frame_equal(read, table, rtol=1e-5, check_dtype=False)  # six digits are written
+
+
+def test_bounds_against_the_penalty_are_drawn_whole_under_one_legend():
+    penalty = np.geomspace(0.03, 3000, 8)
+    values = 1e-3 * np.linspace(-1, 1, 8)[:, None] * [0.9, 1, 1.1]
+    both = {"bound on the mean": 1 / penalty, "paper's bound": 100 / penalty}
+    drawn = figures.against_penalty(penalty, [
+        figures.Bounded("regret", values, both, 1e-5),
+        figures.Bounded("excess", abs(values), both),
+        figures.Bounded("violation", -values, both | {"on every channel": 10 * penalty}, 1e-4),
+    ])  # fmt: skip
+    assert legend(drawn) == ["AdaScale", "bound on the mean", "paper's bound", "on every channel"]
+    for axis in drawn.axes:
+        low, high = axis.get_ylim()
+        drawn_at = np.concatenate([line.get_ydata() for line in axis.lines])
+        assert low < drawn_at.min() and drawn_at.max() < high  # noqa: PT018
+
+
+def test_a_notebook_shows_a_table_with_its_minus_signs():
+    table = pd.DataFrame({"change": ["-0.5"]})
+    assert "−0.5" not in table._repr_html_()
+    shell = InteractiveShell.instance()
+    try:
+        figures.use_style()
+        shown, _ = shell.display_formatter.format(table)
+    finally:
+        InteractiveShell.clear_instance()
+    assert "−0.5" in shown["text/html"]
+    assert "-0.5" in shown["text/plain"]

@@ -178,7 +178,7 @@ def test_claims_on_runs_that_are_under_way_are_not_settled(half_way):
     claims = accuracy_claims(both, (0.9, 0.8), reference="EqualAlloc")
     assert set(claims.verdict) == {"not settled"}
     assert set(claims.realisations) == {0}
-    assert accuracy_verdicts(claims).loc[("ends", "EqualAlloc"), "2"] == "?"
+    assert accuracy_verdicts(claims).loc[("ends", "EqualAlloc"), "ν = 2"] == "?"
 
 
 def test_a_report_runs_nothing_and_writes_what_there_is(file, tmp_path, capsys):

@@ -75,8 +75,8 @@ def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
                   linestyle="none", label=label_of("PowerControl"))  # fmt: skip
     level = float(water_level(problem.floor, problem.budget))
     left.axhline(level, color="black", linestyle="--", label="water level")
-    left.set(ylim=(5e-3, 40), xlabel="round $t$", ylabel="noise energy (no unit)")
-    left.legend(loc="upper center", fontsize=8, ncols=2, columnspacing=1)
+    left.set(ylim=(5e-3, 200), xlabel="round $t$", ylabel="noise energy (no unit)")
+    left.legend(loc="upper center", ncols=2, columnspacing=1)
     for name, each in {"Optimal": Optimal().schedule(problem), "PowerControl": eta}.items():
         value = np.cumsum(leakage(problem.noise_energy(each)))
         right.plot(value / value[-1], markevery=50, label=label_of(name), **STYLE[name])

@@ -34,7 +34,7 @@ def dealt(counts: Mapping[str, NDArray[np.intp]]) -> Figure:
     for axis, (kind, table) in zip(axes, counts.items(), strict=True):
         axis.imshow(table, cmap="Blues", vmin=0, vmax=max(each.max() for each in counts.values()) * 1.4)
         for (row, column), count in np.ndenumerate(table):
-            axis.text(column, row, count or "", ha="center", va="center", fontsize=8)
+            axis.text(column, row, count or "", ha="center", va="center", fontsize=9)
         axis.set(title=kind, xlabel="device $m$", xticks=range(table.shape[1]), yticks=range(table.shape[0]))
         axis.grid(False)
     axes[0].set_ylabel("class")
@@ -95,14 +95,14 @@ def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFr
     floor : float
         The mean floor, drawn as a line.
     """
-    figure, axes = plt.subplots(1, 3, figsize=(9.8, 3.6))
+    figure, axes = plt.subplots(1, 3, figsize=(9.4, 3.6))
     for axis, table, average, policy in zip(axes, (change, loss, ratio), (interval, interval, log_interval),
                                             ("AdaScale", "AdaScale", "EqualAlloc"), strict=True):  # fmt: skip
         _bars(axis, list(table), [average(table[nu]) for nu in table], STYLE[policy])
         axis.axhline(1.0 if table is ratio else 0.0, **NOISE_FREE)
         axis.axvline(floor, color="0.4", linestyle=":")
         axis.annotate("mean floor", (floor, 0.55), (3, 0), xycoords=("data", "axes fraction"), rotation=90,
-                      textcoords="offset points", ha="left", va="center", fontsize=9)  # fmt: skip
+                      textcoords="offset points", ha="left", va="center")  # fmt: skip
         axis.set(xscale="log", xlabel="convergence level $\\nu$")
         label_budgets(axis, table.columns)
     axes[0].set_ylabel("change of accuracy [points]")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
@@ -29,6 +30,7 @@ _LIMITS: dict[str, dict[str, Any]] = {
 }
 _EXPONENTS = {0.5: ("#0072B2", "s"), 1.0: ("#000000", "o"), 1.25: ("#009E73", "D"), 1.5: ("#E69F00", "P"),
               1.75: ("#D55E00", "^")}  # fmt: skip
+_FOURTH = (0.77, 0.27)  # where three panels leave a place, as a share of the figure
 
 
 def queue_limits(runs: Mapping[float, tuple[FloatArray, QueueLimits]]) -> Figure:
@@ -51,8 +53,15 @@ def queue_limits(runs: Mapping[float, tuple[FloatArray, QueueLimits]]) -> Figure
         axis.loglog(rounds, np.maximum(queue[1:], 1e-2), color=_MEASURED["color"], label="queue, from 0.01")
         axis.set(xlabel="rounds $R$", title=f"$\\nu = {nu}$", ylim=(8e-3, 2e4))
     np.atleast_1d(axes)[0].set_ylabel("queue $Q_R$ (no unit)")
-    np.atleast_1d(axes)[0].legend(ncols=2, fontsize=8)
+    handles, names = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names))
     return figure
+
+
+def _three_panels() -> tuple[Figure, list[Axes]]:
+    """Two above and one below, and beside it the place for a legend: three in a row would have words too small."""
+    figure, axes = plt.subplot_mosaic([["first", "second"], ["third", "."]], figsize=(9, 6.4))
+    return figure, [axes[name] for name in ("first", "second", "third")]
 
 
 class Bounded(NamedTuple):
@@ -69,33 +78,37 @@ class Bounded(NamedTuple):
 
 
 def against_penalty(penalty: FloatArray, panels: Sequence[Bounded]) -> Figure:
-    """Means over realisations with their 95 % t intervals against the penalty, and the bounds, a panel for each.
+    """Means over realisations with their 95 % t intervals against the penalty, and the bounds, in three panels.
 
     Parameters
     ----------
     penalty : numpy.ndarray
         V, shape (K,).
     panels : sequence of Bounded
-        What to draw.
+        What to draw: three.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
     style = {"bound on the mean": _OURS, "paper's bound": _PAPER, "on every channel": _OTHER}
-    figure, axes = plt.subplots(1, len(panels), figsize=(11, 3.8))
+    figure, axes = _three_panels()
+    handles: dict[str, Any] = {}
     for axis, panel in zip(axes, panels, strict=True):
+        if panel.small is None:
+            axis.set_yscale("log")
+        else:
+            axis.axhline(0, color="black", linewidth=0.8)
+            axis.set_yscale("symlog", linthresh=panel.small)
         centre, _, high = np.array([interval(row) for row in panel.values]).T
         axis.errorbar(penalty, centre, high - centre, capsize=2, label="AdaScale", **_MEASURED)
         for name, bound in panel.bounds.items():
             axis.plot(penalty, bound, label=name, **style[name])
         axis.set(xscale="log", xlabel="penalty $V$ [1/nats]", ylabel=panel.name)
-        if panel.small is None:
-            axis.set_yscale("log")
-        else:
-            axis.axhline(0, color="black", linewidth=0.8)
-            axis.set_yscale("symlog", linthresh=panel.small, linscale=0.5)
-        axis.legend(fontsize=8)
+        drawn, names = axis.get_legend_handles_labels()
+        handles |= dict(zip(names, drawn, strict=True))
+    known = [name for name in ("AdaScale", *style) if name in handles]
+    figure.legend([handles[name] for name in known], known, loc="center", bbox_to_anchor=_FOURTH)
     return figure
 
 
@@ -126,7 +139,7 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
         right.plot(spent / budget, regrets[-1], markevery=50, label=f"$r_{name}$", **style)
     gap = float(np.maximum(*regrets).min())
     left.set(xlabel="round $t/T$", ylabel="noise energy over $\\nu$", ylim=(0, None))
-    left.legend(fontsize=8, loc="lower right")
+    left.legend(loc="lower right")
     right.axhline(gap, color="black", linestyle=":", label="$\\Delta$")
     right.set(xlabel="spent in the first half, $s/\\nu$", ylabel="regret at least [$10^{-3}$ nats]", ylim=(0, 6 * gap))
     right.legend()
@@ -148,14 +161,14 @@ def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
     matplotlib.figure.Figure
     """
     near, far = (table[table["start"] == start] for start in np.asarray(starts))
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.8))
+    figure, axes = _three_panels()
     for beta, (color, marker) in _EXPONENTS.items():
         rows = near[near["beta"] == beta]
         columns = (rows["violation"], rows["leakage"] / rows["optimum"] - 1, rows["leakage"] / rows["optimum_at_cost"])
         for axis, column in zip(axes, columns, strict=True):
             groups = column.groupby(rows["T"])
             centre, _, high = np.array([interval(values) for _, values in groups]).T
-            style = {"color": color, "marker": marker, "capsize": 2, "label": f"β = {beta:g}"}
+            style: dict[str, Any] = {"color": color, "marker": marker, "label": f"β = {beta:g}"}
             axis.errorbar(list(groups.groups), centre, high - centre, **style)
         rows = far[far["beta"] == beta]
         if len(rows):
@@ -167,6 +180,6 @@ def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
     axes[1].axhline(0, color="black", linewidth=0.8)
     limit = axes[2].axhline(9 / 8, color="0.4", linewidth=0.8, label="9/8")
     (dotted,) = axes[2].plot([], [], color="0.4", linestyle=":", label="far start")
-    axes[0].legend(fontsize=8)
-    axes[2].legend(handles=[limit, dotted], fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.2))
+    handles = [*axes[0].get_legend_handles_labels()[0], limit, dotted]
+    figure.legend(handles=handles, loc="center", bbox_to_anchor=_FOURTH, ncols=2)
     return figure

@@ -43,7 +43,8 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = 
     """
     points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
     noise_free = points.pop("NoiseFree").iloc[:, 0] if "NoiseFree" in points else None
-    figure, axes = plt.subplots(1, 1 if noise_free is None else 2, figsize=(7.8, 3.8), squeeze=False)
+    figure, axes = plt.subplots(1, 1 if noise_free is None else 2, figsize=(7.8, 4.6), squeeze=False)
+    above: Look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1)}  # inside, it would hide bars
     left, drawn = axes[0, 0], list(dict.fromkeys(points.columns.get_level_values("policy")))
     own = points[reference]
     count = int(own.notna().sum().max())
@@ -61,8 +62,8 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = 
             look = policy_style(policy, drawn) | {"label": f"{label_of(policy)}, {points[policy].notna().sum().max()}"}
             _bars(right, points[policy].sub(noise_free, axis=0), look, 1.06 ** (i - (len(drawn) - 1) / 2))
         right.set_ylabel("accuracy less that without noise [points]")
-        right.legend(fontsize=8, title="realisations", title_fontsize=8)
-    left.legend(fontsize=8)
+        right.legend(title="realisations", **above)
+    left.legend(**above)
     for axis in axes[0]:
         axis.set(xscale="log", xlabel="convergence level $\\nu$")
         label_budgets(axis, own.columns)

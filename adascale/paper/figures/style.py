@@ -13,6 +13,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarForm
 
 from adascale import policies
 from adascale.paper.figures.files import in_notebook
+from adascale.paper.readable import as_html
 
 Look = dict[str, Any]
 """Keyword arguments of matplotlib's ``plot`` and ``errorbar``."""
@@ -46,7 +47,11 @@ SPARE: list[Look] = [{"color": color, "marker": marker} for color, marker in zip
 
 
 def use_style() -> None:
-    """Set the look of every figure, and what a notebook stores of it; call it once at the top of a notebook."""
+    """Set the look of figures and tables, and what a notebook stores of them; call it once at the top of a notebook."""
+    from IPython import get_ipython
+
+    if shell := get_ipython():
+        shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, as_html)
     # on the class: what is registered with IPython for figures goes when matplotlib's backend sets itself up
     Figure._repr_mimebundle_ = in_notebook  # type: ignore[attr-defined]
     plt.rcParams.update(

@@ -15,6 +15,7 @@ from adascale.comparison import promises
 from adascale.paper import causal_beliefs, channels
 from adascale.paper.causal import HINDSIGHT
 from adascale.paper.readable import Texts
+from adascale.paper.told.channels import turns
 
 FloatArray = NDArray[np.float64]
 
@@ -56,22 +57,35 @@ DECISIONS = {
     "resolve-coherent": ("Gauss-Markov, r = 0.99", "ReSolve, coherent, hard"),
     "learn-coherent": ("Gauss-Markov, r = 0.99", "Learn, coherent, hard"),
 }
-"""The world and the policy of each cell of the first table of :ref:`chap-causal`."""
+"""The world and the policy of each row of the first tables of :ref:`chap-causal`."""
 
 
-def of_decisions(kept: pd.DataFrame) -> Texts:
-    r"""Of :func:`~adascale.paper.channels.kept`: what the policies of :data:`DECISIONS` leak in their worlds."""
+def of_decisions(kept: pd.DataFrame, exact: pd.DataFrame) -> Texts:
+    r"""What the policies of :data:`DECISIONS` leak in their worlds, in RDP and in exact :math:`\varepsilon`.
+
+    Parameters
+    ----------
+    kept : pandas.DataFrame
+        Of :func:`~adascale.paper.channels.kept`.
+    exact : pandas.DataFrame
+        Of :func:`~adascale.paper.channels.exactly`.
+    """
     middle = kept[kept.nu == channels.MIDDLE].set_index(["world", "policy"])
-    texts = {f"decide-{name}": f"{middle.rdp[cell]:.2f}" for name, cell in DECISIONS.items()}
-    slow = middle.loc[DECISIONS["learn-coherent"][0]]
+    texts: Texts = {}
+    for name, cell in DECISIONS.items():
+        texts |= {f"decide-{name}": f"{middle.rdp[cell]:.2f}", f"decide-{name}-ratio": f"{exact.ratio[cell]:.2f}",
+                  f"decide-{name}-eps": f"{exact.exact[cell]:.2f}"}  # fmt: skip
+    world = DECISIONS["learn-coherent"][0]
+    slow, ratio = middle.loc[world], exact.ratio[world]
     for name in ("Learn, coherent, hard", "EqualAlloc", "EstimFuture"):
         row, key = slow.loc[name], f"slow-{name.partition(',')[0]}"
         texts[key] = f"{row.rdp:.2f} [{row.rdp_low:.2f}, {row.rdp_high:.2f}], worst {row.rdp_worst:.0f}"
-        texts[f"{key}-epsilon"] = f"{row.epsilon:.2f}"
+        texts[f"{key}-epsilon"] = f"{ratio[name]:.2f}"
     return texts | {
         "decide-nu": f"{channels.MIDDLE:g}",
+        "correlated-turns": f"{turns()[world]:.1g}",
         "queue-rdp": f"{slow.rdp['AdaScale, warm']:.2f}",
-        "queue-epsilon": f"{slow.epsilon['AdaScale, warm']:.2f}",
+        "queue-epsilon": f"{ratio['AdaScale, warm']:.2f}",
     }
 
 

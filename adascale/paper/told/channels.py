@@ -6,14 +6,17 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
+from scipy.special import j0
 
 from adascale import channel
 from adascale.channel import cost_hata_path_loss
+from adascale.channel.terrain import LIGHT
 from adascale.paper import channels
 from adascale.paper.causal import HINDSIGHT
 from adascale.paper.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED
 from adascale.paper.inside import ONE_GAIN
-from adascale.paper.readable import Texts, rounded_down
+from adascale.paper.readable import Texts, rounded_down, signed
 from adascale.scenario import Scenario
 from adascale.statistics import interval
 
@@ -23,6 +26,70 @@ WRONG = (RICIAN, "path losses off by 3 dB", "path losses off by 8 dB")
 """Where the law is wrong and rounds are independent."""
 KNOWING = ("ConstantLevel", "ReSolve", "AdaScale, warm")
 """The policies that need a law."""
+
+
+FIRST = {
+    "known-level": (channels.KNOWN, "ConstantLevel"),
+    "known-resolve": (channels.KNOWN, "ReSolve, hard"),
+    "learn-wrong": (WRONG, "Learn"),
+    "learn-hard-wrong": (WRONG, "Learn, hard"),
+    "warm-slow": ((SLOW,), "AdaScale, warm"),
+    "coherent-slow": ((SLOW,), "ReSolve, coherent, hard"),
+    "warm-moving": ((MOVING,), "AdaScale, warm"),
+    "learn-hard-moving": ((MOVING,), "Learn, hard"),
+}
+"""The worlds and the policy of each row of the first tables of :ref:`chap-channels`."""
+
+
+def of_exact(exact: pd.DataFrame) -> Texts:
+    r"""Of :func:`~adascale.paper.channels.exactly`: exact :math:`\varepsilon` of :data:`FIRST`, the range over worlds.
+
+    And its ratio to the optimum's, the largest over worlds.
+    """
+    texts: Texts = {}
+    for name, (worlds, policy) in FIRST.items():
+        found = [exact.loc[world, policy] for world in worlds]
+        ends = dict.fromkeys(f"{end(each.exact for each in found):.2f}" for end in (min, max))
+        texts |= {f"{name}-eps": "–".join(ends), f"{name}-ratio": f"{max(each.ratio for each in found):.2f}"}
+    return texts
+
+
+def turns() -> dict[str, float]:
+    r""":math:`f_D \tau`, the Doppler frequency times a round, of the worlds whose rounds hang together.
+
+    Of a Gauss-Markov channel, that of Jakes' fading with the same correlation :math:`J_0(2\pi f_D\tau)` of neighbours.
+    """
+    found = {}
+    for name, (truth, _) in channels.WORLDS.items():
+        if isinstance(truth, channel.Jakes):
+            found[name] = truth.doppler * truth.round_time
+        elif isinstance(truth, channel.Moving):
+            found[name] = truth.metres_a_round * truth.carrier / LIGHT
+        elif isinstance(truth, channel.GaussMarkov):
+            r = truth.correlation
+            found[name] = brentq(lambda x, r=r: j0(2 * np.pi * x) - r, 0, 0.38)  # up to the first zero
+    return found
+
+
+def in_turns() -> dict[str, str]:
+    r"""The names of Jakes' worlds, each with its :math:`f_D \tau` behind it."""
+    return {name: f"{name}, f_Dτ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{each:.2g}"
+            for name, each in turns().items() if name.startswith("Jakes")}  # fmt: skip
+
+
+def of_doppler() -> Texts:
+    """Of :func:`turns`: how long a round is beside the channel's time, and how alike neighbours are."""
+    found = turns()
+    fast, slow = (found[f"Jakes, {hertz} Hz"] for hertz in ("10", "0.1"))
+    return {
+        "round-time": f"{channel.Jakes(doppler=0).round_time:g}",
+        "turns-fast": f"{fast:.2g}",
+        "turns-slow": f"{slow:.2g}",
+        "turns-walk": f"{found[MOVING]:.1f}",
+        "turns-markov": f"{found[SLOW]:.2g}",
+        "alike-slow": f"{j0(2 * np.pi * slow):.2f}",
+        "coherent-rounds": f"{0.423 / slow:.0f}",
+    }
 
 
 def of_worlds(table: pd.DataFrame) -> Texts:
@@ -55,6 +122,7 @@ def of_worlds(table: pd.DataFrame) -> Texts:
         "scatter-warm": f"{100 * spread.loc[SLOW, 'AdaScale, warm']:.0f}",
         "coherent-slow": f"{rdp.loc[SLOW, 'ReSolve, coherent, hard']:.2f}",
         "plain-slow": f"{rdp.loc[SLOW, 'ReSolve, hard']:.1f}",
+        "estim-rician": f"{rdp.loc['Rician, K = 5', 'EstimFuture']:.0f}",
         "seen-average": f"{middle.excess['Jakes, 0.1 Hz', 'ReSolve, coherent'] + 1:.1f}",
         "cold-least": f"{100 * (colder.min() - 1):.0f}",
         "cold-most": f"{100 * (colder.max() - 1):.0f}",
@@ -104,8 +172,8 @@ def of_pilots(scenario: Scenario) -> Texts:
     batch, second = (float(np.mean(each)) for each in (scenario.batch_size, scenario.batch_second_moment))
     dose = 2 * scenario.num_parameters / (batch**2 * second)
     return {
-        "est-edge": f"{10 * np.log10(far):+.1f}",
-        "est-near": f"{10 * np.log10(near):+.1f}",
+        "est-edge": signed(f"{10 * np.log10(far):+.1f}"),
+        "est-near": signed(f"{10 * np.log10(near):+.1f}"),
         "est-dose": f"{dose:.1f}",
         "est-third": f"{int(np.ceil(3 * dose))}",
     }

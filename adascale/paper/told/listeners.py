@@ -3,6 +3,7 @@ r"""Who listens, other promises, and audits (:ref:`chap-how-private`)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ def of_listeners(table: pd.DataFrame) -> Texts:
     texts = {
         "least-sigma": f"{listeners.LEAST_SIGMA:g}",
         "eps-server": f"{at.epsilon['server', loose]:.2g}",
+        "eps-server-tight": f"{at.epsilon['server', tight]:.2g}",
         "eps-quieter": f"{at.epsilon['quieter 3 dB', loose] / at.epsilon['server', loose]:.1f}",
         "eps-quieter-tight": f"{at.epsilon['quieter 3 dB', tight] / at.epsilon['server', tight]:.1f}",
         "sigma-neighbour": f"{at.sigma['neighbour', tight]:.4f}",
@@ -74,29 +76,27 @@ BOUNDS = ("one_run", "rates", "scaled")
 _FAULTS = ("no noise", "not clipped")
 
 
+def _of_audit(name: str, row: Any) -> Texts:
+    """Of a row of either table: its level, the epsilon accounted for, and the scaled bound as a percentage of it."""
+    near = 100 * row.scaled / row.accounted
+    return {f"{name}-nu": f"{row.nu:g}", f"{name}-eps": f"{row.accounted:.3g}", f"{name}-near": f"{near:.0f}"}
+
+
 def of_audits(audits: pd.DataFrame, pairs: pd.DataFrame) -> Texts:
     """Of the audits of the digits and MNIST, and of the paired runs: how near bounds come, which faults they find."""
     texts: Texts = {}
     for dataset, rows in audits[audits.setting == "as claimed"].groupby("dataset"):
         for name, row in zip(("first", "second"), rows.itertuples(), strict=True):
-            texts |= {
-                f"{dataset}-{name}-nu": f"{row.nu:g}",
-                f"{dataset}-{name}-eps": f"{row.accounted:.3g}",
-                f"{dataset}-{name}-near": f"{100 * row.scaled / row.accounted:.0f}",
-                f"{dataset}-{name}-one": f"{100 * row.one_run / row.accounted:.0f}",
-            }
+            texts |= _of_audit(f"{dataset}-{name}", row)
+            texts[f"{dataset}-{name}-one"] = f"{100 * row.one_run / row.accounted:.0f}"
     mnist = audits[(audits.dataset == "mnist") & (audits.setting == "as claimed")].iloc[0]
     broken = audits[audits.setting.isin(_FAULTS)]
     free = broken.one_run > broken.accounted
     either = broken[["one_run", "rates"]].max(axis=1) > broken.accounted
     honest = pairs[pairs.setting == "as claimed"]
     for name, row in zip(("first", "second"), honest.itertuples(), strict=True):
-        texts |= {
-            f"pairs-{name}-nu": f"{row.nu:g}",
-            f"pairs-{name}-eps": f"{row.accounted:.3g}",
-            f"pairs-{name}-free": f"{100 * max(row.one_run, row.rates) / row.accounted:.0f}",
-            f"pairs-{name}-near": f"{100 * row.scaled / row.accounted:.0f}",
-        }
+        texts |= _of_audit(f"pairs-{name}", row)
+        texts[f"pairs-{name}-free"] = f"{100 * max(row.one_run, row.rates) / row.accounted:.0f}"
     return texts | {
         "mnist-canaries": f"{mnist.canaries:,}",
         "black-most": f"{audits[audits.setting == 'final model'].one_run.max():.2f}",

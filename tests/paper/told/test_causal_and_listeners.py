@@ -58,10 +58,12 @@ def test_the_first_page_tells_the_geometric_means_of_the_headline():
 
 def test_the_first_table_names_the_best_policy_of_each_world_or_one_as_good():
     kept = channels.kept(channels.read(RESULTS / "channels/table.csv"))
-    texts, middle = told.of_decisions(kept), kept[kept.nu == channels.MIDDLE].set_index(["world", "policy"])
+    exact = channels.exactly(channels.read_exact(RESULTS / "channels/exact.csv"))
+    texts, middle = told.of_decisions(kept, exact), kept[kept.nu == channels.MIDDLE].set_index(["world", "policy"])
     for name, (world, policy) in told.DECISIONS.items():
         rdp = middle.rdp[world]
         assert texts[f"decide-{name}"] == f"{rdp[policy]:.2f}"
+        assert texts[f"decide-{name}-ratio"] == f"{exact.ratio[world, policy]:.2f}"
         rivals = (
             ["ReSolve, hard", "Learn, hard", "ReSolve, coherent, hard"] if "hard" in policy else ["ReSolve", "Learn"]
         )
@@ -112,7 +114,8 @@ def test_the_server_keeps_its_promise_and_a_stranger_has_none():
     assert at.beyond["neighbour", loose]
     assert not at.beyond["server", loose]
     texts = told_of_listeners.of_listeners(table)
-    assert float(texts["eps-server"]) < 1 < 10 < float(texts["eps-stranger"]) < float(texts["eps-neighbour"])
+    assert float(texts["eps-server"]) < 1 < float(texts["eps-server-tight"]) < 10
+    assert 10 < float(texts["eps-stranger"]) < float(texts["eps-neighbour"])
 
 
 def test_beside_the_victim_a_power_meter_is_as_good_as_a_receiver():

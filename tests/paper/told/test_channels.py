@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -104,6 +105,25 @@ def test_what_the_server_hears_is_above_the_account_and_a_thousand_pilots_mend_i
     assert {f"est-lost-mnist-mmse-{each}" for each in ("tight", "loose")} < {*texts}
 
 
+def test_the_first_tables_have_the_range_of_epsilon_and_the_largest_ratio():
+    exact = channels.exactly(channels.read_exact(RESULTS / "channels/exact.csv"))
+    texts = other.of_exact(exact)
+    level = exact.xs("ConstantLevel", level="policy").loc[list(channels.KNOWN)]
+    assert texts["known-level-eps"] == f"{level.exact.min():.2f}–{level.exact.max():.2f}"
+    assert texts["known-level-ratio"] == f"{level.ratio.max():.2f}"
+    assert texts["warm-slow-eps"] == f"{exact.exact[other.SLOW, 'AdaScale, warm']:.2f}"
+
+
+def test_jakes_rounds_are_known_by_doppler_times_round():
+    turns = other.turns()
+    assert turns["Jakes, 10 Hz"] == pytest.approx(10 * 0.26)
+    assert turns[other.MOVING] == pytest.approx(1.5 * 2e9 / 3e8 * 0.26, rel=1e-3)  # light a little slower than 3e8
+    x = np.pi * turns[other.SLOW]
+    assert 1 - x**2 + x**4 / 4 == pytest.approx(0.99, abs=1e-5)  # the series of J0(2x)
+    assert other.of_doppler()["alike-slow"] == "0.99"
+    assert other.in_turns()["Jakes, 0.1 Hz"].endswith("0.026")
+
+
 # Chapter 15 -----------------------------------------------------------------------------------------------------------
 
 
@@ -151,3 +171,10 @@ def test_the_chapter_fetches_the_commit_that_the_tables_were_made_from():
     assert SOURCE.endswith("sensorlab/link-quality-estimation")
     evidence = pd.read_csv(RESULTS / "links/evidence.csv", index_col="what").value
     assert evidence.until > 5 * evidence.since > 0
+
+
+def test_the_commands_for_links_of_one_s_own_are_those_that_the_page_has_run():
+    text = (CHAPTERS / "15_measured_links.md").read_text()
+    ran = text.split('COMMANDS = r"""\n')[1].split('"""')[0]
+    assert f"```sh\n{ran}```" in text
+    assert ran.count("\n") == 3
