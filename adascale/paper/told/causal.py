@@ -90,11 +90,16 @@ def of_decisions(kept: pd.DataFrame, exact: pd.DataFrame) -> Texts:
 
 
 def of_headline(table: pd.DataFrame) -> Texts:
-    r"""Of the exact :math:`\varepsilon` over the optimum's: geometric means over realisations, least and largest."""
+    r"""Of the exact :math:`\varepsilon` of the first page.
+
+    Over the optimum's: geometric means over realisations, least and largest; learning's own: medians at both ends.
+    """
     wide = table.pivot(index=["nu", "seed"], columns="policy", values="exact")
     centre = np.exp(np.log(wide.div(wide["Optimal"], axis=0)).groupby("nu").mean())
-    learning = centre["Learn, hard"]
+    learning, own = centre["Learn, hard"], wide["Learn, hard"].groupby("nu").median()
     return {
+        "learning-tight": f"{own.iloc[0]:.2g}",
+        "learning-loose": f"{own.iloc[-1]:.2g}",
         "learning-least": f"{learning.min():.2f}",
         "learning-most": f"{learning.max():.2f}",
         "equal-most": f"{centre['EqualAlloc'].max():.1f}",

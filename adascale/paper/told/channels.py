@@ -85,7 +85,6 @@ def of_doppler() -> Texts:
         "round-time": f"{channel.Jakes(doppler=0).round_time:g}",
         "turns-fast": f"{fast:.2g}",
         "turns-slow": f"{slow:.2g}",
-        "turns-walk": f"{found[MOVING]:.1f}",
         "turns-markov": f"{found[SLOW]:.2g}",
         "alike-slow": f"{j0(2 * np.pi * slow):.2f}",
         "coherent-rounds": f"{0.423 / slow:.0f}",

@@ -23,7 +23,6 @@ def of_listeners(table: pd.DataFrame) -> Texts:
     texts = {
         "least-sigma": f"{listeners.LEAST_SIGMA:g}",
         "eps-server": f"{at.epsilon['server', loose]:.2g}",
-        "eps-server-tight": f"{at.epsilon['server', tight]:.2g}",
         "eps-quieter": f"{at.epsilon['quieter 3 dB', loose] / at.epsilon['server', loose]:.1f}",
         "eps-quieter-tight": f"{at.epsilon['quieter 3 dB', tight] / at.epsilon['server', tight]:.1f}",
         "sigma-neighbour": f"{at.sigma['neighbour', tight]:.4f}",
