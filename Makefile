@@ -65,7 +65,8 @@ book-key:
 
 book: $(venv) ## render the book into _build/html, executing chapters that changed
 	@key="$$($(key))"; if [ "$$(cat _build/key 2>/dev/null)" != "$$key" ]; then \
-	  rm -rf _build && mkdir _build && echo "$$key" > _build/key; fi
+	  mkdir -p _build && find _build -mindepth 1 -maxdepth 1 ! -name mutants ! -name cosmic-ray -exec rm -rf {} + \
+	  && echo "$$key" > _build/key; fi
 	rm -rf _build/html _build/.doctrees
 	$(BIN)/jupyter-book build -W --keep-going -n .
 
@@ -113,12 +114,13 @@ coverage: $(venv) ## lines and branches that the tests run, into results/coverag
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python tools/coverage_table.py results/coverage.txt 95
 
-# The mutation tester is needed here only, in a venv of its own. Verdicts are kept: the same command goes on where it was stopped.
+# The mutation tester is needed here only, in a venv of its own. Verdicts are kept: the same command goes on where it was stopped,
+# and tries again only what an edit of the source or of a test has touched.
 mutants: $(venv) ## change the library in every small way: do the tests notice? hours (GROUPS=, SAMPLE=changes a group)
 	[ -x _build/cosmic-ray/bin/cosmic-ray ] || { $(PYTHON) -m venv _build/cosmic-ray \
 	  && _build/cosmic-ray/bin/python -m pip install --quiet cosmic-ray==8.7.0; }
 	$(BIN)/python tools/mutants.py _build/mutants $(GROUPS) $(if $(SAMPLE),--sample $(SAMPLE)) \
-	  --cosmic-ray $(CURDIR)/_build/cosmic-ray/bin/cosmic-ray
+	  --cosmic-ray $(CURDIR)/_build/cosmic-ray/bin/python
 
 twice: $(venv) ## build the book twice, from nothing, and compare every file: ten minutes
 	rm -rf _build/twice
@@ -146,6 +148,7 @@ ifdef SAMPLE
 	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 else
 	$(foreach file,$(sweep_files),$(call sweep,$(file),$(file:.toml=.csv),runs))
+	$(BIN)/python -m adascale.paper.fork results/cifar10/readings.toml --out results/cifar10/fork.csv
 	$(BIN)/python -m adascale.paper.guarantees
 	$(BIN)/python -m adascale.paper.causal
 	$(BIN)/python -m adascale.paper.causal_growth
@@ -164,9 +167,10 @@ quick: $(venv) ## the same path in small, on data that is there: under a minute,
 	rm -rf _build/quick && mkdir -p _build/quick
 	$(call sweep,tests/quick.toml,_build/quick/quick.csv,_build/quick/store)
 
-bench: $(venv) ## time the package beside its peers and write results/benchmarks
+bench: $(venv) ## time the package beside its peers and write results/benchmarks: many minutes
 	$(BIN)/python tools/bench.py results/benchmarks
 	$(BIN)/python tools/bench_training.py results/benchmarks
+	$(BIN)/python tools/bench_accounting.py results/benchmarks
 
 lint: $(venv) ## check style and formatting (ruff) and types (mypy)
 	$(BIN)/python -m ruff check .

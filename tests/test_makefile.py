@@ -315,6 +315,13 @@ def with_results(folder):
     return folder
 
 
+def test_bench_runs_every_benchmark(checkout):
+    scripts = sorted(path.relative_to(ROOT) for path in ROOT.glob("tools/bench*.py"))
+    finish(checkout)
+    planned = make(checkout, "-n", "bench").stdout.splitlines()
+    assert sorted(planned) == sorted(f".venv/bin/python {script} results/benchmarks" for script in scripts)
+
+
 def test_reproduce_runs_every_sweep_file_and_the_guarantees_and_no_benchmark(checkout):
     append(with_results(checkout) / "results/another/sweep.toml", "[[runs]]\n")
     planned = make(checkout, "-n", "reproduce", "JOBS=3").stdout.splitlines()
@@ -327,6 +334,7 @@ def test_reproduce_runs_every_sweep_file_and_the_guarantees_and_no_benchmark(che
         ran = planned.index(f".venv/bin/adascale sweep {file} --out {table} --store runs --jobs 3")
         assert planned[ran + 1] == f".venv/bin/python tools/check_table.py {file} {table}"
     modules = [
+        "fork results/cifar10/readings.toml --out results/cifar10/fork.csv",
         *("guarantees", "causal", "causal_growth", "exact", "audits mnist", "audits paired", "weights"),
         *(f"weighted_trainings {name}" for name in ("thirds", "response", "contest")),
         *("channels", "estimates"),

@@ -236,6 +236,29 @@ def test_the_law_s_statistics_come_lane_by_lane():
         assert problem.cost(eta).mean() == pytest.approx(4e-3, rel=1e-6)
 
 
+def test_one_row_of_statistics_is_that_of_every_lane():
+    mean_gain = np.array([1e-9, 2e-9, 3e-9])
+    law = RayleighFloors.of(SHORT, mean_gain)
+    seen = []
+
+    def policy(privacy_budget, mean_gain):
+        seen.append(mean_gain)
+        return policies.PowerControl(mean_gain, privacy_budget)
+
+    tuning.match_law(policy, SHORT, [4e-3, 8e-3], law, mean_gain, guess=policies.PowerControl.guess, draws=2)
+    assert all((each == mean_gain).all() for each in seen)
+
+
+def test_a_draw_of_zero_has_a_floor(monkeypatch):
+    class Zeros:
+        def random(self, count):
+            return np.zeros(count)
+
+    monkeypatch.setattr(np.random, "default_rng", lambda stream: Zeros())
+    floor = tuning.draw_floors(SHORT, LAW, 2, 0)
+    assert ((floor > 0) & (floor < np.inf)).all()
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

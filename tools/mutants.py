@@ -3,242 +3,323 @@
 ``python tools/mutants.py FOLDER [GROUP ...]``
 
 The changes are cosmic-ray's, one replacement an operator: ``+`` to ``-``, ``<`` to ``<=``, a number up and down by one,
-a condition negated, a loop without rounds.  Each is tried in a copy of the checkout under FOLDER.  A call goes on where
-the last one stopped, unless the package or its tests have changed meanwhile.  ``--sample N`` tries N changes of a
-group, drawn by a fixed seed; ``--report`` only lists.
+a condition negated, a loop without rounds.  First every test of a group runs by itself: which lines does it run, and
+for how long?  Then each change is tried by the tests that run its statement, the quickest first, in a fork of a process
+that has imported all but the package.
+
+Verdicts are kept in FOLDER.  One holds while the changed file does what it did, and the test that noticed, or else each
+test that runs the statement, is as it was.  ``--sample N`` tries N changes of a group, drawn by a fixed seed;
+``--report`` tries none, lists what no test noticed and writes the table of ``results/mutation.md``.
 """
 
 import argparse
-import ast
-import contextlib
-import hashlib
+import functools
+import gc
 import importlib
+import importlib.machinery
+import itertools
 import json
+import multiprocessing.connection
 import os
 import random
+import re
 import resource
-import select
 import shutil
 import signal
-import socket
-import sqlite3
-import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
+
+import coverage
+import pytest
+from source_changes import changes, checksum, of_test, parsed, statement
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("adascale", "tests", "tools", "pyproject.toml")
+TABLE = ROOT / "results" / "mutation.md"
 
-# What is changed, and which tests should notice. Compiled functions run uncompiled: else each change would be compiled.
-KERNELS = tuple(
-    f"tests/accounting/test_{name}.py" for name in ("peers", "renyi", "kernels")
-)  # first, as most is found there
+# What is changed, and which tests should notice.
+POLICIES = ("tests/policies", "-k", "not without_limit and not extreme")
 FAST = (
     "not million and not tenth and not told_of and not reference and not judge"  # these are slow, or of the references
 )
-POLICIES = ("tests/policies/test_benchmark_policies.py", "tests/policies", "-k", "not without_limit and not extreme")
 GROUPS = {
     "tuning": (["adascale/tuning.py"], ["tests/test_tuning.py", "tests/test_tuning_messages.py"]),
     "problem": (["adascale/problem.py"], ["tests/test_problem.py", *POLICIES]),
-    "policies": (["adascale/policies"], POLICIES),
-    "accounting": (["adascale/accounting"], [*KERNELS, "tests/accounting", "-k", FAST]),
     "gradients": (["adascale/learning/gradients"], ["tests/learning/gradients"]),
+    "policies": (["adascale/policies"], POLICIES),
+    "accounting": (["adascale/accounting"], ["tests/accounting", "-k", FAST]),
 }
 # A warning of NumPy's scalars is no error where the compiled function would give none.
-PYTEST = "-x -q -p no:cacheprovider --hypothesis-profile unshrunk -W ignore::RuntimeWarning"
-PYTEST += " -W ignore::pytest.PytestAssertRewriteWarning"  # the server below has imported more than pytest expects
-
-OPERATORS = {
-    *(f"core/ReplaceBinaryOperator_{pair}" for pair in ("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "Pow_Mul")),
-    *(f"core/ReplaceBinaryOperator_{pair}" for pair in ("FloorDiv_Div", "Mod_Div", "BitAnd_BitOr", "BitOr_BitAnd")),
-    *(f"core/ReplaceComparisonOperator_{pair}" for pair in ("Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt")),
-    *(f"core/ReplaceComparisonOperator_{pair}" for pair in ("Lt_GtE", "LtE_Gt", "Gt_LtE", "GtE_Lt")),
-    *(f"core/ReplaceComparisonOperator_{pair}" for pair in ("Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is")),
-    *(f"core/ReplaceUnaryOperator_{change}" for change in ("USub_UAdd", "Delete_Not")),
-    *(f"core/Replace{change}" for change in ("TrueWithFalse", "FalseWithTrue", "AndWithOr", "OrWithAnd")),
-    *(f"core/{change}" for change in ("AddNot", "ZeroIterationForLoop", "NumberReplacer", "ExceptionReplacer")),
-    *(f"core/Replace{change}" for change in ("BreakWithContinue", "ContinueWithBreak")),
-}
-
-
-def annotations(path):
-    """The lines and columns of a file's annotations: text, under ``from __future__ import annotations``."""
-    spans = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        for name in ("annotation", "returns"):
-            if (found := getattr(node, name, None)) is not None:
-                spans.append(((found.lineno, found.col_offset), (found.end_lineno, found.end_col_offset)))
-    return spans
-
-
-def checksum():
-    """Of all that a verdict depends on: the package, the tests, this file."""
-    total = hashlib.sha256()
-    for name in COPIED:
-        for path in [ROOT / name] if (ROOT / name).is_file() else sorted((ROOT / name).rglob("*.py")):
-            total.update(path.read_bytes())
-    return total.hexdigest()
-
-
-def prepare(folder, group, cosmic_ray):
-    """A copy of the checkout and a list of changes, or those that are there already."""
-    modules, _ = GROUPS[group]
-    place, stamp = folder / group, checksum()
-    if (place / "stamp").exists() and (place / "stamp").read_text() == stamp:
-        shutil.rmtree(place / "adascale")  # whoever was stopped left a change in it
-        shutil.copytree(ROOT / "adascale", place / "adascale", ignore=shutil.ignore_patterns("__pycache__"))
-        return place
-    shutil.rmtree(place, ignore_errors=True)
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, place / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, place / name)
-    (place / "client.py").write_text(CLIENT)
-    command = f"{sys.executable} -I -S client.py"
-    lines = {"module-path": modules, "timeout": 1200.0, "excluded-modules": [], "test-command": command}
-    text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
-    (place / "cosmic-ray.toml").write_text(f'[cosmic-ray]\n{text}[cosmic-ray.distributor]\nname = "local"\n')
-    subprocess.run([cosmic_ray, "init", "cosmic-ray.toml", "session.sqlite"], cwd=place, check=True)
-    ignored = {
-        module: annotations(path)
-        for path in place.glob("adascale/**/*.py")
-        for module in [str(path.relative_to(place))]
-    }
-    with sqlite3.connect(place / "session.sqlite") as session:
-        rows = session.execute(
-            "SELECT job_id, module_path, operator_name, start_pos_row, start_pos_col FROM mutation_specs"
-        )
-        for job, module, operator, row, column in rows.fetchall():
-            inside = any(start <= (row, column) < end for start, end in ignored[module])
-            if operator not in OPERATORS or inside:
-                session.execute("DELETE FROM mutation_specs WHERE job_id = ?", (job,))
-                session.execute("DELETE FROM work_items WHERE job_id = ?", (job,))
-    shutil.copy(place / "session.sqlite", place / "all.sqlite")
-    (place / "stamp").write_text(stamp)
-    return place
-
-
-def draw(place, sample):
-    """Leave the first ``sample`` changes of a fixed order in the session, with the verdicts that are there already."""
-    with sqlite3.connect(place / "session.sqlite") as session:
-        session.execute("ATTACH ? AS every", (str(place / "all.sqlite"),))
-        key = "module_path, start_pos_row, start_pos_col, operator_name, occurrence, operator_args"
-        jobs = [job for (job,) in session.execute(f"SELECT job_id FROM every.mutation_specs ORDER BY {key}")]
-        random.Random(0).shuffle(jobs)
-        for table in ("mutation_specs", "work_items"):
-            session.execute(f"DELETE FROM {table}")
-            for job in jobs[:sample]:
-                session.execute(f"INSERT INTO {table} SELECT * FROM every.{table} WHERE job_id = ?", (job,))
-
-
-def run(place, cosmic_ray):
-    """Try what is left. Cosmic-ray starts the tests in the folder itself, through the server below."""
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(place)}
-    (place / "socket").unlink(missing_ok=True)
-    server = subprocess.Popen([sys.executable, __file__, str(place), "--serve"], cwd=place, env=environment)
-    try:
-        for step in (["baseline", "cosmic-ray.toml"], ["exec", "cosmic-ray.toml", "session.sqlite"]):
-            subprocess.run([cosmic_ray, *step], cwd=place, check=True)
-    finally:
-        server.terminate()
-        server.wait()
-
-
-# Most of a short test run is imports. A server has made those that are no part of the package, and forks a change each.
-IMPORTED = ("hypothesis.strategies", "matplotlib", "mpmath", "numba", "opacus", "pandas", "pytest", "scipy.optimize",
+PYTEST = "-x -q -p _hypothesis_pytestplugin -p no:cacheprovider --hypothesis-profile unshrunk -W ignore::RuntimeWarning"
+PYTEST += " -W ignore::pytest.PytestAssertRewriteWarning"  # more has been imported than pytest expects
+# Compiled functions run uncompiled, or each change would be compiled. A plugin that is not needed takes a second.
+ENVIRONMENT = {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+IMPORTED = ("hypothesis.strategies", "matplotlib", "mpmath", "numba", "opacus", "pandas", "scipy.optimize",
             "scipy.stats", "torch")  # fmt: skip
 
-CLIENT = """import pathlib, socket, sys, time
-end = time.time() + 600
-while not pathlib.Path("socket").exists() and time.time() < end:
-    time.sleep(0.1)
-with socket.socket(socket.AF_UNIX) as server:
-    server.connect("socket")
-    said = server.makefile().read()
-print(said)
-sys.exit(0 if said.endswith("exit 0") else 1)
-"""
+
+def files_of(group):
+    for name in GROUPS[group][0]:
+        yield from [name] if name.endswith(".py") else sorted(map(str, Path(name).rglob("*.py")))
 
 
-def serve(place, tests):
-    """One test run in a fork for each connection; the fork ends when the other side leaves."""
-    for name in IMPORTED:
-        importlib.import_module(name)
-    limit = 600  # seconds of a processor's time, which do not depend on what else the machine does
-    sys.dont_write_bytecode = True  # a file may change twice within what bytecode knows of time
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind("socket")
-        listening.listen()
-        while True:
-            connection, _ = listening.accept()
-            if (child := os.fork()) == 0:
-                for stream in (1, 2):
-                    os.dup2(connection.fileno(), stream)
-                listening.close()
-                resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-                code = importlib.import_module("pytest").main([*PYTEST.split(), *tests])
-                adascale = sys.modules["adascale"]
-
-                if Path(adascale.__file__).parents[1] != place:
-                    code = f"{adascale.__file__} was imported"
-                sys.stdout.flush()
-                os.write(1, f"\nexit {int(code) if isinstance(code, int) else code}".encode())
-                os._exit(0)
-            poll = select.poll()
-            poll.register(connection, select.POLLHUP | select.POLLRDHUP)
-            while (ended := os.wait4(child, os.WNOHANG))[0] == 0:
-                if poll.poll(50):
-                    os.kill(child, signal.SIGKILL)
-            _, status, used = ended
-            if limit == 600:  # the first is the unchanged package
-                limit = 5 + int(3 * used.ru_utime)
-            with contextlib.suppress(BrokenPipeError):
-                connection.sendall(b"\nlate" if os.WIFSIGNALED(status) else b"")
-            connection.close()
+def forks(task, arguments, jobs):
+    """A process of its own for each argument: the argument, what the task said last, and how it ended."""
+    context, waiting, running = multiprocessing.get_context("fork"), iter(arguments), {}
+    while True:
+        for argument in itertools.islice(waiting, jobs - len(running)):
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=task, args=(argument, sender.send))
+            process.start()
+            sender.close()
+            running[receiver] = [argument, None, process]
+        if not running:
+            return
+        for receiver in multiprocessing.connection.wait(running):
+            try:
+                running[receiver][1] = receiver.recv()
+            except EOFError:
+                argument, said, process = running.pop(receiver)
+                process.join()
+                yield argument, said, process.exitcode
 
 
-def report(place):
-    """Counts by module, then each change that no test noticed."""
-    with sqlite3.connect(place / "session.sqlite") as session:
-        session.execute("ATTACH ? AS every", (str(place / "all.sqlite"),))
-        columns = "module_path, start_pos_row, operator_name, test_outcome, output, diff"
-        tried = session.execute(f"SELECT {columns} FROM work_results JOIN mutation_specs USING (job_id) ORDER BY 1, 2")
-        tried = tried.fetchall()
-        generated = session.execute("SELECT module_path, count(*) FROM every.mutation_specs GROUP BY 1 ORDER BY 1")
-        for module, number in generated.fetchall():
-            late = sum(row[0] == module and row[4].split()[-1:] in (["late"], ["timeout"]) for row in tried)
-            killed = sum(row[0] == module and row[3] == "KILLED" for row in tried) - late
-            left = sum(row[0] == module and row[3] == "SURVIVED" for row in tried)
-            print(
-                f"{module}: {number} changes, {killed + late + left} tried, {killed} killed, {late} late, {left} left"
-            )
-    for module, line, operator, outcome, _, diff in tried:
-        if outcome == "SURVIVED":
-            changed = [text for text in diff.splitlines() if text[:1] in "+-" and text[:3] not in ("+++", "---")]
-            print(f"\n{module}:{line} {operator.removeprefix('core/')}", *changed, sep="\n  ")
+def run_tests(group, plugin):
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    pytest.main([*PYTEST.split(), *GROUPS[group][1]], plugins=[plugin])
+    imported = getattr(sys.modules.get("adascale"), "__file__", None)
+    assert imported is None or Path(imported).is_relative_to(Path.cwd()), f"{imported} was imported"
+
+
+class Recorder:
+    """Each test by itself, where no other has filled a cache: which lines it runs, and how many seconds it takes."""
+
+    def __init__(self, group, kept, known, jobs, say):
+        self.files, self.kept, self.known, self.jobs, self.say = [*files_of(group)], kept, known, jobs, say
+        self.failed, self.imports = "", self.measure()
+
+    def measure(self):
+        measured = coverage.Coverage(data_file=None, config_file=False, include=self.files)
+        measured.set_option("run:disable_warnings", ["no-data-collected"])  # not every test runs what is changed
+        measured.start()
+        return measured
+
+    def lines(self, measured):
+        measured.stop()
+        data = measured.get_data()
+        return {os.path.relpath(file): data.lines(file) for file in data.measured_files()}
+
+    def pytest_runtestloop(self, session):
+        imports, items = self.lines(self.imports), {item.nodeid: item for item in session.items}
+        tests = {name: self.known[name] for name in items if self.known.get(name, {}).get("content") == of_test(name)}
+        for item, said, code in forks(self.one, [item for name, item in items.items() if name not in tests], self.jobs):
+            if code or said["failed"]:
+                self.say(f"without a change, {item.nodeid} fails: {said and said['failed']}")
+                return True
+            tests[item.nodeid] = said
+            self.kept(imports, tests)
+        self.say(self.kept(imports, tests))
+        return True
+
+    def one(self, item, say):
+        measured, before = self.measure(), time.process_time()
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
+        said = {"seconds": time.process_time() - before, "failed": self.failed}
+        say(said | {"content": of_test(item.nodeid), "lines": self.lines(measured)})
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self.failed += report.longreprtext
+
+
+def record(folder, group, jobs):
+    """What the recorder says of a group. A test that is as it was does not run again; without jobs, none does."""
+    file, sources = folder / f"record-{group}.json", checksum([parsed(file)[0] for file in files_of(group)])
+    known = json.loads(file.read_text()) if file.exists() else {"sources": None, "imports": {}, "tests": {}}
+    if not jobs:
+        return known
+    known = known["tests"] if known["sources"] == sources else {}
+
+    def kept(imports, tests):
+        found = {"sources": sources, "imports": imports, "tests": tests}
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(found))
+        new.replace(file)
+        return found
+
+    def task(group, say):
+        run_tests(group, Recorder(group, kept, known, jobs, say))
+
+    ((_, said, _),) = forks(task, [group], 1)
+    if not isinstance(said, dict):
+        raise SystemExit(said or f"without a change, the tests of {group} cannot be collected")
+    return said
+
+
+def tests_of(change, known):
+    """The tests that run a change's statement, with their seconds; all of them if it is run by an import."""
+    lines = set(statement(change.file, change.line))
+    every = lines.intersection(known["imports"].get(change.file, ()))
+    return {
+        name: test["seconds"]
+        for name, test in known["tests"].items()
+        if every or lines.intersection(test["lines"].get(change.file, ()))
+    }
+
+
+class Chosen:
+    """Some tests, the quickest first, each with a limit: seconds of a processor, which do not depend on other work."""
+
+    def __init__(self, tests, say):
+        self.tests, self.say = tests, say
+        self.limit(None, 60)
+
+    def limit(self, test, seconds):
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + 1 + seconds), resource.RLIM_INFINITY))
+        self.say({"verdict": "late", "test": test})  # so it is, unless more is said
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self.tests), key=lambda item: self.tests[item.nodeid]
+        )
+
+    def pytest_runtest_logstart(self, nodeid):
+        self.limit(nodeid, 4 + 3 * self.tests[nodeid])
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self.say({"verdict": "killed", "test": report.nodeid})
+
+    pytest_collectreport = pytest_runtest_logreport
+
+    def pytest_sessionfinish(self, exitstatus):
+        if exitstatus in (0, 5):  # all passed, or there are none
+            self.say({"verdict": "left", "test": None})
+
+
+def attempt(group, known, change, say):
+    """Try a change, or None."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
+    tests = {name: test["seconds"] for name, test in known["tests"].items()}
+    if change:
+        tests, get_code = tests_of(change, known), importlib.machinery.SourceFileLoader.get_code
+
+        def changed(self, name):
+            here = self.path == str(Path.cwd() / change.file)
+            return compile(change.source, self.path, "exec") if here else get_code(self, name)
+
+        importlib.machinery.SourceFileLoader.get_code = changed
+    run_tests(group, Chosen(tests, say))
+
+
+def stamp(change, said, known):
+    """What a verdict depends on beside the changed file."""
+    names = [said["test"]] if said["test"] else sorted(tests_of(change, known))
+    return checksum([[name, of_test(name)] for name in names])
+
+
+def kept_verdicts(folder, found, known):
+    """The verdicts of these changes that hold, and whether they were others before."""
+    file = folder / "verdicts.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    once = {each["key"] for each in lines if each["verdict"] == "left"}
+    kept = {each["key"]: each | {"since": each["key"] in once} for each in lines}
+    pairs = [(change, kept[change.key]) for change in found if change.key in kept]
+    return {change.key: said for change, said in pairs if said["stamp"] == stamp(change, said, known)}
+
+
+def run(folder, group, found, known, jobs):
+    """Try changes, and write down what comes of each."""
+    task = functools.partial(attempt, group, known)
+    if found:
+        ((_, said, code),) = forks(task, [None], 1)
+        if code or said["verdict"] != "left":
+            raise SystemExit(f"without a change, {said['test']} fails")
+    for change, said, code in forks(task, found, jobs):
+        if said["verdict"] == "late" and code != -signal.SIGXCPU:
+            if code == 0:
+                raise SystemExit(f"no verdict on {change}")
+            said["verdict"] = "killed"  # the process crashed
+        with (folder / "verdicts.jsonl").open("a") as file:
+            file.write(json.dumps({"key": change.key} | said | {"stamp": stamp(change, said, known)}) + "\n")
+        if said["verdict"] == "left":
+            print(change, flush=True)
+
+
+def argued(page, group):
+    """Of how many changes of a group the page says why they may stay: a row of the number at its end, or of one."""
+    section = page.partition("\n## Argued")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+\.py)`:? [^|]*?(?:\((\d+)\))? \|", section, re.MULTILINE)
+    names = [Path(file).name for file in files_of(group)]
+    return sum(int(number or 1) for name, number in rows if name in names)
+
+
+def report(groups):
+    """The table of results/mutation.md."""
+    rows = {}
+    for group, (found, verdicts) in groups.items():
+        said = [verdicts[change.key] for change in found if change.key in verdicts]
+        left = [each for each in said if each["verdict"] == "left"]
+        since = [each for each in said if each["verdict"] != "left" and each["since"]]
+        late = [each for each in said if each["verdict"] == "late" and not each["since"]]
+        kept = min(argued(TABLE.read_text(), group), len(left))
+        killed = len(said) - len(left) - len(since) - len(late)
+        numbers = len(found), len(said), killed, len(late), len(left) + len(since), len(since), kept, len(left) - kept
+        rows[f"`{GROUPS[group][0][0].removeprefix('adascale/')}`"] = numbers
+    rows["together"] = tuple(map(sum, zip(*rows.values(), strict=True)))
+    names = "group", "changes", "tried", "killed at once", "late", "left", "of these killed since", "argued", "open"
+    table = [names, ["---"] * len(names), *((name, *row) for name, row in rows.items())]
+    return "".join("| " + " | ".join(map(str, row)) + " |\n" for row in table)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where copies and verdicts are kept")
+    parser.add_argument("folder", type=Path, help="where verdicts are kept")
     parser.add_argument("group", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; default all")
-    parser.add_argument("--cosmic-ray", default="cosmic-ray", metavar="PROGRAM", help="the mutation tester")
+    parser.add_argument("--cosmic-ray", metavar="PYTHON", help="the interpreter that has cosmic-ray")
     parser.add_argument("--sample", type=int, metavar="N", help="changes a group; default all")
-    parser.add_argument("--report", action="store_true", help="only list what is known")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="at a time; default all cores")
+    parser.add_argument("--report", action="store_true", help="try none, list survivors, write the table")
     given = parser.parse_args()
-    if given.serve:
-        serve(given.folder, GROUPS[given.folder.name][1])
     if unknown := set(given.group) - set(GROUPS):
         raise SystemExit(f"no group is named {min(unknown)}; there are {', '.join(GROUPS)}")
-    for group in given.group or GROUPS:
-        if not given.report:
-            place = prepare(given.folder.resolve(), group, given.cosmic_ray)
-            draw(place, given.sample)
-            run(place, given.cosmic_ray)
-        report(given.folder.resolve() / group)
+    folder, groups = given.folder.resolve(), {}
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        for name in COPIED:
+            source, copy = ROOT / name, Path(place, name)
+            shutil.copytree(source, copy) if source.is_dir() else shutil.copy(source, copy)
+        os.chdir(place)
+        sys.path.insert(0, place)
+        os.environ |= ENVIRONMENT
+        for name in () if given.report else IMPORTED:
+            importlib.import_module(name)
+        gc.freeze()
+        for group in given.group or GROUPS:
+            known = record(folder, group, 0 if given.report else given.jobs)
+            found = [*changes(folder, files_of(group), given.cosmic_ray)]
+            random.Random(0).shuffle(found)
+            verdicts = kept_verdicts(folder, found, known)
+            if not given.report:
+                run(
+                    folder,
+                    group,
+                    [each for each in found[: given.sample] if each.key not in verdicts],
+                    known,
+                    given.jobs,
+                )
+                verdicts = kept_verdicts(folder, found, known)
+            groups[group] = found, verdicts
+            for change in sorted(found, key=lambda each: (each.file, each.line)):
+                if verdicts.get(change.key, {}).get("verdict") == "left":
+                    print(change, "" if tests_of(change, known) else "\n  no test runs it")
+        print(table := report(groups))
+        if given.report:
+            TABLE.write_text(re.sub(r"\| group \|.*?\n\n", table + "\n", TABLE.read_text(), count=1, flags=re.DOTALL))
 
 
 if __name__ == "__main__":

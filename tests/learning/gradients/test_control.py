@@ -502,6 +502,8 @@ def test_the_note_names_every_layer_without_a_rule_and_counts_what_is_too_much()
     many = nn.Sequential(*(nn.LayerNorm(4) for _ in range(9)), nn.Linear(4, 3))
     with pytest.warns(GeneralPath, match=r"layer '5' \(LayerNorm\) and 3 more have no rule"):
         clipped_sum(filled(many), images, labels, 1.0)
+    with pytest.warns(GeneralPath, match=r"layer '5' \(LayerNorm\) have no rule"):
+        clipped_sum(filled(nn.Sequential(*many[3:9], nn.Linear(4, 3))), images, labels, 1.0)
     dilated = nn.Sequential(
         nn.Conv2d(2, 2, 2, dilation=2), nn.Conv2d(2, 2, 2, dilation=2), nn.Flatten(), nn.Linear(2, 3)
     )

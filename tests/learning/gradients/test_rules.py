@@ -72,6 +72,19 @@ def test_a_rule_may_leave_its_gradients_unwritten():
     assert error(model) < 1e-13
 
 
+def test_a_layer_with_a_rule_may_hold_another_layer():
+    class Gated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.inner = nn.Parameter(torch.ones(4)), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.a * self.inner(x)
+
+    register(Gated)(lambda layer, x, e: {layer.a: e * nn.functional.linear(x, layer.inner.weight, layer.inner.bias)})
+    assert error(filled(nn.Sequential(nn.Linear(4, 4), nn.Tanh(), Gated(), nn.Tanh(), nn.Linear(4, 3)))) < 1e-13
+
+
 def test_a_layer_may_use_its_parameters_twice_within_a_call():
     kind, model = affine(forward=lambda self, x: self.a * x + self.b + self.b)
     register(kind)(lambda layer, x, e: {layer.a: e * x, layer.b: 2 * e})
