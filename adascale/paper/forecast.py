@@ -17,14 +17,14 @@ from adascale.paper.readable import Texts
 REALISATIONS = 3
 """Over so many is the mean that is predicted."""
 WITHIN = (1.0, 1.0, 2.0)
-"""Points by which the mean may miss: at the smallest level, at the largest, and in the fall between them."""
+"""Points by which the mean may miss at the smallest level, at the largest, and in the fall between them."""
 
 
 class Forecast(NamedTuple):
     """What was predicted of three means, and what the trainings so far leave of it."""
 
     found: pd.DataFrame
-    """In per cent, a row a realisation: accuracy at the smallest level, at the largest, and the fall in points."""
+    """A row a realisation, with accuracy at the smallest level and at the largest in per cent, and the fall in points."""
     quoted: pd.Series
     """What the paper quotes, and the prediction with it, by the same columns."""
 
