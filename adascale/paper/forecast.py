@@ -24,7 +24,7 @@ class Forecast(NamedTuple):
     """What was predicted of three means, and what the trainings so far leave of it."""
 
     found: pd.DataFrame
-    """A row a realisation, with accuracy at the smallest level and at the largest in per cent, and the fall in points."""
+    """A row a realisation, with the accuracy at both levels in per cent, the smallest first, and the fall in points."""
     quoted: pd.Series
     """What the paper quotes, and the prediction with it, by the same columns."""
 
