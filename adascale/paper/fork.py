@@ -61,20 +61,22 @@ def fork(run: Run, begun: Trained | None = None) -> pd.DataFrame:
     Parameters
     ----------
     run : Run
-        Of a policy, on CIFAR-10 or another data set that is on this machine.
+        Of a policy.
     begun : Trained, optional
         The run's own first rounds, at most those before the fade, which need not be trained again.
 
     Returns
     -------
     pandas.DataFrame
-        A row an evaluation: ``run, reading`` aside, ``nu, seed, round, accuracy, test_loss``, and of the realisation
-        ``fade_round, fade_floor, level_floor``, counted from 0.
+        A row an evaluation, with the columns ``round, accuracy, test_loss, run, nu, seed`` and, of the realisation,
+        ``fade_round, fade_floor, level_floor``; rounds count from 0.
 
     Raises
     ------
     ValueError
         If ``begun`` has the fade behind it.
+    FileNotFoundError
+        If the data set is not on this machine.
     """
     problem, mean_gain = problem_of(run)
     fade = int(problem.floor.argmax())
