@@ -126,8 +126,7 @@ def test_the_exact_table_has_the_schedules_of_the_table_of_worlds(accounted, tab
     assert len(both) == len(accounted)
     np.testing.assert_allclose(both.rdp, both.rdp_stored, rtol=3e-6)  # seven digits are stored
     assert (both.exact < both.epsilon).all()
-    made = tomllib.loads((FOLDER / "exact.provenance.toml").read_text())
-    assert (made["command"], made["seeds"]) == ("python -m adascale.paper.channels", f"{SEEDS[0]}-{SEEDS[-1]}")
+    assert_made_by(FOLDER / "exact.csv", "python -m adascale.paper.channels", seeds=f"{SEEDS[0]}-{SEEDS[-1]}")
 
 
 def test_exact_rows_are_made_again(accounted):

@@ -111,6 +111,8 @@ def test_on_cifar10_both_trainings_gain_points_at_every_evaluation_after_the_fad
     found = forked(forks, table, curves)
     assert len(found.gained) >= 5
     assert (found.gained > 1).all(axis=None)
+    fall = found.kept[0.01].iloc[-1] - found.kept[0.32].iloc[-1]
+    assert (abs(found.gained.iloc[-1] - fall) < 0.5).all()  # "about as much": within half a point
     before = curves.merge(forks, on=["run", "round"], suffixes=("", "_fork")).query("round < fade_round")
     assert len(before) == 2 * 22
     assert before.accuracy.equals(before.accuracy_fork)
