@@ -82,7 +82,8 @@ def clipped_sum(
     Raises
     ------
     ValueError
-        If C is not positive, shapes or labels do not fit, or no parameter is trainable; if a layer mixes the samples of
+        If C is not positive, shapes or labels do not fit, or trainable parameters are none or of several types; if a
+        layer mixes the samples of
         a batch (``BatchNorm``), has its input overwritten, does not reach the loss, is checkpointed with
         ``use_reentrant=True``, has a rule that gives a wrong shape or is wrong on the sample that is compared, or has
         no rule and does what ``vmap`` cannot.  The message names the layer.
@@ -96,6 +97,8 @@ def clipped_sum(
     size, trainable = len(images), models.trainable(model)
     if not trainable:
         raise ValueError("the model has no trainable parameter; expected one with requires_grad=True")
+    if len(types := dict.fromkeys(str(each.dtype) for each in trainable)) > 1:
+        raise ValueError(f"trainable parameters must be of one type, got {' and '.join(types)}")
     if clip_norm < (least := control.shortest(trainable[0].dtype)):
         raise ValueError(f"clip_norm must be >= {least:.1g}, where squares do not vanish, got {clip_norm}")
     for name, each in (("images", images), ("labels", labels)):

@@ -223,6 +223,25 @@ def test_what_has_no_sample_gradients_is_refused_by_name(kind):
     assert all(not layer._forward_hooks for layer in model.modules())
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_trainable_parameters_of_two_types_are_named_and_frozen_ones_do_not_count(frozen):
+    class TwoTypes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(4, 4, dtype=torch.double)
+            self.second = nn.Linear(4, 3).requires_grad_(not frozen)
+
+        def forward(self, x):
+            return self.second(self.first(x).float())
+
+    arguments = TwoTypes(), torch.ones(2, 4).double(), torch.zeros(2, dtype=torch.long), 1.0
+    if frozen:
+        assert clipped_sum(*arguments).gradient.shape == (20,)
+    else:
+        with pytest.raises(ValueError, match=r"must be of one type, got torch\.float64 and torch\.float32$"):
+            clipped_sum(*arguments)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
