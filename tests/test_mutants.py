@@ -195,7 +195,7 @@ def tried(tmp_path):
     interpreter.chmod(0o755)
     tool = "import sys, mutants; from pathlib import Path; mutants.ROOT = Path(sys.argv.pop())\n"
     tool += "mutants.TABLE, mutants.COPIED = mutants.ROOT / 'results/mutation.md', ('adascale', 'tests')\n"
-    tool += "mutants.IMPORTED, mutants.GROUPS = (), {'all': (['adascale'], ['tests'])}; mutants.main()"
+    tool += "mutants.IMPORTED, mutants.GROUPS = (), {'all': ('adascale/*.py', ['tests'])}; mutants.main()"
 
     def call(*options, **edited):
         for name, text in PROJECT.items():

@@ -2,10 +2,11 @@
 
 ``python tools/mutants.py FOLDER [GROUP ...]``
 
-The changes are cosmic-ray's, one replacement an operator: ``+`` to ``-``, ``<`` to ``<=``, a number up and down by one,
-a condition negated, a loop without rounds.  First every test of a group runs by itself: which lines does it run, and
-for how long?  Then each change is tried by the tests that run its statement, the quickest first, in a fork of a process
-that has imported all but the package.
+The changes are cosmic-ray's, one replacement an operator: ``+`` to ``-``, ``<`` to ``<=``, a number up by one, a
+condition negated, a loop without rounds.  First every test of a group runs by itself: which lines does it run, and for
+how long?  Then each change is tried by the tests that run its statement, the quickest first and for half a minute at
+most, in a fork of a process that has imported all but the package.  Compiled functions run uncompiled where a change
+may reach them, as compiling takes longer than most tests; the others come from Numba's cache.
 
 Verdicts are kept in FOLDER.  One holds while the changed file does what it did, and the test that noticed, or else each
 test that runs the statement, is as it was.  ``--sample N`` tries N changes of a group, drawn by a fixed seed;
@@ -13,6 +14,7 @@ test that runs the statement, is as it was.  ``--sample N`` tries N changes of a
 """
 
 import argparse
+import collections
 import functools
 import gc
 import importlib
@@ -32,8 +34,9 @@ import time
 from pathlib import Path
 
 import coverage
+import numba
 import pytest
-from source_changes import changes, checksum, of_test, parsed, statement
+from source_changes import around, changes, checksum, of_test, parsed, reached, statement
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("adascale", "tests", "tools", "pyproject.toml")
@@ -44,25 +47,26 @@ POLICIES = ("tests/policies", "-k", "not without_limit and not extreme")
 FAST = (
     "not million and not tenth and not told_of and not reference and not judge"  # these are slow, or of the references
 )
+CONVEXITY = "tests/test_problem_theory.py", "tests/test_privacy_theorems.py"
+EXACT = [f"tests/accounting/test_exact{each}.py" for each in ("", "_peers", "_properties", "_rounding")]
 GROUPS = {
-    "tuning": (["adascale/tuning.py"], ["tests/test_tuning.py", "tests/test_tuning_messages.py"]),
-    "problem": (["adascale/problem.py"], ["tests/test_problem.py", *POLICIES]),
-    "gradients": (["adascale/learning/gradients"], ["tests/learning/gradients"]),
-    "policies": (["adascale/policies"], POLICIES),
-    "accounting": (["adascale/accounting"], ["tests/accounting", "-k", FAST]),
+    "tuning": ("adascale/tuning.py", ["tests/test_tuning.py", "tests/test_tuning_messages.py"]),
+    "problem": ("adascale/problem.py", ["tests/test_problem.py", *POLICIES]),
+    "gradients": ("adascale/learning/gradients/*.py", ["tests/learning/gradients"]),
+    "policies": ("adascale/policies/*.py", POLICIES),
+    "accounting": ("adascale/accounting/*.py", ["tests/accounting", *CONVEXITY, "-k", FAST]),
+    "exact": ("adascale/accounting/exact/*.py", [*EXACT, "-k", FAST]),
 }
 # A warning of NumPy's scalars is no error where the compiled function would give none.
-PYTEST = "-x -q -p _hypothesis_pytestplugin -p no:cacheprovider --hypothesis-profile unshrunk -W ignore::RuntimeWarning"
-PYTEST += " -W ignore::pytest.PytestAssertRewriteWarning"  # more has been imported than pytest expects
-# Compiled functions run uncompiled, or each change would be compiled. A plugin that is not needed takes a second.
-ENVIRONMENT = {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-IMPORTED = ("hypothesis.strategies", "matplotlib", "mpmath", "numba", "opacus", "pandas", "scipy.optimize",
-            "scipy.stats", "torch")  # fmt: skip
+PYTEST = "-x -q -p _hypothesis_pytestplugin -p no:cacheprovider --assert=plain"
+PYTEST += " --hypothesis-profile unshrunk -W ignore::RuntimeWarning"
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # each plugin takes a second
+SLOW, PATIENCE = 6, 30  # seconds: of a test that is slow uncompiled, and of all tests for a change
+IMPORTED = "hypothesis.strategies", "matplotlib", "mpmath", "opacus", "pandas", "scipy.optimize", "scipy.stats", "torch"
 
 
 def files_of(group):
-    for name in GROUPS[group][0]:
-        yield from [name] if name.endswith(".py") else sorted(map(str, Path(name).rglob("*.py")))
+    return sorted(map(str, Path().glob(GROUPS[group][0])))
 
 
 def forks(task, arguments, jobs):
@@ -93,11 +97,28 @@ def run_tests(group, plugin):
     assert imported is None or Path(imported).is_relative_to(Path.cwd()), f"{imported} was imported"
 
 
-class Recorder:
-    """Each test by itself, where no other has filled a cache: which lines it runs, and how many seconds it takes."""
+def uncompiled(names=None):
+    """From now on these functions of the package, or all, are not compiled."""
+    compiled = numba.njit
 
-    def __init__(self, group, kept, known, jobs, say):
-        self.files, self.kept, self.known, self.jobs, self.say = [*files_of(group)], kept, known, jobs, say
+    def njit(**options):
+        def decorate(function):
+            return function if names is None or function.__name__ in names else compiled(**options)(function)
+
+        return decorate
+
+    numba.njit = njit
+
+
+class Recorder:
+    """Each test by itself, where no other has filled a cache: which lines it runs, and how many seconds it takes.
+
+    A first pass runs all uncompiled, up to SLOW seconds.  What is slow comes again in a second, compiled.
+    """
+
+    def __init__(self, group, kept, known, jobs, compiled, say):
+        self.files, self.kept, self.jobs, self.compiled, self.say = files_of(group), kept, jobs, compiled, say
+        self.known = {name: test for name, test in known.items() if test["content"] == of_test(name)}
         self.failed, self.imports = "", self.measure()
 
     def measure(self):
@@ -113,8 +134,11 @@ class Recorder:
 
     def pytest_runtestloop(self, session):
         imports, items = self.lines(self.imports), {item.nodeid: item for item in session.items}
-        tests = {name: self.known[name] for name in items if self.known.get(name, {}).get("content") == of_test(name)}
-        for item, said, code in forks(self.one, [item for name, item in items.items() if name not in tests], self.jobs):
+        tests = {name: self.known[name] for name in items if name in self.known}
+        todo = [
+            item for name, item in items.items() if name not in tests or (self.compiled and not tests[name]["seconds"])
+        ]
+        for item, said, code in forks(self.one, todo, self.jobs):
             if code or said["failed"]:
                 self.say(f"without a change, {item.nodeid} fails: {said and said['failed']}")
                 return True
@@ -125,9 +149,20 @@ class Recorder:
 
     def one(self, item, say):
         measured, before = self.measure(), time.process_time()
+
+        def finish(*signalled):
+            seconds, lines = time.process_time() - before, self.lines(measured)
+            for file, earlier in self.known.get(item.nodeid, {}).get("lines", {}).items():
+                lines[file] = sorted({*earlier, *lines.get(file, ())})
+            said = {"seconds": None if signalled else seconds, "slow": self.compiled or bool(signalled)}
+            say(said | {"content": of_test(item.nodeid), "lines": lines, "failed": self.failed})
+            os._exit(0)  # at once, as in a signal
+
+        if not self.compiled:
+            signal.signal(signal.SIGXCPU, finish)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(before + 1 + SLOW), resource.RLIM_INFINITY))
         item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
-        said = {"seconds": time.process_time() - before, "failed": self.failed}
-        say(said | {"content": of_test(item.nodeid), "lines": self.lines(measured)})
+        finish()
 
     def pytest_runtest_logreport(self, report):
         if report.failed:
@@ -149,31 +184,38 @@ def record(folder, group, jobs):
         new.replace(file)
         return found
 
-    def task(group, say):
-        run_tests(group, Recorder(group, kept, known, jobs, say))
+    def task(compiled, say):
+        if not compiled:
+            uncompiled()
+        run_tests(group, Recorder(group, kept, known, jobs, compiled, say))
 
-    ((_, said, _),) = forks(task, [group], 1)
-    if not isinstance(said, dict):
-        raise SystemExit(said or f"without a change, the tests of {group} cannot be collected")
+    for each in (False, True):
+        ((_, said, _),) = forks(task, [each], 1)
+        if not isinstance(said, dict):
+            raise SystemExit(said or f"without a change, the tests of {group} cannot be collected")
+        known = said["tests"]
     return said
 
 
 def tests_of(change, known):
-    """The tests that run a change's statement, with their seconds; all of them if it is run by an import."""
-    lines = set(statement(change.file, change.line))
+    """The tests that run a change's statement, with their seconds; all of them if it is run by an import.
+
+    None that is slow uncompiled, where the change may reach compiled functions.
+    """
+    lines, compiled = set(statement(change.file, change.line)), not reached(change.file, change.line)
     every = lines.intersection(known["imports"].get(change.file, ()))
     return {
         name: test["seconds"]
         for name, test in known["tests"].items()
-        if every or lines.intersection(test["lines"].get(change.file, ()))
+        if (compiled or not test["slow"]) and (every or lines.intersection(test["lines"].get(change.file, ())))
     }
 
 
 class Chosen:
-    """Some tests, the quickest first, each with a limit: seconds of a processor, which do not depend on other work."""
+    """Some tests, in this order, each with a limit: seconds of a processor, which do not depend on other work."""
 
-    def __init__(self, tests, say):
-        self.tests, self.say = tests, say
+    def __init__(self, tests, least, say):
+        self.tests, self.least, self.say, self.end = tests, least, say, PATIENCE + time.process_time()
         self.limit(None, 60)
 
     def limit(self, test, seconds):
@@ -182,38 +224,47 @@ class Chosen:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
-        items[:] = sorted(
-            (item for item in items if item.nodeid in self.tests), key=lambda item: self.tests[item.nodeid]
-        )
+        known = {item.nodeid: item for item in items}
+        items[:] = [known[name] for name in self.tests if name in known]
+
+    def verdict(self, verdict, test=None):
+        self.say({"verdict": verdict, "test": test})
+        os._exit(0)  # the rest of the session would take a second
 
     def pytest_runtest_logstart(self, nodeid):
-        self.limit(nodeid, 4 + 3 * self.tests[nodeid])
+        if time.process_time() > self.end:
+            self.verdict("left")
+        self.limit(nodeid, self.least + 3 * self.tests[nodeid])
 
     def pytest_runtest_logreport(self, report):
         if report.failed:
-            self.say({"verdict": "killed", "test": report.nodeid})
+            self.verdict("killed", report.nodeid)
 
     pytest_collectreport = pytest_runtest_logreport
 
     def pytest_sessionfinish(self, exitstatus):
         if exitstatus in (0, 5):  # all passed, or there are none
-            self.say({"verdict": "left", "test": None})
+            self.verdict("left")
 
 
-def attempt(group, known, change, say):
-    """Try a change, or None."""
+def attempt(group, known, often, change, say):
+    """Try a change, or None, by the quickest tests first; those that noticed changes nearby count as quicker."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
-    tests = {name: test["seconds"] for name, test in known["tests"].items()}
+    tests, least = {name: test["seconds"] for name, test in known["tests"].items()}, 4
     if change:
-        tests, get_code = tests_of(change, known), importlib.machinery.SourceFileLoader.get_code
+        if functions := reached(change.file, change.line):
+            uncompiled(functions)
+            least = 12  # what these call may have to be compiled, once
+        near, get_code = around(change.file, change.line), importlib.machinery.SourceFileLoader.get_code
 
         def changed(self, name):
             here = self.path == str(Path.cwd() / change.file)
             return compile(change.source, self.path, "exec") if here else get_code(self, name)
 
         importlib.machinery.SourceFileLoader.get_code = changed
-    run_tests(group, Chosen(tests, say))
+        tests = dict(sorted(tests_of(change, known).items(), key=lambda each: each[1] / (1 + 4 * often[near, each[0]])))
+    run_tests(group, Chosen(tests, least, say))
 
 
 def stamp(change, said, known):
@@ -232,9 +283,12 @@ def kept_verdicts(folder, found, known):
     return {change.key: said for change, said in pairs if said["stamp"] == stamp(change, said, known)}
 
 
-def run(folder, group, found, known, jobs):
-    """Try changes, and write down what comes of each."""
-    task = functools.partial(attempt, group, known)
+def run(folder, group, found, verdicts, known, jobs):
+    """Try the changes that have no verdict yet, and write down what comes of each."""
+    tests = ((change, verdicts[change.key]["test"]) for change in found if change.key in verdicts)
+    often = collections.Counter((around(change.file, change.line), test) for change, test in tests)
+    found = [change for change in found if change.key not in verdicts]
+    task = functools.partial(attempt, group, known, often)
     if found:
         ((_, said, code),) = forks(task, [None], 1)
         if code or said["verdict"] != "left":
@@ -244,6 +298,7 @@ def run(folder, group, found, known, jobs):
             if code == 0:
                 raise SystemExit(f"no verdict on {change}")
             said["verdict"] = "killed"  # the process crashed
+        often[around(change.file, change.line), said["test"]] += 1
         with (folder / "verdicts.jsonl").open("a") as file:
             file.write(json.dumps({"key": change.key} | said | {"stamp": stamp(change, said, known)}) + "\n")
         if said["verdict"] == "left":
@@ -269,7 +324,7 @@ def report(groups):
         kept = min(argued(TABLE.read_text(), group), len(left))
         killed = len(said) - len(left) - len(since) - len(late)
         numbers = len(found), len(said), killed, len(late), len(left) + len(since), len(since), kept, len(left) - kept
-        rows[f"`{GROUPS[group][0][0].removeprefix('adascale/')}`"] = numbers
+        rows[f"`{GROUPS[group][0].removeprefix('adascale/')}`"] = numbers
     rows["together"] = tuple(map(sum, zip(*rows.values(), strict=True)))
     names = "group", "changes", "tried", "killed at once", "late", "left", "of these killed since", "argued", "open"
     table = [names, ["---"] * len(names), *((name, *row) for name, row in rows.items())]
@@ -305,13 +360,7 @@ def main():
             random.Random(0).shuffle(found)
             verdicts = kept_verdicts(folder, found, known)
             if not given.report:
-                run(
-                    folder,
-                    group,
-                    [each for each in found[: given.sample] if each.key not in verdicts],
-                    known,
-                    given.jobs,
-                )
+                run(folder, group, found[: given.sample], verdicts, known, given.jobs)
                 verdicts = kept_verdicts(folder, found, known)
             groups[group] = found, verdicts
             for change in sorted(found, key=lambda each: (each.file, each.line)):

@@ -82,6 +82,61 @@ def statement(file, line):
     return found
 
 
+def defined(node):
+    """The names that a statement of a module gives to something."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    names = (each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    return {*names, *(each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef | ast.ClassDef))}
+
+
+def called(decorator):
+    """The name of a decorator that is called."""
+    return isinstance(decorator, ast.Call) and getattr(decorator.func, "id", None)
+
+
+def statements():
+    """The names and the tree of each compiled function, and of each statement of a module that defines no function."""
+    for file in sorted(Path("adascale").rglob("*.py")):
+        for node in parsed(str(file))[1].body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef) or "njit" in map(called, node.decorator_list):
+                yield defined(node), node
+
+
+@functools.cache
+def users():
+    """For every name that the package loads, the compiled functions and constants that load it."""
+    found = {}
+    for names, node in statements():
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
+                found.setdefault(each.id, set()).update(names)
+    return found
+
+
+@functools.cache
+def compiled():
+    """The names of the package's compiled functions."""
+    return set().union(*(names for names, node in statements() if isinstance(node, ast.FunctionDef)))
+
+
+@functools.cache
+def around(file, line):
+    """What the statement of a module around a line defines."""
+    found = (node for node in parsed(file)[1].body if node.lineno <= line <= node.end_lineno)
+    return frozenset().union(*map(defined, found))
+
+
+@functools.cache
+def reached(file, line):
+    """The compiled functions that a change of this line may reach; by names alone, so rather too many."""
+    found, new = set(), around(file, line)
+    while new:
+        found |= new
+        new = set().union(*(users().get(name, ()) for name in new)) - found
+    return found & compiled()
+
+
 class Change(NamedTuple):
     """One replacement: ``text`` for what stands in ``file`` from ``start`` to ``end``."""
 
@@ -111,7 +166,7 @@ class Change(NamedTuple):
 
 
 def changes(folder, files, python):
-    """All changes of some files, but those of annotations, which are text."""
+    """All changes of some files, but those of annotations, which are text, and numbers down by one."""
     for file in files:
         source, tree = parsed(file)
         kept = folder / f"changes-{checksum([source, OPERATORS])}.jsonl"
@@ -122,5 +177,6 @@ def changes(folder, files, python):
         notes = [((each.lineno, each.col_offset), (each.end_lineno, each.end_col_offset)) for each in notes if each]
         for line in kept.read_text().splitlines():
             change = Change(file, *json.loads(line))
-            if not any(start <= (change.line, change.column) < end for start, end in notes):
+            down = change.operator == "core/NumberReplacer" and change.number % 2  # each number up, then down
+            if not down and not any(start <= (change.line, change.column) < end for start, end in notes):
                 yield change
