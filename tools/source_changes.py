@@ -166,7 +166,10 @@ class Change(NamedTuple):
 
 
 def changes(folder, files, python):
-    """All changes of some files, but those of annotations, which are text, and numbers down by one."""
+    """All changes of some files, but numbers down by one, and what is no part of a result.
+
+    That is annotations, which are text; whether Numba keeps what it compiled; whether ``zip`` counts its lists.
+    """
     for file in files:
         source, tree = parsed(file)
         kept = folder / f"changes-{checksum([source, OPERATORS])}.jsonl"
@@ -178,5 +181,6 @@ def changes(folder, files, python):
         for line in kept.read_text().splitlines():
             change = Change(file, *json.loads(line))
             down = change.operator == "core/NumberReplacer" and change.number % 2  # each number up, then down
-            if not down and not any(start <= (change.line, change.column) < end for start, end in notes):
+            aside = source[: change.start].endswith(("cache=", "strict="))
+            if not down and not aside and not any(start <= (change.line, change.column) < end for start, end in notes):
                 yield change
