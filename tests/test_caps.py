@@ -29,3 +29,6 @@ def test_of_several_rounds_above_their_caps_the_first_is_named_with_its_own_cap(
     message = f"got {eta[0, 2]} > {problem.max_eta[0, 2]} in round 2"
     with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
         problem.spend(eta)
+    alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[0], budget=1.0)
+    with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
+        alone.spend(eta[0])

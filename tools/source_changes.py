@@ -86,7 +86,9 @@ def defined(node):
     """The names that a statement of a module gives to something."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}
-    names = (each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    targets = getattr(node, "targets", [getattr(node, "target", node)])  # of an assignment, or all within
+    walked = (each for target in targets for each in ast.walk(target))
+    names = (each.id for each in walked if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
     return {*names, *(each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef | ast.ClassDef))}
 
 
@@ -108,7 +110,8 @@ def users():
     """For every name that the package loads, the compiled functions and constants that load it."""
     found = {}
     for names, node in statements():
-        for each in ast.walk(node):
+        parts = node.body if isinstance(node, ast.FunctionDef) else [node]  # what a signature names is not run
+        for each in (each for part in parts for each in ast.walk(part)):
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
                 found.setdefault(each.id, set()).update(names)
     return found

@@ -72,6 +72,25 @@ def test_a_rule_may_leave_its_gradients_unwritten():
     assert error(model) < 1e-13
 
 
+def test_a_layer_with_a_rule_that_gives_more_than_a_tensor_takes_the_general_path():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return self.a * x, x
+
+    class First(nn.Module):
+        def forward(self, pair):
+            return pair[0]
+
+    register(Twice)(lambda layer, x, e: {layer.a: e * x})
+    model = filled(nn.Sequential(nn.Linear(4, 4), nn.Tanh(), Twice(), First(), nn.Tanh(), nn.Linear(4, 3)))
+    with pytest.warns(GeneralPath, match=r"layer '2' \(Twice\) was not called with one tensor, to give another"):
+        assert error(model) < 1e-13
+
+
 def test_a_layer_with_a_rule_may_hold_another_layer():
     class Gated(nn.Module):
         def __init__(self):
