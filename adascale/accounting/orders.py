@@ -49,15 +49,21 @@ class OrdersTooFew(UserWarning):
         what = f"{kind} ones may give a smaller epsilon"
         grid = f"order_grid({'' if is_last else 'smallest='}...)"
         if order is not None and better is not None:
-            what = f"order {order:.6g} gives epsilon {better:.4g} for {epsilon:.4g}"
-            enough = f"{2.0 ** np.ceil(np.log2(1.5 * order)):.0f}" if is_last else f"smallest={1 + (order - 1) / 2:.6g}"
+            what = f"order {_digits(order)} gives epsilon {better:.4g} for {epsilon:.4g}"
+            largest = min(2.0 ** np.ceil(np.log2(1.5 * order)), LARGEST_ORDER)
+            enough = f"{largest:.0f}" if is_last else f"smallest={_digits(1 + (order - 1) / 2)}"
             grid = f"order_grid({enough})"
-        super().__init__(f"the best order{where} is the {place} one given, {end:.6g}, and {what}: give {kind} orders, "
-                         f"such as adascale.accounting.{grid}")  # fmt: skip
+        super().__init__(f"the best order{where} is the {place} one given, {_digits(end)}, and {what}: give {kind} "
+                         f"orders, such as adascale.accounting.{grid}")  # fmt: skip
 
     def __reduce__(self) -> tuple[type[OrdersTooFew], tuple[object, ...]]:
         """Processes may pass it on."""
         return OrdersTooFew, (self.end, self.epsilon, self.number, self.total, self._is_last, self.order, self.better)
+
+
+def _digits(order: float) -> str:
+    """An order as Python reads it, with digits that tell it from 1."""
+    return f"{order:.6g}" if order > 1.001 else f"1 + {order - 1:.3g}"
 
 
 def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...]:
