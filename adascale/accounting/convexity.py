@@ -12,7 +12,7 @@ on a vertical line, and every derivative in :math:`s_t` goes under the integral.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,6 +70,7 @@ def delta_slopes(sampling_rate: float, noise_multiplier: ArrayLike, epsilon: flo
     """
     q = float(check.fraction("sampling_rate", sampling_rate))
     sigma = check.positive("noise_multiplier", noise_multiplier)
+    epsilon = float(check.at_least("epsilon", epsilon, 0.0))
     s, which, count = np.unique(sigma**-2.0, return_inverse=True, return_counts=True)
 
     at, spread = _few(np.log(s))
@@ -84,9 +85,12 @@ def delta_slopes(sampling_rate: float, noise_multiplier: ArrayLike, epsilon: flo
         total = moments(np.array([1.0 + a + 0j]))[0][0].real
         return float(total) - a * epsilon - math.log(a * (a + 1))
 
-    best = minimize_scalar(
-        lambda x: exponent(math.exp(x)), bounds=(-4.0, 6.0), method="bounded", options={"xatol": 0.1}
-    )
+    def lowest(*bounds: float) -> Any:
+        return minimize_scalar(lambda x: exponent(math.exp(x)), bounds=bounds, method="bounded", options={"xatol": 0.1})
+
+    best = lowest(-4.0, 6.0)
+    if best.x > 5.5:  # a large noise; delta underflows where a sqrt(s) is 400
+        best = lowest(5.0, max(6.0, math.log(400 / math.sqrt(s[-1]))))
     a = math.exp(best.x)
     # the sum over the line is that of e^{a m period} delta(epsilon + m period) over all m
     beyond = min((_SMALL + exponent(b * a) - best.fun) / ((b - 1) * a) for b in (1.3, 1.6, 2.0, 3.0, 5.0))
@@ -177,9 +181,18 @@ def two_round_delta(
     -------
     float
         To some twelve digits in the direction "add"; to :math:`e^\varepsilon` times the rounding of 1 in the other.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
     """
-    q, strike = float(check.fraction("sampling_rate", sampling_rate)), math.exp(-epsilon if removed else epsilon)
-    s1, s2 = (float(each) ** -2 for each in noise_multiplier)
+    q, epsilon = float(check.fraction("sampling_rate", sampling_rate)), float(check.at_least("epsilon", epsilon, 0.0))
+    strike = math.exp(-epsilon if removed else epsilon)
+    sigma = check.positive("noise_multiplier", noise_multiplier)
+    if sigma.shape != (2,):
+        raise ValueError(f"noise_multiplier must be two numbers, got shape {sigma.shape}")
+    s1, s2 = (float(each) ** -2 for each in sigma)
     root = math.sqrt(s2)
     if strike <= (1 - q) ** 2:  # y_1 y_2 is never less
         if removed:
