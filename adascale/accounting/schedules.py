@@ -74,7 +74,7 @@ def schedule_epsilon(
     epsilon, best = np.empty(sigma.shape[:-1]), np.empty(sigma.shape[:-1], dtype=np.intp)
     guess = orders.size // 2
     for lane in np.ndindex(sigma.shape[:-1]):
-        guess, epsilon[lane] = _valley(partial(composed, lane), orders.size, guess)
+        guess, epsilon[lane] = valley(partial(composed, lane), orders.size, guess)
         best[lane] = guess
     if not np.isfinite(epsilon).all():
         worst = sigma[~np.isfinite(epsilon)].min()
@@ -99,7 +99,7 @@ def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, 
         beyond = np.minimum(last * ratio, kernels.LARGEST_ORDER) if end > 0 else 1 + (last - 1) / ratio
         beyond = np.unique(beyond[beyond > 1])
         tried = _Composed(q, beyond, delta, _rounded_up(s[lane]))
-        best, better = _valley(partial(tried, ()), beyond.size, 0 if end > 0 else beyond.size - 1)
+        best, better = valley(partial(tried, ()), beyond.size, 0 if end > 0 else beyond.size - 1)
         if max(better, 0.0) < _WORTH_IT * epsilon:
             return OrdersTooFew(last, epsilon, int(there.sum()), there.size, end > 0, float(beyond[best]),
                                 max(better, 0.0))  # fmt: skip
@@ -139,7 +139,7 @@ class _Composed:
         return lambda lane: float(kernels.total_log_moment(self.s[lane], terms, 0))
 
 
-def _valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
+def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
     """Where the one valley of value(0), ..., value(size - 1) is deepest: gallop away from ``guess``, then bisect."""
     known: dict[int, float] = {}
 

@@ -30,7 +30,7 @@ def test_the_search_ends_in_the_valley_from_any_start_in_a_list_of_any_length():
             for finite in (0, 2, size):
                 slope = [abs(i - deepest) if i <= deepest + finite else math.inf for i in range(size)]
                 for guess in range(size):
-                    assert schedules._valley(slope.__getitem__, size, guess) == (deepest, 0)
+                    assert schedules.valley(slope.__getitem__, size, guess) == (deepest, 0)
 
 
 @pytest.mark.parametrize("number", [8, 16])
@@ -63,7 +63,7 @@ def test_the_cost_of_a_search_grows_with_how_far_off_it_starts_and_not_with_the_
             asked.append(i)
             return abs(i - size // 2)
 
-        assert schedules._valley(value, size, size // 2 + side * away) == (size // 2, 0)
+        assert schedules.valley(value, size, size // 2 + side * away) == (size // 2, 0)
         return len(asked)
 
     assert cost(1_000) == cost(1_000_000)
