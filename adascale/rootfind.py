@@ -53,7 +53,7 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
     ratio : float
         :math:`\rho(x) > 0`, decreasing in x.
     decay : float
-        :math:`m = -d \ln \rho / d \ln x > 0` there.
+        :math:`m = -d \ln \rho / d \ln x > 0` there; where it is infinite the step is no Newton step.
 
     Returns
     -------
@@ -71,14 +71,16 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
         change = ratio ** (1 / decay) - 1
     step = x + x * change
     # the next error is about decay * change^2 / 2; a step that ends where it began has no digit left to gain
-    converged = step < np.inf and (step == x or (low < step < high and decay * change * change < 2e-16))
+    converged = step < np.inf and decay < np.inf
+    converged = converged and (step == x or (low < step < high and decay * change * change < 2e-16))
     size = abs(step - x) / min(step, x)
     if not converged and not (low < step < high and size < 0.8 * search.change):
         size = np.inf
         if high == np.inf:
             step = max(step, 2 * low)
         else:
-            step = math.sqrt(low * high)
+            product = low * high
+            step = math.sqrt(product) if 1e-290 < product < np.inf else math.sqrt(low) * math.sqrt(high)
             converged = low > 0 and (step <= low or step >= high)  # neighbours
     return Search(step, low, high, size, converged)
 

@@ -33,6 +33,14 @@ def test_a_power_law_is_solved_wherever_the_search_starts(root, start, power):
     assert count <= 6  # one step far away, a Padé step or two near the root
 
 
+@pytest.mark.parametrize("root", [1e-250, 1e-165, 1.0, 1e165, 1e250])
+def test_a_bracket_is_halved_where_the_product_of_its_ends_leaves_floating_point(root):
+    # a decay of inf says nothing, so every step doubles or halves: 53 halves of a factor of two
+    search, _ = solve(lambda x: root / x, lambda x: math.inf, root / 100, 200)
+    assert search.converged
+    assert search.x == pytest.approx(root, rel=1e-15)
+
+
 def s_shaped(drop, width):
     """A ratio that falls as 1 / x^2 but for a sudden drop at 1, where Newton's steps alone would go back and forth."""
 

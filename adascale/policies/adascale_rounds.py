@@ -107,8 +107,11 @@ def _advance(search: Search, slope: float, curvature: float, Q: float, least: fl
     """One step towards the zero of V F'(w) + Q + w - floor, given V F' and V F'' at ``search.x``, or at the floor."""
     if search.x <= least:
         # the sum is concave: a Newton step from the floor stays below its root; none upwards if that is no root above
-        step = least + max(-slope - Q, 0.0) / (1 + curvature)
-        following = Search(step, least, np.inf, np.inf, step == least)
+        if -np.inf < slope < -Q and curvature == np.inf:  # V F'' overflows: there is a root above, and no Newton step
+            following = Search(2 * least, least, np.inf, np.inf, False)
+        else:
+            step = least + max(-slope - Q, 0.0) / (1 + curvature)
+            following = Search(step, least, np.inf, np.inf, step == least)
     else:
         against = Q + (search.x - least)
         following = power_law_step(search, -slope / against, search.x * (1 / against - curvature / slope))

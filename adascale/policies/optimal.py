@@ -26,7 +26,7 @@ def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
     -------
     numpy.ndarray
         :math:`\ell`, of the shape of the lanes (:eq:`eq:water-level`), to T units in the last place.  Where
-        :math:`T \nu` is below the rounding of the lowest floor, it is that floor.
+        :math:`T \nu` is below the rounding of the lowest floor, it is that floor, to as many units.
 
     Raises
     ------

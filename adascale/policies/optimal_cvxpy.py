@@ -44,8 +44,8 @@ class OptimalCvxpy(Policy):
         ValueError
             If the scenario's order is not an integer, or the weights are not positive or do not fit the problem.
         RuntimeError
-            If the solver does not report an optimum: at order 3 it does, at some orders and budgets, where next to
-            nothing is left to minimise, it stops a little short of one.
+            If the solver does not report an optimum: at order 3 without weights it does; under weights of many decades,
+            and at orders and budgets where next to nothing is left to minimise, it may stop a little short of one.
         """
         order = problem.scenario.order
         if order != int(order):

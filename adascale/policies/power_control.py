@@ -216,7 +216,8 @@ class OfflinePowerControl(Policy):
         order = np.argsort(full_at, axis=-1)
         capped = np.cumsum(np.take_along_axis(cap, order, -1), axis=-1)
         weights = weight[order]
-        free = np.flip(np.cumsum(np.flip(weights, -1), axis=-1), -1) - weights
+        later = np.cumsum(np.flip(weights, -1), axis=-1)[..., :-1]
+        free = np.flip(np.concatenate([np.zeros_like(weights[..., :1]), later], axis=-1), -1)
         spent = capped + np.sort(full_at, axis=-1) * free  # at tau = the k-th breakpoint
         shape = (*problem.lanes, problem.num_rounds)
         budget = np.broadcast_to(self.privacy_budget, problem.lanes)[..., None]
