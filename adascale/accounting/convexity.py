@@ -12,11 +12,11 @@ on a vertical line, and every derivative in :math:`s_t` goes under the integral.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import OptimizeResult, minimize_scalar
 from scipy.special import ndtr
 
 from adascale import checks as check
@@ -85,7 +85,7 @@ def delta_slopes(sampling_rate: float, noise_multiplier: ArrayLike, epsilon: flo
         total = moments(np.array([1.0 + a + 0j]))[0][0].real
         return float(total) - a * epsilon - math.log(a * (a + 1))
 
-    def lowest(*bounds: float) -> Any:
+    def lowest(*bounds: float) -> OptimizeResult:
         return minimize_scalar(lambda x: exponent(math.exp(x)), bounds=bounds, method="bounded", options={"xatol": 0.1})
 
     best = lowest(-4.0, 6.0)

@@ -160,7 +160,7 @@ def test_power_control_in_hindsight_spends_its_privacy_budget_and_no_more(contra
     most = problem.max_eta.sum()
     for share in (0.2, 0.5, 0.9):
         eta = policies.OfflinePowerControl(share * most, contraction).schedule(problem)
-        assert eta.sum() == pytest.approx(share * most, rel=1e-12)
+        assert eta.sum() == pytest.approx(share * most, rel=1e-12)  # a few roundings in a sum of eight at the most
 
 
 @pytest.mark.parametrize(("floor", "queue", "penalty"), [(2.17e-103, 7.47e-103, 1.82e-300), (1e-120, 0.0, 1e-250)])
@@ -168,4 +168,5 @@ def test_a_round_far_below_its_root_finds_it_though_the_curvature_overflows(floo
     leakage = RoundLeakage(FULL)
     found = float(policies.best_energy(floor, queue, penalty, leakage))
     assert found > floor
+    # found is the root to some units in its last place; the slope falls as its square
     assert -penalty * float(leakage.slope(found)) == pytest.approx(queue + found - floor, rel=1e-9)

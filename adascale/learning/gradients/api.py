@@ -83,10 +83,9 @@ def clipped_sum(
     ------
     ValueError
         If C is not positive, shapes or labels do not fit, or trainable parameters are none or of several types; if a
-        layer mixes the samples of
-        a batch (``BatchNorm``), has its input overwritten, does not reach the loss, is checkpointed with
-        ``use_reentrant=True``, has a rule that gives a wrong shape or is wrong on the sample that is compared, or has
-        no rule and does what ``vmap`` cannot.  The message names the layer.
+        layer mixes the samples of a batch (``BatchNorm``), has its input overwritten, does not reach the loss, is
+        checkpointed with ``use_reentrant=True``, has a rule that gives a wrong shape or is wrong on the sample that is
+        compared, or has no rule and does what ``vmap`` cannot.  The message names the layer.
     NotFinite
         A ``ValueError``, if the gradient or the loss of a sample is infinite or NaN.
     """
