@@ -170,3 +170,56 @@ def test_a_round_far_below_its_root_finds_it_though_the_curvature_overflows(floo
     assert found > floor
     # found is the root to some units in its last place; the slope falls as its square
     assert -penalty * float(leakage.slope(found)) == pytest.approx(queue + found - floor, rel=1e-9)
+
+
+# What a class says of its policies -----------------------------------------------------------------------------------
+
+GAIN = np.array([1e-10, 2e-10])
+
+
+@pytest.mark.parametrize("of", [policies.WeightedOptimal, policies.OptimalCvxpy])
+def test_policies_that_hold_an_array_are_told_apart_and_kept_by_identity_and_shown_without_it(of):
+    one, other = of(weights=[1.0, 2.0, 3.0]), of(weights=[1.0, 2.0, 3.0])
+    assert one == one
+    assert one != other
+    assert {one: "first", other: "second"}[other] == "second"
+    assert repr(one) == f"{of.__name__}()"
+
+
+@pytest.mark.parametrize(
+    ("needs", "more", "known"),
+    [
+        ("needs_mean_gain", {"mean_gain": GAIN}, {"EstimFuture", "PowerControl"}),
+        ("needs_law", {"law": EmpiricalFloors([0.2])}, {"ConstantLevel", "DynamicProgramme", "ReSolve"}),
+    ],
+)
+def test_a_class_says_what_of_the_channel_its_policies_cannot_be_made_without(needs, more, known):
+    others = {"PowerControl": {"privacy_budget": 3e-9}}
+    saying = {name for name in policies.__all__ if getattr(getattr(policies, name), needs, False)}
+    assert saying == known
+    for name in known:
+        rest = others.get(name, {})
+        getattr(policies, name)(**rest, **more)
+        with pytest.raises((TypeError, ValueError), match="mean_gain"):
+            getattr(policies, name)(**rest)
+
+
+def test_a_callable_that_takes_no_policy_is_left_as_it_is():
+    class Half:
+        def __call__(self, state, min_gain_t):
+            return state, 0.5 * min_gain_t
+
+    class Halving(policies.OnlinePolicy):
+        step = Half()
+
+        def start(self, scenario, budget):
+            return scenario
+
+    assert Halving().step(Halving().start(FULL, 1.0), 3.0) == (FULL, 1.5)
+
+
+def test_a_prior_counts_for_twenty_floors_unless_told_otherwise():
+    problem, prior = make(MIXED, 0.1, rounds=30), EmpiricalFloors([0.01, 5.0])
+    eta = policies.Learn(prior=prior).schedule(problem)
+    assert (eta == policies.Learn(prior=prior, weight=20).schedule(problem)).all()
+    assert (eta != policies.Learn(prior=prior, weight=21).schedule(problem)).any()
