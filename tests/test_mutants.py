@@ -242,6 +242,18 @@ def test_a_change_is_noticed_or_late_or_left_and_its_verdict_holds_until_what_it
     assert "| together | 3 | 3 | 1 | 1 | 1 | 1 | 0 | 0 |" in said
 
 
+def test_a_change_of_a_constant_is_tried_first_by_those_that_use_it(tried, monkeypatch):
+    monkeypatch.setitem(REPLACED, "BY = 2", "BY = 3")
+    verdicts, _ = tried(
+        count=lambda text: "BY = 2\n" + text.replace("number / 2", "number / BY"),
+        test_count=lambda text: (
+            text.replace("assert count.half", "assert sum(range(10**6)) and count.half")
+            + "def test_quick():\n    assert count.BY == 2\n"
+        ),
+    )
+    assert [test for _, test in verdicts].count("tests/test_count.py::test_half") == 2  # by the constant, and by `/`
+
+
 def test_nothing_is_tried_by_tests_that_fail_without_a_change(tried):
     verdicts, said = tried(test_count=lambda text: text.replace("1.5", "1.6"))
     assert verdicts == []

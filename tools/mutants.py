@@ -36,7 +36,7 @@ from pathlib import Path
 import coverage
 import numba
 import pytest
-from source_changes import around, changes, checksum, of_test, parsed, reached, statement
+from source_changes import around, changes, checksum, loads, of_test, parsed, reached, statement
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("adascale", "tests", "tools", "pyproject.toml")
@@ -253,6 +253,13 @@ class Chosen:
             self.verdict("left")
 
 
+def users_of(change, known):
+    """Of a change that an import runs, the tests that run a line which loads what it defines; else none."""
+    imported = set(statement(change.file, change.line)).intersection(known["imports"].get(change.file, ()))
+    lines = loads(change.file, change.line) if imported else set()
+    return {name for name, test in known["tests"].items() if lines.intersection(test["lines"].get(change.file, ()))}
+
+
 def attempt(group, known, often, change, say):
     """Try a change, or None, by the quickest tests first; those that noticed changes nearby count as quicker."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -269,7 +276,12 @@ def attempt(group, known, often, change, say):
             return compile(change.source, self.path, "exec") if here else get_code(self, name)
 
         importlib.machinery.SourceFileLoader.get_code = changed
-        tests = dict(sorted(tests_of(change, known).items(), key=lambda each: each[1] / (1 + 4 * often[near, each[0]])))
+        users = users_of(change, known)  # these first
+
+        def place(test):
+            return test[0] not in users, test[1] / (1 + 4 * often[near, test[0]])
+
+        tests = dict(sorted(tests_of(change, known).items(), key=place))
     run_tests(group, Chosen(tests, least, say))
 
 
