@@ -101,7 +101,9 @@ fuzz: $(venv) ## random inputs, EXAMPLES=2000 a property, and random faults (SEE
 # Lines and branches of the library that no test runs. Compiled functions are seen only where they run uncompiled: a second pass does so,
 # with the tests that are quick enough that way; NumPy's scalars warn where compiled code does not. In one process each, as a
 # worker of pytest-xdist may end before it has written what it measured.
-UNCOMPILED = tests/accounting tests/policies tests/test_problem.py tests/test_rootfind.py \
+UNCOMPILED = tests/accounting --ignore=tests/accounting/test_exact.py --ignore=tests/accounting/test_exact_peers.py \
+  --ignore=tests/accounting/test_exact_properties.py \
+  tests/policies tests/test_problem.py tests/test_rootfind.py \
   tests/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
   tests/paper/test_lyapunov.py::test_one_rate_alone_is_tried_where_one_is_asked_for
 ASIDE = test_environment.py test_makefile.py test_notebooks.py test_mutants.py
@@ -110,7 +112,8 @@ MEASURED = $(BIN)/python -m coverage run -m pytest -q -m "not book"
 coverage: $(venv) ## lines and branches that the tests run, into results/coverage.txt: ten minutes
 	rm -rf _build/coverage && mkdir -p _build/coverage
 	$(MEASURED) $(ASIDE:%=--ignore=tests/%)
-	NUMBA_DISABLE_JIT=1 $(MEASURED) -W ignore::RuntimeWarning -k "not million and not tenth and not told_of" $(UNCOMPILED)
+	NUMBA_DISABLE_JIT=1 $(MEASURED) -W ignore::RuntimeWarning -k "not million and not tenth and not told_of and not little_memory" \
+	  $(UNCOMPILED)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python tools/coverage_table.py results/coverage.txt 95
 

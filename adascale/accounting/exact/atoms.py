@@ -49,13 +49,13 @@ class Atoms(NamedTuple):
 def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms:
     """Cells of ``width`` in L, up to ``end`` standard deviations of the sampled part; delta is no less, or no more."""
     root = math.sqrt(u)
+    if end + root > _FARTHEST:
+        raise CannotCertify("samples are rare, and the masses that decide are beyond floating point")
     size = math.ceil((end + root - _START) / min(width / root, _WIDEST)) + 1
     x = np.linspace(_START, end + root, size)
     half = 0.5 * np.diff(x)[:, None]
     inner = x[:-1, None] + half * (1 + _RULE[0])
     density = half * _RULE[1] * np.exp(-0.5 * inner * inner) / math.sqrt(2 * math.pi)
-    if x[-1] > _FARTHEST:
-        raise CannotCertify("samples are rare, and the masses that decide are beyond floating point")
     left, right = float(ndtr(x[0])), float(ndtr(-x[-1]))
     tail = float(ndtr(root - x[-1]))  # of the sampled part, beyond the last cell
     if above:

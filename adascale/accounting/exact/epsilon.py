@@ -202,11 +202,8 @@ def _arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Floa
     check.broadcast(sampling_rate=rate.shape, rounds=sigma.shape[-1:])
     if rate.ndim > 1:
         raise ValueError(f"sampling_rate must be one number or one a round, got shape {rate.shape}")
-    with np.errstate(over="ignore"):
-        u = sigma**-2.0
-    if not ((u > 1e-300) & (u < 1e12)).all():
-        raise ValueError("noise_multiplier must be within 1e-6 ... 1e150, got "
-                         f"{sigma[~((u > 1e-300) & (u < 1e12))].flat[0]:g}")  # fmt: skip
+    if not (good := (sigma >= 1e-6) & (sigma <= 1e150)).all():
+        raise ValueError(f"noise_multiplier must be within 1e-6 ... 1e150, got {sigma[~good].flat[0]:g}")
     return np.broadcast_to(rate, sigma.shape[-1:]), sigma
 
 

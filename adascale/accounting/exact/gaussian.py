@@ -27,9 +27,11 @@ def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
         return 0.0, 0.0, 0.0
     mu = math.sqrt(energy)
     first, second = (float(log_ndtr(sign * 0.5 * mu - epsilon / mu)) for sign in (1, -1))
+    if math.isinf(first):
+        return 0.0, 0.0, 1e-300  # as at the end: it has underflowed
     value = -math.exp(first) * math.expm1(min(second + epsilon - first, 0.0))
     off = 16 * _ULP * math.exp(first) * (4 + abs(first) + abs(second) + epsilon)
-    return min(max(value, 0.0), 1.0), max(value - off, 0.0), min(value + off + 1e-300, 1.0)  # it may have underflowed
+    return min(max(0.0, value), 1.0), max(0.0, value - off), min(value + off + 1e-300, 1.0)  # it may have underflowed
 
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:

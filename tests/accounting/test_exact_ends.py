@@ -1,0 +1,454 @@
+"""The ends of the exact accountant where epsilon is known, and what may not move them.
+
+Rounds of two outcomes, with or without a Gaussian round, have a closed form and need no quadrature.
+"""
+
+import math
+import tracemalloc
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from adascale.accounting import exact_delta, exact_epsilon, sharp_epsilon
+from adascale.accounting.exact import bracket, inversion, rounds, search
+from adascale.accounting.exact.atoms import Atoms
+from adascale.accounting.exact.errors import CannotCertify
+
+from .test_exact import gaussian_delta
+
+ADD, REMOVE = inversion.DIRECTIONS
+RISING, FALLING, EVEN = (0.8, 1.6), (1 / 1.6, 1 / 0.8), (0.75, 1 / 0.75)
+"""Likelihood ratios of both outcomes: the larger loss is that of the mixture, of the null, of both alike."""
+NUMBER, MU = 10, 0.4
+
+
+def coins(ratios=RISING, number=NUMBER, mu=MU, lost=0.0):
+    """Equal rounds of two outcomes, whose mean ratio is 1, and a Gaussian one."""
+    low, high = ratios
+    mass = np.array([high - 1, 1 - low]) / (high - low)
+    atom = Atoms(np.log(ratios), np.log(mass), np.full(2, 1e-15), np.full(2, 1e-15), lost)
+    # the largest loss against the mixture is that of the rate
+    return rounds.Rounds((1 - low,), (np.ones(1),), (np.array([float(number)]),), mu * mu, number + 1, ((atom,),))
+
+
+def delta_of_coins(epsilon, direction, ratios=RISING, number=NUMBER, mu=MU):
+    """The mean of the Gaussian delta over the losses of all other rounds."""
+    low, high = map(mp.mpf, ratios)
+    p = (1 - low) / (high - low)
+    total = mp.mpf(0)
+    for k in range(number + 1):
+        ratio = high**k * low ** (number - k)
+        mass = mp.binomial(number, k) * p**k * (1 - p) ** (number - k)
+        if direction == ADD:
+            total += mass * ratio * gaussian_delta(mu, epsilon - mp.log(ratio))
+        else:
+            total += mass * gaussian_delta(mu, epsilon + mp.log(ratio))
+    return float(total)
+
+
+def most(epsilon, **kind):
+    return max(delta_of_coins(epsilon, name, **kind) for name in inversion.DIRECTIONS)
+
+
+def is_between(found, delta, **kind):
+    """Whether a bracket of epsilon is one, to the rounding of the reference."""
+    _, lower, upper, _ = found
+    return most(lower, **kind) >= delta * (1 - 1e-12) and most(upper, **kind) <= delta * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.5, 3.0])
+@pytest.mark.parametrize(("ratios", "binding"), [(RISING, {ADD}), (FALLING, {REMOVE}), (EVEN, {ADD, REMOVE})])
+def test_both_ends_enclose_a_composition_whichever_direction_binds(ratios, binding, epsilon):
+    schedule = coins(ratios)
+    both = {name: delta_of_coins(epsilon, name, ratios) for name in inversion.DIRECTIONS}
+    delta = max(both.values())
+    assert {name for name in both if both[name] > 0.999 * delta} == binding  # a control
+    value, lower, upper, direction = bracket.by_inversion(schedule, delta)
+    assert lower <= epsilon <= upper <= lower * (1 + 1e-3)
+    assert value == pytest.approx(epsilon, rel=1e-6)
+    assert direction in binding
+    value, lower, upper, direction = bracket.delta_by_inversion(schedule, epsilon)
+    assert lower <= delta <= upper <= lower * (1 + 3e-3)
+    assert value == pytest.approx(delta, rel=1e-6)
+    assert direction in binding
+    for name, truth in both.items():
+        _, lower, upper = bracket.delta_of(schedule, name, epsilon)
+        assert lower <= truth <= upper <= lower * (1 + 3e-3)
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        lambda low, high: low,
+        lambda low, high: high,
+        lambda low, high: 0.999 * low,
+        lambda low, high: 1.001 * high,
+        lambda low, high: 0.5 * (low + high),
+    ],
+    ids=["low", "high", "below", "above", "between"],
+)
+@pytest.mark.parametrize("ratios", [RISING, FALLING])
+def test_the_ends_hold_wherever_the_search_for_a_root_stops(monkeypatch, ratios, root):
+    monkeypatch.setattr(bracket, "solve", lambda function, low, high: root(low, high))
+    for epsilon in (0.3, 1.5):
+        delta = most(epsilon, ratios=ratios)
+        found = bracket.by_inversion(coins(ratios), delta)
+        assert is_between(found, delta, ratios=ratios)
+
+
+@pytest.mark.parametrize("off", [0.995, 1.0, 1.005])
+@pytest.mark.parametrize("known", [(), (ADD,), (ADD, REMOVE)])
+@pytest.mark.parametrize("ratios", [RISING, FALLING])
+def test_the_ends_hold_whatever_value_and_direction_the_search_finds(monkeypatch, ratios, known, off):
+    epsilon = 0.7
+    delta = most(epsilon, ratios=ratios)
+    binding = ADD if ratios == RISING else REMOVE
+    for direction in inversion.DIRECTIONS:
+        found = dict.fromkeys(known, off * epsilon)
+        monkeypatch.setattr(bracket, "sharp", lambda *_, way=direction, each=found: (off * epsilon, way, dict(each)))
+        try:
+            assert is_between(bracket.by_inversion(coins(ratios), delta), delta, ratios=ratios)
+        except CannotCertify:
+            assert off != 1.0 or {direction, *known} != {binding}  # only where what was found is wrong
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.5])
+@pytest.mark.parametrize(("ratios", "lesser"), [(RISING, REMOVE), (FALLING, ADD)])
+def test_the_ends_hold_where_the_search_has_left_out_the_larger_direction(monkeypatch, ratios, lesser, epsilon):
+    delta = most(epsilon, ratios=ratios)
+    low = search.solve(lambda x: delta_of_coins(x, lesser, ratios) / delta - 1, 0.0, epsilon)
+    assert low < 0.999 * epsilon  # a control
+    monkeypatch.setattr(bracket, "sharp", lambda *_: (low, lesser, {lesser: low}))
+    found = bracket.by_inversion(coins(ratios), delta)
+    assert is_between(found, delta, ratios=ratios)
+    assert found[2] < 1.002 * epsilon
+
+
+@pytest.mark.parametrize("change", ["tilt", "beyond", "period", "curvature"])
+@pytest.mark.parametrize("factor", [0.7, 0.95, 1.05, 1.4])
+def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
+    def moved(*arguments):
+        where = inversion.plan(*arguments)
+        return where._replace(**{change: getattr(where, change) * factor})
+
+    monkeypatch.setattr(bracket, "plan", moved)
+    delta = most(1.5)
+    refused = 0
+    for ask in (
+        lambda: is_between(bracket.by_inversion(coins(), delta), delta),
+        lambda: bracket.delta_of(coins(), ADD, 1.5)[1] <= delta <= bracket.delta_of(coins(), ADD, 1.5)[2],
+    ):
+        try:
+            assert ask()
+        except CannotCertify:
+            refused += 1
+    assert refused == 0 or abs(math.log(factor)) > 0.1
+
+
+@pytest.mark.parametrize("direction", inversion.DIRECTIONS)
+@pytest.mark.parametrize("believed", [None, 0.0, 0.5, 0.99])
+def test_no_direction_is_called_below_that_is_not(monkeypatch, direction, believed):
+    """Whatever was believed of it, and also where nothing can be proven."""
+    ratios = RISING if direction == ADD else FALLING
+    for epsilon in (0.3, 1.5, 3.0):
+        delta = delta_of_coins(epsilon, direction, ratios) * (1 + 1e-9)
+        value = None if believed is None else believed * epsilon
+        assert not bracket.is_below(coins(ratios), direction, delta, 0.999 * epsilon, value)
+    monkeypatch.setattr(inversion, "MOST_POINTS", 0)
+    assert not bracket.is_below(coins(ratios), direction, delta, 0.999 * epsilon, value)
+
+
+@pytest.mark.parametrize("direction", inversion.DIRECTIONS)
+def test_a_direction_that_is_a_per_cent_below_is_proven_so_and_one_far_below_without_a_sum(monkeypatch, direction):
+    ratios = RISING if direction == ADD else FALLING
+    for epsilon in (0.3, 1.5, 3.0):
+        delta = delta_of_coins(epsilon, direction, ratios)
+        assert bracket.is_below(coins(ratios), direction, delta, 1.01 * epsilon, epsilon)
+        assert not bracket.is_below(coins(ratios), direction, delta, 1.01 * epsilon, None)
+    monkeypatch.setattr(inversion, "MOST_POINTS", 0)
+    assert bracket.is_below(coins(ratios), direction, delta, 1.5 * epsilon, None)
+
+
+def test_beyond_the_largest_loss_against_the_mixture_there_is_no_delta_of_removal():
+    schedule = coins(mu=0.0)
+    largest = -NUMBER * math.log(RISING[0])
+    for function in (
+        lambda epsilon: bracket.is_below(schedule, REMOVE, 1e-300, epsilon, None),
+        lambda epsilon: bracket.delta_of(schedule, REMOVE, epsilon) == (0, 0, 0),
+    ):
+        assert function(largest * (1 + 1e-11))
+        assert not function(largest * 0.97)
+    assert not bracket.is_below(coins(), REMOVE, 1e-300, 1.1 * largest, None)  # a Gaussian round has any loss
+
+
+def nearby(lost):
+    """Atoms of a thousandth less and more noise, in place of those on either side."""
+    less, more = ((1 - (1 - RISING[0]) * f, 1 + (RISING[1] - 1) * f) for f in (1 - 1e-3, 1 + 1e-3))
+    return less, more, lambda _, above, *__: coins(more, lost=lost / NUMBER) if above else coins(less)
+
+
+def test_the_lower_end_of_epsilon_is_of_atoms_below_and_the_upper_end_of_atoms_above_and_what_they_lose(monkeypatch):
+    delta = most(1.5)
+    lost = 0.01 * delta
+    less, more, cut = nearby(lost)
+    monkeypatch.setattr(bracket, "cut", cut)
+    _, lower, upper, _ = bracket.by_atoms(coins(), delta)
+    assert most(lower * (1 - 1e-3), ratios=less) >= delta >= most(lower * (1 + 1e-3), ratios=less)
+    assert most(lower, ratios=less) >= delta
+    assert most(upper * (1 - 1e-3), ratios=more) >= delta - lost >= most(upper, ratios=more)
+
+
+def test_the_lower_end_of_delta_is_of_atoms_below_and_the_upper_end_of_atoms_above_and_what_they_lose(monkeypatch):
+    lost = 1e-3 * most(1.5)
+    less, more, cut = nearby(lost)
+    monkeypatch.setattr(bracket, "cut", cut)
+    _, lower, upper, _ = bracket.delta_by_atoms(coins(), 1.5)
+    assert lower <= most(1.5, ratios=less) <= lower * (1 + 3e-3)
+    assert (upper - lost) * (1 - 3e-3) <= most(1.5, ratios=more) <= upper - lost
+
+
+class Known:
+    """A sum whose bounds are both e^{-3 epsilon}."""
+
+    error, step, log_moment = 1e-300, 1.0, 0.0
+    upper = lower = staticmethod(lambda epsilon: math.exp(-3 * epsilon))
+
+    def __init__(self, _, direction, where, *__):
+        self.direction, self.where = direction, where
+
+    def prove(self):
+        pass
+
+
+@pytest.mark.parametrize("off", [-1e-3, -5e-7, -5e-9, -5e-11, 0.0, 5e-11, 5e-9, 5e-7, 1e-3])
+@pytest.mark.parametrize("start", [0.997, 1.0, 1.003])
+def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start, off):
+    """Its root may be found a little or much too far to either side."""
+    epsilon = 2.0
+    delta = math.exp(-3 * epsilon)
+    monkeypatch.setattr(bracket, "Inversion", Known)
+    monkeypatch.setattr(bracket, "sharp", lambda *_: (start * epsilon, ADD, {ADD: start * epsilon}))
+    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
+    monkeypatch.setattr(bracket, "solve", lambda *arguments: search.solve(*arguments) * (1 + off))
+    _, lower, upper, _ = bracket.by_inversion(rounds.Rounds((), (), (), 1.0, 1), delta)
+    assert Known.lower(lower / (1 - 1e-12)) >= delta * (1 - 1e-14)
+    assert Known.upper(upper / (1 + 1e-12)) <= delta * (1 + 1e-14)
+    assert upper - lower <= (3e-4 if start == 1.0 else 0.01) * upper
+
+
+def test_an_upper_end_that_a_first_sum_does_not_give_is_looked_for_with_less_smoothing(monkeypatch):
+    tried = []
+
+    class Late(Known):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            tried.append(arguments[4])
+            if len(tried) == 1:
+                self.upper = lambda _: 1.0
+
+    monkeypatch.setattr(bracket, "Inversion", Late)
+    monkeypatch.setattr(bracket, "sharp", lambda *_: (2.0, ADD, {ADD: 2.0}))
+    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
+    _, lower, upper, _ = bracket.by_inversion(rounds.Rounds((), (), (), 1.0, 1), math.exp(-6.0))
+    assert lower <= 2.0 <= upper < 2.001
+    assert len(tried) == 2
+    assert tried[1] < 0.5 * tried[0]
+
+
+def test_an_epsilon_whose_first_bracket_is_wide_is_bracketed_again_with_less_smoothing(monkeypatch):
+    tried = []
+
+    class Wide(Known):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            tried.append(arguments[4])
+            if len(tried) == 1:
+                self.lower = lambda epsilon: 0.9 * math.exp(-3 * epsilon)
+
+    monkeypatch.setattr(bracket, "Inversion", Wide)
+    monkeypatch.setattr(bracket, "sharp", lambda *_: (2.0, ADD, {ADD: 2.0}))
+    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
+    _, lower, upper, _ = bracket.by_inversion(rounds.Rounds((), (), (), 1.0, 1), math.exp(-6.0))
+    assert lower <= 2.0 <= upper < 1.001 * lower
+    assert len(tried) == 2
+    assert tried[1] < 0.5 * tried[0]
+
+
+def test_a_delta_whose_first_bracket_is_wide_is_bracketed_again_with_less_smoothing(monkeypatch):
+    tried = []
+
+    class Wide(Known):
+        value = staticmethod(Known.upper)
+
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            tried.append(arguments[4])
+            if len(tried) == 1:
+                self.lower = lambda epsilon: 0.9 * math.exp(-3 * epsilon)
+
+    monkeypatch.setattr(bracket, "Inversion", Wide)
+    monkeypatch.setattr(bracket, "settled", lambda *_: None)
+    assert bracket.delta_of(coins(), ADD, 1.5) == (math.exp(-4.5),) * 3
+    assert len(tried) == 2
+    assert tried[1] < 0.5 * tried[0]
+
+
+@pytest.mark.parametrize(("times", "below"), [(-1.0, False), (0.5, False), (1.5, True)])
+def test_a_chernoff_bound_that_is_less_than_its_own_rounding_below_is_no_proof(monkeypatch, times, below):
+    schedule, epsilon, delta = coins(), 2.0, 0.1
+
+    def log_moment(_, order):
+        a = order - 1
+        moment = math.log(delta) - inversion.chernoff_offset(a) + a * epsilon
+        rounding = 1e-13 * (abs(moment) + a * epsilon + 10)
+        return moment - times * rounding - 0.5 * schedule.gaussian * a * (a + 1)
+
+    monkeypatch.setattr(bracket, "proven_log_moment", log_moment)
+    assert bracket.is_below(schedule, ADD, delta, epsilon, None) is below
+
+
+@pytest.mark.parametrize("ask", [lambda: bracket.by_atoms(coins(), 1e-3), lambda: bracket.delta_by_atoms(coins(), 1.5)])
+def test_atoms_that_do_not_do_are_refused_with_their_reason(monkeypatch, ask):
+    less, more = coins(), coins((0.78, 1.66))
+    monkeypatch.setattr(bracket, "cut", lambda _, above, *__: more if above else less)
+    with pytest.raises(CannotCertify, match=r"it lies between [0-9.e-]+ and [0-9.e-]+$"):
+        ask()
+
+    def refuse(*_):
+        raise CannotCertify("for a reason")
+
+    monkeypatch.setattr(bracket, "cut", refuse)
+    with pytest.raises(CannotCertify, match="for a reason"):
+        ask()
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The sums behind the ends, in the order in which they are made."""
+    made = []
+
+    def make(*arguments):
+        made.append(inversion.Inversion(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(bracket, "Inversion", make)
+    return made
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.5, 3.0])
+def test_a_sum_ends_where_a_millionth_of_delta_is_left(counted, epsilon):
+    """Where the Gaussian factor is e^-14 of delta: further on there would be points for nothing."""
+    schedule = coins(mu=0.05)
+    delta = delta_of_coins(epsilon, ADD, mu=0.05)
+    for ask in (lambda: bracket.by_inversion(schedule, delta), lambda: bracket.delta_of(schedule, ADD, epsilon)):
+        counted.clear()
+        ask()
+        assert counted
+        for each in counted:
+            left = each.log_moment - each.where.tilt * epsilon - 0.5 * each.gaussian * each.xi[-1] ** 2
+            step = each.gaussian * each.xi[-1] * each.step  # from a point to the next
+            assert -17 - 2 * step < left - math.log(delta) < -13
+
+
+def test_a_sum_of_too_many_points_is_tried_again_with_more_smoothing_up_to_a_limit(counted, monkeypatch):
+    schedule = coins(mu=0.0)
+    epsilon = 1.5
+    delta = most(epsilon, mu=1e-3)
+    known = search.sharp(schedule, delta)
+    monkeypatch.setattr(bracket, "sharp", lambda *_: known)
+    monkeypatch.setattr(bracket, "settled", lambda *_: None)  # the sum for the value itself
+    for ask in (
+        lambda: bracket.by_inversion(schedule, delta)[1:3],
+        lambda: bracket.delta_of(schedule, ADD, epsilon)[1:],
+    ):
+        counted.clear()
+        ask()
+        points = counted[0].xi.size
+        with monkeypatch.context() as fewer:
+            fewer.setattr(inversion, "MOST_POINTS", int(0.7 * points))
+            lower, upper = ask()
+            assert lower < upper <= 1.01 * lower
+            fewer.setattr(inversion, "MOST_POINTS", int(0.15 * points))
+            with pytest.raises(CannotCertify, match="points on the line"):
+                ask()
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
+def test_what_smoothing_adds_to_a_sum_that_does_not_die_out_is_taken_off(epsilon):
+    """The losses are those of coins alone, and the terms fall with the square of their number."""
+    schedule = coins(mu=1e-3)
+    value, direction, _ = search.sharp(schedule, most(epsilon, mu=1e-3))
+    assert direction == ADD
+    assert -3e-5 * epsilon < value - epsilon < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("q", "u", "n"), [(0.01, 0.3, 1), (1e-150, 2.0, 1), (1e-150, 1e-8, 40), (0.3, 9.0, 1), (1e-3, 1e-3, 1)]
+)
+def test_the_sum_of_the_variations_of_all_rounds_is_not_below_itself_in_forty_digits(q, u, n):
+    many = rounds.Rounds((q,), (np.array([u]),), (np.array([float(n)]),), 0.0, n)
+    with mp.workdps(40):
+        truth = n * mp.mpf(q) * mp.erf(mp.sqrt(mp.mpf(u) / 8))
+        assert truth <= search.most_apart(many) <= truth * (1 + 3e-9)
+        beside = many._replace(gaussian=u)
+        more = truth + mp.erf(mp.sqrt(mp.mpf(u) / 8))
+        assert search.most_apart(beside) <= more * (1 + 3e-9)
+        if u < 1e-2 and n == 1:
+            assert more <= search.most_apart(beside)
+
+
+@pytest.mark.parametrize(
+    ("q", "u", "gaussian"), [(0.01, 0.25, 0.0), (0.2, 1.0, 0.5), (0.5, 1e-4, 1e-3), (1e-3, 1.0, 0.0)]
+)
+def test_many_rounds_are_no_further_apart_than_their_chi_squared_says(q, u, gaussian):
+    many = rounds.Rounds((q,), (np.array([u]),), (np.array([1e5]),), gaussian, 10**5)
+    with mp.workdps(40):
+        rest = mp.exp(-mp.mpf(gaussian)) * (1 + mp.mpf(q) ** 2 * mp.expm1(mp.mpf(u))) ** -(10**5)
+        truth = mp.sqrt(1 - rest)
+        assert truth <= search.most_apart(many) <= truth * (1 + 3e-9)
+
+
+def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digits():
+    many = rounds.Rounds((1e-9, 0.3), (np.ones(2), np.ones(1)), (np.array([3.0, 4.0]), np.array([500.0])), 0.0, 507)
+    with mp.workdps(40):
+        truth = -7 * mp.log(1 - mp.mpf(1e-9)) - 500 * mp.log(1 - mp.mpf(0.3))
+        assert truth <= search.largest_loss(many) <= truth * (1 + 3e-12)
+    assert search.largest_loss(many._replace(gaussian=1e-30)) == math.inf
+
+
+@pytest.mark.parametrize(("wrong", "shown"), [(1e-9, "1e-09"), (1e151, r"1e\+151"), (0.99e-6, "9.9e-07")])
+@pytest.mark.parametrize("function", [exact_epsilon, sharp_epsilon, exact_delta])
+def test_the_noise_that_is_out_of_range_is_named_and_not_one_beside_it(function, wrong, shown):
+    for beside in (3.0, 0.5):
+        with pytest.raises(ValueError, match=f"must be within 1e-6 ... 1e150, got {shown}$"):
+            function(0.1, [beside, wrong, beside], 0.5)
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1e150])
+def test_the_least_and_the_largest_noise_that_are_named_are_taken(sigma):
+    assert 0 <= exact_epsilon(1.0, [sigma], 1e-5).lower < math.inf
+
+
+@pytest.mark.parametrize("sigma", [[1.0], [1e3], [1e149], [1.0, 2.0], [1.0, 1e100]])
+@pytest.mark.parametrize("rate", [1.0, 0.5, 1e-9])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-300, 30.0, 1e4, 1e6, 1e290, 1.7e308])
+def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate, sigma, epsilon):
+    tracemalloc.start()
+    try:
+        found, said = exact_delta(rate, sigma, epsilon), ""
+    except ValueError as refused:
+        found, said = None, str(refused)
+    finally:
+        most_memory = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    if found:
+        assert 0 <= found.lower <= found.delta <= found.upper <= 1
+        assert math.copysign(1, found.lower) == math.copysign(1, found.delta) == 1  # no -0
+    else:
+        assert "cannot be certified" in said
+    assert most_memory < 5e8  # atoms of half a million cells take that much
+
+
+def test_a_delta_that_underflows_is_at_most_the_least_that_floating_point_holds():
+    assert exact_delta(1.0, [1e149], 1e6)[:3] == (0.0, 0.0, 1e-300)

@@ -1,0 +1,254 @@
+"""The parts of the exact accountant, each against an independent reference: its atoms, its plan, and what it states."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from adascale.accounting.exact import atoms, inversion, moments, rounds
+from adascale.accounting.exact.errors import CannotCertify
+from adascale.accounting.exact.inversion import Inversion, Plan
+
+from .test_exact import gaussian_delta
+
+ULP = 2.0**-52
+START = -9.5  # where the first cell begins
+
+
+def cells(q, u, above, end):
+    """Atoms of a round and, in multi-precision, the ends of their cells, with ratio and both masses in between."""
+    atom = atoms.atoms_of(q, u, above, 0.2, end)
+    x = [mp.mpf(each) for each in np.linspace(START, end + math.sqrt(u), atom.loss.size - 1).tolist()]
+    root = mp.sqrt(mp.mpf(u))
+
+    def between(low, high):
+        flip = low > 0  # tails keep their digits
+        return mp.ncdf(-low) - mp.ncdf(-high) if flip else mp.ncdf(high) - mp.ncdf(low)
+
+    def null(i):
+        return between(x[i], x[i + 1])
+
+    def sampled(i):  # the null, weighted with e^L
+        return between(x[i] - root, x[i + 1] - root)
+
+    return atom, x, [mp.exp(root * each - root * root / 2) for each in x], null, sampled
+
+
+def near(log_mass, truth, off):
+    return abs(mp.exp(mp.mpf(float(log_mass))) / truth - 1) < off
+
+
+# the last one has ratios near 1 at losses L that are differences of some hundred
+CASES = [(1e-3, 0.7, 0.5), (1e-3, 0.7, 9.0), (0.3, 4.0, 2.0), (1e-6, 1e-4, 6.0), (1e-12, 600.0, 3.0)]
+
+
+def places(atom, last):
+    """Some cells from the first to the last, and those at which the ratio leaves 1."""
+    bend = min(int(np.searchsorted(atom.loss, 1e-3)), last - 6)
+    return {*range(1, last - 1, last // 12), *range(bend, bend + 5), last - 1}
+
+
+@pytest.mark.parametrize(("q", "u", "end"), CASES)
+def test_atoms_above_are_cells_spread_to_both_ends_and_the_rest_at_the_last(q, u, end):
+    """What spreads mass and mean ratio of a cell to its ends is linear in the ratio; forty digits."""
+    with mp.workdps(40):
+        atom, x, ratio, null, sampled = cells(q, u, True, end)
+
+        def right(i):
+            return (sampled(i) - ratio[i] * null(i)) / (ratio[i + 1] - ratio[i])
+
+        last = len(x) - 1
+        expected = {0: mp.ncdf(x[0]), 1: null(0) - right(0) + mp.ncdf(x[0])}
+        expected |= {i + 1: right(i - 1) + null(i) - right(i) for i in places(atom, last)}
+        expected[last + 1] = right(last - 1) + mp.ncdf(-x[last])
+        for i, mass in expected.items():
+            assert near(atom.log_mass[i], mass, atom.mass_off[i])
+            loss = mp.log(1 - mp.mpf(q) + mp.mpf(q) * (ratio[i - 1] if i else 0))
+            assert abs(mp.mpf(float(atom.loss[i])) - loss) <= atom.loss_off[i]
+
+
+@pytest.mark.parametrize(("q", "u", "end"), CASES)
+def test_atoms_below_are_cells_at_their_mean_ratio(q, u, end):
+    with mp.workdps(40):
+        atom, x, _, null, sampled = cells(q, u, False, end)
+        root, last = mp.sqrt(mp.mpf(u)), len(x) - 1
+        expected = {i + 1: (null(i), sampled(i)) for i in (0, *places(atom, last))}
+        expected[0] = mp.ncdf(x[0]), mp.ncdf(x[0] - root)
+        expected[last + 1] = mp.ncdf(-x[last]), mp.ncdf(root - x[last])
+        for i, (mass, weighted) in expected.items():
+            assert near(atom.log_mass[i], mass, atom.mass_off[i])
+            loss = mp.log(1 + mp.mpf(q) * (weighted / mass - 1))
+            assert abs(mp.mpf(float(atom.loss[i])) - loss) < atom.loss_off[i]
+
+
+@pytest.mark.parametrize(("q", "u", "end"), CASES)
+def test_masses_of_atoms_sum_to_one_and_their_mean_ratio_lacks_no_more_than_is_lost(q, u, end):
+    """From above, what lies beyond the last cell is at its end: what is lost is all of the sampled part there."""
+    below, above = (atoms.atoms_of(q, u, side, 0.2, end) for side in (False, True))
+    for atom in (below, above):
+        assert math.fsum(np.exp(atom.log_mass)) == pytest.approx(1.0, abs=4 * ULP)
+    assert math.fsum(np.exp(below.log_mass + below.loss)) == pytest.approx(1.0, abs=4 * ULP)
+    assert below.lost == 0.0
+    with mp.workdps(40):
+        tail = mp.mpf(q) * mp.ncdf(-mp.mpf(end))
+        assert tail < above.lost < tail * (1 + mp.mpf("1e-9"))
+        x = mp.mpf(end) + mp.sqrt(mp.mpf(u))
+        lacking = tail - mp.mpf(q) * mp.exp(mp.sqrt(mp.mpf(u)) * x - mp.mpf(u) / 2) * mp.ncdf(-x)
+        assert math.fsum(np.exp(above.log_mass + above.loss)) == pytest.approx(float(1 - lacking), abs=4 * ULP)
+
+
+def gaussian(energy):
+    return rounds.Rounds((), (), (), energy, 1)
+
+
+@pytest.mark.parametrize("direction", inversion.DIRECTIONS)
+@pytest.mark.parametrize("energy", [1e-4, 1.0, 1600.0])
+def test_the_period_is_the_shortest_whose_aliases_are_below_the_tolerance_and_half_of_epsilon(energy, direction):
+    """By a loop over all pairs of tilts; at an energy of 1600, epsilon is near 1000, and half of it is the longer."""
+    log_delta, log_tolerance = math.log(1e-5), math.log(1e-3)
+    tilts = inversion.look(gaussian(energy), direction, log_delta)
+    low, high = 0.98 * tilts.top, 1.02 * tilts.top
+    where = inversion.plan(tilts, low, high, log_delta, log_tolerance)
+    assert where.curvature == pytest.approx(energy, rel=1e-9)  # ln G = energy a (a + 1) / 2
+    want = log_delta + log_tolerance
+    bound = {
+        float(a): 0.5 * energy * a * (a + 1) + inversion.chernoff_offset(float(a)) - a * low for a in tilts.tilt
+    }  # of ln delta(low)
+    inner = [a for a in bound if min(bound) < a < max(bound) and bound[a] < min(bound.values()) + 6]
+    needed = {
+        (a, b): max(min(-want / a, (high - want) / (a + 1)), (bound[b] - want) / (b - a))
+        for a in inner
+        for b in bound
+        if b > a
+    }
+    assert where.period == pytest.approx(max(min(needed.values()), 0.5 * high), rel=1e-12)
+    assert needed[where.tilt, where.beyond] <= where.period * (1 + 1e-12)
+    assert (where.period == 0.5 * high) == (energy == 1600.0)
+
+
+@pytest.mark.parametrize(("end", "factor"), [(0.5, 3.5), (3.0, 1.5), (5.0, 1.2)])
+def test_the_terms_that_are_not_summed_are_covered_and_not_many_times_over(end, factor):
+    """Steps so small that all else is exact, and no moments: the error is that of the end of the sum alone."""
+    energy, tilt, period = 1.0, 0.05, 2000.0
+    count = int(end * period / (2 * math.pi)) + 1
+    found = Inversion(gaussian(energy), "add", Plan(tilt, 1.0, period, 1.0), count, 0.0, 27.0)
+    found.prove()
+    xi = found.step * np.arange(count, 5000)
+    beyond = float((np.exp(-0.5 * energy * xi**2) / np.hypot(tilt, xi) / np.hypot(tilt + 1, xi)).sum())
+    assert beyond < found.error < factor * beyond
+
+
+@pytest.mark.parametrize(("energy", "tilt"), [(1e8, 3e-5), (1e8, 1e-4), (1e4, 3.0)])
+def test_the_stated_error_is_what_phases_and_the_digits_of_an_energy_lose_and_little_more(energy, tilt):
+    """As the appendix has it, each averaged with the terms: large energies, where the 40 units are little."""
+    end, period = 9 / math.sqrt(energy), 400 * math.sqrt(energy)
+    where = Plan(tilt, 2 * tilt, period, 1.0)
+    found = Inversion(gaussian(energy), "add", where, int(end * period / (2 * math.pi)), 0.0, 27.0)
+    found.prove()
+    xi, size = found.step * np.arange(found.xi.size), np.hypot(tilt, found.xi) * np.hypot(tilt + 1, found.xi)
+    each = np.exp(-0.5 * energy * xi**2) / size
+    each[0] *= 0.5
+    stated = float(each @ (4 * ULP * energy * xi * (tilt + 0.5 + xi) + 0.5 * energy * size * (2.0**-48 + 4 * ULP)))
+    assert stated < found.error < 2 * stated
+
+
+def interpolated(q, u, c):
+    """What the logarithm of the moments of these rounds may be off, where they are interpolated."""
+    schedule = rounds.Rounds((q,), (u,), (np.ones(u.size),), 0.0, u.size)
+    return rounds.moments_on_line(schedule, c, 1.0, 2, 24.0).error
+
+
+def test_where_a_moment_falls_over_a_panel_rounding_counts_as_often_as_it_falls():
+    """A factor of e^5 between the ends, and a Lebesgue constant of two at the least, with ten nodes or more."""
+    q, c, u = 1 - 1e-6, -100.0, 3 * np.exp(np.linspace(-0.112, 0, 60))
+    values, scale, off, _ = moments.line(u, q, c, 1.0, 2)
+    rise = math.log(values[-1, 0].real / values[0, 0].real) + scale[-1] - scale[0]
+    assert 5 < rise < 6
+    least = 2 * 60 * math.exp(rise) * off[-1]
+    assert least < interpolated(q, u, c) < 20 * least
+
+
+def test_a_narrow_panel_states_what_a_logarithm_off_by_two_units_moves_it_by():
+    """At u = 1e-300 two units of ln u are 3e-13 in it; ln M = (q c)^2 u / 2 is 300, and moves by as much of itself."""
+    q, u = 0.9, 1e-300 * np.linspace(1, 1.0015, 40)
+    c = math.sqrt(600 / u[-1]) / q
+    each = np.array([moments.log_moment(float(one), q, c) for one in u])
+    np.testing.assert_allclose(each, 0.5 * (q * c) ** 2 * u, rtol=1e-6)
+    assert interpolated(q, u, c) > float((2 * ULP * np.abs(np.log(u)) * each).sum())
+
+
+def hats(tau):
+    """In multi-precision: ln k / tau, and the integral of every hat against the law of k, by its mass and its mean."""
+    tau, at = mp.mpf(tau), [mp.mpf("1.7") * j for j in range(-5, 4)]
+    k, z, weight = [mp.exp(tau * each) for each in at], [each + tau / 2 for each in at], [mp.mpf(0)] * 9
+    for j in range(8):
+        mass, mean = (mp.ncdf(z[j + 1] - shift) - mp.ncdf(z[j] - shift) for shift in (0, tau))
+        share = (mean - k[j] * mass) / (k[j + 1] - k[j])
+        weight[j] += mass - share
+        weight[j + 1] += share
+    weight[-1] += mp.ncdf(-z[-1])
+    return at, weight
+
+
+@pytest.mark.parametrize("tau", [1e-6, 1e-2, 0.5])
+def test_the_weights_of_hats_are_their_integrals_in_forty_digits(tau):
+    with mp.workdps(40):
+        for of, expected in zip(inversion.hats(tau), hats(tau), strict=True):
+            np.testing.assert_allclose(of, [float(each) for each in expected], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("energy", "tau", "tilt", "epsilon"),
+    [(1.0, 0.01, 4.0, 4.5), (1.0, 0.1, 4.5, 0.5), (0.01, 0.005, 30.0, 0.35), (1.0, 0.5, 8.0, 8.0)],
+)
+def test_the_lower_end_is_that_of_the_appendix_in_forty_digits_and_no_more(energy, tau, tilt, epsilon):
+    """The last one is no bound of use: what lies below the last point is a share of it that is seen."""
+    size = math.sqrt(energy + tau**2)
+    period = epsilon + 30 * size
+    where, count = Plan(tilt, 3 * tilt + 1, period, 1.0), int(9 / size * period / (2 * math.pi)) + 8
+    found = Inversion(gaussian(energy), "add", where, count, tau, 27.0)
+    found.prove()
+    with mp.workdps(40):
+        a, t, (at, weight) = mp.mpf(tilt), mp.mpf(tau), hats(tau)
+        longer = [gaussian_delta(mp.sqrt(energy + t * t), epsilon + t * each) for each in at]
+        chernoff = a * mp.log(a / (1 + a)) - mp.log(1 + a) + (energy + t * t) * a * (a + 1) / 2 - a * epsilon
+        tail = mp.exp(chernoff) * mp.ncdf(at[0] + t / 2 + a * t)
+        others = mp.fsum(min(1, each) * w for each, w, x in zip(longer, weight, at, strict=True) if x)
+        expected = float((longer[5] - others - tail) / weight[5])
+    lower = found.lower(epsilon)
+    assert lower == pytest.approx(expected, rel=1e-8)
+    assert lower <= gaussian_delta(math.sqrt(energy), epsilon) <= found.upper(epsilon)
+    if expected > 0:
+        assert lower < expected
+
+
+def test_as_many_points_as_are_allowed_are_not_refused_and_one_more_is():
+    where = Plan(1.0, 3.0, 20.0, 1.0)
+    assert Inversion(gaussian(1.0), "add", where, inversion.MOST_POINTS, 0.0, 27.0).xi.size == inversion.MOST_POINTS
+    with pytest.raises(CannotCertify, match="would take 100,001 points on the line, more than 100,000"):
+        Inversion(gaussian(1.0), "add", where, inversion.MOST_POINTS + 1, 0.0, 27.0)
+
+
+def test_a_first_look_at_noises_far_apart_keeps_their_number_and_nearly_their_energy():
+    """Cells of 0.2 in ln u, on whose two ends a noise is spread: convex, so no less than it, by 0.2^2 / 8 at the most.
+
+    One noise is far from all others.
+    """
+    energy = np.concatenate([[1e-12], np.exp(np.linspace(-2, 0, 20))])
+    u, q, number = rounds.thinned(rounds.rounds_of(np.full(21, 0.01), energy**-0.5))
+    assert number.sum() == pytest.approx(21, rel=1e-12)
+    assert u.size < 21
+    assert (q == 0.01).all()
+    assert 1 <= number @ u / energy.sum() < 1 + 0.2**2 / 8
+
+
+def test_a_first_look_at_rounds_without_sampling_has_no_noise_to_sample():
+    assert [each.size for each in rounds.thinned(gaussian(1.0))] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("order", "unsure"), [(-2e6, False), (-5e6, True)])
+def test_where_the_digits_of_u_move_a_moment_by_four_per_cent_its_shares_are_unknown(order, unsure):
+    """By u c^2 2^-49, as the appendix has it: .007 and .044 at sigma = 1."""
+    found = rounds.moments_on_line(rounds.rounds_of(np.full(1, 1e-9), np.ones(1)), order, 1.0, 2, 27.0)
+    assert (found.off >= 1).all() == unsure
