@@ -42,14 +42,13 @@ ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("adascale", "tests", "tools", "pyproject.toml")
 TABLE = ROOT / "results" / "mutation.md"
 
-# What is changed, and which tests should notice.
+# What is changed, and which tests should notice: none that is slow, nor one of the references.
 ENDS = [f"tests/test_{each}.py" for each in ("caps", "curvature", "extreme_numbers", "shapes_refused")]
 POLICIES = ("tests/policies", *ENDS, "-k", "not without_limit and not extreme")
-FAST = (
-    "not million and not tenth and not told_of and not reference and not judge"  # these are slow, or of the references
-)
+FAST = "not million and not tenth and not told_of and not reference and not judge and not little_memory"
 CONVEXITY = "tests/test_problem_theory.py", "tests/test_privacy_theorems.py"
-EXACT = [f"tests/accounting/test_exact{each}.py" for each in ("", "_peers", "_properties", "_rounding")]
+PARTS = "", "_ends", "_parts", "_peers", "_properties", "_rounding"
+EXACT = [f"tests/accounting/test_exact{each}.py" for each in PARTS]
 GROUPS = {
     "tuning": ("adascale/tuning.py", ["tests/test_tuning.py", "tests/test_tuning_messages.py"]),
     "problem": ("adascale/problem.py", ["tests/test_problem.py", *POLICIES]),

@@ -200,6 +200,8 @@ def _edge(d: float, root: float, q: float, c: float, top: float, peak: float) ->
         total += width * math.exp(term)
         if after > far and term + top * (angle - turned) < -60.0:
             if c < 0.0:
+                if c * math.log(math.cos(0.5 * angle)) > 700.0:
+                    break
                 total *= math.cos(0.5 * angle) ** c
             return total + 1e-20
         x, y = after, y_after
