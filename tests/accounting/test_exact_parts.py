@@ -252,3 +252,11 @@ def test_where_the_digits_of_u_move_a_moment_by_four_per_cent_its_shares_are_unk
     """By u c^2 2^-49, as the appendix has it: .007 and .044 at sigma = 1."""
     found = rounds.moments_on_line(rounds.rounds_of(np.full(1, 1e-9), np.ones(1)), order, 1.0, 2, 27.0)
     assert (found.off >= 1).all() == unsure
+
+
+@pytest.mark.parametrize("order", [1e8, 2196385372.4165516, 46415888336.12772, 1e12, -1e8, -1e12])
+def test_where_the_exponent_of_a_moment_cancels_more_than_it_has_the_moment_is_not_known(order):
+    """At 1e8 ln M is 2e16, and its unit in the last place is four: at some orders no node is left."""
+    u, q = 10**0.625, 1e-6
+    assert moments.log_moment_above(u, q, order) == math.inf
+    assert not moments.line(np.array([u]), q, order, 1.0, 3)[2][0] < 0.04

@@ -155,6 +155,8 @@ def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 
         weight = math.exp(c * y - 0.5 * x * x - peak)
         total += weight
         rounding += weight * (abs(c) * _off(x, y, slope, root) + 3 * x * x + 2 * abs(peak))
+    if not total > 0.0:  # what cancels in the exponent is more than it
+        return math.inf, math.inf
     left_out = _left_out(root, c, dx, size, total * dx / _ROOT)
     off = math.exp(-digits) + left_out + _ULP * (rounding / total + size + 8.0)
     return math.log(total * dx / _ROOT), off
@@ -325,6 +327,9 @@ def line(
         for k in range(count):
             a, b = turn(re, im, cos, sin)
             out[t, k] = complex(a, b)
+        if not out[t, 0].real > 0.0:  # as in log_moment_at
+            error[:] = math.inf
+            break
         left_out = _left_out(root, c, dx, size, out[t, 0].real)
         error[t] = math.exp(-33.0) + left_out + _ULP * (rounding / out[t, 0].real + kept + 8.0)
         drift[t] = _ULP * (phase / out[t, 0].real + 6.0)
