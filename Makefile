@@ -106,14 +106,14 @@ UNCOMPILED = tests/accounting --ignore=tests/accounting/test_exact.py --ignore=t
   tests/policies tests/test_problem.py tests/test_rootfind.py \
   tests/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
   tests/paper/test_lyapunov.py::test_one_rate_alone_is_tried_where_one_is_asked_for
+QUICK = not million and not tenth and not told_of and not little_memory and not (programme and (test_online or test_causal or test_streaming))
 ASIDE = test_environment.py test_makefile.py test_notebooks.py test_mutants.py
 MEASURED = $(BIN)/python -m coverage run -m pytest -q -m "not book"
 
-coverage: $(venv) ## lines and branches that the tests run, into results/coverage.txt: ten minutes
+coverage: $(venv) ## lines and branches that the tests run, into results/coverage.txt: most of an hour
 	rm -rf _build/coverage && mkdir -p _build/coverage
 	$(MEASURED) $(ASIDE:%=--ignore=tests/%)
-	NUMBA_DISABLE_JIT=1 $(MEASURED) -W ignore::RuntimeWarning -k "not million and not tenth and not told_of and not little_memory" \
-	  $(UNCOMPILED)
+	NUMBA_DISABLE_JIT=1 $(MEASURED) -W ignore::RuntimeWarning -k "$(QUICK)" $(UNCOMPILED)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python tools/coverage_table.py results/coverage.txt 95
 
