@@ -208,6 +208,9 @@ def test_the_lower_end_of_delta_is_of_atoms_below_and_the_upper_end_of_atoms_abo
     assert (upper - lost) * (1 - 3e-3) <= most(1.5, ratios=more) <= upper - lost
 
 
+GAUSSIAN = rounds.Rounds((), (), (), 1.0, 1)
+
+
 class Known:
     """A sum whose bounds are both e^{-3 epsilon}."""
 
@@ -231,64 +234,52 @@ def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start
     monkeypatch.setattr(bracket, "sharp", lambda *_: (start * epsilon, ADD, {ADD: start * epsilon}))
     monkeypatch.setattr(bracket, "is_below", lambda *_: True)
     monkeypatch.setattr(bracket, "solve", lambda *arguments: search.solve(*arguments) * (1 + off))
-    _, lower, upper, _ = bracket.by_inversion(rounds.Rounds((), (), (), 1.0, 1), delta)
+    _, lower, upper, _ = bracket.by_inversion(GAUSSIAN, delta)
     assert Known.lower(lower / (1 - 1e-12)) >= delta * (1 - 1e-14)
     assert Known.upper(upper / (1 + 1e-12)) <= delta * (1 + 1e-14)
     assert upper - lower <= (3e-4 if start == 1.0 else 0.01) * upper
 
 
-def test_an_upper_end_that_a_first_sum_does_not_give_is_looked_for_with_less_smoothing(monkeypatch):
-    tried = []
-
-    class Late(Known):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            tried.append(arguments[4])
-            if len(tried) == 1:
-                self.upper = lambda _: 1.0
-
-    monkeypatch.setattr(bracket, "Inversion", Late)
+@pytest.fixture
+def smoothings(monkeypatch):
+    """In place of sums the known one, but for a bound of the first; and the smoothing of each that is made."""
     monkeypatch.setattr(bracket, "sharp", lambda *_: (2.0, ADD, {ADD: 2.0}))
     monkeypatch.setattr(bracket, "is_below", lambda *_: True)
-    _, lower, upper, _ = bracket.by_inversion(rounds.Rounds((), (), (), 1.0, 1), math.exp(-6.0))
-    assert lower <= 2.0 <= upper < 2.001
-    assert len(tried) == 2
-    assert tried[1] < 0.5 * tried[0]
+    monkeypatch.setattr(bracket, "settled", lambda *_: None)
+
+    def first(**bound):
+        tried = []
+
+        class Tried(Known):
+            value = staticmethod(Known.upper)
+
+            def __init__(self, *arguments):
+                super().__init__(*arguments)
+                if not tried:
+                    vars(self).update(bound)
+                tried.append(arguments[4])
+
+        monkeypatch.setattr(bracket, "Inversion", Tried)
+        return tried
+
+    return first
 
 
-def test_an_epsilon_whose_first_bracket_is_wide_is_bracketed_again_with_less_smoothing(monkeypatch):
-    tried = []
-
-    class Wide(Known):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            tried.append(arguments[4])
-            if len(tried) == 1:
-                self.lower = lambda epsilon: 0.9 * math.exp(-3 * epsilon)
-
-    monkeypatch.setattr(bracket, "Inversion", Wide)
-    monkeypatch.setattr(bracket, "sharp", lambda *_: (2.0, ADD, {ADD: 2.0}))
-    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
-    _, lower, upper, _ = bracket.by_inversion(rounds.Rounds((), (), (), 1.0, 1), math.exp(-6.0))
+@pytest.mark.parametrize(
+    "bound", [{"upper": lambda _: 1.0}, {"lower": lambda epsilon: 0.9 * math.exp(-3 * epsilon)}], ids=["none", "wide"]
+)
+def test_an_epsilon_that_a_first_sum_does_not_bracket_or_not_narrowly_is_bracketed_with_less_smoothing(
+    smoothings, bound
+):
+    tried = smoothings(**bound)
+    _, lower, upper, _ = bracket.by_inversion(GAUSSIAN, math.exp(-6.0))
     assert lower <= 2.0 <= upper < 1.001 * lower
     assert len(tried) == 2
     assert tried[1] < 0.5 * tried[0]
 
 
-def test_a_delta_whose_first_bracket_is_wide_is_bracketed_again_with_less_smoothing(monkeypatch):
-    tried = []
-
-    class Wide(Known):
-        value = staticmethod(Known.upper)
-
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            tried.append(arguments[4])
-            if len(tried) == 1:
-                self.lower = lambda epsilon: 0.9 * math.exp(-3 * epsilon)
-
-    monkeypatch.setattr(bracket, "Inversion", Wide)
-    monkeypatch.setattr(bracket, "settled", lambda *_: None)
+def test_a_delta_whose_first_bracket_is_wide_is_bracketed_again_with_less_smoothing(smoothings):
+    tried = smoothings(lower=lambda epsilon: 0.9 * math.exp(-3 * epsilon))
     assert bracket.delta_of(coins(), ADD, 1.5) == (math.exp(-4.5),) * 3
     assert len(tried) == 2
     assert tried[1] < 0.5 * tried[0]
@@ -448,7 +439,7 @@ def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate,
     else:
         assert "cannot be certified" in said
         assert "division" not in said
-    assert most_memory < 5e8  # atoms of half a million cells take that much
+    assert most_memory < 1e8  # five times what any of them takes
 
 
 def test_a_delta_that_underflows_is_at_most_the_least_that_floating_point_holds():
