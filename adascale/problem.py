@@ -96,6 +96,10 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     return LeakageTerms(moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float))
 
 
+_LEAST_SCALING = 1e-316
+"""Below the least normal number digits get fewer; this many watts still have eight."""
+
+
 class ReceiveScalingProblem:
     r"""Choosing the receive scaling :math:`\eta_t` of every round: the paper's problem (28), many lanes at once.
 
@@ -124,7 +128,8 @@ class ReceiveScalingProblem:
     ------
     ValueError
         If a gain or budget is not finite and positive, their shapes do not broadcast, a gain is outside
-        ``scenario.gain_limits``, or the sum of the floors and :math:`T \nu` is beyond floating point.
+        ``scenario.gain_limits``, or the sum of the floors and :math:`T \nu`, or the :math:`\eta` of a round that spends
+        it all, is beyond floating point.
     """
 
     def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike) -> None:
@@ -140,6 +145,9 @@ class ReceiveScalingProblem:
         with np.errstate(over="ignore"):
             total = self.floor.sum(axis=-1) + self.num_rounds * self.budget
         check.held("the floors and budgets of all rounds together", total)
+        if (least := np.min(self.scenario.noise_scale / total, initial=np.inf)) < _LEAST_SCALING:
+            raise ValueError(f"beyond floating point: eta = {least:.3g} in a round that spends the budgets of all; "
+                             f"expected at least {_LEAST_SCALING:g}")  # fmt: skip
 
     @property
     def num_rounds(self) -> int:

@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, Scenario, bounds, channel, policies, tuning
@@ -277,6 +277,7 @@ def test_devices_given_one_by_one_leak_what_they_leak_given_at_once():
 constants = st.one_of(powers(-320, 308), powers(-3, 3))
 
 
+@example(1, 1, 1, 1, 1e-259, 1, 1, 1, 1e65)  # a budget at which the receive scaling vanishes
 @given(constants, constants, constants, constants, constants, st.integers(1, 10**12), st.integers(1, 10**12),
        powers(-320, 308), wide_budgets)  # fmt: skip
 def test_any_scenario_is_refused_or_its_problem_is_finite(batch, size, clip, power, noise, devices, count, gain, nu):

@@ -40,7 +40,7 @@ from adascale.learning.training import COLUMNS
 from adascale.runs.execution import Finished, perform
 from adascale.runs.specification import Run
 
-MAGIC = b"adascale checkpoint 1\n"
+MAGIC = b"adascale checkpoint 2\n"
 """What every checkpoint starts with."""
 
 SEAL = ',\n "sha256": "'
@@ -232,15 +232,17 @@ class Checkpoint:
     def write(self, trained: Trained, seconds: float) -> None:
         """Replace the file; ``seconds`` is the wall time spent so far."""
         buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            conditions=np.array(json.dumps(self.conditions)),
-            seconds=np.array(seconds),
-            round=np.array(trained.state.round),
-            parameters=trained.state.parameters.cpu().numpy(),
-            velocity=trained.state.velocity.cpu().numpy(),
-            **{f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS},
-        )
+        arrays = {
+            "conditions": np.array(json.dumps(self.conditions)),
+            "seconds": np.array(seconds),
+            "round": np.array(trained.state.round),
+            "parameters": trained.state.parameters.cpu().numpy(),
+            "velocity": trained.state.velocity.cpu().numpy(),
+        } | {f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS}
+        # one after the other, as np.load reads them: what stops a zip file half-way ends in an error of its own
+        np.save(buffer, [*arrays])
+        for array in arrays.values():
+            np.save(buffer, array, allow_pickle=False)
         content = buffer.getvalue()
         write_atomically(self.path, MAGIC + hashlib.sha256(content).digest() + content)
 
@@ -281,8 +283,8 @@ class Checkpoint:
         magic, digest, content = whole[: len(MAGIC)], whole[len(MAGIC) :][:32], whole[len(MAGIC) + 32 :]
         if magic != MAGIC or hashlib.sha256(content).digest() != digest:
             raise ValueError(f"checkpoint {self.path} is cut off or altered; delete it to start the run again")
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return dict(arrays)
+        stream = io.BytesIO(content)
+        return {str(name): np.load(stream, allow_pickle=False) for name in np.load(stream, allow_pickle=False)}
 
 
 def _history_of(content: Mapping[str, Any]) -> pd.DataFrame:

@@ -157,8 +157,8 @@ def compare(model: nn.Module, images: Tensor, labels: Tensor, gradients: list[Sa
         raise ValueError(
             f"the gradient of a sample is not that of plain autograd: parameter {key!r} of "
             f"{named(place, model.get_submodule(place))} is off by {worst / norm:.2g} of the norm, and at most "
-            f"{tolerance:g} is expected; its rule is wrong, or something takes part that no rule knows, such as a hook "
-            "for all modules or samples that change places"
+            f"{tolerance:g} is expected; its rule is wrong, something takes part that no rule knows, such as a hook "
+            f"for all modules or samples that change places, or {loss.dtype} does not hold what is computed on the way"
         )
     return True
 
