@@ -96,8 +96,8 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     return LeakageTerms(moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float))
 
 
-_LEAST_SCALING = 1e-316
-"""Below the least normal number digits get fewer; this many watts still have eight."""
+_LEAST_SCALING = 1e-318
+"""Below the least normal number digits get fewer; this many watts still have five."""
 
 
 class ReceiveScalingProblem:
@@ -147,7 +147,7 @@ class ReceiveScalingProblem:
         check.held("the floors and budgets of all rounds together", total)
         if (least := np.min(self.scenario.noise_scale / total, initial=np.inf)) < _LEAST_SCALING:
             raise ValueError(f"beyond floating point: eta = {least:.3g} in a round that spends the budgets of all; "
-                             f"expected at least {_LEAST_SCALING:g}")  # fmt: skip
+                             f"expected at least {_LEAST_SCALING:.3g}")  # fmt: skip
 
     @property
     def num_rounds(self) -> int:

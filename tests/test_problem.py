@@ -186,3 +186,14 @@ def test_a_leakage_or_slope_beyond_floating_point_is_refused_by_name():
             ValueError, match=f"beyond floating point: the leakage at a noise energy of {np.min(energy):.3g}"
         ):
             function(energy)
+
+
+def test_the_least_scaling_that_is_taken_has_five_digits_and_a_smaller_one_is_refused():
+    scenario = replace(MNIST, noise_power=1e-18 / MNIST.num_parameters)  # so that eta is 1e-18 / w
+    last = 0.99999e300
+    problem = ReceiveScalingProblem(scenario, [1.0], last)
+    eta = EqualAlloc().schedule(problem)
+    assert eta[0] == pytest.approx(1.00001e-318, rel=1e-5)
+    assert problem.cost(eta) == pytest.approx(last, rel=1e-5)
+    with pytest.raises(ValueError, match=r"eta = 1e-318 in a round that spends .*; expected at least 1e-318$"):
+        ReceiveScalingProblem(scenario, [1.0], 1.0001e300)

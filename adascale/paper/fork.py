@@ -114,12 +114,16 @@ class Forked(NamedTuple):
         return shown.map(number).rename(index=lambda t: f"{t + 1} rounds").rename_axis(index=None)
 
     def texts(self) -> Texts:
-        """For a chapter to glue: what is gained at the second evaluation after the fade, at the end, and at least."""
+        """For a chapter to glue: what is gained at the second evaluation after the fade, at the end, and at least.
+
+        Beside it the fall between the levels, with the fade.
+        """
         small, large = min(self.gained), max(self.gained)
         cells = [(f"fork-{when}-{name}", nu, row) for when, row in (("second", 1), ("end", -1))
                  for name, nu in (("small", small), ("large", large))]  # fmt: skip
         texts = {name: number(self.gained[nu].iloc[row]) for name, nu, row in cells}
-        return texts | {"fork-least": number(self.gained.min(axis=None))}
+        fall = (self.kept[small] - self.kept[large]).iloc[-1]
+        return texts | {"fork-least": number(self.gained.min(axis=None)), "fork-fall": number(fall)}
 
 
 def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame, seed: int = 0) -> Forked:
