@@ -197,3 +197,15 @@ def test_the_least_scaling_that_is_taken_has_five_digits_and_a_smaller_one_is_re
     assert problem.cost(eta) == pytest.approx(last, rel=1e-5)
     with pytest.raises(ValueError, match=r"eta = 1e-318 in a round that spends .*; expected at least 1e-318$"):
         ReceiveScalingProblem(scenario, [1.0], 1.0001e300)
+
+
+@pytest.mark.parametrize("gain", [1e-9, np.ones((2, 0))], ids=["a number", "no rounds"])
+def test_gains_without_rounds_are_refused(gain):
+    with pytest.raises(ValueError, match="min_gain must have a last axis of rounds, got shape"):
+        ReceiveScalingProblem(MNIST, gain, 0.1)
+
+
+def test_an_epsilon_is_at_a_delta_of_1e_5_unless_told_otherwise():
+    problem, accountant = make(MNIST), accounting.RenyiAccountant()
+    assert problem.epsilon(problem.max_eta, accountant) == problem.epsilon(problem.max_eta, accountant, 1e-5)
+    assert problem.epsilon(problem.max_eta, accountant) == problem.dp_epsilon(problem.max_eta)
