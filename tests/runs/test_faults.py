@@ -123,9 +123,9 @@ def assert_recovers(name, folder, victim, whole):
 
 def assert_one_line(said, code):
     """How a stop by a signal or an error is told: in a line, after the notes."""
+    assert said["code"] == code, f"{said}"
     *notes, line = said["err"].splitlines()
     assert all(note.startswith("note: ") for note in notes), said["err"]
-    assert said["code"] == code, said["err"]
     return line
 
 
@@ -189,7 +189,7 @@ def test_a_command_stopped_again_and_again_goes_on_by_the_same_command(name, num
     for attempt in range(12):
         place = prepared(tmp_path / f"{attempt}")
         for _ in range(3):
-            stopped += stop(name, victim, whole, place, number, after=rng.uniform(0.01, longest))
+            stopped += stop(name, victim, whole, place, number, after=longest * rng.random() ** 3)
         assert_recovers(name, place, victim, whole)
     print(f"{name}, {signal.Signals(number).name}: {stopped} of 36 in time")
     assert stopped > 3

@@ -84,7 +84,7 @@ def attend(task):
     pid, pipes = begin(task)
     if "after" in task:
         os.read(pipes["begun"][0], 1)
-        wait(pid, 0.005)  # for the command to listen; where others take the processor, seconds of a clock say nothing
+        wait(pid, 0.01)  # for the command to listen; where others take the processor, seconds of a clock say nothing
         time.sleep(task["after"])
         os.kill(pid, task["signal"])  # it is a zombie at least: its id is no one else's
     found = end(pid, pipes)
