@@ -94,13 +94,14 @@ def attend(task):
 
 
 def wait(pid, seconds):
-    """Until the process has had so many more seconds of a processor, or has ended; elsewhere than on Linux, a clock's."""
-    if sys.platform != "linux":
-        return time.sleep(seconds)
-    clock = ~pid << 3 | 2  # that of a process, see clock_getcpuclockid(3)
-    end = time.clock_gettime(clock) + seconds
-    while time.clock_gettime(clock) < end and not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        time.sleep(0.001)
+    """Until the process has had so many more seconds of a processor, or has ended; seconds of a clock but on Linux."""
+    if sys.platform == "linux":
+        clock = ~pid << 3 | 2  # that of a process, see clock_getcpuclockid(3)
+        end = time.clock_gettime(clock) + seconds
+        while time.clock_gettime(clock) < end and not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            time.sleep(0.001)
+    else:
+        time.sleep(seconds)
 
 
 def begin(task):
