@@ -184,6 +184,8 @@ def of_pairs(pairs: pd.DataFrame, rounds: FullPower) -> Texts:
              "opening-over-high": f"{(rounds.first[-1] > 0.5).sum()}"}  # fmt: skip
     for name, i in (("low", 0), ("high", -1)):
         found |= {
+            f"full-{name}": percent(rounds.rounds[i].mean()),
+            f"full-optimal-{name}": percent(rounds.optimal[i].mean()),
             f"needless-{name}": percent(rounds.needless[i].mean(), 1),
             f"carried-{name}": percent(rounds.carried[i].mean()),
             f"early-{name}": percent(rounds.early[i].sum() / rounds.carried[i].sum()),

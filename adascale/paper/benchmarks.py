@@ -86,6 +86,8 @@ class FullPower(NamedTuple):
     """The leakage of those among the first ten rounds."""
     first: FloatArray
     """The leakage of round 0."""
+    optimal: FloatArray
+    """How many rounds are at full power under the optimum."""
 
 
 def full_power(problem: ReceiveScalingProblem, eta: FloatArray) -> FullPower:
@@ -105,10 +107,12 @@ def full_power(problem: ReceiveScalingProblem, eta: FloatArray) -> FullPower:
     """
     loss = RoundLeakage(problem.scenario)(problem.noise_energy(eta))
     full = eta == problem.max_eta
-    needless = full & (policies.Optimal().schedule(problem) < problem.max_eta)
+    optimal = policies.Optimal().schedule(problem) == problem.max_eta
+    needless = full & ~optimal
     total = loss.sum(axis=-1)
     carried, early = ((loss * needless)[..., :end].sum(axis=-1) / total for end in (None, 10))
-    return FullPower(full.mean(axis=-1), needless.mean(axis=-1), carried, early, loss[..., 0] / total)
+    rounds, few, best = (each.mean(axis=-1) for each in (full, needless, optimal))
+    return FullPower(rounds, few, carried, early, loss[..., 0] / total, best)
 
 
 def order_table(dataset: str, levels: Sequence[float], seeds: Iterable[int], orders: Sequence[float]) -> pd.DataFrame:
@@ -164,13 +168,15 @@ def choices_table(dataset: str, levels: Sequence[float], seeds: Iterable[int]) -
 
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), np.array(levels)[:, None])
-    by_lane = match_lyapunov(problem).pairs.groupby("lane")["epsilon"]
+    matched = match_lyapunov(problem)
+    by_lane, kept = matched.pairs.groupby("lane")["epsilon"], matched.penalty / matched.rate**3
     kindest = by_lane.min().to_numpy()
     others = {"worst pair on the grid": by_lane.max().to_numpy()}
     for r in (0.999, 0.99):
         pairs = match_lyapunov(problem, contraction=r).pairs
         others[f"r = {r:g}"] = pairs.groupby("lane")["epsilon"].min().to_numpy()
-    others["queue filled at the start"] = problem.dp_epsilon(filled_lyapunov(problem).schedule(problem)).ravel()
+    for name, multiple in (("queue filled at the start", kept), ("filled, and V = 30 η̄³", 30.0)):
+        others[name] = problem.dp_epsilon(filled_lyapunov(problem, multiple=multiple).schedule(problem)).ravel()
     for name, epsilon in others.items():
         ratios = (epsilon / kindest).reshape(problem.lanes)
         rows += [(f"LyapunovPowerControl: {name}", nu, *log_interval(row))

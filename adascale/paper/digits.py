@@ -128,13 +128,14 @@ def signal_texts(signal: ArrayLike, noise_energy: ArrayLike, directions: int) ->
 def floor_texts(floor: FloatArray, levels: tuple[float, ...]) -> Texts:
     r"""Of the floors of the realisations, shape (seeds, T), beside four values of :math:`\nu`."""
     mean, small = floor.mean(axis=1), min(levels)
-    few = np.sort(floor, axis=1)[:, -5:].sum(axis=1) / floor.sum(axis=1)
+    count = 5
+    few = np.sort(floor, axis=1)[:, -count:].sum(axis=1) / floor.sum(axis=1)
     texts = {name: f"{nu / mean.mean():{form}}" for name, nu, form in zip(
         ("still-floor", "felt-floor", "broken-floor"), sorted(levels)[1:], (".1f", ".0f", ".0f"), strict=True
     )}  # fmt: skip
     return texts | {
         "floor-low": f"{mean.min():.2f}", "floor-high": f"{mean.max():.2f}",
-        "few-low": f"{100 * few.min():.0f}", "few-high": f"{100 * few.max():.0f}",
+        "few-rounds": f"{count}", "few-low": f"{100 * few.min():.0f}", "few-high": f"{100 * few.max():.0f}",
         "many-rounds": f"{100 * (small > floor / 2).mean():.0f}",
     }  # fmt: skip
 

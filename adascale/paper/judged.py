@@ -140,6 +140,7 @@ class Judged:
         for number, nu in enumerate((levels[0], levels[-1])):
             found[f"nu-{number}"] = f"{nu:g}"
             found[f"ada-{number}"] = f"{mean.loc[nu, 'AdaScale']:.2f}"
+            found[f"ada-median-{number}"] = f"{median.loc[nu, 'AdaScale']:.2f}"
             for name, policy in (("equal", "EqualAlloc"), ("estim", "EstimFuture")):
                 found[f"{name}-{number}"] = f"{median.loc[nu, policy]:.2g}"
         for name, place in (("next", 1), ("third", 2), ("fourth", 3), ("before", len(levels) - 2)):
@@ -303,7 +304,12 @@ class Readings:
             .sort_index()["ahead", "EstimFuture"]
         )
         rdp, epsilon = ahead["EstimFuture, devices", "rdp"], ahead["EstimFuture, devices", "epsilon"]
-        filled = ahead["LyapunovPowerControl, filled queue", "epsilon"]
+        started = self.ahead[self.ahead["policy"] == "LyapunovPowerControl, filled queue"].set_index("nu")
+        filled = ahead["LyapunovPowerControl, filled queue, V = 30 η̄³", "epsilon"]
+        leads = 100 * (started["ratio"].to_numpy()[-3:] - 1)
+        last = self.table[self.table["nu"] == self.table["nu"].max()]
+        last = last.pivot(index="seed", columns="policy", values="epsilon")
+        worst = (last["LyapunovPowerControl, filled queue"] / last["AdaScale"]).max()
         return {
             "reading-seeds": f"{self.table['seed'].nunique()}",
             "estim-devices-0": f"{rdp.iloc[0]:.0f}",
@@ -312,6 +318,10 @@ class Readings:
             "devices-0": f"{epsilon.iloc[0]:.2f}",
             "minimum-0": f"{kind['epsilon'].iloc[0]:.2f}",
             "filled-end": f"{100 * (1 - filled.iloc[-1]):.1f}",
+            "started-leads": ", ".join(f"{lead:.0f}" for lead in leads[:-1]) + f" and {leads[-1]:.0f}",
+            "started-behind": f"{-leads[-1]:.1f}",
+            "started-ahead": f"{100 * (1 - started['share'].iloc[-1]):.0f}",
+            "started-worst": f"{worst:.1f}",
         }
 
 

@@ -98,19 +98,22 @@ def kindest_lyapunov(
 
 
 def filled_lyapunov(
-    problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, multiple: ArrayLike = 30.0
+    problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, multiple: ArrayLike | None = None
 ) -> LyapunovPowerControl:
     r"""A variant of Shi et al. of this book: its queue starts where it rests, not empty (:ref:`chap-benchmarks`).
 
-    :math:`V = 30\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`; the rate :math:`\bar\eta` is tuned.  ``multiple`` is
-    the 30, a number or one for each lane: with the :math:`V / \bar\eta^3` of another tuning nothing but the start
-    changes.
+    :math:`V = k\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`; the rate :math:`\bar\eta` is tuned.  ``multiple`` is k,
+    a number or one for each lane.  Without it each lane keeps the :math:`V / \bar\eta^3` of its kindest pair with an
+    empty queue (:func:`match_lyapunov`), and nothing but the start changes.
     """
 
     def build(rate: FloatArray, multiple: FloatArray) -> LyapunovPowerControl:
         each = multiple[..., 0]
         return LyapunovPowerControl(each * rate**3, rate, initial_queue=each * rate)
 
+    if multiple is None:
+        found = match_lyapunov(problem)
+        multiple = found.penalty / found.rate**3
     multiples = np.broadcast_to(check.positive("multiple", multiple), problem.lanes)[..., None]
     guess = Optimal().schedule(problem).mean(axis=-1)
     return build(match_budget(build, problem, multiples, guess=guess), multiples)

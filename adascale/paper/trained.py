@@ -35,7 +35,9 @@ def many_texts(table: pd.DataFrame, reference: str = "AdaScale") -> Texts:
     own, quiet = points[reference], points["NoiseFree"].iloc[:, 0]
     first, last = min(own), max(own)
     fall, worst = interval(own[first] - own[last]), interval(quiet - own[last])
-    return {
+    shared = points.xs(first, axis=1, level="nu").sub(quiet, axis=0).dropna()  # the realisations that all policies have
+    return {f"shared-{policy}": minus(change) for policy, change in shared.mean().items()} | {
+        "shared-seeds": f"{len(shared)}",
         "acc-low": f"{own.mean().min():.2f}",
         "acc-high": f"{own.mean().max():.2f}",
         "acc-quiet": f"{quiet.mean():.2f}",

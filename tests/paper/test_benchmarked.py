@@ -107,8 +107,10 @@ def test_the_kindest_pair_runs_at_the_optimum_s_mean_scaling(queues):
     told = benchmarked.of_pairs(pairs, rounds)
     assert float(told["at-one"]) > 85
     assert float(told["spread-min"]) >= 1.5
-    own = full_power(problem, policies.Optimal().schedule(problem)).rounds
-    assert (abs(rounds.rounds.mean(axis=1) - own.mean(axis=1)) < 0.02).all()
+    own = full_power(problem, policies.Optimal().schedule(problem))
+    np.testing.assert_array_equal(rounds.optimal, own.rounds)
+    assert (abs(rounds.rounds.mean(axis=1) - rounds.optimal.mean(axis=1)) < 0.02).all()
+    assert (own.needless == 0).all()
 
 
 @pytest.mark.slow

@@ -143,8 +143,8 @@ def test_under_other_readings_19_and_28_do_leak_far_more(readings):
 
 
 def test_adascale_is_behind_under_one_reading_only(readings):
-    """[28] with a queue that starts filled, a variant of this book: ahead of AdaScale in DP but at the smallest nu."""
-    filled = "LyapunovPowerControl, filled queue"
+    """[28] with a filled queue and another V, a variant of this book: ahead in DP but at the smallest nu."""
+    filled = "LyapunovPowerControl, filled queue, V = 30 η̄³"
     for name in {*VARIANTS} - {filled}:
         assert "fails" not in set(judge(compare(readings, "epsilon", name, "AdaScale")).verdict)
     assert list(judge(compare(readings, "epsilon", filled, "AdaScale")).verdict) == ["holds", "fails", "fails"]

@@ -132,7 +132,7 @@ def test_bad_arguments_are_named(arguments):
 
 def test_a_filled_queue_starts_where_it_rests_and_costs_the_budget():
     problem = make(Scenario.mnist(), [0.01, 0.16])
-    policy = filled_lyapunov(problem)
+    policy = filled_lyapunov(problem, multiple=30.0)
     np.testing.assert_allclose(policy.penalty / policy.rate**2, policy.initial_queue, rtol=1e-12)
     cost = problem.cost(policy.schedule(problem))
     np.testing.assert_allclose(cost, np.broadcast_to(problem.budget, (2, 2)), rtol=1e-9)

@@ -56,12 +56,12 @@ def test_the_table_of_pairs_divides_by_the_optimum_of_the_same_lane(matched):
 def test_the_ablation_keeps_what_was_tuned_and_fills_only_the_queue(matched):
     problem, found = matched
     kept = found.penalty / found.rate**3
-    policy = filled_lyapunov(problem, multiple=kept)
+    policy = filled_lyapunov(problem)  # of itself it keeps what the kindest pair has
     np.testing.assert_allclose(policy.penalty / policy.rate**3, kept, rtol=1e-12)
     np.testing.assert_allclose(policy.initial_queue, policy.penalty / policy.rate**2, rtol=1e-12)
     np.testing.assert_allclose(problem.cost(policy.schedule(problem)) / problem.budget, 1, rtol=1e-9)
-    common = filled_lyapunov(problem)
-    np.testing.assert_allclose(common.penalty / common.rate**3, 30, rtol=1e-12)  # the variant of the figures
+    common = filled_lyapunov(problem, multiple=30.0)
+    np.testing.assert_allclose(common.penalty / common.rate**3, 30, rtol=1e-12)
     with pytest.raises(ValueError, match="multiple"):
         filled_lyapunov(problem, multiple=-1.0)
 

@@ -67,7 +67,19 @@ def test_the_texts_are_those_of_made_up_trainings():
     assert (texts["acc-low"], texts["acc-high"], texts["acc-quiet"]) == ("89.00", "90.00", "92.00")
     assert texts["acc-fall"] == texts["acc-fall-low"] == texts["acc-fall-high"] == "1.00"
     assert (texts["acc-lost"], texts["acc-seeds"], texts["acc-seed-high"]) == ("3.00", "3", "91.0")
+    assert (texts["shared-AdaScale"], texts["shared-seeds"]) == ("−2.00", "3")
     assert minus(-1.256) == "−1.26"
+
+
+def test_where_policies_have_unlike_realisations_they_are_told_on_those_that_all_have(mnist):
+    texts = many_texts(mnist[0])
+    assert (texts["shared-seeds"], texts["acc-seeds"]) == ("3", "10")
+    told = {name: float(texts[f"shared-{name}"].replace("−", "-")) for name in ("AdaScale", "Optimal", "EqualAlloc")}
+    rows = mnist[0][(mnist[0].seed < 3)].pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
+    for name, value in told.items():
+        change = 100 * (rows[name, 0.01] - rows["NoiseFree"].iloc[:, 0]).mean()
+        assert value == pytest.approx(change, abs=0.005)
+    assert max(told.values()) - min(told.values()) < 0.02
 
 
 def test_on_cifar10_a_fade_costs_more_than_the_range_of_nu(cifar10):
