@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from adascale.paper.paired import by_seed, number
+from adascale.paper.paired import band, by_seed, number
 from adascale.paper.readable import Texts
 
 REALISATIONS = 3
@@ -49,13 +49,22 @@ class Forecast(NamedTuple):
         return off.clip(lower=0)
 
     def table(self) -> pd.DataFrame:
-        """Prediction and findings to read, a row a mean."""
+        """To read, a row a mean: what was predicted, each realisation, their mean with its 95 % interval.
+
+        Last comes what the missing ones must still be on average or, if there are none, by how many points the mean of
+        these realisations, which is what was predicted, is off.
+        """
         predicted = [f"{quoted:.0f} ± {within:.0f}" for quoted, within in zip(self.quoted, WITHIN, strict=True)]
         shown = pd.DataFrame({"predicted mean": predicted}, index=self.found.columns)
-        shown[f"found, mean of {len(self.found)}"] = self.found.mean().map(number)
+        for seed, row in self.found.iterrows():
+            shown[f"realisation {seed}"] = row.map(number)
+        if len(self.found) > 1:
+            shown["mean"] = [band(self.found[column]) for column in self.found]
         if len(self.found) < REALISATIONS:
             needed = self.needed().map(number)
-            shown[f"the other {REALISATIONS - len(self.found)} must average"] = needed.low + " to " + needed.high
+            shown["still needed"] = needed.low + " to " + needed.high
+        else:
+            shown["off by"] = [number(each) if each else "—" for each in self.missed()]
         return shown.rename_axis("accuracy")
 
 
@@ -88,9 +97,9 @@ def forecast(table: pd.DataFrame, quoted: tuple[float, float], reading: str = "b
 
 
 def forecast_texts(found: Forecast) -> Texts:
-    """For a chapter to glue: the means found, and the fall that the missing realisations would have to show."""
+    """For a chapter to glue: the means found, the fall of the first realisation, and what is needed of the rest."""
     means = dict(zip(("twice-small", "twice-large", "twice-fall"), map(number, found.found.mean()), strict=True))
-    texts = means | {"twice-seeds": f"{len(found.found)}"}
+    texts = means | {"twice-seeds": f"{len(found.found)}", "twice-first": number(found.found.iloc[0, -1])}
     if len(found.found) < REALISATIONS:
         texts["twice-needed"] = number(found.needed().low.iloc[-1])
     return texts

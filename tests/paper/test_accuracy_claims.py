@@ -20,7 +20,7 @@ from adascale.runs.sweep import read_sweep
 RESULTS = Path(__file__).parents[2] / "results"
 ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
 SWEEPS = [f"mnist/{name}" for name in ("accuracy", "readings", "controls")]
-SWEEPS += ["cifar10/accuracy", "cifar10/readings", "digits/accuracy"]
+SWEEPS += ["cifar10/accuracy", "cifar10/readings", "cifar10/draws", "digits/accuracy"]
 
 
 def committed(name, part=""):
