@@ -97,9 +97,11 @@ def forecast(table: pd.DataFrame, quoted: tuple[float, float], reading: str = "b
 
 
 def forecast_texts(found: Forecast) -> Texts:
-    """For a chapter to glue: the means found, the fall of the first realisation, and what is needed of the rest."""
+    """For a chapter to glue: the means found, falls, how far realisations are apart, and what is needed of the rest."""
     means = dict(zip(("twice-small", "twice-large", "twice-fall"), map(number, found.found.mean()), strict=True))
-    texts = means | {"twice-seeds": f"{len(found.found)}", "twice-first": number(found.found.iloc[0, -1])}
+    fall, first = found.found.iloc[:, -1], found.found.iloc[:, 0]
+    texts = means | {"twice-seeds": f"{len(found.found)}", "twice-first": number(fall.iloc[0]),
+                     "twice-most": number(fall.max()), "twice-apart": number(first.max() - first.min())}  # fmt: skip
     if len(found.found) < REALISATIONS:
         texts["twice-needed"] = number(found.needed().low.iloc[-1])
     return texts

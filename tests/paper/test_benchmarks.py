@@ -73,7 +73,7 @@ def test_orders_are_compared_with_the_first_of_them():
 def test_a_choice_is_divided_by_the_method_it_changes_and_every_choice_is_there():
     table = choices_table("mnist", [0.04], range(3)).set_index("choice")
     assert [*table.index[: len(CHOICES)]] == [*CHOICES]
-    assert len(table) == len(CHOICES) + 5
+    assert len(table) == len(CHOICES) + 6
     assert ((table.low <= table.ratio) & (table.ratio <= table.high)).all()
     made = leakage_table(MNIST, [0.04], range(3), {
         "drawn": METHODS["PowerControl"], "other": Hindsight(policies.PowerControl, contraction=0.99),

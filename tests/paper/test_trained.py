@@ -98,6 +98,20 @@ def test_on_cifar10_a_fade_costs_more_than_the_range_of_nu(cifar10):
     assert 100 * ends[1] <= told["acc-large"] <= told["acc-small"] <= 100 * ends[0]
 
 
+def test_bars_go_from_the_smallest_level_to_the_largest_beside_those_of_the_paper():
+    rows = [(nu, seed, (70 - 10 * nu - seed) / 100, 0.5 + seed) for nu in (0.1, 0.2) for seed in range(3)]
+    made = pd.DataFrame(rows, columns=["nu", "seed", "test_accuracy", "floor_mean"])
+    lone = made[(made.seed == 1) | (made.nu == 0.1)]  # of the others one end is missing
+    drawn = figures.accuracy_ends({"one": made, "other": lone}, (0.65, 0.6))
+    bars = [line.get_ydata() for line in drawn.axes[0].lines if len(line.get_ydata()) == 2]
+    expected = [[65, 60], [69, 68], [68, 67], [67, 66], [68, 67]]
+    np.testing.assert_allclose(bars, expected, rtol=1e-12)
+    names = [text.get_text() for text in drawn.axes[0].get_xticklabels()]
+    assert names == ["the paper", *(f"realisation {seed}\nmean floor {0.5 + seed:.2f}" for seed in range(3))]
+    assert [text.get_text() for text in drawn.axes[0].get_legend().get_texts()][:2] == ["one", "other"]
+    plt.close(drawn)
+
+
 def test_figures_show_differences_within_a_realisation_where_there_is_something_to_compare(mnist, cifar10):
     for (trained, curves), panels in ((mnist, 2), (cifar10, 1)):
         drawn = figures.accuracy(trained, QUOTED_ACCURACY["mnist"])

@@ -4,7 +4,7 @@ from adascale.paper.figures.benchmarks import planned_levels, rising_aim
 from adascale.paper.figures.causal import without_future
 from adascale.paper.figures.data import check_sum, described, drawn_data
 from adascale.paper.figures.guarantees import Bounded, against_penalty, queue_limits, scaling, two_futures
-from adascale.paper.figures.learning import accuracy, learning_curves
+from adascale.paper.figures.learning import accuracy, accuracy_ends, learning_curves
 from adascale.paper.figures.markup import download_link, embedded
 from adascale.paper.figures.privacy import PANELS, gap, leakage
 from adascale.paper.figures.style import LABELS, NOT_IN_RDP, STYLE, label_of, policy_label, policy_style, use_style
@@ -18,6 +18,7 @@ __all__ = [
     "STYLE",
     "Bounded",
     "accuracy",
+    "accuracy_ends",
     "against_penalty",
     "check_sum",
     "described",

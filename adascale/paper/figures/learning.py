@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -77,6 +77,49 @@ def _bars(axis: Axes, values: pd.DataFrame, look: Look, apart: float = 1.0) -> N
     centre, low, high = np.array(found).T
     bars = None if min(map(len, known.values())) == 1 else [centre - low, high - centre]
     axis.errorbar(np.array([*known]) * apart, centre, yerr=bars, capsize=3, **look)
+
+
+def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Figure:
+    r"""Test accuracy at both ends of the range of :math:`\nu`, a bar a realisation, beside the paper's.
+
+    Parameters
+    ----------
+    tables : mapping of str to pandas.DataFrame
+        For each label the rows of :func:`adascale.runs.execution.perform` of one policy, with the columns
+        ``nu, seed, test_accuracy, floor_mean``; a realisation without a training at both ends is left out.
+    quoted : tuple of float
+        The accuracies (0 ... 1) that the paper quotes for the ends of its range of :math:`\nu`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A bar goes from the accuracy at the smallest level, a full dot, to that at the largest, a hollow one.
+    """
+    wide = {label: 100 * table.pivot(index="seed", columns="nu", values="test_accuracy").dropna()
+            for label, table in tables.items()}  # fmt: skip
+    floors = pd.concat(tables.values()).groupby("seed")["floor_mean"].first()
+    seeds = sorted({seed for points in wide.values() for seed in points.index})
+    levels = next((min(points), max(points)) for points in wide.values())
+    figure, axis = plt.subplots(figsize=(6.4, 3.8))
+    colors = [policy_style("AdaScale", ["AdaScale"])["color"], "#D55E00", "#009E73"]
+    bars = [(0.0, 100 * np.array(quoted), "black", "")]
+    for i, (label, points) in enumerate(wide.items()):
+        apart = 0.16 * (i - (len(wide) - 1) / 2)
+        for seed, row in points.iterrows():
+            ends = row[[row.index.min(), row.index.max()]].to_numpy()
+            bars.append((1 + seeds.index(seed) + apart, ends, colors[i], label))
+    for place, ends, color, label in bars:
+        known = axis.get_legend_handles_labels()[1]
+        axis.plot([place] * 2, ends, color=color, linewidth=2.5, label=None if label in ("", *known) else label)
+        axis.plot(place, ends[0], "o", color=color)
+        axis.plot(place, ends[1], "o", color=color, markerfacecolor="white")
+    for nu, look in zip(levels, ({}, {"markerfacecolor": "white"}), strict=True):
+        axis.plot([], [], "o", color="grey", label=f"$\\nu$ = {nu:g}", **look)
+    names = ["the paper", *(f"realisation {seed}\nmean floor {floors[seed]:.2f}" for seed in seeds)]
+    axis.set_xticks(range(len(names)), names)
+    axis.set(ylabel="test accuracy [%]", xlim=(-0.5, len(names) - 0.5))
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
+    return figure
 
 
 def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[float]) -> Figure:
