@@ -13,6 +13,7 @@ import pandas as pd
 
 from adascale.paper.paired import band, by_seed, number
 from adascale.paper.readable import Texts
+from adascale.statistics import interval
 
 REALISATIONS = 3
 """Over so many is the mean that is predicted."""
@@ -102,6 +103,8 @@ def forecast_texts(found: Forecast) -> Texts:
     fall, first = found.found.iloc[:, -1], found.found.iloc[:, 0]
     texts = means | {"twice-seeds": f"{len(found.found)}", "twice-first": number(fall.iloc[0]),
                      "twice-most": number(fall.max()), "twice-apart": number(first.max() - first.min())}  # fmt: skip
+    if len(found.found) > 1:
+        texts["twice-fall-high"] = number(interval(fall).high)
     if len(found.found) < REALISATIONS:
         texts["twice-needed"] = number(found.needed().low.iloc[-1])
     return texts

@@ -8,7 +8,8 @@ import pytest
 
 from adascale.paper import QUOTED_ACCURACY
 from adascale.paper.forecast import REALISATIONS, WITHIN, Forecast, forecast, forecast_texts
-from adascale.paper.paired import band
+from adascale.paper.paired import band, number
+from adascale.statistics import interval
 
 QUOTED = (0.65, 0.60)
 
@@ -51,6 +52,7 @@ def test_the_texts_and_the_table_say_the_same():
     }  # fmt: skip
     both = forecast_texts(forecast(table((0.6418, 0.6281), (0.702, 0.681)), QUOTED))
     assert [both[f"twice-{name}"] for name in ("fall", "first", "most", "apart")] == ["1.7", "1.4", "2.1", "6.0"]
+    assert both["twice-fall-high"] == number(interval([1.37, 2.1]).high)
     shown = found.table()
     assert shown["realisation 0"].tolist() == ["64.2", "62.8", "1.4"]
     assert shown["still needed"].iloc[-1] == "3.8 to 9.8"

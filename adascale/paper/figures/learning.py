@@ -113,8 +113,8 @@ def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float
         axis.plot([place] * 2, ends, color=color, linewidth=2.5, label=None if label in ("", *known) else label)
         axis.plot(place, ends[0], "o", color=color)
         axis.plot(place, ends[1], "o", color=color, markerfacecolor="white")
-    for nu, look in zip(levels, ({}, {"markerfacecolor": "white"}), strict=True):
-        axis.plot([], [], "o", color="grey", label=f"$\\nu$ = {nu:g}", **look)
+    for nu, fill in zip(levels, ("grey", "white"), strict=True):
+        axis.plot([], [], "o", color="grey", markerfacecolor=fill, label=f"$\\nu$ = {nu:g}")
     names = ["the paper", *(f"realisation {seed}\nmean floor {floors[seed]:.2f}" for seed in seeds)]
     axis.set_xticks(range(len(names)), names)
     axis.set(ylabel="test accuracy [%]", xlim=(-0.5, len(names) - 0.5))
