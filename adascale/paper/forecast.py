@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from adascale.paper.paired import band, by_seed, number
-from adascale.paper.readable import Texts
+from adascale.paper.readable import Texts, listed
 from adascale.statistics import interval
 
 REALISATIONS = 3
@@ -101,10 +102,25 @@ def forecast_texts(found: Forecast) -> Texts:
     """For a chapter to glue: the means found, falls, how far realisations are apart, and what is needed of the rest."""
     means = dict(zip(("twice-small", "twice-large", "twice-fall"), map(number, found.found.mean()), strict=True))
     fall, first = found.found.iloc[:, -1], found.found.iloc[:, 0]
-    texts = means | {"twice-seeds": f"{len(found.found)}", "twice-first": number(fall.iloc[0]),
-                     "twice-most": number(fall.max()), "twice-apart": number(first.max() - first.min())}  # fmt: skip
+    texts = means | {"twice-seeds": f"{len(found.found)}", "twice-most": number(fall.max()),
+                     "twice-apart": number(first.max() - first.min())}  # fmt: skip
     if len(found.found) > 1:
         texts["twice-fall-high"] = number(interval(fall).high)
     if len(found.found) < REALISATIONS:
         texts["twice-needed"] = number(found.needed().low.iloc[-1])
     return texts
+
+
+def beside_texts(found: Forecast, stated: Forecast) -> Texts:
+    """For a chapter to glue: where the trainings as stated end, and what the other reading costs where both are."""
+    small, large = stated.found.columns[:2]
+    ends = [f"from {number(row[small])} to {number(row[large])}" for _, row in stated.found.iterrows()]
+    cost = (stated.found - found.found).dropna()
+    return {
+        "stated-seeds": f"{len(stated.found)}",
+        "stated-ends": listed(ends),
+        "stated-falls": listed(map(number, stated.found.iloc[:, -1])),
+        "stated-apart": number(np.ptp(stated.found[small])),
+        "twice-costs-small": listed(map(number, cost[small])),
+        "twice-costs-large": listed(map(number, cost[large])),
+    }

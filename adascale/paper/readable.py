@@ -1,6 +1,7 @@
 """Numbers as a reader wants them in a table: no ``1e+03``, no ``23.``, no ``-0.0``, and a minus that is no hyphen."""
 
 import re
+from collections.abc import Iterable
 from math import floor, log10
 
 import pandas as pd
@@ -74,3 +75,9 @@ def as_html(table: pd.DataFrame) -> str:
 def rounded_down(value: float) -> str:
     """A lower bound with one decimal: rounding must not raise it."""
     return f"{floor(10 * value) / 10:.1f}"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Texts as a sentence lists them: ``a``, ``a and b``, ``a, b and c``."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last

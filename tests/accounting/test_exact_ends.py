@@ -113,6 +113,11 @@ def test_the_ends_hold_whatever_value_and_direction_the_search_finds(monkeypatch
             assert off != 1.0 or {direction, *known} != {binding}  # only where what was found is wrong
 
 
+def test_where_delta_at_zero_is_below_delta_epsilon_is_zero_in_both_directions():
+    rare = rounds.rounds_of(np.full(3, 0.01), np.array([1.0, 2.0, 2.0]))
+    assert search.sharp(rare, 0.05) == (0.0, ADD, {ADD: 0.0, REMOVE: 0.0})
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.5])
 @pytest.mark.parametrize(("ratios", "lesser"), [(RISING, REMOVE), (FALLING, ADD)])
 def test_the_ends_hold_where_the_search_has_left_out_the_larger_direction(monkeypatch, ratios, lesser, epsilon):
