@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from adascale.accounting import exact_delta, exact_epsilon, sharp_epsilon
-from adascale.accounting.exact import bracket, inversion, rounds, search
+from adascale.accounting.exact import bracket, gaussian, inversion, rounds, search
 from adascale.accounting.exact.atoms import Atoms
 from adascale.accounting.exact.errors import CannotCertify
 
@@ -243,6 +243,26 @@ def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start
     assert Known.lower(lower / (1 - 1e-12)) >= delta * (1 - 1e-14)
     assert Known.upper(upper / (1 + 1e-12)) <= delta * (1 + 1e-14)
     assert upper - lower <= (3e-4 if start == 1.0 else 0.01) * upper
+
+
+@pytest.mark.parametrize("start", [0.997, 1.003])
+def test_an_end_whose_root_is_known_is_moved_outward_by_a_millionth_of_a_millionth(monkeypatch, start):
+    monkeypatch.setattr(bracket, "Inversion", Known)
+    monkeypatch.setattr(bracket, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0}))
+    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
+    monkeypatch.setattr(bracket, "solve", lambda *_: 2.0)
+    _, lower, upper, _ = bracket.by_inversion(GAUSSIAN, Known.upper(2.0))
+    end, sign = (upper, 1) if start < 1 else (lower, -1)
+    assert end / 2 - 1 == pytest.approx(sign * 1e-12, rel=1e-3)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-3])
+def test_the_ends_of_one_sampled_round_are_those_of_its_gaussian_moved_outward_by_a_millionth_of_a_millionth(delta):
+    q, energy = 0.1, 0.3
+    ends = gaussian.epsilon(energy, delta / q)
+    found = gaussian.sampled_epsilon(q, energy, delta)
+    moved = [each / math.log1p(q * math.expm1(end)) - 1 for each, end in zip(found, ends, strict=True)]
+    assert moved == pytest.approx([0.0, -1e-12, 1e-12], abs=1e-14)
 
 
 @pytest.fixture

@@ -247,6 +247,16 @@ def test_a_first_look_at_rounds_without_sampling_has_no_noise_to_sample():
     assert [each.size for each in rounds.thinned(gaussian(1.0))] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("order", [3.0, -2.0])
+def test_a_proven_moment_states_what_the_digits_of_u_move_it_by(order):
+    """Beyond the moments: 1.05 u |z (z - 1)| / 2 of each round, times a unit of 48 digits and four of 52."""
+    schedule = rounds.rounds_of(np.full(3, 1e-5), np.array([1.0, 2.0, 2.0]))
+    (u,), (number,) = schedule.energies, schedule.counts
+    known = moments.total_log_moment_above(u, 1e-5, number, order) * (1 + 4 * ULP)
+    moved = 1.05 * (1.0 + 2 * 0.25) * abs(order * (order - 1)) * 0.505 * (2.0**-48 + 4 * ULP)
+    assert rounds.proven_log_moment(schedule, order) - known == pytest.approx(moved, rel=1e-6)
+
+
 @pytest.mark.parametrize(("order", "unsure"), [(-2e6, False), (-5e6, True)])
 def test_where_the_digits_of_u_move_a_moment_by_four_per_cent_its_shares_are_unknown(order, unsure):
     """By u c^2 2^-49, as the appendix has it: .007 and .044 at sigma = 1."""
