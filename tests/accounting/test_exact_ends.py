@@ -310,9 +310,12 @@ def test_a_delta_whose_first_bracket_is_wide_is_bracketed_again_with_less_smooth
     assert tried[1] < 0.5 * tried[0]
 
 
-@pytest.mark.parametrize(("times", "below"), [(-1.0, False), (0.5, False), (1.5, True)])
-def test_a_chernoff_bound_that_is_less_than_its_own_rounding_below_is_no_proof(monkeypatch, times, below):
-    schedule, epsilon, delta = coins(), 2.0, 0.1
+@pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (4.0, 1e-3)])
+@pytest.mark.parametrize(("times", "below"), [(-1.0, False), (0.97, False), (1.03, True)])
+def test_a_chernoff_bound_that_is_less_than_its_own_rounding_below_is_no_proof(
+    monkeypatch, times, below, epsilon, delta
+):
+    schedule = coins()
 
     def log_moment(_, order):
         a = order - 1
@@ -439,6 +442,12 @@ def test_the_noise_that_is_out_of_range_is_named_and_not_one_beside_it(function,
     for beside in (3.0, 0.5):
         with pytest.raises(ValueError, match=f"must be within 1e-6 ... 1e150, got {shown}$"):
             function(0.1, [beside, wrong, beside], 0.5)
+
+
+@pytest.mark.parametrize("function", [exact_epsilon, sharp_epsilon, exact_delta])
+def test_rates_in_rows_are_refused_with_their_shape(function):
+    with pytest.raises(ValueError, match=r"must be one number or one a round, got shape \(1, 2\)"):
+        function([[0.1, 0.2]], [1.0, 2.0], 0.5)
 
 
 @pytest.mark.parametrize("sigma", [1e-6, 1e150])

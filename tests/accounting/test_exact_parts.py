@@ -8,7 +8,7 @@ import pytest
 
 from adascale.accounting.exact import atoms, inversion, moments, rounds
 from adascale.accounting.exact.errors import CannotCertify
-from adascale.accounting.exact.inversion import Inversion, Plan
+from adascale.accounting.exact.inversion import ADD, Inversion, Plan
 
 from .test_exact import gaussian_delta
 
@@ -270,3 +270,18 @@ def test_where_the_exponent_of_a_moment_cancels_more_than_it_has_the_moment_is_n
     u, q = 10**0.625, 1e-6
     assert moments.log_moment_above(u, q, order) == math.inf
     assert not moments.line(np.array([u]), q, order, 1.0, 3)[2][0] < 0.04
+
+
+def test_where_every_order_that_is_tried_first_is_too_much_work_a_first_look_goes_to_smaller_ones():
+    schedule = rounds.rounds_of(np.full(3, 0.05), np.array([2.0, 3.0, 1.5]))
+    tilts = inversion.look(schedule, ADD, None, 1e10)
+    assert np.isfinite(tilts.log_moment).all()
+    assert tilts.tilt.size >= 3
+
+
+@pytest.mark.parametrize(("most", "refused"), [(121.0, False), (120.0, True), (1.0, True)])
+def test_a_line_of_atoms_takes_no_more_work_than_is_allowed(monkeypatch, most, refused):
+    monkeypatch.setattr(rounds, "MOST_WORK", most)
+    coin = atoms.Atoms(np.log([0.8, 1.6]), np.log([0.75, 0.25]), np.full(2, 1e-15), np.full(2, 1e-15), 0.0)
+    schedule = rounds.Rounds((0.2,), (np.ones(2),), (np.ones(2),), 0.0, 2, ((coin, coin),))
+    assert math.isinf(rounds.moments_on_line(schedule, 3.0, 0.1, 30, 20.0).error) is refused
