@@ -272,7 +272,7 @@ def test_where_the_exponent_of_a_moment_cancels_more_than_it_has_the_moment_is_n
     assert not moments.line(np.array([u]), q, order, 1.0, 3)[2][0] < 0.04
 
 
-def test_where_every_order_that_is_tried_first_is_too_much_work_a_first_look_goes_to_smaller_ones():
+def test_where_orders_of_a_million_millions_come_first_and_are_hopeless_a_look_goes_to_smaller_ones():
     schedule = rounds.rounds_of(np.full(3, 0.05), np.array([2.0, 3.0, 1.5]))
     tilts = inversion.look(schedule, ADD, None, 1e10)
     assert np.isfinite(tilts.log_moment).all()
