@@ -10,6 +10,8 @@ import pytest
 from hypothesis import Phase, settings
 
 matplotlib.use("Agg")
+# unless a test says otherwise, approx is relative alone: with pytest's own 1e-12, a leak of 1e-13 would be any other
+type(pytest.approx(1.0)).DEFAULT_ABSOLUTE_TOLERANCE = 0.0
 # deadline: the first example of a compiled function includes its compilation
 settings.register_profile("adascale", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("adascale")

@@ -135,3 +135,11 @@ def test_what_a_cell_prints_is_one_piece_under_the_settings_of_the_environment(t
 ])  # fmt: skip
 def test_a_committed_number_is_shown_as_the_chapters_show_theirs(column, text, seen):
     assert tool("executed").shown(column, text).replace("\N{NO-BREAK SPACE}", " ") == seen
+
+
+def test_without_a_tolerance_of_its_own_approx_is_relative():
+    """As conftest.py sets it: pytest's own would take any two numbers below 1e-12 for the same."""
+    assert pytest.approx(2e-13) != 1e-13
+    assert pytest.approx([1e-13]) != [2e-13]
+    assert pytest.approx(1e-13) == 1e-13 * (1 + 1e-7)
+    assert pytest.approx(1e-13, abs=1e-12) == 2e-13

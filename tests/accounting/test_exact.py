@@ -175,6 +175,31 @@ def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
     assert (trade_off(0.1, [2.0], alpha, points=8) > found - 1e-12).all()  # sampling can only help
 
 
+def test_a_trade_off_curve_is_of_48_points_unless_told_otherwise():
+    of = trade_off(1.0, [2.0], [0.1, 0.5]), trade_off(1.0, [2.0], [0.1, 0.5], points=48)
+    np.testing.assert_array_equal(*of)
+
+
+def test_a_trade_off_curve_has_rates_in_the_unit_interval_and_at_least_two_points():
+    with pytest.raises(ValueError, match=r"alpha must be in \[0, 1\], got 1.5"):
+        trade_off(1.0, [2.0], [0.1, 1.5])
+    with pytest.raises(ValueError, match="points must be at least 2, got 1"):
+        trade_off(1.0, [2.0], [0.1], points=1)
+    assert trade_off(1.0, [2.0], [0.1], points=2) > 0
+
+
+def test_without_a_leak_every_test_is_a_guess():
+    alpha = np.linspace(0, 1, 5)
+    np.testing.assert_array_equal(trade_off(0.0, [2.0], alpha), 1 - alpha)
+
+
+def test_the_accountant_is_certified_unless_told_otherwise_and_stays_as_it_is(distinct):
+    accountant = accounting.ExactAccountant()
+    assert accountant.epsilon(0.01, distinct, 1e-5) == exact_epsilon(0.01, distinct, 1e-5).upper
+    with pytest.raises(AttributeError):
+        accountant.certified = False
+
+
 def test_the_accountant_gives_the_upper_end_or_the_sharp_value(distinct):
     lanes = np.stack([distinct, 1.3 * distinct])
     ends, sharp = (accounting.ExactAccountant(each).epsilon(0.01, lanes, 1e-5) for each in (True, False))

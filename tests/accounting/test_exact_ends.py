@@ -118,6 +118,13 @@ def test_where_delta_at_zero_is_below_delta_epsilon_is_zero_in_both_directions()
     assert search.sharp(rare, 0.05) == (0.0, ADD, {ADD: 0.0, REMOVE: 0.0})
 
 
+def test_where_delta_at_zero_is_below_delta_and_only_the_sum_says_so_epsilon_is_zero():
+    schedule = rounds.rounds_of(np.full(40, 0.02), np.linspace(1, 2, 40))
+    delta = 1.001 * exact_delta(0.02, np.linspace(1, 2, 40), 0.0).upper
+    assert delta < search.most_apart(schedule)
+    assert search.sharp(schedule, delta)[0] == 0
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.5])
 @pytest.mark.parametrize(("ratios", "lesser"), [(RISING, REMOVE), (FALLING, ADD)])
 def test_the_ends_hold_where_the_search_has_left_out_the_larger_direction(monkeypatch, ratios, lesser, epsilon):
@@ -162,6 +169,11 @@ def test_no_direction_is_called_below_that_is_not(monkeypatch, direction, believ
         assert not bracket.is_below(coins(ratios), direction, delta, 0.999 * epsilon, value)
     monkeypatch.setattr(inversion, "MOST_POINTS", 0)
     assert not bracket.is_below(coins(ratios), direction, delta, 0.999 * epsilon, value)
+
+
+@pytest.mark.parametrize("direction", inversion.DIRECTIONS)
+def test_no_direction_is_called_below_a_delta_of_zero(direction):
+    assert not bracket.is_below(coins(), direction, 0.0, 1.0, None)
 
 
 @pytest.mark.parametrize("direction", inversion.DIRECTIONS)
@@ -229,6 +241,20 @@ class Known:
         pass
 
 
+@pytest.mark.parametrize(
+    ("ask", "rate", "sigma"),
+    [
+        (bracket.delta_by_inversion, 0.9999, np.array([0.02, 0.03])),
+        (bracket.delta_by_atoms, 0.5, np.linspace(0.15, 0.165, 20)),
+    ],
+)
+def test_the_upper_end_of_a_delta_near_one_is_one(ask, rate, sigma):
+    """What was rounded and what is lost are added, and a probability ends there."""
+    schedule = rounds.rounds_of(np.full(sigma.size, rate), sigma)
+    value, lower, upper, _ = ask(schedule, 0.0)
+    assert 0.9999 < lower <= value <= upper == 1
+
+
 @pytest.mark.parametrize("off", [-1e-3, -5e-7, -5e-9, -5e-11, 0.0, 5e-11, 5e-9, 5e-7, 1e-3])
 @pytest.mark.parametrize("start", [0.997, 1.0, 1.003])
 def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start, off):
@@ -246,7 +272,7 @@ def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start
 
 
 @pytest.mark.parametrize("start", [0.997, 1.003])
-def test_an_end_whose_root_is_known_is_moved_outward_by_a_millionth_of_a_millionth(monkeypatch, start):
+def test_an_end_whose_root_is_known_is_moved_outward_by_one_part_in_1e12(monkeypatch, start):
     monkeypatch.setattr(bracket, "Inversion", Known)
     monkeypatch.setattr(bracket, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0}))
     monkeypatch.setattr(bracket, "is_below", lambda *_: True)
@@ -257,7 +283,7 @@ def test_an_end_whose_root_is_known_is_moved_outward_by_a_millionth_of_a_million
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-3])
-def test_the_ends_of_one_sampled_round_are_those_of_its_gaussian_moved_outward_by_a_millionth_of_a_millionth(delta):
+def test_the_ends_of_one_sampled_round_are_those_of_its_gaussian_moved_outward_by_one_part_in_1e12(delta):
     q, energy = 0.1, 0.3
     ends = gaussian.epsilon(energy, delta / q)
     found = gaussian.sampled_epsilon(q, energy, delta)
@@ -342,6 +368,42 @@ def test_atoms_that_do_not_do_are_refused_with_their_reason(monkeypatch, ask):
         ask()
 
 
+@pytest.mark.parametrize("ask", [lambda: bracket.by_atoms(coins(), 1e-3), lambda: bracket.delta_by_atoms(coins(), 1.5)])
+def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
+    tried = []
+
+    def refuse_once(schedule, *_):
+        tried.append(schedule)
+        if len(tried) == 1:
+            raise CannotCertify("for a reason")
+        return schedule
+
+    monkeypatch.setattr(bracket, "cut", refuse_once)
+    _, lower, upper, _ = ask()
+    assert 0 < lower <= upper < 1.01 * lower
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "reason"),
+    [
+        (0.501, np.array([1.0, 2.0]), "too many nodes"),
+        (0.01, np.array([0.0999, 2.0]), "too many nodes"),  # an energy of 100.2
+        (0.5, np.array([0.1, 2.0]), "for a reason"),
+        (0.01, np.geomspace(1, 2, 2001), "more than 2,000 distinct rounds"),
+        (0.01, np.geomspace(1, 2, 2000), "for a reason"),
+    ],
+)
+def test_atoms_are_cut_up_to_a_rate_of_one_half_an_energy_of_100_and_2000_distinct_rounds(
+    monkeypatch, rate, sigma, reason
+):
+    def refuse(*_):
+        raise CannotCertify("for a reason")
+
+    monkeypatch.setattr(bracket, "cut", refuse)
+    with pytest.raises(CannotCertify, match=reason):
+        bracket.by_atoms(rounds.rounds_of(np.full(sigma.size, rate), sigma), 1e-5)
+
+
 @pytest.fixture
 def counted(monkeypatch):
     """The sums behind the ends, in the order in which they are made."""
@@ -356,7 +418,7 @@ def counted(monkeypatch):
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.5, 3.0])
-def test_a_sum_ends_where_a_millionth_of_delta_is_left(counted, epsilon):
+def test_a_sum_ends_where_one_part_in_1e6_of_delta_is_left(counted, epsilon):
     """Where the Gaussian factor is e^-14 of delta: further on there would be points for nothing."""
     schedule = coins(mu=0.05)
     delta = delta_of_coins(epsilon, ADD, mu=0.05)
@@ -436,6 +498,26 @@ def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digit
     assert search.largest_loss(many._replace(gaussian=1e-30)) == math.inf
 
 
+@pytest.mark.parametrize("error", [CannotCertify("for a reason"), OverflowError("for a reason")])
+@pytest.mark.parametrize(
+    ("function", "within", "of"),
+    [
+        (exact_epsilon, "bracket", "the exact epsilon of 2 rounds .* at delta 0.01 cannot be certified"),
+        (sharp_epsilon, "sharp", "the exact epsilon of 2 rounds .* at delta 0.01 was not found"),
+        (exact_delta, "delta_bracket", "the exact delta of 2 rounds .* at epsilon 0.01 cannot be certified"),
+    ],
+)
+def test_what_is_beyond_floating_point_is_refused_with_the_schedule_and_the_reason(
+    monkeypatch, function, within, of, error
+):
+    def refuse(*_):
+        raise error
+
+    monkeypatch.setattr(f"adascale.accounting.exact.epsilon.{within}", refuse)
+    with pytest.raises(ValueError, match=f"{of}: for a reason"):
+        function(0.1, [1.0, 2.0], 0.01)
+
+
 @pytest.mark.parametrize(("wrong", "shown"), [(1e-9, "1e-09"), (1e151, r"1e\+151"), (0.99e-6, "9.9e-07")])
 @pytest.mark.parametrize("function", [exact_epsilon, sharp_epsilon, exact_delta])
 def test_the_noise_that_is_out_of_range_is_named_and_not_one_beside_it(function, wrong, shown):
@@ -478,3 +560,22 @@ def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate,
 
 def test_a_delta_that_underflows_is_at_most_the_least_that_floating_point_holds():
     assert exact_delta(1.0, [1e149], 1e6)[:3] == (0.0, 0.0, 1e-300)
+
+
+def test_all_the_gaussian_rounds_of_a_delta_of_one_have_an_upper_end_of_one():
+    assert gaussian.delta(1e4, 0.0)[2] == 1
+
+
+@pytest.mark.parametrize("epsilon", [5.0, 31.0, 60.0])
+@pytest.mark.parametrize("q", [1e-20, 1e-12, 0.1])
+def test_a_sampled_round_of_any_rate_has_the_epsilon_and_delta_of_forty_digits(q, epsilon):
+    """ln(1 + (e^epsilon - 1) / q) and its inverse, where e^-epsilon / q may be large or small."""
+    with mp.workdps(40):
+        inner = mp.log(1 + mp.expm1(epsilon) / mp.mpf(q))
+        delta = float(q * gaussian_delta(7.0, inner))
+    found = gaussian.sampled_delta(q, 49.0, epsilon)
+    np.testing.assert_allclose(found, delta, rtol=1e-10)
+    assert found[1] <= delta <= found[2]
+    found = gaussian.sampled_epsilon(q, 49.0, delta)
+    np.testing.assert_allclose(found, epsilon, rtol=1e-9)
+    assert found[1] <= epsilon <= found[2]

@@ -121,5 +121,5 @@ def test_on_cifar10_both_trainings_gain_points_at_every_evaluation_after_the_fad
         problem, _ = problem_of(entry.run)
         own = forks[forks.run == entry.run.address]
         assert set(own.fade_round) == {problem.floor.argmax()}
-        assert np.allclose(own.fade_floor, problem.floor.max(), rtol=1e-12)
-        assert np.allclose(own.level_floor, np.sort(problem.floor)[problem.num_rounds // 2], rtol=1e-12)
+        assert np.allclose(own.fade_floor, problem.floor.max(), rtol=1e-12, atol=0)
+        assert np.allclose(own.level_floor, np.sort(problem.floor)[problem.num_rounds // 2], rtol=1e-12, atol=0)
