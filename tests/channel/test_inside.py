@@ -191,10 +191,11 @@ def test_the_best_antenna_s_floors_have_the_law_of_the_least(antennas):
 @pytest.mark.parametrize("ratio", [0.02, 0.3, 1.0, 5.0, 300.0])
 def test_the_cost_under_selection_is_the_integral_of_the_distribution(antennas, ratio):
     law = SelectionFloors(0.7, antennas)
+    share = -np.expm1(antennas * np.log1p(-np.exp(-1 / ratio)))
     exact, _ = integrate.quad(lambda w: float(law.cdf(w)), 0, 0.7 * ratio, epsabs=0, epsrel=1e-11, limit=200)
     assert law.mean_cost(0.7 * ratio) == pytest.approx(exact, rel=1e-9)
-    assert law.cdf(0.7 * ratio) == pytest.approx(1 - (1 - np.exp(-1 / ratio)) ** antennas, rel=1e-9)
-    if (share := float(law.cdf(0.7 * ratio))) < 1 - 1e-9:  # nearer to 1 the share itself has no digits left
+    assert law.cdf(0.7 * ratio) == pytest.approx(share, rel=1e-9)
+    if share < 1 - 1e-9:  # nearer to 1 the share itself has no digits left
         assert law.quantile(share) == pytest.approx(0.7 * ratio, rel=1e-6)
 
 
