@@ -224,6 +224,15 @@ def test_the_lower_end_is_that_of_the_appendix_in_forty_digits_and_no_more(energ
         assert lower < expected
 
 
+def test_the_lower_end_is_lower_where_the_moments_are_less_sure():
+    """Of what lies below the last point Chernoff's bound is taken, of which the moment may be off."""
+    found = Inversion(gaussian(1.0), "add", Plan(8.0, 25.0, 42.0, 1.0), 70, 0.5, 27.0)
+    found.prove()
+    sure = found.lower(8.0)
+    found.line = found.line._replace(error=0.1)
+    assert found.lower(8.0) < sure
+
+
 def test_without_smoothing_the_lower_end_is_that_of_the_sum():
     found = Inversion(gaussian(1.0), "add", Plan(4.0, 13.0, 32.0, 1.0), 64, 0.0, 27.0)
     found.prove()
