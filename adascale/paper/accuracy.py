@@ -132,8 +132,9 @@ def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterab
         One row a reading and :math:`\nu`, in the order of the sweep: ``reading, nu, budget, realisations``;
         ``accuracy, accuracy_low, accuracy_high`` (mean and 95 % t interval, in per cent); ``fall, fall_low,
         fall_high`` (paired, in points, from the smallest :math:`\nu`; NaN there); ``gap, gap_low, gap_high``:
-        EqualAlloc's RDP leakage over the optimum's, geometric mean of the ratio over the seeds; ``epsilon_gap``, the
-        same of epsilon; and ``epsilon``, the optimum's, geometric mean, at Opacus' orders as in the paper.
+        EqualAlloc's RDP leakage over the optimum's, geometric mean of the ratio over the seeds; ``gap_means``, the
+        ratio of the mean leakages; ``epsilon_gap``, as ``gap`` but of epsilon; and ``epsilon``, the optimum's,
+        geometric mean, at Opacus' orders as in the paper.
     """
     seeds, rows = list(seeds), []
     runs: dict[str, dict[float, Run]] = {}
@@ -155,12 +156,13 @@ def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterab
             here = leaked[np.isclose(leaked.nu, budget, rtol=1e-12)].pivot(index="seed", columns="policy")
             gap = log_interval(here["rdp", "EqualAlloc"] / here["rdp", "Optimal"])
             fall = interval(points[first] - points[nu]) if nu > first else [np.nan] * 3
+            means = here["rdp", "EqualAlloc"].mean() / here["rdp", "Optimal"].mean()
             epsilon_gap = log_interval(here["epsilon", "EqualAlloc"] / here["epsilon", "Optimal"]).centre
             rows.append((reading, nu, budget, points[nu].notna().sum(), *interval(points[nu]), *fall, *gap,
-                         epsilon_gap, log_interval(here["epsilon", "Optimal"]).centre))  # fmt: skip
+                         means, epsilon_gap, log_interval(here["epsilon", "Optimal"]).centre))  # fmt: skip
     columns = ["reading", "nu", "budget", "realisations"]
     columns += [name + end for name in ("accuracy", "fall", "gap") for end in ("", "_low", "_high")]
-    columns += ["epsilon_gap", "epsilon"]
+    columns += ["gap_means", "epsilon_gap", "epsilon"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -46,8 +46,12 @@ STATEMENTS = {
     "near": f"at the largest ν each benchmark leaks at most {100 * (CLOSE - 1):.0f} % more than the optimum",
     "rises": "every method leaks more as ν falls",
     "higher": "Liu & Simeone's and Shi et al.'s methods leak more RDP than the other benchmarks",
+    "ends": "accuracy at the two ends of ν is as quoted",
+    "falls": "accuracy falls as ν grows",
+    "amount": "… and by as much as quoted",
+    "same": "the other methods learn as well as AdaScale",
 }
-"""The statements of :func:`paper_claims` in words."""
+"""The statements of :func:`paper_claims`, and of :func:`~adascale.paper.accuracy.accuracy_claims`, in words."""
 
 METRICS = ("rdp", "epsilon", "exact")
 """The columns of a leakage table that are compared. They are RDP, DP by the Rényi conversion, and exact DP."""
@@ -284,22 +288,25 @@ def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
     Parameters
     ----------
     claims : mapping
-        Pairs of a data set and a protocol, each with its :func:`paper_claims`; the paper's two metrics are counted.
+        Pairs of a data set and a protocol, each with its :func:`paper_claims`, of which the paper's two metrics are
+        counted; with statements on accuracy or without.
 
     Returns
     -------
     pandas.DataFrame
-        A row a statement, in words, and data set, if there are several; a column a protocol; how often each verdict,
-        over metrics, benchmarks and budgets.
+        A row a statement that was judged, in words, and data set, if there are several; a column a protocol; how often
+        each verdict, over metrics, benchmarks and budgets.
     """
     columns = {pair: each[each["metric"] != "exact"].groupby("claim")["verdict"].agg(_counted)
                for pair, each in claims.items()}  # fmt: skip
-    counted = pd.DataFrame(columns).reindex([*STATEMENTS]).rename(index=STATEMENTS).fillna("")
+    counted = pd.DataFrame(columns)
+    counted = counted.loc[[name for name in STATEMENTS if name in counted.index]].rename(index=STATEMENTS).fillna("")
     datasets = list(dict.fromkeys(dataset for dataset, _ in claims))
     rows = {
         (statement, dataset): counted.loc[statement, dataset] for statement in counted.index for dataset in datasets
     }
     table = pd.DataFrame(rows).T[list(dict.fromkeys(protocol for _, protocol in claims))]
+    table = table[(table != "").any(axis=1)]
     return table if len(datasets) > 1 else table.droplevel(1)
 
 

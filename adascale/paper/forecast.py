@@ -66,7 +66,7 @@ class Forecast(NamedTuple):
             needed = self.needed().map(number)
             shown["still needed"] = needed.low + " to " + needed.high
         else:
-            shown["off by"] = [number(each) if each else "—" for each in self.missed()]
+            shown["beyond the margin by"] = [number(each) if each else "—" for each in self.missed()]
         return shown.rename_axis("accuracy")
 
 
@@ -120,7 +120,7 @@ def beside_texts(found: Forecast, stated: Forecast) -> Texts:
         "stated-seeds": f"{len(stated.found)}",
         "stated-ends": listed(ends),
         "stated-falls": listed(map(number, stated.found.iloc[:, -1])),
-        "stated-apart": number(np.ptp(stated.found[small])),
+        "stated-apart": number(np.ptp(stated.found[[small, large]], axis=0).max()),
         "twice-costs-small": listed(map(number, cost[small])),
         "twice-costs-large": listed(map(number, cost[large])),
     }

@@ -18,9 +18,11 @@ import pandas as pd
 from adascale import presets
 from adascale.comparison import leakage_table, promises
 from adascale.paper import causal, exact
-from adascale.paper.claims import CLOSE, compare, holm, paper_claims, side_by_side, verdicts
+from adascale.paper.accuracy import accuracy_claims
+from adascale.paper.claims import CLOSE, QUOTED_ACCURACY, compare, holm, paper_claims, side_by_side, verdicts
 from adascale.paper.figures.style import LABELS, label_of
 from adascale.paper.methods import METHODS, VARIANTS
+from adascale.paper.trained import as_stated
 from adascale.scenario import Scenario
 from adascale.statistics import log_interval
 
@@ -48,6 +50,8 @@ class Judged:
     """A row a policy, level and realisation, as :func:`~adascale.comparison.leakage_table` makes it."""
     stored: pd.DataFrame
     """The same with parameters that saw no future, as :func:`~adascale.paper.causal.causal_table` makes it."""
+    accuracy: pd.DataFrame
+    """The verdicts on accuracy of :func:`~adascale.paper.accuracy.accuracy_claims`, by the trainings as stated."""
 
     @cached_property
     def levels(self) -> list[float]:
@@ -71,9 +75,9 @@ class Judged:
 
     @property
     def views(self) -> dict[str, pd.DataFrame]:
-        """The three sets of verdicts that an overview counts."""
-        unseen = self.protocols["without the future"]
-        return {"geometric": self.claims, "arithmetic": self.means, "causal": unseen}
+        """The three sets of verdicts that an overview counts; accuracies are means."""
+        means, unseen = pd.concat([self.means, self.accuracy]), self.protocols["without the future"]
+        return {"geometric": self.claims, "arithmetic": means, "causal": unseen}
 
     @cached_property
     def ratio(self) -> pd.DataFrame:
@@ -158,6 +162,8 @@ class Judged:
         three = counts.iloc[:, 0]
         found["few-open"] = f"{100 * three['not settled'] / three.sum():.0f}"
         found["few-against"] = f"{len(against)}"
+        deepest = self.table[(self.table["policy"] == "Optimal") & (self.table["nu"] == levels[0])]["floor_max"]
+        found |= {"floor-median": f"{deepest.median():.0f}", "floor-max": f"{deepest.max():,.0f}"}
         return found | self._of_claims() | self._of_causal()
 
     def _of_claims(self) -> Texts:
@@ -257,7 +263,8 @@ def judged(
     accounted = exact.read(folder / "exact" / f"{dataset}.csv")
     if {*levels} <= {*accounted["nu"]} and {*table["seed"]} <= {*accounted["seed"]}:
         table = exact.with_exact(table, accounted)
-    return Judged(preset.scenario, table, causal.read(folder / "causal" / f"{dataset}.csv"))
+    accuracy = accuracy_claims(as_stated(folder / dataset), QUOTED_ACCURACY[dataset])
+    return Judged(preset.scenario, table, causal.read(folder / "causal" / f"{dataset}.csv"), accuracy)
 
 
 def readable(claims: pd.DataFrame) -> pd.DataFrame:

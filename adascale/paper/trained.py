@@ -5,10 +5,12 @@ What is claimed of these numbers stands in ``tests/paper/test_trained.py``.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from adascale.statistics import interval
 
@@ -19,6 +21,19 @@ Texts = dict[str, str]
 def minus(value: float, digits: int = 2) -> str:
     """A number with a proper minus sign."""
     return f"{value:.{digits}f}".replace("-", "−")
+
+
+def as_stated(folder: Path) -> pd.DataFrame:
+    """The committed trainings of a data set with the paper's settings, of all realisations.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        With ``accuracy.csv`` and, if there are further realisations, ``draws.csv``.
+    """
+    tables = [pd.read_csv(file) for name in ("accuracy", "draws") if (file := folder / f"{name}.csv").exists()]
+    rows = pd.concat(tables, ignore_index=True)
+    return rows[rows["reading"] == "as stated"]
 
 
 def many_texts(table: pd.DataFrame, reference: str = "AdaScale") -> Texts:
@@ -84,6 +99,13 @@ def fades(table: pd.DataFrame, reference: str = "AdaScale") -> pd.DataFrame:
     return own[["floor_mean", "floor_max", "floor_max_round"]].assign(lost=lost).dropna().sort_values("floor_max")
 
 
+def fade_ranks(found: pd.DataFrame) -> Texts:
+    """Of :func:`fades`: rank correlation of the loss with the largest floor, its p-value, and with the mean floor."""
+    deepest, mean = (stats.spearmanr(found[floor], found["lost"]) for floor in ("floor_max", "floor_mean"))
+    return {"fade-rank": minus(deepest.statistic), "fade-rank-p": f"{deepest.pvalue:.2f}",
+            "mean-rank": minus(mean.statistic)}  # fmt: skip
+
+
 class Pair(NamedTuple):
     """Learning curves of one policy on one realisation at the smallest and the largest level, in per cent."""
 
@@ -134,4 +156,25 @@ class Pair(NamedTuple):
         for name in along:
             found |= {f"fade-lost-{name}": minus(lost[name], 1), f"regained-{name}": minus(regained[name], 1),
                       f"peak-{name}": f"{along[name].max():.1f}"}  # fmt: skip
+        return found
+
+    def texts_quiet(self, quiet: pd.Series, deepest: int) -> Texts:
+        """What noise costs: the points that the same training without any is ahead, around a round and in the end.
+
+        Parameters
+        ----------
+        quiet : pandas.Series
+            Accuracy without noise, in per cent, by round.
+        deepest : int
+            The round: the last evaluation before it counts, the second after it, and at how many before it the training
+            without noise is behind both.
+        """
+        costs = pd.DataFrame({"small": quiet - self.small, "large": quiet - self.large}).dropna()
+        before, after = costs[costs.index < deepest], costs[costs.index > deepest]
+        found = {"quiet-end": f"{quiet.iloc[-1]:.1f}", "quiet-evaluations": f"{len(before)}",
+                 "quiet-behind": f"{(before < 0).all(axis=1).sum()}"}  # fmt: skip
+        for name in costs:
+            found |= {f"quiet-before-{name}": minus(before[name].iloc[-1], 1),
+                      f"quiet-second-{name}": minus(after[name].iloc[1], 1),
+                      f"quiet-above-{name}": minus(costs[name].iloc[-1], 1)}  # fmt: skip
         return found

@@ -127,15 +127,17 @@ def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budg
     for row, (scenario, placement) in zip(
         table.itertuples(), [(entries[0][1].scenario, "radius")] * 2 + [(loud, "area")] * 2, strict=True
     ):
-        ratios, epsilons, over = [], [], []
+        ratios, epsilons, over, sums = [], [], [], np.zeros(2)
         for seed in range(3):
             drawn = channel.Rayleigh(placement=placement).draw(10, 40, seed)
             problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), row.budget)
             best, equal = (each().schedule(problem) for each in (policies.Optimal, policies.EqualAlloc))
             ratios.append(problem.rdp(equal) / problem.rdp(best))
+            sums += problem.rdp(equal), problem.rdp(best)
             epsilons.append(problem.dp_epsilon(best))
             over.append(problem.dp_epsilon(equal) / epsilons[-1])
         assert row.gap == pytest.approx(stats.gmean(ratios), rel=1e-10)
+        assert row.gap_means == pytest.approx(sums[0] / sums[1], rel=1e-10)
         assert row.epsilon == pytest.approx(stats.gmean(epsilons), rel=1e-10)
         assert row.epsilon_gap == pytest.approx(stats.gmean(over), rel=1e-10)
     assert table.fall.isna().tolist() == [True, False, True, False]
@@ -173,7 +175,10 @@ def test_the_accuracy_figure_says_how_many_realisations_and_what_is_quoted():
     own, other = trainings(FALLING), trainings(FLAT, "EqualAlloc", seeds=3)
     left, right = figures.accuracy(pd.concat([own, other, trainings({0.01: 0.96}, "NoiseFree")]), QUOTED).axes
     assert {*words(left)} == {"AdaScale, 6 realisations", "no receiver noise", "the paper's two ends"}
-    assert {*words(right)} == {"AdaScale, 6", "EqualAlloc, 3"}
+    assert {*words(right)} == {"AdaScale", "EqualAlloc"}
+    assert right.get_legend().get_title().get_text() == "3 shared realisations"
+    late = other.assign(seed=other.seed + 6)  # no realisation of the first
+    assert len(figures.accuracy(pd.concat([own, late, trainings({0.01: 0.96}, "NoiseFree")]), QUOTED).axes) == 1
     quoted = next(line for line in left.lines if line.get_label() == "the paper's two ends")
     assert list(zip(*quoted.get_data(), strict=True)) == [(0.01, 95), (0.16, 90)]
 

@@ -36,8 +36,9 @@ def test_of_three_realisations_nothing_is_missing_and_the_mean_is_in_or_out():
     wrong = forecast(table((0.64, 0.63), (0.64, 0.63), (0.64, 0.63)), QUOTED)
     assert np.allclose(wrong.missed(), [0, 2, 2])
     shown = wrong.table()
-    assert shown.columns.tolist() == ["predicted mean", *(f"realisation {i}" for i in range(3)), "mean", "off by"]
-    assert shown["off by"].tolist() == ["—", "2.0", "2.0"]
+    assert shown.columns.tolist() == ["predicted mean", *(f"realisation {i}" for i in range(3)), "mean",
+                                      "beyond the margin by"]  # fmt: skip
+    assert shown["beyond the margin by"].tolist() == ["—", "2.0", "2.0"]
     assert shown["mean"].tolist() == [band(column) for _, column in wrong.found.items()]
     with pytest.raises(ValueError, match="less than 3 realisations, got 3"):
         wrong.needed()
@@ -73,7 +74,7 @@ def test_texts_beside_are_of_each_realisation_and_of_the_difference_where_both_a
     texts = beside_texts(forecast(found, QUOTED), forecast(stated, QUOTED))
     assert texts == {
         "stated-seeds": "2", "stated-ends": "from 64.2 to 63.0 and from 71.0 to 70.0", "stated-falls": "1.2 and 1.0",
-        "stated-apart": "6.8", "twice-costs-small": "0.2 and 1.0", "twice-costs-large": "1.0 and 2.0",
+        "stated-apart": "7.0", "twice-costs-small": "0.2 and 1.0", "twice-costs-large": "1.0 and 2.0",
     }  # fmt: skip
     alone = beside_texts(forecast(found, QUOTED), forecast(found, QUOTED))
     assert alone["stated-falls"] == "2.0, 2.0 and 3.0"

@@ -228,3 +228,32 @@ def test_tables_name_methods_as_legends_do():
     methods = study.verdicts("ahead").index.get_level_values(1)
     assert {*methods} == {"EqualAlloc", "EstimFuture", "Liu & Simeone", "Shi et al."}
     assert study.verdicts("narrows", "arithmetic", ["rdp"]).index.tolist() == ["EqualAlloc", "EstimFuture"]
+
+
+@pytest.mark.slow
+def test_accuracy_is_judged_among_the_means_by_the_trainings_as_stated(mnist, cifar10):
+    for told, ends, falls in ((mnist, ["holds", "fails"], "holds"), (cifar10, ["not settled"] * 2, "not settled")):
+        accuracy = told.study.views["arithmetic"].set_index("claim").verdict
+        assert accuracy["ends"].tolist() == ends
+        assert accuracy[["falls"]].iloc[-1] == falls  # from the smallest level to the largest
+        assert accuracy["amount"] == "fails"
+        assert "ends" not in told.study.views["geometric"].claim.to_numpy()
+    assert set(mnist.study.accuracy.query("claim == 'same'").policy) == {"Optimal", "EqualAlloc"}
+
+
+@pytest.mark.slow
+def test_on_the_means_shi_et_al_leak_more_rdp_than_the_others_at_the_largest_nu_of_cifar10(cifar10):
+    means = Told(cifar10.study, cifar10.study.means)
+    assert means("higher", "rdp", "LyapunovPowerControl") == ["fails"] * 5 + ["holds"]
+    assert {*means("higher", "rdp", "PowerControl")} == {"fails"}
+    narrows = means("narrows in nats", "epsilon", "LyapunovPowerControl")
+    assert narrows == ["fails", "not settled", "not settled", "fails", "fails"]
+
+
+@pytest.mark.slow
+def test_in_the_means_of_mnist_the_rdp_lead_widens_at_the_first_step_alone_and_the_difference_never(mnist):
+    means = Told(mnist.study, mnist.study.means)
+    for policy in ("EqualAlloc", "EstimFuture"):
+        assert means("narrows", "rdp", policy) == ["fails"] + HELD * 3
+        assert means("narrows in nats", "rdp", policy) == HELD * 4
+    assert [mnist("narrows", "rdp", name)[0] for name in ("EqualAlloc", "EstimFuture")] == ["not settled", "holds"]

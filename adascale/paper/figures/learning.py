@@ -24,7 +24,8 @@ from adascale.statistics import interval
 def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = "AdaScale") -> Figure:
     r"""Test accuracy against :math:`\nu`: one policy's beside what the paper quotes, and all less that without noise.
 
-    The right panel has differences within a realisation; it is drawn where the table has runs without noise.
+    The right panel has differences within a realisation, over the realisations that all policies have; it is drawn
+    where the table has runs without noise on one of these.
 
     Parameters
     ----------
@@ -43,7 +44,11 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = 
     """
     points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
     noise_free = points.pop("NoiseFree").iloc[:, 0] if "NoiseFree" in points else None
-    figure, axes = plt.subplots(1, 1 if noise_free is None else 2, figsize=(7.8, 4.6), squeeze=False)
+    shared = points.notna().T.groupby(level="policy").any().all()
+    if noise_free is not None:
+        shared &= noise_free.notna()
+    compared = noise_free is not None and shared.any()
+    figure, axes = plt.subplots(1, 2 if compared else 1, figsize=(7.8, 4.6), squeeze=False)
     above: Look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1)}  # inside, it would hide bars
     left, drawn = axes[0, 0], list(dict.fromkeys(points.columns.get_level_values("policy")))
     own = points[reference]
@@ -56,13 +61,15 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = 
     left.set_ylabel("test accuracy [%]")
     if noise_free is not None:
         left.axhline(noise_free.mean(), label="no receiver noise", **NOISE_FREE)
+    if noise_free is not None and compared:
         right = axes[0, 1]
         right.axhline(0, **NOISE_FREE)
         for i, policy in enumerate(drawn):
-            look = policy_style(policy, drawn) | {"label": f"{label_of(policy)}, {points[policy].notna().sum().max()}"}
-            _bars(right, points[policy].sub(noise_free, axis=0), look, 1.06 ** (i - (len(drawn) - 1) / 2))
+            look = policy_style(policy, drawn) | {"label": label_of(policy)}
+            apart = points.loc[shared, policy].sub(noise_free[shared], axis=0)
+            _bars(right, apart, look, 1.06 ** (i - (len(drawn) - 1) / 2))
         right.set_ylabel("accuracy less that without noise [points]")
-        right.legend(title="realisations", **above)
+        right.legend(title=f"{shared.sum()} shared realisations", **above)
     left.legend(**above)
     for axis in axes[0]:
         axis.set(xscale="log", xlabel="convergence level $\\nu$")

@@ -144,6 +144,7 @@ def reading_rows(readings: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         "fall [points]": spans + _NBSP + judged.fall.map(MARKS),
         f"gap at {first}": gap(small.gap, judged.gap),
         f"gap at {last}": gap(large.gap, judged.narrows),
+        f"of means at {first}": gap(small.gap_means),
         "gap in ε": gap(small.epsilon_gap),
         "ε": cell(small.epsilon, digits=".1f"),
     }).loc[judged.index]  # fmt: skip
@@ -174,6 +175,7 @@ def reading_texts(readings: pd.DataFrame, results: pd.DataFrame, quoted: tuple[f
         "two-small": f"{one.accuracy:.1f}", "two-large": f"{other.accuracy:.1f}",
         "two-fall": f"{other.fall:.1f} [{other.fall_low:.1f}, {other.fall_high:.1f}]",
         "two-gap": f"{one.gap:.0f}", "two-gap-large": f"{other.gap:.2f}", "two-epsilon-gap": f"{one.epsilon_gap:.1f}",
+        "two-gap-means": f"{one.gap_means:.0f}", "stated-gap-means": f"{small.gap_means['as stated']:.1f}",
     }  # fmt: skip
 
 

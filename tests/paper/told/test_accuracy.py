@@ -97,6 +97,15 @@ def test_what_rescales_has_no_gap_where_there_is_a_fall(readings, judged):
     assert half.small == half.fall == "holds" != half.large != "fails" == half.gap
 
 
+def test_by_ratios_of_means_no_gap_is_judged_otherwise(readings, judged):
+    small, large = at(readings, 0.01), at(readings, 0.16)
+    assert ((small.gap_means > CLOSE) == (judged.gap == "holds")).all()
+    assert ((small.gap_means > large.gap_means) == (judged.narrows == "holds"))[judged.narrows != "not settled"].all()
+    assert small.gap_means["as stated"] < 0.5 * small.gap["as stated"]  # and yet another number
+    shown = accuracy_told.reading_rows(readings, judged)["of means at 0.01"]
+    assert shown["as stated"] == f"{small.gap_means['as stated']:.2f}"
+
+
 def test_only_larger_steps_are_felt_and_they_leave_the_gap_as_it_is(readings, judged):
     small, large = at(readings, 0.01), at(readings, 0.16)
     assert (large.fall_high[CALM] < 0.5).all()
