@@ -96,6 +96,9 @@ def resnet32() -> nn.Module:
 def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
     r"""A network, initialised from a seed of its own; in ``channels_last`` layout.
 
+    Opacus takes wrong sample gradients in that layout (:ref:`app-sample-gradients`): give it the network, and colour
+    images, in ``torch.contiguous_format``.
+
     Parameters
     ----------
     name : str
