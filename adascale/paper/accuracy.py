@@ -64,7 +64,8 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     quoted : tuple of float
         The accuracies (0 ... 1) quoted for the smallest and for the largest :math:`\nu`.
     reference : str
-        The policy that *ends*, *falls* and *amount* are about, and that the others are compared with.
+        The policy that *ends*, *falls* and *amount* are about, and that the others are compared with; ``NoiseFree``,
+        which no receiver has, is left out.
 
     Returns
     -------
@@ -95,7 +96,7 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     fall = 100 * (quoted[0] - quoted[1])
     add("amount", reference, last, own[first] - own[last], fall - FALL_POINTS, fall + FALL_POINTS)
     for policy in points.columns.unique("policy"):
-        if policy != reference:
+        if policy not in (reference, "NoiseFree"):
             for nu in sorted(set(points[policy]) & set(own)):
                 add("same", policy, nu, points[policy][nu] - own[nu], -CLOSE_POINTS, CLOSE_POINTS)
     return pd.DataFrame(rows, columns=["claim", "policy", "nu", "realisations", "points", "low", "high", "verdict"])

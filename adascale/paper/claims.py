@@ -230,16 +230,16 @@ def _p_value(row: Any) -> float:
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
     """The claims as a table to read: a row a statement and policy, a column a budget, ratio and mark in each.
 
-    ✓ holds, ✗ fails, ? not settled.  Where a statement holds on average but in fewer than nine of ten realisations,
-    that share stands behind.
+    ✓ holds, ✗ fails, ? not settled.  Where fewer than nine of ten realisations agree with ✓ or ✗, which are said of the
+    average, their share stands behind.
     """
     words = (
         claims.ratio.map(lambda ratio: f"{ratio:#.3g}".rstrip(".")) + "\N{NO-BREAK SPACE}" + claims.verdict.map(MARKS)
     )
-    split = (
-        (claims.verdict == "holds") & claims.claim.isin(["ahead", "narrows", "rises", "higher"]) & (claims.share < 0.9)
-    )
-    words = words.where(~split, words + claims.share.map(" ({:.0%})".format))
+    agree = claims.share.where(claims.verdict != "fails", 1 - claims.share)
+    of_ratios = claims.claim.isin(["ahead", "narrows", "rises", "higher"])
+    split = (claims.verdict != "not settled") & of_ratios & (agree < 0.9)
+    words = words.where(~split, words + agree.map(" ({:.0%})".format))
     labels = claims.metric.map({"rdp": "RDP", "epsilon": "DP", "exact": "exact DP"})
     long = claims.assign(text=words, leakage=labels)
     rows = ["claim", "leakage", "policy"]

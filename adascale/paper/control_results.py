@@ -91,7 +91,7 @@ class Partitions(NamedTuple):
         return pd.DataFrame({
             "i.i.d. [%]": self.iid.mean().map("{:.1f}".format),
             "two classes a device [%]": self.skewed.mean().map("{:.1f}".format),
-            "difference [points], 95 % interval": [band(-self.lost[arm], sign=True) for arm in self.lost],
+            "two classes minus i.i.d. [points]": [band(-self.lost[arm], 2, sign=True) for arm in self.lost],
         }).rename_axis("receiver")  # fmt: skip
 
 
@@ -142,13 +142,14 @@ def fade_texts(found: Fades) -> Texts:
 
 
 def partition_texts(found: Partitions, name: str) -> Texts:
-    r"""Of :func:`two_partitions`, for a chapter to glue: ``name``-lost-..., -clipping-..., -more and -sensitive.
+    r"""Of :func:`two_partitions`, for a chapter to glue: ``name``-change-..., -clipping-..., -more and -sensitive.
 
-    The last is by how many points more the largest :math:`\nu` costs with two classes a device, against no noise.
+    The first is what two classes a device change, the last by how many points more the largest :math:`\nu` costs with
+    them, against no noise.
     """
     quiet, last = "no noise", found.lost.columns[-1]
     cost = {key: part["no noise"] - part[last] for key, part in found._asdict().items()}
-    texts = {f"{name}-lost-{label}": band(found.lost[arm], 2) for label, arm in
+    texts = {f"{name}-change-{label}": band(-found.lost[arm], 2, sign=True) for label, arm in
              {"free": "no clipping", "quiet": quiet, "last": last}.items() if arm in found.lost}  # fmt: skip
     if "no clipping" in found.lost:
         for key, part in found._asdict().items():

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from adascale.paper.paired import band, by_seed, clear, log_band
+from adascale.paper.paired import band, by_seed, clear, log_band, number
 from adascale.paper.readable import Texts
+from adascale.paper.weighted_trainings import SETTINGS
 from adascale.scenario import Scenario
 from adascale.statistics import interval, log_interval
 
@@ -158,8 +159,10 @@ def training_texts(histories: Mapping[str, pd.DataFrame]) -> Texts:
     """Of one training with each of Optimal, AdaScale and EqualAlloc, and without noise: their ends."""
     last = {name: history.iloc[-1] for name, history in histories.items()}
     accuracy = [100 * float(each.accuracy) for each in last.values()]
+    noisy = [float(each.test_loss - last["no noise"].test_loss) for name, each in last.items() if name != "no noise"]
     return {
         "curve-low": f"{min(accuracy):.1f}", "curve-high": f"{max(accuracy):.1f}",
+        "curve-loss-low": number(min(noisy), "+.3f"), "curve-loss-high": number(max(noisy), "+.3f"),
         "curve-spread": f"{round((max(accuracy) - min(accuracy)) / ONE_IMAGE)}",
         "leak-ratio": f"{last['EqualAlloc'].epsilon / last['AdaScale'].epsilon:.2f}",
         "leak-optimal": f"{last['AdaScale'].epsilon / last['Optimal'].epsilon:.3f}",
@@ -174,9 +177,12 @@ def thirds_lost(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def thirds_texts(lost: pd.DataFrame) -> Texts:
-    """Of :func:`thirds_lost` without momentum: what early noise changes, and what late noise costs."""
+    """Of :func:`thirds_lost` what early noise changes without momentum, what late noise costs, and both settings."""
     plain = lost.loc["no momentum"]
-    return {
+    settings: Texts = {}
+    for label, setting in zip(("heavy", "plain"), SETTINGS.values(), strict=True):
+        settings |= {f"nu-{label}": f"{setting.nu:g}", f"rate-{label}": f"{setting.learning_rate:g}"}
+    return settings | {
         "early-third": band(plain["early"], sign=True), "late-third": band(-plain["late"]),
         "thirds-seeds": f"{len(plain)}",
     }  # fmt: skip

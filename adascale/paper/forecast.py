@@ -105,7 +105,7 @@ def forecast_texts(found: Forecast) -> Texts:
     texts = means | {"twice-seeds": f"{len(found.found)}", "twice-most": number(fall.max()),
                      "twice-apart": number(first.max() - first.min())}  # fmt: skip
     if len(found.found) > 1:
-        texts["twice-fall-high"] = number(interval(fall).high)
+        texts["twice-fall-high"] = number(interval(fall).high, ".2f")
     if len(found.found) < REALISATIONS:
         texts["twice-needed"] = number(found.needed().low.iloc[-1])
     return texts
@@ -120,6 +120,7 @@ def beside_texts(found: Forecast, stated: Forecast) -> Texts:
         "stated-seeds": f"{len(stated.found)}",
         "stated-ends": listed(ends),
         "stated-falls": listed(map(number, stated.found.iloc[:, -1])),
+        "stated-fall": band(stated.found.iloc[:, -1], 2),
         "stated-apart": number(np.ptp(stated.found[[small, large]], axis=0).max()),
         "twice-costs-small": listed(map(number, cost[small])),
         "twice-costs-large": listed(map(number, cost[large])),

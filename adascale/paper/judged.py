@@ -186,6 +186,7 @@ class Judged:
         }
         for name, policy in (("turned", "EqualAlloc"), ("estim-turned", "EstimFuture")):
             found[name] = f"{100 * (1 - rows.loc[('narrows', 'rdp', policy, first), 'share']):.0f}"
+        found["estim-dp-turned"] = f"{100 * (1 - rows.loc[('narrows', 'epsilon', 'EstimFuture', first), 'share']):.0f}"
         step = self.means.set_index(["claim", "metric", "policy", "nu"]).loc[("narrows", "rdp", "EqualAlloc", first)]
         found |= {f"mean-step{end}": f"{step[column]:.2f}" for end, column in
                   (("", "ratio"), ("-low", "low"), ("-high", "high"))}  # fmt: skip
@@ -204,6 +205,7 @@ class Judged:
             "apart": f"{100 * apart:.1f}",
             "cold-0": f"{100 * (rdp['AdaScale', first] - 1):.1f}",
             "warm-0": f"{100 * (rdp['AdaScale, warm', first] - 1):.1f}",
+            "warm-spent-0": f"{kept['cost']['AdaScale, warm', first]:.3f}",
             "learn-0": f"{100 * (rdp['Learn', first] - 1):.1f}",
             "learn-1": f"{100 * (rdp['Learn', last] - 1):.1f}",
             "judged-cells": f"{len(both)}",
@@ -328,6 +330,7 @@ class Readings:
             "started-leads": ", ".join(f"{lead:.0f}" for lead in leads[:-1]) + f" and {leads[-1]:.0f}",
             "started-behind": f"{-leads[-1]:.1f}",
             "started-ahead": f"{100 * (1 - started['share'].iloc[-1]):.0f}",
+            "started-ahead-before": f"{100 * (1 - started['share'].iloc[-2]):.0f}",
             "started-worst": f"{worst:.1f}",
         }
 

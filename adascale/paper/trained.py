@@ -145,14 +145,11 @@ class Pair(NamedTuple):
         return around.rename(index=lambda r: f"{r + 1} rounds").rename_axis(index=None)
 
     def texts_around(self, deepest: int) -> Texts:
-        """What is lost around a round, from the evaluation before it to the second after it, and elsewhere."""
+        """What is lost around a round, from the evaluation before it to the second after it, and what is regained."""
         along = pd.DataFrame({"small": self.small, "large": self.large})
         before, after = along.index[along.index < deepest][-1], along.index[along.index > deepest][:2]
-        two_on = -along.diff(2)
-        lost, regained = two_on.loc[after[-1]], along.iloc[-1] - along.loc[after[-1]]
-        elsewhere = two_on[(two_on.index < deepest) | (two_on.index > after[-1])].max().max()
-        found = {"apart-before": f"{(self.small - self.large).loc[:before].abs().max():.1f}",
-                 "other-lost": f"{elsewhere:.1f}"}  # fmt: skip
+        lost, regained = along.loc[before] - along.loc[after[-1]], along.iloc[-1] - along.loc[after[-1]]
+        found = {"apart-before": f"{(self.small - self.large).loc[:before].abs().max():.1f}"}
         for name in along:
             found |= {f"fade-lost-{name}": minus(lost[name], 1), f"regained-{name}": minus(regained[name], 1),
                       f"peak-{name}": f"{along[name].max():.1f}"}  # fmt: skip
@@ -166,15 +163,16 @@ class Pair(NamedTuple):
         quiet : pandas.Series
             Accuracy without noise, in per cent, by round.
         deepest : int
-            The round: the last evaluation before it counts, the second after it, and at how many before it the training
-            without noise is behind both.
+            The round: the last evaluation before it counts, the second after it, and, before it, at how many the
+            training without noise is behind both, and how far it lags at most.
         """
         costs = pd.DataFrame({"small": quiet - self.small, "large": quiet - self.large}).dropna()
         before, after = costs[costs.index < deepest], costs[costs.index > deepest]
         found = {"quiet-end": f"{quiet.iloc[-1]:.1f}", "quiet-evaluations": f"{len(before)}",
                  "quiet-behind": f"{(before < 0).all(axis=1).sum()}"}  # fmt: skip
         for name in costs:
-            found |= {f"quiet-before-{name}": minus(before[name].iloc[-1], 1),
+            found |= {f"quiet-lag-{name}": minus(-before[name].min(), 1),
+                      f"quiet-before-{name}": minus(before[name].iloc[-1], 1),
                       f"quiet-second-{name}": minus(after[name].iloc[1], 1),
                       f"quiet-above-{name}": minus(costs[name].iloc[-1], 1)}  # fmt: skip
         return found

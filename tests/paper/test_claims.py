@@ -125,6 +125,15 @@ def test_a_statement_that_holds_on_average_shows_in_how_many_realisations():
     assert read.loc[("ahead", "RDP", "EqualAlloc"), "0.01"] == "2.81\N{NO-BREAK SPACE}✓ (50%)"
 
 
+def test_one_that_fails_on_average_shows_in_how_many_realisations_it_fails():
+    behind = np.r_[np.full(27, 0.5), np.full(3, 1.01)]
+    for lost, share in ((behind, ""), (np.r_[behind[1:], 1.01], " (87%)")):
+        made = table(AdaScale=np.ones(30), EqualAlloc=lost, Optimal=np.full(30, 0.4))
+        read = verdicts(paper_claims(made, drawn=("EqualAlloc",), others=()))
+        cell = read.loc[("ahead", "RDP", "EqualAlloc"), "0.01"]
+        assert cell.endswith(f"\N{NO-BREAK SPACE}✗{share}")
+
+
 def test_one_budget_or_a_policy_without_any_result_still_make_a_table():
     made = table(Optimal=[0.9, 0.91], AdaScale=[1.0, 1.0], EqualAlloc=[2.0, 2.0], EstimFuture=[np.nan, np.nan])
     claims = paper_claims(made, drawn=("EqualAlloc", "EstimFuture"), others=("EqualAlloc",))

@@ -60,7 +60,7 @@ def test_partitions_are_compared_arm_by_arm_on_the_seeds_that_both_have():
     assert np.allclose(found.lost, [[0, 5, 5]] * 2)
     assert found.more_to_clipping().tolist() == pytest.approx([5, 5])
     assert found.clipping()["skewed"].centre - found.clipping()["iid"].centre == pytest.approx(5)
-    assert found.table().iloc[1].tolist() == ["95.0", "90.0", "−5.0 [−5.0, −5.0]"]
+    assert found.table().iloc[1].tolist() == ["95.0", "90.0", "−5.00 [−5.00, −5.00]"]
 
 
 def test_one_partition_alone_is_refused():
@@ -103,6 +103,6 @@ def test_texts_are_those_of_their_tables(mnist):
     parts = two_partitions(pd.concat([stated, controls]))
     texts = partition_texts(parts, "x")
     assert texts["x-more"] == band(parts.more_to_clipping(), 2, sign=True)
-    assert texts["x-lost-quiet"] == band(parts.lost["no noise"], 2)
+    assert texts["x-change-quiet"] == band(-parts.lost["no noise"], 2, sign=True)
     cost = (parts.skewed["no noise"] - parts.skewed["ν = 0.16"]) - (parts.iid["no noise"] - parts.iid["ν = 0.16"])
     assert texts["x-sensitive"] == band(cost, 2, sign=True)

@@ -150,17 +150,18 @@ def test_texts_of_floors_power_and_ends_are_those_of_small_examples():
         "50",
     ]
     ends = {
-        name: pd.DataFrame({"accuracy": [0.5, accuracy], "epsilon": [0.1, epsilon]})
-        for name, accuracy, epsilon in (
-            ("Optimal", 0.9, 2.0),
-            ("AdaScale", 0.91, 2.0),
-            ("EqualAlloc", 0.9, 3.0),
-            ("no noise", 0.92, np.inf),
+        name: pd.DataFrame({"accuracy": [0.5, accuracy], "epsilon": [0.1, epsilon], "test_loss": [2.0, loss]})
+        for name, accuracy, epsilon, loss in (
+            ("Optimal", 0.9, 2.0, 0.31),
+            ("AdaScale", 0.91, 2.0, 0.28),
+            ("EqualAlloc", 0.9, 3.0, 0.32),
+            ("no noise", 0.92, np.inf, 0.3),
         )
     }
     texts = digits.training_texts(ends)
     assert texts["curve-spread"] == f"{round(2 * 2.97)}"
     assert texts["leak-ratio"] == "1.50"
+    assert (texts["curve-loss-low"], texts["curve-loss-high"]) == ("−0.020", "+0.020")
 
 
 def test_texts_of_the_data_and_of_the_thirds_are_those_of_small_examples():
@@ -178,3 +179,9 @@ def test_texts_of_the_data_and_of_the_thirds_are_those_of_small_examples():
     texts = digits.thirds_texts(digits.thirds_lost(pd.read_csv(RESULTS / "weights" / "thirds.csv")))
     assert texts["late-third"].startswith("5.9 [")
     assert texts["thirds-seeds"] == "8"
+    assert [texts[f"{name}-{label}"] for label in ("heavy", "plain") for name in ("nu", "rate")] == [
+        "0.32",
+        "0.5",
+        "2.56",
+        "1",
+    ]

@@ -53,7 +53,7 @@ def test_the_texts_and_the_table_say_the_same():
     }  # fmt: skip
     both = forecast_texts(forecast(table((0.6418, 0.6281), (0.702, 0.681)), QUOTED))
     assert [both[f"twice-{name}"] for name in ("fall", "most", "apart")] == ["1.7", "2.1", "6.0"]
-    assert both["twice-fall-high"] == number(interval([1.37, 2.1]).high)
+    assert both["twice-fall-high"] == number(interval([1.37, 2.1]).high, ".2f")
     shown = found.table()
     assert shown["realisation 0"].tolist() == ["64.2", "62.8", "1.4"]
     assert shown["still needed"].iloc[-1] == "3.8 to 9.8"
@@ -74,6 +74,7 @@ def test_texts_beside_are_of_each_realisation_and_of_the_difference_where_both_a
     texts = beside_texts(forecast(found, QUOTED), forecast(stated, QUOTED))
     assert texts == {
         "stated-seeds": "2", "stated-ends": "from 64.2 to 63.0 and from 71.0 to 70.0", "stated-falls": "1.2 and 1.0",
+            "stated-fall": "1.10 [−0.17, 2.37]",
         "stated-apart": "7.0", "twice-costs-small": "0.2 and 1.0", "twice-costs-large": "1.0 and 2.0",
     }  # fmt: skip
     alone = beside_texts(forecast(found, QUOTED), forecast(found, QUOTED))

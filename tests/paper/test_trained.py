@@ -98,7 +98,6 @@ def test_on_cifar10_a_fade_costs_more_than_the_range_of_nu(cifar10):
     told = {name: float(text.replace("−", "-")) for name, text in (pair.texts() | pair.texts_around(deepest)).items()}
     assert 0 < told["acc-fall"] < 3
     assert min(told["fade-lost-small"], told["fade-lost-large"]) > told["acc-apart"]
-    assert min(told["fade-lost-small"], told["fade-lost-large"]) > 1.5 * told["other-lost"] > 0
     assert min(told["regained-small"], told["regained-large"]) > 0
     assert told["epsilon-small"] > 3 * told["epsilon-large"]
     around = pair.around(deepest)
@@ -115,13 +114,14 @@ def test_what_noise_costs_is_the_lead_of_the_training_without_it_before_the_roun
     quiet = pd.Series([41.0, 50.5, 55.0, 56.0, 57.0], evaluated)
     assert Pair(small, large, (9.0, 3.0)).texts_quiet(quiet, 60) == {
         "quiet-end": "57.0", "quiet-evaluations": "2", "quiet-behind": "1",
+        "quiet-lag-small": "1.0", "quiet-lag-large": "2.0",
         "quiet-before-small": "0.5", "quiet-before-large": "−0.5",
         "quiet-second-small": "7.0", "quiet-second-large": "10.0",
         "quiet-above-small": "5.0", "quiet-above-large": "7.0",
     }  # fmt: skip
 
 
-def test_on_cifar10_noise_costs_more_than_the_range_of_nu_and_nearly_all_of_it_after_the_deepest_fade():
+def test_on_cifar10_noise_costs_more_than_the_range_of_nu_and_most_of_it_after_the_deepest_fade():
     tables = [pd.concat(pd.read_csv(RESULTS / "cifar10" / f"{name}{part}.csv") for name in
                         ("accuracy", "readings", "draws")) for part in ("", "-curves")]  # fmt: skip
     every, curves = tables
@@ -137,6 +137,7 @@ def test_on_cifar10_noise_costs_more_than_the_range_of_nu_and_nearly_all_of_it_a
     for end in ("small", "large"):
         assert stated[f"quiet-before-{end}"] < 0.25 * stated[f"quiet-above-{end}"]
         assert stated[f"quiet-second-{end}"] > 3
+        assert stated[f"quiet-lag-{end}"] > 2
     made = forked(pd.read_csv(RESULTS / "cifar10" / "fork.csv"), every[every.reading == "budget 2 nu"], curves)
     gained = {name: float(text) for name, text in made.texts().items()}
     assert all(2 * gained[f"fork-end-{end}"] < doubled[f"quiet-above-{end}"] for end in ("small", "large"))

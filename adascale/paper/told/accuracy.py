@@ -17,7 +17,7 @@ from adascale.paper.accuracy import accuracy_claims
 from adascale.paper.claims import CLOSE, MARKS
 from adascale.paper.methods import METHODS
 from adascale.paper.paired import band, by_seed, number
-from adascale.paper.readable import Texts
+from adascale.paper.readable import Texts, listed
 from adascale.paper.weighted_trainings import SETTINGS, response_weights
 from adascale.paper.weights import by_third, saving
 from adascale.problem import ReceiveScalingProblem
@@ -227,7 +227,7 @@ def momentum_texts(table: pd.DataFrame, results: pd.DataFrame) -> Texts:
     small, large = min(levels), max(levels)
     cost = table.quiet - table[small]
     rank = stats.spearmanr(table.floor_mean, cost)
-    low = table[table.floor_mean < 0.1]
+    low = table[table.floor_mean < 0.1].sort_values("gap")
     points = by_seed(results[results.reading == "momentum 0.9"])["momentum 0.9"]
     apart = {name: points[name, large] - points["AdaScale", large] for name in OTHERS}
     least = [abs((points[name, small] - points["AdaScale", small]).mean()) for name in OTHERS]
@@ -236,8 +236,7 @@ def momentum_texts(table: pd.DataFrame, results: pd.DataFrame) -> Texts:
         "slope": f"{(table[small] - table[large]).mean() / (large - small):.0f}",
         "quiet-momentum": f"{table.quiet.mean():.1f}", "floor-cost": band(cost),
         "rank": f"{rank.statistic:.2f}", "rank-p": f"{rank.pvalue:.3f}", "low-count": f"{len(low)}",
-        "low-gap-0": f"{low.gap.min():.1f}", "low-gap-1": f"{low.gap.max():.1f}",
-        "low-acc-0": f"{low[small].min():.1f}", "low-acc-1": f"{low[small].max():.1f}",
+        "low-gaps": listed(map(number, low.gap)), "low-starts": listed(map(number, low[small])),
         "same-small": f"{max(least):.2f}",
     } | {f"same-{label}": band(apart[name], 2, sign=True) for name, label in OTHERS.items()}  # fmt: skip
 
@@ -261,7 +260,10 @@ def last_texts(nu: float) -> Texts:
 
 
 def weights_texts(lost: pd.DataFrame, responses: pd.DataFrame, thirds: pd.DataFrame) -> Texts:
-    """Of the thirds, see :func:`~adascale.paper.digits.thirds_lost`, and of the responses of one round."""
+    """Of the thirds, see :func:`~adascale.paper.digits.thirds_lost`, and of the responses of one round.
+
+    The settings are told by :func:`~adascale.paper.digits.thirds_texts`.
+    """
     extra = thirds.pivot(index=["setting", "seed"], columns="noise", values="test_loss")
     mean = responses.groupby(["setting", "later"]).response.mean()
     heavy, _ = SETTINGS

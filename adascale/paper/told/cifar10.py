@@ -14,7 +14,10 @@ from numpy.typing import ArrayLike
 from adascale import presets
 from adascale.paper import resnet
 from adascale.paper.claims import QUOTED_ACCURACY
+from adascale.paper.fork import Forked
+from adascale.paper.paired import number
 from adascale.paper.readable import Texts
+from adascale.paper.trained import Pair
 
 if TYPE_CHECKING:
     from adascale.runs.specification import Run
@@ -66,6 +69,44 @@ def noise_texts(walks: pd.DataFrame, floor: ArrayLike, floors: ArrayLike, reach:
         "shock": f"{reach * np.sqrt(own.max() / 2):.1f}",
         "paths": f"{100 * (reach * np.sqrt(deepest / 2) > 1).mean():.0f}",
     }  # fmt: skip
+
+
+def fades_texts(pair: Pair, floor: ArrayLike, quiet: pd.Series, other: Pair, other_floor: ArrayLike) -> Texts:
+    r"""What two further fades cost: the second deepest of one realisation, and the deepest of another.
+
+    Parameters
+    ----------
+    pair, other : Pair
+        Learning curves of both realisations.
+    floor, other_floor : array_like, shape (T,)
+        Their floors.
+    quiet : pandas.Series
+        Accuracy of the first without noise, in per cent, by round.
+    """
+    own, second = np.asarray(floor), int(np.argsort(floor)[-2])
+    along = pd.DataFrame({"small": pair.small, "large": pair.large, "quiet": quiet})
+    step = int(np.argmax(along.index >= second))  # the first evaluation that the round has gone into
+    lost_there = -along.diff().iloc[step]
+    texts = {f"second-lost-{name}": number(points) for name, points in lost_there.items()} | {
+        "second-round": f"{second}", "second-floor": f"{own[second]:.0f}",
+        "second-from": f"{along.index[step - 1] + 1}", "second-to": f"{along.index[step] + 1}",
+    }  # fmt: skip
+    floors = np.asarray(other_floor)
+    deepest = int(floors.argmax())
+    elsewhere = pd.DataFrame({"small": other.small, "large": other.large})
+    first = int(np.argmax(elsewhere.index >= deepest))
+    lost = elsewhere.iloc[first - 1] - elsewhere.iloc[first : first + 2]
+    return texts | {
+        "other-round": f"{deepest}", "other-floor": f"{floors[deepest]:.0f}",
+        "other-lost-small": number(lost["small"].iloc[0]), "other-lost-large": number(lost["large"].iloc[0]),
+        "other-left": number(lost.iloc[1].abs().max()),
+    }  # fmt: skip
+
+
+def left_texts(found: Forked, quiet: pd.Series) -> Texts:
+    """How far both trainings without the deepest fade end below the one without noise, in points."""
+    below = quiet.iloc[-1] - found.levelled.iloc[-1]
+    return {"fork-left-small": number(below[min(below.index)]), "fork-left-large": number(below[max(below.index)])}
 
 
 def resnet_texts(timed: pd.DataFrame, realisations: int = 3) -> Texts:

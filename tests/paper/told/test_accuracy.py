@@ -115,6 +115,7 @@ def test_only_larger_steps_are_felt_and_they_leave_the_gap_as_it_is(readings, ju
     np.testing.assert_allclose(small.gap[trained], small.gap["as stated"], rtol=1e-9)
     assert small.accuracy[["clipping norm 0.3", "learning rate 0.1"]].max() < 90
     assert judged.both[PAIR] == "not settled"
+    assert large.fall_high[PAIR] < 100 * (QUOTED[0] - QUOTED[1])  # within two points of it, and yet below
     assert judged.loc[PAIR, ["fall", "gap", "narrows"]].tolist() == ["holds"] * 3
     assert abs(large.accuracy[PAIR] - 90) < 1 > abs(small.accuracy[PAIR] - 95)
 

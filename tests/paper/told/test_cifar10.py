@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel
+from adascale.paper.fork import Forked, forked
 from adascale.paper.told import cifar10 as told
-from adascale.paper.trained import as_stated
+from adascale.paper.trained import Pair, as_stated
 from adascale.runs.specification import make_run
 from adascale.runs.sweep import read_sweep
 
@@ -47,6 +48,55 @@ def test_in_realisation_0_and_in_the_median_most_of_the_noise_is_the_floor():
     mean = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 1.0).floor.mean(axis=-1)
     assert min(mean[0], np.median(mean)) > 2 * 0.32
     assert mean[1] < 0.32
+
+
+def pair_of(small, large, evaluated):
+    return Pair(pd.Series(small, evaluated), pd.Series(large, evaluated), (9.0, 3.0))
+
+
+def test_a_fade_counts_from_the_evaluation_before_it_to_the_first_that_its_round_has_gone_into():
+    evaluated = [9, 19, 29, 39]
+    pair = pair_of([50.0, 60.0, 58.5, 61.0], [50.0, 59.0, 56.0, 60.0], evaluated)
+    quiet = pd.Series([50.0, 60.0, 61.0, 62.0], evaluated)
+    other = pair_of([40.0, 38.0, 40.5, 50.0], [41.0, 38.5, 40.0, 49.0], evaluated)
+    floor, other_floor = np.ones(40), np.ones(40)
+    floor[[35, 29]], other_floor[10] = (30.0, 20.0), 25.0
+    texts = told.fades_texts(pair, floor, quiet, other, other_floor)
+    assert texts == {
+        "second-round": "29", "second-floor": "20", "second-from": "20", "second-to": "30",
+        "second-lost-small": "1.5", "second-lost-large": "3.0", "second-lost-quiet": "−1.0",
+        "other-round": "10", "other-floor": "25",
+        "other-lost-small": "2.0", "other-lost-large": "2.5", "other-left": "1.0",
+    }  # fmt: skip
+
+
+def test_what_is_left_without_the_fade_is_the_end_below_the_training_without_noise():
+    branches = [pd.DataFrame({0.3: [60.0, end], 0.1: [61.0, end + 1]}) for end in (58.0, 62.0)]
+    quiet = pd.Series([70.0, 65.0])
+    assert told.left_texts(Forked(*branches, 5), quiet) == {"fork-left-small": "2.0", "fork-left-large": "3.0"}
+
+
+def test_on_cifar10_the_second_deepest_fade_costs_next_and_an_early_one_as_deep_is_made_up_for():
+    names = ("accuracy", "readings", "draws")
+    every, curves = (pd.concat(pd.read_csv(RESULTS / "cifar10" / f"{name}{part}.csv") for name in names)
+                     for part in ("", "-curves"))  # fmt: skip
+    stated = every[every.reading == "as stated"]
+    quiet = Pair.read(every[every.reading == "without noise"], curves, "NoiseFree").small
+    scenario = Scenario.cifar10()
+    gain = channel.draw(scenario.num_devices, scenario.num_rounds, [0, 2]).gain
+    floor, other_floor = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 1.0).floor
+    pair, other = Pair.read(stated, curves), Pair.read(stated, curves, seed=2)
+    texts = told.fades_texts(pair, floor, quiet, other, other_floor)
+    assert 0.9 < number(texts["other-floor"]) / floor.max() < 1.1
+    assert number(texts["other-left"]) < 0.5 < 1 < number(texts["other-lost-small"])
+    after = int(floor.argmax())
+    for along, end in ((pair.small, "small"), (pair.large, "large")):
+        lost = -along.diff()
+        around = along.index[along.index > after][:2]
+        assert number(texts[f"second-lost-{end}"]) == pytest.approx(lost.drop(around).max(), abs=0.05)
+    doubled = every[every.reading == "budget 2 nu"]
+    left = told.left_texts(forked(pd.read_csv(RESULTS / "cifar10" / "fork.csv"), doubled, curves), quiet)
+    assert min(map(number, left.values())) > 2.5
 
 
 def test_the_cited_network_takes_so_many_hours_as_its_rounds_were_timed():
