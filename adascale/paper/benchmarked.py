@@ -35,6 +35,11 @@ def percent(value: float, digits: int = 0) -> str:
     return f"{100 * value:.{digits}f}"
 
 
+def at_most(value: float, digits: int = 0) -> str:
+    """A share in per cent, rounded up."""
+    return f"{np.ceil(100 * value * 10**digits) / 10**digits:.{digits}f}"
+
+
 def protocol_table(protocols: pd.DataFrame) -> pd.DataFrame:
     """Of :func:`~adascale.paper.benchmarks.both_protocols` a table to read: a row a method, epsilon over Optimal's."""
     columns = {}
@@ -54,14 +59,14 @@ def of_protocols(protocols: pd.DataFrame) -> Texts:
     tuned = protocols[protocols.index.isin(causal.TUNED, level="policy")]
     loss = (tuned["unseen"] / tuned["in_hindsight"] - 1).groupby("policy").max()
     first = protocols.index.get_level_values("nu").min()
-    found = {"constant": percent(abs(constant["unseen"] - 1).max(), 1),
-             "constant-spread": percent(constant["spread"].max()), "draws": f"{causal.DRAWS}"}  # fmt: skip
+    found = {"constant": at_most(abs(constant["unseen"] - 1).max(), 1),
+             "constant-spread": at_most(constant["spread"].max()), "draws": f"{causal.DRAWS}"}  # fmt: skip
     for name, policy, digits in (
         ("ada", "AdaScale", 1),
         ("power", "PowerControl", 1),
         ("queue", "LyapunovPowerControl", 0),
     ):
-        found[f"loss-{name}"] = percent(loss[policy], digits)
+        found[f"loss-{name}"] = at_most(loss[policy], digits)
         found[f"deviation-{name}"] = percent(tuned["spread"][policy, first])
     return found
 
@@ -237,11 +242,15 @@ def of_starts(cells: pd.DataFrame, matched: LyapunovMatch, own: pd.DataFrame) ->
         ("low", "mnist", "filled", first), ("high", "mnist", "filled", last), ("thirty", "mnist", "filled, 30", first),
         ("thirty-high", "mnist", "filled, 30", last), ("three", "mnist", "filled, 3", first),
         ("alone", "mnist", "empty, 30", first), ("cifar", "cifar10", "filled", first),
+        ("rest", "mnist", "at rest", first), ("rest-high", "mnist", "at rest", last),
+        ("rest-thirty", "mnist", "at rest, 30", first), ("cifar-rest", "cifar10", "at rest", first),
     ):  # fmt: skip
         low, middle, high = sorted(abs(100 * row.loc[(data, start, nu), ["gone_low", "gone", "gone_high"]]))
         found[f"gone-{name}"] = f"{middle:.0f} [{low:.0f}, {high:.0f}]"
     ada = compare(own, "epsilon", "AdaScale", "Optimal").set_index("nu")["ratio"]
     found["ada-04"] = f"{ada.loc[0.04]:.3f}"
+    for name, data in (("fill", "mnist"), ("fill-cifar", "cifar10")):
+        found[name] = f"{row.loc[(data, 'filled', first), 'fill']:.1f}"
     for name, start in (("thirty", "filled, 30"), ("ten", "filled, 10")):
         found[f"{name}-04"] = f"{row.loc[('mnist', start, 0.04), 'ratio']:.3f}"
     return found

@@ -97,26 +97,58 @@ def kindest_lyapunov(
     return LyapunovPowerControl(found.penalty, found.rate)
 
 
-def filled_lyapunov(
-    problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, multiple: ArrayLike | None = None
-) -> LyapunovPowerControl:
-    r"""A variant of Shi et al. of this book: its queue starts where it rests, not empty (:ref:`chap-benchmarks`).
+def capped_level(caps: ArrayLike, mean: ArrayLike) -> FloatArray:
+    r"""The :math:`\tau` at which the mean over rounds of :math:`\min(\tau, \mathrm{cap}_t)` is what is asked for.
 
-    :math:`V = k\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`; the rate :math:`\bar\eta` is tuned.  ``multiple`` is k,
-    a number or one for each lane.  Without it each lane keeps the :math:`V / \bar\eta^3` of its kindest pair with an
-    empty queue (:func:`match_lyapunov`), and nothing but the start changes.
+    Parameters
+    ----------
+    caps : array_like
+        Non-negative, shape (..., T).
+    mean : array_like
+        Positive, shape (...).
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (...); infinite where the mean of all caps is below it.
+    """
+    ordered, mean = np.sort(np.asarray(caps, dtype=float), axis=-1), np.asarray(mean, dtype=float)
+    rounds = ordered.shape[-1]
+    below = np.cumsum(ordered, axis=-1) - ordered
+    level = (rounds * mean[..., None] - below) / (rounds - np.arange(rounds))  # if so many caps are below it
+    fits = level <= ordered
+    found = np.take_along_axis(level, fits.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+    return np.where(fits.any(axis=-1), found, np.inf)
+
+
+def filled_lyapunov(
+    problem: ReceiveScalingProblem,
+    mean_gain: FloatArray | None = None,
+    multiple: ArrayLike | None = None,
+    *,
+    capped: bool = False,
+) -> LyapunovPowerControl:
+    r"""A variant of Shi et al. of this book: its queue does not start empty (:ref:`chap-benchmarks`).
+
+    :math:`V = k\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`, where the queue would rest if no cap bound; the rate
+    :math:`\bar\eta` is tuned.  ``multiple`` is k, a number or one for each lane.  Without it each lane keeps the
+    :math:`V / \bar\eta^3` of its kindest pair with an empty queue (:func:`match_lyapunov`), and nothing but the start
+    changes.  With ``capped`` it starts at :math:`Q_0 = V / \tau^2`, where it rests under the caps of the realisation,
+    :math:`\tau` being their :func:`capped_level` at the rate.
     """
 
-    def build(rate: FloatArray, multiple: FloatArray) -> LyapunovPowerControl:
+    def build(rate: FloatArray, multiple: FloatArray, *caps: FloatArray) -> LyapunovPowerControl:
         each = multiple[..., 0]
-        return LyapunovPowerControl(each * rate**3, rate, initial_queue=each * rate)
+        rest = capped_level(caps[0], rate) if caps else rate
+        return LyapunovPowerControl(each * rate**3, rate, initial_queue=each * rate**3 / rest**2)
 
     if multiple is None:
         found = match_lyapunov(problem)
         multiple = found.penalty / found.rate**3
     multiples = np.broadcast_to(check.positive("multiple", multiple), problem.lanes)[..., None]
+    known = (multiples, np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)))[: 1 + capped]
     guess = Optimal().schedule(problem).mean(axis=-1)
-    return build(match_budget(build, problem, multiples, guess=guess), multiples)
+    return build(match_budget(build, problem, *known, guess=guess), *known)
 
 
 def match_lyapunov(

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.paper.lyapunov import LyapunovMatch, filled_lyapunov, match_lyapunov
+from adascale.paper.lyapunov import LyapunovMatch, capped_level, filled_lyapunov, match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.statistics import log_interval
@@ -87,9 +87,9 @@ def lyapunov_starts(
     r"""Shi et al. with its queue empty and filled, at equal cost: what the start explains, and what re-tuning V adds.
 
     ``"empty"`` is the kindest pair.  ``"filled"`` keeps its :math:`V / \bar\eta^3` in every lane and fills the queue to
-    where it rests; the rate is tuned to the budget again.  ``"empty, k"`` and ``"filled, k"`` have
-    :math:`V = k\,\bar\eta^3` in all lanes, and the rate is tuned; an empty queue is tried with 30 alone, since with
-    less the cost may jump over the budget.
+    where it would rest if no cap bound, ``"at rest"`` to where it rests under the caps; the rate is tuned to the budget
+    again.  ``"empty, k"``, ``"filled, k"`` and ``"at rest, k"`` have :math:`V = k\,\bar\eta^3` in all lanes, and the
+    rate is tuned; an empty queue is tried with 30 alone, since with less the cost may jump over the budget.
 
     Parameters
     ----------
@@ -107,7 +107,8 @@ def lyapunov_starts(
     pandas.DataFrame
         A row a start and budget: ``start, nu``; ``ratio, low, high``, epsilon over the optimum's (geometric mean and
         95 % t interval); ``gone, gone_low, gone_high``, the share of the kindest pair's excess of that mean over 1 that
-        goes (95 % paired bootstrap interval); negative where leakage grows.
+        goes (95 % paired bootstrap interval), negative where leakage grows; and ``fill``, the queue at the start over
+        what it holds at rest, a geometric mean.
 
     Raises
     ------
@@ -128,17 +129,24 @@ def lyapunov_starts(
     chosen = {
         "empty": LyapunovPowerControl(found.penalty, found.rate),
         "filled": filled_lyapunov(problem, multiple=kept),
+        "at rest": filled_lyapunov(problem, multiple=kept, capped=True),
         "empty, 30": empty(match_budget(empty, problem, guess=mean_eta)),
         **{f"filled, {multiple:g}": filled_lyapunov(problem, multiple=multiple) for multiple in multiples},
+        "at rest, 30": filled_lyapunov(problem, multiple=30.0, capped=True),
     }
+    caps = np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds))
+    fill = {name: policy.initial_queue * capped_level(caps, policy.rate) ** 2 / policy.penalty
+            for name, policy in chosen.items() if not name.startswith("empty")}  # fmt: skip
     optimal = problem.dp_epsilon(Optimal().schedule(problem), delta)
     over = {name: problem.dp_epsilon(policy.schedule(problem), delta) / optimal for name, policy in chosen.items()}
     count = problem.lanes[1]
     weight = np.random.default_rng(0).multinomial(count, [1 / count] * count, _RESAMPLES) / count
     rows = []
     for name, ratios in over.items():
-        for nu, before, after in zip(np.ravel(problem.budget), np.log(over["empty"]), np.log(ratios), strict=True):
+        filled = np.exp(np.log(fill[name]).mean(axis=-1)) if name in fill else np.zeros(problem.lanes[0])
+        each = zip(np.ravel(problem.budget), np.log(over["empty"]), np.log(ratios), filled, strict=True)
+        for nu, before, after, queue in each:
             gone = 1 - np.expm1(after.mean()) / np.expm1(before.mean())
             ends = np.quantile(1 - np.expm1(weight @ after) / np.expm1(weight @ before), [0.025, 0.975])
-            rows.append((name, nu, *log_interval(np.exp(after)), gone, *ends))
-    return pd.DataFrame(rows, columns=["start", "nu", "ratio", "low", "high", "gone", "gone_low", "gone_high"])
+            rows.append((name, nu, *log_interval(np.exp(after)), gone, *ends, queue))
+    return pd.DataFrame(rows, columns=["start", "nu", "ratio", "low", "high", "gone", "gone_low", "gone_high", "fill"])

@@ -126,8 +126,12 @@ def test_most_of_the_excess_is_the_empty_queue_s_on_mnist_and_not_at_the_smalles
     assert (row.loc["cifar10", "empty, 30"].gone_high < 0).all()
     assert cifar_kept.gone_high[0.01] < 0 < cifar_kept.gone_low[0.02]
     assert cifar_kept.gone_low[0.32] > 0.9
-    others = cells.start[cells.start != "empty"].unique()
+    others = [start for start in cells.start.unique() if start.startswith("filled") or start == "empty, 30"]
     assert (row.gone_high.loc["cifar10", others, 0.01] < 0).all()
+    assert (row.gone_low.loc["cifar10", ["at rest", "at rest, 30"], 0.01] > 0).all()
+    assert (row.fill.loc[["mnist", "cifar10"], "filled", 0.01] > [1.5, 3]).all()
+    assert (row.loc["mnist", "at rest"].gone > kept.gone).all()
+    np.testing.assert_allclose(row.fill.loc[:, ["at rest", "at rest, 30"]], 1, rtol=1e-9)
     assert (three.gone_high[:0.02] < 0).all()
     assert three.gone_low[0.08] > 0
     some = {name: METHODS[name] for name in ("Optimal", "AdaScale")}
@@ -139,7 +143,7 @@ def test_most_of_the_excess_is_the_empty_queue_s_on_mnist_and_not_at_the_smalles
     assert told["thirty-04"] < told["ada-04"] < told["ten-04"]
     shown = benchmarked.starts_table(cells)
     assert shown.columns[0].startswith(("MNIST", "CIFAR-10"))
-    assert shown.index.tolist()[:3] == ["empty", "filled", "empty, V = 30 η̄³"]
+    assert shown.index.tolist()[:4] == ["empty", "filled", "at rest", "empty, V = 30 η̄³"]
     assert "%" not in "".join(shown.loc["empty"])
 
 

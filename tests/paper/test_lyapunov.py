@@ -7,7 +7,13 @@ import pytest
 from scipy.optimize import brentq
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
-from adascale.paper.lyapunov import filled_lyapunov, kindest_lyapunov, match_lyapunov, plain_lyapunov
+from adascale.paper.lyapunov import (
+    capped_level,
+    filled_lyapunov,
+    kindest_lyapunov,
+    match_lyapunov,
+    plain_lyapunov,
+)
 from adascale.problem import RoundLeakage
 
 
@@ -139,6 +145,28 @@ def test_a_filled_queue_starts_where_it_rests_and_costs_the_budget():
     resting = np.sqrt(policy.penalty / policy.initial_queue)
     first = policy.schedule(problem)[..., 0]
     np.testing.assert_allclose(first, np.minimum(resting, problem.max_eta[..., 0]), rtol=1e-12)
+
+
+def test_the_capped_level_has_the_mean_that_is_asked_for_or_is_infinite():
+    rng = np.random.default_rng(0)
+    caps = rng.pareto(1.0, (5, 40)) + 0.1
+    mean = caps.mean(axis=-1) * [0.01, 0.2, 0.5, 0.9, 0.999]
+    level = capped_level(caps, mean)
+    np.testing.assert_allclose(np.minimum(level[:, None], caps).mean(axis=-1), mean, rtol=1e-12)
+    assert capped_level(caps, 1.001 * caps.mean(axis=-1)).tolist() == [np.inf] * 5
+
+
+def test_at_rest_a_queue_stays_near_its_start_and_one_that_heeds_no_cap_falls():
+    problem = make(Scenario.mnist(), [0.01])
+    for capped in (True, False):
+        policy = filled_lyapunov(problem, multiple=100.0, capped=capped)
+        np.testing.assert_allclose(problem.cost(policy.schedule(problem)) / problem.budget, 1, rtol=1e-9)
+        queue, later = policy.initial_queue.copy(), []
+        for eta in np.moveaxis(policy.schedule(problem), -1, 0):
+            queue = np.maximum(queue + eta - policy.rate, 0)
+            later.append(queue / policy.initial_queue)
+        rest = np.mean(later[125:])
+        assert 0.8 < rest < 1.2 if capped else rest < 0.75
 
 
 def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():

@@ -69,7 +69,9 @@ def test_the_ablation_keeps_what_was_tuned_and_fills_only_the_queue(matched):
 def test_the_starts_are_compared_at_equal_cost_and_their_shares_are_what_they_say(matched):
     problem, found = matched
     table = lyapunov_starts(problem, found, multiples=(3.0, 30.0)).set_index(["start", "nu"])
-    assert [*table.index.unique("start")] == ["empty", "filled", "empty, 30", "filled, 3", "filled, 30"]
+    assert [*table.index.unique("start")] == [
+        "empty", "filled", "at rest", "empty, 30", "filled, 3", "filled, 30", "at rest, 30"
+    ]  # fmt: skip
     assert (table.loc["empty", ["gone", "gone_low", "gone_high"]] == 0).all(axis=None)
     optimal = problem.dp_epsilon(policies.Optimal().schedule(problem))
     policy = filled_lyapunov(problem, multiple=found.penalty / found.rate**3)
