@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from adascale import policies
 from adascale.bounds.causal import LevelValue
 from adascale.comparison import promises
-from adascale.paper import causal_beliefs, channels
+from adascale.paper import causal_beliefs, causal_growth, channels
 from adascale.paper.causal import HINDSIGHT
+from adascale.paper.paired import number
 from adascale.paper.readable import Texts
 from adascale.paper.told.channels import turns
 
@@ -79,11 +80,16 @@ def of_decisions(kept: pd.DataFrame, exact: pd.DataFrame) -> Texts:
     slow, ratio = middle.loc[world], exact.ratio[world]
     for name in ("Learn, coherent, hard", "EqualAlloc", "EstimFuture"):
         row, key = slow.loc[name], f"slow-{name.partition(',')[0]}"
-        texts[key] = f"{row.rdp:.2f} [{row.rdp_low:.2f}, {row.rdp_high:.2f}], worst {row.rdp_worst:.0f}"
+        texts[f"{key}-rdp"] = f"{row.rdp:.2f}"
+        low, high = (number(each, ".2f") for each in (row.rdp_low, row.rdp_high))
+        texts[key] = f"95 % interval {low} to {high}, worst {row.rdp_worst:.0f}"
         texts[f"{key}-epsilon"] = f"{ratio[name]:.2f}"
     return texts | {
         "decide-nu": f"{channels.MIDDLE:g}",
         "correlated-turns": f"{turns()[world]:.1g}",
+        "slow-level": f"{slow.rdp['ConstantLevel']:.2f}",
+        "slow-level-spread": f"{100 * slow.spread['ConstantLevel']:.0f}",
+        "slow-warm-spread": f"{100 * slow.spread['AdaScale, warm']:.0f}",
         "queue-rdp": f"{slow.rdp['AdaScale, warm']:.2f}",
         "queue-epsilon": f"{ratio['AdaScale, warm']:.2f}",
     }
@@ -134,6 +140,9 @@ def of_beliefs(found: Believed) -> Texts:
     for rows, end in zip(found, ("", "-small"), strict=True):
         texts["wrong-level" + end] = f"{100 * (rows.cost[wrong, 'ConstantLevel'] - 1):.0f}"
         texts["warm-median" + end] = f"{rows['median'][slow, 'AdaScale, warm']:.2f}"
+        for name, cost in {"over": rows.cost, "most": rows.largest}.items():
+            texts[f"wrong-warm-{name}{end}"] = f"{100 * (cost[wrong, 'AdaScale, warm'] - 1):.0f}"
+        texts["slow-hard" + end] = f"{rows.worst[slow, 'Learn, hard']:.3g}"
         for name, policy in {"resolve": "ReSolve", "warm": "AdaScale, warm", "learn": "Learn"}.items():
             texts |= {f"wrong-{name}{end}": f"{rows.worst[wrong, policy]:.3g}",
                       f"slow-{name}{end}": f"{rows.worst[slow, policy]:.3g}"}  # fmt: skip
@@ -182,6 +191,7 @@ def of_growth(growth: pd.DataFrame, value: LevelValue, rounds: int) -> Texts:
         "logarithm": f"{np.log(rounds):.1f}",
         "warm-end": f"{ends.regret['AdaScale, warm queue'] / unit:.0f}",
         "cold-end": f"{ends.regret['AdaScale, empty queue'] / unit:.0f}",
-        "past-cost": f"{100 * (past.cost - 1):.2f}",
-        "past-theory": f"{100 * overspend:.2f}",
+        "past-cost": f"{100 * (past.cost - 1):.1f}",
+        "past-half": f"{196 * np.sqrt(float(value.spread) / (past.draws * rounds)) / causal_growth.BUDGET:.1f}",
+        "past-theory": f"{100 * overspend:.1f}",
     }

@@ -51,6 +51,7 @@ def of_other_promises(scenario: Scenario, sigma: Mapping[float, FloatArray], nea
     texts = {
         "own-noise": f"{listeners.added_by_devices(scenario):.0f}",
         "own-power": f"{own:.0f}",
+        "own-lower": f"{own + 1:.0f}",
         "meter": f"{beside[float(np.median(of_loose))] / np.median(of_loose):.1f}",
         "meter-near": f"{beside[near]:.4f}",
         "nu-tight": f"{tight:g}",

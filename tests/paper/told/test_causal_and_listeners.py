@@ -92,12 +92,14 @@ def test_slopes_are_fitted_in_units_of_a():
     rows += [(name, T, A * (k * np.log(T) + 3), A) for name, (_, k) in told.PLANNERS.items() for T in horizons]
     rows += [("AdaScale, empty queue", T, A * T**0.5, A * T**0.5 / 0.8) for T in horizons]
     rows += [("AdaScale, warm queue", T, A * T / 100, A) for T in horizons]
-    growth = pd.DataFrame(rows, columns=["policy", "T", "regret", "predicted"]).assign(half=0.01, cost=1.01)
+    growth = pd.DataFrame(rows, columns=["policy", "T", "regret", "predicted"]).assign(half=0.01, cost=1.01, draws=400)
     law = causal_growth.cell_law(MNIST, 5)
     texts = told.of_growth(growth, bounds.level_value(RoundLeakage(MNIST), law, 0.04), 500)
     assert texts["slope-learn"].startswith("2.00 ±")
     assert texts["slope-past"].startswith("1.00 ±")
     assert texts["constant-resolve"] == "3.0"
+    spread = float(bounds.level_value(RoundLeakage(MNIST), law, 0.04).spread)
+    assert float(texts["past-half"]) == pytest.approx(196 * (spread / 400 / 500) ** 0.5 / 0.04, abs=0.05)
     assert (texts["cold-low"], texts["cold-exponent"], texts["warm-end"]) == ("0.80", "0.50", "50")
 
 
@@ -141,6 +143,8 @@ def test_no_honest_audit_is_above_the_account_and_faults_are():
         assert (broken.scaled > broken.accounted).all()
     largest = pairs[pairs.setting.isin(["no noise", "not clipped"]) & (pairs.nu == pairs.nu.max())]
     assert largest[["one_run", "rates"]].gt(largest.accounted, axis=0).all(axis=None)
+    honest = pd.concat([rows[rows.setting == "as claimed"] for rows in (audits, pairs)])
+    assert (honest[["one_run", "rates"]].max(axis=1) < honest.accounted / 3).all()  # a third of epsilon would pass
     texts = told_of_listeners.of_audits(audits, pairs)
     row = audits.iloc[0]
     assert texts["mnist-first-near"] == f"{100 * row.scaled / row.accounted:.0f}"
