@@ -152,6 +152,8 @@ def of_blocks(blocks: pd.DataFrame, length: int = 50) -> Texts:
         "blocks-known": f"{100 * (known - 1):.0f}",
         "blocks-plain": f"{middle['ReSolve, hard']:.0f}",
         "blocks-best-small": f"{small[BLOCK_OPTIMUM]:.1f}",
+        "blocks-seen-small": f"{small['ReSolve, coherent, hard']:.0f}",
+        "blocks-plain-small": f"{small['ReSolve, hard']:.0f}",
         "blocks-learn-small": f"{small['Learn, coherent, hard']:.0f}",
         "blocks-predicted": f"{middle[BLOCK_PREDICTED]:.2f}",
         "blocks-best": f"{middle[BLOCK_OPTIMUM]:.2f}",
@@ -196,9 +198,10 @@ def of_estimates(mnist: pd.DataFrame, trained: Iterable[tuple[str, pd.DataFrame]
             texts[f"est-{column}-{short}"] = at_least(row[column], row.beyond).replace("> ", "more than ")
     for dataset, table in trained:
         rows = table.dropna(subset=["lost"])
-        for row in rows[rows.error == "-10 dB"].itertuples():
+        for row in rows[rows.error.isin(["-10 dB", "10 pilots"])].itertuples():
             lost = f"{100 * row.lost:.2f} [{100 * row.low:.2f}, {100 * row.high:.2f}]".replace("-", "−")
-            texts[f"est-lost-{dataset}-{row.kind}-{'tight' if row.nu == tight else 'loose'}"] = lost
+            end = ("tight" if row.nu == tight else "loose") + ("-10p" if row.error == "10 pilots" else "")
+            texts[f"est-lost-{dataset}-{row.kind}-{end}"] = lost
         texts[f"est-trainings-{dataset}"] = f"{rows.trainings.min():.0f}"
     return texts
 
@@ -250,7 +253,7 @@ def of_links(kept: pd.DataFrame) -> Texts:
                       f"{key}-cost": f"{row.cost:.2f}", f"{key}-most": f"{row.most:.2f}",
                       f"{key}-rdp-worst": worst}  # fmt: skip
     exact = kept[kept.trace.isin(REAL) & ~kept.policy.str.startswith("Lyapunov")].dropna(subset=["exact"])
-    return texts | {"exact-gap": f"{(exact.exact - exact.epsilon).abs().max():.2f}"}
+    return texts | {"exact-gap": f"{np.ceil(100 * (exact.exact - exact.epsilon).abs().max()) / 100:.2f}"}
 
 
 def of_floors(statistics: pd.DataFrame) -> Texts:
@@ -263,6 +266,7 @@ def of_floors(statistics: pd.DataFrame) -> Texts:
         "same": f"{100 * typical.same[SERVER]:.0f}",
         "drift": f"{typical.drift_db[SERVER]:.1f}",
         "drift-most": f"{drift:.1f}",
+        "drift-orbit": f"{statistics[statistics.trace == ORBIT].drift_db.abs().max():.1f}",
         "changed": f"{100 * typical.changed[HELD]:.0f}",
         "lag-held": f"{typical.lag1[HELD]:.2f}",
         "lag-server": f"{typical.lag1[SERVER]:.2f}",
@@ -293,7 +297,7 @@ def of_leads(table: pd.DataFrame, statistics: pd.DataFrame) -> Texts:
         "hard-low": f"{interval(hard).low:.2f}".replace("-", "−"),
         "hard-high": f"{interval(hard).high:.2f}",
         "dry": f"{len(dry)}",
-        "dry-drift": f"{-dry.drift_db.max():.1f}",
+        "dry-drift": f"{np.floor(-10 * dry.drift_db.max()) / 10:.1f}",
     }
 
 

@@ -89,6 +89,8 @@ def test_re_solving_that_knows_its_blocks_is_near_the_causal_optimum():
     assert (known < 1.15).all()
     assert other.of_blocks(blocks)["blocks-known"] == f"{100 * (known[50] - 1):.0f}"
     assert (mean["ReSolve, hard"] / mean[BLOCK_OPTIMUM])[50] > 2  # the control
+    texts = other.of_blocks(blocks)  # with few floors to learn from, seeing the coherence does harm
+    assert float(texts["blocks-seen-small"]) > float(texts["blocks-plain-small"]) > float(texts["blocks-best-small"])
 
 
 def test_what_the_server_hears_is_above_the_account_and_a_thousand_pilots_mend_it():
@@ -103,6 +105,12 @@ def test_what_the_server_hears_is_above_the_account_and_a_thousand_pilots_mend_i
     assert texts["est-true-20"].startswith("more than ")
     assert texts["est-true-1000p"] == f"{loose.true['1000 pilots']:.2f}"
     assert {f"est-lost-mnist-mmse-{each}" for each in ("tight", "loose")} < {*texts}
+    digits = estimates.compared(table, "digits")
+    compared = digits[digits.kind == "mmse"].dropna(subset=["lost"])
+    clear = compared[(compared.low > 0) | (compared.high < 0)]
+    assert [*zip(clear.error, clear.nu, strict=True)] == [("10 pilots", 0.01)]
+    told = other.of_estimates(mnist, [("digits", digits)])["est-lost-digits-mmse-tight-10p"]
+    assert told.startswith(f"{100 * clear.lost.item():.2f} [")
 
 
 def test_the_first_tables_have_the_range_of_epsilon_and_the_largest_ratio():
