@@ -23,6 +23,7 @@ from adascale.paper.paired import number
 from adascale.paper.readable import Texts
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.execution import problem_of
+from adascale.runs.provenance import write_provenance
 from adascale.runs.specification import Run
 from adascale.runs.store import Checkpoint
 from adascale.runs.sweep import read_sweep
@@ -167,6 +168,8 @@ def main() -> None:
             begun = Checkpoint(chosen.folder / f"{run.address}.checkpoint", run).read()[0] if chosen.folder else None
             tables.append(fork(run, begun))
     write_atomically(chosen.out, pd.concat(tables).to_csv(index=False).encode())
+    command = f"python -m adascale.paper.fork {chosen.sweep} --out {chosen.out}"
+    write_provenance(chosen.out, command, "numpy", "torch")
 
 
 if __name__ == "__main__":

@@ -86,6 +86,7 @@ def test_the_command_forks_the_runs_of_a_sweep_from_their_checkpoints(kept, tmp_
     expected = fork(run)
     assert found["accuracy"].tolist() == expected["accuracy"].tolist()
     assert set(found.run) == {run.address}
+    assert "adascale.paper.fork one.toml" in (tmp_path / "fork.provenance.toml").read_text()
 
 
 def test_what_is_gained_is_read_evaluation_by_evaluation():
