@@ -13,6 +13,7 @@ from adascale import ReceiveScalingProblem, Scenario, bounds, channel, policies
 from adascale.paper import correlated
 from adascale.policies import best_energy
 from adascale.problem import RoundLeakage, scaling
+from adascale.statistics import interval
 
 from . import reference
 
@@ -526,6 +527,23 @@ def test_floors_that_never_change_need_the_mixing_term():
         low, high = correlated.level_regret(frozen, scale, nu, V, leakage)[1:]
         assert low > bounds.correlated_regret_bound(leakage, scale, nu, V, T)
         assert high < bounds.correlated_regret_bound(leakage, scale, nu, V, T, mixing=0.25)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 3.0])
+def test_two_floors_in_all_need_the_mixing_term_even_against_the_optimum(penalty):
+    """One for each half of the rounds; with one for all of them the optimum has the regret of an even spend."""
+    scale, nu, T = 0.037, 0.04, 1000
+    scenario = replace(MNIST, num_rounds=T)
+    leakage, regret = RoundLeakage(scenario), []
+    for size in (T // 2, T):
+        floor = correlated.block_floors(scale, size, (200, T), np.random.default_rng(8))
+        problem = with_floors(scenario, floor, nu)
+        energy, best = (problem.noise_energy(policy.schedule(problem))
+                        for policy in (policies.AdaScale(penalty), policies.Optimal()))  # fmt: skip
+        regret.append(interval((leakage(energy) - leakage(best)).mean(axis=-1)))
+    without = bounds.correlated_regret_bound(leakage, scale, nu, penalty, T)
+    assert regret[0].low > without > regret[1].high
+    assert regret[0].high < bounds.correlated_regret_bound(leakage, scale, nu, penalty, T, mixing=0.25)
 
 
 @settings(max_examples=60)

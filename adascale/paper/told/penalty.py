@@ -82,7 +82,7 @@ def of_rules(
 ) -> Texts:
     """Of two rules: cost over nu, leakage over the optimum's at nu and at that cost, shape (levels, realisations)."""
     blind, informed = share["other realisations"], share["path losses"]
-    excess = [100 * (log_interval(row).centre - 1) for row in leaked["path losses"]]
+    excess, paid = ([100 * (log_interval(row).centre - 1) for row in each["path losses"]] for each in (leaked, at_cost))
     return {
         "blind-low": f"{blind[0].min():.1f}",
         "blind-high": f"{blind[0].max():.1f}",
@@ -91,5 +91,9 @@ def of_rules(
         "rule-high": f"{informed.max():.2f}",
         "rule-excess": f"{excess[0]:.0f}",
         "rule-end": f"{excess[-1]:.1f}",
+        "rule-paid": f"{paid[0]:.0f}",
+        "rule-paid-end": f"{paid[-1]:.1f}",
+        "rule-spent": f"{informed[0].mean():.2f}",
+        "rule-spent-end": f"{informed[-1].mean():.3f}",
         "same-cost": f"{max(values.max() for values in at_cost.values()):.2f}",
     }

@@ -220,6 +220,8 @@ def test_means_over_realisations_are_geometric():
     assert texts["path-correlation"] == "1.00"
     share = {"other realisations": np.array([[0.5, 2.0], [0.9, 1.02]]), "path losses": np.array([[0.95, 1.1], [1, 1]])}
     leaked = {"other realisations": np.ones((2, 2)), "path losses": np.array([[1.0, 1.44], [1.03, 1.03]])}
-    texts = told_penalty.of_rules(share, leaked, {"path losses": np.array([[1.0, 1.31]])})
+    texts = told_penalty.of_rules(share, leaked, {"path losses": np.array([[1.0, 1.21], [1.02, 1.02]])})
     assert (texts["blind-low"], texts["blind-high"], texts["blind-end"]) == ("0.5", "2.0", "10")
-    assert (texts["rule-excess"], texts["rule-end"], texts["same-cost"]) == ("20", "3.0", "1.31")
+    assert (texts["rule-excess"], texts["rule-end"], texts["same-cost"]) == ("20", "3.0", "1.21")
+    assert (texts["rule-paid"], texts["rule-paid-end"]) == ("10", "2.0")
+    assert (texts["rule-spent"], texts["rule-spent-end"]) == ("1.02", "1.000")
