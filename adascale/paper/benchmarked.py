@@ -28,6 +28,7 @@ Texts = dict[str, str]
 """Words for a sentence, by name."""
 
 _DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+_NBSP = "\N{NO-BREAK SPACE}"
 
 
 def percent(value: float, digits: int = 0) -> str:
@@ -208,19 +209,21 @@ def starts_table(cells: pd.DataFrame, levels: tuple[float, ...] = (0.01, 0.04, 0
     levels : tuple of float
         The levels that are shown.
     """
-    text = cells["ratio"].map("{:.3f}".format) + (100 * cells["gone"]).map(" ({:.0f} %)".format)
+    text = cells["ratio"].map("{:.3f}".format) + (100 * cells["gone"]).map(f" ({{:.0f}}{_NBSP}%)".format)
     shown = cells.assign(
         text=text.str.replace("-", "−").where(cells["start"] != "empty", cells["ratio"].map("{:.3f}".format))
     )
     shown = shown[shown["nu"].isin(levels)]
     wide = shown.pivot(index="start", columns=["data", "nu"], values="text").loc[cells["start"].unique()]
-    named = [f"{_DATA.get(data, data)}, ν = {nu:g}" for data, nu in wide.columns]
+    named = [f"{_DATA.get(data, data)}, ν{_NBSP}={_NBSP}{nu:g}" for data, nu in wide.columns]
     return wide.set_axis(named, axis=1).rename(index=_start_in_words).rename_axis(index=None)
 
 
 def _start_in_words(start: str) -> str:
     fill, comma, multiple = start.partition(", ")
-    return fill + (f", V = {multiple} η̄³" if comma else "")
+    return fill + (
+        f", V = {multiple} η̄³".replace(" = ", f"{_NBSP}={_NBSP}").replace(" η", f"{_NBSP}η") if comma else ""
+    )
 
 
 def of_starts(cells: pd.DataFrame, matched: LyapunovMatch, own: pd.DataFrame) -> Texts:
