@@ -221,9 +221,7 @@ def starts_table(cells: pd.DataFrame, levels: tuple[float, ...] = (0.01, 0.04, 0
 
 def _start_in_words(start: str) -> str:
     fill, comma, multiple = start.partition(", ")
-    return fill + (
-        f", V = {multiple} η̄³".replace(" = ", f"{_NBSP}={_NBSP}").replace(" η", f"{_NBSP}η") if comma else ""
-    )
+    return fill + (f", V{_NBSP}={_NBSP}{multiple}{_NBSP}η̄³" if comma else "")
 
 
 def of_starts(cells: pd.DataFrame, matched: LyapunovMatch, own: pd.DataFrame) -> Texts:
