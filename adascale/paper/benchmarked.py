@@ -18,7 +18,7 @@ from adascale.paper.claims import compare
 from adascale.paper.figures.style import label_of
 from adascale.paper.lyapunov import LyapunovMatch
 from adascale.paper.published import COMMIT, forecast
-from adascale.paper.readable import number
+from adascale.paper.readable import number, rounded_up
 from adascale.policies import EstimFuture, Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.statistics import log_interval
@@ -34,11 +34,6 @@ _NBSP = "\N{NO-BREAK SPACE}"
 def percent(value: float, digits: int = 0) -> str:
     """A share in per cent, without the sign."""
     return f"{100 * value:.{digits}f}"
-
-
-def at_most(value: float, digits: int = 0) -> str:
-    """A share in per cent, rounded up."""
-    return f"{np.ceil(100 * value * 10**digits) / 10**digits:.{digits}f}"
 
 
 def protocol_table(protocols: pd.DataFrame) -> pd.DataFrame:
@@ -60,14 +55,14 @@ def of_protocols(protocols: pd.DataFrame) -> Texts:
     tuned = protocols[protocols.index.isin(causal.TUNED, level="policy")]
     loss = (tuned["unseen"] / tuned["in_hindsight"] - 1).groupby("policy").max()
     first = protocols.index.get_level_values("nu").min()
-    found = {"constant": at_most(abs(constant["unseen"] - 1).max(), 1),
-             "constant-spread": at_most(constant["spread"].max()), "draws": f"{causal.DRAWS}"}  # fmt: skip
+    found = {"constant": rounded_up(100 * abs(constant["unseen"] - 1).max(), 1),
+             "constant-spread": rounded_up(100 * constant["spread"].max(), 0), "draws": f"{causal.DRAWS}"}  # fmt: skip
     for name, policy, digits in (
         ("ada", "AdaScale", 1),
         ("power", "PowerControl", 1),
         ("queue", "LyapunovPowerControl", 0),
     ):
-        found[f"loss-{name}"] = at_most(loss[policy], digits)
+        found[f"loss-{name}"] = rounded_up(100 * loss[policy], digits)
         found[f"deviation-{name}"] = percent(tuned["spread"][policy, first])
     return found
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from math import floor, log10
+from math import ceil, floor, log10
 
 import pandas as pd
 
@@ -72,9 +72,14 @@ def as_html(table: pd.DataFrame) -> str:
     return f"{before}<tr>{''.join(cells)}</tr>{after}"
 
 
-def rounded_down(value: float) -> str:
-    """A lower bound with one decimal: rounding must not raise it."""
-    return f"{floor(10 * value) / 10:.1f}"
+def rounded_down(value: float, digits: int = 1) -> str:
+    """A lower bound with so many decimals: rounding must not raise it."""
+    return f"{floor(10**digits * value) / 10**digits:.{digits}f}"
+
+
+def rounded_up(value: float, digits: int = 1) -> str:
+    """An upper bound with so many decimals: rounding must not lower it."""
+    return f"{ceil(10**digits * value) / 10**digits:.{digits}f}"
 
 
 def listed(texts: Iterable[str]) -> str:

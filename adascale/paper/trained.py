@@ -106,6 +106,11 @@ def fade_ranks(found: pd.DataFrame) -> Texts:
             "mean-rank": minus(mean.statistic)}  # fmt: skip
 
 
+def beside(evaluated: pd.Index, time: int) -> tuple[pd.Index, pd.Index]:
+    """Of the rounds after which a model was evaluated, those before a round, and those that it has gone into."""
+    return evaluated[evaluated < time], evaluated[evaluated >= time]
+
+
 class Pair(NamedTuple):
     """Learning curves of one policy on one realisation at the smallest and the largest level, in per cent."""
 
@@ -140,16 +145,16 @@ class Pair(NamedTuple):
     def around(self, deepest: int) -> pd.DataFrame:
         """Both at the last evaluation before a round, at the first two after it, and in the end."""
         along = pd.DataFrame({"smallest ν": self.small, "largest ν": self.large})
-        before, after = along.index[along.index < deepest][-1], along.index[along.index > deepest][:2]
-        around = along.loc[[before, *after, along.index[-1]]]
+        before, after = beside(along.index, deepest)
+        around = along.loc[[before[-1], *after[:2], along.index[-1]]]
         return around.rename(index=lambda r: f"{r + 1} rounds").rename_axis(index=None)
 
     def texts_around(self, deepest: int) -> Texts:
         """What is lost around a round, from the evaluation before it to the second after it, and what is regained."""
         along = pd.DataFrame({"small": self.small, "large": self.large})
-        before, after = along.index[along.index < deepest][-1], along.index[along.index > deepest][:2]
-        lost, regained = along.loc[before] - along.loc[after[-1]], along.iloc[-1] - along.loc[after[-1]]
-        found = {"apart-before": f"{(self.small - self.large).loc[:before].abs().max():.1f}"}
+        before, after = beside(along.index, deepest)
+        lost, regained = along.loc[before[-1]] - along.loc[after[1]], along.iloc[-1] - along.loc[after[1]]
+        found = {"apart-before": f"{(self.small - self.large).loc[before].abs().max():.1f}"}
         for name in along:
             found |= {f"fade-lost-{name}": minus(lost[name], 1), f"regained-{name}": minus(regained[name], 1),
                       f"peak-{name}": f"{along[name].max():.1f}"}  # fmt: skip
@@ -167,7 +172,7 @@ class Pair(NamedTuple):
             training without noise is behind both, and how far it lags at most.
         """
         costs = pd.DataFrame({"small": quiet - self.small, "large": quiet - self.large}).dropna()
-        before, after = costs[costs.index < deepest], costs[costs.index > deepest]
+        before, after = (costs.loc[part] for part in beside(costs.index, deepest))
         found = {"quiet-end": f"{quiet.iloc[-1]:.1f}", "quiet-evaluations": f"{len(before)}",
                  "quiet-behind": f"{(before < 0).all(axis=1).sum()}"}  # fmt: skip
         for name in costs:

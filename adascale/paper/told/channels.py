@@ -16,7 +16,7 @@ from adascale.paper import channels
 from adascale.paper.causal import HINDSIGHT
 from adascale.paper.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED
 from adascale.paper.inside import ONE_GAIN
-from adascale.paper.readable import Texts, rounded_down, signed
+from adascale.paper.readable import Texts, rounded_down, rounded_up, signed
 from adascale.scenario import Scenario
 from adascale.statistics import interval
 
@@ -253,7 +253,7 @@ def of_links(kept: pd.DataFrame) -> Texts:
                       f"{key}-cost": f"{row.cost:.2f}", f"{key}-most": f"{row.most:.2f}",
                       f"{key}-rdp-worst": worst}  # fmt: skip
     exact = kept[kept.trace.isin(REAL) & ~kept.policy.str.startswith("Lyapunov")].dropna(subset=["exact"])
-    return texts | {"exact-gap": f"{np.ceil(100 * (exact.exact - exact.epsilon).abs().max()) / 100:.2f}"}
+    return texts | {"exact-gap": rounded_up((exact.exact - exact.epsilon).abs().max(), 2)}
 
 
 def of_floors(statistics: pd.DataFrame) -> Texts:
@@ -297,7 +297,7 @@ def of_leads(table: pd.DataFrame, statistics: pd.DataFrame) -> Texts:
         "hard-low": f"{interval(hard).low:.2f}".replace("-", "−"),
         "hard-high": f"{interval(hard).high:.2f}",
         "dry": f"{len(dry)}",
-        "dry-drift": f"{np.floor(-10 * dry.drift_db.max()) / 10:.1f}",
+        "dry-drift": rounded_down(-dry.drift_db.max()),
     }
 
 

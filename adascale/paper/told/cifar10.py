@@ -17,7 +17,7 @@ from adascale.paper.claims import QUOTED_ACCURACY
 from adascale.paper.fork import Forked
 from adascale.paper.paired import number
 from adascale.paper.readable import Texts
-from adascale.paper.trained import Pair
+from adascale.paper.trained import Pair, beside
 
 if TYPE_CHECKING:
     from adascale.runs.specification import Run
@@ -85,17 +85,17 @@ def fades_texts(pair: Pair, floor: ArrayLike, quiet: pd.Series, other: Pair, oth
     """
     own, second = np.asarray(floor), int(np.argsort(floor)[-2])
     along = pd.DataFrame({"small": pair.small, "large": pair.large, "quiet": quiet})
-    step = int(np.argmax(along.index >= second))  # the first evaluation that the round has gone into
-    lost_there = -along.diff().iloc[step]
+    before, after = beside(along.index, second)
+    lost_there = along.loc[before[-1]] - along.loc[after[0]]
     texts = {f"second-lost-{name}": number(points) for name, points in lost_there.items()} | {
         "second-round": f"{second}", "second-floor": f"{own[second]:.0f}",
-        "second-from": f"{along.index[step - 1] + 1}", "second-to": f"{along.index[step] + 1}",
+        "second-from": f"{before[-1] + 1}", "second-to": f"{after[0] + 1}",
     }  # fmt: skip
     floors = np.asarray(other_floor)
     deepest = int(floors.argmax())
     elsewhere = pd.DataFrame({"small": other.small, "large": other.large})
-    first = int(np.argmax(elsewhere.index >= deepest))
-    lost = elsewhere.iloc[first - 1] - elsewhere.iloc[first : first + 2]
+    before, after = beside(elsewhere.index, deepest)
+    lost = elsewhere.loc[before[-1]] - elsewhere.loc[after[:2]]
     return texts | {
         "other-round": f"{deepest}", "other-floor": f"{floors[deepest]:.0f}",
         "other-lost-small": number(lost["small"].iloc[0]), "other-lost-large": number(lost["large"].iloc[0]),

@@ -10,7 +10,7 @@ from adascale import Scenario, bounds
 from adascale.comparison import promises
 from adascale.paper import causal, causal_beliefs, causal_growth, channels, exact, listeners
 from adascale.paper.figures.headline import ratios
-from adascale.paper.readable import rounded_down
+from adascale.paper.readable import rounded_down, rounded_up
 from adascale.paper.told import causal as told
 from adascale.paper.told import listeners as told_of_listeners
 from adascale.problem import RoundLeakage
@@ -109,6 +109,12 @@ def test_slopes_are_fitted_in_units_of_a():
 @pytest.mark.parametrize(("value", "said"), [(17.99, "17.9"), (49.0, "49.0"), (0.049, "0.0")])
 def test_a_lower_bound_is_not_rounded_up(value, said):
     assert rounded_down(value) == said
+    assert rounded_down(value, 0) == said.partition(".")[0]
+
+
+@pytest.mark.parametrize(("value", "digits", "said"), [(0.034, 2, "0.04"), (5.61, 0, "6"), (1.4, 1, "1.4")])
+def test_an_upper_bound_is_not_rounded_down(value, digits, said):
+    assert rounded_up(value, digits) == said
 
 
 def test_the_server_keeps_its_promise_and_a_stranger_has_none():

@@ -89,6 +89,9 @@ def test_re_solving_that_knows_its_blocks_is_near_the_causal_optimum():
     assert (known < 1.15).all()
     assert other.of_blocks(blocks)["blocks-known"] == f"{100 * (known[50] - 1):.0f}"
     assert (mean["ReSolve, hard"] / mean[BLOCK_OPTIMUM])[50] > 2  # the control
+    kept = channels.kept(channels.read(RESULTS / "channels/table.csv")).set_index(["nu", "world", "policy"])
+    warm = kept.loc[channels.OUTER[0], other.MOVING, "AdaScale, warm"]
+    assert warm.rdp > 2 * warm.rdp_median  # a few draws make the mean
     texts = other.of_blocks(blocks)  # with few floors to learn from, seeing the coherence does harm
     assert float(texts["blocks-seen-small"]) > float(texts["blocks-plain-small"]) > float(texts["blocks-best-small"])
 
