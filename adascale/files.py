@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if sys.platform != "win32":
     import fcntl
@@ -61,27 +61,26 @@ def read_preset(name: str) -> tuple[Path, dict[str, Any]]:
 def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
     """The files that a preset is read from, each with what it says itself: its own, that of its base, and so on.
 
+    A base that is a file is named by its path from the folder of the file that names it.
+
     Raises
     ------
     ValueError
         As for :func:`read_preset`.
     """
     chain: list[tuple[Path, dict[str, Any]]] = []
-    seen = []
-    following: str | None = name
+    folder, following = Path(), cast("str | None", name)
     while following is not None:
-        if following in seen:
-            raise ValueError(f"preset {following!r} has itself as its base")
-        seen.append(following)
-        path, content = _read_one(following)
-        base = content.pop("base", None)
-        following = None if base is None else str(base)
+        path, content = _read_one(str(following), folder)
+        if path.resolve() in [each.resolve() for each, _ in chain]:
+            raise ValueError(f"preset {str(path)!r} has itself as its base")
+        folder, following = path.parent, content.pop("base", None)
         chain.append((path, content))
     return chain
 
 
-def _read_one(name: str) -> tuple[Path, dict[str, Any]]:
-    path = Path(name)
+def _read_one(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
+    path = folder / name
     if name in preset_names():
         path = Path(str(resources.files("adascale") / "presets" / f"{name}.toml"))
     if not path.is_file():
@@ -101,7 +100,7 @@ def json_text(value: Any) -> str:
 
     ``float`` of that string is infinity again, in Python as in other languages.
     """
-    return json.dumps(_plain(value), indent=1, allow_nan=False)
+    return json.dumps(_plain(value), indent=1, allow_nan=False).replace("\x7f", "\\u007f")
 
 
 def _plain(value: Any) -> Any:

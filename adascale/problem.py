@@ -16,13 +16,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import accounting
 from adascale import checks as check
 from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log_moment_slopes, moment_terms
 from adascale.accounting.orders import as_orders
+from adascale.compiled import njit
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]

@@ -2,7 +2,7 @@ r"""What goes by a name: policies, channel models, accountants, data sets, netwo
 
 A name is one that an installed package has registered as an entry point of the group ``adascale.KIND``, as this one
 does in its ``pyproject.toml``; or ``module:object``, which needs no registration.  A module may lie in the working
-directory.
+directory, but not in the standard library; and an object is looked at before it is called: it has to be of its kind.
 """
 
 from __future__ import annotations
@@ -14,15 +14,33 @@ import importlib.util
 import os
 import re
 import sys
+import sysconfig
+import traceback
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NamedTuple
 
-KINDS = ("policies", "channels", "accountants", "datasets", "models")
-"""What can be registered."""
+KINDS = {
+    "policies": "a subclass of adascale.policies.Policy, or a class with start and step",
+    "channels": "a subclass of adascale.channel.ChannelModel",
+    "accountants": "a class with a method epsilon, see adascale.accounting.Accountant",
+    "datasets": "a function without arguments, written in Python outside the standard library",
+    "models": "a subclass of torch.nn.Module, or a function without arguments, written in Python outside the standard "
+    "library",
+}
+"""What can be registered, and what it has to be."""
+
+FAILURES = (Exception, SystemExit)
+"""What is an error when code of the user's raises it."""
+
+_FOLDERS = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+_NOT_THE_USERS = ("<", *(os.path.join(each, "") for each in _FOLDERS))
+"""What the files of this package, of Python and of installed packages begin with."""
 
 
 class Found(NamedTuple):
@@ -54,30 +72,96 @@ def find(kind: str, name: str) -> Found:
     Raises
     ------
     ValueError
-        If there is no such name, module or object; it says what is known.
+        If there is no such name, module or object, in which case it says what is known; if the module is one of the
+        standard library, which is not imported then; or if the object is not of that kind (:data:`KINDS`).
     """
-    if ":" in name:
-        module, _, wanted = name.partition(":")
-        found = _import(kind, name, module)
-        if not hasattr(found, wanted):
-            raise ValueError(f"{_one(kind)} {name!r}: module {module!r} has no {wanted!r}")
-        return Found(name, label(name), getattr(found, wanted))
-    entry = _registered(kind, name)
+    entry = None if ":" in name else _registered(kind, name)
+    module, _, wanted = (name if entry is None else entry.value).partition(":")
+    if entry is None:
+        _refuse_foreign(kind, name)
+    with nullcontext() if entry else _working_directory():
+        try:
+            found = entry.load() if entry else getattr(importlib.import_module(module), wanted, _NOTHING)
+        except FAILURES as error:  # whatever a module of the user's, or another package, does when it is imported
+            raise ValueError(f"{_one(kind)} {name!r}: cannot import {module!r}: {_said(error)}") from error
+    if found is _NOTHING:
+        raise ValueError(f"{_one(kind)} {name!r}: module {module!r} has no {wanted!r}")
+    if not _fits(kind, found) and not (entry and kind == "policies"):  # a package may register a method, too
+        raise ValueError(f"{_one(kind)} {name!r} must be {KINDS[kind]}, got {type(found).__name__}")
+    return Found(entry.name, entry.name, found) if entry else Found(name, label(name), found)
+
+
+def canonical(kind: str, text: str) -> str:
+    """A name as it was registered or ``module:object``, with the arguments behind it; nothing is imported for it."""
+    name, _ = parse_options(text)
+    return (name if ":" in name else _registered(kind, name).name) + text[len(name) :]
+
+
+def label(text: str) -> str:
+    """What a table shows of a name: the object without its module, and the arguments behind it."""
+    name, _ = parse_options(text)
+    return name.rpartition(":")[2] + text[len(name) :]
+
+
+@contextmanager
+def naming_own_code() -> Iterator[None]:
+    """Whatever a class of the user's raises becomes a ``ValueError`` that says where: its method, file and line."""
     try:
-        return Found(entry.name, entry.name, entry.load())
-    except Exception as error:  # whatever another package does when it is imported
-        raise ValueError(f"{_one(kind)} {name!r}: cannot import {entry.value!r}: {error}") from error
+        yield
+    except FAILURES as error:
+        if not own_place(error):
+            raise
+        raise ValueError(_said(error)) from error
 
 
-def label(name: str) -> str:
-    """What a table shows of a name: the object without its module."""
-    return name.rpartition(":")[2]
+def own_place(error: BaseException) -> str:
+    """The method, file and line of the user's own code that an error comes from, with a colon; empty without one."""
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if not code.co_filename.startswith(_NOT_THE_USERS):
+            place = f"{code.co_qualname} in {os.path.basename(code.co_filename)}, line {line}: "
+    return place.removeprefix("<module> in ")
+
+
+def _said(error: BaseException) -> str:
+    """An error in one line; of the user's own code with its place and type."""
+    message, place = " ".join(str(error).split()), own_place(error)
+    return f"{place}{type(error).__name__}: {message}" if place or isinstance(error, SystemExit) else message
+
+
+def _refuse_foreign(kind: str, name: str) -> None:
+    """A ``ValueError`` for a name whose module is not to be imported: of the standard library, or no module's name."""
+    if _is_standard(name.partition(":")[0]) or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
+        raise ValueError(f"{_one(kind)} {name!r} must be a registered name, or module:object of a module that is not "
+                         "one of Python's standard library")  # fmt: skip
+
+
+def _fits(kind: str, value: Any) -> bool:
+    """Whether an object is of a kind; nothing is called for it, and no layer above this one imported."""
+    if isinstance(value, type):
+        above = {f"{each.__module__}.{each.__qualname__}" for each in value.__mro__}
+        has = {name for each in value.__mro__[:-1] for name in vars(each)}
+        return {
+            "policies": "adascale.policies.base.Policy" in above or {"start", "step"} <= has,
+            "channels": "adascale.channel.model.ChannelModel" in above,
+            "accountants": "epsilon" in has,
+            "models": "torch.nn.modules.module.Module" in above,
+        }.get(kind, False)
+    value = value.__wrapped__ if isinstance(value, _CACHED) else value
+    if kind not in ("datasets", "models") or not isinstance(value, FunctionType) or _is_standard(f"{value.__module__}"):
+        return False
+    registered = {entry.value for entry in _entries(kind).values()}  # other functions of this package are neither
+    return not _is_own(value.__module__) or f"{value.__module__}:{value.__qualname__}" in registered
+
+
+_CACHED, _NOTHING = type(cache(str)), object()
 
 
 def name_of(kind: str, value: Any) -> str:
     """The name by which :func:`find` gives a class or function back: the registered one, or ``module:object``."""
     for known, entry in _entries(kind).items():
-        with suppress(Exception):  # what another package registers may not be there; then it is not this
+        with suppress(*FAILURES):  # what another package registers may not be there; then it is not this
             if entry.load() is value:
                 return known
     return f"{value.__module__}:{value.__qualname__}"
@@ -131,13 +215,15 @@ def source_digest(kind: str, name: str) -> str | None:
     """
     if ":" not in name:
         name = _registered(kind, name).value
+    else:
+        _refuse_foreign(kind, name)
     module = name.partition(":")[0]
     if _is_own(module):
         return None
     with _working_directory():
         try:
             spec = importlib.util.find_spec(module)
-        except Exception:  # there is no such package, or its __init__ fails
+        except FAILURES:  # there is no such package, or its __init__ fails
             spec = None
         if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
             raise ValueError(f"{name!r}: module {module!r} has no source file; a result could not say what made it")
@@ -159,7 +245,7 @@ def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
         return
     try:
         spec = importlib.util.find_spec(module)
-    except Exception:  # what cannot be found, or imported on the way there, cannot be run either
+    except FAILURES:  # what cannot be found, or imported on the way there, cannot be run either
         return
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return
@@ -195,7 +281,7 @@ def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
 @cache
 def _entries(kind: str) -> dict[str, EntryPoint]:
     if kind not in KINDS:
-        raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
+        raise ValueError(f"kind must be one of {tuple(KINDS)}, got {kind!r}")
     found = entry_points(group=f"adascale.{kind}")
     own = [each for each in found if each.value.startswith("adascale.")]
     return {each.name: each for each in (*own, *(each for each in found if each not in own))}
@@ -212,17 +298,14 @@ def _registered(kind: str, name: str) -> EntryPoint:
     raise ValueError(f"{_one(kind)} {name!r} is unknown{hint}; expected one of {listed}, or module:object")
 
 
+def _is_standard(module: str) -> bool:
+    """Whether a module is one of Python's standard library."""
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
 def _is_own(module: str) -> bool:
     """Whether a module is this package's."""
     return module.partition(".")[0] == __name__.partition(".")[0]
-
-
-def _import(kind: str, name: str, module: str) -> Any:
-    with _working_directory():
-        try:
-            return importlib.import_module(module)
-        except Exception as error:  # whatever the user's module does when it is imported
-            raise ValueError(f"{_one(kind)} {name!r}: cannot import {module!r}: {error}") from error
 
 
 class _working_directory:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
+
+from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 Index = NDArray[np.intp]

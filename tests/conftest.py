@@ -5,6 +5,8 @@ With several workers, all tests of the book go to one of them, so that one build
 `pytest --fuzz` is the long run: thousands of examples, other ones each time, and the tests that are marked `fuzz`.
 """
 
+import logging
+
 import matplotlib
 import pytest
 from hypothesis import Phase, settings
@@ -17,6 +19,10 @@ settings.register_profile("adascale", deadline=None, derandomize=True, max_examp
 settings.load_profile("adascale")
 # for tools/mutants.py, where the first failure says all
 settings.register_profile("unshrunk", deadline=None, derandomize=True, max_examples=60, phases=[Phase.generate])
+
+
+# that something is compiled is said once a process: here by whichever test comes first, where nothing was compiled
+logging.getLogger("adascale").disabled = True
 
 
 def pytest_addoption(parser):

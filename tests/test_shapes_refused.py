@@ -23,7 +23,7 @@ CALLS = {
     "tolerance must be one number": lambda: tuning.match_budget(policies.AdaScale, make(MIXED, 1.0), tolerance=[1, 2]),
     "orders must be a list of one or more numbers, got 5": lambda: make(MIXED, 1.0).dp_epsilon(1e-9, orders=5),
     "orders must be a list of one or more numbers, got 8.0": lambda: accounting.schedule_epsilon(0.1, 1.0, orders=8.0),
-    "accountant 'builtins:dict' must have a method epsilon": lambda: accounting.find("builtins:dict"),
+    "accountant 'numpy:ndarray' must be a class with a method epsilon": lambda: accounting.find("numpy:ndarray"),
 }
 
 

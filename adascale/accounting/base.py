@@ -109,9 +109,7 @@ def find(name: str) -> Accountant:
     name, options = registry.parse_options(name)
     found = registry.find("accountants", name)
     try:
-        made = found.value(**options)
+        made: Accountant = found.value(**options)
     except TypeError as error:
         raise ValueError(f"accountant {name!r}: {error}") from None
-    if not isinstance(made, Accountant):
-        raise ValueError(f"accountant {name!r} must have a method epsilon, see adascale.accounting.Accountant")
     return made

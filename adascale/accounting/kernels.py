@@ -37,9 +37,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlog1py, xlogy
+
+from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from adascale.accounting.kernels import MomentTerms, map_log_moment, moment_terms
+from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 

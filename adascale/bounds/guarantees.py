@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale.compiled import njit
 from adascale.policies.optimal import water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 

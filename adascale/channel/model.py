@@ -282,8 +282,6 @@ def find(name: str, **parameters: Any) -> ChannelModel:
     """
     name, options = registry.parse_options(name)
     found = registry.find("channels", name)
-    if not (isinstance(found.value, type) and issubclass(found.value, ChannelModel)):
-        raise ValueError(f"channel {name!r} must be a subclass of adascale.channel.ChannelModel, got {found.value!r}")
     if found.value.fading is ChannelModel.fading and found.value.draw is ChannelModel.draw:
         raise ValueError(f"channel {name!r} must define fading(rng, num_rounds), the fading law of one device")
     known = [field.name for field in fields(found.value)]

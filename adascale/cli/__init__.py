@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import logging
 import os
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from adascale import __version__
-from adascale.cli.common import one_line
+from adascale.cli import common
+from adascale.cli.common import naming_own_code, one_line
 
 COMMANDS = {
     "leakage": "leakage of the methods against nu",
@@ -49,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else arguments
     command = next((f"{name}: " for name in given if name in COMMANDS), "")
-    with _as_told():
+    with _as_told(), _visible():
         try:
             try:
                 return _run(given)
@@ -72,7 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     options = _parser(given).parse_args(given)
     try:
-        options.run(options)
+        with naming_own_code():
+            options.run(options)
     except BrokenPipeError:
         raise
     except KeyboardInterrupt as stop:
@@ -81,7 +84,7 @@ def _run(given: list[str]) -> int:
         _say(f"{options.command}: error: {_reason(error)}")
         return 2
     except (RuntimeError, ArithmeticError, MemoryError) as error:
-        _say(f"{options.command}: {_reason(error)}")
+        _say(f"{options.command}: error: {_reason(error)}")
         return 1
     return 0
 
@@ -96,6 +99,39 @@ def _reason(error: Exception) -> str:
 def _say(line: str) -> None:
     with contextlib.suppress(OSError):
         print(f"adascale {' '.join(line.split())}", file=sys.stderr)  # a file's name may have a line break
+
+
+@contextlib.contextmanager
+def _visible() -> Iterator[None]:
+    """Whatever is printed has its control characters shown; and what the package logs is a note."""
+    out = None if sys.stdout is None else _Visible(sys.stdout)
+    err = None if sys.stderr is None else _Visible(sys.stderr, "\r")
+    logger, handler = logging.getLogger("adascale"), logging.StreamHandler(err)
+    handler.setFormatter(logging.Formatter("note: %(message)s"))
+    before = logger.level
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.setLevel(before)
+            logger.removeHandler(handler)
+
+
+class _Visible:
+    """A stream that shows control characters, all but line breaks and what begins the line of a progress bar."""
+
+    def __init__(self, stream: Any, begin: str = ""):
+        self._stream, self._begin = stream, begin
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        begin = self._begin if self._begin and text.startswith(self._begin) else ""
+        self._stream.write(begin + "\n".join(map(common.visible, text[len(begin) :].split("\n"))))
+        return len(text)
 
 
 def _discard_output() -> None:
@@ -144,4 +180,5 @@ def _parser(given: list[str]) -> argparse.ArgumentParser:
             parser.description, parser.epilog = module.DESCRIPTION, f"example:\n  {module.EXAMPLE}"
             module.add(parser)
             parser.set_defaults(run=module.run, stopped=getattr(module, "stopped", lambda _: ""))
+    root.prog = " ".join(["adascale", *(name for name in given if name in COMMANDS)][:2])  # in its errors
     return root

@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     common.add_policy(parser, "learn")
     parser.add_argument("--nu", type=float, required=True, help="convergence level: mean extra noise energy a round")
-    parser.add_argument("--seed", type=int, default=0, help="the realisation (default: 0)")
+    common.add_seed(parser)
     parser.add_argument("--rounds", type=int, metavar="N", help="a shorter horizon: the first N rounds of the channel")
     parser.add_argument("--canaries", type=int, metavar="K", help="in each training (default: 1000)")
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="trainings, at seeds one apart (default: 1)")
@@ -81,10 +81,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json_text(told))
     else:
-        shown = {key: value for key, value in told.items() if value is not None}
-        wide = max(map(len, shown))
-        for key, value in shown.items():
-            print(f"{key:<{wide}} {value:.6g}" if isinstance(value, float) else f"{key:<{wide}} {value}")
+        common.print_totals(told)
     if found.refuted:
         sys.stdout.flush()
         which = ", ".join(f"{name} {value:.4g}" for name, value in found.refuted.items())

@@ -7,15 +7,15 @@ import contextlib
 import importlib
 import math
 import os
+import re
 import sys
-import sysconfig
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adascale import registry
+from adascale.registry import naming_own_code as naming_own_code  # which the commands take from here
 
 if TYPE_CHECKING:
     from adascale.accounting import Accountant
@@ -23,20 +23,42 @@ if TYPE_CHECKING:
     from adascale.presets import Preset
 
 
-_NOT_THE_USERS = (
-    "<",
-    str(Path(__file__).parents[1]),
-    *(sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")),
-)
-"""What the files of this package, of Python and of installed packages begin with."""
-
 PARAMETERS = "parameters as NAME:key=value,key=value"
 """How a help text says that a name takes parameters."""
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """An error's message, without its line breaks."""
     return " ".join(str(error).split())
+
+
+def visible(text: str) -> str:
+    """The text with its control characters as escapes, such as ``\\x1b``."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def note(text: str) -> None:
+    """One line on standard error."""
+    print(f"note: {' '.join(text.split())}", file=sys.stderr, flush=True)  # a file's name may have a line break
+
+
+def print_totals(totals: Mapping[str, Any]) -> None:
+    """One line per value, numbers with six digits; what is None is left out."""
+    shown = {key: value for key, value in totals.items() if value is not None}
+    wide = max(map(len, shown))
+    for key, value in shown.items():
+        print(f"{key:<{wide}} {value:.6g}" if isinstance(value, float) else f"{key:<{wide}} {visible(str(value))}")
+
+
+def add_seed(parser: argparse.ArgumentParser, what: str = "the realisation") -> None:
+    """``--seed``."""
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help=f"{what} (default: 0)")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 0 of at most 18 digits, got {text!r}")
+    return int(text)
 
 
 def add_scenario(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +147,7 @@ def _naming(option: str, value: str) -> Iterator[None]:
     """Whatever is wrong with the value of an option names both; a class of the user's may raise what it likes."""
     try:
         yield
-    except Exception as error:
+    except registry.FAILURES as error:
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         raise ValueError(f"{option} {value}: {kind}{one_line(error)}") from error
 
@@ -155,29 +177,13 @@ def noting_orders(options: argparse.Namespace | None = None) -> Iterator[None]:
         largest = options.orders[0] if options and options.orders else max(DEFAULT_ORDERS)
         place, enough = "first", f"{1 + (worst.order - 1) / 2:.6g},{largest:g}"
     how = f"with --orders {enough} it is lower" if options else f"order {worst.order:.6g} lowers it"
-    print(f"note: an epsilon is that of the {place} order, {worst.end:g}; {how} ({worst.better:.4g} for "
-          f"{worst.epsilon:.4g})", file=sys.stderr)  # fmt: skip
+    note(f"an epsilon is that of the {place} order, {worst.end:g}; {how} ({worst.better:.4g} for {worst.epsilon:.4g})")
 
 
 def spends(least: float, most: float) -> str:
     """What a method spends, in multiples of nu."""
     ends = [f"{end:.3g}" for end in (least, most)]
     return "nothing" if ends[1] == "0" else f"{' to '.join(dict.fromkeys(ends))} times nu"
-
-
-@contextlib.contextmanager
-def naming_own_code() -> Iterator[None]:
-    """Whatever a class of the user's raises becomes a ``ValueError`` that says where: its method, file and line."""
-    try:
-        yield
-    except Exception as error:
-        own = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)
-               if not frame.f_code.co_filename.startswith(_NOT_THE_USERS)]  # fmt: skip
-        if not own:
-            raise
-        code, line = own[-1]
-        raise ValueError(f"{code.co_qualname} in {os.path.basename(code.co_filename)}, line {line}: "
-                         f"{type(error).__name__}: {one_line(error)}") from error  # fmt: skip
 
 
 def input_files(option: str, name: str) -> dict[str, Path | None]:

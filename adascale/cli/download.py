@@ -21,4 +21,4 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Do it."""
-    print(common.learning("adascale.learning.data").download(options.dataset))
+    print(common.visible(str(common.learning("adascale.learning.data").download(options.dataset))))

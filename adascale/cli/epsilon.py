@@ -70,9 +70,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json_text(totals))
         return
-    wide = max(map(len, totals))
-    for key, value in totals.items():
-        print(f"{key:<{wide}} {value:.6g}" if isinstance(value, float) else f"{key:<{wide}} {value}")
+    common.print_totals(totals)
 
 
 def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray, float]]:

@@ -40,7 +40,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--nu", type=float, action="append", required=True, help="convergence level; may be repeated")
     parser.add_argument("--realisations", type=int, default=3, metavar="R", help="channel draws (default: 3)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first draw; the others follow (default: 0)")
+    common.add_seed(parser, "seed of the first draw; the others follow")
     parser.add_argument(
         "--policy",
         action="append",
@@ -82,11 +82,11 @@ def run(options: argparse.Namespace) -> None:
         print(_summary(table.dropna(subset=["cost"])).to_string(index=False))
     for policy, rows in table.groupby("policy", sort=False):
         if unreached := int(rows["cost"].isna().sum()):
-            print(f"note: {policy} cannot spend nu in {unreached} of {len(rows)} runs, left out", file=sys.stderr)
+            common.note(f"{policy} cannot spend nu in {unreached} of {len(rows)} runs, left out")
         spent = rows["cost"] / rows["nu"]
         if (abs(spent - 1) > 1e-6).any():
-            print(f"note: {policy} spends {common.spends(spent.min(), spent.max())}; leakages compare at equal cost "
-                  "only", file=sys.stderr)  # fmt: skip
+            spends = common.spends(spent.min(), spent.max())
+            common.note(f"{policy} spends {spends}; leakages compare at equal cost only")
     if options.out:
         write_atomically(options.out, table)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,9 +96,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json_text(totals | {"schedule": table.to_dict(orient="records")}))
     else:
-        wide = max(map(len, totals))
-        print("\n".join(f"{key:<{wide}} {value:.6g}" if isinstance(value, float) else f"{key:<{wide}} {value}"
-                        for key, value in totals.items()))  # fmt: skip
+        common.print_totals(totals)
     notes = []
     if problem.num_rounds != scenario.num_rounds:
         notes.append(f"{options.gains} has {problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}; "
@@ -115,6 +112,6 @@ def run(options: argparse.Namespace) -> None:
     if abs(spent - 1) > 1e-6:
         notes.append(f"{name} spends {common.spends(spent, spent)}; leakages compare at equal cost only")
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        common.note(note)
     if options.out:
         write_atomically(options.out, table)

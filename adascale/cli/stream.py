@@ -63,8 +63,7 @@ def run(options: argparse.Namespace) -> None:
     if not isinstance(policy, OnlinePolicy):
         raise ValueError(f"--policy {name} sees all rounds at once; a stream needs one that decides round by round")
     orders = DEFAULT_ORDERS if options.orders is None else order_grid(*options.orders)
-    with common.naming_own_code():
-        stream = Stream(policy, scenario, options.nu, options.state, delta=options.delta, orders=orders)
+    stream = Stream(policy, scenario, options.nu, options.state, delta=options.delta, orders=orders)
     with stream:
         if stream.last is not None:
             _say(f"note: {options.state} goes on with round {_next(stream)}; the last answer was {stream.last.line()}")

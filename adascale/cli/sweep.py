@@ -112,13 +112,13 @@ def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, want
         place = _write(table, history, wanted, out) if len(table) else None
     if place is None:
         return
-    print(f"{len(table)} rows in {place}, learning curves in {_curves(place)}")
+    print(common.visible(f"{len(table)} rows in {place}, learning curves in {_curves(place)}"))
     if place != out:
-        print(f"note: {out} has results of runs that are missing here, and is left as it is", file=sys.stderr)
+        common.note(f"{out} has results of runs that are missing here, and is left as it is")
     others = table["version"].dropna()[table["version"] != __version__] if "version" in table else []
     if len(others):
-        print(f"note: {len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
-              f"is {__version__}; delete their folders in the store to run them again", file=sys.stderr)  # fmt: skip
+        common.note(f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
+                    f"is {__version__}; delete their folders in the store to run them again")  # fmt: skip
 
 
 def _write(table: pd.DataFrame, history: pd.DataFrame, wanted: int, out: Path) -> Path:

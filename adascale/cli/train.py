@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     common.add_policy(parser, "adascale", "NoiseFree")
     parser.add_argument("--nu", type=float, required=True, help="convergence level: mean extra noise energy a round")
-    parser.add_argument("--seed", type=int, default=0, help="the realisation (default: 0)")
+    common.add_seed(parser)
     parser.add_argument("--rounds", type=int, metavar="N", help="a shorter horizon: the first N rounds of the channel")
     parser.add_argument("--every", type=int, default=25, metavar="K", help="evaluate every K rounds (default: 25)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
@@ -74,18 +74,16 @@ def run(options: argparse.Namespace) -> None:
     )  # fmt: skip
     with common.naming_own_code(), common.noting_orders():
         row, history = _train(options, wanted, outputs)
-    if options.json:
-        told = json_text(row | {"history": history.to_dict(orient="records")})
-    else:
-        told = "\n".join(f"{key:<15} {value:.6g}" if isinstance(value, float) else f"{key:<15} {value}"
-                         for key, value in row.items() if value is not None)  # fmt: skip
     tables = {options.out: pd.DataFrame([row]), options.history: history}
     try:
-        print(told)
+        if options.json:
+            print(json_text(row | {"history": history.to_dict(orient="records")}))
+        else:
+            common.print_totals(row)
     finally:  # also where nobody reads it
         write_together({path: table for path, table in tables.items() if path is not None})
     for note in _notes(options.dataset, wanted):
-        print(f"note: {note}", file=sys.stderr)
+        common.note(note)
 
 
 def stopped(options: argparse.Namespace) -> str:

@@ -8,12 +8,14 @@ path above it (:class:`~adascale.comparison.Foresight`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adascale import registry
 from adascale.channel import ChannelModel
+from adascale.comparison.classes import PolicyClass
 from adascale.comparison.foresight import Foresight
 from adascale.comparison.hindsight import Hindsight
 from adascale.policies import Policy
@@ -53,7 +55,7 @@ def find_method(name: str) -> tuple[str, Method]:
     Parameters
     ----------
     name : str
-        See :func:`adascale.registry.find`.
+        See :func:`adascale.registry.find`; with arguments of its constructor behind it, ``learn:promise=hard``.
 
     Returns
     -------
@@ -63,9 +65,13 @@ def find_method(name: str) -> tuple[str, Method]:
     Raises
     ------
     ValueError
-        If there is no such policy, module or class, or the class is none.
+        If there is no such policy, module or class, the class is none, or what is registered takes no arguments.
     """
-    found = registry.find("policies", name)
-    if ":" in name and not isinstance(found.value, type):
-        return found.label, Hindsight(found.value)  # a method that is no class is for packages that register it
-    return found.label, as_method(found.value)
+    kind, options = registry.parse_options(name)
+    found = registry.find("policies", kind)
+    method: Any = as_method(found.value)
+    if options:
+        if not isinstance(method, PolicyClass):
+            raise ValueError(f"policy {kind!r} takes no parameters, got {name!r}")
+        method = type(method)(method.policy, **options)
+    return found.label + name[len(kind) :], method

@@ -20,19 +20,17 @@ def call(kind: str, name: str) -> Any:
     Raises
     ------
     ValueError
-        If there is nothing of that name, it cannot be called, or it raises an error: with the name and that error.
+        If there is nothing of that name and kind, or it raises an error: with the name and that error.
     FileNotFoundError
         If it raises one; the message says which file.
     """
     found = registry.find(kind, name).value
     what = f"{kind.removesuffix('s')} {name!r}"
-    if not callable(found):
-        raise ValueError(f"{what} must be a function or class without arguments, got {type(found).__name__}")
     try:
         return found()
     except FileNotFoundError as error:
         if error.filename is None:  # a reader's own message, which says what to do
             raise
         raise FileNotFoundError(f"{what}: {error}") from error
-    except Exception as error:  # whatever the user's code does
-        raise ValueError(f"{what} failed: {type(error).__name__}: {error}") from error
+    except registry.FAILURES as error:  # whatever the user's code does
+        raise ValueError(f"{what} failed: {registry.own_place(error)}{type(error).__name__}: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 
 from adascale import checks as check
-from adascale import presets
+from adascale import presets, registry
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,9 @@ class Training:
             if found:
                 raise ValueError(f"{name}: {what} key {min(found)!r} in [training]; expected {', '.join(known)}")
         try:
-            return cls(**values)
+            training = cls(**values)
+            registry.find("datasets", training.dataset)
+            registry.find("models", training.model)
+            return training
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numba import njit
 from numpy.typing import NDArray
 
 from adascale import channel, policies
 from adascale.bounds import empty_queue_regret, level_value
 from adascale.bounds.causal import LevelValue, approach_constant
 from adascale.channel import RayleighFloors
+from adascale.compiled import njit
 from adascale.files import write_atomically
 from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling

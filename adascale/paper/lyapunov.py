@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import OrdersTooFew
+from adascale.compiled import njit
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
 from adascale.policies.privacy_budget import check_contraction
 from adascale.problem import ReceiveScalingProblem, RoundLeakage

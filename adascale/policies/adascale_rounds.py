@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale.accounting.kernels import are_few
+from adascale.compiled import njit
 from adascale.policies.base import in_rows
 from adascale.problem import LeakageTerms, RoundLeakage, few_leakage_slopes, leakage_slopes
 from adascale.rootfind import Search, power_law_step, search_from

@@ -3,10 +3,10 @@ r"""For how many rounds a floor counts: fading that hangs together from round to
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
+from adascale.compiled import njit
 from adascale.policies.base import OnlinePolicy, in_rows, known_law, one_law, rounds_left, within_limit
 from adascale.policies.resolve import whole_budget
 from adascale.problem import (

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
+from adascale.compiled import njit
 from adascale.policies.base import OnlinePolicy, in_rows, rounds_left, within_limit
 from adascale.policies.coherence import check_coherence, coherence_of
 from adascale.policies.resolve import promised, whole_budget

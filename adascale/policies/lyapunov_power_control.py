@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale.compiled import njit
 from adascale.policies.base import OnlinePolicy, in_rows, within_limit
 from adascale.policies.privacy_budget import check_contraction
 from adascale.problem import ReceiveScalingProblem

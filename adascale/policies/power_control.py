@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from adascale import checks as check
+from adascale.compiled import njit
 from adascale.policies.base import OnlinePolicy, Policy, in_rows, rounds_left, within_limit
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale.compiled import njit
 from adascale.policies.base import Policy, in_rows
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, leakage_slopes, scaling
 from adascale.rootfind import Search, power_law_step, search_from

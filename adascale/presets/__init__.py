@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from adascale import channel
+from adascale import channel, registry
 from adascale import checks as check
 from adascale.files import preset_names, read_preset
 from adascale.scenario import Scenario
@@ -56,7 +56,8 @@ def load(name: str) -> Preset:
         name = given.pop("model", "rayleigh")
         if not isinstance(name, str):
             raise ValueError(f"model in [channel] must be a name, got {name!r}")
-        model = channel.find(name, **given)
+        with registry.naming_own_code():
+            model = channel.find(name, **given)
         levels = check.positive("levels", content["levels"])
         if levels.ndim != 1 or not (levels[1:] > levels[:-1]).all():
             raise ValueError(f"levels must be ascending numbers, got {content['levels']}")

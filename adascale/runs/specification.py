@@ -100,7 +100,7 @@ class Run:
             find_method(self.policy)
         accounting.find(self.accountant)
         called = {
-            "policies": self.policy,
+            "policies": registry.parse_options(self.policy)[0],
             "channels": channels.specification(self.channel)["model"],
             "accountants": registry.parse_options(self.accountant)[0],
             "datasets": self.training.dataset,
@@ -169,7 +169,7 @@ def make_run(
     if policy.replace("-", "").replace("_", "").lower() == NOISE_FREE.lower():
         policy = NOISE_FREE
     else:
-        policy = registry.find("policies", policy).name
+        policy = registry.canonical("policies", policy)
     own = {name: {each.name for each in fields(kind)} for name, kind in (
         ("scenario", scenario), ("training", training), ("channel", model), ("run", Run)
     )}  # fmt: skip

@@ -31,6 +31,7 @@ from tqdm import tqdm
 from adascale.accounting import OrdersTooFew
 from adascale.files import read_toml
 from adascale.learning import Diverged
+from adascale.registry import FAILURES, naming_own_code, own_place
 from adascale.runs.execution import Finished
 from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Busy, OtherVersion, Store
@@ -81,8 +82,9 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
         choices = [block[key] if isinstance(block[key], list) else [block[key]] for key in keys]
         for values in itertools.product(*choices):
             try:
-                entries.append(Entry(block["reading"], make_run(**dict(zip(keys, values, strict=True)))))
-            except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # also of a class of the user's
+                with naming_own_code():
+                    entries.append(Entry(block["reading"], make_run(**dict(zip(keys, values, strict=True)))))
+            except (ValueError, TypeError, ArithmeticError, LookupError) as error:
                 raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
     if not entries:
         raise ValueError(f"{path} holds no runs")
@@ -236,9 +238,9 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
             store.run(run, device=device, wait=wait)
     except Busy as busy:
         return Outcome(run.address, "busy", str(busy))
-    except Exception as error:  # whatever it is, the others shall run
+    except FAILURES as error:  # whatever it is, the others shall run
         state = "diverged" if isinstance(error, Diverged) else "failed"
-        return Outcome(run.address, state, " ".join(f"{type(error).__name__}: {error}".split()))
+        return Outcome(run.address, state, " ".join(f"{own_place(error)}{type(error).__name__}: {error}".split()))
     finally:
         torch.set_num_threads(before)
     return Outcome(run.address, "finished", orders=max(noted, key=_gain, default=None))

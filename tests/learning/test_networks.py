@@ -165,9 +165,9 @@ def test_dropout_has_other_masks_in_every_round(own, monkeypatch):
             "'tests_own:net' trains parameters of torch.float64; expected",
         ),
         (lambda: 3, r"model 'tests_own:net' must make a torch\.nn\.Module, got int"),
-        (lambda: 1 / 0, "model 'tests_own:net' failed: ZeroDivisionError: division by zero"),
+        (lambda: 1 / 0, "model 'tests_own:net' failed: .*ZeroDivisionError: division by zero"),
         (lambda size: nn.Linear(size, 10), "model 'tests_own:net' failed: TypeError: .* missing 1 required positional"),
-        (3, "model 'tests_own:net' must be a function or class without arguments, got int"),
+        (3, "model 'tests_own:net' must be .* a function without arguments, .*, got int"),
     ],
 )
 def test_a_network_that_does_not_fit_is_named(own, make, message):

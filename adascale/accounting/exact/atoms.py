@@ -14,12 +14,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.moments import MOST_WORK, lost, turn_in_blocks
+from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]

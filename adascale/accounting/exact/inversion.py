@@ -19,12 +19,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
+from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]

@@ -21,8 +21,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
@@ -30,6 +29,7 @@ from adascale.accounting.exact.moments import (
     total_log_moment,
     total_log_moment_above,
 )
+from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]

@@ -1,0 +1,60 @@
+"""Compile functions as Numba does, whatever became of the cache of compiled code."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core import caching
+
+Compiled = TypeVar("Compiled", bound=Callable[..., Any])
+_FunctionCache: Any = caching.FunctionCache
+
+
+def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
+    """Compile as ``numba.njit`` does; what the cache cannot give or take is compiled all the same.
+
+    A damaged entry is replaced.  The logger ``adascale`` gets one line before the first function is compiled.
+    """
+
+    def compiled(function: Compiled) -> Compiled:
+        made: Any = numba.njit(**options)(function)
+        if cache and hasattr(made, "py_func"):  # with NUMBA_DISABLE_JIT it is the function itself
+            made._cache = _Cache(function)
+        return cast("Compiled", made)
+
+    return compiled
+
+
+class _Cache(_FunctionCache):  # type: ignore[misc]
+    """What numba keeps of a function in a folder; nothing where no folder can be written."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.disable()
+        with contextlib.suppress(RuntimeError):  # it has found no folder
+            super().__init__(function)
+
+    def load_overload(self, *key: Any) -> Any:
+        found = None
+        try:
+            found = super().load_overload(*key)
+        except Exception:  # whatever unpickling makes of a file that was cut off or altered
+            with contextlib.suppress(OSError):
+                self.flush()
+        if found is None:
+            often = "once" if self._enabled else "(at every start, unless NUMBA_CACHE_DIR names a folder)"
+            _announce(f"compiling {often}, for up to a minute")
+        return found
+
+    def save_overload(self, *found: Any) -> None:
+        with contextlib.suppress(Exception):  # no room, or no longer allowed: it is compiled again next time
+            super().save_overload(*found)
+
+
+@functools.cache
+def _announce(text: str) -> None:
+    logging.getLogger("adascale").info(text)

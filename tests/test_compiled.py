@@ -1,0 +1,52 @@
+"""The cache of compiled code: damaged, out of reach or full, it costs time and nothing else."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+MODULE = """
+import logging, sys
+logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+from adascale.compiled import njit
+@njit(cache=True)
+def twice(x):
+    return 2 * x
+if __name__ == "__main__":
+    print(twice(21.0))
+"""
+
+
+@pytest.fixture
+def compiled(tmp_path):
+    """Run a compiled function in a process of its own; what it says on standard error."""
+    (tmp_path / "own.py").write_text(MODULE)
+
+    def run(**environment):
+        done = subprocess.run([sys.executable, "own.py"], cwd=tmp_path, capture_output=True, text=True, check=True,
+                              env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} | environment)  # fmt: skip
+        assert done.stdout == "42.0\n"
+        return done.stderr
+
+    return run
+
+
+def test_a_damaged_cache_is_compiled_anew(compiled, tmp_path):
+    """Compiling is announced, and the entry replaced: the next process finds it whole."""
+    assert compiled() == "compiling once, for up to a minute\n"
+    for ending, kept in (("nbi", 0), ("nbi", 40), ("nbc", 0), ("nbc", -20)):
+        (file,) = (tmp_path / "cache").rglob(f"*.{ending}")
+        file.write_bytes(file.read_bytes()[:kept])
+        assert "compiling once" in compiled(), (ending, kept)
+    assert compiled() == ""
+
+
+def test_without_a_folder_nothing_is_kept(compiled, tmp_path):
+    (tmp_path / "__pycache__").write_text("")
+    nowhere = {"NUMBA_CACHE_DIR": "", "HOME": "/proc", "XDG_CACHE_HOME": "/proc"}
+    assert "unless NUMBA_CACHE_DIR names a folder" in compiled(**nowhere)
+
+
+def test_uncompiled_functions_are_themselves(compiled):
+    assert compiled(NUMBA_DISABLE_JIT="1") == ""
