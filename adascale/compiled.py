@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -13,6 +12,8 @@ from numba.core import caching
 
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 _FunctionCache: Any = caching.FunctionCache
+_LOGGER = logging.getLogger("adascale.compiled")
+_LOGGER.setLevel(logging.INFO)
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
@@ -47,14 +48,10 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
                 self.flush()
         if found is None:
             often = "once" if self._enabled else "(at every start, unless NUMBA_CACHE_DIR names a folder)"
-            _announce(f"compiling {often}, for up to a minute")
+            _LOGGER.info(f"compiling {often}, for up to a minute")
+            _LOGGER.addFilter(lambda _: False)
         return found
 
     def save_overload(self, *found: Any) -> None:
         with contextlib.suppress(Exception):  # no room, or no longer allowed: it is compiled again next time
             super().save_overload(*found)
-
-
-@functools.cache
-def _announce(text: str) -> None:
-    logging.getLogger("adascale").info(text)

@@ -132,7 +132,8 @@ def _said(error: BaseException) -> str:
 
 def _refuse_foreign(kind: str, name: str) -> None:
     """A ``ValueError`` for a name whose module is not to be imported: of the standard library, or no module's name."""
-    if _is_standard(name.partition(":")[0]) or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
+    standard = re.split("[.:]", name)[0] in sys.stdlib_module_names
+    if standard or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
         raise ValueError(f"{_one(kind)} {name!r} must be a registered name, or module:object of a module that is not "
                          "one of Python's standard library")  # fmt: skip
 
@@ -149,10 +150,12 @@ def _fits(kind: str, value: Any) -> bool:
             "models": "torch.nn.modules.module.Module" in above,
         }.get(kind, False)
     value = value.__wrapped__ if isinstance(value, _CACHED) else value
-    if kind not in ("datasets", "models") or not isinstance(value, FunctionType) or _is_standard(f"{value.__module__}"):
+    if kind not in ("datasets", "models") or not isinstance(value, FunctionType):
         return False
-    registered = {entry.value for entry in _entries(kind).values()}  # other functions of this package are neither
-    return not _is_own(value.__module__) or f"{value.__module__}:{value.__qualname__}" in registered
+    place = f"{value.__module__}:{value.__qualname__}"
+    if _is_own(place):  # what is not registered here is none
+        return place in {entry.value for entry in _entries(kind).values()}
+    return re.split("[.:]", place)[0] not in sys.stdlib_module_names
 
 
 _CACHED, _NOTHING = type(cache(str)), object()
@@ -296,11 +299,6 @@ def _registered(kind: str, name: str) -> EntryPoint:
     others = [_one(each) for each in KINDS if each != kind and _plain(name) in map(_plain, _entries(each))]
     hint = f" ({name} is a {others[0]})" if others else ""
     raise ValueError(f"{_one(kind)} {name!r} is unknown{hint}; expected one of {listed}, or module:object")
-
-
-def _is_standard(module: str) -> bool:
-    """Whether a module is one of Python's standard library."""
-    return module.partition(".")[0] in sys.stdlib_module_names
 
 
 def _is_own(module: str) -> bool:

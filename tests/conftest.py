@@ -22,7 +22,7 @@ settings.register_profile("unshrunk", deadline=None, derandomize=True, max_examp
 
 
 # that something is compiled is said once a process: here by whichever test comes first, where nothing was compiled
-logging.getLogger("adascale").disabled = True
+logging.getLogger("adascale.compiled").disabled = True
 
 
 def pytest_addoption(parser):

@@ -108,15 +108,12 @@ def _visible() -> Iterator[None]:
     err = None if sys.stderr is None else _Visible(sys.stderr, "\r")
     logger, handler = logging.getLogger("adascale"), logging.StreamHandler(err)
     handler.setFormatter(logging.Formatter("note: %(message)s"))
-    before = logger.level
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        try:
+    logger.addHandler(handler)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield
-        finally:
-            logger.setLevel(before)
-            logger.removeHandler(handler)
+    finally:
+        logger.removeHandler(handler)
 
 
 class _Visible:

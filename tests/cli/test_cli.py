@@ -125,9 +125,10 @@ def test_the_installed_command_finds_a_module_in_the_working_directory(tmp_path,
     [
         ("my_module:Missing", "no 'Missing'"),
         ("no_such_module:X", "no_such_module"),
-        ("json:dumps", "class with start and step"),
+        ("json:dumps", "not one of Python's standard library"),
+        ("my_module:OWN", "no 'OWN'"),
         ("nothing", "'nothing' is unknown"),
-        ("broken:X", "cannot import 'broken': module 'math' has no attribute 'missing'"),
+        ("broken:X", "cannot import 'broken': broken.py, line 2: AttributeError: module 'math' has no"),
     ],
 )
 def test_a_policy_that_is_none_is_named(capsys, own, policy, named):

@@ -165,7 +165,7 @@ def test_orders_below_the_first_are_noted_too(capsys, scenario):
         (["--policy", "my_module:Untuned"], "policy Untuned: tuned must be a tuple of names, got None"),
         (["--policy", "my_module:Least"], "got a state and float64 of shape ()"),
         (["--realisations", "1000000000"], "--realisations must be 1 ... 1000000"),
-        (["--seed", "1" * 40], "seed must be a whole number"),
+        (["--seed", "1" * 40], "argument --seed: must be a whole number"),
     ],
 )
 def test_what_is_wrong_in_an_option_or_in_ones_own_code_is_named(tmp_path, capsys, scenario, own, arguments, said):

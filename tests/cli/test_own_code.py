@@ -1,0 +1,137 @@
+"""Code of the user's that asks for an end, and what the commands print of names that they are given."""
+
+import io
+import sys
+
+import pytest
+
+from adascale import presets
+
+from ..command import run
+
+POLICY = """
+import sys
+from adascale.learning.data import RawDataset
+class Starts:
+    def start(self, scenario, budget): sys.exit(0)
+    def step(self, state, min_gain_t): pass
+class Steps(Starts):
+    def start(self, scenario, budget): return 0
+    def step(self, state, min_gain_t): raise SystemExit
+class Made(Starts):
+    def __init__(self): exit("bye")
+class Counts:
+    def __init__(self): raise SystemExit(3)
+    def epsilon(self, rate, sigma, delta): return 1 / 0
+def read(): sys.exit()
+"""
+
+
+@pytest.fixture
+def own(place, monkeypatch):
+    (place / "my_own.py").write_text(POLICY)
+    (place / "quits.py").write_text("raise SystemExit(0)\n")
+    yield place
+    for name in ("my_own", "quits"):
+        sys.modules.pop(name, None)
+
+
+LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 0.1, "--out", "old.csv", "--policy"]
+TRAIN = ["train", "--nu", 0.1, "--rounds", 1, "--out", "old.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([*LEAKAGE, "my_own:Starts"], "Starts.start in my_own.py, line 5: SystemExit: 0"),
+        ([*LEAKAGE, "my_own:Steps"], "Steps.step in my_own.py, line 9: SystemExit"),
+        ([*LEAKAGE, "my_own:Made"], "Made.__init__ in my_own.py, line 11: SystemExit: bye"),
+        ([*LEAKAGE, "quits:P"], "cannot import 'quits': quits.py, line 1: SystemExit: 0"),
+        ([*LEAKAGE, "optimal", "--accountant", "my_own:Counts"], "--accountant my_own:Counts: SystemExit: 3"),
+        ([*TRAIN, "--dataset", "my_own:read"], "dataset 'my_own:read' failed: read in my_own.py, line 15: SystemExit"),
+        ([*TRAIN, "--model", "quits:Net"], "model 'quits:Net': cannot import 'quits': quits.py, line 1: SystemExit"),
+    ],
+)
+def test_an_exit_of_own_code_is_an_error(own, capsys, arguments, said):
+    assert run(*arguments) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"adascale {arguments[0]}: error: ")
+    assert said in error
+    assert not (own / "old.csv").exists()
+
+
+def test_an_exit_in_one_run_of_a_sweep_leaves_the_others(own, capsys):
+    text = '[[runs]]\nreading = "x"\ndataset = "digits"\nnu = 0.1\nseed = 0\nrounds = 1\n'
+    (own / "sweep.toml").write_text(text + 'policy = ["my_own:Steps", "Learn"]\n')
+    assert run("sweep", "sweep.toml", "--store", "store") == 1
+    said = capsys.readouterr()
+    assert "1 of 2 runs finished" in said.out
+    assert said.err.startswith("adascale sweep: error: 1 of 2 runs failed: ")
+    assert "Steps.step in my_own.py, line 9: SystemExit" in said.err
+
+
+SHOWN = r"n\x1b[31m\x7f\x9b\x0a\x0d\x09x"
+
+
+def test_control_characters_are_shown_as_escapes(own, capsys):
+    name = '"n\\u001b[31m\\u007f\\u009b\\n\\r\\tx"'
+    (own / "raw.toml").write_text((own / "my.toml").read_text().replace('"small"', name))
+    command = ["schedule", "--scenario", "raw.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy", "equalalloc"]
+    assert run(*command) == 0
+    assert f"scenario {SHOWN}\n" in capsys.readouterr().out
+    assert run(*command, "--json") == 0
+    assert name in capsys.readouterr().out
+    assert run("leakage", "--scenario", "raw.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv") == 0
+    assert "\x1b[31m\x7f\x9b" in (own / "out.csv").read_text()
+    assert run("leakage", "--scenario", "a\x1b[31m\x9bb", "--nu", 0.1) == 2
+    assert r"--scenario 'a\x1b[31m\x9bb' is neither" in capsys.readouterr().err
+    assert run("leakage", "--nu", "\x1b") == 2
+    assert capsys.readouterr().err[:-1].isprintable()
+
+
+def test_a_progress_bar_keeps_its_returns(own, capsys, monkeypatch):
+    err = io.StringIO()
+    err.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", err)
+    (own / "raw.toml").write_text('base = "digits"\n[training]\nlearning_rate = 0.1\n')
+    assert run("train", "--dataset", "raw.toml", "--nu", 0.1, "--rounds", 2) == 0
+    assert "\rdigits: " in err.getvalue()
+    assert r"\x0d" not in err.getvalue()
+
+
+def test_a_base_lies_beside_the_file_that_names_it(tmp_path, monkeypatch):
+    for folder, rounds in (("one", 3), ("two", 4)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "base.toml").write_text(f'base = "digits"\nscenario = {{ num_rounds = {rounds} }}\n')
+    (tmp_path / "one" / "mine.toml").write_text('base = "base.toml"\n')
+    (tmp_path / "one" / "circle.toml").write_text('base = "../one/circle.toml"\n')
+    monkeypatch.chdir(tmp_path / "two")
+    assert presets.load("../one/mine.toml").scenario.num_rounds == 3
+    with pytest.raises(ValueError, match="itself as its base"):
+        presets.load("../one/circle.toml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["leakage", "--nu", 1, "--seed", -1], "adascale leakage: error: argument --seed: must be a whole number >= 0"),
+        (["train", "--nu", 1, "--seed", "x"], "adascale train: error: argument --seed: must be a whole number >= 0"),
+        (["schedule", "--nothing"], "adascale schedule: error: "),
+        (["train", "--nu", 1, "--rounds", 1, "x"], "adascale train: error: unrecognized arguments: x"),
+        (["nothing"], "adascale: error: argument "),
+    ],
+)
+def test_every_error_names_the_command(capsys, arguments, error):
+    assert run(*arguments) == 2
+    assert capsys.readouterr().err.startswith(error)
+
+
+def test_policies_take_parameters_behind_their_name(place, capsys):
+    command = ["schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy"]
+    assert run(*command, "learn", "--promise", "hard") == 0
+    hard = capsys.readouterr().out
+    assert run(*command, "learn:promise=hard") == 0
+    assert capsys.readouterr().out == hard.replace(" Learn\n", " Learn:promise=hard\n")
+    for name, said in (("learn:x=1", "'x'"), ("LyapunovPowerControl:x=1", "takes no parameters")):
+        assert run(*command, name, "--hindsight") == 2
+        assert said in capsys.readouterr().err
