@@ -191,7 +191,7 @@ def test_the_check_sees_a_second_line_and_a_traceback(place, monkeypatch):
     monkeypatch.setattr(leakage, "run", fail)
     with pytest.raises(AssertionError):
         assert_a_result_or_one_line(usual)
-    monkeypatch.setattr(leakage, "run", lambda options: {}["nothing"])
+    monkeypatch.setattr(leakage, "run", eval("lambda options: {}['nothing']"))  # no code of the user's
     with pytest.raises(KeyError):
         assert_a_result_or_one_line(usual)
 

@@ -179,7 +179,7 @@ def test_a_whole_run_is_not_called_shortened(tmp_path, capsys):
 BAD = {
     "nu is zero": (["--nu", 0], "nu must be finite and > 0, got 0.0"),
     "nu is missing": ([], "--nu"),
-    "a negative seed": (["--nu", 1, "--seed", -1], "seed must be a whole number >= 0"),
+    "a negative seed": (["--nu", 1, "--seed", -1], "--seed: must be a whole number >= 0"),
     "no rounds": (["--nu", 1, "--rounds", 0], "rounds must be a whole number >= 1, got 0"),
     "too many rounds": (["--nu", 1, "--rounds", 201], "rounds must be at most the 200 of digits, got 201"),
     "an unknown data set": (["--nu", 1, "--dataset", "imagenet"], "preset 'imagenet' is unknown"),

@@ -220,7 +220,7 @@ def test_a_failed_run_is_tried_again_and_then_reported(file, tmp_path, monkeypat
     run, store = own_policy(tmp_path, monkeypatch, "Fails", "raise RuntimeError('out of luck')"), Store("store")
     outcomes = sweep([run, runs_of(file)[0]], store, retries=0)
     assert [(each.state, each.message) for each in outcomes] == [
-        ("failed", "RuntimeError: out of luck"), ("finished", "")
+        ("failed", "Fails.schedule in own_fails.py, line 8: RuntimeError: out of luck"), ("finished", "")
     ]  # fmt: skip
     (tmp_path / "Fails").unlink()
     assert [each.state for each in sweep([run], store, retries=1)] == ["finished"]
