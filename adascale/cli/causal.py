@@ -7,6 +7,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from adascale import registry
 from adascale.cli import common
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
     name, found = find_method(given)
     method: Any = found
     kind: Any = method.policy if isinstance(method, PolicyClass) else None
+    if registry.parse_options(given)[1] and (options.penalty is not None or options.promise):
+        raise ValueError(f"--penalty and --promise cannot be combined with --policy {given}, which has parameters")
     if options.penalty is not None:
         if kind is not policies.AdaScale:
             raise ValueError(f"--penalty is AdaScale's, got it with --policy {given}")
@@ -73,8 +76,8 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
         raise ValueError("--past is for decisions that see no later round, got it with --hindsight")
 
     fixed: dict[str, Any] = {"promise": options.promise} if options.promise else {}
-    tuned = kind is None or bool(kind.tuned)
-    warm = kind is policies.AdaScale and trace is None
+    tuned = kind is None or bool(method.tuned)
+    warm = kind is policies.AdaScale and trace is None and tuned
     needs_law = warm or (kind is not None and kind.needs_law)
     needs_mean = kind is not None and kind.needs_mean_gain
     problem, known = None, trace

@@ -128,10 +128,14 @@ def test_every_error_names_the_command(capsys, arguments, error):
 
 def test_policies_take_parameters_behind_their_name(place, capsys):
     command = ["schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy"]
-    assert run(*command, "learn", "--promise", "hard") == 0
-    hard = capsys.readouterr().out
-    assert run(*command, "learn:promise=hard") == 0
-    assert capsys.readouterr().out == hard.replace(" Learn\n", " Learn:promise=hard\n")
+    for name, option, given, shown in (("Learn", "promise", "hard", "Learn:promise=hard"),
+                                       ("AdaScale", "penalty", 3, "AdaScale:penalty=3")):  # fmt: skip
+        assert run(*command, name, f"--{option}", given) == 0
+        by_option = capsys.readouterr().out
+        assert run(*command, shown) == 0
+        assert capsys.readouterr().out == by_option.replace(f" {name}\n", f" {shown}\n")
+        assert run(*command, shown, f"--{option}", given) == 2
+        assert "cannot be combined" in capsys.readouterr().err
     for name, said in (("learn:x=1", "'x'"), ("LyapunovPowerControl:x=1", "takes no parameters")):
         assert run(*command, name, "--hindsight") == 2
         assert said in capsys.readouterr().err
