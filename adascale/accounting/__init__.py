@@ -7,7 +7,6 @@ from adascale.accounting.exact import (
     ExactEpsilon,
     exact_delta,
     exact_epsilon,
-    sharp_epsilon,
     trade_off,
 )
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, order_grid
@@ -33,7 +32,18 @@ __all__ = [
     "rdp",
     "rdp_derivative",
     "schedule_epsilon",
-    "sharp_epsilon",
     "to_dp",
     "trade_off",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """``sharp_epsilon``, which is no longer public."""
+    if name != "sharp_epsilon":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import warnings
+
+    from adascale.accounting.exact import sharp
+
+    warnings.warn(f"accounting.sharp_epsilon is deprecated: it {sharp.WRONG}", DeprecationWarning, stacklevel=2)
+    return sharp.sharp_epsilon

@@ -75,7 +75,9 @@ def test_equal_losses_share_a_rank(mnist):
     found = fades(mnist[0])
     images = (100 * found.lost).round().astype(int)
     assert images.duplicated().sum() == 2
-    expected = [f"{pearsonr(found[floor].rank(), images.rank()).statistic:.2f}" for floor in ("floor_max", "floor_mean")]
+    expected = [
+        f"{pearsonr(found[floor].rank(), images.rank()).statistic:.2f}" for floor in ("floor_max", "floor_mean")
+    ]
     assert [fade_ranks(found)[name] for name in ("fade-rank", "mean-rank")] == expected == ["0.68", "0.71"]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adascale import checks as check
-from adascale.accounting.exact.epsilon import exact_epsilon, sharp_epsilon
+from adascale.accounting.exact.epsilon import exact_epsilon
+from adascale.accounting.exact.sharp import WRONG, sharp_epsilon
 
 
 @dataclass(frozen=True)
@@ -18,9 +20,9 @@ class ExactAccountant:
     Parameters
     ----------
     certified : bool
-        Whether :meth:`epsilon` is the proven upper end of :func:`~adascale.accounting.exact_epsilon`, within 1e-3 of
-        the exact value for a schedule of the paper and within one per cent for any other, or an error; or, when
-        False, the sharp value of :func:`~adascale.accounting.sharp_epsilon`, some five times faster.
+        True: :meth:`epsilon` is the proven upper end of :func:`~adascale.accounting.exact_epsilon`, within 1e-3 of
+        the exact value for a schedule of the paper and within one per cent for any other, or an error.  False is
+        deprecated: a value that nothing proves, and that is wrong on rare samples.
     """
 
     certified: bool = True
@@ -28,6 +30,8 @@ class ExactAccountant:
     def __post_init__(self) -> None:
         if not isinstance(self.certified, bool):
             raise ValueError(f"certified must be True or False, got {self.certified!r}")
+        if not self.certified:
+            warnings.warn(f"certified=False is deprecated: it {WRONG}", DeprecationWarning, stacklevel=3)
 
     def epsilon(self, sampling_rate: float, noise_multiplier: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
         """See :class:`~adascale.accounting.Accountant`; errors as the two functions."""

@@ -12,7 +12,6 @@ from adascale import checks as check
 from adascale.accounting.exact.bracket import bracket, delta_bracket
 from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.rounds import Rounds, rounds_of
-from adascale.accounting.exact.search import sharp
 
 FloatArray = NDArray[np.float64]
 
@@ -79,43 +78,6 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
         raise ValueError(
             f"the exact epsilon of {shown} at delta {delta:g} cannot be certified: {error}; {_ADVICE}"
         ) from None
-
-
-def sharp_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""The exact :math:`\varepsilon` of many schedules without a bracket, some five times faster.
-
-    Good to 1e-6 of itself on the schedules of the paper, and to 1e-3 where so few samples are drawn in all that the
-    loss is 0 with a probability near 1; nothing is proven.
-
-    Parameters
-    ----------
-    sampling_rate : array_like
-        :math:`q_t` in [0, 1], one number or of shape (T,).
-    noise_multiplier : array_like
-        :math:`\sigma_t > 0`, shape (..., T): rounds last, leading axes are independent schedules.
-    delta : float
-        :math:`\delta` in (0, 1).
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (...).
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range, or the sum does not settle.
-    """
-    delta = check.fraction("delta", delta)
-    rate, sigma = _arrays(sampling_rate, noise_multiplier)
-    out = np.empty(sigma.shape[:-1])
-    for lane in np.ndindex(out.shape):
-        try:
-            out[lane] = sharp(rounds_of(rate, sigma[lane]), delta)[0]
-        except (CannotCertify, ArithmeticError) as error:
-            shown = _shown(rate, sigma[lane])
-            raise ValueError(f"the exact epsilon of {shown} at delta {delta:g} was not found: {error}") from None
-    return out
 
 
 def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float) -> ExactDelta:
@@ -192,7 +154,8 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
     return best
 
 
-def _arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def schedule_arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Rates of shape (T,) and noise multipliers of shape (..., T), checked."""
     rate = check.as_floats("sampling_rate", sampling_rate)
     if (bad := ~((rate >= 0) & (rate <= 1))).any():
         raise ValueError(f"sampling_rate must be in [0, 1], got {rate[bad].flat[0]}")
@@ -208,12 +171,13 @@ def _arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Floa
 
 
 def _checked(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Rounds, str]:
-    rate, sigma = _arrays(sampling_rate, noise_multiplier)
+    rate, sigma = schedule_arrays(sampling_rate, noise_multiplier)
     if sigma.ndim != 1:
         raise ValueError(f"noise_multiplier must have shape (T,), got shape {sigma.shape}")
-    return rounds_of(rate, sigma), _shown(rate, sigma)
+    return rounds_of(rate, sigma), shown_schedule(rate, sigma)
 
 
-def _shown(rate: FloatArray, sigma: FloatArray) -> str:
+def shown_schedule(rate: FloatArray, sigma: FloatArray) -> str:
+    """A schedule as errors name it."""
     return (f"{sigma.size} rounds with rates {rate.min():g} ... {rate.max():g} and noise multipliers "
             f"{sigma.min():.4g} ... {sigma.max():.4g}")  # fmt: skip
