@@ -10,7 +10,7 @@ from adascale.cli import common
 DESCRIPTION = """\
 Audit the privacy of a training over the simulated air: put canaries into the data, each by a fair coin, tell from what
 is seen which were in, and conclude how large epsilon must be at the least. A correct schedule with a correct accountant
-is above every such bound.
+is above all of these bounds with the confidence, and no audit proves that an epsilon holds.
 
 By default the canaries are gradients of norm C, and what is seen is what the server receives in every round. With
 --black-box they are mislabelled scans, and what is seen is their loss under the final model. With --paired N there are
