@@ -1,5 +1,7 @@
 """Privacy accounting of the sampled Gaussian mechanism: Rényi leakage, its slope, conversion; the exact epsilon."""
 
+from warnings import warn as _warn
+
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
 from adascale.accounting.exact import (
     ExactAccountant,
@@ -9,6 +11,7 @@ from adascale.accounting.exact import (
     exact_epsilon,
     trade_off,
 )
+from adascale.accounting.exact.sharp import sharp_epsilon as _sharp_epsilon
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, order_grid
 from adascale.accounting.renyi import DpGuarantee, at_end, compose, rdp, rdp_derivative, to_dp
 from adascale.accounting.schedules import schedule_epsilon
@@ -41,9 +44,6 @@ def __getattr__(name: str) -> object:
     """``sharp_epsilon``, which is no longer public."""
     if name != "sharp_epsilon":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import warnings
-
-    from adascale.accounting.exact import sharp
-
-    warnings.warn(f"accounting.sharp_epsilon is deprecated: it {sharp.WRONG}", DeprecationWarning, stacklevel=2)
-    return sharp.sharp_epsilon
+    said = "sharp_epsilon is deprecated, as it is wrong on rare samples; exact_epsilon is between proven bounds"
+    _warn(said, DeprecationWarning, stacklevel=2)
+    return _sharp_epsilon

@@ -100,12 +100,11 @@ class ChannelModel:
     placement: str = "radius"
     _same_law: ClassVar[bool] = False
 
-    def __init_subclass__(cls, same_law: bool = False, **rest: Any) -> None:
-        super().__init_subclass__(**rest)
+    def __init_subclass__(cls, same_law: bool = False) -> None:
         cls._same_law = same_law
         for law in ("survival", "floor_law"):
             home = next(each for each in cls.__mro__ if law in vars(each))
-            if _redrawn(cls, home, "fading") or _redrawn(cls, home, "draw"):
+            if _redrawn(cls, home, {"fading", "draw"}):
                 setattr(cls, law, getattr(ChannelModel, law))
 
     def __post_init__(self) -> None:
@@ -190,13 +189,13 @@ class ChannelModel:
         gain = check.positive("mean_gain", mean_gain)
         if gain.shape[-1:] != (scenario.num_devices,):
             raise ValueError(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}")
-        if not _redrawn(type(self), ChannelModel, "draw"):
+        if _redrawn(type(self), ChannelModel, {"draw"}):
+            many = self.draw(scenario.num_devices, 20, range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20))
+            power = np.moveaxis(many.gain * many.path_loss[..., None], 0, 1).reshape(-1, _LAW_ROUNDS)
+        else:
             streams = np.random.SeedSequence(_LAW_SEED).spawn(scenario.num_devices)
             drawn = np.stack([self._fade(np.random.default_rng(stream), _LAW_ROUNDS) for stream in streams])
             power = drawn.real**2 + drawn.imag**2
-        else:
-            many = self.draw(scenario.num_devices, 20, range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20))
-            power = np.moveaxis(many.gain * many.path_loss[..., None], 0, 1).reshape(-1, _LAW_ROUNDS)
         power = np.maximum(power, np.finfo(float).tiny)
         least = [(row[:, None] * power).min(axis=0) for row in gain.reshape(-1, gain.shape[-1])]
         return EmpiricalFloors.of(scenario, np.reshape(least, (*gain.shape[:-1], _LAW_ROUNDS)))
@@ -251,10 +250,10 @@ class ChannelModel:
         return drawn
 
 
-def _redrawn(model: type, home: type, name: str) -> bool:
-    """Whether a class that ``home`` does not know replaces ``fading`` or ``draw``, and not with the same law."""
+def _redrawn(model: type, home: type, names: set[str]) -> bool:
+    """Whether a class that ``home`` does not know replaces one of these methods, and not with the same law."""
     new = (vars(each) for each in model.__mro__ if each not in home.__mro__)
-    return any(name in own and not own.get("_same_law") for own in new)
+    return any(names & own.keys() and not own.get("_same_law") for own in new)
 
 
 def each_device(

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.accounting.exact.epsilon import exact_epsilon
-from adascale.accounting.exact.sharp import WRONG, sharp_epsilon
 
 
 @dataclass(frozen=True)
@@ -20,23 +19,18 @@ class ExactAccountant:
     Parameters
     ----------
     certified : bool
-        True: :meth:`epsilon` is the proven upper end of :func:`~adascale.accounting.exact_epsilon`, within 1e-3 of
-        the exact value for a schedule of the paper and within one per cent for any other, or an error.  False is
-        deprecated: a value that nothing proves, and that is wrong on rare samples.
+        Deprecated, with no effect: :meth:`epsilon` is always the proven upper end of
+        :func:`~adascale.accounting.exact_epsilon`, within one per cent of the exact value, or an error.
     """
 
     certified: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.certified, bool):
-            raise ValueError(f"certified must be True or False, got {self.certified!r}")
-        if not self.certified:
-            warnings.warn(f"certified=False is deprecated: it {WRONG}", DeprecationWarning, stacklevel=3)
+        if self.certified is not True:
+            warnings.warn("certified is deprecated, and always True", DeprecationWarning, stacklevel=3)
 
     def epsilon(self, sampling_rate: float, noise_multiplier: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
-        """See :class:`~adascale.accounting.Accountant`; errors as the two functions."""
-        if not self.certified:
-            return sharp_epsilon(sampling_rate, noise_multiplier, delta)
+        """See :class:`~adascale.accounting.Accountant`; errors as the function."""
         sigma = check.positive("noise_multiplier", noise_multiplier)
         out = np.empty(sigma.shape[:-1])
         for lane in np.ndindex(out.shape):

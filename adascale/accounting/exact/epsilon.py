@@ -70,7 +70,7 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
     ValueError
         If an argument is outside its range, or no bracket is found that is narrower than one per cent, or than 1e-6.
     """
-    rounds, shown = _checked(sampling_rate, noise_multiplier)
+    rounds, shown = checked(sampling_rate, noise_multiplier)
     delta = check.fraction("delta", delta)
     try:
         return ExactEpsilon(*bracket(rounds, delta))
@@ -100,7 +100,7 @@ def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: 
     ValueError
         If an argument is outside its range, or no bracket is found that is narrower than one per cent.
     """
-    rounds, shown = _checked(sampling_rate, noise_multiplier)
+    rounds, shown = checked(sampling_rate, noise_multiplier)
     given = check.at_least("epsilon", epsilon, 0.0)
     if given.ndim:
         raise ValueError(f"epsilon must be one number, got an array of shape {given.shape}")
@@ -154,8 +154,7 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
     return best
 
 
-def schedule_arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Rates of shape (T,) and noise multipliers of shape (..., T), checked."""
+def _arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[FloatArray, FloatArray]:
     rate = check.as_floats("sampling_rate", sampling_rate)
     if (bad := ~((rate >= 0) & (rate <= 1))).any():
         raise ValueError(f"sampling_rate must be in [0, 1], got {rate[bad].flat[0]}")
@@ -170,14 +169,14 @@ def schedule_arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tu
     return np.broadcast_to(rate, sigma.shape[-1:]), sigma
 
 
-def _checked(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Rounds, str]:
-    rate, sigma = schedule_arrays(sampling_rate, noise_multiplier)
+def checked(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Rounds, str]:
+    """One schedule, and as errors name it."""
+    rate, sigma = _arrays(sampling_rate, noise_multiplier)
     if sigma.ndim != 1:
         raise ValueError(f"noise_multiplier must have shape (T,), got shape {sigma.shape}")
-    return rounds_of(rate, sigma), shown_schedule(rate, sigma)
+    return rounds_of(rate, sigma), _shown(rate, sigma)
 
 
-def shown_schedule(rate: FloatArray, sigma: FloatArray) -> str:
-    """A schedule as errors name it."""
+def _shown(rate: FloatArray, sigma: FloatArray) -> str:
     return (f"{sigma.size} rounds with rates {rate.min():g} ... {rate.max():g} and noise multipliers "
             f"{sigma.min():.4g} ... {sigma.max():.4g}")  # fmt: skip

@@ -1,20 +1,11 @@
 r"""The exact epsilon without a bracket, for the tables of the book: not public, as it is wrong on rare samples."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.accounting.exact.epsilon import schedule_arrays, shown_schedule
-from adascale.accounting.exact.errors import CannotCertify
-from adascale.accounting.exact.rounds import rounds_of
+from adascale.accounting.exact.epsilon import checked
 from adascale.accounting.exact.search import sharp
-
-WRONG = "may be wrong by many times on rare samples; exact_epsilon and ExactAccountant() are proven"
-"""What a warning says of it."""
 
 
 def sharp_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> NDArray[np.float64]:
@@ -25,22 +16,18 @@ def sharp_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
     fifty :math:`\sigma` from 1 to 5 and :math:`\delta = 10^{-8}` it is 0.0020, where the truth is 0.00026.
     Arguments and errors as of :func:`~adascale.accounting.exact_epsilon`, but for the leading axes.
     """
-    delta = check.fraction("delta", delta)
-    rate, sigma = schedule_arrays(sampling_rate, noise_multiplier)
+    sigma, delta = check.positive("noise_multiplier", noise_multiplier), check.fraction("delta", delta)
     out = np.empty(sigma.shape[:-1])
     for lane in np.ndindex(out.shape):
+        rounds, shown = checked(sampling_rate, sigma[lane])
         try:
-            out[lane] = sharp(rounds_of(rate, sigma[lane]), delta)[0]
-        except (CannotCertify, ArithmeticError) as error:
-            shown = shown_schedule(rate, sigma[lane])
+            out[lane] = sharp(rounds, delta)[0]
+        except ArithmeticError as error:
             raise ValueError(f"the exact epsilon of {shown} at delta {delta:g} was not found: {error}") from None
     return out
 
 
-@dataclass(frozen=True)
 class SharpAccountant:
     """:func:`sharp_epsilon` behind the protocol of all accountants."""
 
-    def epsilon(self, sampling_rate: float, noise_multiplier: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
-        """See :class:`~adascale.accounting.Accountant`."""
-        return sharp_epsilon(sampling_rate, noise_multiplier, delta)
+    epsilon = staticmethod(sharp_epsilon)
