@@ -45,7 +45,7 @@ def test_the_noise_that_is_out_of_range_is_named_and_not_one_beside_it(function,
 
 @pytest.mark.parametrize("function", [exact_epsilon, sharp_epsilon, exact_delta])
 def test_rates_in_rows_are_refused_with_their_shape(function):
-    with pytest.raises(ValueError, match=r"must be one number or one a round, got shape \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"must be one number or one per round, got shape \(1, 2\)"):
         function([[0.1, 0.2]], [1.0, 2.0], 0.5)
 
 

@@ -161,9 +161,9 @@ def _arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Floa
     sigma = check.positive("noise_multiplier", noise_multiplier)
     if sigma.ndim == 0 or sigma.shape[-1] == 0:
         raise ValueError(f"noise_multiplier must have a last axis of rounds, got shape {sigma.shape}")
-    check.broadcast(sampling_rate=rate.shape, rounds=sigma.shape[-1:])
-    if rate.ndim > 1:
-        raise ValueError(f"sampling_rate must be one number or one a round, got shape {rate.shape}")
+    if rate.shape not in ((), (1,), sigma.shape[-1:]):
+        raise ValueError(f"sampling_rate must be one number or one per round, got shape {rate.shape} with "
+                         f"noise_multiplier of shape {sigma.shape}")  # fmt: skip
     if not (good := (sigma >= 1e-6) & (sigma <= 1e150)).all():
         raise ValueError(f"noise_multiplier must be within 1e-6 ... 1e150, got {sigma[~good].flat[0]:g}")
     return np.broadcast_to(rate, sigma.shape[-1:]), sigma
