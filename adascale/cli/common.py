@@ -39,6 +39,12 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def note(text: str | None) -> None:
+    """Print a note on standard error, if there is one."""
+    if text:
+        print(f"note: {' '.join(text.split())}", file=sys.stderr)
+
+
 def add_scenario(parser: argparse.ArgumentParser) -> None:
     """``--scenario``."""
     parser.add_argument(
