@@ -99,9 +99,7 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
 _LEAST_SCALING = 1e-318
 """Below the least normal number digits get fewer; this many watts still have five."""
 
-
-_ROUNDING = 1e-9
-"""By how much of itself an eta may be above the power limit."""
+_ROUNDING = 1e-9  # by how much of itself an eta may be above the power limit
 
 
 class DeviceEpsilons(NamedTuple):
@@ -170,11 +168,8 @@ class ReceiveScalingProblem:
     def noise_energy(self, eta: ArrayLike) -> FloatArray:
         r""":math:`w_t = d \sigma_n^2 / \eta_t` of a schedule, shape (..., T), broadcast with the lanes.
 
-        Raises
-        ------
-        ValueError
-            If ``eta`` is not positive, exceeds the power limit by more than rounding, or does not have T rounds; so do
-            all methods here that take a schedule.
+        ``eta`` is > 0 and above the power limit by rounding at most; this and all methods below raise a ``ValueError``
+        otherwise.
         """
         eta = check.positive("eta", eta)
         if eta.shape[-1:] != (self.num_rounds,):

@@ -2,8 +2,6 @@ r"""Measured links: received powers or channel states from files, as gains of se
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -171,8 +169,6 @@ class _File(NamedTuple):
 
 
 def _read(path: str | os.PathLike[str], layout: str, numbered: bool) -> _File:
-    import pandas as pd  # here, as a channel that is drawn needs none of it
-
     shown = str(path)
     try:
         whole = Path(path).read_text(encoding="utf-8-sig").split("\n")
@@ -191,10 +187,8 @@ def _read(path: str | os.PathLike[str], layout: str, numbered: bool) -> _File:
         blank := {*range(kept[0][0], kept[-1][0])} - {n for n, line in enumerate(whole, 1) if line.strip()}
     ):
         raise ValueError(f"{shown}, line {min(blank)}: blank; of one link that may be a packet lost, write nan")
-    source = io.StringIO("\n".join(line for _, line in kept))
-    frame = pd.read_csv(source, sep=separator or r"\s+", header=None, dtype=object, keep_default_na=False,
-                        skipinitialspace=True, quoting=csv.QUOTE_NONE, low_memory=False)  # fmt: skip
-    text, lines = frame.map(str.strip).to_numpy(dtype=object), np.array([n for n, _ in kept])
+    text = np.array([[field.strip() for field in line.split(separator)] for _, line in kept], dtype=object)
+    lines = np.array([n for n, _ in kept])
     across = layout == "rows"
     text = text.T if across else text
     titled = not all(_is_number(each) or each.lower() in _LOST for each in text[0])
@@ -227,7 +221,7 @@ def _whole_rounds(path: str, text: NDArray[np.object_], lines: NDArray[np.int64]
 
 
 def _gains(file: _File, unit: str | Callable[[FloatArray], FloatArray], sent: float, missing: Sequence[float]) -> _File:
-    import pandas as pd
+    import pandas as pd  # here, as a channel that is drawn needs none of it
 
     flat = file.text.ravel().tolist()
     lost = np.array([each.lower() in _LOST for each in flat]).reshape(file.text.shape)

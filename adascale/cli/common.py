@@ -45,6 +45,16 @@ def note(text: str | None) -> None:
         print(f"note: {' '.join(text.split())}", file=sys.stderr)
 
 
+def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
+    """Return results as lines of names and values, or as JSON with ``tables``."""
+    from adascale.files import json_text
+
+    if as_json:
+        return json_text(totals | tables)
+    lines = {key: f"{value:.6g}" if isinstance(value, float) else f"{value}" for key, value in totals.items()}
+    return "\n".join(f"{key:<{max(map(len, lines))}} {value}" for key, value in lines.items())
+
+
 def add_scenario(parser: argparse.ArgumentParser) -> None:
     """``--scenario``."""
     parser.add_argument(

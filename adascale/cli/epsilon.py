@@ -30,8 +30,8 @@ there is one. The order of rows does not matter. Lines that begin with # are com
 
 For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out or adascale stream
 wrote. A round with eta 0 was skipped and leaks nothing. Where devices differ, epsilon, lower, upper and rdp are means
-over devices, as in adascale schedule, and those that end in _largest belong to the device with the largest epsilon,
-which is the guarantee for every device.
+over devices, as in adascale schedule, and those that end in _max are the largest over devices: upper_max is the
+guarantee for every device.
 
 direction is add where the mixture is compared with the null, and remove the other way: the larger counts."""
 
@@ -53,7 +53,6 @@ def run(options: argparse.Namespace) -> None:
     import numpy as np
 
     from adascale import accounting
-    from adascale.files import json_text
 
     kinds = _schedules(options)
     exact = [accounting.exact_epsilon(rate, sigma, options.delta) for rate, sigma, _ in kinds]
@@ -62,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     weights = np.array([weight for *_, weight in kinds])
     largest = max(range(len(exact)), key=lambda i: exact[i].epsilon)
     found = {each: [getattr(one, each) for one in exact] for each in ("epsilon", "lower", "upper")} | {"rdp": renyi}
-    most = {f"{key}_largest": values[largest] for key, values in found.items()} if len(kinds) > 1 else {}
+    most = {f"{key}_max": max(values) for key, values in found.items()} if len(kinds) > 1 else {}
     totals: dict[str, Any] = {
         "rounds": kinds[0][1].size,
         "delta": options.delta,
@@ -70,17 +69,14 @@ def run(options: argparse.Namespace) -> None:
         **{key: float(weights @ np.array(values) / weights.sum()) for key, values in found.items()},
         "direction": exact[largest].direction,
     }
-    if options.json:
-        print(json_text(totals))
-        return
-    wide = max(map(len, totals))
-    for key, value in totals.items():
-        print(f"{key:<{wide}} {value:.6g}" if isinstance(value, float) else f"{key:<{wide}} {value}")
+    print(common.shown(totals, options.json))
 
 
 def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray, float]]:
     """Rates, noise multipliers and number of devices of every kind."""
     import numpy as np
+
+    from adascale.problem import RoundLeakage
 
     if (options.file is None) == (options.eta is None):
         raise ValueError("give a FILE of noise multipliers, or --scenario and --eta, and not both")
@@ -92,16 +88,10 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
     scenario = common.read_scenario(options.scenario).scenario
     eta = _read_eta(options.eta, scenario)
-    rate = np.broadcast_to(np.asarray(scenario.sampling_rate, dtype=float), scenario.num_devices)
-    size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
-    kinds, first, count = np.unique(np.stack([rate, size]), axis=1, return_index=True, return_counts=True)
-    del kinds
-    sent = eta > 0
     with np.errstate(over="ignore", divide="ignore"):
-        root = np.sqrt(scenario.noise_scale / eta / (2 * scenario.num_parameters))
-    unit = scenario.num_devices / scenario.clip_norm
-    return [(sent * rate[i], np.where(sent, unit * size[i] * root, 1.0), float(n))
-            for i, n in zip(first, count, strict=True)]  # fmt: skip
+        energy, sent, devices = scenario.noise_scale / eta, eta > 0, RoundLeakage(scenario)
+    return [(sent * rate, np.sqrt(np.where(sent, energy / unit, 1.0)), float(number))
+            for rate, unit, number in zip(devices.rate, devices.unit, devices.count, strict=True)]  # fmt: skip
 
 
 def _read(path: Path, rate: float | None) -> tuple[FloatArray, FloatArray, float]:

@@ -17,7 +17,7 @@ Simulate channels and report what each method leaks when its cost is tuned to nu
 
 The columns: RDP is the Renyi leakage at the scenario's order, summed over rounds, mean over devices; epsilon is the
 DP leakage at delta, mean over devices; where devices differ, the largest epsilon is the guarantee for every device
-(epsilon_largest in --out and --json). Each is a geometric mean over the realisations, with its 95 % t interval on the
+(epsilon_max in --out and --json). Each is a geometric mean over the realisations, with its 95 % t interval on the
 logarithm from three realisations on: that of two is sound, and too wide to be of use.
 
 A policy of your own is --policy my_module:MyPolicy, a subclass of adascale.policies.OnlinePolicy with start and step.
@@ -81,12 +81,12 @@ def run(options: argparse.Namespace) -> None:
     if reached.empty:
         raise RuntimeError(f"no policy can spend nu in any run: {', '.join(chosen)} at nu = "
                            f"{', '.join(f'{nu:g}' for nu in options.nu)}; nothing was written")  # fmt: skip
-    if options.out:
-        write_atomically(options.out, table)
-    if options.json:
-        print(json_text(table.to_dict(orient="records")))
-    else:
-        print(_summary(reached).to_string(index=False))
+    records = json_text(table.to_dict(orient="records")) if options.json else None
+    try:
+        print(records or _summary(reached).to_string(index=False), flush=True)
+    finally:  # also where nobody reads it
+        if options.out:
+            write_atomically(options.out, table)
     for policy, rows in table.groupby("policy", sort=False):
         if unreached := int(rows["cost"].isna().sum()):
             common.note(f"{policy} cannot spend nu in {unreached} of {len(rows)} runs, left out")
@@ -103,7 +103,7 @@ def _summary(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (policy, nu), group in table.groupby(["policy", "nu"], sort=False):
         row = {"policy": policy, "nu": f"{nu:g}", "realisations": len(group)}
-        labels = {"rdp": f"RDP({group['order'].iloc[0]:g})", "epsilon_largest": "largest epsilon", "epsilon": "epsilon"}
+        labels = {"rdp": f"RDP({group['order'].iloc[0]:g})", "epsilon_max": "largest epsilon", "epsilon": "epsilon"}
         for column, label in labels.items():
             if column not in group:
                 continue

@@ -26,7 +26,7 @@ it is a .npy file of shape (T,), which is min_gain, or (T, M), real or complex. 
 with --unit db. A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size,
 dataset_size, clip_norm, max_power (W), noise_power (W), order.
 
-Where devices differ, epsilon and rdp are means over devices, and epsilon_largest is the guarantee for every device.
+Where devices differ, epsilon and rdp are means over devices, and epsilon_max is the guarantee for every device.
 In JSON, null stands for what is no number, and "Infinity" for a leakage without a bound."""
 
 _LEAST_SHARE = 1e-12  # nu in shares of the largest floor: float64 has sixteen digits
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
 
     from adascale import policies
     from adascale.channel import read_gains
-    from adascale.files import json_text, write_atomically
+    from adascale.files import write_atomically
     from adascale.problem import ReceiveScalingProblem, RoundLeakage
 
     common.check_outputs(
@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> None:
     trace = read_gains(options.gains, scenario, options.unit)
     problem = ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
     if options.nu < (least := _LEAST_SHARE * float(problem.floor.max())):
-        raise ValueError(f"--nu must be at least {least:.3g}, {_LEAST_SHARE:g} of the largest noise floor, since "
-                         f"rounding would exceed it; got {options.nu:g}")  # fmt: skip
+        raise ValueError(f"--nu must be at least {least:.3g}, {_LEAST_SHARE:g} of the largest noise floor (in round "
+                         f"{problem.floor.argmax()}), since rounding would exceed it; got {options.nu:g}")  # fmt: skip
     horizon = replace(scenario, num_rounds=problem.num_rounds)
     name, policy, promise = causal.choose(options, horizon, trace if options.hindsight else None)
     with common.naming_own_code(), common.noting_orders(options):
@@ -101,17 +101,14 @@ def run(options: argparse.Namespace) -> None:
         "order": scenario.order,
         "rdp": float(problem.rdp(eta)),
         "delta": options.delta,
-        **({"epsilon_largest": float(epsilon.largest)} if RoundLeakage(scenario).rate.size > 1 else {}),
+        **({"epsilon_max": float(epsilon.largest)} if RoundLeakage(scenario).rate.size > 1 else {}),
         "epsilon": float(epsilon.mean),
     }
-    if options.out:
-        write_atomically(options.out, table)
-    if options.json:
-        print(json_text(totals | {"schedule": table.to_dict(orient="records")}))
-    else:
-        wide = max(map(len, totals))
-        print("\n".join(f"{key:<{wide}} {value:.6g}" if isinstance(value, float) else f"{key:<{wide}} {value}"
-                        for key, value in totals.items()))  # fmt: skip
+    try:
+        print(common.shown(totals, options.json, schedule=table.to_dict(orient="records")), flush=True)
+    finally:  # also where nobody reads it
+        if options.out:
+            write_atomically(options.out, table)
     notes: list[str | None] = [trace.unended]
     if problem.num_rounds != scenario.num_rounds:
         notes.append(f"{options.gains} has {problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}; "

@@ -47,6 +47,8 @@ def test_the_noise_that_is_out_of_range_is_named_and_not_one_beside_it(function,
 def test_rates_in_rows_are_refused_with_their_shape(function):
     with pytest.raises(ValueError, match=r"must be one number or one per round, got shape \(1, 2\)"):
         function([[0.1, 0.2]], [1.0, 2.0], 0.5)
+    with pytest.raises(ValueError, match=r"got shape \(2,\) with noise_multiplier of shape \(1,\)"):
+        function([0.1, 0.2], [1.0], 0.5)
 
 
 @pytest.mark.parametrize("sigma", [1e-6, 1e150])

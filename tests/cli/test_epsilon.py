@@ -60,14 +60,14 @@ def test_a_schedule_of_this_package_is_accounted_for_as_it_was_written(tmp_path,
     found = answer(capsys, "--scenario", toml, "--eta", eta)
     assert found["rdp"] == pytest.approx(planned["epsilon"], rel=1e-9)
     assert found["lower"] <= found["epsilon"] <= found["upper"] < found["rdp"]
-    assert found["lower_largest"] <= found["epsilon_largest"] <= found["upper_largest"] < found["rdp_largest"]
-    assert found["rdp_largest"] == pytest.approx(planned["epsilon_largest"], rel=1e-9)
+    assert found["lower_max"] <= found["epsilon_max"] <= found["upper_max"] < found["rdp_max"]
+    assert found["rdp_max"] == pytest.approx(planned["epsilon_max"], rel=1e-9)
     keys = list(planned)
-    assert keys.index("epsilon_largest") == keys.index("epsilon") - 1
+    assert keys.index("epsilon_max") == keys.index("epsilon") - 1
     problem = ReceiveScalingProblem(scenario, channel.read_gains(gains, scenario).min_gain, 1e-3)
     sigma = problem.noise_multiplier(pd.read_csv(eta)["eta"])
     each = [accounting.schedule_epsilon(q, s).epsilon for q, s in zip((0.05, 0.1), sigma, strict=True)]
-    assert [planned["epsilon_largest"], planned["epsilon"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
+    assert [planned["epsilon_max"], planned["epsilon"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
 
 
 def test_the_table_shows_what_the_json_holds(tmp_path, capsys):
