@@ -16,6 +16,7 @@ FloatArray = NDArray[np.float64]
 Choice = tuple[list[str], Callable[[str], float]]
 """The columns to read, in this order, and the function that turns each of their fields into a number."""
 
+_PLACES = ("round", "time")
 _INDEX = ("", "index", "unnamed: 0")  # names of a first column that pandas or R wrote as an index
 
 
@@ -127,13 +128,12 @@ class Lines:
         names = [name.strip().casefold() for name in self.split(header)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise self.error(f"duplicate column {short(twice[0])}", number)
-        self._places = {i: name for i, name in enumerate(names)
-                        if name in ("round", "time") or (i == 0 and name in _INDEX)}  # fmt: skip
+        places = {i: name for i, name in enumerate(names) if name in _PLACES or (i == 0 and name in _INDEX)}
         try:
-            columns, self._convert = self._choose([name for i, name in enumerate(names) if i not in self._places])
+            columns, self._convert = self._choose([name for i, name in enumerate(names) if i not in places])
         except ValueError as error:
             raise self.error(f"{error}, and beside them round, time or an index at most", number) from None
-        self._chosen = [names.index(name) for name in columns]
+        self._chosen, self._places = [names.index(name) for name in columns], places
         self.columns, self.header = columns, names
 
     def _row(self, line: str) -> Row:
@@ -148,8 +148,8 @@ class Lines:
             i = next(i for i in self._chosen if not _reads(self._convert, row[i]))
             hint = "; write a decimal point, and nothing between thousands" if "," in row[i] else ""
             raise self.error(f"expected a number, got {short(row[i])} in {self.header[i]}{hint}") from None
-        self._now = {i: self._follow(i, name, row[i]) for i, name in self._places.items()
-                     if name == "round" or _reads(to_number, row[i])}  # fmt: skip
+        placed = {i for i, name in self._places.items() if name == "round" or _reads(to_number, row[i])}
+        self._now = {i: self._follow(i, self._places[i], row[i]) for i in placed}
         rounds = [now for i, now in self._now.items() if self._places[i] == "round"]
         return Row(values, fields, rounds[0] if rounds else None)
 
@@ -193,8 +193,8 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) ->
 
     unended = None
     if numbers[-1] == len(lines):
-        unended = (f"{path}, line {numbers[-1]}: no line break at its end, as when a file is cut off; it ends with "
-                   f"{short(fields(-1)[-1])} in {reader.header[-1]}")  # fmt: skip
+        end = f"{short(fields(-1)[-1])} in {reader.header[-1]}"
+        unended = f"{path}, line {numbers[-1]}: no line break at its end, as when a file is cut off; it ends with {end}"
     return Table(np.frombuffer(values).reshape(len(numbers), -1), reader.columns, place, unended)
 
 

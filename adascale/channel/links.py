@@ -178,17 +178,16 @@ def _read(path: str | os.PathLike[str], layout: str, numbered: bool) -> _File:
     if not kept:
         raise ValueError(f"{shown} has no rows; expected links")
     separator = next((sign for sign in ";\t," if sign in kept[0][1]), None)
-    width = _fields(kept[0][1], separator)
-    for n, line in kept:
-        if _fields(line, separator) != width:
-            raise ValueError(f"{shown}, line {n}: expected {width} fields, as in line {kept[0][0]}, got "
-                             f"{_fields(line, separator)}")  # fmt: skip
+    rows = [[field.strip() for field in line.split(separator)] for _, line in kept]
+    width = len(rows[0])
+    for (n, _), row in zip(kept, rows, strict=True):
+        if len(row) != width:
+            raise ValueError(f"{shown}, line {n}: expected {width} fields, as in line {kept[0][0]}, got {len(row)}")
     if width == 1 and (
         blank := {*range(kept[0][0], kept[-1][0])} - {n for n, line in enumerate(whole, 1) if line.strip()}
     ):
         raise ValueError(f"{shown}, line {min(blank)}: blank; of one link that may be a packet lost, write nan")
-    text = np.array([[field.strip() for field in line.split(separator)] for _, line in kept], dtype=object)
-    lines = np.array([n for n, _ in kept])
+    text, lines = np.array(rows, dtype=object), np.array([n for n, _ in kept])
     across = layout == "rows"
     text = text.T if across else text
     titled = not all(_is_number(each) or each.lower() in _LOST for each in text[0])
@@ -202,10 +201,6 @@ def _read(path: str | os.PathLike[str], layout: str, numbered: bool) -> _File:
     if not body.size:
         raise ValueError(f"{shown} has no measurements; expected a {'column' if across else 'row'} a round")
     return _File(shown, head, numbers, counted, body, np.empty(0), lines, across)
-
-
-def _fields(line: str, separator: str | None) -> int:
-    return len(line.split(separator))
 
 
 def _whole_rounds(path: str, text: NDArray[np.object_], lines: NDArray[np.int64], across: bool) -> NDArray[np.int64]:

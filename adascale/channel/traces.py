@@ -190,8 +190,8 @@ def _gains_of(num_devices: int) -> Callable[[list[str]], Choice]:
         if len(kinds) != 1 or not len(names) == len(device) == max(device) == num_devices:
             unknown = [name for name, match in numbered.items() if not match and name != "min_gain"]
             got = f"column {short(unknown[0])}" if unknown else f"columns {short(','.join(names))}"
-            raise ValueError(f"got {got}; expected min_gain, or h2_1 to h2_{num_devices}, or complex h_1 to "
-                             f"h_{num_devices}")  # fmt: skip
+            expected = f"min_gain, or h2_1 to h2_{num_devices}, or complex h_1 to h_{num_devices}"
+            raise ValueError(f"got {got}; expected {expected}")
         return [device[m] for m in sorted(device)], to_power if kinds == {"h"} else to_number
 
     return choose
@@ -211,13 +211,14 @@ def _array(data: bytes, path: str, num_devices: int) -> Table:
     if held.dtype.kind not in "iufc":
         raise ValueError(f"{path}: expected an array of numbers, got {short(str(held.dtype))}")
     if held.ndim not in (1, 2) or (held.ndim == 2 and held.shape[1] != num_devices) or not held.size:
-        hint = "; transpose it" if held.ndim == 2 and held.shape[0] == num_devices else ""
-        raise ValueError(f"{path}: expected an array of shape (T,) or (T, {num_devices}), a row a round, got shape "
-                         f"{held.shape}{hint}")  # fmt: skip
+        got = f"{held.shape}{'; transpose it' if held.ndim == 2 and held.shape[0] == num_devices else ''}"
+        raise ValueError(
+            f"{path}: expected an array of shape (T,) or (T, {num_devices}), a row a round, got shape {got}"
+        )
     squared, minimum = held.dtype.kind == "c", held.ndim == 1
     if squared and minimum:
-        raise ValueError(f"{path}: complex coefficients need a column a device, shape (T, {num_devices}), got shape "
-                         f"{held.shape}")  # fmt: skip
+        expected = f"a column a device, shape (T, {num_devices})"
+        raise ValueError(f"{path}: complex coefficients need {expected}, got shape {held.shape}")
     rows = held[:, None] if minimum else held
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         real, imag = rows.real.astype(np.float64), rows.imag.astype(np.float64)

@@ -171,8 +171,7 @@ def noting_orders(options: argparse.Namespace | None = None) -> Iterator[None]:
         largest = options.orders[0] if options and options.orders else max(DEFAULT_ORDERS)
         place, enough = "first", f"{1 + (worst.order - 1) / 2:.6g},{largest:g}"
     how = f"with --orders {enough} it is lower" if options else f"order {worst.order:.6g} lowers it"
-    print(f"note: an epsilon is that of the {place} order, {worst.end:g}; {how} ({worst.better:.4g} for "
-          f"{worst.epsilon:.4g})", file=sys.stderr)  # fmt: skip
+    note(f"an epsilon is that of the {place} order, {worst.end:g}; {how} ({worst.better:.4g} for {worst.epsilon:.4g})")
 
 
 def spends(least: float, most: float) -> str:

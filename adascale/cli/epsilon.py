@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
 
-MOST_ROUNDS = 10_000_000
-"""That the steps of a table may add up to."""
+_MOST_ROUNDS = 10_000_000  # that the steps of a table may add up to
 
 DESCRIPTION = """\
 The exact epsilon of Poisson-sampled Gaussian mechanisms in sequence, under add/remove adjacency, and a lower and an
@@ -90,8 +89,8 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray
     eta = _read_eta(options.eta, scenario)
     with np.errstate(over="ignore", divide="ignore"):
         energy, sent, devices = scenario.noise_scale / eta, eta > 0, RoundLeakage(scenario)
-    return [(sent * rate, np.sqrt(np.where(sent, energy / unit, 1.0)), float(number))
-            for rate, unit, number in zip(devices.rate, devices.unit, devices.count, strict=True)]  # fmt: skip
+    kinds = zip(devices.rate, devices.unit, devices.count, strict=True)
+    return [(sent * rate, np.sqrt(np.where(sent, energy / unit, 1.0)), float(number)) for rate, unit, number in kinds]
 
 
 def _read(path: Path, rate: float | None) -> tuple[FloatArray, FloatArray, float]:
@@ -102,15 +101,15 @@ def _read(path: Path, rate: float | None) -> tuple[FloatArray, FloatArray, float
     rates = None if "rate" not in table.names else table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
     sigma = table.column("sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150")
     if (rates is None) == (rate is None):
-        raise ValueError(f"{path} has a column rate; leave out --rate" if rate is not None else
-                         f"{path}: expected a column rate beside sigma, or --rate")  # fmt: skip
+        wrong = "leave out --rate, beside a column rate" if rates is not None else "expected a column rate, or --rate"
+        raise ValueError(f"{path}: {wrong}")
     if rate is not None and not 0 <= rate <= 1:
         raise ValueError(f"--rate must be in [0, 1], got {rate}")
     rates = np.full(sigma.size, rate) if rates is None else rates
     if "steps" in table.names:
-        steps = table.column("steps", lambda n: (n >= 1) & (n % 1 == 0) & (n <= MOST_ROUNDS), "whole, from 1 to 1e7")
-        if steps.sum() > MOST_ROUNDS:
-            raise ValueError(f"{path}: steps must add up to at most {MOST_ROUNDS:,}, got {steps.sum():,.0f}")
+        steps = table.column("steps", lambda n: (n >= 1) & (n == np.floor(n)), "whole and >= 1")
+        if steps.sum() > _MOST_ROUNDS:
+            raise ValueError(f"{path}: steps must add up to at most {_MOST_ROUNDS:,}, got {steps.sum():,.0f}")
         rates, sigma = (np.repeat(each, steps.astype(int)) for each in (rates, sigma))
     return rates, sigma, 1.0
 

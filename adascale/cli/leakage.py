@@ -79,8 +79,8 @@ def run(options: argparse.Namespace) -> None:
         )
     reached = table.dropna(subset=["cost"])
     if reached.empty:
-        raise RuntimeError(f"no policy can spend nu in any run: {', '.join(chosen)} at nu = "
-                           f"{', '.join(f'{nu:g}' for nu in options.nu)}; nothing was written")  # fmt: skip
+        tried = f"{', '.join(chosen)} at nu = {', '.join(f'{nu:g}' for nu in options.nu)}"
+        raise RuntimeError(f"no policy can spend nu in any run: {tried}; nothing was written")
     records = json_text(table.to_dict(orient="records")) if options.json else None
     try:
         print(records or _summary(reached).to_string(index=False), flush=True)

@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> None:
     trace = read_gains(options.gains, scenario, options.unit)
     problem = ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
     if options.nu < (least := _LEAST_SHARE * float(problem.floor.max())):
-        raise ValueError(f"--nu must be at least {least:.3g}, {_LEAST_SHARE:g} of the largest noise floor (in round "
-                         f"{problem.floor.argmax()}), since rounding would exceed it; got {options.nu:g}")  # fmt: skip
+        share = f"{_LEAST_SHARE:g} of the largest noise floor (round {problem.floor.argmax()})"
+        raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {options.nu:g}")
     horizon = replace(scenario, num_rounds=problem.num_rounds)
     name, policy, promise = causal.choose(options, horizon, trace if options.hindsight else None)
     with common.naming_own_code(), common.noting_orders(options):
@@ -79,8 +79,8 @@ def run(options: argparse.Namespace) -> None:
         epsilon = problem.device_epsilons(eta, accountant, options.delta)
         cost = float(problem.cost(eta))
     if promise == causal.PROMISES["hard"] and cost > options.nu * (1 + 1e-6):
-        raise RuntimeError(f"{name} must not exceed nu = {options.nu:g}, but its cost is {cost:.6g}, "
-                           f"{cost / options.nu:.3g} times nu; no schedule was written")  # fmt: skip
+        found = f"its cost is {cost:.6g}, {cost / options.nu:.3g} times nu"
+        raise RuntimeError(f"{name} must not exceed nu = {options.nu:g}, but {found}; no schedule was written")
     table = pd.DataFrame(
         {
             "round": np.arange(problem.num_rounds),

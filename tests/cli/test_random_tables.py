@@ -22,13 +22,37 @@ NU = 1e-3
 
 COLUMNS = {
     "rounds": [["sigma", "rate"], ["sigma", "rate", "steps"], ["round", "sigma", "rate"]],
-    "eta": [["round", "min_gain", "floor", "noise_energy", "eta"], ["eta"],
-            ["round", "eta", "noise_energy", "budget_left", "epsilon"]],
+    "eta": [
+        ["round", "min_gain", "floor", "noise_energy", "eta"],
+        ["eta"],
+        ["round", "eta", "noise_energy", "budget_left", "epsilon"],
+    ],
     "gains": [["min_gain"], ["h2_1", "h2_2"], ["round", "h2_1", "h2_2"], ["h_1", "h_2"], ["", "min_gain"]],
     "stream": [["min_gain"], ["h2_1", "h2_2"], ["time", "h2_1", "h2_2"], ["h_1", "h_2"]],
-}  # fmt: skip
-NAMES = ["sigma", "rate", "steps", "eta", "min_gain", "h2_1", "h2_2", "h2_3", "h_1", "h2_01", "round", "time", "floor",
-         "snr", "Sigma", " sigma", "ETA", "H2_1", "", "1.5", "#"]  # fmt: skip
+}
+NAMES = [
+    "sigma",
+    "rate",
+    "steps",
+    "eta",
+    "min_gain",
+    "h2_1",
+    "h2_2",
+    "h2_3",
+    "h_1",
+    "h2_01",
+    "round",
+    "time",
+    "floor",
+    "snr",
+    "Sigma",
+    " sigma",
+    "ETA",
+    "H2_1",
+    "",
+    "1.5",
+    "#",
+]
 FIELDS = [
     *(
         "1_0",
@@ -141,8 +165,12 @@ UNSIGNED = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 NUMBER = re.compile(rf"\s*([+-]?{UNSIGNED})\s*")
 COMPLEX = re.compile(rf"\s*([+-]?{UNSIGNED})?\s*(?:([+-]?)\s*({UNSIGNED})\s*[ij])?\s*")
 PLACES = ("round", "time", "index", "unnamed: 0", "")
-KNOWN = {"rounds": ["sigma", "rate", "steps"], "gains": [], "stream": [],
-         "eta": ["eta", "min_gain", "floor", "noise_energy", "budget_left", "epsilon"]}  # fmt: skip
+KNOWN = {
+    "rounds": ["sigma", "rate", "steps"],
+    "gains": [],
+    "stream": [],
+    "eta": ["eta", "min_gain", "floor", "noise_energy", "budget_left", "epsilon"],
+}
 
 
 class Refused(Exception):
@@ -196,8 +224,11 @@ def plain_lines(lines, kind):
             if len(fields) != len(names):
                 raise Refused(line)
             row = dict(zip(names, fields, strict=True))
-            found[n] = {name: (power if name.startswith("h_") else number)(row[name]) for name in wanted
-                        if KNOWN[kind] == [] or name in ("sigma", "rate", "steps", "eta", "min_gain")}  # fmt: skip
+            found[n] = {
+                name: (power if name.startswith("h_") else number)(row[name])
+                for name in wanted
+                if KNOWN[kind] == [] or name in ("sigma", "rate", "steps", "eta", "min_gain")
+            }
         except Refused as error:
             found[n] = error
     return found
@@ -282,8 +313,19 @@ def answer(folder, data, kind):
             seen = [(SMALL.noise_scale / (2 * 1000) * batch**2)[None]]
     else:
         (folder / "o.csv").unlink(missing_ok=True)
-        code, _, err, seen = command("schedule", "--scenario", "my.toml", "--gains", "t.csv", "--nu", NU,
-                                     "--policy", "equalalloc", "--out", "o.csv")  # fmt: skip
+        code, _, err, seen = command(
+            "schedule",
+            "--scenario",
+            "my.toml",
+            "--gains",
+            "t.csv",
+            "--nu",
+            NU,
+            "--policy",
+            "equalalloc",
+            "--out",
+            "o.csv",
+        )
         assert (folder / "o.csv").exists() == (code == 0)
         seen = [pd.read_csv("o.csv", dtype=str).min_gain.astype(float).to_numpy()[None]] if code == 0 else []
     if code == 0:
@@ -322,18 +364,25 @@ def test_tables_are_read_right_or_refused(folder, kind, drawn):
 def test_stream_answers_lines_right_or_refuses_them(folder, data):
     """Each line has its answer, that of its gain alone under EqualAlloc, or an error with its number."""
     (folder / "s").unlink(missing_ok=True)
-    _, out, err, _ = command("stream", "--scenario", "my.toml", "--nu", NU, "--state", "s",
-                                "--policy", "equalalloc", stdin=data)  # fmt: skip
+    _, out, err, _ = command(
+        "stream", "--scenario", "my.toml", "--nu", NU, "--state", "s", "--policy", "equalalloc", stdin=data
+    )
     etas = [float(line.split(",")[1]) for line in out.splitlines()[1:]]
     numbers = {int(n) for n in re.findall(r"standard input, line (\d+): (?!'.*more power)", err)}
     event("answered" if etas else "refused")
+    lines = [
+        line.decode("utf-8-sig" if not n else "utf-8", "replace").rstrip("\r")
+        for n, line in enumerate(data.split(b"\n"))
+    ]
+    try:
+        found = plain_lines(lines, "stream")
+    except Refused as error:
+        found = {1: error}
+    assert etas or err or not found
+    rows = {n: row for n, row in found.items() if n not in numbers}
+    assert not etas or not any(isinstance(row, Refused) for row in rows.values())
     if not etas:
-        assert numbers or "standard input" in err or not data.strip(b"# \r\n\t")
         return
-    lines = [line.decode("utf-8-sig" if not n else "utf-8", "replace").rstrip("\r")
-             for n, line in enumerate(data.split(b"\n"))]  # fmt: skip
-    rows = {n: row for n, row in plain_lines(lines, "stream").items() if n not in numbers}
-    assert not any(isinstance(row, Refused) for row in rows.values())
     gains = np.array([least(pd.DataFrame([row]))[0, 0] for row in rows.values()])
     expected = SMALL.noise_scale / (SMALL.noise_scale / (SMALL.x_max * gains) + NU)
     np.testing.assert_allclose(etas, expected, rtol=1e-9)

@@ -162,8 +162,8 @@ def _arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Floa
     if sigma.ndim == 0 or sigma.shape[-1] == 0:
         raise ValueError(f"noise_multiplier must have a last axis of rounds, got shape {sigma.shape}")
     if rate.shape not in ((), (1,), sigma.shape[-1:]):
-        raise ValueError(f"sampling_rate must be one number or one per round, got shape {rate.shape} with "
-                         f"noise_multiplier of shape {sigma.shape}")  # fmt: skip
+        shapes = f"got shape {rate.shape} with noise_multiplier of shape {sigma.shape}"
+        raise ValueError(f"sampling_rate must be one number or one per round, {shapes}")
     if not (good := (sigma >= 1e-6) & (sigma <= 1e150)).all():
         raise ValueError(f"noise_multiplier must be within 1e-6 ... 1e150, got {sigma[~good].flat[0]:g}")
     return np.broadcast_to(rate, sigma.shape[-1:]), sigma
