@@ -99,6 +99,17 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
 _LEAST_SCALING = 1e-318
 """Below the least normal number digits get fewer; this many watts still have five."""
 
+_ROUNDING = 1e-9  # by how much of itself an eta may be above the power limit
+
+
+class DeviceEpsilons(NamedTuple):
+    r"""The DP leakage of devices that may differ, each of shape (...)."""
+
+    mean: FloatArray
+    r"""The mean over devices of each one's :math:`\varepsilon`."""
+    largest: FloatArray
+    """The largest, which is the guarantee for every device."""
+
 
 class ReceiveScalingProblem:
     r"""Choosing the receive scaling :math:`\eta_t` of every round: the paper's problem (28), many lanes at once.
@@ -155,11 +166,20 @@ class ReceiveScalingProblem:
         return self.scenario.num_rounds
 
     def noise_energy(self, eta: ArrayLike) -> FloatArray:
-        r""":math:`w_t = d \sigma_n^2 / \eta_t` of a schedule ``eta`` > 0, shape (..., T), broadcast with the lanes."""
+        r""":math:`w_t = d \sigma_n^2 / \eta_t` of a schedule, shape (..., T), broadcast with the lanes.
+
+        ``eta`` is > 0 and above the power limit by rounding at most; this and all methods below raise a ``ValueError``
+        otherwise.
+        """
         eta = check.positive("eta", eta)
         if eta.shape[-1:] != (self.num_rounds,):
             raise ValueError(f"eta must have {self.num_rounds} rounds on its last axis, got shape {eta.shape}")
         check.broadcast(eta=eta.shape, schedule=self.lanes + (self.num_rounds,))
+        over = eta / (1 + _ROUNDING) > self.max_eta
+        if over.any():
+            worst = tuple(int(i) for i in np.argwhere(over)[0])
+            value, cap = (np.broadcast_to(array, over.shape)[worst] for array in (eta, self.max_eta))
+            raise ValueError(f"eta must not exceed the power limit, got {value} > {cap} in round {worst[-1]}")
         return self.scenario.noise_scale / eta
 
     def noise_multiplier(self, eta: ArrayLike) -> FloatArray:
@@ -180,20 +200,8 @@ class ReceiveScalingProblem:
         return mean
 
     def spend(self, eta: ArrayLike) -> FloatArray:
-        r""":math:`y_t = w_t - w_{\min,t} \ge 0`, what each round of a schedule spends, shape (..., T).
-
-        Raises
-        ------
-        ValueError
-            If ``eta`` is not positive, exceeds the power limit, or does not have T rounds.
-        """
-        eta = check.positive("eta", eta)
+        r""":math:`y_t = w_t - w_{\min,t} \ge 0`, what each round of a schedule spends, shape (..., T)."""
         spend = self.noise_energy(eta) - self.floor
-        over = eta > self.max_eta
-        if over.any():
-            worst = tuple(int(i) for i in np.argwhere(over)[0])
-            value, cap = (np.broadcast_to(array, over.shape)[worst] for array in (eta, self.max_eta))
-            raise ValueError(f"eta must not exceed the power limit, got {value} > {cap} in round {worst[-1]}")
         return np.broadcast_to(np.maximum(spend, 0), np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]))
 
     def rdp(self, eta: ArrayLike, alpha: float | None = None) -> FloatArray:
@@ -218,15 +226,20 @@ class ReceiveScalingProblem:
     def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> FloatArray:
         r"""The DP leakage by any accountant: the mean over devices of each one's :math:`\varepsilon`, shape (...).
 
-        ``delta`` in (0, 1); devices with equal :math:`(q_m, B_m)` are accounted for once.
+        ``delta`` in (0, 1).  The guarantee for every device is the largest instead: :meth:`device_epsilons`.
         """
+        return self.device_epsilons(eta, accountant, delta).mean
+
+    def device_epsilons(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> DeviceEpsilons:
+        """The mean over devices and the largest; devices with equal rate and batch size are accounted for once."""
         leakage = RoundLeakage(self.scenario)
         noise_energy = self.noise_energy(eta)
-        total = np.zeros(noise_energy.shape[:-1])
+        total = largest = np.zeros(noise_energy.shape[:-1])
         for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
             sigma = np.sqrt(noise_energy / unit)
-            total = total + count * accounting.epsilon_by(accountant, float(rate), sigma, delta)
-        return total / self.scenario.num_devices
+            epsilon = accounting.epsilon_by(accountant, float(rate), sigma, delta)
+            total, largest = total + count * epsilon, np.maximum(largest, epsilon)
+        return DeviceEpsilons(total / self.scenario.num_devices, largest)
 
 
 def scaling(noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float) -> FloatArray:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 # The lowest first. A room (a module or folder of adascale/) imports only from storeys below its own.
 STOREYS = (
     ("compiled",),
-    ("registry", "checks", "files", "rootfind"),
+    ("registry", "checks", "files", "rootfind", "tables"),
     ("accounting", "scenario", "statistics"),
     ("channel", "problem"),
     ("policies", "presets"),

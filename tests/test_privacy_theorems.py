@@ -277,7 +277,7 @@ def test_the_optimum_is_a_strict_local_minimum_of_exact_delta_in_the_regime_of_t
 
     def conditions(schedule):
         sigma = problem.noise_multiplier(schedule)[0]
-        found = delta_slopes(q, sigma, float(accounting.sharp_epsilon(q, sigma, 1e-5)))
+        found = delta_slopes(q, sigma, accounting.exact_epsilon(q, sigma, 1e-5).epsilon)
         assert abs(found.delta / 1e-5 - 1) < 1e-4
         free = problem.noise_energy(schedule) > problem.floor * (1 + 1e-9)
         steep = -found.slope[free]

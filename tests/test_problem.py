@@ -205,6 +205,26 @@ def test_gains_without_rounds_are_refused(gain):
         ReceiveScalingProblem(MNIST, gain, 0.1)
 
 
+@pytest.mark.parametrize("method", ["noise_energy", "noise_multiplier", "cost", "spend", "rdp", "dp_epsilon"])
+def test_eta_above_the_power_limit_is_refused(method):
+    problem = make(MNIST)
+    call, above = getattr(problem, method), np.ones(problem.num_rounds)
+    call(problem.max_eta * (1 + 0.9e-9))  # rounding
+    above[3] = 1 + 1.1e-9
+    with pytest.raises(ValueError, match=r"eta must not exceed the power limit, got .* in round 3$"):
+        call(problem.max_eta * above)
+
+
+def test_device_epsilons_are_their_mean_and_the_largest():
+    problem = make(replace(MNIST, batch_size=np.arange(10.0, 10 + MNIST.num_devices)))
+    eta, accountant = problem.max_eta / 2, accounting.RenyiAccountant()
+    rates = problem.scenario.sampling_rate
+    each = [accountant.epsilon(float(q), s, 1e-5) for q, s in zip(rates, problem.noise_multiplier(eta), strict=True)]
+    found = problem.device_epsilons(eta, accountant)
+    assert [found.mean, found.largest] == pytest.approx([np.mean(each), np.max(each)], rel=1e-12)
+    assert problem.epsilon(eta, accountant) == found.mean
+
+
 def test_an_epsilon_is_at_a_delta_of_1e_5_unless_told_otherwise():
     problem, accountant = make(MNIST), accounting.RenyiAccountant()
     assert problem.epsilon(problem.max_eta, accountant) == problem.epsilon(problem.max_eta, accountant, 1e-5)

@@ -20,6 +20,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from opacus.accountants import PRVAccountant
 
 from adascale import ReceiveScalingProblem, accounting, channel, policies, presets
+from adascale.accounting.exact.sharp import sharp_epsilon
 from adascale.comparison import Hindsight
 from adascale.files import write_atomically
 from adascale.runs.provenance import write_provenance
@@ -51,7 +52,7 @@ def timed(function, repeats=1):
 
 def sharp(q, sigma):
     """This package, uncertified."""
-    value = float(accounting.sharp_epsilon(q, sigma, DELTA))
+    value = float(sharp_epsilon(q, sigma, DELTA))
     return value, value
 
 
@@ -143,7 +144,7 @@ def many(count=500):
         gain = channel.draw(scenario.num_devices, scenario.num_rounds, range(count)).gain
         problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
         sigma = problem.noise_multiplier(Hindsight(policies.AdaScale)(problem).schedule(problem))[..., 0, :]
-        seconds, _ = timed(lambda q=scenario.sampling_rate, sigma=sigma: accounting.sharp_epsilon(q, sigma, DELTA))
+        seconds, _ = timed(lambda q=scenario.sampling_rate, sigma=sigma: sharp_epsilon(q, sigma, DELTA))
         found.append({"schedule": f"{preset}, nu = {nu:g}, AdaScale, {count} schedules", "rounds": scenario.num_rounds,
                       "accountant": "adascale, sharp", "cpu_seconds": f"{seconds:.2g}"})  # fmt: skip
     return found

@@ -1,5 +1,7 @@
 """Privacy accounting of the sampled Gaussian mechanism: Rényi leakage, its slope, conversion; the exact epsilon."""
 
+from warnings import warn as _warn
+
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
 from adascale.accounting.exact import (
     ExactAccountant,
@@ -7,9 +9,9 @@ from adascale.accounting.exact import (
     ExactEpsilon,
     exact_delta,
     exact_epsilon,
-    sharp_epsilon,
     trade_off,
 )
+from adascale.accounting.exact.sharp import sharp_epsilon as _sharp_epsilon
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, order_grid
 from adascale.accounting.renyi import DpGuarantee, at_end, compose, rdp, rdp_derivative, to_dp
 from adascale.accounting.schedules import schedule_epsilon
@@ -33,7 +35,15 @@ __all__ = [
     "rdp",
     "rdp_derivative",
     "schedule_epsilon",
-    "sharp_epsilon",
     "to_dp",
     "trade_off",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """``sharp_epsilon``, which is no longer public."""
+    if name != "sharp_epsilon":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    said = "sharp_epsilon is deprecated, as it is wrong on rare samples; exact_epsilon is between proven bounds"
+    _warn(said, DeprecationWarning, stacklevel=2)
+    return _sharp_epsilon

@@ -118,7 +118,7 @@ class Nakagami(ChannelModel):
 
 
 @dataclass(frozen=True)
-class GaussMarkov(Rayleigh):
+class GaussMarkov(Rayleigh, same_law=True):
     r"""Rayleigh fading whose rounds hang together by one number: an autoregression of order one.
 
     .. math:: f_0 = z_0, \quad f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t, \qquad
@@ -147,7 +147,7 @@ class GaussMarkov(Rayleigh):
 
 
 @dataclass(frozen=True)
-class Jakes(Rayleigh):
+class Jakes(Rayleigh, same_law=True):
     r"""Rayleigh fading of a receiver in motion: Clarke's ring of scatterers, by a sum of waves.
 
     .. math:: f_t = \sum_{n=1}^{N} a_n e^{2\pi i f_D \Delta\, t \cos\alpha_n}, \qquad

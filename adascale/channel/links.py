@@ -2,8 +2,6 @@ r"""Measured links: received powers or channel states from files, as gains of se
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -171,8 +169,6 @@ class _File(NamedTuple):
 
 
 def _read(path: str | os.PathLike[str], layout: str, numbered: bool) -> _File:
-    import pandas as pd  # here, as a channel that is drawn needs none of it
-
     shown = str(path)
     try:
         whole = Path(path).read_text(encoding="utf-8-sig").split("\n")
@@ -182,19 +178,16 @@ def _read(path: str | os.PathLike[str], layout: str, numbered: bool) -> _File:
     if not kept:
         raise ValueError(f"{shown} has no rows; expected links")
     separator = next((sign for sign in ";\t," if sign in kept[0][1]), None)
-    width = _fields(kept[0][1], separator)
-    for n, line in kept:
-        if _fields(line, separator) != width:
-            raise ValueError(f"{shown}, line {n}: expected {width} fields, as in line {kept[0][0]}, got "
-                             f"{_fields(line, separator)}")  # fmt: skip
+    rows = [[field.strip() for field in line.split(separator)] for _, line in kept]
+    width = len(rows[0])
+    for (n, _), row in zip(kept, rows, strict=True):
+        if len(row) != width:
+            raise ValueError(f"{shown}, line {n}: expected {width} fields, as in line {kept[0][0]}, got {len(row)}")
     if width == 1 and (
         blank := {*range(kept[0][0], kept[-1][0])} - {n for n, line in enumerate(whole, 1) if line.strip()}
     ):
         raise ValueError(f"{shown}, line {min(blank)}: blank; of one link that may be a packet lost, write nan")
-    source = io.StringIO("\n".join(line for _, line in kept))
-    frame = pd.read_csv(source, sep=separator or r"\s+", header=None, dtype=object, keep_default_na=False,
-                        skipinitialspace=True, quoting=csv.QUOTE_NONE, low_memory=False)  # fmt: skip
-    text, lines = frame.map(str.strip).to_numpy(dtype=object), np.array([n for n, _ in kept])
+    text, lines = np.array(rows, dtype=object), np.array([n for n, _ in kept])
     across = layout == "rows"
     text = text.T if across else text
     titled = not all(_is_number(each) or each.lower() in _LOST for each in text[0])
@@ -210,10 +203,6 @@ def _read(path: str | os.PathLike[str], layout: str, numbered: bool) -> _File:
     return _File(shown, head, numbers, counted, body, np.empty(0), lines, across)
 
 
-def _fields(line: str, separator: str | None) -> int:
-    return len(line.split(separator))
-
-
 def _whole_rounds(path: str, text: NDArray[np.object_], lines: NDArray[np.int64], across: bool) -> NDArray[np.int64]:
     found: dict[int, None] = {}
     for t, each in enumerate(text):
@@ -227,7 +216,7 @@ def _whole_rounds(path: str, text: NDArray[np.object_], lines: NDArray[np.int64]
 
 
 def _gains(file: _File, unit: str | Callable[[FloatArray], FloatArray], sent: float, missing: Sequence[float]) -> _File:
-    import pandas as pd
+    import pandas as pd  # here, as a channel that is drawn needs none of it
 
     flat = file.text.ravel().tolist()
     lost = np.array([each.lower() in _LOST for each in flat]).reshape(file.text.shape)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,8 +35,8 @@ class Channel(NamedTuple):
     """:math:`d_m` in metres, shape (..., M)."""
     path_loss: NDArray[np.float64]
     r""":math:`\mathrm{PL}_m`, transmitted over received power (linear, no unit), shape (..., M), as the server knows it
-    before the first round.  Policies are told this; where devices move, or a shadow is not known, the coefficients have
-    another mean."""
+    before the first round.  Policies are told this; where devices move, a shadow is not known, or one gain stands for
+    several in a round, the coefficients have another mean."""
     coefficient: NDArray[np.complex128]
     """:math:`h_{m,t}`, complex, shape (..., M, T)."""
 
@@ -77,6 +77,8 @@ class ChannelModel:
 
     It needs ``fading`` at least; ``place`` and ``path_loss`` have the paper's as defaults, and ``draw`` may be replaced
     as a whole, or extended: :class:`Shadowing` and :class:`Motion` are mixins that multiply what ``super()`` draws.
+    A subclass that replaces ``fading`` or ``draw`` loses the ``survival`` and ``floor_law`` of its base, and its law of
+    floors is drawn.  It defines them anew, or says ``class Mine(Rayleigh, same_law=True)`` where that of a round stays.
     Its parameters are dataclass fields, each a string, a number or a tuple of them: part of a run's address, and
     of what ``--channel module:Class:K=5`` can set.
 
@@ -96,6 +98,14 @@ class ChannelModel:
 
     distance_range: tuple[float, float] = (10.0, 200.0)
     placement: str = "radius"
+    _same_law: ClassVar[bool] = False
+
+    def __init_subclass__(cls, same_law: bool = False) -> None:
+        cls._same_law = same_law
+        for law in ("survival", "floor_law"):
+            home = next(each for each in cls.__mro__ if law in vars(each))
+            if _redrawn(cls, home, {"fading", "draw"}):
+                setattr(cls, law, getattr(ChannelModel, law))
 
     def __post_init__(self) -> None:
         limits = check.positive("distance_range", self.distance_range)
@@ -154,8 +164,8 @@ class ChannelModel:
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
         r"""The law of the floors for devices of known mean gains: what a server knows before the first round.
 
-        From :meth:`survival` where the model defines it; else from 20,000 rounds drawn with a seed of their own.  A
-        model whose devices are not independent, or whose gains have another mean, defines a law of its own.
+        From :meth:`survival` where the model defines it; else from 20,000 rounds drawn with a seed of their own, by
+        :meth:`draw` where the model has its own, at ``mean_gain`` in the place of its path losses.
 
         Parameters
         ----------
@@ -179,9 +189,14 @@ class ChannelModel:
         gain = check.positive("mean_gain", mean_gain)
         if gain.shape[-1:] != (scenario.num_devices,):
             raise ValueError(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}")
-        streams = np.random.SeedSequence(_LAW_SEED).spawn(scenario.num_devices)
-        drawn = np.stack([self._fade(np.random.default_rng(stream), _LAW_ROUNDS) for stream in streams])
-        power = np.maximum(drawn.real**2 + drawn.imag**2, np.finfo(float).tiny)
+        if _redrawn(type(self), ChannelModel, {"draw"}):
+            many = self.draw(scenario.num_devices, 20, range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20))
+            power = np.moveaxis(many.gain * many.path_loss[..., None], 0, 1).reshape(-1, _LAW_ROUNDS)
+        else:
+            streams = np.random.SeedSequence(_LAW_SEED).spawn(scenario.num_devices)
+            drawn = np.stack([self._fade(np.random.default_rng(stream), _LAW_ROUNDS) for stream in streams])
+            power = drawn.real**2 + drawn.imag**2
+        power = np.maximum(power, np.finfo(float).tiny)
         least = [(row[:, None] * power).min(axis=0) for row in gain.reshape(-1, gain.shape[-1])]
         return EmpiricalFloors.of(scenario, np.reshape(least, (*gain.shape[:-1], _LAW_ROUNDS)))
 
@@ -233,6 +248,12 @@ class ChannelModel:
             raise ValueError(f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, "
                              f"got shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}")  # fmt: skip
         return drawn
+
+
+def _redrawn(model: type, home: type, names: set[str]) -> bool:
+    """Whether a class that ``home`` does not know replaces one of these methods, and not with the same law."""
+    new = (vars(each) for each in model.__mro__ if each not in home.__mro__)
+    return any(names & own.keys() and not own.get("_same_law") for own in new)
 
 
 def each_device(

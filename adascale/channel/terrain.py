@@ -25,7 +25,7 @@ _SERVER_HEIGHT = 10
 
 
 @dataclass(frozen=True)
-class Shadowing(ChannelModel):
+class Shadowing(ChannelModel, same_law=True):
     r"""A mixin: log-normal shadows, correlated over places [Gudmundson 1991].
 
     .. math:: h_{m,t} = 10^{-s_m / 20}\, f_{m,t} / \sqrt{\mathrm{PL}_m}, \qquad
@@ -86,7 +86,7 @@ class Shadowed(Shadowing, Rayleigh):
 
 
 @dataclass(frozen=True)
-class Motion(ChannelModel):
+class Motion(ChannelModel, same_law=True):
     r"""A mixin: devices move, and their path loss with them.
 
     A device goes straight at a constant speed in a uniform direction, and is reflected where it meets the limits of the
@@ -157,7 +157,7 @@ class Motion(ChannelModel):
 
 
 @dataclass(frozen=True)
-class Moving(Motion, Rayleigh):
+class Moving(Motion, Rayleigh, same_law=True):
     r"""Devices that move, under the Rayleigh fading of their speed: :class:`Motion` with the waves of :class:`Jakes`.
 
     .. math:: f_D = v f_c / c
@@ -216,6 +216,7 @@ class UrbanMicro(Rayleigh):
         If a parameter is out of its range, distances are not within 10 m to 5 km, and as :class:`ChannelModel`.
     """
 
+    floor_law = Rayleigh.floor_law
     carrier: float = 2e9
     height: float = 1.5
 

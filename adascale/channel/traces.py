@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
+import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adascale.channel.tables import Lines, Table, read_table
 from adascale.scenario import Scenario
+from adascale.tables import Choice, Lines, Table, read_table, short, to_number, to_power
 
 UNITS = ("linear", "db")
 """What gains may be given in: linear power ratios, or decibels."""
+
+_NUMPY = b"\x93NUMPY"  # what a .npy file begins with
 
 
 class Trace(NamedTuple):
@@ -28,6 +34,8 @@ class Trace(NamedTuple):
     """The first gain above 1 (0 dB) and where it stands, if there is one.
 
     More power was received than sent, as when gains are in another unit, or relative to something."""
+    unended: str | None = None
+    """A note on the last row, if its line has no line break, as when a file was cut off."""
 
 
 def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "linear") -> Trace:
@@ -43,10 +51,10 @@ def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "li
     Nothing is taken from these, but rounds must follow each other one by one, and an index and times must rise where
     they are numbers.  A column of any other name is refused.
 
-    The text is UTF-8.  Columns are separated as in the header, by ``,``, ``;``, tabs or blanks; if by no comma, a comma
-    may be the decimal sign.  Lines that begin with ``#`` are comments; the last one before the numbers is the header if
-    there is no other, which is how ``numpy.savetxt`` writes it.  Blank lines do not matter, except in a table of one
-    column, where a row might be missing there.
+    The text is UTF-8.  Columns are separated as in the header, by ``,``, ``;``, tabs or blanks; numbers have a decimal
+    point.  Lines that begin with ``#`` are comments; the last one before the numbers is the header if there is no
+    other, which is how ``numpy.savetxt`` writes it.  Blank lines do not matter, except in a table of one column, where
+    a row might be missing there.
 
     An array is of shape (T,), which is ``min_gain``, or (T, M), a row a round: :math:`|h_{m,t}|^2`, or
     :math:`h_{m,t}` where it is complex.
@@ -74,7 +82,10 @@ def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "li
         If the file cannot be read.
     """
     _check_unit(unit)
-    table = read_table(Path(path).read_bytes(), str(path), scenario.num_devices)
+    data = Path(path).read_bytes()
+    devices = scenario.num_devices
+    is_array = data.startswith(_NUMPY)
+    table = _array(data, str(path), devices) if is_array else read_table(data, str(path), _gains_of(devices))
     return _trace(table, str(path), scenario, unit)
 
 
@@ -92,8 +103,6 @@ class GainLine(NamedTuple):
 class GainLines:
     """A channel trace that comes line by line, as a server receives it: a table of text as :func:`read_gains` reads it.
 
-    The decimal sign is that of the first line that shows one.
-
     Parameters
     ----------
     name : str
@@ -110,12 +119,12 @@ class GainLines:
     def __init__(self, name: str, scenario: Scenario, unit: str = "linear") -> None:
         _check_unit(unit)
         self._scenario, self._unit = scenario, unit
-        self._lines = Lines(name, scenario.num_devices)
+        self._lines = Lines(name, _gains_of(scenario.num_devices), again=True)
 
     @property
     def has_header(self) -> bool:
         """Whether the header was read."""
-        return self._lines.columns is not None
+        return bool(self._lines.columns)
 
     def read(self, line: bytes) -> GainLine | None:
         """One line, with or without its end; None where it is a comment or the header.
@@ -126,13 +135,14 @@ class GainLines:
             If it is neither a header nor a row, as :func:`read_gains`; it has the number of the line.  A row that was
             refused can be sent again.  Without a header no row can be read.
         """
-        found = self._lines.read(line)
-        if found is None:
+        row = self._lines.read(line)
+        if row is None:
             return None
-        table, number = found
-        trace = _trace(table, table.place(0, 0)[0], self._scenario, self._unit)
+        where, names = f"{self._lines.name}, line {self._lines.number}", self._lines.columns
+        table = Table(np.array([row.values]), names, lambda _, m: (where, f"{short(row.fields[m])} in {names[m]}"))
+        trace = _trace(table, where, self._scenario, self._unit)
         self._lines.keep()
-        return GainLine(float(trace.min_gain[0]), number, trace.above_one)
+        return GainLine(float(trace.min_gain[0]), row.round, trace.above_one)
 
 
 def _check_unit(unit: str) -> None:
@@ -142,7 +152,7 @@ def _check_unit(unit: str) -> None:
 
 def _trace(table: Table, path: str, scenario: Scenario, unit: str) -> Trace:
     """The bottlenecks and mean gains of a table, which goes by ``path`` in errors."""
-    if unit == "db" and table.squared:
+    if unit == "db" and table.names[0].startswith("h_"):
         raise ValueError(f"{path}: complex coefficients are linear, they cannot have the unit db")
     with np.errstate(over="ignore", under="ignore"):
         values = 10 ** (table.values / 10) if unit == "db" else table.values
@@ -154,15 +164,64 @@ def _trace(table: Table, path: str, scenario: Scenario, unit: str) -> Trace:
         raise ValueError(f"{where}: expected a gain that is finite and > 0, got {got}{hint}")
     gains = np.ascontiguousarray(values.T)
     with np.errstate(over="ignore"):
-        least = gains[0] if table.minimum else scenario.min_gain(gains)
-        mean = None if table.minimum else gains.mean(axis=-1) * scenario.power_share / scenario.batch_second_moment
+        is_min = table.names == ["min_gain"]
+        least = gains[0] if is_min else scenario.min_gain(gains)
+        mean = None if is_min else gains.mean(axis=-1) * scenario.power_share / scenario.batch_second_moment
     low, high = scenario.gain_limits
     beyond = (least < low) | (least > high)
     if beyond.any() or not (mean is None or np.isfinite(mean).all()):
         where, _ = table.place(int(np.argmax(beyond) if beyond.any() else values.max(axis=1).argmax()), 0)
         raise ValueError(f"{where}: gains from {values.min():.3g} to {values.max():.3g} are beyond floating point with "
                          "this scenario; expected received over transmitted power")  # fmt: skip
-    if not (values > 1).any():
-        return Trace(least, mean)
-    t, m = (int(i) for i in np.argwhere(values > 1)[0])
-    return Trace(least, mean, "{}: {}".format(*table.place(t, m)))
+    above = np.argwhere(values > 1)
+    first = "{}: {}".format(*table.place(int(above[0, 0]), int(above[0, 1]))) if above.size else None
+    return Trace(least, mean, first, table.unended)
+
+
+def _gains_of(num_devices: int) -> Callable[[list[str]], Choice]:
+    """Which columns of a table are the gains of these devices."""
+
+    def choose(names: list[str]) -> Choice:
+        if names == ["min_gain"]:
+            return names, to_number
+        numbered = {name: re.fullmatch("(h2?)_([1-9][0-9]{0,11})", name) for name in names}
+        device = {int(match[2]): name for name, match in numbered.items() if match}
+        kinds = {match[1] for match in numbered.values() if match}
+        if len(kinds) != 1 or not len(names) == len(device) == max(device) == num_devices:
+            unknown = [name for name, match in numbered.items() if not match and name != "min_gain"]
+            got = f"column {short(unknown[0])}" if unknown else f"columns {short(','.join(names))}"
+            expected = f"min_gain, or h2_1 to h2_{num_devices}, or complex h_1 to h_{num_devices}"
+            raise ValueError(f"got {got}; expected {expected}")
+        return [device[m] for m in sorted(device)], to_power if kinds == {"h"} else to_number
+
+    return choose
+
+
+def _array(data: bytes, path: str, num_devices: int) -> Table:
+    """Read the content of a ``.npy`` file."""
+    stream = io.BytesIO(data)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a header that has to be guessed at
+            held: NDArray[Any] = np.load(stream, allow_pickle=False)
+    except Exception as error:  # NumPy has many ways to say so
+        raise ValueError(f"{path} is no .npy file of numbers: {short(' '.join(str(error).split()))}") from None
+    if stream.tell() != len(data):
+        raise ValueError(f"{path} has {len(data) - stream.tell()} bytes behind its array")
+    if held.dtype.kind not in "iufc":
+        raise ValueError(f"{path}: expected an array of numbers, got {short(str(held.dtype))}")
+    if held.ndim not in (1, 2) or (held.ndim == 2 and held.shape[1] != num_devices) or not held.size:
+        got = f"{held.shape}{'; transpose it' if held.ndim == 2 and held.shape[0] == num_devices else ''}"
+        raise ValueError(
+            f"{path}: expected an array of shape (T,) or (T, {num_devices}), a row a round, got shape {got}"
+        )
+    squared, minimum = held.dtype.kind == "c", held.ndim == 1
+    if squared and minimum:
+        expected = f"a column a device, shape (T, {num_devices})"
+        raise ValueError(f"{path}: complex coefficients need {expected}, got shape {held.shape}")
+    rows = held[:, None] if minimum else held
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        real, imag = rows.real.astype(np.float64), rows.imag.astype(np.float64)
+        values = real**2 + imag**2 if squared else real
+    names = ["min_gain"] if minimum else [f"h{'' if squared else '2'}_{m + 1}" for m in range(num_devices)]
+    return Table(values, names, lambda t, m: (f"{path}, row {t}", f"{rows[t, m]} in column {m}"))

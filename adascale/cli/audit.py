@@ -10,7 +10,7 @@ from adascale.cli import common
 DESCRIPTION = """\
 Audit the privacy of a training over the simulated air: put canaries into the data, each by a fair coin, tell from what
 is seen which were in, and conclude how large epsilon must be at the least. A correct schedule with a correct accountant
-is above every such bound.
+is above all of these bounds with the confidence, and no audit proves that an epsilon holds.
 
 By default the canaries are gradients of norm C, and what is seen is what the server receives in every round. With
 --black-box they are mislabelled scans, and what is seen is their loss under the final model. With --paired N there are
@@ -50,7 +50,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Do it."""
     from adascale.comparison import as_method, find_method
-    from adascale.files import json_text
 
     if options.paired is not None and (options.canaries is not None or options.runs != 1):
         raise ValueError("--paired goes with neither --canaries nor --runs")
@@ -78,10 +77,7 @@ def run(options: argparse.Namespace) -> None:
     told = {"dataset": wanted.scenario.name, "policy": wanted.policy, "nu": wanted.nu, "seed": wanted.seed,
             "rounds": wanted.scenario.num_rounds, "sabotage": options.sabotage, "epsilon": found.accounted,
             "lower": found.lower} | bounds  # fmt: skip
-    if options.json:
-        print(json_text(told))
-    else:
-        common.print_totals(told)
+    print(common.shown(told, options.json))
     if found.refuted:
         sys.stdout.flush()
         which = ", ".join(f"{name} {value:.4g}" for name, value in found.refuted.items())

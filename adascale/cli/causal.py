@@ -83,6 +83,7 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
     problem, known = None, trace
     if known is None and options.past is not None:
         known = read_gains(options.past, scenario, options.unit)
+        common.note(known.unended)
     if known is None and (needs_law or tuned or needs_mean):
         what = "the law of the channel" if needs_law else "a parameter" if tuned else "mean gains"
         raise ValueError(f"--policy {given} needs {what}, to be taken from an earlier trace of the same links: give it "

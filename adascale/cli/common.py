@@ -37,17 +37,21 @@ def visible(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def note(text: str) -> None:
-    """One line on standard error."""
-    print(f"note: {' '.join(text.split())}", file=sys.stderr, flush=True)  # a file's name may have a line break
+def note(text: str | None) -> None:
+    """Print a note on standard error, if there is one."""
+    if text:
+        print(f"note: {' '.join(text.split())}", file=sys.stderr)
 
 
-def print_totals(totals: Mapping[str, Any]) -> None:
-    """One line per value, numbers with six digits; what is None is left out."""
-    shown = {key: value for key, value in totals.items() if value is not None}
-    wide = max(map(len, shown))
-    for key, value in shown.items():
-        print(f"{key:<{wide}} {value:.6g}" if isinstance(value, float) else f"{key:<{wide}} {visible(str(value))}")
+def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
+    """Return results as lines of names and values, or as JSON with ``tables``."""
+    from adascale.files import json_text
+
+    if as_json:
+        return json_text(totals | tables)
+    lines = {key: f"{value:.6g}" if isinstance(value, float) else visible(f"{value}")
+             for key, value in totals.items() if value is not None}  # fmt: skip
+    return "\n".join(f"{key:<{max(map(len, lines))}} {value}" for key, value in lines.items())
 
 
 def add_seed(parser: argparse.ArgumentParser, what: str = "the realisation") -> None:

@@ -10,21 +10,27 @@ from adascale.cli import common
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
 
+    from adascale.scenario import Scenario
+    from adascale.tables import Table
+
     FloatArray = NDArray[np.float64]
+
+_MOST_ROUNDS = 10_000_000  # that the steps of a table may add up to
 
 DESCRIPTION = """\
 The exact epsilon of Poisson-sampled Gaussian mechanisms in sequence, under add/remove adjacency, and a lower and an
 upper bound that are proven. Beside it stands the value of the Renyi conversion at Opacus' orders (rdp).
 
-FILE is a table with a header and one row a round: the column sigma is the noise multiplier, and rate the sampling rate
-in [0, 1]; --rate gives one rate for all rounds instead. The order of rows does not matter, nor do other columns. #
-begins a comment.
+FILE is a table with a header and one row per round: the column sigma is the noise multiplier, and rate the sampling
+rate in [0, 1]; --rate gives one rate for all rounds instead. A row counts as many times as its column steps says, if
+there is one. The order of rows does not matter. Lines that begin with # are comments.
 
-For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out wrote. Where
-devices differ, every number is the mean over devices, as in adascale schedule.
+For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out or adascale stream
+wrote. A round with eta 0 was skipped and leaks nothing. Where devices differ, epsilon, lower, upper and rdp are means
+over devices, as in adascale schedule, and those that end in _max are the largest over devices: upper_max is the
+guarantee for every device.
 
 direction is add where the mixture is compared with the null, and remove the other way: the larger counts."""
 
@@ -33,11 +39,11 @@ EXAMPLE = "adascale epsilon rounds.csv --delta 1e-5 --json"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The arguments."""
-    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="a table with the columns sigma and rate")
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="table with the columns sigma and rate")
     parser.add_argument("--delta", type=float, default=1e-5, help="delta of the DP leakage (default: 1e-5)")
     parser.add_argument("--rate", type=float, help="the sampling rate of every round, where FILE has no column rate")
     parser.add_argument("--scenario", metavar="NAME|FILE", help="mnist, cifar10, digits or a TOML file, with --eta")
-    parser.add_argument("--eta", type=Path, metavar="CSV", help="what adascale schedule --out wrote")
+    parser.add_argument("--eta", type=Path, metavar="CSV", help="schedule file written by 'adascale schedule --out'")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
@@ -46,7 +52,6 @@ def run(options: argparse.Namespace) -> None:
     import numpy as np
 
     from adascale import accounting
-    from adascale.files import json_text
 
     kinds = _schedules(options)
     exact = [accounting.exact_epsilon(rate, sigma, options.delta) for rate, sigma, _ in kinds]
@@ -54,28 +59,23 @@ def run(options: argparse.Namespace) -> None:
         renyi = [_renyi(rate, sigma, options.delta) for rate, sigma, _ in kinds]
     weights = np.array([weight for *_, weight in kinds])
     largest = max(range(len(exact)), key=lambda i: exact[i].epsilon)
-
-    def mean(values: list[float]) -> float:
-        return float(weights @ np.array(values) / weights.sum())
-
+    found = {each: [getattr(one, each) for one in exact] for each in ("epsilon", "lower", "upper")} | {"rdp": renyi}
+    most = {f"{key}_max": max(values) for key, values in found.items()} if len(kinds) > 1 else {}
     totals: dict[str, Any] = {
         "rounds": kinds[0][1].size,
         "delta": options.delta,
-        "epsilon": mean([each.epsilon for each in exact]),
-        "lower": mean([each.lower for each in exact]),
-        "upper": mean([each.upper for each in exact]),
-        "rdp": mean(renyi),
+        **most,
+        **{key: float(weights @ np.array(values) / weights.sum()) for key, values in found.items()},
         "direction": exact[largest].direction,
     }
-    if options.json:
-        print(json_text(totals))
-        return
-    common.print_totals(totals)
+    print(common.shown(totals, options.json))
 
 
 def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray, float]]:
     """Rates, noise multipliers and number of devices of every kind."""
     import numpy as np
+
+    from adascale.problem import RoundLeakage
 
     if (options.file is None) == (options.eta is None):
         raise ValueError("give a FILE of noise multipliers, or --scenario and --eta, and not both")
@@ -86,66 +86,53 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray
     if options.scenario is None or options.rate is not None:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
     scenario = common.read_scenario(options.scenario).scenario
-    eta = _column(_table(options.eta), options.eta, "eta", 0.0, np.inf)
-    rate = np.broadcast_to(np.asarray(scenario.sampling_rate, dtype=float), scenario.num_devices)
-    size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
-    kinds, first, count = np.unique(np.stack([rate, size]), axis=1, return_index=True, return_counts=True)
-    del kinds
-    root = np.sqrt(scenario.noise_scale / eta / (2 * scenario.num_parameters))
-    unit = scenario.num_devices / scenario.clip_norm
-    return [(np.full(eta.size, rate[i]), unit * size[i] * root, float(n)) for i, n in zip(first, count, strict=True)]
+    eta = _read_eta(options.eta, scenario)
+    with np.errstate(over="ignore", divide="ignore"):
+        energy, sent, devices = scenario.noise_scale / eta, eta > 0, RoundLeakage(scenario)
+    kinds = zip(devices.rate, devices.unit, devices.count, strict=True)
+    return [(sent * rate, np.sqrt(np.where(sent, energy / unit, 1.0)), float(number)) for rate, unit, number in kinds]
 
 
 def _read(path: Path, rate: float | None) -> tuple[FloatArray, FloatArray, float]:
+    """Read a table of noise multipliers."""
     import numpy as np
 
-    table = _table(path)
-    sigma = _column(table, path, "sigma", 0.0, np.inf)
-    if rate is None:
-        if "rate" not in table.columns:
-            raise ValueError(f"{path}: expected a column rate beside sigma, or --rate; got {_listed(table)}")
-        return _column(table, path, "rate", -np.finfo(float).tiny, 1.0), sigma, 1.0
-    if "rate" in table.columns:
-        raise ValueError(f"{path} has a column rate; leave out --rate")
-    if not 0 <= rate <= 1:
+    table = _table(path, "sigma", optional=("rate", "steps"))
+    rates = None if "rate" not in table.names else table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
+    sigma = table.column("sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150")
+    if (rates is None) == (rate is None):
+        wrong = "leave out --rate, beside a column rate" if rates is not None else "expected a column rate, or --rate"
+        raise ValueError(f"{path}: {wrong}")
+    if rate is not None and not 0 <= rate <= 1:
         raise ValueError(f"--rate must be in [0, 1], got {rate}")
-    return np.full(sigma.size, rate), sigma, 1.0
+    rates = np.full(sigma.size, rate) if rates is None else rates
+    if "steps" in table.names:
+        steps = table.column("steps", lambda n: (n >= 1) & (n == np.floor(n)), "whole and >= 1")
+        if steps.sum() > _MOST_ROUNDS:
+            raise ValueError(f"{path}: steps must add up to at most {_MOST_ROUNDS:,}, got {steps.sum():,.0f}")
+        rates, sigma = (np.repeat(each, steps.astype(int)) for each in (rates, sigma))
+    return rates, sigma, 1.0
 
 
-def _table(path: Path) -> pd.DataFrame:
-    """A table of text, every entry as it stands."""
-    import pandas as pd
-
-    try:
-        table = pd.read_csv(path, dtype=str, comment="#", skipinitialspace=True, keep_default_na=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"{path}: expected a table with a header, separated by commas: {common.one_line(error)}"
-        ) from None
-    table.columns = table.columns.str.strip()
-    if table.empty:
-        raise ValueError(f"{path}: expected a row a round below the header, got none")
-    return table
-
-
-def _column(table: pd.DataFrame, path: Path, name: str, above: float, most: float) -> FloatArray:
-    """The numbers of a column, each > above, <= most and finite."""
+def _read_eta(path: Path, scenario: Scenario) -> FloatArray:
+    """Read the receive scalings of a schedule, within the power limit where the file has the gains."""
     import numpy as np
-    import pandas as pd
 
-    if list(table.columns).count(name) != 1:
-        raise ValueError(f"{path}: expected one column {name}, got {_listed(table)}")
-    values: FloatArray = pd.to_numeric(table[name].str.strip(), errors="coerce").to_numpy(dtype=float)
-    good = np.isfinite(values) & (values > above) & (values <= most)
-    if not good.all():
-        row = int(np.flatnonzero(~good)[0])
-        wanted = "in [0, 1]" if name == "rate" else "finite and > 0"
-        raise ValueError(f"{path}: expected a {name} that is {wanted} in row {row + 1}, got {table[name].iloc[row]!r}")
-    return values
+    table = _table(path, "eta", optional=("min_gain",), ignored=("floor", "noise_energy", "budget_left", "epsilon"))
+    eta = table.column("eta", lambda x: np.isfinite(x) & (x >= 0), "finite and >= 0")
+    if "min_gain" in table.names:
+        gain = table.column("min_gain", lambda h: np.isfinite(h) & (h > 0), "finite and > 0")
+        limit = f"at most {scenario.x_max:.6g} * min_gain, the power limit of {scenario.name}"
+        table.column("eta", lambda x: x / (1 + 1e-9) <= scenario.x_max * gain, limit)
+    return eta
 
 
-def _listed(table: pd.DataFrame) -> str:
-    return ", ".join(map(repr, table.columns[:8]))
+def _table(path: Path, required: str, optional: tuple[str, ...], ignored: tuple[str, ...] = ()) -> Table:
+    from adascale.tables import known, read_table
+
+    table = read_table(path.read_bytes(), str(path), known(required, optional=optional, ignored=ignored))
+    common.note(table.unended)
+    return table
 
 
 def _renyi(rate: FloatArray, sigma: FloatArray, delta: float) -> float:

@@ -16,7 +16,8 @@ DESCRIPTION = """\
 Simulate channels and report what each method leaks when its cost is tuned to nu.
 
 The columns: RDP is the Renyi leakage at the scenario's order, summed over rounds, mean over devices; epsilon is the
-DP leakage at delta, mean over devices. Each is a geometric mean over the realisations, with its 95 % t interval on the
+DP leakage at delta, mean over devices; where devices differ, the largest epsilon is the guarantee for every device
+(epsilon_max in --out and --json). Each is a geometric mean over the realisations, with its 95 % t interval on the
 logarithm from three realisations on: that of two is sound, and too wide to be of use.
 
 A policy of your own is --policy my_module:MyPolicy, a subclass of adascale.policies.OnlinePolicy with start and step.
@@ -76,10 +77,16 @@ def run(options: argparse.Namespace) -> None:
             delta=options.delta,
             progress=sys.stderr.isatty(),
         )
-    if options.json:
-        print(json_text(table.to_dict(orient="records")))
-    else:
-        print(_summary(table.dropna(subset=["cost"])).to_string(index=False))
+    reached = table.dropna(subset=["cost"])
+    if reached.empty:
+        tried = f"{', '.join(chosen)} at nu = {', '.join(f'{nu:g}' for nu in options.nu)}"
+        raise RuntimeError(f"no policy can spend nu in any run: {tried}; nothing was written")
+    records = json_text(table.to_dict(orient="records")) if options.json else None
+    try:
+        print(records or _summary(reached).to_string(index=False), flush=True)
+    finally:  # also where nobody reads it
+        if options.out:
+            write_atomically(options.out, table)
     for policy, rows in table.groupby("policy", sort=False):
         if unreached := int(rows["cost"].isna().sum()):
             common.note(f"{policy} cannot spend nu in {unreached} of {len(rows)} runs, left out")
@@ -87,8 +94,6 @@ def run(options: argparse.Namespace) -> None:
         if (abs(spent - 1) > 1e-6).any():
             spends = common.spends(spent.min(), spent.max())
             common.note(f"{policy} spends {spends}; leakages compare at equal cost only")
-    if options.out:
-        write_atomically(options.out, table)
 
 
 def _summary(table: pd.DataFrame) -> pd.DataFrame:
@@ -98,7 +103,10 @@ def _summary(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (policy, nu), group in table.groupby(["policy", "nu"], sort=False):
         row = {"policy": policy, "nu": f"{nu:g}", "realisations": len(group)}
-        for column, label in (("rdp", f"RDP({group['order'].iloc[0]:g})"), ("epsilon", "epsilon")):
+        labels = {"rdp": f"RDP({group['order'].iloc[0]:g})", "epsilon_max": "largest epsilon", "epsilon": "epsilon"}
+        for column, label in labels.items():
+            if column not in group:
+                continue
             row[label], interval = _mean(group[column])
             if len(group) > 2:
                 row[f"{label} 95 %"] = interval

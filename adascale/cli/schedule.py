@@ -26,7 +26,10 @@ it is a .npy file of shape (T,), which is min_gain, or (T, M), real or complex. 
 with --unit db. A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size,
 dataset_size, clip_norm, max_power (W), noise_power (W), order.
 
+Where devices differ, epsilon and rdp are means over devices, and epsilon_max is the guarantee for every device.
 In JSON, null stands for what is no number, and "Infinity" for a leakage without a bound."""
+
+_LEAST_SHARE = 1e-12  # nu in shares of the largest floor: float64 has sixteen digits
 
 EXAMPLE = "adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv"
 
@@ -55,8 +58,8 @@ def run(options: argparse.Namespace) -> None:
 
     from adascale import policies
     from adascale.channel import read_gains
-    from adascale.files import json_text, write_atomically
-    from adascale.problem import ReceiveScalingProblem
+    from adascale.files import write_atomically
+    from adascale.problem import ReceiveScalingProblem, RoundLeakage
 
     common.check_outputs(
         common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past},
@@ -66,11 +69,18 @@ def run(options: argparse.Namespace) -> None:
     accountant = common.find_accountant(options.accountant, options.orders)
     trace = read_gains(options.gains, scenario, options.unit)
     problem = ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
+    if options.nu < (least := _LEAST_SHARE * float(problem.floor.max())):
+        share = f"{_LEAST_SHARE:g} of the largest noise floor (round {problem.floor.argmax()})"
+        raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {options.nu:g}")
     horizon = replace(scenario, num_rounds=problem.num_rounds)
     name, policy, promise = causal.choose(options, horizon, trace if options.hindsight else None)
     with common.naming_own_code(), common.noting_orders(options):
         eta = policy.schedule(problem)
-        epsilon = float(problem.epsilon(eta, accountant, options.delta))
+        epsilon = problem.device_epsilons(eta, accountant, options.delta)
+        cost = float(problem.cost(eta))
+    if promise == causal.PROMISES["hard"] and cost > options.nu * (1 + 1e-6):
+        found = f"its cost is {cost:.6g}, {cost / options.nu:.3g} times nu"
+        raise RuntimeError(f"{name} must not exceed nu = {options.nu:g}, but {found}; no schedule was written")
     table = pd.DataFrame(
         {
             "round": np.arange(problem.num_rounds),
@@ -87,17 +97,19 @@ def run(options: argparse.Namespace) -> None:
         **{each: float(getattr(policy, each)) for each in policy.tuned},
         "promise": promise,
         "nu": options.nu,
-        "cost": float(problem.cost(eta)),
+        "cost": cost,
         "order": scenario.order,
         "rdp": float(problem.rdp(eta)),
         "delta": options.delta,
-        "epsilon": epsilon,
+        **({"epsilon_max": float(epsilon.largest)} if RoundLeakage(scenario).rate.size > 1 else {}),
+        "epsilon": float(epsilon.mean),
     }
-    if options.json:
-        print(json_text(totals | {"schedule": table.to_dict(orient="records")}))
-    else:
-        common.print_totals(totals)
-    notes = []
+    try:
+        print(common.shown(totals, options.json, schedule=table.to_dict(orient="records")), flush=True)
+    finally:  # also where nobody reads it
+        if options.out:
+            write_atomically(options.out, table)
+    notes: list[str | None] = [trace.unended]
     if problem.num_rounds != scenario.num_rounds:
         notes.append(f"{options.gains} has {problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}; "
                      "the trace decides")  # fmt: skip
@@ -108,10 +120,8 @@ def run(options: argparse.Namespace) -> None:
         notes.append(f"{name} reads the whole trace")
     elif options.hindsight and options.penalty is None and (policy.tuned or policy.needs_mean_gain or policy.needs_law):
         notes.append(f"{name} was tuned on the whole trace, or plans with its gains; no server can do that")
-    spent = totals["cost"] / options.nu
+    spent = cost / options.nu
     if abs(spent - 1) > 1e-6:
         notes.append(f"{name} spends {common.spends(spent, spent)}; leakages compare at equal cost only")
     for note in notes:
         common.note(note)
-    if options.out:
-        write_atomically(options.out, table)

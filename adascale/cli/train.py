@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     """Do it."""
     import pandas as pd
 
-    from adascale.files import json_text, write_together
+    from adascale.files import write_together
 
     outputs = {"--out": options.out, "--history": options.history}
     common.check_outputs(common.input_files("--dataset", options.dataset), outputs)
@@ -76,10 +76,7 @@ def run(options: argparse.Namespace) -> None:
         row, history = _train(options, wanted, outputs)
     tables = {options.out: pd.DataFrame([row]), options.history: history}
     try:
-        if options.json:
-            print(json_text(row | {"history": history.to_dict(orient="records")}))
-        else:
-            common.print_totals(row)
+        print(common.shown(row, options.json, history=history.to_dict(orient="records")))
     finally:  # also where nobody reads it
         write_together({path: table for path, table in tables.items() if path is not None})
     for note in _notes(options.dataset, wanted):

@@ -17,14 +17,14 @@ from adascale.accounting import Accountant, RenyiAccountant
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison.methods import Method, as_method, find_method, keeps_its_own_promise
 from adascale.policies import Policy
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
 from adascale.tuning import BudgetNotReached
 
 _BLOCK = 20  # realisations run side by side; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000
 _FIRST = ("dataset", "policy", "nu", "seed")
-_MEASURED = ("cost", "order", "rdp", "delta", "epsilon", "full_power", "floor_max", "floor_max_round")
+_MEASURED = ("cost", "order", "rdp", "delta", "epsilon_max", "epsilon", "full_power", "floor_max", "floor_max_round")
 
 
 def leakage_table(
@@ -68,7 +68,8 @@ def leakage_table(
     pandas.DataFrame
         One row a policy, budget and seed, in this order: ``dataset, policy, nu, seed``; a column for every parameter
         that a policy declares as ``tuned`` (NaN where a policy has none of that name); ``cost``; ``order, rdp`` (nats:
-        sum over rounds, mean over devices); ``delta, epsilon``; ``full_power``, the share of rounds at the power limit;
+        sum over rounds, mean over devices); ``delta, epsilon`` (mean over devices) and before it, where devices differ,
+        ``epsilon_max``, the guarantee for every device; ``full_power``, the share of rounds at the power limit;
         ``floor_max, floor_max_round`` (the largest :math:`w_{\min,t}` and its round: floors are heavy-tailed).
         Where a policy cannot reach :math:`\nu`, its cost and leakages are NaN.  ``attrs["labels"]`` has the labels that
         policies declare, where they go by the name of their class.
@@ -111,8 +112,8 @@ def leakage_table(
                     parameters |= dict.fromkeys(policy.tuned)
                     labels[name] = policy.label if policy.label and name == type(policy).__name__ else name
                 bar.update(len(block))
-    table = pd.concat([each.reindex(columns=[*_FIRST, *parameters, *_MEASURED])
-                       for each in rows])  # fmt: skip
+    measured = [each for each in _MEASURED if each != "epsilon_max" or RoundLeakage(scenario).rate.size > 1]
+    table = pd.concat([each.reindex(columns=[*_FIRST, *parameters, *measured]) for each in rows])
     rank = {name: i for i, name in enumerate(methods)}
     table = table.sort_values(["policy", "nu", "seed"], key=_ranks(rank), ignore_index=True)
     table.attrs["labels"] = labels
@@ -124,7 +125,7 @@ def _rows(
 ) -> tuple[pd.DataFrame, Policy | None]:
     """A row a lane, budgets outside and realisations inside; NaN in the lanes whose budget is out of reach."""
     parameters: dict[str, Any] = {}
-    measured: dict[str, Any] = dict.fromkeys(("cost", "rdp", "epsilon", "full_power"), np.nan)
+    measured: dict[str, Any] = dict.fromkeys(("cost", "rdp", "epsilon", "epsilon_max", "full_power"), np.nan)
     policy = None
     try:
         policy = method(problem, mean_gain)
@@ -141,8 +142,9 @@ def _rows(
     else:
         eta = policy.schedule(problem)
         parameters = {name: getattr(policy, name) for name in policy.tuned}
+        epsilon = problem.device_epsilons(eta, accountant, delta)
         measured = {"cost": problem.cost(eta), "rdp": problem.rdp(eta),
-                    "epsilon": problem.epsilon(eta, accountant, delta),
+                    "epsilon_max": epsilon.largest, "epsilon": epsilon.mean,
                     "full_power": (eta == problem.max_eta).mean(axis=-1)}  # fmt: skip
     columns = {
         "dataset": problem.scenario.name,

@@ -13,7 +13,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from adascale import checks as check
-from adascale.accounting import exact_delta, sharp_epsilon, trade_off
+from adascale.accounting import exact_delta, trade_off
+from adascale.accounting.exact.sharp import sharp_epsilon
 
 
 class Adversary(NamedTuple):

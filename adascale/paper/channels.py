@@ -22,7 +22,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from adascale import channel, policies
-from adascale.accounting import Accountant, ExactAccountant, OrdersTooFew
+from adascale.accounting import Accountant, OrdersTooFew
+from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import Foresight, Hindsight, Method, leakage_table, promises
 from adascale.comparison.foresight import SEED
@@ -243,10 +244,9 @@ def exact_table(accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Itera
     Returns
     -------
     pandas.DataFrame
-        One row a world, policy and seed: ``world, policy, nu, seed, rdp, exact``, with the sharp value
-        (:func:`~adascale.accounting.sharp_epsilon`, :eq:`eq:inversion`).
+        One row a world, policy and seed: ``world, policy, nu, seed, rdp, exact``, by :eq:`eq:inversion` alone.
     """
-    drawn, sharp = list(seeds), ExactAccountant(certified=False)
+    drawn, sharp = list(seeds), SharpAccountant()
     parts = [
         worlds_table({name: WORLDS[name]}, drawn, (MIDDLE,), ("Optimal", *chosen), accountant=sharp)
         for name, chosen in accounted.items()

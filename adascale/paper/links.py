@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from adascale import accounting, channel, policies
 from adascale import checks as check
+from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
 from adascale.comparison import Foresight, Hindsight, Method
 from adascale.files import write_atomically
@@ -171,7 +172,7 @@ def links_table(
                 found = {"cost": float(problem.cost(eta)), "rdp": float(problem.rdp(eta)),
                          "epsilon": float(problem.epsilon(eta, account)), "exact": np.nan}  # fmt: skip
                 if scale == 1 and name in EXACT:
-                    found["exact"] = float(problem.epsilon(eta, accounting.ExactAccountant(certified=False)))
+                    found["exact"] = float(problem.epsilon(eta, SharpAccountant()))
             best = best or {**found, "cost": BUDGET}
             ratio = {key: value / best[key] for key, value in found.items()}
             rows.append({"trace": each.trace, "group": each.group, "window": each.window, "scale": scale,

@@ -18,6 +18,7 @@ from scipy import stats
 
 from adascale import accounting, channel, policies
 from adascale import checks as check
+from adascale.accounting.exact.sharp import sharp_epsilon
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
@@ -99,7 +100,7 @@ def heard_better(
 def epsilon_at(rate: float, sigma: FloatArray, delta: float = 1e-5) -> tuple[float, bool]:
     r"""The exact :math:`\varepsilon`, and whether it is only a lower bound: where :data:`LEAST_SIGMA` was put in."""
     low = sigma < LEAST_SIGMA
-    value = float(accounting.sharp_epsilon(rate, np.where(low, LEAST_SIGMA, sigma), delta))
+    value = float(sharp_epsilon(rate, np.where(low, LEAST_SIGMA, sigma), delta))
     return value, bool(low.any())
 
 
@@ -256,8 +257,8 @@ def replaced(rate: float, sigma: FloatArray, delta: float = 1e-5, splits: int = 
     """
     best = math.inf
     for share in np.linspace(0.02, 0.98, check.whole("splits", splits)):
-        first = float(accounting.sharp_epsilon(rate, sigma, share * delta))
-        second = float(accounting.sharp_epsilon(rate, sigma, (1 - share) * delta * math.exp(-first)))
+        first = float(sharp_epsilon(rate, sigma, share * delta))
+        second = float(sharp_epsilon(rate, sigma, (1 - share) * delta * math.exp(-first)))
         best = min(best, first + second)
     return best
 

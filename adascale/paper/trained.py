@@ -95,7 +95,7 @@ def fades(table: pd.DataFrame, reference: str = "AdaScale") -> pd.DataFrame:
     own = table[(table["policy"] == reference)]
     own = own[own["nu"] == own["nu"].min()].set_index("seed")
     quiet = table[table["policy"] == "NoiseFree"].set_index("seed")["test_accuracy"]
-    lost = 100 * (quiet - own["test_accuracy"])
+    lost = (100 * (quiet - own["test_accuracy"])).round(9)  # or equal losses differ by rounding, and rank apart
     return own[["floor_mean", "floor_max", "floor_max_round"]].assign(lost=lost).dropna().sort_values("floor_max")
 
 
@@ -171,7 +171,7 @@ class Pair(NamedTuple):
             The round: the last evaluation before it counts, the second after it, and, before it, at how many the
             training without noise is behind both, and how far it lags at most.
         """
-        costs = pd.DataFrame({"small": quiet - self.small, "large": quiet - self.large}).dropna()
+        costs = pd.DataFrame({"small": quiet - self.small, "large": quiet - self.large}).dropna().round(9)
         before, after = (costs.loc[part] for part in beside(costs.index, deepest))
         found = {"quiet-end": f"{quiet.iloc[-1]:.1f}", "quiet-evaluations": f"{len(before)}",
                  "quiet-behind": f"{(before < 0).all(axis=1).sum()}"}  # fmt: skip

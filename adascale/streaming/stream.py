@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import warnings
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ class Answer(NamedTuple):
     r"""The DP leakage of the rounds so far, mean over devices."""
 
     def line(self) -> str:
-        """Comma-separated, with every digit."""
+        """Comma-separated, with every digit; where ``adascale stream`` has none, its line begins with ``error``."""
         return ",".join(map(repr, self))
 
 
@@ -49,7 +50,8 @@ class Stream:
     The file holds the gains and the answer of every round as text, a line each, behind a heading that says of what
     scenario and policy it is.  With such a file a new stream goes on with the next round: the policy is led through the
     rounds again, and has to decide as it did.  Where the last answer may not have reached anybody any more, the stream
-    is :attr:`pending`: if the same gain comes again, it has the same answer and is not counted twice.
+    is :attr:`pending`: if the same gain comes again, it has the same answer and is not counted twice.  A file of
+    adascale 0.2, or with a heading alone, is used with a warning; an older copy of a whole file is not recognised.
 
     Parameters
     ----------
@@ -65,19 +67,21 @@ class Stream:
         :math:`\delta` in (0, 1).
     orders : sequence of float
         The Rényi orders among which epsilon is the least.
+    unit : str
+        The unit in which the caller measures gains, before they are made linear: the same at every start.
 
     Raises
     ------
     ValueError
-        If an argument is out of range, the file is in use, damaged or of another stream, or the policy does not decide
-        as it did.
+        If an argument is out of range, the file is in use, empty, cut off, damaged or of another stream, or the policy
+        does not decide as it did.
     OSError
         If the file cannot be read or written.
     """
 
     def __init__(
         self, policy: OnlinePolicy, scenario: Scenario, budget: float, path: str | os.PathLike[str],
-        *, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS,
+        *, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS, unit: str = "linear",
     ) -> None:  # fmt: skip
         nu = check.positive("nu", budget)
         if nu.ndim:
@@ -91,20 +95,22 @@ class Stream:
         self._total, self._spent = scenario.num_rounds * float(nu), 0.0
         check.held(f"the budget of all {scenario.num_rounds} rounds", self._total)
         self._gain, self._offset = math.nan, math.nan
-        self._pending = False
+        self.pending = False
+        """Whether the last answer is that of a stream before this one, which has not said that it was passed on."""
         known = {
             "scenario": _digest(scenario.to_toml()),
             **_described(policy),
             "nu": float(nu),
             "delta": self._accounting.delta,
             "orders": _digest(repr(self._accounting.orders.tolist())),
+            "unit of gains": unit,
         }
         self._journal = Journal(path, f"{_FORM} {json.dumps(known)}")
         try:
             self._check_heading(known)
             for line in self._journal.lines:
                 self._replay(line)
-            self._pending = self._journal.pending
+            self.pending = self._journal.pending
         except BaseException:
             self.close()
             raise
@@ -119,11 +125,6 @@ class Stream:
         """Whether all T rounds are answered."""
         return self.round >= self.scenario.num_rounds
 
-    @property
-    def pending(self) -> bool:
-        """Whether the last answer is that of a stream before this one, which has not said that it was passed on."""
-        return self._pending
-
     def passed_on(self) -> None:
         """The last answer was passed on: of that, a killed process leaves word then.
 
@@ -135,7 +136,7 @@ class Stream:
             If that cannot be written.
         """
         self._journal.done()
-        self._pending = False
+        self.pending = False
 
     @property
     def orders_too_few(self) -> bool:
@@ -228,7 +229,7 @@ class Stream:
         answer, spent, moments = self._accounted(eta, gain)
         told = "" if number is None else f"{number:.0f}"
         self._journal.append(f"{gain!r},{told},{answer.line()}")
-        self._pending = False
+        self.pending = False
         self._keep(answer, state, spent, moments, gain, number)
         return answer
 
@@ -242,9 +243,7 @@ class Stream:
         epsilon = self._accounting.epsilon(moments)
         return Answer(self.round, eta, energy, self._total - spent, epsilon), spent, moments
 
-    def _keep(
-        self, answer: Answer, state: Any, spent: float, moments: Any, gain: float, number: float | None
-    ) -> None:  # fmt: skip
+    def _keep(self, answer: Answer, state: Any, spent: float, moments: Any, gain: float, number: float | None) -> None:
         if number is not None:
             self._offset = number - answer.round
         self.last, self._state, self._spent, self._moments, self._gain = answer, state, spent, moments, gain
@@ -259,6 +258,10 @@ class Stream:
             there = None
         if not heading.startswith(_FORM) or not isinstance(there, dict):
             raise ValueError(f"{path} is no state of a stream of this version: it begins with {heading[:40]!r}")
+        if (key := "unit of gains") not in there:
+            there[key] = known[key]
+            lacks = f"it has no {key} ({known[key]} now), and rounds cut off its end are not missed"
+            warnings.warn(f"{path} is a state of adascale 0.2: {lacks}", stacklevel=3)
         for key in {**known, **there}:
             was, now = (json.dumps(each.get(key)).strip('"') for each in (there, known))
             if was != now:

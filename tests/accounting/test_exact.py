@@ -10,8 +10,9 @@ from scipy.integrate import quad
 from scipy.special import ndtr, ndtri
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
-from adascale.accounting import exact_delta, exact_epsilon, sharp_epsilon, trade_off
+from adascale.accounting import exact_delta, exact_epsilon, trade_off
 from adascale.accounting.exact import bracket, inversion, moments, rounds
+from adascale.accounting.exact.sharp import SharpAccountant, sharp_epsilon
 
 BOOK = Scenario.mnist()
 
@@ -202,11 +203,30 @@ def test_the_accountant_is_certified_unless_told_otherwise_and_stays_as_it_is(di
 
 def test_the_accountant_gives_the_upper_end_or_the_sharp_value(distinct):
     lanes = np.stack([distinct, 1.3 * distinct])
-    ends, sharp = (accounting.ExactAccountant(each).epsilon(0.01, lanes, 1e-5) for each in (True, False))
+    ends, sharp = (each.epsilon(0.01, lanes, 1e-5) for each in (accounting.ExactAccountant(), SharpAccountant()))
     assert ends.shape == sharp.shape == (2,)
     assert (sharp < ends).all()
     assert (ends < 1.001 * sharp).all()
     assert isinstance(accounting.ExactAccountant(), accounting.Accountant)
+
+
+def test_retired_names_warn_the_caller_and_still_work(distinct):
+    with pytest.warns(DeprecationWarning, match="exact_epsilon") as warned:
+        assert accounting.sharp_epsilon is sharp_epsilon
+    with pytest.warns(DeprecationWarning, match="certified") as again:
+        accountant = accounting.ExactAccountant(certified=False)
+    assert warned[0].filename == again[0].filename == __file__
+    assert accountant.epsilon(0.01, distinct, 1e-5) == exact_epsilon(0.01, distinct, 1e-5).upper
+    assert "sharp_epsilon" not in accounting.__all__
+    with pytest.raises(AttributeError, match="sharper"):
+        accounting.sharper  # noqa: B018
+
+
+def test_the_sharp_value_of_rare_samples_is_wrong():
+    """If it no longer is, its docstring is; the exact value is within its own bounds."""
+    rare = 1e-5, np.linspace(1, 5, 50), 1e-8
+    found = exact_epsilon(*rare)
+    assert found.lower <= found.epsilon <= found.upper < 0.0003 < 0.0019 < sharp_epsilon(*rare)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from adascale.accounting import exact_delta, exact_epsilon, sharp_epsilon
+from adascale.accounting import exact_delta, exact_epsilon
 from adascale.accounting.exact import gaussian
 from adascale.accounting.exact.errors import CannotCertify
+from adascale.accounting.exact.sharp import sharp_epsilon
 
 from .test_exact import gaussian_delta
 
@@ -18,9 +19,9 @@ from .test_exact import gaussian_delta
 @pytest.mark.parametrize(
     ("function", "within", "of"),
     [
-        (exact_epsilon, "bracket", "the exact epsilon of 2 rounds .* at delta 0.01 cannot be certified"),
-        (sharp_epsilon, "sharp", "the exact epsilon of 2 rounds .* at delta 0.01 was not found"),
-        (exact_delta, "delta_bracket", "the exact delta of 2 rounds .* at epsilon 0.01 cannot be certified"),
+        (exact_epsilon, "epsilon.bracket", "the exact epsilon of 2 rounds .* at delta 0.01 cannot be certified"),
+        (sharp_epsilon, "sharp.sharp", "the exact epsilon of 2 rounds .* at delta 0.01 was not found"),
+        (exact_delta, "epsilon.delta_bracket", "the exact delta of 2 rounds .* at epsilon 0.01 cannot be certified"),
     ],
 )
 def test_what_is_beyond_floating_point_is_refused_with_the_schedule_and_the_reason(
@@ -29,7 +30,7 @@ def test_what_is_beyond_floating_point_is_refused_with_the_schedule_and_the_reas
     def refuse(*_):
         raise error
 
-    monkeypatch.setattr(f"adascale.accounting.exact.epsilon.{within}", refuse)
+    monkeypatch.setattr(f"adascale.accounting.exact.{within}", refuse)
     with pytest.raises(ValueError, match=f"{of}: for a reason"):
         function(0.1, [1.0, 2.0], 0.01)
 
@@ -44,8 +45,10 @@ def test_the_noise_that_is_out_of_range_is_named_and_not_one_beside_it(function,
 
 @pytest.mark.parametrize("function", [exact_epsilon, sharp_epsilon, exact_delta])
 def test_rates_in_rows_are_refused_with_their_shape(function):
-    with pytest.raises(ValueError, match=r"must be one number or one a round, got shape \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"must be one number or one per round, got shape \(1, 2\)"):
         function([[0.1, 0.2]], [1.0, 2.0], 0.5)
+    with pytest.raises(ValueError, match=r"got shape \(2,\) with noise_multiplier of shape \(1,\)"):
+        function([0.1, 0.2], [1.0], 0.5)
 
 
 @pytest.mark.parametrize("sigma", [1e-6, 1e150])

@@ -36,8 +36,8 @@ def digits():
 def problem_and_eta(sigma, scenario=SMALL):
     """Rounds with given noise multipliers, far from the power limit."""
     problem = ReceiveScalingProblem(scenario, np.full(len(sigma), 1e-3), 1.0)
-    one = problem.noise_multiplier(np.ones(len(sigma)))[0]
-    return problem, (one / np.asarray(sigma)) ** 2
+    least = problem.noise_multiplier(problem.max_eta)[0]
+    return problem, problem.max_eta * (least / np.asarray(sigma)) ** 2
 
 
 def audited(sigma=1.5, runs=RUNS, seed=0, **how):

@@ -56,7 +56,7 @@ def stream(place, monkeypatch, capsys):
     """The command with a text as its standard input: exit code, lines answered, lines said."""
 
     def call(text, *arguments, state="s", scenario="my.toml"):
-        data = text if isinstance(text, bytes) else text.encode()
+        data = text if isinstance(text, bytes) else f"{text}{chr(10) * (text[-1:] not in ('', chr(10)))}".encode()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         code = run("stream", "--scenario", scenario, "--nu", NU, "--state", state, *arguments)
         said = capsys.readouterr()

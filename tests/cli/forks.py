@@ -1,8 +1,8 @@
 """A process that runs the command ``adascale`` in forks of itself, where all is imported and compiled.
 
-It is given a socket.  A message with the three standard streams starts a run: ``arguments``, ``folder``, and ``dies``,
-the moment at which it kills itself, as one of ``DEATHS`` and the number of the write to the state.  The answer is its
-process id; a message ``wait`` with it is answered by its exit status.
+It is given a socket.  A message with the three standard streams starts a run: ``arguments``, ``folder``, ``slow`` where
+it writes slowly, and ``dies``, the moment at which it kills itself and the round.  The answer is its process id; a
+message ``wait`` with it is answered by its exit status.
 """
 
 import json
@@ -12,41 +12,72 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 
 from adascale import Scenario, accounting, comparison, policies, streaming
 from adascale.cli import causal, common, main, schedule, stream
 
 LOADED = accounting, causal, common, comparison, policies, schedule, stream, streaming
-DEATHS = ("before the line", "in the line", "behind the line", "on the disk", "answered")
 
 
 def dying(moment, number):
-    """Kill this process at that moment of the write with that number."""
-    write, sync, count = os.write, os.fsync, 0
+    """Kill this process at that moment of the round with that number, from 1, or of the making of the state."""
+    write, sync, replace, count = os.pwrite, os.fsync, os.replace, 0
+    what = ""
 
-    def die():
-        os.kill(os.getpid(), signal.SIGKILL)
+    def die(now, part=None):
+        if count == number and moment == now:
+            if part:
+                write(*part)
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    def writing(file, data):
-        nonlocal count
-        if data == b"\n" and count == number and moment == "answered":
-            die()
-        if file < 3 or data == b"\n":
-            return write(file, data)
-        count += 1
-        if count == number and moment in DEATHS[:2]:
-            write(file, data[: len(data) // 2 if moment == "in the line" else 0])
-            die()
-        return write(file, data)
+    def writing(file, data, place):
+        nonlocal count, what
+        what = "answered" if data == b"\n" else "mark" if place == 0 else "line"
+        count += what == "line"
+        half = file, data[: len(data) // 2], place
+        if what == "line":
+            die("before the line")
+        else:
+            die("answered" if what == "answered" else "before the mark")
+        die(f"in the {what}", half)
+        done = write(file, data, place)
+        die(f"behind the {what}")
+        return done
 
     def syncing(file):
-        if count == number and moment == "behind the line":
-            die()
+        if not count:
+            die("before the heading's place")
         sync(file)
-        if count == number and moment == "on the disk":
-            die()
+        if what == "line":
+            die("on the disk")
 
-    os.write, os.fsync = writing, syncing
+    def replacing(*paths):
+        replace(*paths)
+        die("in its place")
+
+    os.pwrite, os.fsync, os.replace = writing, syncing, replacing
+
+
+def slowly():
+    """Write a few bytes at a time, with pauses, so that a kill at any moment is likely to interrupt a write."""
+    write, sync, replace = os.pwrite, os.fsync, os.replace
+
+    def writing(file, data, place):
+        time.sleep(0.0005)
+        return write(file, data[:5], place)
+
+    def syncing(file):
+        time.sleep(0.002)
+        sync(file)
+        time.sleep(0.002)
+
+    def replacing(*paths):
+        time.sleep(0.002)
+        replace(*paths)
+        time.sleep(0.002)
+
+    os.pwrite, os.fsync, os.replace = writing, syncing, replacing
 
 
 def child(task, streams):
@@ -57,6 +88,8 @@ def child(task, streams):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if "largest" in task:
         resource.setrlimit(resource.RLIMIT_FSIZE, (task["largest"], task["largest"]))
+    if "slow" in task:
+        slowly()
     if "dies" in task:
         dying(*task["dies"])
     try:

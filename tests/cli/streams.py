@@ -11,6 +11,7 @@ SMALL = Scenario("small", 2, 12, 1000, (20, 30), (400, 500), 1.0, 0.2, 1e-12)
 LONG = replace(SMALL, num_rounds=120)
 HEADER = "round,eta,noise_energy,budget_left,epsilon"
 NU = 0.002
+NEW = "note: s is new, and begins with round 0"
 
 
 def measured(rounds, seed):

@@ -44,10 +44,14 @@ def test_json_has_every_digit(tmp_path, capsys, scenario, gains):
 
 def test_json_has_no_nan_where_a_budget_is_out_of_reach(capsys, scenario):
     arguments = ["leakage", "--scenario", scenario[1], "--nu", 1e9, "--policy", "lyapunovpowercontrol", "--json"]
-    assert run(*arguments) == 0
+    assert run(*arguments, "--policy", "optimal") == 0
     said = capsys.readouterr()
-    assert [row["cost"] for row in strict(said.out)] == [None] * 3
+    assert [row["cost"] for row in strict(said.out)[:3]] == [None] * 3
     assert "cannot spend nu in 3 of 3 runs" in said.err
+    assert run(*arguments) == 1
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "no policy can spend nu in any run: LyapunovPowerControl at nu = 1e+09" in said.err
 
 
 def test_an_epsilon_of_zero_does_not_hide_the_others(capsys, scenario):

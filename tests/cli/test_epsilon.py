@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import Scenario, accounting, channel
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel
 from adascale.accounting import exact_epsilon
 
 from ..command import run
 
-ROUNDS = "# one row a round\nsigma, rate,note\n0.9,0.01,a\n1.1,0.02,b\n5,1,c\n3,0,d\n"
+ROUNDS = "# one row per round\nsigma, rate,round\n0.9,0.01,1\n1.1,0.02,2\n5,1,3\n3,0,4\n"
 
 
 def written(folder, text, name="rounds.csv"):
@@ -60,6 +60,14 @@ def test_a_schedule_of_this_package_is_accounted_for_as_it_was_written(tmp_path,
     found = answer(capsys, "--scenario", toml, "--eta", eta)
     assert found["rdp"] == pytest.approx(planned["epsilon"], rel=1e-9)
     assert found["lower"] <= found["epsilon"] <= found["upper"] < found["rdp"]
+    assert found["lower_max"] <= found["epsilon_max"] <= found["upper_max"] < found["rdp_max"]
+    assert found["rdp_max"] == pytest.approx(planned["epsilon_max"], rel=1e-9)
+    keys = list(planned)
+    assert keys.index("epsilon_max") == keys.index("epsilon") - 1
+    problem = ReceiveScalingProblem(scenario, channel.read_gains(gains, scenario).min_gain, 1e-3)
+    sigma = problem.noise_multiplier(pd.read_csv(eta)["eta"])
+    each = [accounting.schedule_epsilon(q, s).epsilon for q, s in zip((0.05, 0.1), sigma, strict=True)]
+    assert [planned["epsilon_max"], planned["epsilon"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
 
 
 def test_the_table_shows_what_the_json_holds(tmp_path, capsys):
@@ -74,18 +82,26 @@ def test_the_table_shows_what_the_json_holds(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "more", "message"),
     [
-        ("sigma,rate\n1,0.1\n-1,0.1\n", (), "expected a sigma that is finite and > 0 in row 2, got '-1'"),
-        ("sigma,rate\n1,1.5\n", (), "expected a rate that is in [0, 1] in row 1, got '1.5'"),
-        ("sigma,rate\n1,\n", (), "expected a rate that is in [0, 1] in row 1, got ''"),
-        ("sigma,rate\n", (), "expected a row a round below the header, got none"),
-        ("noise,rate\n1,0.1\n", (), "expected one column sigma, got 'noise', 'rate'"),
-        ("sigma\n1\n", (), "expected a column rate beside sigma, or --rate; got 'sigma'"),
-        ("sigma,rate\n1,0.1\n", ("--rate", "0.1"), "has a column rate; leave out --rate"),
+        ("sigma,rate\n1,0.1\n-1,0.1\n", (), "line 3: expected a number that is within 1e-6 ... 1e150, got '-1'"),
+        ("sigma,rate\n1,1.5\n", (), "line 2: expected a number that is in [0, 1], got '1.5' in rate"),
+        ("sigma,rate\n1,\n", (), "line 2: expected a number, got '' in rate"),
+        ("sigma,rate\n", (), "has no rows"),
+        ("noise,rate\n1,0.1\n", (), "line 1: unknown column 'noise'; expected sigma, rate, steps"),
+        ("sigma\n1\n", (), "expected a column rate, or --rate"),
+        ("sigma,rate\n1,0.1\n", ("--rate", "0.1"), "leave out --rate, beside a column rate"),
         ("sigma\n1\n", ("--rate", "2"), "--rate must be in [0, 1], got 2.0"),
-        ("", (), "expected a table with a header"),
+        ("", (), "is empty; expected a header"),
         ("sigma,rate\n1,0.1\n", ("--delta", "0"), "delta must be one number strictly between 0 and 1, got 0.0"),
         ("sigma,rate\n1,0.1\n", ("--eta", "eta.csv"), "give a FILE of noise multipliers, or --scenario and --eta"),
         ("sigma,rate\n1,0.1\n", ("--scenario", "mnist"), "--scenario goes with --eta"),
+        ("sigma\n1,5\n1,5\n", ("--rate", "0.1"), "line 2: expected 1 field, got 2; a comma cannot be the decimal sign"),
+        ("sigma,rate\n1,5,0.1\n", (), "line 2: expected 2 fields, got 3; a comma cannot be the decimal sign"),
+        ("sigma;rate\n1,5;0.1\n", (), "line 2: expected a number, got '1,5' in sigma; write a decimal point"),
+        ("sigma,rate,sigma\n1.5,0.1,9\n", (), "line 1: duplicate column 'sigma'"),
+        ("# x\nsigma,rate,steps\n1,0.1,0\n", (), "line 3: expected a number that is whole and >= 1, got '0'"),
+        ("sigma,rate,steps\n1,0.1,1.5\n", (), "whole and >= 1, got '1.5' in steps"),
+        ("sigma,rate,steps\n1,0.1,9e6\n1,0.1,9e6\n", (), "steps must add up to at most 10,000,000, got 18,000,000"),
+        ("sigma,rate\n1_0,0.1\n", (), "line 2: expected a number, got '1_0' in sigma"),
         ("sigma,rate\n" + 10_000 * "0.5,1e-6\n", ("--delta", "1e-12"), "cannot be certified"),
     ],
 )
@@ -101,3 +117,46 @@ def test_a_schedule_needs_its_scenario(tmp_path, capsys):
     assert "--eta needs --scenario" in capsys.readouterr().err
     assert run("epsilon", "--eta", tmp_path / "no.csv", "--scenario", "mnist") == 2
     assert "no.csv: No such file" in capsys.readouterr().err
+
+
+def test_steps_repeat_a_row(tmp_path, capsys):
+    found = answer(capsys, written(tmp_path, "sigma,rate,steps\n1.5,0.1,300\n2,0.2,2\n"))
+    assert found["rounds"] == 302
+    assert found["epsilon"] == exact_epsilon([0.1] * 300 + [0.2] * 2, [1.5] * 300 + [2.0] * 2).epsilon
+
+
+TINY = Scenario("tiny", 2, 6, 100, 5, 50, 1.0, 1.0, 1e-9)
+CAP = TINY.x_max * 1e-9
+
+
+def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
+    """The answers of a stream, and a schedule that a policy of one's own wrote."""
+    toml = written(tmp_path, TINY.to_toml(), "t.toml")
+    streamed = f"round,eta,noise_energy,budget_left,epsilon\n0,{CAP},1,1,1\n1,0.0,inf,1,1\n2,{CAP},1,1,1\n"
+    skipped = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, streamed))
+    without = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, f"eta\n{CAP}\n{CAP}\n"))
+    assert (skipped["rounds"], without["rounds"]) == (3, 2)
+    assert {**skipped, "rounds": 2} == without
+    assert answer(capsys, "--scenario", toml, "--eta", written(tmp_path, "eta\n0\n"))["epsilon"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("round,eta\n0,3,7e-07\n", "line 2: expected 2 fields, got 3"),
+        ("eta\n-1\n", "line 2: expected a number that is finite and >= 0, got '-1' in eta"),
+        ("round,eta\n0,1\n2,1\n", "line 3: rounds must be in order: expected round 1, got '2'"),
+        ("eta,gain\n1,1\n", "line 1: unknown column 'gain'; expected eta, min_gain, floor"),
+        (f"min_gain,eta\n1e-9,{CAP}\n1e-9,{1.001 * CAP}\n", "line 3: expected a number that is at most"),
+    ],
+)
+def test_eta_is_read_strictly(tmp_path, capsys, text, message):
+    toml = written(tmp_path, TINY.to_toml(), "t.toml")
+    assert run("epsilon", "--scenario", toml, "--eta", written(tmp_path, text)) == 2
+    assert message in capsys.readouterr().err
+    assert run("epsilon", "--scenario", toml, "--eta", written(tmp_path, f"min_gain,eta\n1e-9,{CAP}\n")) == 0
+
+
+def test_epsilon_notes_a_last_line_without_break(tmp_path, capsys):
+    assert run("epsilon", written(tmp_path, "sigma,rate\n1,0.1\n1,0.1")) == 0
+    assert "line 3: no line break at its end" in capsys.readouterr().err

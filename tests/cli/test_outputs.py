@@ -1,6 +1,8 @@
 """No output is an input, another output, or a place that cannot be written: said before any work is done."""
 
+import io
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,3 +118,10 @@ def test_what_cannot_be_written_after_all_has_been_printed(place, capsys, monkey
     assert "optimal" in said.out.lower()
     assert said.err.endswith("error: out.csv: No space left on device\n")
     assert sorted(path.name for path in place.iterdir()) == ["g.csv", "kept.csv", "my.toml"]
+    monkeypatch.undo()
+    monkeypatch.chdir(place)
+    closed = io.StringIO()
+    monkeypatch.setattr(closed, "write", full)
+    monkeypatch.setattr(sys, "stdout", closed)
+    assert run(*arguments) == 2
+    assert (place / "out.csv").read_text().count("\n") > 1

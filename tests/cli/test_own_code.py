@@ -78,7 +78,7 @@ def test_control_characters_are_shown_as_escapes(own, capsys):
     (own / "raw.toml").write_text((own / "my.toml").read_text().replace('"small"', name))
     command = ["schedule", "--scenario", "raw.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy", "equalalloc"]
     assert run(*command) == 0
-    assert f"scenario {SHOWN}\n" in capsys.readouterr().out
+    assert f" {SHOWN}\n" in capsys.readouterr().out
     assert run(*command, "--json") == 0
     assert name in capsys.readouterr().out
     assert run("leakage", "--scenario", "raw.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv") == 0

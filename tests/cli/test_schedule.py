@@ -1,6 +1,7 @@
 """``adascale schedule`` sees no later round unless it is told to, and says what it promises of nu."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -147,6 +148,7 @@ REFUSED = {
     "a promise of the unknown": (["--policy", "mine:Extra", "--promise", "hard", *PAST], "--promise is of learn"),
     "V of another": (["--policy", "learn", "--penalty", 1], "--penalty is AdaScale's"),
     "the past as output": ([*PAST, "--out", "past.csv"], "is the file of --past"),
+    "nu below the last digits": (["--nu", 1e-14, "--out", "eta.csv"], "--nu must be at least "),
 }  # fmt: skip
 
 
@@ -158,3 +160,33 @@ def test_what_is_missing_or_does_not_fit_is_one_clear_line(place, capsys, kind):
     assert said.out == ""
     assert said.err.count("\n") == 1
     assert expected in said.err
+    assert not (place / "eta.csv").exists()
+
+
+HARD = """
+class Spender:
+    promise = "hard"
+    def start(self, scenario, budget):
+        return scenario, budget
+    def step(self, state, min_gain_t):
+        scenario, nu = state
+        return state, scenario.noise_scale / (scenario.noise_scale / (scenario.x_max * min_gain_t) + FACTOR * nu)
+"""
+
+
+@pytest.mark.parametrize(("factor", "code"), [(3, 1), (1, 0)])
+def test_a_hard_constraint_that_is_not_met_is_an_error(place, capsys, factor, code):
+    (place / "spend.py").write_text(HARD.replace("FACTOR", str(factor)))
+    sys.modules.pop("spend", None)
+    arguments = ["--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.002, "--out", "eta.csv"]
+    assert run("schedule", *arguments, "--policy", "spend:Spender") == code
+    said = capsys.readouterr()
+    assert (place / "eta.csv").exists() == bool(said.out) == (code == 0)
+    assert ("Spender must not exceed nu = 0.002, but its cost is 0.006, 3 times nu" in said.err) == (code == 1)
+
+
+@pytest.mark.parametrize("option", ["--gains", "--past"])
+def test_a_last_line_without_break_is_noted(place, capsys, option):
+    (place / "cut.csv").write_text((place / "past.csv").read_text().rstrip())
+    _, _, err = schedule(capsys, option, "cut.csv")
+    assert "note: cut.csv, line 41: no line break at its end" in err

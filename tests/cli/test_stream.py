@@ -1,5 +1,6 @@
 """``adascale stream``: an answer a round, one line for what is wrong, rounds that are skipped or sent again."""
 
+import csv
 import math
 import sys
 import tempfile
@@ -15,14 +16,14 @@ from adascale.channel import EmpiricalFloors, read_gains
 from adascale.streaming import Answer, RunningEpsilon, Stream
 
 from ..command import run
-from .streams import GAINS, HEADER, NU, PAST, POLICIES, SMALL, WHOLE, lines, rows
+from .streams import GAINS, HEADER, NEW, NU, PAST, POLICIES, SMALL, WHOLE, lines, rows
 
 
 @pytest.mark.parametrize("kind", POLICIES)
 def test_it_answers_what_the_policy_decides_and_counts_what_it_costs_and_leaks(stream, kind):
     arguments, policy = POLICIES[kind]
     code, answered, said = stream(WHOLE, *arguments)
-    assert (code, said) == (0, ["note: all 12 rounds are answered"])
+    assert (code, said) == (0, [NEW, "note: all 12 rounds are answered"])
     found = rows(answered)
     past = read_gains("past.csv", SMALL)
     problem = ReceiveScalingProblem(SMALL, read_gains("gains.csv", SMALL).min_gain, NU)
@@ -67,7 +68,6 @@ FORMS = {
     "columns in another order": ([], [f"{b!r};{t};{a!r}" for t, (a, b) in enumerate(GAINS.tolist())],
                                  "h2_2;round;h2_1"),
     "carriage returns": ([], [f"{a!r},{b!r}\r" for a, b in GAINS.tolist()], "h2_1,h2_2\r"),
-    "decimal commas": ([], [f"{a!r};{b!r}".replace(".", ",") for a, b in GAINS.tolist()], "h2_1;h2_2"),
     "comments": ([], [f"# here\n{a!r},{b!r}" for a, b in GAINS.tolist()], "# there\n\nh2_1,h2_2"),
     "rounds from one": ([], [f"{t},{a!r},{b!r}" for t, (a, b) in enumerate(GAINS.tolist(), 1)], "round,h2_1,h2_2"),
 }  # fmt: skip
@@ -93,24 +93,71 @@ BAD = {
     "not a number": ("nan,1e-12", "got 'nan'"),
     "infinite": ("inf,1e-12", "got 'inf'"),
     "beyond floating point": ("1e-320,1e-320", "beyond floating point"),
-    "another encoding": (b"\xff,1e-12", "no UTF-8 text"),
+    "another encoding": (b"\xff,1e-12", "UTF-8 text"),
     "a zero byte": ("1e-12,\0", "expected a number"),
 }
+
+
+def split(answered):
+    """The lines of output that are answers, and the rows of those that are errors."""
+    good = [line for line in answered if not line.startswith("error,")]
+    return good, list(csv.reader(line for line in answered if line not in good))
 
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_line_is_one_clear_error_and_the_round_can_be_sent_again(stream, kind):
     bad, expected = BAD[kind]
-    sent = WHOLE.encode().splitlines()
-    sent[4:4] = [bad if isinstance(bad, bytes) else bad.encode()] * 2
-    code, answered, said = stream(b"\n".join(sent))
-    assert code == 0
-    assert len(said) == 3
-    for number, line in zip((5, 6), said[:2], strict=True):
-        assert line.startswith(f"adascale stream: error: standard input, line {number}: ")
-        assert expected in line
-        assert line.endswith("; round 3 is to be sent again")
-    assert answered == stream(WHOLE, state="plain")[1]
+    sent = WHOLE.encode().splitlines(keepends=True)
+    sent[4:4] = [(bad if isinstance(bad, bytes) else bad.encode()) + b"\n"] * 2
+    code, answered, said = stream(b"".join(sent))
+    assert (code, len(said), said[0]) == (0, 4, NEW)
+    good, errors = split(answered)
+    assert good == stream(WHOLE, state="plain")[1]
+    assert answered[4:6] == [line for line in answered if line not in good]  # each in its line's place
+    for number, line, (word, again, reason) in zip((5, 6), said[1:3], errors, strict=True):
+        assert reason.startswith(f"standard input, line {number}: ")
+        assert expected in reason
+        assert (word, again) == ("error", "3")
+        assert line == f"adascale stream: error: {reason}; round 3 is to be sent again"
+
+
+UNANSWERED = {
+    "all lines wrong": ("min_gain\nx\n0\n", ["0", "0"]),
+    "the last line wrong": ("min_gain\n1e-12\nx\n", ["1"]),
+    "a cut line": ("min_gain\n1e-12\n9.4e-1", ["1"]),
+    "a whole line without its break": ("min_gain\n1e-12\n9.4e-13", ["1"]),
+    "a cut skip": ("min_gain\nskip\nskip", ["1"]),
+    "no row": ("min_gain\n", []),
+    "an error made good": ("min_gain\nx\n1e-12\n", ["0"]),
+    "a comment without a break": ("min_gain\n1e-12\n# the en", []),
+}
+
+
+@pytest.mark.parametrize("kind", UNANSWERED)
+def test_a_stream_fails_if_its_last_line_has_no_answer(stream, kind):
+    text, again = UNANSWERED[kind]
+    code, answered, said = stream(text.encode())
+    good, errors = split(answered)
+    assert [each[:2] for each in errors] == [["error", number] for number in again]
+    fails = bool(again) and "good" not in kind
+    assert code == int(fails)
+    assert ("has no answer" in said[-1] if said else False) == fails
+    assert len(good) - 1 == text.count("1e-12") + ("skip\n" in text)
+
+
+def test_a_cut_header_is_refused(stream):
+    code, answered, said = stream(b"min_gain")
+    assert (code, answered, len(said)) == (2, [HEADER], 1)
+    assert "b'min_gain' may be cut off" in said[0]
+
+
+def test_a_skipped_round_counts_as_a_line(stream):
+    assert "standard input, line 3: " in stream("min_gain\nskip\nx\n")[2][1]
+
+
+def test_an_error_line_is_one_ascii_csv_row(stream):
+    reason = split(stream('min_gain\n"é ""x"""\n')[1])[1][0][2]
+    assert "got '\\xe9 \"x\"' in min_gain" in reason
 
 
 def test_a_gain_above_one_is_answered_and_noted_once_with_its_line(stream):
@@ -126,11 +173,11 @@ def test_a_policy_that_fails_in_a_round_is_named_and_goes_on(stream):
     sent = WHOLE.splitlines()
     sent[3:3] = ["1,1"]
     code, answered, said = stream("\n".join(sent), "--policy", "mine:Own")
-    assert (code, len(said)) == (0, 2)
-    assert "Own.step in mine.py, line 8: KeyError: 'too good'; round 2 is to be sent again" in said[0]
-    assert answered == stream(WHOLE, "--policy", "mine:Own", state="plain")[1]
+    assert (code, len(said)) == (0, 3)
+    assert "Own.step in mine.py, line 8: KeyError: 'too good'; round 2 is to be sent again" in said[1]
+    assert split(answered)[0] == stream(WHOLE, "--policy", "mine:Own", state="plain")[1]
     code, answered, said = stream("\n".join(sent[:2]), "--policy", "mine:Wrong", state="wrong")
-    assert (code, answered) == (0, [HEADER])
+    assert (code, split(answered)[0]) == (1, [HEADER])
     assert "Wrong returned eta = " in said[0]
 
 
@@ -178,7 +225,7 @@ def test_a_round_that_is_skipped_has_eta_0_and_counts_towards_the_horizon(stream
     sent[3:3] = ["skip", " SKIP "]
     code, answered, said = stream("\n".join(sent), *arguments)
     found = rows(answered)
-    assert (code, len(found), said) == (0, 12, ["note: all 12 rounds are answered"])
+    assert (code, len(found), said) == (0, 12, [NEW, "note: all 12 rounds are answered"])
     assert found[2] == Answer(2, 0.0, np.inf, found[1].budget_left, found[1].epsilon)
     assert found[3] == found[2]._replace(round=3)
     assert all(each.eta > 0 for each in found[:2] + found[4:])
@@ -211,7 +258,7 @@ def test_an_epsilon_that_more_orders_may_lower_is_noted_at_the_end(stream, place
     (place / "short.toml").write_text(replace(SMALL, num_rounds=1).to_toml())
     text = "min_gain\n1e-15\n"
     assert "--orders" in stream(text, scenario="short.toml")[2][-1]
-    assert len(stream(text, "--orders", "1.01,100000", scenario="short.toml", state="more")[2]) == 1
+    assert len(stream(text, "--orders", "1.01,100000", scenario="short.toml", state="more")[2]) == 2
 
 
 def test_the_last_round_sent_again_with_its_number_is_answered_again(stream):
@@ -234,5 +281,5 @@ def test_a_number_out_of_order_is_refused_after_a_start_too(stream, line, expect
     stream("".join(numbered[:4]))
     for _ in range(2):
         code, answered, said = stream(f"{numbered[0]}{line}\n")
-        assert (code, answered, len(said)) == (0, [HEADER], 2)
+        assert (code, split(answered)[0], len(said)) == (1, [HEADER], 3)
         assert expected in said[1]

@@ -8,11 +8,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
-from .streams import GAINS, HEADER, LONG, NU, lines, measured, write_inputs
+from .streams import GAINS, HEADER, LONG, NEW, NU, lines, measured, write_inputs
 
 
 class Forks:
@@ -52,62 +55,140 @@ def forks():
 ALWAYS = ["stream", "--nu", NU, "--scenario", "long.toml"]
 
 
+class Sent(NamedTuple):
+    """Lines, and what a run that nothing disturbed answers and leaves."""
+
+    header: str
+    rounds: list
+    answers: list
+    state: bytes
+
+
+KINDS = {
+    "numberless": ["h2_1,h2_2\n", *lines(measured(LONG.num_rounds, 7))],
+    "alike": ["round,h2_1,h2_2\n", *lines(np.full((LONG.num_rounds, 2), 2e-12), 3)],
+}
+
+
+def undisturbed(forks, folder, kind):
+    folder.mkdir(exist_ok=True)
+    write_inputs(folder)
+    assert forks.wait(forks.start(folder, [*ALWAYS, "--state", "s"], KINDS[kind])) == 0
+    header, *rounds = KINDS[kind]
+    return Sent(header, rounds, (folder / "out").read_text().splitlines()[1:], (folder / "s").read_bytes())
+
+
 @pytest.fixture(scope="module")
 def unkilled(forks, tmp_path_factory):
-    """The lines that are sent, and what a run that nothing disturbed answers."""
-    folder = tmp_path_factory.mktemp("unkilled")
+    return undisturbed(forks, tmp_path_factory.mktemp("unkilled"), "numberless")
+
+
+def stage(path, expected):
+    """Where a kill has stopped a write, from what is in the state."""
+    data = path.read_bytes() if path.exists() else b""
+    if not data:
+        return "no state"
+    *whole, rest = data.splitlines(keepends=True)
+    if rest.endswith(b"\n"):
+        return "between rounds" if whole else "heading alone"
+    digests = [line.split()[-1] for line in [*whole, rest]]
+    if rest not in expected.splitlines():
+        return "in the line"
+    return "marked" if data[:16] == digests[-1] else "line whole" if data[:16] == digests[-2] else "in the mark"
+
+
+def kill_at_random(forks, sent, folder, kills, seed, **fault):
+    """A client that sends each line without an answer again; where the kills came. No round is lost or spent twice."""
+    folder.mkdir()
     write_inputs(folder)
-    sent = ["h2_1,h2_2\n", *lines(measured(LONG.num_rounds, 7))]
-    assert forks.wait(forks.start(folder, [*ALWAYS, "--state", "s"], sent)) == 0
-    return sent, (folder / "out").read_text().splitlines(), (folder / "s").read_bytes()
-
-
-def test_killed_twenty_times_at_any_moment_the_joined_answers_are_those_of_one_run(forks, unkilled, tmp_path):
-    sent, expected, state = unkilled
-    write_inputs(tmp_path)
-    rng, joined, kills, reached, most = random.Random(3), [HEADER], 0, {1}, 0.05
-    while True:
-        pid = forks.start(tmp_path, [*ALWAYS, "--state", "s"], [sent[0], *sent[len(joined) :]])
-        if kills < 20:
+    rng, joined, most, state = random.Random(seed), [], 0.05, folder / "s"
+    stages = Counter()
+    while stages.total() < kills or len(joined) < len(sent.rounds):
+        again = [sent.header, *sent.rounds[len(joined) :]]
+        pid = forks.start(folder, [*ALWAYS, "--state", "s"], again, **(fault if stages.total() < kills else {}))
+        if stages.total() < kills:
             time.sleep(rng.uniform(0, most))
             os.kill(pid, signal.SIGKILL)
-            assert forks.wait(pid) in (-signal.SIGKILL, 0)
-            kills += 1
+            if (code := forks.wait(pid)) != 0:  # else it has ended before
+                assert code == -signal.SIGKILL
+                stages[stage(state, sent.state)] += 1
         else:
             assert forks.wait(pid) == 0
-        joined += (tmp_path / "out").read_text().splitlines()[1:]
-        most *= 0.8 if len(joined) > max(reached) else 1.3  # however fast this machine is
-        reached.add(len(joined))
-        if kills == 20 and len(joined) == len(expected):
-            break
-    assert joined == expected
-    assert (tmp_path / "s").read_bytes() == state
-    assert len(reached) > 3  # the control: the kills came at different rounds
+        before = len(joined)
+        joined += (folder / "out").read_text().splitlines()[1:]
+        assert joined == sent.answers[: len(joined)]
+        most *= 0.8 if len(joined) > before + 2 else 1.3  # however fast this machine is
+        held = state.read_bytes().splitlines()[1:] if state.exists() else []
+        spent = len({*held} & {*sent.state.splitlines()})
+        assert len(joined) <= spent <= len(joined) + 1  # one answer at most was lost with the process
+        most *= 0.8 if len(joined) > before + 2 else 1.3  # however fast this machine is
+        spent = state.read_bytes().count(b"\n", 1) if state.exists() else 1
+        assert spent - 1 <= len(joined) + 1  # one round at most has an answer that was lost with the process
+        if len(joined) == len(sent.rounds):
+            assert state.read_bytes() == sent.state
+            if stages.total() < kills:  # another horizon
+                state.unlink()
+                joined = []
+    return stages
 
 
-MOMENTS = ["before the line", "in the line", "behind the line", "on the disk", "answered"]
+@pytest.mark.parametrize(("kind", "fault"), [("numberless", {}), ("numberless", {"slow": 1}), ("alike", {"slow": 1})])
+def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind, fault):
+    sent = undisturbed(forks, tmp_path / "one", kind)
+    stages = kill_at_random(forks, sent, tmp_path / "many", 12, 3, **fault)
+    assert len(stages) > 1 + bool(fault)  # the control
 
 
-@pytest.mark.parametrize(("moment", "number"), [(each, n) for n in (1, 2, 5) for each in MOMENTS[: 4 + (n > 1)]])
-def test_killed_at_each_moment_of_a_write_no_round_is_lost_or_counted_twice(forks, unkilled, tmp_path, moment, number):
-    sent, expected, _ = unkilled
+@pytest.mark.fuzz
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hundred_kills_lose_no_round_and_spend_none_twice(forks, tmp_path, kind):
+    sent = undisturbed(forks, tmp_path / "one", kind)
+    seed = random.randrange(2**32)
+    stages = kill_at_random(forks, sent, tmp_path / "many", 100, seed, slow=1)
+    print(f"\n{kind}, seed {seed}: {stages.total()} kills: {dict(stages.most_common())}")
+    assert {"in the line", "line whole", "between rounds"} <= {*stages}  # the control
+
+
+LINE = [
+    "before the line",
+    "in the line",
+    "behind the line",
+    "on the disk",
+    "before the mark",
+    "in the mark",
+    "behind the mark",
+    "answered",
+    "behind the answered",
+]
+MOMENTS = [("before the heading's place", 0), ("in its place", 0), *((each, n) for n in (1, 4) for each in LINE)]
+
+
+@pytest.mark.parametrize(("moment", "number"), MOMENTS)
+def test_killed_at_each_moment_no_round_is_lost(forks, unkilled, tmp_path, moment, number):
     write_inputs(tmp_path)
-    arguments = [*ALWAYS, "--state", "s"]
-    assert forks.wait(forks.start(tmp_path, arguments, sent[:9], dies=(moment, number))) == -signal.SIGKILL
-    before = (tmp_path / "out").read_text().splitlines() or [HEADER]
-    if moment == "answered" and number > 1:
-        assert len(before) == number
-    else:
-        assert len(before) == max(number - 1, 1)  # the first line written is the heading
-    counted = moment in ("behind the line", "on the disk", "answered") and number > 1
-    assert forks.wait(forks.start(tmp_path, arguments, [sent[0], *sent[len(before) : 9]])) == 0
-    assert before + (tmp_path / "out").read_text().splitlines()[1:] == expected[:9]
+    arguments, count = [*ALWAYS, "--state", "s"], max(number, 1)
+    text = [unkilled.header, *unkilled.rounds[:8]]
+    assert forks.wait(forks.start(tmp_path, arguments, text, dies=(moment, number))) == -signal.SIGKILL
+    before = (tmp_path / "out").read_text().splitlines()[1:]
+    assert len(before) == (count if "answered" in moment else count - 1)
+    whole = number > 0 and moment not in ("before the line", "in the line")
+    assert forks.wait(forks.start(tmp_path, arguments, [text[0], *text[len(before) + 1 :]])) == 0
+    assert before + (tmp_path / "out").read_text().splitlines()[1:] == unkilled.answers[:8]
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".half"]
     said = (tmp_path / "err").read_text()
-    if counted:  # an answer that may have been lost is told, and its line brings it back
-        assert said == (f"note: s goes on with round {number - 1}, or {number - 2} if its line comes again; "
-                        f"the last answer was {expected[number - 1]}\n")  # fmt: skip
+    if whole and moment != "behind the answered":  # an answer that may be lost is in the note; its line brings it back
+        last = unkilled.answers[count - 1]
+        assert (
+            f"goes on with round {count}, or {count - 1} if its line comes again; the last answer was {last}\n" in said
+        )
+        assert (f"note: round {count - 1} was answered again" in said) == ("answered" not in moment)
     else:
-        assert (f"goes on with round {number - 2}" in said) == (number > 2)
+        rounds = count if whole else count - 1
+        assert (f"goes on with round {rounds};" in said) == (rounds > 0)
+        assert ("has a heading and nothing behind it" in said) == (
+            moment != "before the heading's place" and not rounds
+        )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -126,19 +207,21 @@ def test_stopped_it_says_how_to_go_on(forks, tmp_path, number):
     os.kill(pid, number)
     assert forks.wait(pid) == 128 + number
     os.close(held)
-    assert (tmp_path / "err").read_text() == "adascale stream: stopped; the same command goes on from what s holds\n"
+    assert (
+        tmp_path / "err"
+    ).read_text() == f"{NEW}\nadascale stream: stopped; the same command goes on from what s holds\n"
 
 
 def test_a_disk_that_fills_up_under_way_ends_it_before_the_answer(forks, unkilled, tmp_path):
-    sent, expected, state = unkilled
     write_inputs(tmp_path)
-    arguments = [*ALWAYS, "--state", "s"]
-    assert forks.wait(forks.start(tmp_path, arguments, sent[:9], largest=1000)) == 2
-    answered = (tmp_path / "out").read_text().splitlines()
-    assert (tmp_path / "err").read_text() == "adascale stream: error: s: File too large\n"
-    assert 1 < len(answered) < 9
-    assert (tmp_path / "s").read_bytes() == b"".join(state.splitlines(keepends=True)[: len(answered)])
-    assert answered == expected[: len(answered)]
+    text = [unkilled.header, *unkilled.rounds[:8]]
+    assert forks.wait(forks.start(tmp_path, [*ALWAYS, "--state", "s"], text, largest=1000)) == 2
+    answered = (tmp_path / "out").read_text().splitlines()[1:]
+    assert (tmp_path / "err").read_text().splitlines()[-1] == "adascale stream: error: s: File too large"
+    assert 0 < len(answered) < 8
+    kept = (tmp_path / "s").read_bytes().splitlines(keepends=True)
+    assert kept[1:] == unkilled.state.splitlines(keepends=True)[1 : len(answered) + 1]
+    assert answered == unkilled.answers[: len(answered)]
 
 
 def test_each_answer_is_there_before_the_next_line_is_sent(place):

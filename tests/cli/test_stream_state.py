@@ -1,6 +1,7 @@
 """The state of ``adascale stream``: no answer without it, and none to what does not belong to it."""
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from adascale import policies
 from adascale.channel import EmpiricalFloors, read_gains
 from adascale.streaming import Journal, Stream
 
-from .streams import GAINS, HEADER, NU, OWN, PAST, POLICIES, SMALL, WHOLE, lines, measured
+from .streams import GAINS, HEADER, NU, OWN, PAST, POLICIES, SMALL, WHOLE, lines, measured, rows
 
 OTHER = {
     "scenario": ["--scenario", "other.toml"],
@@ -27,6 +28,7 @@ OTHER = {
     "policy": ["--policy", "equalalloc"],
     "promise": ["--promise", "hard"],
     "prior": PAST,
+    "unit of gains": ["--unit", "db"],
 }
 
 
@@ -69,32 +71,77 @@ def test_any_change_of_the_state_is_refused_with_its_line(tmp_path):
     path, _ = kept(tmp_path)
     good = path.read_bytes()
     ends = [i for i, byte in enumerate(good) if byte == ord("\n")]
-    altered = [(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :], good[:i].count(b"\n") + 1)
+    altered = [(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :], good[:i].count(b"\n") + 1 if i > 15 else 5)
                for i in {*range(0, len(good) - 1, 3), *ends[:-1]}]  # fmt: skip
     whole = good.splitlines(keepends=True)
     for i in range(1, len(whole) - 1):
         altered += [(b"".join(whole[:i] + whole[i + 1 :]), i + 1), (b"".join([*whole[: i + 1], *whole[i:]]), i + 2)]
     for data, line in altered:
         path.write_bytes(data)
-        with pytest.raises(ValueError, match=rf"s is (damaged|no journal): line {line} is not as it was written"):
+        said = rf"s is (damaged|no journal): line {line} is not as|s is cut off: lines behind line {line} are missing"
+        with pytest.raises(ValueError, match=said):
             Stream(policies.Learn(), SMALL, NU, path)
         assert path.read_bytes() == data
     path.write_bytes(good)
     Stream(policies.Learn(), SMALL, NU, path).close()  # the control
 
 
-def test_a_torn_last_line_is_dropped_and_the_round_comes_again(tmp_path):
+def test_a_state_that_was_cut_anywhere_is_refused(tmp_path):
     path, answers = kept(tmp_path)
     good = path.read_bytes()
-    for cut in [*range(0, len(good), 11), good[:-1].rindex(b"\n"), len(good) - 1]:
-        path.write_bytes(good[:cut])
-        with Stream(policies.Learn(), SMALL, NU, path) as found:
-            n = max(good[:cut].count(b"\n") - 1, 0) + (good[cut] == ord("\n"))
-            assert (found.round, found.pending) == (n, good[cut] == ord("\n"))
-            with without_waiting():
-                assert [found.answer(each) for each in SMALL.min_gain(GAINS.T)[n:4]] == answers[n:]
+    for cut in {*range(0, len(good) - 1, 5), *(i + at for i, byte in enumerate(good) if byte == 10 for at in (0, 1))}:
+        if cut < len(good) - 1:
+            path.write_bytes(good[:cut])
+            with pytest.raises(ValueError, match=r"s is (empty|cut off.*); restore the whole file, or use another"):
+                Stream(policies.Learn(), SMALL, NU, path)
+            assert path.read_bytes() == good[:cut]
+    path.write_bytes(good[:-1])  # the last line is whole: it is not known whether its answer was passed on
+    with Stream(policies.Learn(), SMALL, NU, path) as found:
+        assert (found.pending, found.last) == (True, answers[-1])
+
+
+def test_what_a_killed_append_leaves_is_dropped_or_whole(tmp_path):
+    """At every byte of the line, and then of the mark at the file's start, which follows the line."""
+    snapshots = []
+    for rounds in range(1, 5):
+        path, answers = kept(tmp_path, rounds)
+        snapshots.append(path.read_bytes())
+        path.unlink()
+    for n, (before, after) in enumerate(itertools.pairwise(snapshots), start=1):
+        line = after[len(before) : -1]
+        torn = [(before + line[:i], n) for i in range(0, len(line), 7)] + [(before + line, n + 1)]
+        torn += [(after[:i] + before[i:] + line, n + 1) for i in range(17)]
+        for data, rounds in torn:
+            path.write_bytes(data)
+            with without_waiting(), Stream(policies.Learn(), SMALL, NU, path) as found:
+                assert (found.round, found.pending) == (rounds, rounds > n)
+                assert found.answer(SMALL.min_gain(GAINS.T)[n]) == answers[n]
                 found.passed_on()
-        assert path.read_bytes() == good
+            assert path.read_bytes() == after
+
+
+@pytest.mark.parametrize("path", ["s", "link"])
+def test_a_heading_alone_is_used_with_a_note(stream, place, path):
+    (place / "link").symlink_to("s")
+    assert stream("min_gain\n", state=path)[:2] == (0, [HEADER])
+    assert not (place / "s").exists()  # a heading without rounds is taken back, from where the link leads
+    assert (place / "link").is_symlink()
+    with Stream(policies.Learn(), SMALL, NU, path) as found:
+        heading = (place / "s").read_bytes()
+        found.answer(1e-12)
+    (place / "s").write_bytes(heading)
+    with pytest.warns(UserWarning, match=f"^{path} has a heading and nothing behind it"):
+        assert len(stream("min_gain\n1e-12\n", state=path)[1]) == 2
+
+
+def test_a_state_of_0_2_goes_on_with_a_note(stream, place):
+    sent = WHOLE.splitlines(keepends=True)
+    expected = stream(WHOLE, state="plain")[1]
+    shutil.copy(Path(__file__).with_name("state_0_2.txt"), place / "s")  # written by 0.2: four rounds
+    for unit, rest in (("db", []), ("linear", sent[5:])):
+        with pytest.warns(UserWarning, match=rf"^s is a state of adascale 0.2: it has no unit of gains \({unit} now\)"):
+            code, answered, _ = stream("".join([sent[0], *rest]), "--unit", unit)
+        assert (code, answered[1:]) == (0, expected[5:] if rest else [])
 
 
 def test_two_at_once_do_not_share_a_state(stream, place):
@@ -102,6 +149,8 @@ def test_two_at_once_do_not_share_a_state(stream, place):
         code, answered, said = stream(WHOLE)
         assert (code, answered, said) == (2, [], ["adascale stream: error: s is in use by another process"])
         assert held.answer(1e-12).round == 0
+        os.link("s", "t")  # by another name
+        assert stream(WHOLE, state="t")[2] == ["adascale stream: error: t is in use by another process"]
     assert len(stream(WHOLE)[1]) == 12
 
 
@@ -175,6 +224,24 @@ def test_after_a_lost_last_answer_another_line_only_ends_it(stream):
     assert len(stream(f"{header}\n")[1]) == 1
     assert stream(f"{header}\n{last}\n{last}\n")[1] == [HEADER, answers[-1].line()]
     assert stream(f"{header}\n{last}\n")[1] == [HEADER]
+
+
+def test_a_new_round_with_lost_gains_needs_a_second_line(stream):
+    lost = Stream(policies.Learn(), SMALL, NU, "s")
+    lost.answer(1e-12)
+    lost.close()  # as a killed process: it is not known whether the answer was passed on
+    _, answered, said = stream("min_gain\n1e-12\n1e-12\n")
+    assert [each.round for each in rows(answered)] == [0, 1]
+    assert [line for line in said if "send it once more" in line] == [
+        "note: round 0 was answered again; if this line was a new round with the same gains, send it once more"
+    ]
+
+
+def test_a_heading_is_taken_back_only_from_its_place(tmp_path):
+    with Stream(policies.Learn(), SMALL, NU, tmp_path / "s"):
+        (tmp_path / "s").rename(tmp_path / "moved")
+        (tmp_path / "s").write_text("another's")
+    assert (tmp_path / "s").read_text() == "another's"
 
 
 def test_a_journal_holds_lines_of_any_text(tmp_path):

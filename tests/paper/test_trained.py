@@ -70,6 +70,17 @@ def test_the_deepest_fade_and_the_mean_floor_go_with_what_is_lost_and_cannot_be_
     assert abs(texts["fade-rank"] - texts["mean-rank"]) < 0.05
 
 
+def test_equal_losses_share_a_rank(mnist):
+    """Of test images that are lost, which are whole numbers, the ranks are those of exact arithmetic."""
+    found = fades(mnist[0])
+    images = (100 * found.lost).round().astype(int)
+    assert images.duplicated().sum() == 2
+    expected = [
+        f"{pearsonr(found[floor].rank(), images.rank()).statistic:.2f}" for floor in ("floor_max", "floor_mean")
+    ]
+    assert [fade_ranks(found)[name] for name in ("fade-rank", "mean-rank")] == expected == ["0.68", "0.71"]
+
+
 def test_the_texts_are_those_of_made_up_trainings():
     rows = [("AdaScale", nu, seed, (90 + seed - 10 * nu) / 100) for nu in (0.1, 0.2) for seed in range(3)]
     rows += [("NoiseFree", np.nan, seed, (91 + seed) / 100) for seed in range(3)]

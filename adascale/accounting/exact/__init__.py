@@ -6,7 +6,6 @@ from adascale.accounting.exact.epsilon import (
     ExactEpsilon,
     exact_delta,
     exact_epsilon,
-    sharp_epsilon,
     trade_off,
 )
 
@@ -16,6 +15,5 @@ __all__ = [
     "ExactEpsilon",
     "exact_delta",
     "exact_epsilon",
-    "sharp_epsilon",
     "trade_off",
 ]

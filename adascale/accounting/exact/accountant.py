@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adascale import checks as check
-from adascale.accounting.exact.epsilon import exact_epsilon, sharp_epsilon
+from adascale.accounting.exact.epsilon import exact_epsilon
 
 
 @dataclass(frozen=True)
@@ -18,21 +19,18 @@ class ExactAccountant:
     Parameters
     ----------
     certified : bool
-        Whether :meth:`epsilon` is the proven upper end of :func:`~adascale.accounting.exact_epsilon`, within 1e-3 of
-        the exact value for a schedule of the paper and within one per cent for any other, or an error; or, when
-        False, the sharp value of :func:`~adascale.accounting.sharp_epsilon`, some five times faster.
+        Deprecated, with no effect: :meth:`epsilon` is always the proven upper end of
+        :func:`~adascale.accounting.exact_epsilon`, within one per cent of the exact value, or an error.
     """
 
     certified: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.certified, bool):
-            raise ValueError(f"certified must be True or False, got {self.certified!r}")
+        if self.certified is not True:
+            warnings.warn("certified is deprecated, and always True", DeprecationWarning, stacklevel=3)
 
     def epsilon(self, sampling_rate: float, noise_multiplier: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
-        """See :class:`~adascale.accounting.Accountant`; errors as the two functions."""
-        if not self.certified:
-            return sharp_epsilon(sampling_rate, noise_multiplier, delta)
+        """See :class:`~adascale.accounting.Accountant`; errors as the function."""
         sigma = check.positive("noise_multiplier", noise_multiplier)
         out = np.empty(sigma.shape[:-1])
         for lane in np.ndindex(out.shape):

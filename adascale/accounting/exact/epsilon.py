@@ -12,7 +12,6 @@ from adascale import checks as check
 from adascale.accounting.exact.bracket import bracket, delta_bracket
 from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.rounds import Rounds, rounds_of
-from adascale.accounting.exact.search import sharp
 
 FloatArray = NDArray[np.float64]
 
@@ -71,7 +70,7 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
     ValueError
         If an argument is outside its range, or no bracket is found that is narrower than one per cent, or than 1e-6.
     """
-    rounds, shown = _checked(sampling_rate, noise_multiplier)
+    rounds, shown = checked(sampling_rate, noise_multiplier)
     delta = check.fraction("delta", delta)
     try:
         return ExactEpsilon(*bracket(rounds, delta))
@@ -79,43 +78,6 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
         raise ValueError(
             f"the exact epsilon of {shown} at delta {delta:g} cannot be certified: {error}; {_ADVICE}"
         ) from None
-
-
-def sharp_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""The exact :math:`\varepsilon` of many schedules without a bracket, some five times faster.
-
-    Good to 1e-6 of itself on the schedules of the paper, and to 1e-3 where so few samples are drawn in all that the
-    loss is 0 with a probability near 1; nothing is proven.
-
-    Parameters
-    ----------
-    sampling_rate : array_like
-        :math:`q_t` in [0, 1], one number or of shape (T,).
-    noise_multiplier : array_like
-        :math:`\sigma_t > 0`, shape (..., T): rounds last, leading axes are independent schedules.
-    delta : float
-        :math:`\delta` in (0, 1).
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (...).
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range, or the sum does not settle.
-    """
-    delta = check.fraction("delta", delta)
-    rate, sigma = _arrays(sampling_rate, noise_multiplier)
-    out = np.empty(sigma.shape[:-1])
-    for lane in np.ndindex(out.shape):
-        try:
-            out[lane] = sharp(rounds_of(rate, sigma[lane]), delta)[0]
-        except (CannotCertify, ArithmeticError) as error:
-            shown = _shown(rate, sigma[lane])
-            raise ValueError(f"the exact epsilon of {shown} at delta {delta:g} was not found: {error}") from None
-    return out
 
 
 def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float) -> ExactDelta:
@@ -138,7 +100,7 @@ def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: 
     ValueError
         If an argument is outside its range, or no bracket is found that is narrower than one per cent.
     """
-    rounds, shown = _checked(sampling_rate, noise_multiplier)
+    rounds, shown = checked(sampling_rate, noise_multiplier)
     given = check.at_least("epsilon", epsilon, 0.0)
     if given.ndim:
         raise ValueError(f"epsilon must be one number, got an array of shape {given.shape}")
@@ -199,15 +161,16 @@ def _arrays(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Floa
     sigma = check.positive("noise_multiplier", noise_multiplier)
     if sigma.ndim == 0 or sigma.shape[-1] == 0:
         raise ValueError(f"noise_multiplier must have a last axis of rounds, got shape {sigma.shape}")
-    check.broadcast(sampling_rate=rate.shape, rounds=sigma.shape[-1:])
-    if rate.ndim > 1:
-        raise ValueError(f"sampling_rate must be one number or one a round, got shape {rate.shape}")
+    if rate.shape not in ((), (1,), sigma.shape[-1:]):
+        shapes = f"got shape {rate.shape} with noise_multiplier of shape {sigma.shape}"
+        raise ValueError(f"sampling_rate must be one number or one per round, {shapes}")
     if not (good := (sigma >= 1e-6) & (sigma <= 1e150)).all():
         raise ValueError(f"noise_multiplier must be within 1e-6 ... 1e150, got {sigma[~good].flat[0]:g}")
     return np.broadcast_to(rate, sigma.shape[-1:]), sigma
 
 
-def _checked(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Rounds, str]:
+def checked(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Rounds, str]:
+    """One schedule, and as errors name it."""
     rate, sigma = _arrays(sampling_rate, noise_multiplier)
     if sigma.ndim != 1:
         raise ValueError(f"noise_multiplier must have shape (T,), got shape {sigma.shape}")

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from adascale import accounting
+from adascale.accounting.exact.sharp import sharp_epsilon
 from adascale.paper import listeners
 from adascale.paper.readable import Texts, rounded_down
 from adascale.scenario import Scenario
@@ -60,7 +61,7 @@ def of_other_promises(scenario: Scenario, sigma: Mapping[float, FloatArray], nea
     for name, each in (("tight", of_tight), ("loose", of_loose)):
         renyi = float(accounting.schedule_epsilon(rate, each, 1e-5).epsilon)
         texts |= {
-            f"one-{name}": f"{float(accounting.sharp_epsilon(rate, each)):.2g}",
+            f"one-{name}": f"{float(sharp_epsilon(rate, each)):.2g}",
             f"replaced-{name}": f"{listeners.replaced(rate, each):.2g}",
             f"device-{name}": f"{float(f'{listeners.whole_device(scenario, each):.1e}'):,.0f}",
             f"opposite-{name}": f"{listeners.opposite_gradients(rate, each) / renyi:.2f}",

@@ -1,0 +1,133 @@
+"""Every closed form of every channel model against draws, and what is left of it where the draws are replaced."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from adascale.channel import (
+    AntennaSelection,
+    BlockFading,
+    ChannelModel,
+    EmpiricalFloors,
+    FadingFloors,
+    GaussMarkov,
+    Jakes,
+    Motion,
+    Moving,
+    Nakagami,
+    Rayleigh,
+    Rician,
+    Shadowed,
+    Shadowing,
+    TappedDelayLine,
+    UrbanMicro,
+)
+
+from ..problems import MIXED
+
+EVEN = replace(MIXED, batch_size=20, dataset_size=1000)
+SEEDS, ROUNDS = range(500), 20
+CLOSE = 0.05  # the distance of 500 floors from their law is larger once in six; rounds that are correlated count as one
+GAIN = np.array([1e-10, 2e-11, 4e-11])
+
+# name: model, whether it has a survival function, whether its law of floors is that of its draws, E|h|^2 PL or None
+MODELS = {
+    "rayleigh": (Rayleigh(), True, True, 1.0),
+    "rician": (Rician(), True, True, 1.0),
+    "rician without sight": (Rician(K=0), True, True, 1.0),
+    "nakagami": (Nakagami(), True, True, 1.0),
+    "nakagami, deep": (Nakagami(m=0.5), True, True, 1.0),
+    "gauss-markov": (GaussMarkov(correlation=0.3), True, True, 1.0),
+    "jakes": (Jakes(), True, True, 1.0),
+    "shadowed": (Shadowed(), True, True, 1.0),
+    "moving": (Moving(), True, True, 1.0),  # in round 0
+    "urban-micro": (UrbanMicro(), False, False, 1.0),  # the law is a belief
+    "blocks": (BlockFading(blocks=3), False, True, 1 / 3),
+    "blocks, even": (BlockFading(energy="even"), False, True, None),
+    "delay line": (TappedDelayLine(bandwidth=2e7, subcarriers=8), False, True, None),
+    "antennas": (AntennaSelection(antennas=4), False, True, None),
+}
+
+
+def unit(model, devices=3):
+    """Squared fading, (devices, draws); of round 0 alone where devices move."""
+    drawn = model.draw(devices, ROUNDS, SEEDS)
+    power = drawn.gain * drawn.path_loss[..., None]
+    if model.metres_a_round:
+        power = power[..., :1]
+    return np.moveaxis(power, 1, 0).reshape(devices, -1)
+
+
+def distance(model, scenario=EVEN, gain=GAIN[[1, 1, 1]]):
+    """How far floors drawn at these mean gains are from the law of the model."""
+    floor = scenario.noise_scale / scenario.x_max / (unit(model) * gain[:, None]).min(axis=0)
+    return stats.ks_1samp(floor, model.floor_law(scenario, gain).cdf).statistic
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_closed_forms_of_a_model_agree_with_its_draws(name):
+    model, survives, has_law, mean = MODELS[name]
+    model = replace(model, distance_range=(50.0, 50.0))  # which antenna is the best depends on distances
+    power = unit(model, 1)[0]
+    if survives:
+        assert stats.ks_1samp(power, lambda x: 1 - model.survival(x)).statistic < CLOSE
+        assert stats.ks_1samp(1.5 * power, lambda x: 1 - model.survival(x)).statistic > CLOSE  # the control
+    else:
+        with pytest.raises(NotImplementedError, match=r"has no survival function$"):
+            model.survival(power)
+    assert (distance(model) < CLOSE) == has_law
+    if mean:
+        assert abs(power.mean() - mean) < 4.5 * power.std() / np.sqrt(len(SEEDS))
+    else:
+        assert abs(power.mean() - 1) > 4.5 * power.std() / np.sqrt(len(SEEDS))
+
+
+def faded(base):
+    """A subclass whose coefficients are half as large."""
+
+    class Half(base):
+        def fading(self, rng, num_rounds):
+            return super().fading(rng, num_rounds) / 2
+
+    return Half
+
+
+class Halving(ChannelModel):
+    """A mixin that halves what is drawn."""
+
+    def draw(self, num_devices, num_rounds, seed):
+        drawn = super().draw(num_devices, num_rounds, seed)
+        return drawn._replace(coefficient=drawn.coefficient / 2)
+
+
+def drawn(base):
+    """A subclass that halves what is drawn."""
+    return type("Half", (Halving, base), {})
+
+
+def hidden(base):
+    """The same, the other way round: the base comes first."""
+    return type("Half", (base, Halving), {})
+
+
+@pytest.mark.parametrize("half", [faded, drawn, hidden])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_subclass_with_other_draws_has_the_law_of_these(name, half):
+    model = MODELS[name][0]
+    mine = half(type(model))(**{key: getattr(model, key) for key in asdict(model)})
+    assert type(mine.floor_law(EVEN, GAIN)) is EmpiricalFloors
+    assert distance(mine) < CLOSE
+    with pytest.raises(NotImplementedError, match=r"^Half has no survival function$"):
+        mine.survival(GAIN)
+
+
+class Hills(Shadowing, Motion, Rician):
+    """Two mixins that keep the law of a round."""
+
+
+def test_a_mixin_of_the_same_law_keeps_it():
+    assert type(Hills().floor_law(EVEN, GAIN)) is FadingFloors
+    np.testing.assert_array_equal(Hills().survival(GAIN), Rician().survival(GAIN))
+    assert type(faded(Hills)().floor_law(EVEN, GAIN)) is EmpiricalFloors
