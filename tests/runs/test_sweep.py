@@ -212,7 +212,7 @@ def own_policy(tmp_path, monkeypatch, name, action):
         POLICY.format(name=name, marker=str(tmp_path / name), action=action)
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     return make_run("digits", f"own_{name.lower()}:{name}", 0.5, 0, rounds=30)
 
 
@@ -291,7 +291,7 @@ def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alon
     place.mkdir()
     (tmp_path / "meets.py").write_text(BARRIER.format(place=str(place)))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     runs = [make_run("digits", "meets:Meets", 0.5, seed, rounds=3) for seed in range(4)]
     store = Store(tmp_path / "store")
     contact = tmp_path / "scheduler.json"
