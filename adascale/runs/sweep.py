@@ -312,8 +312,8 @@ def _on_dask(work: Callable[[Run], Outcome], runs: list[Run], address: str) -> G
                     yield Outcome(run, "failed", " ".join(f"{future.exception()}".split()))
             if client.nthreads():
                 seen, noted = time.monotonic(), False
-            elif time.monotonic() - seen > WORKERS_SECONDS:
-                raise RuntimeError(f"no workers at {address} for {WORKERS_SECONDS:g} seconds")
             elif not noted:
                 noted = True
                 warnings.warn(f"no workers at {address} yet", RuntimeWarning, stacklevel=2)
+            elif time.monotonic() - seen > WORKERS_SECONDS:
+                raise RuntimeError(f"no workers at {address} for {WORKERS_SECONDS:g} seconds")

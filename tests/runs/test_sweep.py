@@ -17,10 +17,11 @@ from adascale.accounting import OrdersTooFew
 from adascale.learning import Trained
 from adascale.learning.training import COLUMNS
 from adascale.paper.accuracy import accuracy_claims, accuracy_verdicts
+from adascale.runs import sweep as sweeps
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint, Store
-from adascale.runs.sweep import Entry, progress, read_sweep, sweep, tables
+from adascale.runs.sweep import Entry, Outcome, progress, read_sweep, sweep, tables
 
 from ..command import run as adascale
 
@@ -327,6 +328,51 @@ def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alon
             process.kill()
             process.wait()
     assert_results(store, runs)
+
+
+@pytest.fixture
+def no_workers(monkeypatch):
+    """The address of a Dask scheduler that has none."""
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(sweeps, "NOTED_SECONDS", 0.2)
+    monkeypatch.setattr(sweeps, "WORKERS_SECONDS", 1.0)
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.mark.filterwarnings("ignore:Port")
+def test_sweep_without_workers_says_so_and_ends(file, tmp_path, no_workers, capsys):
+    with pytest.warns(RuntimeWarning, match=f"^no workers at {no_workers} yet$") as noted:
+        assert adascale("sweep", file, "--store", tmp_path / "store", "--dask", no_workers) == 1
+    assert len(noted) == 1
+    assert capsys.readouterr().err == f"adascale sweep: no workers at {no_workers} for 1 seconds\n"
+
+
+def test_worker_refuses_a_store_that_it_does_not_see(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run, sent = runs_of(file)[0], Store("store").session(shared=True)
+    assert sent.folder == tmp_path / "store"
+    monkeypatch.chdir("/")
+    (tmp_path / "store").rename(tmp_path / "other")
+    with pytest.raises(ValueError, match=re.escape(f"does not see the store {str(tmp_path / 'store')!r}")):
+        sent.run(run)
+    assert not (tmp_path / "store").exists()
+    Store(tmp_path / "store").session(shared=True)  # another folder of that name
+    with pytest.raises(ValueError, match="does not see the store"):
+        sent.run(run)
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "other").rename(tmp_path / "store")
+    assert Store(tmp_path / "store").session(shared=True)._identity == sent._identity
+    assert sent.run(run) is not None
+
+
+def test_run_that_is_not_in_the_store_is_not_finished(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweeps, "_on_dask", lambda _, runs, __: (Outcome(run.address, "finished") for run in runs))
+    assert adascale("sweep", file, "--store", tmp_path / "store", "--dask", "tcp://host:1") == 1
+    said = capsys.readouterr()
+    assert said.out == "0 of 6 runs finished\n"
+    assert f"its result is not in {tmp_path / 'store'}" in said.err
 
 
 def test_the_command_writes_a_table_and_learning_curves_beside_the_sweep(file, tmp_path, capsys):
