@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -136,7 +135,7 @@ def digests(run: Run, session: str = "") -> dict[str, str]:
         "models": lambda: models.build(training.model, run.seed, training.initialisation).state_dict().values(),
         "channels": lambda: (problem_of(run)[0].min_gain, problem_of(run)[1]),
         "policies": lambda: _decided(run)[2:],
-        "accountants": lambda: (_epsilon(run),),
+        "accountants": lambda: [accounting.find(run.accountant).epsilon(0.5, np.ones(2), run.delta)],
     }
     return {name: _digest(given[kind]()) for kind, name in run.own_code.items()}
 
@@ -148,11 +147,6 @@ def _decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np
         return problem, None, None
     policy = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain)
     return problem, policy, policy.schedule(problem)
-
-
-def _epsilon(run: Run) -> float:
-    problem, _, eta = _decided(run)
-    return math.inf if eta is None else float(problem.epsilon(eta, accounting.find(run.accountant), run.delta))
 
 
 def _digest(given: Iterable[Any]) -> str:

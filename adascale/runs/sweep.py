@@ -22,7 +22,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -38,8 +38,6 @@ from adascale.runs.workers import work_on
 
 NOTED_SECONDS, WORKERS_SECONDS = 5.0, 300.0
 """How long a Dask scheduler may be without workers before that is noted, and before the sweep ends."""
-
-Noted = TypeVar("Noted", bound=Warning)
 
 
 class Entry(NamedTuple):
@@ -126,6 +124,7 @@ def sweep(
         Processes on this machine.  They end when this one does, however it ends.
     dask : str, optional
         Address of a Dask scheduler, ``tcp://host:port``; its workers take the place of the processes.
+        Where it has none for :data:`WORKERS_SECONDS`, the sweep ends in a ``RuntimeError``.
     device : str
         ``cpu`` or ``cuda``.
     threads : int
@@ -144,11 +143,6 @@ def sweep(
     -----
     OrdersTooFew
         Once, for the run in which orders beyond the accountant's lower an epsilon most.
-
-    Raises
-    ------
-    RuntimeError
-        If the Dask scheduler has had no workers for :data:`WORKERS_SECONDS`.
     """
     store = store.session(shared=dask is not None)
     wanted = {run.address: run for run in runs}
@@ -262,7 +256,7 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
 
 
 @contextlib.contextmanager
-def _noting(kind: type[Noted], noted: list[Noted]) -> Iterator[None]:
+def _noting(kind: type[Warning], noted: list[Any]) -> Iterator[None]:
     """Keep what is said once a sweep, and show all other warnings at the end."""
     caught: list[warnings.WarningMessage] = []
     try:

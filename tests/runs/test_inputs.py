@@ -162,8 +162,8 @@ def test_data_are_read_once_per_session(own, tmp_path, monkeypatch):
 
     read, load = [], data.load
     monkeypatch.setattr(data, "load", lambda *given: read.append(given) or load(*given))
-    monkeypatch.setattr("adascale.runs.specification._shares", lambda *_: 150.0)
-    runs = [made(dataset="own_inputs:labels", seed=seed) for seed in range(3)]
+    (tmp_path / "own.toml").write_text('base = "digits"\ntraining = { dataset = "own_inputs:labels" }\n')
+    runs = [made(dataset="own.toml", seed=seed) for seed in range(3)]
     sweep(runs, Store(tmp_path / "store"))
     assert len(read) == 1
     sweep(runs, Store(tmp_path / "store"))
