@@ -224,9 +224,8 @@ class Store:
             half.unlink()
         write_atomically(place / "spec.json", run.specification.encode())
         resume, before = checkpoint.read()
-        if resume is not None:
-            self.under_way(run)
-        checkpoint.conditions["made"] = made = self._compare(run, place, {})
+        made = self._compare(run, checkpoint.path, checkpoint.conditions.get("made", {}))
+        made = checkpoint.conditions.setdefault("made", made)
         start = last = time.monotonic()
         reached: tuple[State, list[dict[str, Any]]] | None = None
 
@@ -315,6 +314,7 @@ class Checkpoint:
                 f"checkpoint {self.path} was made with {differs} {found.get(differs)!r}, not "
                 f"{self.conditions[differs]!r}; continue it so, or delete it to start the run again"
             )
+        self.conditions["made"] = found.get("made")
         device = self.conditions["device"]
         parameters, velocity = (torch.as_tensor(arrays[name]).to(device) for name in ("parameters", "velocity"))
         state = State(int(arrays["round"]), parameters, velocity)
@@ -343,7 +343,7 @@ def _history_of(content: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({name: content[f"history_{name}"] for name in COLUMNS})
 
 
-def _sealed(row: dict[str, Any], history_digest: str, made: dict[str, str]) -> bytes:
+def _sealed(row: dict[str, Any], history_digest: str, made: dict[str, str] | None) -> bytes:
     """The content of ``row.json``."""
     content = json_text({"row": row, "history_sha256": history_digest, "made": made}).removesuffix("\n}").encode()
     return content + f'{SEAL}{hashlib.sha256(content).hexdigest()}"\n}}\n'.encode()

@@ -294,13 +294,13 @@ def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     runs = [make_run("digits", "meets:Meets", 0.5, seed, rounds=3) for seed in range(4)]
-    store = Store(tmp_path / "store")
+    store = Store("store")  # of this folder, not of that of the workers
     contact = tmp_path / "scheduler.json"
     scheduler = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
     worker = ["distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
 
     def begin(command):
-        return subprocess.Popen([sys.executable, "-m", *command, "--scheduler-file", str(contact)],
+        return subprocess.Popen([sys.executable, "-m", *command, "--scheduler-file", str(contact)], cwd=place,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
 
     processes = [begin(scheduler)]
