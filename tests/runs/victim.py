@@ -14,9 +14,11 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import torch
+from tqdm import tqdm
 
 from adascale.cli import main, schedule, sweep, train
 from adascale.runs import execution
@@ -63,6 +65,7 @@ def child(task):
 
     sys.addaudithook(hook)
     Store.run.__kwdefaults__["save_seconds"] = 0
+    tqdm.set_lock(threading.RLock())  # its own is shared by all forks, and one that is killed may hold it for ever
     code = 99
     os.write(task["begun"], b"!")
     try:
