@@ -146,17 +146,23 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
                 _remove_halves(target)
                 half = target.with_name(f".{target.name}.{secrets.token_hex(4)}.half")
                 stack.callback(_discard, half)  # unless it has its place by then
-                file = stack.enter_context(open(half, "xb"))
+                file = stack.enter_context(open(half, "xb", buffering=0))  # closing it writes nothing
                 while _hold(file.fileno()) and not os.fstat(file.fileno()).st_nlink:  # removed before it was held
-                    file = stack.enter_context(open(half, "xb"))
-                file.write(data)
-                file.flush()
+                    file = stack.enter_context(open(half, "xb", buffering=0))
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) :]
                 os.fsync(file.fileno())
                 os.chmod(half, _mode(target))
                 ready.append((path, target, half))
         for path, target, half in ready:
             with _naming(path):
                 os.replace(half, target)
+        for folder in {target.parent for _, target, _ in ready}:
+            with contextlib.suppress(OSError):  # where a folder cannot be synchronised, its entries are on the disk
+                held = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, held)
+                os.fsync(held)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import resource
+import stat
 import subprocess
 import sys
 import time
@@ -49,6 +51,30 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path, where):
         write_atomically(tmp_path / where, "x")
     assert raised.value.filename == str(tmp_path / where)
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("size", [1, 5000, 10**6])
+@pytest.mark.parametrize("limit", [0, 4096])
+def test_error_of_full_disk_names_the_file(tmp_path, size, limit):
+    if size <= limit:
+        limit = 0
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as full:
+            write_atomically(tmp_path / "table.csv", b"x" * size)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert full.value.filename == str(tmp_path / "table.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_write_synchronises_the_folder_after_the_files(tmp_path, monkeypatch):
+    done, replace = [], os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: done.append(stat.S_IFMT(os.fstat(file).st_mode)))
+    monkeypatch.setattr(os, "replace", lambda *given: (done.append("replace"), replace(*given)))
+    write_together({tmp_path / name: "" for name in "ab"})
+    assert done == [stat.S_IFREG, stat.S_IFREG, "replace", "replace", stat.S_IFDIR]
 
 
 def test_of_files_that_belong_together_none_is_replaced_if_one_cannot_be_written(tmp_path, monkeypatch):

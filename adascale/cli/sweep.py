@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> None:
     if store.owns(out):
         raise ValueError(f"--out {str(out)!r} lies in the folder of a run of --store")
     if options.report:
-        table, history = module.tables(entries, store)
+        with common.naming_own_code():
+            table, history = module.tables(entries, store)
         _print_and_write(module.progress(entries, store).to_string(index=False), table, history, len(entries), out)
         return
     how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}

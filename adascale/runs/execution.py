@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 
 from adascale import accounting
 from adascale.comparison import as_method, find_method
-from adascale.learning import Dataset, Trained, data, train
+from adascale.learning import Dataset, Trained, data, models, train
 from adascale.learning.devices import find_device
 from adascale.learning.fedsgd import State
+from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.provenance import provenance
-from adascale.runs.specification import NOISE_FREE, Run, described
+from adascale.runs.specification import NOISE_FREE, Run, described, loaded_digest
 
 
 class Finished(NamedTuple):
@@ -74,22 +76,20 @@ def perform(
     Raises
     ------
     ValueError
-        If the device is not there.
+        If the device is not there, or this process has loaded other code than the run was specified with.
     FileNotFoundError
         If the data set is not on this machine.
     BudgetNotReached
         If no parameter of the policy costs the budget.
     """
     find_device(device)
+    for kind, name in run.own_code.items():
+        if (found := loaded_digest(kind, name)) != (wanted := run.sources[name]):
+            raise ValueError(f"the code of {name} must have the digest {wanted}, got {found}; restart this process")
     training, scenario = run.training, run.scenario
-    problem, mean_gain = problem_of(run)
     loaded = _load(training.dataset, training.input_scaling, data.root())
-    eta, parameters = None, {}
-    if run.policy != NOISE_FREE:
-        _, method = find_method(run.policy)
-        policy = as_method(method, run.channel)(problem, mean_gain)
-        eta = policy.schedule(problem)
-        parameters = {name: float(getattr(policy, name)) for name in policy.tuned}
+    problem, policy, eta = _decided(run)
+    parameters = {} if policy is None else {name: float(getattr(policy, name)) for name in policy.tuned}
     start = time.perf_counter()
     trained = train(problem, eta, training, loaded, run.seed, device=device, every=run.every, delta=run.delta,
                     accountant=accounting.find(run.accountant), progress=progress, resume=resume,
@@ -114,6 +114,47 @@ def perform(
         "torch": torch.__version__,  # with the build that it is, which its distribution does not name
     }  # fmt: skip
     return Finished(row, trained.history)
+
+
+_session = ""
+
+
+def digests(run: Run, session: str = "") -> dict[str, str]:
+    """Digests of what code of one's own gives to a run, by its name: it may read files that change.
+
+    Within a session, a data set that has just been read is not read again.  They are of single precision, since the
+    last digits of a computation vary among machines.
+    """
+    global _session
+    training = run.training
+    if "datasets" in run.own_code and not (session and session == _session):
+        _load.cache_clear()
+        _session = session
+    given: dict[str, Callable[[], Iterable[Any]]] = {
+        "datasets": lambda: _load(training.dataset, training.input_scaling, data.root())[1:],
+        "models": lambda: models.build(training.model, run.seed, training.initialisation).state_dict().values(),
+        "channels": lambda: (problem_of(run)[0].min_gain, problem_of(run)[1]),
+        "policies": lambda: _decided(run)[2:],
+        "accountants": lambda: [accounting.find(run.accountant).epsilon(0.5, np.ones(2), run.delta)],
+    }
+    return {name: _digest(given[kind]()) for kind, name in run.own_code.items()}
+
+
+def _decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.float64] | None]:
+    """The problem, the tuned policy and its schedule."""
+    problem, mean_gain = problem_of(run)
+    if run.policy == NOISE_FREE:
+        return problem, None, None
+    policy = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain)
+    return problem, policy, policy.schedule(problem)
+
+
+def _digest(given: Iterable[Any]) -> str:
+    digest = hashlib.sha256()
+    for each in given:
+        array = torch.as_tensor(each).detach().cpu().float().contiguous().numpy()
+        digest.update(f"{array.shape}\0".encode() + array.tobytes())
+    return digest.hexdigest()[:16]
 
 
 @lru_cache(maxsize=1)

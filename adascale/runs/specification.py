@@ -62,9 +62,11 @@ class Run:
 
     Attributes
     ----------
+    own_code : dict
+        Whatever is called ``module:object`` or is another package's, by its kind (:data:`adascale.registry.KINDS`).
     sources : dict
-        The digest of the source of whatever is called ``module:object``, see
-        :func:`adascale.registry.source_digest`.  It is taken when the run is specified.
+        The digest of the source of each, see :func:`adascale.registry.source_digest`.  It is taken when the run is
+        specified.
 
     Raises
     ------
@@ -83,6 +85,7 @@ class Run:
     every: int = 25
     delta: float = 1e-5
     shortened: bool = False
+    own_code: dict[str, str] = field(init=False, repr=False)
     sources: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,11 +111,14 @@ class Run:
         }
         digests = {name: registry.source_digest(kind, name) for kind, name in called.items() if name != NOISE_FREE}
         object.__setattr__(self, "sources", {name: each for name, each in digests.items() if each is not None})
+        object.__setattr__(self, "own_code", {kind: name for kind, name in called.items() if name in self.sources})
+        for kind, name in self.own_code.items():
+            loaded_digest(kind, name)
 
     @property
     def specification(self) -> str:
         """The run as JSON text, the same for the same run."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "own_code"}
         plain |= {"scenario": asdict(self.scenario), "training": asdict(self.training)}
         plain |= {"channel": channels.specification(self.channel), "format": FORMAT}
         return json.dumps(plain, indent=1, sort_keys=True) + "\n"
@@ -175,7 +181,7 @@ def make_run(
     )}  # fmt: skip
     own["scenario"] -= {"name", "num_rounds", "num_parameters"}
     own["training"] -= {"dataset"}
-    own["run"] -= {"scenario", "training", "channel", "shortened", "sources"}
+    own["run"] -= {"scenario", "training", "channel", "shortened", "own_code", "sources"}
     taken = {kind: {name: changes.pop(name) for name in sorted(known & set(changes))} for kind, known in own.items()}
     if changes:
         raise ValueError(f"{min(changes)!r} is nothing that a run has; expected one of "
@@ -194,6 +200,15 @@ def make_run(
             scenario = replace(scenario, dataset_size=_shares(training, scenario.num_devices, seed))
     return Run(scenario, training, policy, nu, seed, channel=model, shortened=scenario.num_rounds < horizon,
                **taken["run"])  # fmt: skip
+
+
+_LOADED: dict[tuple[str, int], tuple[Any, str | None]] = {}
+
+
+def loaded_digest(kind: str, name: str) -> str | None:
+    """The digest of the code behind a name at the time when this process first saw the class or function."""
+    value = registry.find(kind, name).value
+    return _LOADED.setdefault((name, id(value)), (value, registry.source_digest(kind, name)))[1]
 
 
 def _whole_seed(seed: Any) -> int:

@@ -4,13 +4,16 @@ r"""A store of runs: a folder for each, named by its address, that survives what
 ``spec.json``   the specification whose SHA-256 is the address
 ``checkpoint``  how far the run has come, while it is under way
 ``history.csv`` one row a round, once it is finished
-``row.json``    the result with its provenance, and the SHA-256 of the history; written last: it *is* "finished"
+``row.json``    the result with its provenance, the SHA-256 of the history, and :func:`~adascale.runs.execution.digests`
+                of what it was made from; written last: it *is* "finished"
 ``lock``        held by the process that works on the run; the system frees it when that process dies
+``.identity``   beside the folders: a random word by which the workers of a cluster recognise the store
 =============== ====================================================================================================
 
 Every file is written whole or not at all, and every byte of it is under a checksum: what was altered or cut off is
-refused.  ``row.json`` ends in the SHA-256 of what precedes it; a row without one, as they were before, is read as it
-is.  A run that fails before its first checkpoint leaves nothing.  It needs the extra ``learn``.
+refused, and so is what was made from other data.  ``row.json`` ends in the SHA-256 of what precedes it; a row without
+one, as they were before, is read as it is.  A run that fails before its first checkpoint leaves nothing.  It needs the
+extra ``learn``.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ import hashlib
 import io
 import json
 import os
+import platform
 import re
+import secrets
 import time
 import warnings
 from collections.abc import Mapping
@@ -33,11 +38,11 @@ import torch
 from filelock import FileLock, Timeout
 
 from adascale import __version__
-from adascale.files import json_text, write_atomically
+from adascale.files import in_turn, json_text, write_atomically
 from adascale.learning import Trained
 from adascale.learning.fedsgd import State
 from adascale.learning.training import COLUMNS
-from adascale.runs.execution import Finished, perform
+from adascale.runs.execution import Finished, digests, perform
 from adascale.runs.specification import Run
 
 MAGIC = b"adascale checkpoint 2\n"
@@ -53,6 +58,10 @@ class Busy(Exception):
 
 class OtherVersion(UserWarning):
     """A result was made by another version of this package."""
+
+
+class NotCompared(UserWarning):
+    """It is not known what a result or checkpoint was made from."""
 
 
 class Store:
@@ -74,6 +83,22 @@ class Store:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"store {str(folder)!r} must be a folder")
+        self._identity, self._session = "", ""
+
+    def session(self, shared: bool = False) -> Store:
+        """The same store by its full path, for many runs of which each data set is read once.
+
+        Where it is shared, it runs nothing on a machine that does not see the same folder.
+        """
+        found = Store(self.folder.resolve())
+        found._session = secrets.token_hex(8)
+        if shared:
+            found.folder.mkdir(parents=True, exist_ok=True)
+            with in_turn(found.folder):
+                if not (known := found.folder / ".identity").exists():
+                    write_atomically(known, found._session)
+            found._identity = known.read_text()
+        return found
 
     def place(self, run: Run) -> Path:
         """The folder of a run."""
@@ -91,17 +116,36 @@ class Store:
         -----
         OtherVersion
             If another version of this package made it.
+        NotCompared
+            If code of one's own may have given other data to it.
 
         Raises
         ------
         ValueError
-            If what lies there is not what was written: it names the file and says what to do.
+            If what lies there was altered, or made from other data: it names the file and says what to do.
         """
+        if (found := self._read(run)) is not None:
+            self._compare(run, self.place(run), found[1])
+        return None if found is None else found[0]
+
+    def _compare(self, run: Run, place: Path, kept: Mapping[str, str] | None) -> dict[str, str]:
+        """The digests of now; a ``ValueError`` if they are not those that were kept."""
+        made, remedy = digests(run, self._session), "delete the folder or use another --store"
+        if kept is None and made:
+            text = f"{place} has no digest of what {', '.join(made)} gave; if that may have changed, {remedy}"
+            warnings.warn(text, NotCompared, stacklevel=4)
+        for name, digest in (kept or {}).items():
+            if digest != made[name]:
+                other = f"what {name} gave had the digest {digest}, and has {made[name]} now"
+                raise ValueError(f"{place} was made from other data: {other}; {remedy}")
+        return made
+
+    def _read(self, run: Run) -> tuple[Finished, dict[str, str] | None] | None:
         place = self.place(run)
         if not (place / "row.json").exists():
             return None
         try:
-            row, digest = _unsealed((place / "row.json").read_bytes())
+            row, digest, made = _unsealed((place / "row.json").read_bytes())
             history = (place / "history.csv").read_bytes()
             if (place / "spec.json").read_bytes() != run.specification.encode() or row["run"] != run.address:
                 raise ValueError("it is the result of another run")
@@ -112,10 +156,10 @@ class Store:
                              "again") from None  # fmt: skip
         if row.get("version") != __version__:
             warnings.warn(f"{place} was made by adascale {row.get('version')}, this is {__version__}; delete the "
-                          "folder to run it again", OtherVersion, stacklevel=2)  # fmt: skip
+                          "folder to run it again", OtherVersion, stacklevel=3)  # fmt: skip
         # by way of text: Python reads a float exactly as it was written, pandas did not always
         texts = pd.read_csv(io.BytesIO(history), dtype=str).astype(float)
-        return Finished(row, texts.astype({"round": int, "batch_size": int}))
+        return Finished(row, texts.astype({"round": int, "batch_size": int})), made
 
     def under_way(self, run: Run) -> pd.DataFrame | None:
         """The history of a run as far as its checkpoint knows it, one row a round; None where there is no checkpoint.
@@ -123,10 +167,13 @@ class Store:
         Raises
         ------
         ValueError
-            If the checkpoint was cut off or altered.
+            If the checkpoint was cut off or altered, or made from other data.
         """
-        content = Checkpoint(self.place(run) / "checkpoint", run).content()
-        return None if content is None else _history_of(content)
+        checkpoint = Checkpoint(self.place(run) / "checkpoint", run)
+        if (content := checkpoint.content()) is None:
+            return None
+        self._compare(run, checkpoint.path, json.loads(str(content["conditions"])).get("made"))
+        return _history_of(content)
 
     def run(
         self, run: Run, *, device: str = "cpu", progress: bool = False, wait: bool = True, save_seconds: float = 30
@@ -152,7 +199,9 @@ class Store:
             If the result or the checkpoint there was altered, cut off or made under other conditions; or as
             ``perform``.
         """
-        place = self.place(run)
+        place, known = self.place(run), self.folder / ".identity"
+        if self._identity and not (known.exists() and known.read_text() == self._identity):
+            raise ValueError(f"{platform.node()} does not see the store {str(self.folder)!r} that the sweep is to fill")
         if (found := self.finished(run)) is not None:  # nothing has to be written then: the store may be read-only
             with contextlib.suppress(OSError):  # there only if the process was killed between its last two steps
                 (place / "checkpoint").unlink(missing_ok=True)
@@ -175,6 +224,8 @@ class Store:
             half.unlink()
         write_atomically(place / "spec.json", run.specification.encode())
         resume, before = checkpoint.read()
+        made = self._compare(run, checkpoint.path, checkpoint.conditions.get("made", {}))
+        made = checkpoint.conditions.setdefault("made", made)
         start = last = time.monotonic()
         reached: tuple[State, list[dict[str, Any]]] | None = None
 
@@ -199,11 +250,11 @@ class Store:
         row["wall_seconds"] = round(before + row["wall_seconds"], 3)
         text = history.to_csv(index=False).encode()
         write_atomically(place / "history.csv", text)
-        write_atomically(place / "row.json", _sealed(row, hashlib.sha256(text).hexdigest()))
+        write_atomically(place / "row.json", _sealed(row, hashlib.sha256(text).hexdigest(), made))
         checkpoint.path.unlink(missing_ok=True)
-        done = self.finished(run)
+        done = self._read(run)
         assert done is not None, f"{place} was removed while it was written"
-        return done
+        return done[0]
 
 
 class Checkpoint:
@@ -227,6 +278,7 @@ class Checkpoint:
             "device": torch.device(device).type,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
+            "version": __version__,
         }
 
     def write(self, trained: Trained, seconds: float) -> None:
@@ -256,13 +308,13 @@ class Checkpoint:
         """
         if (arrays := self.content()) is None:
             return None, 0.0
-        found = json.loads(str(arrays["conditions"]))
-        if found != self.conditions:
-            differs = next(key for key in self.conditions if found.get(key) != self.conditions[key])
+        found = {"version": __version__} | json.loads(str(arrays["conditions"]))  # 0.2.0 kept none
+        if differs := next((key for key in self.conditions if found.get(key) != self.conditions[key]), None):
             raise ValueError(
                 f"checkpoint {self.path} was made with {differs} {found.get(differs)!r}, not "
                 f"{self.conditions[differs]!r}; continue it so, or delete it to start the run again"
             )
+        self.conditions["made"] = found.get("made")
         device = self.conditions["device"]
         parameters, velocity = (torch.as_tensor(arrays[name]).to(device) for name in ("parameters", "velocity"))
         state = State(int(arrays["round"]), parameters, velocity)
@@ -291,21 +343,22 @@ def _history_of(content: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({name: content[f"history_{name}"] for name in COLUMNS})
 
 
-def _sealed(row: dict[str, Any], history_digest: str) -> bytes:
+def _sealed(row: dict[str, Any], history_digest: str, made: dict[str, str] | None) -> bytes:
     """The content of ``row.json``."""
-    content = json_text({"row": row, "history_sha256": history_digest}).removesuffix("\n}").encode()
+    content = json_text({"row": row, "history_sha256": history_digest, "made": made}).removesuffix("\n}").encode()
     return content + f'{SEAL}{hashlib.sha256(content).hexdigest()}"\n}}\n'.encode()
 
 
-def _unsealed(stored: bytes) -> tuple[dict[str, Any], str]:
-    """The row and the history's SHA-256; ``ValueError``, ``KeyError`` or ``TypeError`` if they are not as written."""
+def _unsealed(stored: bytes) -> tuple[dict[str, Any], str, dict[str, str] | None]:
+    """Row, history's SHA-256, digests; ``ValueError``, ``KeyError`` or ``TypeError`` if they are not as written."""
     read = json.loads(stored)
     if {*read} != {"row", "history_sha256"}:  # as it was before there was a checksum
         content = stored.rpartition(SEAL.encode())[0]
         if stored != content + f'{SEAL}{hashlib.sha256(content).hexdigest()}"\n}}\n'.encode():
             raise ValueError("its row was altered or cut off")
     row = read["row"]
-    return row | {"epsilon": float(row["epsilon"])}, read["history_sha256"]  # the one value that may be infinite
+    row["epsilon"] = float(row["epsilon"])  # the one value that may be infinite
+    return row, read["history_sha256"], read.get("made")
 
 
 def _locked(place: Path, wait: bool) -> contextlib.AbstractContextManager[Any]:

@@ -18,6 +18,7 @@ import contextlib
 import itertools
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
@@ -32,10 +33,12 @@ from adascale.accounting import OrdersTooFew
 from adascale.files import read_toml
 from adascale.learning import Diverged
 from adascale.registry import FAILURES, naming_own_code, own_place
-from adascale.runs.execution import Finished
 from adascale.runs.specification import Run, described, make_run
-from adascale.runs.store import Busy, OtherVersion, Store
+from adascale.runs.store import Busy, NotCompared, OtherVersion, Store
 from adascale.runs.workers import work_on
+
+NOTED_SECONDS, WORKERS_SECONDS = 5.0, 300.0
+"""How long a Dask scheduler may be without workers before that is noted, and before the sweep ends."""
 
 
 class Entry(NamedTuple):
@@ -123,6 +126,7 @@ def sweep(
         Processes on this machine.  They end when this one does, however it ends.
     dask : str, optional
         Address of a Dask scheduler, ``tcp://host:port``; its workers take the place of the processes.
+        Where it has none for :data:`WORKERS_SECONDS`, the sweep ends in a ``RuntimeError``.
     device : str
         ``cpu`` or ``cuda``.
     threads : int
@@ -142,6 +146,7 @@ def sweep(
     OrdersTooFew
         Once, for the run in which orders beyond the accountant's lower an epsilon most.
     """
+    store = store.session(shared=dask is not None)
     wanted = {run.address: run for run in runs}
     outcomes = {address: Outcome(address, "missing") for address in wanted}
     with tqdm(total=len(wanted), disable=not progress, unit="run") as bar:
@@ -163,6 +168,9 @@ def sweep(
             if each.state == "busy":
                 outcomes[address] = _one(wanted[address], store=store, device=device, threads=threads, wait=True)
                 bar.update(outcomes[address].state == "finished")
+    for address, each in outcomes.items():
+        if each.state == "finished" and not (store.place(wanted[address]) / "row.json").exists():
+            outcomes[address] = Outcome(address, "failed", f"its result is not in {store.folder}")
     if noted := [each.orders for each in outcomes.values() if each.orders]:
         warnings.warn(max(noted, key=_gain), stacklevel=2)
     return list(outcomes.values())
@@ -180,16 +188,23 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
     """
     rows: list[dict[str, Any]] = []
     curves: dict[str, pd.DataFrame] = {}
+    noted: list[NotCompared] = []
+    store = store.session()
     for reading, run in entries:
-        if (found := _finished(run, store)) is not None:
+        with _noting(NotCompared, noted):
+            found = store.finished(run)
+            under_way = store.under_way(run) if found is None else None
+        if found is not None:
             row, history = found
-        elif (under_way := store.under_way(run)) is not None:
+        elif under_way is not None:
             row, history = described(run), under_way
         else:
             continue
         rows.append({"reading": reading} | row)
         evaluated = history.dropna(subset=["accuracy"])
         curves[run.address] = evaluated[["round", "loss", "test_loss", "accuracy", "epsilon"]]
+    if noted:
+        warnings.warn(f"{noted[0]} ({len(noted)} of {len(rows)} rows are such)", NotCompared, stacklevel=2)
     if not rows:
         return pd.DataFrame(), pd.DataFrame()
     table = pd.DataFrame(rows, columns=_columns(rows))
@@ -197,12 +212,6 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
         table["test_accuracy"] = np.nan  # no run is finished
     curve = pd.concat([curves[run].assign(run=run) for run in curves], ignore_index=True)
     return table, curve[["run", *curve.columns.drop("run")]]
-
-
-def _finished(run: Run, store: Store) -> Finished | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OtherVersion)  # the table has a column for it
-        return store.finished(run)
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -220,8 +229,10 @@ def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
     ``done`` are the rounds that the store has kept of it.
     """
     rows = []
+    store = store.session()
     for reading, run in entries:
-        history = found.history if (found := _finished(run, store)) else store.under_way(run)
+        with _noting(NotCompared, []):
+            history = found.history if (found := store.finished(run)) else store.under_way(run)
         known = described(run)
         rows.append({"reading": reading} | {name: known[name] for name in ("run", "policy", "nu", "seed")}
                     | {"done": 0 if history is None else len(history), "rounds": known["rounds"]})  # fmt: skip
@@ -234,7 +245,7 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
     torch.set_num_threads(threads)
     noted: list[OrdersTooFew] = []
     try:
-        with _noting_orders(noted):
+        with _noting(OrdersTooFew, noted):
             store.run(run, device=device, wait=wait)
     except Busy as busy:
         return Outcome(run.address, "busy", str(busy))
@@ -247,17 +258,18 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
 
 
 @contextlib.contextmanager
-def _noting_orders(noted: list[OrdersTooFew]) -> Iterator[None]:
-    """Keep what is said of orders, which is said once a sweep, and show all other warnings at the end."""
+def _noting(kind: type[Warning], noted: list[Any]) -> Iterator[None]:
+    """Keep what is said once a sweep, and show all other warnings at the end."""
     caught: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore", OtherVersion)  # the table has a column for it
-            warnings.simplefilter("always", OrdersTooFew)
+            warnings.simplefilter("ignore", NotCompared)  # said of the table
+            warnings.simplefilter("always", kind)
             yield
     finally:
         for each in caught:
-            if isinstance(each.message, OrdersTooFew):
+            if isinstance(each.message, kind):
                 noted.append(each.message)
             else:
                 warnings.showwarning(each.message, each.category, each.filename, each.lineno)
@@ -280,12 +292,24 @@ def _on_this_machine(
 
 
 def _on_dask(work: Callable[[Run], Outcome], runs: list[Run], address: str) -> Generator[Outcome, None, None]:
-    from distributed import Client, as_completed
+    from distributed import Client, wait
 
     with Client(address) as client:
-        futures = {client.submit(work, run, pure=False): run.address for run in runs}
-        for future in as_completed(futures):
-            if future.status == "finished":
-                yield future.result()
-            else:
-                yield Outcome(futures[future], "failed", " ".join(f"{future.exception()}".split()))
+        left = {client.submit(work, run, pure=False): run.address for run in runs}
+        seen, noted = time.monotonic(), False
+        while left:
+            with contextlib.suppress(TimeoutError):
+                wait([*left], timeout=NOTED_SECONDS, return_when="FIRST_COMPLETED")
+            for future in [each for each in left if each.done()]:
+                run = left.pop(future)
+                if future.status == "finished":
+                    yield future.result()
+                else:
+                    yield Outcome(run, "failed", " ".join(f"{future.exception()}".split()))
+            if client.nthreads():
+                seen, noted = time.monotonic(), False
+            elif not noted:
+                noted = True
+                warnings.warn(f"no workers at {address} yet", RuntimeWarning, stacklevel=2)
+            elif time.monotonic() - seen > WORKERS_SECONDS:
+                raise RuntimeError(f"no workers at {address} for {WORKERS_SECONDS:g} seconds")

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -180,19 +181,49 @@ def test_a_command_that_is_stopped_says_so_and_goes_on_when_it_is_repeated(name,
     assert_recovers(name, place, victim, whole)
 
 
-@pytest.mark.fuzz
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_stopped_again_and_again_goes_on_by_the_same_command(name, number, victim, whole, tmp_path):
-    rng, stopped = random.Random(), 0
-    longest = {"train": 0.3, "sweep": 0.5, "schedule": 0.05}[name]
-    for attempt in range(12):
-        place = prepared(tmp_path / f"{attempt}")
-        for _ in range(3):
-            stopped += stop(name, victim, whole, place, number, after=longest * rng.random() ** 3)
-        assert_recovers(name, place, victim, whole)
-    print(f"{name}, {signal.Signals(number).name}: {stopped} of 36 in time")
-    assert stopped > 3
+def finished(place):
+    """What is written of the finished runs, with the identity of each file."""
+    rows = sorted((place / "store").glob("*/row.json"))
+    files = [path for row in rows for path in (row, row.with_name("history.csv"))]
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def fault_of(how, rng, name, made):
+    """A kill before a random change of a file, at a random time, or in the middle of a write."""
+    at = rng.randint(1, made)
+    if how == "torn":
+        return {"at": at, "torn": int(10 ** rng.uniform(0, 4.95))}  # a checkpoint has 76 kB
+    longest = {"train": 0.3, "sweep": 0.5}[name]
+    return {"signal": how} | rng.choice([{"at": at}, {"after": longest * rng.random() ** 3}])
+
+
+def kill_and_recover(name, how, rng, victim, whole, place):
+    """How many of one to three kills came in time; the command goes on after all of them."""
+    prepared(place)
+    before, killed = {}, 0
+    for _ in range(rng.randint(1, 3)):
+        said = victim.run(COMMANDS[name][0], place, **fault_of(how, rng, name, whole[name][1]))
+        assert said["code"] in {0, -how, 128 + how} if how != "torn" else {0, -signal.SIGXFSZ}, said
+        assert said["code"] < 0 or not list(place.rglob(".*"))
+        assert before.items() <= finished(place).items()  # no finished run is lost or made again
+        before, killed = finished(place), killed + (said["code"] != 0)
+    assert_recovers(name, place, victim, whole)
+    assert before.items() <= finished(place).items()
+    shutil.rmtree(place)
+    return killed
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, "torn"])
+@pytest.mark.parametrize("name", ["train", "sweep"])
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.fuzz)])
+def test_killed_command_keeps_finished_runs(name, how, kills, victim, whole, tmp_path):
+    rng = random.Random(0) if kills == 3 else random.Random()
+    killed = attempts = 0
+    while killed < kills:
+        killed += kill_and_recover(name, how, rng, victim, whole, tmp_path / "place")
+        attempts += 1
+        assert attempts < 10 * kills
+    print(f"{name}, {how}: {killed} kills, {attempts} recoveries")
 
 
 @pytest.mark.slow
@@ -215,12 +246,13 @@ def test_a_sweep_in_two_processes_is_stopped_at_any_time(number, victim, whole, 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_is_one_line_and_costs_nothing(name, victim, whole, tmp_path):
-    place = prepared(tmp_path / "full")
+    place, outputs = prepared(tmp_path / "full"), COMMANDS[name][1]
     for largest in (0, 900):
         said = victim.run(COMMANDS[name][0], place, largest=largest)
         assert said["err"].splitlines()[-1].startswith(f"adascale {name}: ")
         assert said["code"] in (1, 2)
-        assert "File too large" in said["err"]
+        named = re.search(r"([\w./-]+): File too large|File too large: '(.*?)'", said["err"])
+        assert Path(named[1] or named[2]).name in outputs | FINISHED | {"checkpoint"}
         assert not list(place.rglob(".*"))  # nothing half written
     assert_recovers(name, place, victim, whole)
 
@@ -350,7 +382,7 @@ def test_a_row_from_before_there_was_a_checksum_is_read(store):
     expected = store.finished(RUN)
     path = store.place(RUN) / "row.json"
     stored = json.loads(path.read_text())
-    del stored["sha256"]
+    del stored["sha256"], stored["made"]
     path.write_text(json.dumps(stored, indent=1) + "\n")
     assert store.finished(RUN).row == expected.row
 

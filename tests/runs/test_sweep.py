@@ -17,6 +17,7 @@ from adascale.accounting import OrdersTooFew
 from adascale.learning import Trained
 from adascale.learning.training import COLUMNS
 from adascale.paper.accuracy import accuracy_claims, accuracy_verdicts
+from adascale.runs import sweep as sweeps
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint, Store
@@ -212,7 +213,7 @@ def own_policy(tmp_path, monkeypatch, name, action):
         POLICY.format(name=name, marker=str(tmp_path / name), action=action)
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     return make_run("digits", f"own_{name.lower()}:{name}", 0.5, 0, rounds=30)
 
 
@@ -291,15 +292,15 @@ def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alon
     place.mkdir()
     (tmp_path / "meets.py").write_text(BARRIER.format(place=str(place)))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     runs = [make_run("digits", "meets:Meets", 0.5, seed, rounds=3) for seed in range(4)]
-    store = Store(tmp_path / "store")
+    store = Store("store")  # of this folder, not of that of the workers
     contact = tmp_path / "scheduler.json"
     scheduler = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
     worker = ["distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
 
     def begin(command):
-        return subprocess.Popen([sys.executable, "-m", *command, "--scheduler-file", str(contact)],
+        return subprocess.Popen([sys.executable, "-m", *command, "--scheduler-file", str(contact)], cwd=place,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
 
     processes = [begin(scheduler)]
@@ -327,6 +328,51 @@ def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alon
             process.kill()
             process.wait()
     assert_results(store, runs)
+
+
+@pytest.fixture
+def no_workers(monkeypatch):
+    """The address of a Dask scheduler that has none."""
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(sweeps, "NOTED_SECONDS", 0.2)
+    monkeypatch.setattr(sweeps, "WORKERS_SECONDS", 1.0)
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.mark.filterwarnings("ignore:Port")
+def test_sweep_without_workers_says_so_and_ends(file, tmp_path, no_workers, capsys):
+    with pytest.warns(RuntimeWarning, match=f"^no workers at {no_workers} yet$") as noted:
+        assert adascale("sweep", file, "--store", tmp_path / "store", "--dask", no_workers) == 1
+    assert len(noted) == 1
+    assert capsys.readouterr().err == f"adascale sweep: no workers at {no_workers} for 1 seconds\n"
+
+
+def test_worker_refuses_a_store_that_it_does_not_see(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run, sent = runs_of(file)[0], Store("store").session(shared=True)
+    assert sent.folder == tmp_path / "store"
+    monkeypatch.chdir("/")
+    (tmp_path / "store").rename(tmp_path / "other")
+    with pytest.raises(ValueError, match=re.escape(f"does not see the store {str(tmp_path / 'store')!r}")):
+        sent.run(run)
+    assert not (tmp_path / "store").exists()
+    Store(tmp_path / "store").session(shared=True)  # another folder of that name
+    with pytest.raises(ValueError, match="does not see the store"):
+        sent.run(run)
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "other").rename(tmp_path / "store")
+    Store(tmp_path / "store").session(shared=True)  # its word stays
+    assert sent.run(run) is not None
+
+
+def test_run_that_is_not_in_the_store_is_not_finished(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Store, "run", lambda *_, **__: None)
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 1
+    said = capsys.readouterr()
+    assert said.out == "0 of 6 runs finished\n"
+    assert f"its result is not in {tmp_path / 'store'}" in said.err
 
 
 def test_the_command_writes_a_table_and_learning_curves_beside_the_sweep(file, tmp_path, capsys):

@@ -1,9 +1,10 @@
 """A process that runs the command ``adascale`` in forks of itself, where PyTorch is loaded, and lets faults happen.
 
 It reads a line of JSON for each: ``arguments`` and ``folder``; ``signal``, which is sent before the change of the file
-system that has the number ``at``, or ``after`` so many seconds; ``largest``, the size in bytes that no file may exceed;
-``frozen``, a folder that is read-only; ``beside``, how many of the same run at once.  It answers with the exit code,
-what was printed, the changes that were made, and the processes that were left.
+system that has the number ``at``, or ``after`` so many seconds; ``torn``, the number of bytes after which the system
+kills the process while it writes a file, from the change ``at`` on; ``largest``, the size in bytes that no file may
+exceed; ``frozen``, a folder that is read-only; ``beside``, how many of the same run at once.  It answers with the exit
+code, what was printed, the changes that were made, and the processes that were left.
 """
 
 import errno
@@ -13,9 +14,11 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import torch
+from tqdm import tqdm
 
 from adascale.cli import main, schedule, sweep, train
 from adascale.runs import execution
@@ -51,13 +54,18 @@ def child(task):
         if path is None or os.fspath(path) in (os.devnull, b"/dev/null"):
             return
         made += 1
-        if made == task.get("at"):
+        if made == task.get("at") and "torn" in task:
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (task["torn"], task["torn"]))
+        elif made == task.get("at"):
             os.kill(os.getpid(), task.get("signal", signal.SIGKILL))
         if "frozen" in task and os.path.abspath(os.fsdecode(path)).startswith(task["frozen"]):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fsdecode(path))
 
     sys.addaudithook(hook)
     Store.run.__kwdefaults__["save_seconds"] = 0
+    tqdm.set_lock(threading.RLock())  # its own is shared by all forks, and one that is killed may hold it for ever
     code = 99
     os.write(task["begun"], b"!")
     try:
