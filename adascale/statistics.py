@@ -36,11 +36,6 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     -------
     Interval
         ``(centre, low, high)``; an end beyond floating point is infinite.
-
-    Raises
-    ------
-    ValueError
-        If a value is not finite, there is none, or the level is out of range.
     """
     v = check.as_floats("values", values)
     if v.ndim != 1 or v.size == 0:

@@ -234,11 +234,6 @@ def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> Flo
         :math:`\ge 1`; all floors together are at most 1e8.
     seed : int
         :math:`\ge 0`; each draw has a random stream of its own.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     check.entries("floors of lanes x draws x rounds", *law.lanes, check.whole("draws", draws), scenario.num_rounds)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

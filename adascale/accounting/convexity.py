@@ -181,11 +181,6 @@ def two_round_delta(
     -------
     float
         To some twelve digits in the direction "add"; to :math:`e^\varepsilon` times the rounding of 1 in the other.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
     """
     q, epsilon = float(check.fraction("sampling_rate", sampling_rate)), float(check.at_least("epsilon", epsilon, 0.0))
     strike = math.exp(-epsilon if removed else epsilon)

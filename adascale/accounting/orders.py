@@ -80,11 +80,6 @@ def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...
     -------
     tuple of float
         The orders, increasing.
-
-    Raises
-    ------
-    ValueError
-        If ``largest`` or ``smallest`` is out of range.
     """
     last, first = check.order("largest", largest), check.order("smallest", smallest)
     if not first < last <= LARGEST_ORDER:

@@ -175,11 +175,6 @@ def at_end(guarantee: DpGuarantee, orders: ArrayLike = DEFAULT_ORDERS) -> NDArra
     -------
     numpy.ndarray
         Whole numbers, of the shape of ``guarantee.order``.
-
-    Raises
-    ------
-    ValueError
-        If an order is out of range.
     """
     known = as_orders(orders)
     check.broadcast(epsilon=np.shape(guarantee.epsilon), order=np.shape(guarantee.order))

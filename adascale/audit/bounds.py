@@ -110,11 +110,6 @@ def one_run_bound(canaries: int, guesses: int, right: int, delta: float, confide
         As :func:`one_run_tail` takes them.
     confidence : float
         In (0, 1).
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
     """
     doubt = 1 - check.fraction("confidence", confidence)
 
@@ -143,11 +138,6 @@ def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
         :math:`\delta` in [0, 1).
     confidence : float
         In (0, 1).
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
     """
     true, false = _rates(counts, confidence)
     bounds = [0.0]
@@ -186,11 +176,6 @@ def scaled_bound(
     -------
     float
         0 where the test shows nothing; where the accountant gives up, because noise is so weak, what it said before.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
     """
     check.at_least("threshold", threshold, 0)
     true, false = _rates(counts, confidence)

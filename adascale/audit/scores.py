@@ -35,11 +35,6 @@ def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> Flo
         :math:`q` in (0, 1].
     sigma : array_like
         :math:`\sigma > 0`; broadcasts against ``heard``.
-
-    Raises
-    ------
-    ValueError
-        If the rate or sigma is out of range.
     """
     check.sampling_rate("rate", rate)
     sigma = check.positive("sigma", sigma)
@@ -88,11 +83,6 @@ def plan(
         As for :func:`~adascale.audit.one_run_bound`.
     seed, draws : int
         Of the simulation.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than ten canaries, or a number is out of range.
     """
     if check.whole("canaries", canaries) < 10:
         raise ValueError(f"canaries must be at least 10, got {canaries}")

@@ -102,11 +102,6 @@ def empty_queue_regret(
     -------
     numpy.ndarray
         :math:`\mathbb E \sum_t F(w_t) - T \Phi(\nu) + \mu\, (\mathbb E \sum_t y_t - T\nu)`, nats.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     penalty, rounds = check.positive("penalty", penalty), check.whole("rounds", rounds)
     value = level_value(leakage, law, budget)

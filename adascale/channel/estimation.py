@@ -49,11 +49,6 @@ def pilot_error(path_loss: ArrayLike, symbols: int, power: float, noise_power: f
         :math:`P > 0`, at which they are sent, in watts.
     noise_power : float
         :math:`\sigma_n^2 > 0` of who listens to them, in watts.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     noise, sent = float(check.positive("noise_power", noise_power)), float(check.positive("power", power))
     error: FloatArray = check.positive("path_loss", path_loss) * noise / (check.whole("symbols", symbols) * sent)
@@ -171,11 +166,6 @@ def alignment_law(estimate: ArrayLike, path_loss: ArrayLike, error: ArrayLike, k
         :math:`\zeta_m^2 \ge 0`, one number or shape (..., M).
     kind : str
         ``least-squares`` or ``mmse``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     if kind not in KINDS[:2]:
         raise ValueError(f"kind must be least-squares or mmse, got {kind!r}")
@@ -232,11 +222,6 @@ def true_noise_multiplier(noise_multiplier: ArrayLike, alignment: ArrayLike) -> 
         :math:`\sigma_{m,t} > 0` that is accounted for, shape (..., M, T).
     alignment : array_like
         :math:`c_{m,t} \ne 0`, real or complex, or a bound of its modulus, broadcast with it.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     modulus = check.positive("|alignment|", np.abs(np.asarray(alignment)))
     left: FloatArray = check.positive("noise_multiplier", noise_multiplier) / modulus
@@ -285,11 +270,6 @@ def gain_ratio_survival(ratio: ArrayLike, error: ArrayLike) -> FloatArray:
         :math:`u > 0`.
     error : array_like
         :math:`\zeta^2 > 0`, broadcast with it.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     u, square = check.positive("ratio", ratio), check.positive("error", error)
     a, b = u * (1 + square) - 1, 4 * u * square

@@ -155,11 +155,6 @@ class RayleighFloors(FloorLaw):
     scale : array_like
         :math:`\omega = \frac{d\sigma_n^2}{x_{\max}} \sum_m \frac{k_m^2}{\mathbb E|h_m|^2} > 0`, of the shape of the
         lanes.
-
-    Raises
-    ------
-    ValueError
-        If a scale is not finite and positive.
     """
 
     def __init__(self, scale: ArrayLike) -> None:

@@ -79,13 +79,7 @@ class Training:
 
     @classmethod
     def preset(cls, name: str) -> Training:
-        """The training of a preset, by its name or from its file: see :func:`adascale.presets.load`.
-
-        Raises
-        ------
-        ValueError
-            If there is no such preset, it has an unknown key or lacks one, or a value is out of range.
-        """
+        """The training of a preset, by its name or from its file: see :func:`adascale.presets.load`."""
         values = presets.load(name).training
         known = [field.name for field in fields(cls)]
         needed = [field.name for field in fields(cls) if field.default is MISSING]

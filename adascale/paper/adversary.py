@@ -97,11 +97,6 @@ def adversary(
     -------
     Adversary
         The noise of the training, and his gain from it.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     rate = check.fraction("false_alarms", false_alarms)
     sigma = matched_noise(epsilon, sampling_rate, rounds, delta)

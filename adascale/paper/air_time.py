@@ -63,11 +63,6 @@ def block_floors(rng: np.random.Generator, scales: ArrayLike, num_blocks: int, n
     -------
     BlockFloors
         In the unit of ``scales``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
     """
     scale = check.positive("scales", scales)
     shape = (check.whole("num_blocks", num_blocks), check.whole("num_rounds", num_rounds))

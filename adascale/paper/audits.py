@@ -96,11 +96,6 @@ def audit_row(
     dict
         ``dataset, nu, setting, policy, rounds``, the fields of :class:`~adascale.audit.Audit`, and ``refuted``: the
         names of the bounds that exceed what is accounted for.
-
-    Raises
-    ------
-    ValueError
-        If the setting is another one, or an argument is out of range.
     """
     if setting not in SETTINGS:
         raise ValueError(f"setting must be one of {', '.join(SETTINGS)}, got {setting!r}")

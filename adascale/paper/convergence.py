@@ -228,11 +228,6 @@ def server_decay(zeta: float, rounds: int, batch_size: float = 1.0, dataset_size
     -------
     ServerDecay
         Both sides after ``rounds`` rounds, and where they cross.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range.
     """
     zeta = float(check.positive("zeta", zeta))
     B = float(check.at_least("batch_size", batch_size, 1))
@@ -330,11 +325,6 @@ def momentum_over_bound(momentum: ArrayLike, learning_rate: ArrayLike) -> FloatA
     -------
     numpy.ndarray
         The ratio; at most 1 is what the bound promises.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range.
     """
     mu, rate = check.at_least("momentum", momentum, 0), check.positive("learning_rate", learning_rate)
     if (mu >= 1).any() or (rate >= 2 * (1 + mu)).any():

@@ -173,11 +173,6 @@ def block_table(
         A row a block length, policy and seed: ``block, policy, nu, seed``; ``cost`` over :math:`\nu`; ``ratio``, the
         Rényi leakage over that of the offline optimum.  The policy ``BLOCK_PREDICTED`` is what the leading terms
         foresee for the causal optimum, :math:`(T\Phi + c A \ln(T/c)) / (T\Phi + c A)`.
-
-    Raises
-    ------
-    ValueError
-        If a block length does not divide the rounds, or an argument is out of range.
     """
     scenario = Scenario.mnist() if scenario is None else scenario
     T, seeds, leakage, rows = scenario.num_rounds, list(seeds), RoundLeakage(scenario), []

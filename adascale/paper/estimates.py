@@ -98,11 +98,6 @@ def realise(scenario: Scenario, nu: float, error: str, kind: str, seed: int) -> 
         ``least-squares`` or ``mmse``.
     seed : int
         Of the channel, and of the errors.
-
-    Raises
-    ------
-    ValueError
-        If there is no such error or kind, or an argument is out of range.
     """
     if error not in ERRORS:
         raise ValueError(f"error must be one of {', '.join(ERRORS)}, got {error!r}")

@@ -126,11 +126,6 @@ def explorer_problem(
         :math:`\nu > 0`.
     order : float
         :math:`\alpha > 1`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such scenario, channel or draw, or a value is out of range.
     """
     constants = _scenario(scenario)
     chosen = replace(constants, order=order)

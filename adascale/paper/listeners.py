@@ -138,11 +138,6 @@ def listeners_table(
     pandas.DataFrame
         A row a listener and budget: ``listener, nu, sigma`` (the median of all rounds), ``epsilon`` (the exact one of
         the median realisation), ``beyond`` (whether that is a lower bound), ``protected``, ``restored``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     scenario = Scenario.mnist() if scenario is None else scenario
     drawn, rows, rate = list(seeds), [], _rate(scenario)
@@ -178,11 +173,6 @@ def energy_multiplier(sigma: ArrayLike, dimension: int, norm: float) -> FloatArr
         :math:`d`.
     norm : float
         :math:`x > 0`, the gradient in units of what one sample can change.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     sigma = check.positive("sigma", sigma)
     check.whole("dimension", dimension)

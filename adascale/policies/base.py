@@ -84,11 +84,6 @@ class OnlinePolicy(Policy):
         object
             Whatever ``step`` needs to know.  Where it has an attribute ``lanes``, the shape of the lanes, ``step``
             refuses gains of any other shape.
-
-        Raises
-        ------
-        ValueError
-            If a budget is not finite and positive.
         """
         raise NotImplementedError(f"{type(self).__name__} has no start")
 

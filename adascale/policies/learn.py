@@ -64,11 +64,6 @@ class Learn(OnlinePolicy):
     coherence : float or "seen"
         :math:`c \ge 1`, for how many rounds a floor counts, as in :class:`ReSolve`; ``"seen"`` takes it from the floors
         seen so far, and so needs nothing to be known still.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     label: ClassVar[str] = "learning"

@@ -33,11 +33,6 @@ def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) 
     -------
     numpy.ndarray
         :math:`S` in the unit of eta (W), of the shape of ``epsilon``.
-
-    Raises
-    ------
-    ValueError
-        If epsilon or delta is out of range.
     """
     c = _tail(delta)
     return _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2

@@ -39,11 +39,6 @@ class RunningEpsilon:
         :math:`\delta` in (0, 1).
     orders : sequence of float
         The Rényi orders to choose from, each > 1.
-
-    Raises
-    ------
-    ValueError
-        If delta or an order is out of range.
     """
 
     def __init__(self, scenario: Scenario, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS) -> None:
