@@ -193,7 +193,7 @@ def fault_of(how, rng, name, made):
     at = rng.randint(1, made)
     if how == "torn":
         return {"at": at, "torn": int(10 ** rng.uniform(0, 4.95))}  # a checkpoint has 76 kB
-    longest = {"train": 0.3, "sweep": 0.5}[name]
+    longest = {"train": 0.3, "sweep": 0.5, "schedule": 0.05}[name]
     return {"signal": how} | rng.choice([{"at": at}, {"after": longest * rng.random() ** 3}])
 
 
@@ -213,8 +213,8 @@ def kill_and_recover(name, how, rng, victim, whole, place):
     return killed
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, "torn"])
-@pytest.mark.parametrize("name", ["train", "sweep"])
+@pytest.mark.parametrize("how", [*SIGNALS, "torn"])
+@pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.fuzz)])
 def test_killed_command_keeps_finished_runs(name, how, kills, victim, whole, tmp_path):
     rng = random.Random(0) if kills == 3 else random.Random()
