@@ -7,6 +7,7 @@ The digits (1,797 scans of 8 x 8) come with scikit-learn and need neither.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +38,10 @@ class RawDataset(NamedTuple):
     """What the reader of a data set returns: a function without arguments, registered or called ``module:function``."""
 
     images: ArrayLike
-    """Training images in [0, 1], shape (n, height, width, channels); samples of another shape stay as they are."""
+    """Training images in [0, 1], or of order 1 by ``mean`` and ``deviation``, shape (n, height, width, channels).
+
+    Samples of another shape stay as they are.  All become float32: before an ``Embedding`` a network calls ``.long()``.
+    """
     labels: ArrayLike
     """Their classes, whole numbers from 0 on, of shape (n,)."""
     test_images: ArrayLike
@@ -111,8 +115,9 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
 def check_samples(dataset: Dataset) -> None:
     """A ``ValueError`` for what cannot be trained on or measured by.
 
-    Samples and labels must be as many, at least one of each part and of one shape, all numbers finite; labels are int64
-    and >= 0, and no class is in the test set alone.  A class that the test set lacks is none of its accuracy's.
+    Samples and labels must be as many, at least one of each part and of one shape, all numbers finite, and images in
+    [0, 1] or of order 1, a root mean square of 3 at most; labels are int64 and >= 0, and no class is in the test set
+    alone.  A class that the test set lacks is none of its accuracy's.
     """
     for key in ("", "test_"):
         samples, labels = getattr(dataset, f"{key}images"), getattr(dataset, f"{key}labels")
@@ -126,9 +131,16 @@ def check_samples(dataset: Dataset) -> None:
         if not samples.is_floating_point() or labels.dtype != torch.int64:
             raise ValueError(f"{what} must be floating-point numbers with labels of torch.int64, got {samples.dtype} "
                              f"and {labels.dtype}")  # fmt: skip
-        if not torch.isfinite(torch.stack(samples.aminmax())).all():
+        low, high = map(float, samples.aminmax())
+        if not (math.isfinite(low) and math.isfinite(high)):
             bad = int((~torch.isfinite(samples)).flatten(1).any(1).int().argmax())
             raise ValueError(f"{what} must be finite numbers, got another one in sample {bad}")
+        typical = float(torch.linalg.vector_norm(samples)) / math.sqrt(samples.numel())
+        if samples.ndim == 4 and max(-low, high - 1) > 0 and typical > 3:
+            raise ValueError(
+                f"{what} must be in [0, 1] or of order 1, got pixels from {low:g} to {high:g} after mean and "
+                "deviation; divide them"
+            )
         if (labels < 0).any():
             raise ValueError(f"{what} must have labels >= 0, got {int(labels.min())}")
     if dataset.images.shape[1:] != dataset.test_images.shape[1:]:

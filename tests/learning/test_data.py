@@ -293,6 +293,12 @@ def read():
         ("raw(tx=np.full((1, 2, 2, 1), np.inf))", "test_images must be finite numbers, got another one in sample 0"),
         ("raw(x=np.ma.masked_equal(np.eye(12)[:3].reshape(3, 2, 2, 3), 1))", "images must be .*, none of them masked"),
         ("raw(x=np.full((3, 2, 2, 1), 255, np.uint8))", "images must be in .0, 1., got whole numbers from 255 to 255"),
+        ("raw(x=np.full((3, 2, 2, 1), 255.0))", "images must be in .0, 1. or of order 1, got pixels from 255 to 255"),
+        (
+            "raw(tx=np.full((1, 2, 2, 1), -4.0))",
+            "test_images must be in .0, 1. or of order 1, got pixels from -4 to -4",
+        ),
+        ("raw(x=np.ones((3, 2, 2, 1)), deviation=(1 / 255,))", "got pixels from 255 to 255 after mean and deviation"),
         ("raw(x=[[1, 2], [3]])", "images must be an array of numbers"),
         ("raw(x=['a', 'b', 'c'])", "images must be an array of numbers"),
         ("raw(x=np.ones((3, 2, 2, 1)) * 1j)", "images must be an array of numbers, .*, got ndarray of complex128"),
@@ -330,6 +336,19 @@ def raw(x=np.ones((3, 2, 2, 1)), y=(0, 1, 0), tx=np.ones((1, 2, 2, 1)), ty=(1,),
     with pytest.raises(ValueError, match=said) as raised:
         data.load("own_data:read")
     assert "dataset 'own_data:read'" in str(raised.value)
+
+
+def test_pixels_up_to_255_need_mean_and_deviation(tmp_path, monkeypatch):
+    source = """import numpy as np
+from adascale.learning.data import RawDataset
+def read():
+    images = np.arange(256.0).reshape(4, 8, 8, 1)
+    return RawDataset(images, [0, 1, 0, 1], images, [0, 1, 0, 1], mean=(127.5,), deviation=(73.9,))
+"""
+    own_data(tmp_path, monkeypatch, source)
+    assert float(data.load("own_data:read").images.std()) == pytest.approx(1, abs=0.01)
+    with pytest.raises(ValueError, match="or of order 1, got pixels from 0 to 255"):
+        data.load("own_data:read", "unit")
 
 
 def test_a_class_may_be_missing_in_the_test_set_and_labels_may_be_of_any_whole_type(tmp_path, monkeypatch):
