@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 
 def find_device(device: str | torch.device) -> torch.device:
@@ -28,3 +29,17 @@ def find_device(device: str | torch.device) -> torch.device:
         raise ValueError(f"device {str(device)!r} is not available: this machine has {torch.cuda.device_count()} CUDA "
                          "devices that PyTorch can use; expected cpu")  # fmt: skip
     return found
+
+
+def random_state(device: torch.device) -> Tensor:
+    """The state of the generator that layers on a device draw from."""
+    state: Tensor = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+    return state
+
+
+def set_random_state(device: torch.device, state: Tensor) -> None:
+    """The inverse of :func:`random_state`."""
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)

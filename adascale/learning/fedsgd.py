@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from adascale.learning import air, data, models
-from adascale.learning.devices import find_device
+from adascale.learning.devices import find_device, random_state, set_random_state
 from adascale.learning.gradients import ClippedSum, clipped_sum
-from adascale.learning.gradients.control import random_state, set_random_state
 from adascale.learning.settings import Training
 from adascale.learning.streams import DROPOUT, NOISE, poisson_batch, stream
 from adascale.scenario import Scenario
@@ -236,7 +235,10 @@ def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
         try:
             logits = model(sample)
         except Exception as error:  # whatever the user's network does
-            raise ValueError(f"{expected}; it fails with {type(error).__name__}: {error}") from error
+            raise ValueError(
+                f"{expected}; it fails with {type(error).__name__}: {error} (samples are float32; call "
+                ".long() before an Embedding)"
+            ) from error
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != 1:
         raise ValueError(
             f"{expected}, got {tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__}"

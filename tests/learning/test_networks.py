@@ -91,6 +91,30 @@ def test_samples_need_not_be_images(own):
     assert np.isfinite(federation.evaluate(state)[0])
 
 
+class Recurrent(nn.Module):
+    """The rows of a scan in order, by their grey levels or by words for them."""
+
+    def __init__(self, words):
+        super().__init__()
+        self.words = nn.Embedding(17, 8) if words else None
+        self.layer, self.last = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 10)
+
+    def forward(self, x):
+        rows = x.view(-1, 8, 8) if self.words is None else self.words((4 * x + 4).long())
+        return self.last(self.layer(rows)[0][:, -1])
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@pytest.mark.parametrize("words", [False, True])
+def test_a_recurrent_network_trains_on_numbers_and_words(own, words):
+    scenario = replace(SCENARIO, batch_size=5.0)
+    federation = federation_of(own(lambda: Recurrent(words)), FLAT, scenario, learning_rate=0.1)
+    state = federation.start()
+    for _ in range(8):
+        state, _ = federation.step(state, np.inf)
+    assert federation.evaluate(state)[0] < federation.evaluate(federation.start())[0]
+
+
 def half_frozen():
     model = nn.Sequential(nn.Linear(64, 20), nn.Tanh(), nn.Linear(20, 10))
     model[0].requires_grad_(False)
@@ -153,6 +177,7 @@ def test_dropout_has_other_masks_in_every_round(own, monkeypatch):
     ("make", "message"),
     [
         (lambda: nn.Linear(5, 10), r"for a sample of shape \(64,\); it fails with RuntimeError: "),
+        (lambda: nn.Embedding(17, 10), r"samples are float32; call \.long\(\) before an Embedding"),
         (
             lambda: nn.Linear(64, 4),
             "'tests_own:net' has 4 classes; expected more than the largest label of digits, 9",
@@ -181,6 +206,7 @@ def test_a_network_that_does_not_fit_is_named(own, make, message):
     [
         ({"images": torch.full((1500, 64), float("nan"))}, "images must be finite numbers, got .* in sample 0"),
         ({"labels": DIGITS.labels[:7]}, r"images must have a label each, got shapes \(1500, 64\) and \(7,\)"),
+        ({"test_images": 255 * DIGITS.test_images, "images": DIGITS.images}, r"test_images must be in \[0, 1\] or of"),
         ({"labels": DIGITS.labels.int()}, "labels of torch.int64, got torch.float32 and torch.int32"),
         ({"images": DIGITS.images.flatten(1)[:7], "labels": DIGITS.labels[:7], "test_labels": DIGITS.labels[:297] * 0 +
           DIGITS.labels[0]}, "num_devices must leave a sample to each, got 10 for 7 samples"),

@@ -49,11 +49,15 @@ def clipped_sum(
     backward pass.  ``Linear``, ``Conv2d`` (one group, no dilation, padding by a number of zeros) and ``GroupNorm`` have
     rules; :func:`~adascale.learning.gradients.register` adds more.  With any other layer ``vmap(grad)`` takes over for
     the whole model, with one :class:`~adascale.learning.gradients.GeneralPath` warning a model.  So it does where a
-    weight is not the layer's own parameter (pruned, parametrised) or is used elsewhere too.  A compiled model is run
-    as if it were not.
+    weight is not the layer's own parameter (pruned, parametrised) or is used elsewhere too.  Where ``vmap`` fails, as
+    with recurrent layers, plain autograd takes one sample after the other, with another warning.  A compiled model is
+    run as if it were not.
 
-    Of a model's first batch one sample is computed alone, by plain autograd, and compared: losses and gradients may
-    differ by 1 % in single precision and by 1e-6 in double.  With dropout it is compared in evaluation mode.
+    Of a model's first batch, and of one later batch in 64 on average, a random sample is computed alone, by plain
+    autograd, and compared: losses and gradients may differ by 1 % in single precision and by 1e-6 in double.  With
+    ``vmap`` the losses of all samples in one batch are compared with those alone.  With dropout two samples are
+    compared in evaluation mode.  What a model shows for a fraction p of its samples alone is missed in n later batches
+    with a probability of about exp(-p n/64).
 
     Parameters
     ----------
@@ -84,8 +88,8 @@ def clipped_sum(
     ValueError
         If C is not positive, shapes or labels do not fit, or trainable parameters are none or of several types; if a
         layer mixes the samples of a batch (``BatchNorm``), has its input overwritten, does not reach the loss, is
-        checkpointed with ``use_reentrant=True``, has a rule that gives a wrong shape or is wrong on the sample that is
-        compared, or has no rule and does what ``vmap`` cannot.  The message names the layer.
+        checkpointed with ``use_reentrant=True``, or has a rule that gives a wrong shape or is wrong on the sample that
+        is compared.  The message names the layer; after the first batch it says that there is no guarantee so far.
     NotFinite
         A ``ValueError``, if the gradient or the loss of a sample is infinite or NaN.
     """
@@ -119,7 +123,7 @@ def clipped_sum(
         try:
             total, norm, loss = add_up(ruled.sample_gradients, model, batch, chunk)
         except ruled.NoRule as reason:
-            general.note(model, str(reason))
+            general.note(model, str(reason), "vmap(grad) takes over for the whole model, which is slower")
             chunk = min(chunk, max(1, general.LARGEST // sum(each.numel() for each in trainable)))
             total, norm, loss = add_up(general.sample_gradients, model, batch, chunk)
     bad = ~(torch.isfinite(norm) & torch.isfinite(loss))
@@ -142,7 +146,7 @@ class Batch(NamedTuple):
 def add_up(path: control.Path, model: nn.Module, batch: Batch, chunk: int) -> tuple[list[Tensor], Tensor, Tensor]:
     """The sum for every trainable parameter, the norms and the losses: of one sample or more, in equal chunks."""
     size, weights = len(batch.images), batch.weights
-    path = control.controlled(path, model)
+    path = control.controlled(path, model, batch.images, batch.labels)
     count = -(-size // chunk)
     total: list[Tensor] = []
     norms, losses = [], []

@@ -1,4 +1,4 @@
-"""Sample gradients of any model by ``vmap(grad)``: right for every layer, but slower, and all of them written out."""
+"""Sample gradients of any model, by ``vmap(grad)`` or one by one: slower than by rules, and all of them written out."""
 
 from __future__ import annotations
 
@@ -8,54 +8,49 @@ import warnings
 import weakref
 from collections.abc import Iterator
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from adascale.learning.devices import random_state, set_random_state
 from adascale.learning.gradients.ruled import fitting
-from adascale.learning.gradients.rules import Rows, SampleGradients, named
+from adascale.learning.gradients.rules import Rows, SampleGradients
 
 LARGEST = 1 << 26
 """How many numbers of sample gradients are written out at a time: 256 MiB in single precision."""
 
-CAUSES = {
-    "saved tensor hooks": "torch.utils.checkpoint; the argument chunk bounds the memory without it",
-    "setup_context": "an autograd.Function without setup_context, such as a backward hook or torch.utils.checkpoint "
-    "with use_reentrant=True",
-}
-"""What stands behind errors of ``vmap(grad)``, by words of theirs."""
-
-_noted: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+_noted: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
 
 
 class GeneralPath(UserWarning):
-    """Layers are not covered by rules: ``vmap(grad)`` gives the sample gradients of the whole model."""
+    """Layers are not covered by rules: the sample gradients of the whole model take longer."""
 
 
-def note(model: nn.Module, reason: str) -> None:
-    """Warn of the general path, once for each model."""
-    if model not in _noted:
+def note(model: nn.Module, reason: str, instead: str) -> None:
+    """Warn of what is done instead of rules, once for each model."""
+    noted = _noted.setdefault(model, set())
+    if instead not in noted:
         warnings.warn(
-            f"{reason}: vmap(grad) takes over for the whole model, which is slower; "
-            "adascale.learning.gradients.register gives a type of layers a rule",
+            f"{reason}: {instead}; adascale.learning.gradients.register gives a type of layers a rule",
             GeneralPath,
             stacklevel=3,
         )
-        _noted.add(model)
+        noted.add(instead)
 
 
 def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
     """The sample gradients of every trainable parameter, in the model's order, and the losses of the samples.
 
     What a dropout layer drops differs from sample to sample.  A parameter that the loss does not depend on has the
-    gradient zero.
+    gradient zero.  Where a layer does what ``vmap`` cannot map over samples, such as a recurrent one or a choice that
+    depends on the data, plain autograd takes one sample after the other.
 
     Raises
     ------
     ValueError
-        If the logits or labels do not fit, or a layer does what ``vmap`` cannot map over samples, such as a choice that
-        depends on the data.
+        If the logits or labels do not fit, or the model fails on a sample alone.
     """
     # by every name, but each module once: functional_call would not put back what it changes twice
     places = {
@@ -73,36 +68,36 @@ def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[
         return F.cross_entropy(fitting(logits, 1, labels), label[None])
 
     gradients = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
-    with locating_errors(model), attributes_kept(model), sdpa_kernel(SDPBackend.MATH):  # vmap knows no other attention
-        rows, losses = gradients([each.detach() for each in trainable], images.detach(), labels)
+    before = random_state(images.device)
+    try:
+        with attributes_kept(model), sdpa_kernel(SDPBackend.MATH):  # vmap knows no other attention
+            rows, losses = gradients([each.detach() for each in trainable], images.detach(), labels)
+    except RuntimeError as error:
+        set_random_state(images.device, before)
+        rows, losses = one_by_one(model, images, labels)
+        why = textwrap.shorten(str(error), 200)
+        note(model, f"vmap(grad) fails ({why})", "plain autograd takes one sample after the other, which is slowest")
     return [Rows(each) for each in rows], losses
 
 
-@contextlib.contextmanager
-def locating_errors(model: nn.Module) -> Iterator[None]:
-    """Turn an error within the model into one that names the layer where it arose."""
-    inside: list[str] = []
-
-    def leave(*_: object) -> None:
-        inside.pop()
-
-    hooks = []
-    for name, layer in model.named_modules():
-        what = named(name, layer)
-        hooks.append(layer.register_forward_pre_hook(lambda *_, what=what: inside.append(what)))
-        hooks.append(layer.register_forward_hook(leave))
+def one_by_one(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Tensor], Tensor]:
+    """The sample gradients and losses by plain autograd."""
     try:
-        yield
+        found = [alone(model, images[[i]], labels[[i]]) for i in range(len(images))]
     except RuntimeError as error:
-        where = inside[-1] if inside else named("", model)
-        cause = next((cause for sign, cause in CAUSES.items() if sign in str(error)), "")
-        raise ValueError(
-            f"{where} does what vmap(grad) cannot ({cause or textwrap.shorten(str(error), 200)}); "
-            "adascale.learning.gradients.register gives a type of layers a rule"
-        ) from error
-    finally:
-        for hook in hooks:
-            hook.remove()
+        raise ValueError(f"the model fails on a sample alone: {error}") from error
+    rows, losses = zip(*found, strict=True)
+    return [torch.stack(each) for each in zip(*rows, strict=True)], torch.cat(losses)
+
+
+def alone(model: nn.Module, image: Tensor, label: Tensor) -> tuple[list[Tensor], Tensor]:
+    """The gradients of one sample, shape (1, ...), for every trainable parameter, and its loss, shape (1,)."""
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    with torch.enable_grad():
+        loss = F.cross_entropy(fitting(model(image.detach()), 1, label), label, reduction="none")
+    gradients = torch.autograd.grad(loss, trainable, allow_unused=True)
+    found = zip(trainable, gradients, strict=True)
+    return [torch.zeros_like(each) if grad is None else grad.to_dense() for each, grad in found], loss.detach()
 
 
 @contextlib.contextmanager

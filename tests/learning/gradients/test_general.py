@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath, general
@@ -254,27 +255,66 @@ class Choosing(nn.Module):
         self.norm, self.last = nn.LayerNorm(8), nn.Linear(8, 4)
 
     def forward(self, x):
-        return self.last(x if x.sum() > 0 else self.norm(x).mean(1))
+        return self.last(torch.cat([each if each.sum() > 0 else self.norm(each) for each in x.split(1)]).mean(1))
 
 
-REFUSED = {
-    "recurrent": (
-        lambda: Sequence(nn.RNN(8, 8, batch_first=True), lambda layer, x: layer(x)[0]),
-        r"layer 'layer' \(RNN\) does what vmap\(grad\) cannot",
-    ),
-    "with statistics of the batches": (
-        lambda: Sequence(nn.InstanceNorm1d(3, affine=True, track_running_stats=True), lambda layer, x: layer(x)),
-        r"layer 'layer' \(InstanceNorm1d\) does what vmap\(grad\) cannot",
-    ),
-    "a choice by the data": (Choosing, r"the model \(Choosing\) does what vmap\(grad\) cannot"),
+def recurrent(kind):
+    return Sequence(kind(8, 8, batch_first=True), lambda layer, x: layer(x)[0])
+
+
+ONE_BY_ONE = {
+    "RNN": lambda: recurrent(nn.RNN),
+    "GRU": lambda: recurrent(nn.GRU),
+    "LSTM": lambda: recurrent(nn.LSTM),
+    "a choice by a sample": Choosing,
+    "checkpointed": lambda: Sequence(nn.LayerNorm(8), lambda layer, x: checkpoint(layer, x, use_reentrant=False)),
 }
 
 
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@pytest.mark.parametrize("kind", ONE_BY_ONE)
+def test_what_vmap_cannot_do_is_computed_one_by_one(kind):
+    assert_equal_to_the_plain_loop(
+        filled(ONE_BY_ONE[kind]()), *batch(SEQUENCE, 4, 5), r"vmap\(grad\) fails .* one sample after the other"
+    )
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+def test_dropout_one_by_one_draws_as_if_vmap_had_not_failed():
+    model, images, labels = nn.Sequential(nn.Dropout(), Choosing()).double(), *batch(SEQUENCE, 4, 3)[:2]
+    torch.manual_seed(0)
+    expected = [F.cross_entropy(model(images[[i]]), labels[[i]]).item() for i in range(3)]
+    torch.manual_seed(0)
+    assert clipped_sum(model, images, labels, 1.0).loss.tolist() == pytest.approx(expected, rel=1e-12)
+
+
+class Centred(nn.Module):
+    def forward(self, x):
+        return x - x.mean(0) if len(x) > 1 else x
+
+
+REFUSED = {
+    "statistics of the batches": (
+        lambda: Sequence(nn.InstanceNorm1d(3, affine=True, track_running_stats=True), lambda layer, x: layer(x)),
+        r"changes its own 'layer\.running_mean'",
+    ),
+    "a mean over the batch": (
+        lambda: nn.Sequential(Centred(), Sequence(nn.LayerNorm(8), lambda layer, x: layer(x))),
+        r"has the loss \S+ in a batch and \S+ alone; .* every sample by itself",
+    ),
+    "one sample alone": (
+        lambda: Sequence(nn.LayerNorm(8), lambda layer, x: layer(x.reshape(1, 3, 8))),
+        "the model fails on several samples",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@pytest.mark.parametrize("chunk", [1, 2, 160])
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_vmap_cannot_do_is_refused_by_name(kind):
+def test_a_mixing_model_without_rules_is_refused(kind, chunk):
     make, message = REFUSED[kind]
-    model = make().double()
+    model = filled(make())
     with pytest.raises(ValueError, match=message):
-        clipped_sum(model, *batch(SEQUENCE, 4, 3)[:2], 1.0)
+        clipped_sum(model, *batch(SEQUENCE, 4, 5)[:2], 1.0, chunk=chunk)
     assert all(not layer._forward_hooks and not layer._forward_pre_hooks for layer in model.modules())
