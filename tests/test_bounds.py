@@ -6,7 +6,7 @@ from dataclasses import replace
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, Scenario, bounds, channel, policies
@@ -40,7 +40,6 @@ def slack(problem):
 # The inequalities, on 100 draws of 40 lanes each --------------------------------------------------------------------
 
 
-@settings(max_examples=100)
 @given(instances(), st.integers(0, 2**32))
 def test_drift_lemma_holds_for_any_schedule(instance, seed):
     problem, _ = instance
@@ -50,7 +49,6 @@ def test_drift_lemma_holds_for_any_schedule(instance, seed):
     assert_holds(sides, 1e-12 * sides.right.max(axis=-1, keepdims=True))
 
 
-@settings(max_examples=100)
 @given(instances())
 def test_queue_never_exceeds_the_paper_s_bound_in_any_round(instance):
     problem, penalty = instance
@@ -58,7 +56,6 @@ def test_queue_never_exceeds_the_paper_s_bound_in_any_round(instance):
     assert_holds(bounds.queue_bound(problem, eta, penalty), slack(problem)[:, None])
 
 
-@settings(max_examples=100)
 @given(instances(), st.sampled_from(bounds.QueueLimits._fields))
 def test_queue_never_exceeds_any_of_the_four_limits(instance, name):
     problem, penalty = instance
@@ -68,7 +65,6 @@ def test_queue_never_exceeds_any_of_the_four_limits(instance, name):
     assert (np.diff(limit, axis=-1) >= 0).all()
 
 
-@settings(max_examples=60)
 @given(instances(orders=(1.05, 1.3, 2.5, 4.7)))
 def test_sharp_bounds_hold_at_fractional_orders_too(instance):
     problem, penalty = instance
@@ -89,7 +85,6 @@ def price_gap(problem, eta, penalty, other):
     return own - others, pressure * (other - spend), lost
 
 
-@settings(max_examples=100)
 @given(instances(orders=(1.3, 2, 3, 8)), st.integers(0, 2**32))
 def test_no_choice_gains_more_than_its_price(instance, seed):
     problem, penalty = instance
@@ -108,7 +103,6 @@ def test_no_choice_gains_more_than_its_price(instance, seed):
     assert (own <= others + 1e-9 * scale + lost.sum(axis=-1)).all()
 
 
-@settings(max_examples=100)
 @given(instances(orders=(1.3, 2, 3, 8)))
 def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
     problem, penalty = instance
@@ -124,7 +118,6 @@ def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
         assert (sides.left <= sides.right * (1 + 1e-9) + lost).all()
 
 
-@settings(max_examples=100)
 @given(instances(orders=(1.3, 2, 3, 8)))
 def test_queue_never_stays_below_its_bound_from_below(instance):
     problem, penalty = instance
@@ -133,7 +126,6 @@ def test_queue_never_stays_below_its_bound_from_below(instance):
     assert (last >= below * (1 - 1e-9) - slack(problem)).all()
 
 
-@settings(max_examples=100)
 @given(instances(), st.booleans())
 def test_violation_never_exceeds_its_bound(instance, sharp):
     problem, penalty = instance
@@ -141,7 +133,6 @@ def test_violation_never_exceeds_its_bound(instance, sharp):
     assert_holds(bounds.violation_bound(problem, eta, penalty, sharp=sharp), slack(problem))
 
 
-@settings(max_examples=100)
 @given(instances(), st.booleans())
 def test_regret_never_exceeds_its_bound(instance, sharp):
     problem, penalty = instance
@@ -150,7 +141,6 @@ def test_regret_never_exceeds_its_bound(instance, sharp):
     assert_holds(sides, 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.floor)).max(axis=-1))
 
 
-@settings(max_examples=60)
 @given(instances())
 def test_sharp_bounds_are_never_above_the_paper_s(instance):
     problem, penalty = instance

@@ -6,7 +6,7 @@ from dataclasses import replace
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, Scenario, bounds, policies
@@ -148,7 +148,6 @@ def test_two_floors_in_all_need_the_mixing_term_even_against_the_optimum(penalty
     assert regret[0].high < bounds.correlated_regret_bound(leakage, scale, nu, penalty, T, mixing=0.25)
 
 
-@settings(max_examples=60)
 @given(instances(orders=(1.3, 2, 3)), st.integers(1, 10))
 def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(instance, size):
     """What carries over to stationary ergodic channels: AdaScale against a server that looks ahead within a block."""

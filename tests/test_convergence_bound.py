@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale.bounds import ConvergenceBound, convergence_bound, largest_learning_rate
@@ -83,7 +83,6 @@ def test_batches_larger_than_the_paper_allows_for_tighten_the_bound():
     assert (two.initial, two.noise) == (one.initial, one.noise)
 
 
-@settings(max_examples=40)
 @given(
     st.floats(0.02, 1), st.floats(0, 3), st.floats(0, 200), st.integers(1, 200),
     st.floats(1, 20), st.sampled_from([1, 3, 10]), st.integers(0, 5),

@@ -1,5 +1,6 @@
 """What `pytest --fuzz` changes: how many examples, which ones, and which tests."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -63,3 +64,14 @@ def test_with_it_the_examples_are_many_and_others_and_long_tests_run(run):
     assert len(first) >= 300
     assert run("--fuzz", "--fuzz-examples", "300", "--hypothesis-seed", "1")[1] == first
     assert run("--fuzz", "--fuzz-examples", "300", "--hypothesis-seed", "2")[1] != first
+
+
+def test_no_test_sets_its_number_of_examples():
+    found = [
+        f"{path.relative_to(HERE)}:{node.lineno}"
+        for path in HERE.rglob("*.py")
+        if path.name != "conftest.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "max_examples"
+    ]
+    assert found == []

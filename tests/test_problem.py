@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel
@@ -168,7 +168,6 @@ def test_slope_agrees_with_finite_differences(order):
 energies = st.floats(-4, 5).map(lambda x: 10.0**x)
 
 
-@settings(max_examples=150, deadline=None)
 @given(energies, energies, st.sampled_from([1.01, 1.5, 2, 2.5, 3, 8, 20]), st.sampled_from(SCENARIOS))
 def test_leakage_is_convex_and_decreasing_in_the_noise_energy(v, w, order, scenario):
     leakage = RoundLeakage(scenario, order)

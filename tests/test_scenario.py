@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -168,7 +168,6 @@ def round_trip(scenario):
         return Scenario.from_toml(path)
 
 
-@settings(max_examples=150, deadline=None)
 @given(scenarios())
 def test_toml_gives_a_scenario_back_exactly(scenario):
     assert round_trip(scenario) == scenario

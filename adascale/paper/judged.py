@@ -18,6 +18,7 @@ import pandas as pd
 from adascale import presets
 from adascale.comparison import leakage_table, promises
 from adascale.paper import causal, exact
+from adascale.paper import results as committed
 from adascale.paper.accuracy import accuracy_claims
 from adascale.paper.claims import CLOSE, QUOTED_ACCURACY, compare, holm, paper_claims, side_by_side, verdicts
 from adascale.paper.figures.style import LABELS, label_of
@@ -243,7 +244,7 @@ def judged(
     dataset: str,
     nus: Sequence[float] | None = None,
     seeds: Iterable[int] = exact.SEEDS,
-    results: Path | str = "../results",
+    results: Path | str | None = None,
 ) -> Judged:
     r"""Recompute a leakage figure of the paper, and join the committed tables that go with it.
 
@@ -256,10 +257,10 @@ def judged(
         committed for the preset's alone.
     seeds : iterable of int
         Realisations.
-    results : path
-        The folder of the committed tables.
+    results : path, optional
+        The folder of the committed tables; default :func:`adascale.paper.results.folder`.
     """
-    preset, folder = presets.load(dataset), Path(results)
+    preset, folder = presets.load(dataset), committed.folder() if results is None else Path(results)
     levels = preset.levels if nus is None else sorted(nus)
     table = leakage_table(preset.scenario, levels, seeds, METHODS)
     accounted = exact.read(folder / "exact" / f"{dataset}.csv")

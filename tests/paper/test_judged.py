@@ -4,6 +4,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 mpl.use("agg")
@@ -220,6 +221,12 @@ def test_other_levels_give_figures_and_texts_and_no_failure():
     for drawn in (figures.leakage(study.table), figures.gap(study.table, ("rdp", "epsilon"))):
         assert len(drawn.axes) == 2
         plt.close(drawn)
+
+
+def test_judged_finds_its_tables_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found, given = (judged("mnist", [0.01], [0], *path) for path in ((), (RESULTS,)))
+    pd.testing.assert_frame_equal(found.accuracy, given.accuracy)
 
 
 def test_tables_name_methods_as_legends_do():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, bounds, channel, policies, tuning
@@ -66,7 +66,6 @@ def past_stands(policy, problem, t, factor, run=RUNS["schedule"]):
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("name", ONLINE)
-@settings(max_examples=60, deadline=None)
 @given(gains, budgets, st.data())
 def test_a_change_in_the_future_leaves_the_past_as_it_was(run, name, gain, budget, data):
     problem = ReceiveScalingProblem(MIXED, gain, budget)
@@ -96,7 +95,6 @@ def assert_both_ways_agree(policy, problem):
 
 
 @pytest.mark.parametrize("name", ONLINE)
-@settings(max_examples=100, deadline=None)
 @given(gains, budgets)
 def test_the_compiled_schedule_is_its_rounds_one_at_a_time(name, gain, budget):
     problem = ReceiveScalingProblem(MIXED, gain, budget)

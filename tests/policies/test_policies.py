@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
@@ -19,7 +19,6 @@ from ..problems import FULL, MIXED, MNIST, PAPER, budgets, feasible, gains, make
 # The optimum ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.floats(-6, 6).map(lambda x: 10.0**x), min_size=1, max_size=30), st.floats(-8, 6).map(lambda x: 10.0**x)
 )
@@ -41,7 +40,6 @@ def test_optimum_spends_the_budget_and_never_exceeds_a_cap():
         np.testing.assert_allclose(problem.cost(eta), budget, rtol=1e-12)  # what is promised
 
 
-@settings(max_examples=100, deadline=None)
 @given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5, 2.5]))
 def test_no_feasible_schedule_leaks_less_than_the_optimum(gain, budget, seed, order):
     problem = ReceiveScalingProblem(replace(MIXED, order=order), gain, budget)
@@ -176,7 +174,6 @@ def test_a_round_without_leakage_to_save_is_at_full_power():
     assert feasible(problem, eta)
 
 
-@settings(max_examples=60, deadline=None)
 @given(gains, budgets, penalties)
 def test_adascale_is_its_rounds_and_its_queue_written_out(gain, budget, penalty):
     problem = ReceiveScalingProblem(MIXED, gain, budget)
@@ -210,7 +207,6 @@ def test_a_whole_horizon_is_a_plain_loop_over_generic_roots(scenario, budget):
     assert 0 < floors < 80  # rounds of both kinds were seen
 
 
-@settings(max_examples=60, deadline=None)
 @given(gains, budgets, penalties)
 def test_the_queue_never_goes_negative_and_bounds_the_violation(gain, budget, penalty):
     problem = ReceiveScalingProblem(MIXED, gain, budget)
