@@ -7,6 +7,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
+from adascale.policies.base import in_rows
 
 FloatArray = NDArray[np.float64]
 
@@ -43,27 +44,38 @@ def seen_coherence(floor: ArrayLike) -> FloatArray:
     floor = check.positive("floor", floor)
     if floor.ndim == 0 or floor.shape[-1] == 0:
         raise ValueError(f"floor must have a last axis of floors, got shape {floor.shape}")
-    rows = np.ascontiguousarray(floor.reshape(-1, floor.shape[-1]))
-    return np.array([coherence_of(row) for row in rows]).reshape(floor.shape[:-1])
+    return seen_next(np.zeros((floor[..., 0].size, 6)), floor)[1]
+
+
+def seen_next(moments: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The ``moments`` of :func:`next_coherence`, a row per lane, after floors of shape (..., n), and the coherence."""
+    after, lanes = moments.copy(), floor.shape[:-1]
+    return after, _next(after, in_rows(floor, lanes, floor.shape[-1])).reshape(lanes)
 
 
 @njit(cache=True, error_model="numpy")
-def coherence_of(floor: FloatArray) -> float:
-    """:func:`seen_coherence` of one row of floors."""
-    least = floor.min()  # so that x is at most 1
-    mean = 0.0
-    for w in floor:
-        mean += least / w
-    mean /= floor.size
-    spread, steps = 0.0, 0.0
-    for i in range(floor.size):
-        x = least / floor[i]
-        spread += (x - mean) ** 2
-        if i > 0:
-            steps += (x - least / floor[i - 1]) ** 2
-    if steps == 0.0:
-        return float(floor.size)
-    return min(max(6 * spread / steps - 2, 1.0), float(floor.size))
+def _next(moments: FloatArray, floor: FloatArray) -> FloatArray:
+    coherence = np.empty(len(floor))
+    for lane in range(len(floor)):
+        for t in range(floor.shape[1]):
+            coherence[lane] = next_coherence(moments[lane], floor[lane, t])
+    return coherence
+
+
+@njit(cache=True, error_model="numpy")
+def next_coherence(moments: FloatArray, floor: float) -> float:
+    """:func:`seen_coherence` after one more floor.  ``moments`` begin as zeros and follow: the number of floors, the
+    least, the last, and for x in units of the largest the mean, the squares about it and those of the steps."""
+    n, mean = moments[0] + 1, moments[3]
+    least, last = (moments[1], moments[2]) if n > 1 else (floor, floor)
+    unit = min(least, floor)
+    x, shrink = unit / floor, unit / least
+    off = x - mean * shrink
+    moments[0], moments[1], moments[2], moments[3] = n, unit, floor, x - off * (n - 1) / n
+    moments[4] = moments[4] * shrink**2 + off**2 * (n - 1) / n
+    moments[5] = moments[5] * shrink**2 + (x - unit / last) ** 2
+    coherence: float = n if moments[5] == 0.0 else min(max(6 * moments[4] / moments[5] - 2, 1.0), n)
+    return coherence
 
 
 def check_coherence(coherence: float | str) -> None:
