@@ -7,7 +7,6 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.policies.base import in_rows
 
 FloatArray = NDArray[np.float64]
 
@@ -44,38 +43,25 @@ def seen_coherence(floor: ArrayLike) -> FloatArray:
     floor = check.positive("floor", floor)
     if floor.ndim == 0 or floor.shape[-1] == 0:
         raise ValueError(f"floor must have a last axis of floors, got shape {floor.shape}")
-    return seen_next(np.zeros((floor[..., 0].size, 6)), floor)[1]
+    rows = np.ascontiguousarray(floor.reshape(-1, floor.shape[-1]))
+    return np.array([next_coherence(np.zeros(6), row) for row in rows]).reshape(floor.shape[:-1])
 
 
-def seen_next(moments: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The ``moments`` of :func:`next_coherence`, a row per lane, after floors of shape (..., n), and the coherence."""
-    after, lanes = moments.copy(), floor.shape[:-1]
-    return after, _next(after, in_rows(floor, lanes, floor.shape[-1])).reshape(lanes)
-
-
-@njit(cache=True, error_model="numpy")
-def _next(moments: FloatArray, floor: FloatArray) -> FloatArray:
-    coherence = np.empty(len(floor))
-    for lane in range(len(floor)):
-        for t in range(floor.shape[1]):
-            coherence[lane] = next_coherence(moments[lane], floor[lane, t])
-    return coherence
-
-
-@njit(cache=True, error_model="numpy")
-def next_coherence(moments: FloatArray, floor: float) -> float:
-    """:func:`seen_coherence` after one more floor.  ``moments`` begin as zeros and follow: the number of floors, the
-    least, the last, and for x in units of the largest the mean, the squares about it and those of the steps."""
-    n, mean = moments[0] + 1, moments[3]
-    least, last = (moments[1], moments[2]) if n > 1 else (floor, floor)
-    unit = min(least, floor)
-    x, shrink = unit / floor, unit / least
-    off = x - mean * shrink
-    moments[0], moments[1], moments[2], moments[3] = n, unit, floor, x - off * (n - 1) / n
-    moments[4] = moments[4] * shrink**2 + off**2 * (n - 1) / n
-    moments[5] = moments[5] * shrink**2 + (x - unit / last) ** 2
-    coherence: float = n if moments[5] == 0.0 else min(max(6 * moments[4] / moments[5] - 2, 1.0), n)
-    return coherence
+@njit(cache=True, nogil=True, error_model="numpy")
+def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
+    """:func:`seen_coherence` after some more floors of a row.  ``moments`` begin as zeros and follow: the number of
+    floors, the least, the last, and for x in units of the largest its mean and the two sums of squares."""
+    for w in floor:
+        n, mean = moments[0] + 1, moments[3]
+        least, last = (moments[1], moments[2]) if n > 1 else (w, w)
+        unit = min(least, w)
+        x, shrink = unit / w, unit / least
+        off = x - mean * shrink
+        moments[0], moments[1], moments[2], moments[3] = n, unit, w, x - off * (n - 1) / n
+        moments[4] = moments[4] * shrink**2 + off**2 * (n - 1) / n
+        moments[5] = moments[5] * shrink**2 + (x - unit / last) ** 2
+    coherence: float = moments[0]
+    return coherence if moments[5] == 0.0 else min(max(6 * moments[4] / moments[5] - 2, 1.0), coherence)
 
 
 def check_coherence(coherence: float | str) -> None:

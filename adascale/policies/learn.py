@@ -28,10 +28,8 @@ class LearnState(NamedTuple):
     scenario: Scenario
     seen: FloatArray
     """Floors and their sums, shape (lanes, 2, t): a run in increasing order for each bit of t, the longest first."""
-    before: FloatArray
-    """The floors seen before those, of the same form, so that few rounds copy a long array."""
-    moments: FloatArray
-    """What the coherence that is seen follows from, a row for every lane."""
+    before: FloatArray  # the first ones, of the same form, so that few rounds copy a long array
+    moments: FloatArray  # a row per lane, of what the coherence that is seen follows from
     later: int
     left: FloatArray
     level: FloatArray
@@ -155,7 +153,7 @@ class Learn(OnlinePolicy):
         return after, spend.reshape(floor.shape)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _spend(
     seen: FloatArray, before: FloatArray, moments: FloatArray, rounds: int, later: int, left: FloatArray,
     level: FloatArray, reserve: float, held: float, dry: int, coherence: float,
@@ -167,9 +165,9 @@ def _spend(
     for lane in range(seen.shape[0]):
         for t in range(rounds):
             n, now, floor, c = later - t + 1, known + t + 1, seen[lane, 0, known + t], coherence
-            _add(seen[lane], now)
             if coherence == 0:
-                c = next_coherence(moments[lane], floor)
+                c = next_coherence(moments[lane], seen[lane, 0, now - 1 : now])
+            _add(seen[lane], now)
             if reserve >= 0 or n > held:
                 own = min(c, n)
                 m = n - own + (reserve * (1 + c) / 2 * np.log(max(n / c, 1.0)) if reserve >= 0 else 0.0)
@@ -183,7 +181,7 @@ def _spend(
     return spend
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _level(
     seen: FloatArray, now: int, before: FloatArray, floor: float, own: float, each: float, left: float, start: float
 ) -> float:
@@ -202,10 +200,7 @@ def _level(
         if floor < level:
             over += own * (level - floor)
             slope += own
-        if slope == 0.0:
-            following = highest
-        else:
-            following = min(level - over / slope, highest)
+        following = highest if slope == 0.0 else min(level - over / slope, highest)
         if following == level or (turn > 1 and following > level):
             break
         level = following
@@ -213,7 +208,7 @@ def _level(
     return found
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _below(seen: FloatArray, now: int, before: FloatArray, level: float) -> tuple[int, float]:
     """How many of the floors are below the level, and their sum."""
     below, total = 0, 0.0
@@ -231,7 +226,7 @@ def _below(seen: FloatArray, now: int, before: FloatArray, level: float) -> tupl
     return below, total
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add(seen: FloatArray, number: int) -> None:
     """Make runs of the first floors, of which all but the last are in runs."""
     floor, sums, size, total = seen[0], seen[1], 1, 0.0
@@ -239,11 +234,9 @@ def _add(seen: FloatArray, number: int) -> None:
         first, i, j = number - 2 * size, number - 2 * size, number - size
         for k in range(first, number):
             if j == number or (i < number - size and floor[i] <= floor[j]):
-                sums[k] = floor[i]
-                i += 1
+                sums[k], i = floor[i], i + 1
             else:
-                sums[k] = floor[j]
-                j += 1
+                sums[k], j = floor[j], j + 1
         for k in range(first, number):
             floor[k] = sums[k]
         size *= 2

@@ -3,7 +3,7 @@ r"""ReSolve: with the law of the floors known, plan the rest of the horizon anew
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.policies.base import OnlinePolicy, known_law, one_law, rounds_left
-from adascale.policies.coherence import check_coherence, seen_next
+from adascale.policies.coherence import check_coherence, next_coherence
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 
@@ -105,11 +105,10 @@ class ReSolve(OnlinePolicy):
         max_eta = scenario.x_max * min_gain_t
         floor = scenario.noise_scale / max_eta
         level, seen, hard, n = state.level, state.seen, self.promise == "hard", state.later + 1
-        coherence: float | FloatArray = 0.0
-        if isinstance(self.coherence, str):
-            seen, coherence = seen_next(seen, floor[..., None])
-        else:
-            coherence = self.coherence
+        coherence: Any = self.coherence
+        if isinstance(coherence, str):
+            seen, each = seen.copy(), floor.reshape(-1, 1)
+            coherence = np.reshape([next_coherence(*pair) for pair in zip(seen, each, strict=True)], floor.shape)
         if hard or n > self.hold * scenario.num_rounds:
             own = np.minimum(coherence, n)
             reserve = self.reserve * (1 + coherence) / 2 * np.log(np.maximum(n / coherence, 1.0)) if hard else 0.0
