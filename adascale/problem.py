@@ -256,7 +256,7 @@ def leakage(w: float, terms: LeakageTerms) -> float:
     return total / (terms.moments.order - 1)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
     """F'(w) and F''(w), compiled; the second as well as a Newton step needs it."""
     first = second = 0.0
@@ -282,7 +282,7 @@ def few_leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
     return first / scale, second / (scale * w)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _map_leakage(w: FloatArray, terms: LeakageTerms) -> FloatArray:
     out = np.empty(w.size)
     for i in range(w.size):
@@ -290,7 +290,7 @@ def _map_leakage(w: FloatArray, terms: LeakageTerms) -> FloatArray:
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _map_slope(w: FloatArray, terms: LeakageTerms) -> FloatArray:
     out = np.empty(w.size)
     for i in range(w.size):

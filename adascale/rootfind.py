@@ -178,7 +178,7 @@ def _best(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(first, points[:, 0], points[:, 2]), np.where(first, points[:, 1], points[:, 3])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _beyond(ends: FloatArray, limit: float, turn: int) -> tuple[FloatArray, Index]:
     """The next point of every search that has no change of sign yet and can still be widened, and its index."""
     x, index, count = np.empty(ends.shape[0]), np.empty(ends.shape[0], dtype=np.intp), 0
@@ -198,7 +198,7 @@ def _beyond(ends: FloatArray, limit: float, turn: int) -> tuple[FloatArray, Inde
     return x[:count], index[:count]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _extend(ends: FloatArray, index: Index, x: FloatArray, value: FloatArray) -> None:
     """The new points become ends; if the sign has changed there, the other end is no longer one."""
     for n in range(index.size):
@@ -210,7 +210,7 @@ def _extend(ends: FloatArray, index: Index, x: FloatArray, value: FloatArray) ->
         ends[i, near], ends[i, near + 1] = x[n], value[n]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _propose(points: FloatArray, index: Index) -> FloatArray:
     """Where to evaluate next; the first point of each row is the last one evaluated."""
     x = np.empty(index.size)
@@ -225,7 +225,7 @@ def _propose(points: FloatArray, index: Index) -> FloatArray:
     return x
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _narrow(points: FloatArray, index: Index, x: FloatArray, value: FloatArray) -> None:
     for n in range(index.size):
         point = points[index[n]]

@@ -91,7 +91,7 @@ def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
     return MomentTerms(float(order), q, np.exp(log_weight), log_weight)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     weight, count = terms.weight, terms.weight.shape[1]
     top = 0.5 * (count + 1) * count * s
@@ -123,13 +123,13 @@ def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     return math.log1p(math.exp(excess)) if excess < 30 else excess + math.exp(-excess)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _log_term(i: int, s: float, log_weight: float) -> float:
     x = 0.5 * (i + 2) * (i + 1) * s
     return log_weight + x + math.log(-math.expm1(-x))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _integer_slopes(s: float, log_weight: FloatArray, kind: int) -> tuple[float, float]:
     # with x = k (k-1) / 2, A' is the mean of x and A'' its variance under the weights times exp(x s)
     count = log_weight.shape[1]
@@ -151,7 +151,7 @@ def _integer_slopes(s: float, log_weight: FloatArray, kind: int) -> tuple[float,
     return mean, second / moment - mean * mean
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _gaussian_alone(s: float, q: float, alpha: float) -> bool:
     """Whether every term but q^alpha exp(alpha (alpha - 1) s / 2) is below the last place (small sigma)."""
     slack = math.log(alpha) + (alpha - 1) * math.log(2.0)
@@ -159,20 +159,20 @@ def _gaussian_alone(s: float, q: float, alpha: float) -> bool:
     return slack - top < _NEGLIGIBLE and slack - math.log(q) - (alpha - 1) * s < _NEGLIGIBLE
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _far_apart(s: float, q: float) -> bool:
     """Whether the two Gaussians of the mixture do not meet: where it bends has no weight (small sigma)."""
     return 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * math.sqrt(s)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _parts(s: float, q: float, alpha: float) -> tuple[float, float]:
     """e^A - 1 of Gaussians far apart: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)."""
     a = alpha - 1
     return q * math.expm1(a * math.log(q) + 0.5 * alpha * a * s), (1 - q) * math.expm1(a * math.log1p(-q))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _log_mixture(loss: float, q: float) -> float:
     """ln(1 - q + q e^loss) to full relative precision, for 0 < q < 1."""
     if q < 1e-300:  # where 1 / q and exp(loss) may overflow, and 1 - q is 1
@@ -184,13 +184,13 @@ def _log_mixture(loss: float, q: float) -> float:
     return math.log1p(y) if y > -0.5 else math.log((1 - q) + q * math.exp(loss))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _upper_share(loss: float, ell: float, q: float) -> float:
     """r = q e^loss / (1 - q + q e^loss), given the logarithm of the denominator."""
     return q * math.exp(loss - ell) if loss < 700 else math.exp(loss - ell + math.log(q))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _convex_excess(ell: float, a: float) -> float:
     """expm1(a ell) + a expm1(-ell) = exp(-ell) g(ell) >= 0 for a = alpha - 1, without cancellation."""
     if abs(ell) * max(1.0, a) > 0.1:
@@ -204,12 +204,12 @@ def _convex_excess(ell: float, a: float) -> float:
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _step(root: float) -> float:
     return _STEP if root <= 1 else _STEP_LOSS / root
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _grid(s: float, alpha: float) -> tuple[float, int]:
     """Step and number of steps of the trapezoidal rule, from -_REACH on, in standard deviations."""
     root = math.sqrt(s)
@@ -217,7 +217,7 @@ def _grid(s: float, alpha: float) -> tuple[float, int]:
     return step, int(math.ceil((max(alpha, 2.0) * root + 2 * _REACH) / step))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fractional_log_moment(s: float, q: float, alpha: float) -> float:
     top = alpha * math.log(q) + 0.5 * alpha * (alpha - 1) * s
     if _gaussian_alone(s, q, alpha):
@@ -242,7 +242,7 @@ def _fractional_log_moment(s: float, q: float, alpha: float) -> float:
     return math.log1p(total * math.exp(scale)) if scale < 30 else scale + math.log(total + math.exp(-scale))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fractional_slopes(s: float, q: float, alpha: float) -> tuple[float, float]:
     # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
     # E'  = alpha (alpha - 1) / 2 E[(..)^alpha r^2]
@@ -273,14 +273,14 @@ def _fractional_slopes(s: float, q: float, alpha: float) -> tuple[float, float]:
     return mean, pairs * second / moment - mean * mean
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _share(u: float, s: float, q: float) -> float:
     """r = q e^L / (1 - q + q e^L) at L = u sqrt(s) - s / 2."""
     x = (math.log1p(-q) - math.log(q)) - (math.sqrt(s) * u - 0.5 * s)
     return 1 / (1 + math.exp(x)) if x < 700 else 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
     """Where u - alpha sqrt(s) r(u) changes its sign from - to +, which is a peak of alpha ell(u) - u^2 / 2."""
     for _ in range(64):
@@ -292,7 +292,7 @@ def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
     return 0.5 * (low + high)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
     """The one or two peaks of alpha ell(u) - u^2 / 2; the same twice where there is one.
 
@@ -313,12 +313,12 @@ def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
     return only, only
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _height(u: float, s: float, q: float, alpha: float) -> float:
     return alpha * _log_mixture(math.sqrt(s) * u - 0.5 * s, q) - 0.5 * u * u
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float]:
     """A, A' and A'' by the trapezoidal rule, at those points alone where the integrand is not negligible."""
     if s == 0.0:
@@ -374,7 +374,7 @@ def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     return _fractional_log_moment(s, q, alpha)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
     """dA_alpha(q, s) / ds to all digits, and the second derivative as well as a Newton step needs it."""
     q, alpha = terms.rate[kind], terms.order
@@ -411,7 +411,7 @@ def few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
     return slope, second / moment - slope * slope
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def map_log_moment(s: FloatArray, terms: MomentTerms, kind: int) -> FloatArray:
     """:func:`log_moment` for every entry of the 1-d array ``s``."""
     out = np.empty(s.size)
@@ -420,7 +420,7 @@ def map_log_moment(s: FloatArray, terms: MomentTerms, kind: int) -> FloatArray:
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def map_log_moment_slope(s: FloatArray, terms: MomentTerms, kind: int) -> FloatArray:
     """The slope of :func:`log_moment` for every entry of the 1-d array ``s``."""
     out = np.empty(s.size)
@@ -429,7 +429,7 @@ def map_log_moment_slope(s: FloatArray, terms: MomentTerms, kind: int) -> FloatA
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def total_log_moment(s: FloatArray, terms: MomentTerms, kind: int) -> float:
     """The sum of :func:`log_moment` over a sorted 1-d array ``s``; equal ones are evaluated once."""
     total = value = 0.0

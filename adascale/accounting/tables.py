@@ -82,7 +82,7 @@ def _tail(coefficient: FloatArray) -> FloatArray:
     return last
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _total(
     log_s: FloatArray, low: float, width: float, panel: NDArray[np.intp], start: FloatArray, scale: FloatArray,
     coefficient: FloatArray,

@@ -266,7 +266,7 @@ def checked_penalty(problem: ReceiveScalingProblem, penalty: ArrayLike) -> Float
     return np.broadcast_to(penalty, problem.lanes)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _queue(spend: FloatArray, budget: FloatArray) -> FloatArray:
     out = np.zeros((spend.shape[0], spend.shape[1] + 1))
     for lane in range(spend.shape[0]):

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -32,12 +33,26 @@ COMMANDS = {
 ``run``, and with ``stopped`` where something can be said when ``run`` is interrupted."""
 
 
-INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
+INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit codes where a signal ended the work, as a shell gives them: 128 and its number."""
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, for which everything is done that is done for Ctrl-C."""
+GRACE_SECONDS = 0.7
+"""How long a command may go on after a signal: an exception waits for the end of compiled code."""
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signals do not end its parent
+
+
+class Stopped(KeyboardInterrupt):
+    """SIGTERM or Ctrl-C, of a class of its own: after the other one Python may end with its own exit code."""
+
+
+class _Stop:
+    """How a command ends after SIGTERM or Ctrl-C: by what it says first, in this thread or another."""
+
+    def __init__(self, line: str) -> None:
+        self.line, self.code, self.said = line, 0, threading.Lock()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,17 +66,18 @@ def main(arguments: list[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else arguments
     command = next((f"{name}: " for name in given if name in COMMANDS), "")
-    with _as_told(), _visible():
+    stop = _Stop(f"{command}stopped")
+    with _as_told(stop), _visible():
         try:
             try:
-                return _run(given)
+                return _run(given, stop)
             finally:
                 if sys.stdout is not None:
                     sys.stdout.flush()  # here, where it can still be said that it failed
-        except KeyboardInterrupt as stop:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed twice, it still ends in one line
-            _say(f"{command}stopped" + (f"; {stop}" if f"{stop}" else ""))
-            return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        except KeyboardInterrupt:
+            stop.said.acquire()  # for ever, where the other thread ends the process
+            _say(stop.line)
+            return stop.code or INTERRUPTED
         except BrokenPipeError:
             _discard_output()
             return PIPE_CLOSED
@@ -71,15 +87,19 @@ def main(arguments: list[str] | None = None) -> int:
             return 2
 
 
-def _run(given: list[str]) -> int:
+def _run(given: list[str], stop: _Stop) -> int:
     options = _parser(given).parse_args(given)
+    stop.line += f"; {left}" if (left := options.stopped(options)) else ""
     try:
-        with naming_own_code():
-            options.run(options)
+        try:
+            with naming_own_code():
+                options.run(options)
+        except Exception:
+            if stop.code:  # what the exception of the signal has become, as in an import
+                raise Stopped from None
+            raise
     except BrokenPipeError:
         raise
-    except KeyboardInterrupt as stop:
-        raise type(stop)(options.stopped(options)) from None
     except (ValueError, OSError) as error:
         _say(f"{options.command}: error: {_reason(error)}")
         return 2
@@ -138,25 +158,47 @@ def _discard_output() -> None:
 
 
 @contextlib.contextmanager
-def _as_told() -> Iterator[None]:
-    """SIGTERM is an exception, and a warning a line that begins with ``note:``; afterwards as it was."""
+def _as_told(stop: _Stop) -> Iterator[None]:
+    """SIGTERM is as Ctrl-C, and a warning a line that begins with ``note:``; afterwards as it was."""
 
-    def terminated(*_: object) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Terminated
+    def stopped(number: int, _: object) -> NoReturn:
+        for each in handled:  # sent twice, it still ends in one line
+            signal.signal(each, signal.SIG_IGN)
+        stop.code = 128 + number
+        raise Stopped
 
+    def watch() -> None:
+        while number := os.read(signals, 1):
+            if number[0] in handled:
+                time.sleep(GRACE_SECONDS)
+                if stop.said.acquire(blocking=False):
+                    _say(stop.line)
+                    os._exit(128 + number[0])
+        os.close(signals)
+
+    handled = {}
     with warnings.catch_warnings():  # what it keeps includes how they are shown
-        before, interrupt = warnings.formatwarning, signal.getsignal(signal.SIGINT)
+        before = warnings.formatwarning
         warnings.formatwarning = lambda message, *_, **__: f"note: {' '.join(str(message).split())}\n"
         in_main = threading.current_thread() is threading.main_thread()
-        handled = signal.signal(signal.SIGTERM, terminated) if in_main else None
+        if in_main:
+            signals, sent = os.pipe()
+            os.set_blocking(sent, False)
+            threading.Thread(target=watch, daemon=True).start()
+            woken = signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                if number == signal.SIGTERM or signal.getsignal(number) is signal.default_int_handler:
+                    handled[number] = signal.signal(number, stopped)
         try:
             yield
         finally:
+            stop.said.acquire(blocking=False)
             warnings.formatwarning = before
             if in_main:
-                signal.signal(signal.SIGTERM, handled or signal.SIG_DFL)
-                signal.signal(signal.SIGINT, interrupt or signal.SIG_DFL)
+                for number, handler in handled.items():
+                    signal.signal(number, handler or signal.SIG_DFL)
+                signal.set_wakeup_fd(woken)
+                os.close(sent)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -70,7 +70,7 @@ class LevelOfThePast(Policy):
         return scaling(energy, problem.floor, problem.max_eta, problem.scenario.noise_scale)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _by_past_levels(floor: FloatArray, budget: FloatArray) -> FloatArray:
     """The noise energies of :class:`LevelOfThePast`, by Newton's method from the right on straight pieces."""
     energy = np.empty(floor.shape)

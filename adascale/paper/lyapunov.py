@@ -277,7 +277,7 @@ def _crossings(
 _TOGETHER = 16
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def mean_inverse(
     caps: FloatArray, weight: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray
 ) -> FloatArray:

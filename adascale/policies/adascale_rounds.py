@@ -59,7 +59,7 @@ def run_rounds(
     return energy.reshape(*lanes, T), last.reshape(lanes)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _rounds(
     floor: FloatArray, queue: FloatArray, start: FloatArray, budget: FloatArray, penalty: FloatArray,
     terms: LeakageTerms, few: bool,
@@ -88,7 +88,7 @@ def _rounds(
     return energy, -1, -1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _any_round(before: float, V: float, Q: float, least: float, terms: LeakageTerms) -> Search:
     """One round; it stands in the loop of :func:`_rounds` once more, where a call would take longer than the round."""
     search = search_from(before, 0.0)

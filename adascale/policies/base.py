@@ -6,6 +6,7 @@ whether it needs channel statistics, and how a legend names it.  Nothing is read
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from inspect import isfunction
@@ -242,4 +243,4 @@ def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> 
 def in_rows(array: ArrayLike, lanes: tuple[int, ...], *rounds: int) -> FloatArray:
     """A fresh array for a kernel: a number, or a row of ``rounds``, for every lane; the lanes in one row."""
     fresh = np.array(np.broadcast_to(np.asarray(array, dtype=float), (*lanes, *rounds)), order="C")
-    return fresh.reshape(-1, *rounds)
+    return fresh.reshape(math.prod(lanes), *rounds)

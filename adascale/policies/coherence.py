@@ -44,26 +44,24 @@ def seen_coherence(floor: ArrayLike) -> FloatArray:
     if floor.ndim == 0 or floor.shape[-1] == 0:
         raise ValueError(f"floor must have a last axis of floors, got shape {floor.shape}")
     rows = np.ascontiguousarray(floor.reshape(-1, floor.shape[-1]))
-    return np.array([coherence_of(row) for row in rows]).reshape(floor.shape[:-1])
+    return np.array([next_coherence(np.zeros(6), row) for row in rows]).reshape(floor.shape[:-1])
 
 
-@njit(cache=True, error_model="numpy")
-def coherence_of(floor: FloatArray) -> float:
-    """:func:`seen_coherence` of one row of floors."""
-    least = floor.min()  # so that x is at most 1
-    mean = 0.0
+@njit(cache=True, nogil=True, error_model="numpy")
+def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
+    """:func:`seen_coherence` after some more floors of a row.  ``moments`` begin as zeros and follow: the number of
+    floors, the least, the last, and for x in units of the largest its mean and the two sums of squares."""
     for w in floor:
-        mean += least / w
-    mean /= floor.size
-    spread, steps = 0.0, 0.0
-    for i in range(floor.size):
-        x = least / floor[i]
-        spread += (x - mean) ** 2
-        if i > 0:
-            steps += (x - least / floor[i - 1]) ** 2
-    if steps == 0.0:
-        return float(floor.size)
-    return min(max(6 * spread / steps - 2, 1.0), float(floor.size))
+        n, mean = moments[0] + 1, moments[3]
+        least, last = (moments[1], moments[2]) if n > 1 else (w, w)
+        unit = min(least, w)
+        x, shrink = unit / w, unit / least
+        off = x - mean * shrink
+        moments[0], moments[1], moments[2], moments[3] = n, unit, w, x - off * (n - 1) / n
+        moments[4] = moments[4] * shrink**2 + off**2 * (n - 1) / n
+        moments[5] = moments[5] * shrink**2 + (x - unit / last) ** 2
+    coherence: float = moments[0]
+    return coherence if moments[5] == 0.0 else min(max(6 * moments[4] / moments[5] - 2, 1.0), coherence)
 
 
 def check_coherence(coherence: float | str) -> None:

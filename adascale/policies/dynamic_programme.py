@@ -166,7 +166,7 @@ def _tables(
     return table
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _levels(
     whole: float, rounds: int, points: int, start: float, step: float, share: FloatArray, terms: LeakageTerms,
     few: bool,
@@ -201,7 +201,7 @@ def _levels(
     return table
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _last_price(b: float, start: float, step: float, share: FloatArray, terms: LeakageTerms, few: bool) -> float:
     r""":math:`v_1(b) = \mathbb E|F'(b + w_{\min})| = \int H(w) F''(b + w)\, dw`."""
     total, every = 0.0, 4
@@ -214,7 +214,7 @@ def _last_price(b: float, start: float, step: float, share: FloatArray, terms: L
     return price
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> float:
     """The w at which |F'(w)| is ``price``, or NaN."""
     search = search_from(guess, 1e-9 * guess)
@@ -265,7 +265,7 @@ def _share(floor: float, start: float, step: float, share: FloatArray) -> float:
     return between
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
     r"""The y in 0 ... b at which :math:`w_{\min} + y = \ell(b - y)`, or the nearer end: Newton, within a bracket."""
     if floor >= _curve(level, _at(left, level.size, whole))[0]:
@@ -288,7 +288,7 @@ def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
     return y
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _round(
     floor: FloatArray, level: FloatArray, whole: FloatArray, left: FloatArray, later: int
 ) -> FloatArray:  # fmt: skip

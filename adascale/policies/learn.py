@@ -12,12 +12,14 @@ from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
 from adascale.policies.base import OnlinePolicy, in_rows, rounds_left, within_limit
-from adascale.policies.coherence import check_coherence, coherence_of
+from adascale.policies.coherence import check_coherence, next_coherence
 from adascale.policies.resolve import promised, whole_budget
 from adascale.problem import ReceiveScalingProblem, scaling
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
+
+_LONG = 4096  # a run of so many floors is not copied in the next rounds
 
 
 class LearnState(NamedTuple):
@@ -25,6 +27,9 @@ class LearnState(NamedTuple):
 
     scenario: Scenario
     seen: FloatArray
+    """Floors and their sums, shape (lanes, 2, t): a run in increasing order for each bit of t, the longest first."""
+    before: FloatArray  # the first ones, of the same form, so that few rounds copy a long array
+    moments: FloatArray  # a row per lane, of what the coherence that is seen follows from
     later: int
     left: FloatArray
     level: FloatArray
@@ -85,20 +90,21 @@ class Learn(OnlinePolicy):
     def start(self, scenario: Scenario, budget: FloatArray) -> LearnState:
         believed = self._believed()
         lanes = check.broadcast(lanes_of_prior=believed.shape[:-1], lanes=np.shape(budget))
-        seen = np.broadcast_to(believed, (*lanes, believed.shape[-1]))
-        return LearnState(
-            scenario, seen, scenario.num_rounds - 1, whole_budget(scenario, budget, lanes), np.zeros(lanes)
-        )
+        left = whole_budget(scenario, budget, lanes)
+        seen = np.repeat(in_rows(believed, lanes, believed.shape[-1])[:, None], 2, axis=1)
+        for row in seen:
+            for number in range(1, self.weight + 1 if believed.size else 0):
+                _add(row, number)
+        moments = np.zeros((left.size, 6))
+        return LearnState(scenario, seen, seen[..., :0], moments, scenario.num_rounds - 1, left, np.zeros(lanes))
 
     def step(self, state: LearnState, min_gain_t: FloatArray) -> tuple[LearnState, FloatArray]:
         scenario = state.scenario
         rounds_left(self, scenario, state.later + 1)
         max_eta = scenario.x_max * min_gain_t
         floor = scenario.noise_scale / max_eta
-        seen = np.concatenate([state.seen, floor[..., None]], axis=-1)
-        spend, left, level = self._rounds(seen, 1, state.later, state.left, state.level, scenario.num_rounds)
-        eta = scaling(floor + spend[..., 0], floor, max_eta, scenario.noise_scale)
-        return LearnState(scenario, seen, state.later - 1, left, level), eta
+        state, spend = self._rounds(state, floor[..., None])
+        return state, scaling(floor + spend[..., 0], floor, max_eta, scenario.noise_scale)
 
     def skip(self, state: LearnState) -> LearnState:
         """A round that spends nothing and shows no floor: its share of the budget is for the rounds that are left."""
@@ -108,13 +114,11 @@ class Learn(OnlinePolicy):
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r""":math:`\eta_t`, shape (..., T): all rounds in one compiled loop; errors as ``start`` and ``step``."""
         state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
-        T, before = problem.num_rounds, state.seen.shape[-1]
         if state.lanes != problem.lanes:
             raise ValueError(f"prior must have lanes that broadcast against {problem.lanes}, got {state.lanes}")
-        floor = np.broadcast_to(problem.floor, (*problem.lanes, T))
-        seen = np.concatenate([state.seen, floor], axis=-1)
-        spend, _, _ = self._rounds(seen, T, T - 1, state.left, state.level, T)
-        eta = scaling(seen[..., before:] + spend, floor, problem.max_eta, problem.scenario.noise_scale)
+        floor = np.broadcast_to(problem.floor, (*problem.lanes, problem.num_rounds))
+        _, spend = self._rounds(state, floor)
+        eta = scaling(floor + spend, floor, problem.max_eta, problem.scenario.noise_scale)
         return within_limit(eta, problem, "Learn")
 
     def _believed(self) -> FloatArray:
@@ -124,37 +128,46 @@ class Learn(OnlinePolicy):
         share = (np.arange(self.weight) + 0.5) / self.weight
         return np.moveaxis(self.prior.quantile(share.reshape(-1, *[1] * len(self.prior.lanes))), 0, -1)
 
-    def _rounds(
-        self, seen: FloatArray, rounds: int, later: int, left: FloatArray, level: FloatArray, horizon: int
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What the last ``rounds`` of the floors seen spend, shape (..., rounds), and what is left, and the level."""
-        lanes = left.shape
-        rows, left, level = in_rows(seen, lanes, seen.shape[-1]), in_rows(left, lanes), in_rows(level, lanes)
-        believed = 0 if self.prior is None else self.weight
+    def _rounds(self, state: LearnState, floor: FloatArray) -> tuple[LearnState, FloatArray]:
+        """The state after rounds with these floors, shape (..., rounds), and what they spend."""
+        lanes, rounds = state.lanes, floor.shape[-1]
+        new = in_rows(floor, lanes, rounds)[:, None]
+        seen, before, moments = np.concatenate([state.seen, new.repeat(2, 1)], -1), state.before, state.moments.copy()
+        left, level = in_rows(state.left, lanes), in_rows(state.level, lanes)
         reserve = float(self.reserve) if self.promise == "hard" else -1.0
         coherence = 0.0 if isinstance(self.coherence, str) else float(self.coherence)
-        spend = _spend(rows, rounds, later, left, level, reserve, self.hold * horizon, believed, coherence)
-        return spend.reshape(*lanes, rounds), left.reshape(lanes), level.reshape(lanes)
+        held, dry = self.hold * state.scenario.num_rounds, int(self.prior is None)
+        spend = _spend(seen, before, moments, rounds, state.later, left, level, reserve, held, dry, coherence)
+        if (number := seen.shape[-1]) >= _LONG and number & (number - 1) == 0:  # all in one run
+            before, seen = np.concatenate([before, seen], -1), seen[..., :0]
+            for row in before:
+                _add(row, row.shape[-1])
+        after = LearnState(
+            state.scenario, seen, before, moments, state.later - rounds, left.reshape(lanes), level.reshape(lanes)
+        )
+        return after, spend.reshape(floor.shape)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _spend(
-    seen: FloatArray, rounds: int, later: int, left: FloatArray, level: FloatArray, reserve: float, held: float,
-    believed: int, coherence: float,
+    seen: FloatArray, before: FloatArray, moments: FloatArray, rounds: int, later: int, left: FloatArray,
+    level: FloatArray, reserve: float, held: float, dry: int, coherence: float,
 ) -> FloatArray:  # fmt: skip
-    """What each round of every lane spends.  A reserve below 0 is none, a coherence of 0 is seen; the first floors are
-    ``believed``.  ``left`` and ``level`` follow the rounds."""
-    known, dry = seen.shape[1] - rounds, 0 if believed else 1
+    """What each of the last ``rounds`` of every lane spends.  A reserve below 0 is none, a coherence of 0 is seen.  The
+    floors become runs; these and ``moments``, ``left`` and ``level`` follow the rounds."""
+    known = seen.shape[2] - rounds
     spend = np.zeros((seen.shape[0], rounds))
     for lane in range(seen.shape[0]):
         for t in range(rounds):
-            n, floor = later - t + 1, seen[lane, known + t]
+            n, now, floor, c = later - t + 1, known + t + 1, seen[lane, 0, known + t], coherence
+            if coherence == 0:
+                c = next_coherence(moments[lane], seen[lane, 0, now - 1 : now])
+            _add(seen[lane], now)
             if reserve >= 0 or n > held:
-                now = known + t + 1
-                c = coherence if coherence > 0 else coherence_of(seen[lane, believed:now])
                 own = min(c, n)
                 m = n - own + (reserve * (1 + c) / 2 * np.log(max(n / c, 1.0)) if reserve >= 0 else 0.0)
-                level[lane] = _level(seen[lane, :now], own, m / (now + dry), left[lane], level[lane])
+                each = m / (before.shape[2] + now + dry)
+                level[lane] = _level(seen[lane], now, before[lane], floor, own, each, left[lane], level[lane])
             y = max(level[lane] - floor, 0.0)
             if reserve >= 0:
                 y = min(y, left[lane]) if n > 1 else left[lane]
@@ -163,31 +176,65 @@ def _spend(
     return spend
 
 
-@njit(cache=True, error_model="numpy")
-def _level(seen: FloatArray, own: float, each: float, left: float, start: float) -> float:
+@njit(cache=True, nogil=True, error_model="numpy")
+def _level(
+    seen: FloatArray, now: int, before: FloatArray, floor: float, own: float, each: float, left: float, start: float
+) -> float:
     r"""The level :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`, w_t the last seen.
 
     Newton's method on a convex function of straight pieces: from the second step on it falls, and ends on the piece
     of the root.
     """
-    floor = seen[-1]
     highest = floor + left / own  # this floor alone
     level = min(start, highest)
-    for turn in range(seen.size + 3):
-        over, slope = -left, 0.0
-        for i in range(seen.size):
-            if seen[i] < level:
-                over += each * (level - seen[i])
-                slope += each
+    for turn in range(now + before.shape[1] + 3):
+        below, total = _below(seen, now, before, level)
+        over, slope = -left, each * below
+        if below > 0:
+            over += slope * (level - total / below)
         if floor < level:
             over += own * (level - floor)
             slope += own
-        if slope == 0.0:
-            following = highest
-        else:
-            following = min(level - over / slope, highest)
+        following = highest if slope == 0.0 else min(level - over / slope, highest)
         if following == level or (turn > 1 and following > level):
             break
         level = following
     found: float = level
     return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _below(seen: FloatArray, now: int, before: FloatArray, level: float) -> tuple[int, float]:
+    """How many of the floors are below the level, and their sum."""
+    below, total = 0, 0.0
+    for runs, number in ((seen, now), (before, before.shape[1])):
+        while number > 0:
+            first = number & (number - 1)
+            found, step = first, number - first
+            while step > 0:
+                if found + step <= number and runs[0, found + step - 1] < level:
+                    found += step
+                step >>= 1
+            if found > first:
+                below, total = below + found - first, total + runs[1, found - 1]
+            number = first
+    return below, total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add(seen: FloatArray, number: int) -> None:
+    """Make runs of the first floors, of which all but the last are in runs."""
+    floor, sums, size, total = seen[0], seen[1], 1, 0.0
+    while size < number & -number:
+        first, i, j = number - 2 * size, number - 2 * size, number - size
+        for k in range(first, number):
+            if j == number or (i < number - size and floor[i] <= floor[j]):
+                sums[k], i = floor[i], i + 1
+            else:
+                sums[k], j = floor[j], j + 1
+        for k in range(first, number):
+            floor[k] = sums[k]
+        size *= 2
+    for k in range(number - size, number):
+        total += floor[k]
+        sums[k] = total

@@ -102,7 +102,7 @@ class LyapunovPowerControl(OnlinePolicy):
         return within_limit(eta.reshape(*lanes, T), problem, type(self).__name__)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _rounds(
     cap: FloatArray, penalty: FloatArray, rate: FloatArray, start: FloatArray, growth: FloatArray
 ) -> FloatArray:

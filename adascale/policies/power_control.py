@@ -121,7 +121,7 @@ class PowerControl(OnlinePolicy):
         return eta.reshape(*lanes, T), rest.reshape(lanes)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _rounds(
     cap: FloatArray, later_cap: FloatArray, left: FloatArray, later: int, growth: float, subtract: bool
 ) -> FloatArray:
@@ -138,7 +138,7 @@ def _rounds(
     return eta
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _first_scaling(cap: float, later_cap: float, later: int, left: float, growth: float) -> float:
     r"""What the plan gives this round: the :math:`\tau` at which it spends all that is left, or its cap.
 
@@ -169,7 +169,7 @@ def _first_scaling(cap: float, later_cap: float, later: int, left: float, growth
     return (rest - cap) / weight if alone > cap and weight > 0 else alone
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _geometric(u: int, growth: float) -> float:
     """g + g^2 + ... + g^u."""
     return float(u) if growth == 1.0 else growth * (growth ** float(u) - 1) / (growth - 1)

@@ -3,7 +3,7 @@ r"""ReSolve: with the law of the floors known, plan the rest of the horizon anew
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.policies.base import OnlinePolicy, known_law, one_law, rounds_left
-from adascale.policies.coherence import check_coherence, seen_coherence
+from adascale.policies.coherence import check_coherence, next_coherence
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 
@@ -22,7 +22,7 @@ PROMISES = ("average", "hard")
 
 
 class ReSolveState(NamedTuple):
-    """What is left of the budget, in noise energy, and of the horizon; the level of the round before; floors seen."""
+    """What is left of the budget, in noise energy, and of the horizon; the level of the round before."""
 
     scenario: Scenario
     law: FloorLaw
@@ -30,7 +30,7 @@ class ReSolveState(NamedTuple):
     left: FloatArray
     level: FloatArray
     seen: FloatArray
-    """Shape (..., t) where the coherence is seen, else (..., 0)."""
+    """What the coherence that is seen follows from, a row for every lane."""
 
     @property
     def lanes(self) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class ReSolve(OnlinePolicy):
         law = known_law(scenario, self.mean_gain, self.law)
         lanes = check.broadcast(lanes_of_law=law.lanes, lanes=np.shape(budget))
         left = whole_budget(scenario, budget, lanes)
-        return ReSolveState(scenario, law, scenario.num_rounds - 1, left, np.zeros(lanes), np.empty((*lanes, 0)))
+        return ReSolveState(scenario, law, scenario.num_rounds - 1, left, np.zeros(lanes), np.zeros((left.size, 6)))
 
     def step(self, state: ReSolveState, min_gain_t: FloatArray) -> tuple[ReSolveState, FloatArray]:
         scenario = state.scenario
@@ -105,10 +105,11 @@ class ReSolve(OnlinePolicy):
         max_eta = scenario.x_max * min_gain_t
         floor = scenario.noise_scale / max_eta
         level, seen, hard, n = state.level, state.seen, self.promise == "hard", state.later + 1
-        if isinstance(self.coherence, str):
-            seen = np.concatenate([seen, floor[..., None]], axis=-1)
+        coherence: Any = self.coherence
+        if isinstance(coherence, str):
+            seen, each = seen.copy(), floor.reshape(-1, 1)
+            coherence = np.reshape([next_coherence(*pair) for pair in zip(seen, each, strict=True)], floor.shape)
         if hard or n > self.hold * scenario.num_rounds:
-            coherence = seen_coherence(seen) if isinstance(self.coherence, str) else float(self.coherence)
             own = np.minimum(coherence, n)
             reserve = self.reserve * (1 + coherence) / 2 * np.log(np.maximum(n / coherence, 1.0)) if hard else 0.0
             level = state.law.shared_level(state.left / own, floor, (n - own + reserve) / own, state.level)

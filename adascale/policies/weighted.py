@@ -95,7 +95,7 @@ def weights_for(problem: ReceiveScalingProblem, weights: ArrayLike) -> FloatArra
     return scaled
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fill(
     floor: FloatArray, weights: FloatArray, slope: FloatArray, budget: FloatArray, terms: LeakageTerms
 ) -> tuple[FloatArray, int]:
@@ -122,7 +122,7 @@ def _fill(
     return energy, -1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _at_price(
     price: float, floor: FloatArray, weights: FloatArray, energy: FloatArray, terms: LeakageTerms
 ) -> tuple[float, float]:

@@ -72,7 +72,7 @@ def test_each_lane_learns_from_the_prior_of_its_own():
         alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[lane], 0.1)
         policy = policies.Learn(prior=RayleighFloors(scale[lane]), weight=4)
         np.testing.assert_array_equal(eta[lane], policy.schedule(alone))
-    assert policies.Learn(prior=RayleighFloors(scale), weight=4).start(MIXED, 0.1).seen.shape == (2, 4)
+    assert policies.Learn(prior=RayleighFloors(scale), weight=4).start(MIXED, 0.1).seen.shape == (2, 2, 4)
 
 
 # What is handed over, and what comes back ----------------------------------------------------------------------------

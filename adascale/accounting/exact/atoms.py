@@ -80,7 +80,7 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     return Atoms(loss, np.log(mass), off, mass_off, q * tail * (1 + 1e-10) if above else 0.0)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def log_moment_of_atoms(loss: FloatArray, log_mass: FloatArray, c: float) -> float:
     """ln M(c)."""
     exponent = log_mass + c * loss
@@ -90,7 +90,7 @@ def log_moment_of_atoms(loss: FloatArray, log_mass: FloatArray, c: float) -> flo
     return value
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def line_of_atoms(
     loss: FloatArray, log_mass: FloatArray, loss_off: FloatArray, mass_off: FloatArray, c: float, h: float, count: int
 ) -> tuple[ComplexArray, float, float, float]:

@@ -133,7 +133,7 @@ def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance:
     return best
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _sums(terms: FloatArray) -> FloatArray:
     """The sum of every row, compensated after Neumaier: it loses two units, whatever the number of terms."""
     out = np.empty(terms.shape[0])

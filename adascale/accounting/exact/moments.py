@@ -42,7 +42,7 @@ _ROOT = math.sqrt(2 * math.pi)
 _TOGETHER = 64  # terms of a block of a sum
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def log_ratio(x: float, root: float, q: float) -> tuple[float, float]:
     """y = ln(1 - q + q e^L) to full relative precision, and its slope q e^L / (1 - q + q e^L) in L."""
     loss = root * (x - 0.5 * root)
@@ -57,18 +57,18 @@ def log_ratio(x: float, root: float, q: float) -> tuple[float, float]:
     return math.log(base), upper / base
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _off(x: float, y: float, slope: float, root: float) -> float:
     """What y(x) is off, in units in the last place."""
     return 8 * abs(y) + 4 * slope * root * (2 * abs(x) + root)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _log_integrand(x: float, root: float, q: float, c: float) -> float:
     return c * log_ratio(x, root, q)[0] - 0.5 * x * x
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _peak(start: float, root: float, q: float, c: float) -> float:
     """A solution of x = c sqrt(u) r(x): where c > 0 the first one from ``start`` on, else the only one; NaN if lost."""
     if c < 0.0:  # the right side falls
@@ -89,7 +89,7 @@ def _peak(start: float, root: float, q: float, c: float) -> float:
     return math.nan
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _walk(x: float, step: float, level: float, root: float, q: float, c: float) -> float:
     """The first point reached from x where the integrand is below the level."""
     for _ in range(_STEPS):
@@ -100,7 +100,7 @@ def _walk(x: float, step: float, level: float, root: float, q: float, c: float) 
     return x
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _windows(root: float, q: float, c: float) -> tuple[float, float, float, float, float]:
     """Two intervals, the second perhaps empty, outside which the integrand is below exp(-42) of its peak; and that."""
     one = _peak(0.0, root, q, c)
@@ -119,7 +119,7 @@ def _windows(root: float, q: float, c: float) -> tuple[float, float, float, floa
     return low, middle, again, high, level + _DEPTH
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _step(root: float, c: float, top: float, digits: float) -> float:
     """The largest step of which the strip bound says 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits)."""
     best = 0.0
@@ -133,13 +133,13 @@ def _step(root: float, c: float, top: float, digits: float) -> float:
     return best
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _left_out(root: float, c: float, dx: float, nodes: float, total: float) -> float:
     """What the nodes below exp(-42) of the peak add up to, over the sum of all others, ``total``."""
     return math.exp(-_DEPTH) * ((abs(c) * root + 60.0) / dx + nodes) * dx / _ROOT / total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 24.0) -> tuple[float, float]:
     """ln M(c) without its peak, to exp(-digits); and what M(c) is off in all, over itself."""
     low, high, again, end, _ = _windows(root, q, c)
@@ -163,7 +163,7 @@ def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 
     return math.log(total * dx / _ROOT), off
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def log_moment(u: float, q: float, c: float, digits: float = 24.0) -> float:
     """ln M(c) at real order, to exp(-digits) and rounding; infinite where it is too much work."""
     root = math.sqrt(u)
@@ -171,7 +171,7 @@ def log_moment(u: float, q: float, c: float, digits: float = 24.0) -> float:
     return log_moment_at(root, q, c, peak, digits)[0] + peak
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def log_moment_above(u: float, q: float, c: float, digits: float = 24.0) -> float:
     """No less than ln M(c), rounding included; infinite where that is not known to four per cent of M(c)."""
     root = math.sqrt(u)
@@ -182,7 +182,7 @@ def log_moment_above(u: float, q: float, c: float, digits: float = 24.0) -> floa
     return value + peak + 1.05 * off + 4 * _ULP * (abs(value) + abs(peak))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _edge(d: float, root: float, q: float, c: float, top: float, peak: float) -> float:
     """An upper sum of |1 - q + q e^L|^c e^{top arg} phi over the real line, on the edge Im x = d, divided by e^peak."""
     angle = root * d
@@ -212,7 +212,7 @@ def _edge(d: float, root: float, q: float, c: float, top: float, peak: float) ->
     return math.inf
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _better_step(root: float, q: float, c: float, top: float, digits: float, peak: float, dx: float) -> float:
     """The step that follows from upper sums on some edges, where that is larger."""
     found, off = log_moment_at(root, q, c, peak)
@@ -229,7 +229,7 @@ def _better_step(root: float, q: float, c: float, top: float, digits: float, pea
     return min(dx, 1.0)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def total_log_moment(u: FloatArray, q: FloatArray, number: FloatArray, c: float, digits: float) -> float:
     """ln M(c) of all rounds together."""
     total = 0.0
@@ -238,7 +238,7 @@ def total_log_moment(u: FloatArray, q: FloatArray, number: FloatArray, c: float,
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float) -> float:
     """No less than ln M(c) of all these rounds together."""
     total, size = 0.0, 0.0
@@ -249,7 +249,7 @@ def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float
     return total + _ULP * (u.size + 4.0) * size
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def turn(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tuple[float, float]:
     """The sums of both parts, and the next power."""
     a, b = 0.0, 0.0
@@ -262,7 +262,7 @@ def turn(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tu
     return a, b
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def turn_in_blocks(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tuple[float, float]:
     """As :func:`turn`, where there are many: the sums lose no more than :func:`lost`."""
     a, b = 0.0, 0.0
@@ -274,13 +274,13 @@ def turn_in_blocks(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatAr
     return a, b
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def lost(size: int) -> float:
     """What a sum in blocks loses, in units in the last place of the sum of the moduli."""
     return min(size, _TOGETHER) + size / _TOGETHER + 2.0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def line(
     u: FloatArray, q: float, c: float, h: float, count: int
 ) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:

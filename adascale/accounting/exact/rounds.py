@@ -208,7 +208,7 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
     return Line(total, share, error + moved * float(order[0]), np.minimum(off, 1 + np.abs(share)))
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _row(out: ComplexArray, weights: FloatArray, values: ComplexArray) -> None:
     out[:] = 0.0
     for j in range(weights.size):
@@ -217,7 +217,7 @@ def _row(out: ComplexArray, weights: FloatArray, values: ComplexArray) -> None:
             out[k] += w * values[j, k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _multiply(share: ComplexArray, matrix: FloatArray, values: ComplexArray, number: FloatArray) -> FloatArray:
     """Multiply in the shares of every round, a row of ``matrix @ values`` or of ``values``; returns M(c) of each."""
     real = np.empty(number.size)
@@ -268,7 +268,7 @@ def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[i
     return found
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _nodes(q: float, low: float, high: float, c: float, digits: float, most: int) -> int:
     """The fewest nodes on [low, high] of ln u, or 0 where no fewer than ``most`` will do."""
     if high - low < _NARROW:  # interpolation would magnify the rounding of ln u
@@ -283,7 +283,7 @@ def _nodes(q: float, low: float, high: float, c: float, digits: float, most: int
     return max(least, 2) if least < most else 0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _log_bound(q: float, low: float, high: float, c: float, rho: float) -> float:
     """ln of 4 / (rho - 1) times what bounds M on the ellipse; the rectangle around it is taken."""
     half = 0.5 * (high - low)

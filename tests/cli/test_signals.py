@@ -1,0 +1,130 @@
+"""SIGTERM and Ctrl-C end every command at once, whatever it computes, and cost no file."""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .streams import SMALL
+
+SWEEP = '[[runs]]\nreading = "x"\ndataset = "long.toml"\npolicy = "EqualAlloc"\nnu = 0.04\nseed = [0, 1, 2]\n'
+LOADS = {  # minutes each, and some of them in one call of compiled code
+    "leakage": "--nu 0.04 --realisations 3000 --out out.csv",
+    "schedule": "--scenario mnist --gains gains.npy --nu 0.04 --accountant exact --out out.csv",
+    "stream": "--scenario stream.toml --nu 0.04 --state state",
+    "train": "--dataset long.toml --policy EqualAlloc --nu 0.04 --store store --out out.csv",
+    "sweep": "sweep.toml --jobs 2 --store store --out out.csv",
+    "audit": "--policy EqualAlloc --nu 0.04 --paired 2000",
+    "epsilon": "sigmas.csv --rate 0.1",
+    "download": "mnist",
+}
+ANY_END = [(name, number) for name in LOADS for number in (signal.SIGTERM, signal.SIGINT)]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder, rng, T = tmp_path_factory.mktemp("inputs"), np.random.default_rng(0), 10**6
+    np.save(folder / "gains.npy", rng.exponential(1e-9, T))
+    np.savetxt(folder / "sigmas.csv", rng.uniform(0.5, 2, T // 5), header="sigma", comments="")
+    np.savetxt(folder / "lines.csv", rng.exponential(1e-9, T // 5), header="min_gain", comments="")
+    (folder / "stream.toml").write_text(replace(SMALL, num_rounds=T).to_toml())
+    (folder / "long.toml").write_text('base = "digits"\n[scenario]\nnum_rounds = 20000\n')
+    (folder / "sweep.toml").write_text(SWEEP)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a network that never answers
+        yield folder, f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+
+def listens(process):
+    """Whether the process handles SIGTERM, as far as that can be seen."""
+    try:
+        caught = Path(f"/proc/{process.pid}/status").read_text().partition("SigCgt:")[2].split()[0]
+    except (OSError, IndexError):
+        time.sleep(3)
+        return True
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def left_behind(group):
+    found = subprocess.run(["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True)
+    return [row for row in found.stdout.splitlines() if row.split()[0] == str(group) and row.split()[1][0] != "Z"]
+
+
+def seconds_to_end(name, number, inputs, folder, after):
+    """How long the command goes on after the signal; everything else about its end is seen to here."""
+    given, proxy = inputs
+    folder.mkdir()
+    for each in given.iterdir():
+        (folder / each.name).symlink_to(each)
+    (folder / "out.csv").write_text("as it was")
+    with open(folder / "lines.csv") as lines, open(folder / "err", "w") as err, open(folder / "printed", "w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "adascale", name, *LOADS[name].split()],
+            cwd=folder, stdin=lines, stdout=out, stderr=err,
+            env=os.environ | {"https_proxy": proxy, "http_proxy": proxy, "ADASCALE_DATA": str(folder)},
+            start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+    try:
+        while not listens(process):
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(after)
+        start = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(20) == 128 + number, (folder / "err").read_text()
+        took = time.monotonic() - start
+        while left_behind(process.pid) and time.monotonic() < start + 5:
+            time.sleep(0.05)
+        assert not left_behind(process.pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    *notes, line = (folder / "err").read_text().splitlines()
+    assert all(note.startswith("note: ") for note in notes)
+    assert line.startswith(f"adascale {name}: stopped")
+    assert (folder / "out.csv").read_text() == "as it was"
+    return took
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("schedule", signal.SIGTERM), ("stream", signal.SIGINT), ("sweep", signal.SIGTERM)]
+)
+def test_a_signal_ends_a_command_under_load(name, number, inputs, tmp_path):
+    assert seconds_to_end(name, number, inputs, tmp_path / name, random.uniform(0, 4)) < 3  # a machine that is busy
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize(("name", "number"), ANY_END)
+def test_a_signal_ends_a_command_at_any_moment(name, number, inputs, tmp_path):
+    took = [seconds_to_end(name, number, inputs, tmp_path / f"{k}", random.uniform(0, 5)) for k in range(10)]
+    print(f"{name}, {number.name}: median {np.median(took):.2f} s, most {max(took):.2f} s")
+    assert max(took) < 3
+
+
+OWN = "import multiprocessing, os, signal, time\nfrom adascale import policies\nclass Mine(policies.EqualAlloc): pass\n"
+LOSES = "try: os.kill(os.getpid(), signal.SIGTERM), time.sleep(9)\nexcept KeyboardInterrupt: "
+CHILD = "child = multiprocessing.get_context('fork').Process(target=time.sleep, args=[60])\nchild.start()\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "own"),
+    [
+        (143, f"{LOSES}raise ImportError('initialization failed')"),  # as extension modules do
+        (143, f"{LOSES}time.sleep(60)"),
+        (0, f"{CHILD}time.sleep(0.5)\nchild.terminate()\ntime.sleep(1.5)"),  # it listens as its parent does
+    ],
+)
+def test_a_signal_ends_its_process_alone_whatever_own_code_does(code, own, tmp_path):
+    (tmp_path / "mine.py").write_text(OWN + own)
+    command = "-m adascale leakage --nu 0.04 --policy mine:Mine --realisations 1"
+    done = subprocess.run([sys.executable, *command.split()], cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert done.returncode == code, done.stderr
+    assert done.stderr == "adascale leakage: stopped\n" if code else "leakage: stopped" not in done.stderr
