@@ -34,7 +34,7 @@ maximum falls the other way a thousandth of the gradient; what is wrong is wrong
 LEAST_LOSS = 1e-3
 """Of the sample that is compared, in nats: near 0 the gradient itself is a difference that rounding leaves."""
 EVERY = 64
-"""After the first batch a sample is compared in one batch of so many, on average: up to 1 % of the time of a round."""
+"""After the first batch a sample is compared in one batch of so many, on average: about 1 % of the time of a round."""
 
 INDEPENDENT = "a model that takes every sample by itself, without a mean, a norm or a choice over the batch"
 
