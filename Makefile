@@ -25,7 +25,7 @@ export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/settings/jupyter
 python_version := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
 checksum = $(firstword $(shell $(1) | cksum))
 lock_stamp := .venv/lock-$(python_version)-$(call checksum,(echo '$(CURDIR)'; cat requirements.lock))
-venv := .venv/project-$(call checksum,cat pyproject.toml)
+venv := .venv/project-$(call checksum,cat pyproject.toml companion/pyproject.toml)
 BIN := .venv/bin
 
 $(lock_stamp):
@@ -45,7 +45,7 @@ $(lock_stamp):
 
 $(venv): $(lock_stamp)
 	@rm -f .venv/project-*
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable companion
 	@touch $@
 
 .PHONY: help book pdf pdf-needs notebooks check test fuzz coverage mutants twice reproduce quick bench lint clean lock venv book-key
@@ -58,7 +58,7 @@ help: ## list the targets (the default)
 # call has changed: the package and the names that it registers, committed results, the environment. Pages are always rendered
 # afresh (seconds): Sphinx reports a warning only when it reads a page, and -W must see every one, every time.
 
-key = { echo $(lock_stamp); awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale results -type f ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt ! -name mutation.md 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
+key = { echo $(lock_stamp); awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale companion results -type f ! -path 'companion/tests/*' ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt ! -name mutation.md 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
 
 book-key:
 	@$(key)
@@ -81,11 +81,11 @@ notebooks: $(venv) ## execute the chapters again and write their committed .ipyn
 	$(BIN)/python tools/notebooks.py $(CHAPTERS)
 
 # The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest.
-APART = learning runs paper cli/test_train.py test_extension.py test_environment.py test_makefile.py test_notebooks.py \
+APART = learning runs cli/test_train.py test_extension.py test_environment.py test_makefile.py test_notebooks.py \
   test_mutants.py test_fuzz.py test_tools.py
 
 check: $(venv) lint ## lint, types and the core's tests: under a minute
-	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" $(APART:%=--ignore=tests/%)
+	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" tests $(APART:%=--ignore=tests/%)
 
 # One worker builds the book, and it starts first. Without the book: make test PYTEST="-m 'not book'"
 test: $(venv) lint ## lint, tests, the committed notebooks against their outputs, the built pages
@@ -104,8 +104,8 @@ fuzz: $(venv) ## random inputs, EXAMPLES=2000 a property, and random faults (SEE
 UNCOMPILED = tests/accounting --ignore=tests/accounting/test_exact.py --ignore=tests/accounting/test_exact_peers.py \
   --ignore=tests/accounting/test_exact_properties.py \
   tests/policies tests/test_problem.py tests/test_rootfind.py \
-  tests/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
-  tests/paper/test_lyapunov.py::test_one_rate_alone_is_tried_where_one_is_asked_for
+  companion/tests/bounds/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
+  companion/tests/test_lyapunov.py::test_one_rate_alone_is_tried_where_one_is_asked_for
 QUICK = not million and not tenth and not told_of and not little_memory and not (programme and (test_online or test_causal or test_streaming))
 ASIDE = test_environment.py test_makefile.py test_notebooks.py test_mutants.py
 MEASURED = $(BIN)/python -m coverage run -m pytest -q -m "not book"
@@ -152,19 +152,19 @@ ifdef SAMPLE
 	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 else
 	$(foreach file,$(sweep_files),$(call sweep,$(file),$(file:.toml=.csv),runs))
-	$(BIN)/python -m adascale.paper.fork results/cifar10/readings.toml --out results/cifar10/fork.csv
-	$(BIN)/python -m adascale.paper.guarantees
-	$(BIN)/python -m adascale.paper.causal
-	$(BIN)/python -m adascale.paper.causal_growth
-	$(BIN)/python -m adascale.paper.exact
-	$(BIN)/python -m adascale.paper.audits mnist
-	$(BIN)/python -m adascale.paper.audits paired
-	$(BIN)/python -m adascale.paper.weights
-	$(BIN)/python -m adascale.paper.weighted_trainings thirds
-	$(BIN)/python -m adascale.paper.weighted_trainings response
-	$(BIN)/python -m adascale.paper.weighted_trainings contest
-	$(BIN)/python -m adascale.paper.channels
-	$(BIN)/python -m adascale.paper.estimates
+	$(BIN)/python -m companion.training.counterfactual results/cifar10/readings.toml --out results/cifar10/fork.csv
+	$(BIN)/python -m companion.theory.scaling
+	$(BIN)/python -m companion.causal.fresh
+	$(BIN)/python -m companion.causal.growth
+	$(BIN)/python -m companion.leakage.exact
+	$(BIN)/python -m companion.privacy.audits mnist
+	$(BIN)/python -m companion.privacy.audits paired
+	$(BIN)/python -m companion.training.weights
+	$(BIN)/python -m companion.training.weighted_trainings thirds
+	$(BIN)/python -m companion.training.weighted_trainings response
+	$(BIN)/python -m companion.training.weighted_trainings contest
+	$(BIN)/python -m companion.causal.worlds
+	$(BIN)/python -m companion.training.estimates
 endif
 
 quick: $(venv) ## the same path in small, on data that is there: under a minute, into _build/quick

@@ -1,7 +1,6 @@
 """Adaptive receive scaling for private over-the-air federated learning.
 
-The library; what is the paper's alone lies in :mod:`adascale.paper`.  Names are imported when they are first used, so
-that the command line answers at once.
+Names are imported when they are first used, so that the command line answers at once.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from adascale import accounting, bounds, channel, comparison, policies, presets, tuning
+    from adascale import accounting, channel, comparison, policies, presets, tuning
     from adascale.problem import ReceiveScalingProblem
     from adascale.scenario import Scenario
 
@@ -20,7 +19,7 @@ _PLACES = {
     "ReceiveScalingProblem": "adascale.problem",
     "Scenario": "adascale.scenario",
     **{room: f"adascale.{room}" for room in (
-        "accounting", "bounds", "channel", "comparison", "policies", "presets", "tuning"
+        "accounting", "channel", "comparison", "policies", "presets", "tuning"
     )},
 }  # fmt: skip
 
@@ -29,7 +28,6 @@ __all__ = [
     "Scenario",
     "__version__",
     "accounting",
-    "bounds",
     "channel",
     "comparison",
     "policies",

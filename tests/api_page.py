@@ -34,7 +34,9 @@ class Directive(NamedTuple):
 def modules():
     """The modules of the library, each with its file."""
     found = {}
-    for path in sorted((ROOT / "adascale").rglob("*.py")):
+    for path in sorted([*(ROOT / "adascale").rglob("*.py"), *(ROOT / "companion").rglob("*.py")]):
+        if "tests" in path.relative_to(ROOT).parts:
+            continue
         parts = path.relative_to(ROOT).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         if not module.startswith(NO_LIBRARY):

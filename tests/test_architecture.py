@@ -17,28 +17,29 @@ STOREYS = (
     ("accounting", "scenario", "statistics"),
     ("channel", "problem"),
     ("policies", "presets"),
-    ("bounds", "tuning", "streaming"),
+    ("tuning", "streaming"),
     ("comparison", "learning"),
     ("audit", "runs"),
-    ("paper",),
     ("cli",),
 )
-MAY_USE_THE_PAPER = ("paper", "cli")
+PACKAGES = ("adascale", "companion")
 PROTOCOLS = {"_asdict", "_fields", "_make", "_replace", "_repr_html_"}  # public all the same
 
 
 def modules(root):
-    """The modules of the package below ``root``, each with its syntax tree."""
+    """The modules of the library and of the companion below ``root``, each with its syntax tree."""
     found = {}
-    for path in sorted((root / "adascale").rglob("*.py")):
+    for path in [
+        each for name in PACKAGES for each in sorted((root / name).rglob("*.py")) if "tests" not in each.parts
+    ]:
         parts = path.relative_to(root).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = ast.parse(path.read_text())
     return found
 
 
 def room(module):
-    """``adascale.policies.base`` is in the room ``policies``; the package itself in none."""
-    return module.split(".")[1] if "." in module else ""
+    """``adascale.policies.base`` is in the package ``policies``; ``adascale`` itself and the companion are in none."""
+    return module.split(".")[1] if module.startswith("adascale.") else ""
 
 
 def imported(tree, names):
@@ -54,22 +55,22 @@ def imported(tree, names):
         if id(node) in for_types:
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "adascale")
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] in PACKAGES)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"line {node.lineno}: imports are absolute here"
-            if (node.module or "").split(".")[0] == "adascale":
+            if (node.module or "").split(".")[0] in PACKAGES:
                 for alias in node.names:
                     full = f"{node.module}.{alias.name}"
                     yield full if full in names else node.module
 
 
-def uses_of_the_paper(found):
-    """What uses the paper's part though it must not: by an import, or by its name in a string."""
+def uses_of_the_companion(found):
+    """Where a module of the library imports the companion, or names it in a string."""
     for module, tree in found.items():
-        if room(module) not in MAY_USE_THE_PAPER:
-            yield from (f"{module}: {each}" for each in imported(tree, found) if room(each) == "paper")
+        if module.split(".")[0] == "adascale":
+            yield from (f"{module}: {each}" for each in imported(tree, found) if each.split(".")[0] == "companion")
             strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-            named = re.compile(r"(adascale)?\.paper(\.\w+)*(:\w+)?")
+            named = re.compile(r"companion(\.\w+)*(:\w+)?")
             yield from (f"{module}: {each!r}" for each in strings if isinstance(each, str) and named.fullmatch(each))
 
 
@@ -119,7 +120,7 @@ def private_names_from_elsewhere(tree, known):
             source = getattr(node, "module", None) or ""
             for alias in node.names:
                 full = f"{source}.{alias.name}".lstrip(".")
-                if full.split(".")[0] == "adascale" and any(private(part) for part in full.split(".")):
+                if full.split(".")[0] in PACKAGES and any(private(part) for part in full.split(".")):
                     yield f"line {node.lineno}: {full}"
         elif isinstance(node, ast.Attribute) and node.attr in foreign:
             yield f"line {node.lineno}: {ast.unparse(node)}"
@@ -133,8 +134,8 @@ HOUSE = modules(ROOT)
 PRIVATE = private_names_of(HOUSE)
 
 
-def test_the_library_uses_nothing_of_the_paper_s_own():
-    assert list(uses_of_the_paper(HOUSE)) == []
+def test_library_imports_nothing_of_the_companion():
+    assert list(uses_of_the_companion(HOUSE)) == []
 
 
 def test_a_room_imports_only_from_storeys_below():
@@ -158,7 +159,8 @@ def test_no_private_name_crosses_a_module():
 
 def test_tests_tools_and_chapters_use_public_names_only():
     crossing = {}
-    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "tools").glob("*.py"), *(ROOT / "notebooks").glob("*.md")]:
+    folders = (ROOT / "tests", ROOT / "companion" / "tests", ROOT / "tools")
+    for path in [*(each for folder in folders for each in folder.rglob("*.py")), *(ROOT / "notebooks").glob("*.md")]:
         text = path.read_text()
         if path.suffix == ".md":
             cells = re.findall(r"^```\{code-cell\}.*\n(?:---\n[\s\S]*?\n---\n)?([\s\S]*?)^```", text, re.MULTILINE)
@@ -171,7 +173,7 @@ def test_tests_tools_and_chapters_use_public_names_only():
 # What each check must see, on a package of three lines.
 
 SMALL = {"adascale/__init__.py": "", "adascale/low.py": "def f(): pass\n\ndef _g(): pass\n"}
-LEVELS = (("low",), ("high",), ("paper",), ("cli",))
+LEVELS = (("low",), ("high",), ("cli",))
 
 
 @pytest.fixture
@@ -179,7 +181,7 @@ def small(tmp_path):
     """A small package with one more module, parsed."""
 
     def write(place, text):
-        for path, content in {**SMALL, "adascale/paper/__init__.py": "", place: text}.items():
+        for path, content in {**SMALL, "companion/__init__.py": "", place: text}.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(content)
         return modules(tmp_path)
@@ -190,17 +192,15 @@ def small(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "from adascale import paper",
-        "import adascale.paper.claims",
-        "def f():\n    from adascale.paper import claims",
-        "import importlib\nimportlib.import_module('adascale.paper.claims')",
-        "NAME = 'adascale.paper.methods:METHODS'",
-        "import importlib\nimportlib.import_module('.paper', 'adascale')",
+        "import companion.claims",
+        "def f():\n    from companion import claims",
+        "import importlib\nimportlib.import_module('companion.claims')",
+        "NAME = 'companion.methods:METHODS'",
     ],
 )
-def test_a_use_of_the_paper_is_seen(small, text):
-    assert list(uses_of_the_paper(small("adascale/high.py", text)))
-    assert not list(uses_of_the_paper(small("adascale/cli/high.py", text) | {"adascale.high": ast.parse("")}))
+def test_use_of_the_companion_is_seen(small, text):
+    assert list(uses_of_the_companion(small("adascale/high.py", text)))
+    assert not list(uses_of_the_companion(small("adascale/high.py", "import companions")))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_use_of_the_paper_is_seen(small, text):
         ("adascale/high.py", "from adascale import low", []),
         ("adascale/low.py", "from adascale.low import f", []),
         ("adascale/low.py", "from adascale import high", ["adascale.low -> adascale.high"]),
-        ("adascale/low.py", "def f():\n    import adascale.paper", ["adascale.low -> adascale.paper"]),
+        ("adascale/low.py", "def f():\n    import adascale.cli", ["adascale.low -> adascale.cli"]),
         ("adascale/high/inner.py", "import adascale.cli", ["adascale.high.inner -> adascale.cli"]),
         ("adascale/low.py", "if TYPE_CHECKING:\n    from adascale import high", []),
         ("adascale/garage.py", "", ["adascale.garage has no storey"]),
@@ -262,7 +262,6 @@ def test_what_is_heavy_would_be_seen():
     assert loaded_by("import adascale, matplotlib") & HEAVY == {"matplotlib"}
 
 
-def test_importing_the_whole_library_brings_nothing_of_the_paper_s_own():
-    library = [module for module in HOUSE if room(module) not in (*MAY_USE_THE_PAPER, "__main__")]
-    assert not {each for each in loaded_by(f"import {', '.join(library)}") if room(each) == "paper" and
-                each.startswith("adascale.")}  # fmt: skip
+def test_importing_the_library_brings_nothing_of_the_companion():
+    library = [module for module in HOUSE if room(module) and room(module) != "__main__"]
+    assert not {each for each in loaded_by(f"import {', '.join(library)}") if each.split(".")[0] == "companion"}

@@ -9,6 +9,7 @@ import pytest
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.policies import best_energy
 from adascale.problem import RoundLeakage
+from companion.theory import optimal_cvxpy
 
 MNIST = Scenario.mnist()
 TINY = Scenario("tiny", 2, 4, 100, (20, 60), (1000, 600), 1.0, 0.2, 1e-12)
@@ -310,4 +311,4 @@ def test_hardly_any_noise_is_refused_and_endless_noise_leaks_nothing(order):
 
 def test_cvxpy_refuses_a_fractional_order_by_name():
     problem = ReceiveScalingProblem(replace(TINY, order=2.5), [1e-10], 0.1)
-    assert_refused(lambda: policies.OptimalCvxpy().schedule(problem), "order", "integer", "2.5")
+    assert_refused(lambda: optimal_cvxpy.OptimalCvxpy().schedule(problem), "order", "integer", "2.5")

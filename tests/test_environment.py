@@ -165,6 +165,6 @@ def test_conda_environment_is_the_lock():
     version = python.removeprefix("python=")
     assert f"{version}.0" in PYTHONS
     assert f"{version}.0" in SpecifierSet(PROJECT["project"]["requires-python"])
-    second = "pip install --no-deps -e ."
+    second = "pip install --no-deps -e . -e companion"
     assert second in (ROOT / "postBuild").read_text()
     assert second in (ROOT / "environment.yml").read_text()

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, bounds, channel, policies, tuning
+from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
 from adascale.comparison import leakage_table
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval, log_interval
+from companion import bounds
 
 from .problems import MIXED, MNIST, feasible
 

@@ -27,6 +27,8 @@ def checkout(tmp_path):
         shutil.copy(ROOT / name, tmp_path)
     for path, text in {
         "adascale/policies/optimal.py": "level = 1\n",
+        "companion/pyproject.toml": "[project]\n",
+        "companion/tests/test_claims.py": "",
         "notebooks/01_system_model.md": "# System model\n",
         ".venv/bin/jupyter-book": STAND_IN,
     }.items():
@@ -140,7 +142,7 @@ def test_the_long_runs_are_what_contributing_says(checkout):
 
 def test_what_coverage_measures_uncompiled_is_there():
     planned = (ROOT / "Makefile").read_text().partition("UNCOMPILED =")[2].partition("ASIDE")[0]
-    named = re.findall(r"tests/\S+", planned)
+    named = re.findall(r"(?:companion/)?tests/\S+", planned)
     assert len(named) == 9
     for each in named:
         path, _, test = each.partition("::")
@@ -264,7 +266,14 @@ def test_second_build_executes_nothing_whatever_the_file_times(checkout):
 
 
 @pytest.mark.parametrize(
-    "path", ["notebooks/01_system_model.md", "_config.yml", "adascale/__pycache__/a.pyc", "results/coverage.txt"]
+    "path",
+    [
+        "notebooks/01_system_model.md",
+        "_config.yml",
+        "adascale/__pycache__/a.pyc",
+        "results/coverage.txt",
+        "companion/tests/test_claims.py",
+    ],
 )
 def test_change_that_no_chapter_calls_executes_nothing(checkout, path):
     build(checkout)
@@ -273,7 +282,8 @@ def test_change_that_no_chapter_calls_executes_nothing(checkout, path):
 
 
 @pytest.mark.parametrize(
-    "path", ["adascale/policies/optimal.py", "adascale/new.py", "results/a.csv", "requirements.lock"]
+    "path",
+    ["adascale/policies/optimal.py", "companion/new.py", "results/a.csv", "requirements.lock"],
 )
 def test_change_in_what_the_chapters_call_executes_them(checkout, path):
     build(checkout)
@@ -334,12 +344,13 @@ def test_reproduce_runs_every_sweep_file_and_the_guarantees_and_no_benchmark(che
         ran = planned.index(f".venv/bin/adascale sweep {file} --out {table} --store runs --jobs 3")
         assert planned[ran + 1] == f".venv/bin/python tools/check_table.py {file} {table}"
     modules = [
-        "fork results/cifar10/readings.toml --out results/cifar10/fork.csv",
-        *("guarantees", "causal", "causal_growth", "exact", "audits mnist", "audits paired", "weights"),
-        *(f"weighted_trainings {name}" for name in ("thirds", "response", "contest")),
-        *("channels", "estimates"),
+        "training.counterfactual results/cifar10/readings.toml --out results/cifar10/fork.csv",
+        *("theory.scaling", "causal.fresh", "causal.growth", "leakage.exact", "privacy.audits mnist"),
+        *("privacy.audits paired", "training.weights"),
+        *(f"training.weighted_trainings {name}" for name in ("thirds", "response", "contest")),
+        *("causal.worlds", "training.estimates"),
     ]
-    assert planned[2 * len(tables) :] == [f".venv/bin/python -m adascale.paper.{module}" for module in modules]
+    assert planned[2 * len(tables) :] == [f".venv/bin/python -m companion.{module}" for module in modules]
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
-from adascale.accounting.convexity import delta_slopes, two_round_delta
 from adascale.policies import water_level
+from companion.bounds.convexity import delta_slopes, two_round_delta
 
 NODE, MASS = np.polynomial.hermite_e.hermegauss(40)
 MASS = MASS / MASS.sum()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adascale import policies, registry
+from adascale import registry
+from companion.theory import optimal_cvxpy
 
 
 def test_code_beside_the_package_is_the_user_s():
@@ -26,9 +27,9 @@ def test_every_entry_point_of_the_package_can_be_found_by_its_name():
 
 
 def test_what_is_not_registered_is_named_by_its_module():
-    name = registry.name_of("policies", policies.OptimalCvxpy)
-    assert name == "adascale.policies.optimal_cvxpy:OptimalCvxpy"
-    assert registry.find("policies", name).value is policies.OptimalCvxpy
+    name = registry.name_of("policies", optimal_cvxpy.OptimalCvxpy)
+    assert name == "companion.theory.optimal_cvxpy:OptimalCvxpy"
+    assert registry.find("policies", name).value is optimal_cvxpy.OptimalCvxpy
     assert registry.find("policies", name).label == "OptimalCvxpy"
 
 

@@ -1,16 +1,18 @@
-"""A notebook alone, as in Colab: without the repository, with nothing but a wheel of the package beside it."""
+"""A notebook alone, as in Colab: without the repository, with nothing but the two wheels beside it."""
 
 import os
+import re
 import shutil
 import site
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from adascale.paper import results
+from companion import results
 
 ROOT = Path(__file__).parents[1]
 ALONE = "15_measured_links"  # reads several committed tables, and takes seconds
@@ -19,24 +21,33 @@ EXECUTE = """
 import sys, nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], as_version=4)
-notebook.cells.append(nbformat.v4.new_code_cell("import adascale.paper; adascale.paper.__file__"))
+notebook.cells.append(nbformat.v4.new_code_cell("import companion; companion.__file__"))
 NotebookClient(notebook, timeout=300).execute()
 print(notebook.cells[-1].outputs[0].data["text/plain"])
 """
 
 
 @pytest.fixture
-def wheel(tmp_path):
-    """A wheel of a checkout that is gone by the time it is used."""
+def wheels(tmp_path):
+    """The wheels of the library and the companion, from a checkout that is gone by the time they are used."""
     source = tmp_path / "source"
-    shutil.copytree(ROOT / "adascale", source / "adascale", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    ignored = shutil.ignore_patterns("__pycache__", ".*", "tests")
+    for name in ("adascale", "companion", "results"):
+        shutil.copytree(ROOT / name, source / name, ignore=ignored, symlinks=True)
     for path in (ROOT / "pyproject.toml", ROOT / "README.md", *ROOT.glob("LICENSE*")):
         shutil.copy(path, source)
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True, capture_output=True)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path]
+    for each in (source, source / "companion"):
+        subprocess.run([*command, each], check=True, capture_output=True)
     shutil.rmtree(source)
-    (built,) = tmp_path.glob("*.whl")
-    return built
+    return sorted(tmp_path.glob("*.whl"))
+
+
+@pytest.mark.slow
+def test_library_wheel_holds_nothing_of_the_companion(wheels):
+    names = zipfile.ZipFile(wheels[0]).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"adascale"}
+    assert wheels[0].stat().st_size < 600_000
 
 
 @pytest.fixture
@@ -46,7 +57,7 @@ def python(tmp_path):
     others = tmp_path / "others"
     others.mkdir()
     for package in Path(site.getsitepackages()[0]).iterdir():
-        if "adascale" not in package.name and package.suffix != ".pth":
+        if not {"adascale", "companion"} & {*re.split(r"[-_.]", package.name)} and package.suffix != ".pth":
             (others / package.name).symlink_to(package)
     (packages,) = (tmp_path / "fresh").glob("lib/python*/site-packages")
     (packages / "others.pth").write_text(f"{others}\n")
@@ -54,17 +65,18 @@ def python(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_notebook_installs_the_wheel_beside_it_and_runs_where_nothing_else_is(wheel, python, tmp_path):
+def test_a_notebook_installs_the_wheel_beside_it_and_runs_where_nothing_else_is(wheels, python, tmp_path):
     folder = tmp_path / "alone"
     folder.mkdir()
-    shutil.copy(wheel, folder)
+    for wheel in wheels:
+        shutil.copy(wheel, folder)
     shutil.copy(ROOT / "notebooks" / f"{ALONE}.ipynb", folder)
     environment = {"HOME": str(tmp_path), "PATH": os.defpath, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     command = [python, "-c", EXECUTE, f"{ALONE}.ipynb"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert str(tmp_path / "fresh") in done.stdout  # the wheel's, not this checkout's
-    assert {path.name for path in folder.iterdir()} == {f"{ALONE}.ipynb", wheel.name}
+    assert {path.name for path in folder.iterdir()} == {f"{ALONE}.ipynb", *(wheel.name for wheel in wheels)}
 
 
 def test_beside_its_repository_a_notebook_stays_where_it_is(monkeypatch):

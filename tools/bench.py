@@ -18,9 +18,10 @@ from scipy import optimize
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies, presets, tuning
 from adascale.comparison import leakage_table
 from adascale.files import write_atomically
-from adascale.paper.methods import METHODS
 from adascale.problem import RoundLeakage
 from adascale.runs.provenance import write_provenance
+from companion.methods import METHODS
+from companion.theory import optimal_cvxpy
 
 MNIST, CIFAR10 = Scenario.mnist(), Scenario.cifar10()
 BUDGETS = list(presets.load("mnist").levels)
@@ -68,8 +69,8 @@ def optimum():
     """The offline optimum of one realisation, against CVXPY with Clarabel."""
     gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, 0).gain
     problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
-    policies.OptimalCvxpy().schedule(problem)  # loads CVXPY
-    peer, expected = timed(lambda: policies.OptimalCvxpy().schedule(problem))
+    optimal_cvxpy.OptimalCvxpy().schedule(problem)  # loads CVXPY
+    peer, expected = timed(lambda: optimal_cvxpy.OptimalCvxpy().schedule(problem))
     own, found = timed(lambda: policies.Optimal().schedule(problem), 5)
     differ = problem.rdp(found) / problem.rdp(expected) - 1
     yield "offline optimum, 500 rounds", own, "CVXPY, Clarabel", peer, abs(differ)

@@ -20,7 +20,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
 
-from adascale.paper.readable import number
+from companion.formatting import number
 
 PACKAGES = ["adascale", "numpy", "scipy", "numba", "pandas", "torch", "opacus", "cvxpy", "matplotlib", "jupyter-book"]
 

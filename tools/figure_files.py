@@ -1,6 +1,6 @@
 """A Sphinx extension: a figure is SVG on its page, and has SVG, PNG and CSV to download in a line under it.
 
-The files come from the outputs of the notebook (:mod:`adascale.paper.figures.files`); where one has none, such as a
+The files come from the outputs of the notebook (:mod:`companion.figures.files`); where one has none, such as a
 picture, nothing is added.
 """
 
@@ -16,7 +16,7 @@ from jupyter_cache import get_cache
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-from adascale.paper.figures.files import KEY, LARGE, unpacked
+from companion.figures.files import KEY, LARGE, unpacked
 
 
 def executed(notebook: Path, cache: str) -> nbformat.NotebookNode:

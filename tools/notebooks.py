@@ -32,19 +32,19 @@ INSTALL = """\
 # For a notebook away from its repository, as in Colab; beside it, this does nothing.
 import importlib.util
 
-if importlib.util.find_spec("adascale") is None:
+if importlib.util.find_spec("companion") is None:
 {how}
-from adascale.paper import results
+from companion import results
 
 results.stand_in()"""
 FROM_WHEEL = """\
     from glob import glob
 
-    (wheel,) = glob("adascale-*.whl")  # to be put beside this notebook before
-    %pip install --quiet "{wheel}[book]"
+    library, companion = sorted(glob("adascale*.whl"))  # two wheels, to be put beside this notebook before
+    %pip install --quiet "{library}[book]" {companion}
 """
 FROM_REPOSITORY = """\
-    %pip install --quiet "adascale[book] @ git+{url}"
+    %pip install --quiet "adascale[book] @ git+{url}" "adascale-companion @ git+{url}#subdirectory=companion"
 """
 # What the book hides or folds, JupyterLab folds.
 FOLDED = {

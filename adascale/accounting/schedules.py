@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import kernels
+from adascale.accounting.interpolation import table_for
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
 from adascale.accounting.renyi import DpGuarantee, at_end, conversion_offset
-from adascale.accounting.tables import table_for
 
 FloatArray = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from adascale import checks as check
 from adascale.learning import Dataset, Training, clipped_sum, models
-from adascale.learning.streams import stream
+from adascale.learning.seeding import stream
 from adascale.scenario import Scenario
 
 AUDIT = 5
-"""The purpose of an audit's random streams, after those of :mod:`adascale.learning.streams`."""
+"""The purpose of an audit's random streams, after those of :mod:`adascale.learning.seeding`."""
 _COINS, _PLACES, _BATCHES, _RUNS = range(4)
 
 

@@ -29,6 +29,9 @@ In JSON, null stands for what is no number, and "Infinity" for a leakage without
 MOST_REALISATIONS = 1_000_000
 """Each is a row of the table for every policy and nu."""
 
+PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
+"""The policies of the paper's figures, in its order."""
+
 EXAMPLE = "adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --realisations 3 --out leakage.csv"
 
 
@@ -55,14 +58,13 @@ def run(options: argparse.Namespace) -> None:
     """Do it."""
     from adascale.comparison import find_method, leakage_table
     from adascale.files import json_text, write_atomically
-    from adascale.paper.methods import METHODS
 
     common.check_outputs(common.input_files("--scenario", options.scenario), {"--out": options.out})
     preset = common.read_scenario(options.scenario)
     if not 1 <= options.realisations <= MOST_REALISATIONS:
         raise ValueError(f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}")
     chosen = {}
-    for name, make in map(find_method, options.policy or METHODS):
+    for name, make in map(find_method, options.policy or PAPER):
         if name in chosen:
             raise ValueError(f"--policy names {name} twice")
         chosen[name] = make

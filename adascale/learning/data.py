@@ -20,7 +20,7 @@ from torch import Tensor
 from adascale import checks as check
 from adascale import registry
 from adascale.learning.called import call
-from adascale.learning.streams import PARTITION, stream
+from adascale.learning.seeding import PARTITION, stream
 
 FOLDERS = {"mnist": "MNIST/raw", "cifar10": "cifar-10-batches-py"}
 """Where the data sets that are downloaded lie below :func:`root`."""

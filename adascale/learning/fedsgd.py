@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from adascale.learning import air, data, models
 from adascale.learning.devices import find_device, random_state, set_random_state
 from adascale.learning.gradients import ClippedSum, clipped_sum
+from adascale.learning.seeding import DROPOUT, NOISE, poisson_batch, stream
 from adascale.learning.settings import Training
-from adascale.learning.streams import DROPOUT, NOISE, poisson_batch, stream
 from adascale.scenario import Scenario
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from adascale.learning.called import call
-from adascale.learning.streams import MODEL, stream
+from adascale.learning.seeding import MODEL, stream
 
 
 def mnist_cnn() -> nn.Module:

@@ -10,11 +10,9 @@ from adascale.policies.estim_future import EstimFuture, estimated_min_gain
 from adascale.policies.learn import Learn
 from adascale.policies.lyapunov_power_control import LyapunovPowerControl
 from adascale.policies.optimal import Optimal, water_level
-from adascale.policies.optimal_cvxpy import OptimalCvxpy
 from adascale.policies.power_control import OfflinePowerControl, PowerControl
 from adascale.policies.privacy_budget import scaling_budget, spent_epsilon
 from adascale.policies.resolve import PROMISES, ReSolve
-from adascale.policies.weighted import WeightedOptimal, weighted_cost
 
 __all__ = [
     "PROMISES",
@@ -28,11 +26,9 @@ __all__ = [
     "OfflinePowerControl",
     "OnlinePolicy",
     "Optimal",
-    "OptimalCvxpy",
     "Policy",
     "PowerControl",
     "ReSolve",
-    "WeightedOptimal",
     "adascale_energies",
     "best_energy",
     "estimated_min_gain",
@@ -41,5 +37,4 @@ __all__ = [
     "seen_coherence",
     "spent_epsilon",
     "water_level",
-    "weighted_cost",
 ]

@@ -11,7 +11,8 @@ from scipy.special import ndtr, ndtri
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.accounting import exact_delta, exact_epsilon, trade_off
-from adascale.accounting.exact import bracket, inversion, moments, rounds
+from adascale.accounting.exact import certify as bracket
+from adascale.accounting.exact import inversion, moments, rounds
 from adascale.accounting.exact.sharp import SharpAccountant, sharp_epsilon
 
 BOOK = Scenario.mnist()

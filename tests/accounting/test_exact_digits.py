@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adascale.accounting.exact import atoms, bracket, gaussian, inversion, moments, rounds, search
+from adascale.accounting.exact import certify as bracket
+from adascale.accounting.exact import discretize as atoms
+from adascale.accounting.exact import gaussian, inversion, moments, rounds, search
 from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.inversion import DIRECTIONS, Inversion, Plan
 

@@ -6,7 +6,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from adascale.accounting.exact import atoms, inversion, moments, rounds
+from adascale.accounting.exact import discretize as atoms
+from adascale.accounting.exact import inversion, moments, rounds
 from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.inversion import ADD, Inversion, Plan
 

@@ -13,7 +13,8 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from adascale.accounting import exact_delta, exact_epsilon
-from adascale.accounting.exact import bracket, inversion, rounds
+from adascale.accounting.exact import certify as bracket
+from adascale.accounting.exact import inversion, rounds
 from adascale.accounting.exact.errors import CannotCertify
 
 from .test_exact import gaussian_delta, one_round

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import accounting
-from adascale.accounting import kernels, tables
+from adascale.accounting import interpolation as tables
+from adascale.accounting import kernels
 
 from .. import reference
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from adascale import accounting
-from adascale.accounting import kernels, schedules, tables
+from adascale.accounting import interpolation as tables
+from adascale.accounting import kernels, schedules
 
 from .. import reference
 

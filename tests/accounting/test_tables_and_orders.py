@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from adascale import accounting
-from adascale.accounting import kernels, tables
+from adascale.accounting import interpolation as tables
+from adascale.accounting import kernels
 
 # Tables --------------------------------------------------------------------------------------------------------------
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from adascale.paper import explorer
-
-from ..paper.test_explorer import START, TOLERANCE, by_package
+from companion import explorer
+from companion.tests.test_explorer import START, TOLERANCE, by_package
 
 pytestmark = [
     pytest.mark.book,

@@ -21,7 +21,7 @@ from adascale.channel import (
     each_device,
     effective_gain,
 )
-from adascale.channel.inside import ENERGIES, TAPS
+from adascale.channel.multi_gain import ENERGIES, TAPS
 
 from ..command import run as adascale
 from ..problems import MIXED

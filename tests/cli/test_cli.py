@@ -11,7 +11,7 @@ import pytest
 
 from adascale import ReceiveScalingProblem, policies
 from adascale.channel import read_gains
-from adascale.paper import METHODS
+from companion.methods import METHODS
 
 from ..command import run
 from .own import OWN

@@ -10,8 +10,8 @@ from adascale import ReceiveScalingProblem, Scenario, channel, policies, registr
 from adascale.channel import Rayleigh, RayleighFloors
 from adascale.comparison import Foresight, Hindsight, as_method, find_method, keeps_its_own_promise, leakage_table
 from adascale.comparison.foresight import SEED
-from adascale.paper import METHODS
-from adascale.paper.causal import CAUSAL, TUNED
+from companion.causal.fresh import CAUSAL, TUNED
+from companion.methods import METHODS
 
 SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
 SHORT = replace(Scenario.mnist(), num_rounds=100)

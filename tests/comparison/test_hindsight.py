@@ -5,7 +5,7 @@ import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.comparison import Hindsight, find_method
-from adascale.paper import kindest_lyapunov
+from adascale.comparison.shi_tuning import kindest_lyapunov
 
 BUDGETS = [2e-3, 8e-3]
 

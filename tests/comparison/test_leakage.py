@@ -6,7 +6,7 @@ import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.comparison import leakage_table
-from adascale.paper import METHODS
+from companion.methods import METHODS
 
 from ..problems import OnlySome
 

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from adascale import Scenario, channel
 from adascale.learning import FedSGD, Training, data
 from adascale.learning.air import effective_update, receiver_noise, transmit
+from companion.training import channel_estimates
 
 DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
 TRAINING = Training.digits()
 DRAWN = channel.draw(10, 4, 0)
-ESTIMATE = channel.estimate(DRAWN, 0.1, "least-squares", seed=0)
-ALIGNMENT = channel.alignment(DRAWN.coefficient, ESTIMATE)
+ESTIMATE = channel_estimates.estimate(DRAWN, 0.1, "least-squares", seed=0)
+ALIGNMENT = channel_estimates.alignment(DRAWN.coefficient, ESTIMATE)
 ETA = SCENARIO.x_max * SCENARIO.min_gain(np.abs(ESTIMATE) ** 2)
 
 

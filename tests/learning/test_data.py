@@ -17,7 +17,7 @@ from scipy import stats
 
 from adascale import channel
 from adascale.learning import data
-from adascale.learning.streams import BATCH, NOISE, poisson_batch, stream
+from adascale.learning.seeding import BATCH, NOISE, poisson_batch, stream
 
 
 @pytest.fixture

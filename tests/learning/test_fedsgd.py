@@ -274,7 +274,7 @@ def test_cuda_trains_on_the_same_draws():
 
 
 def test_the_core_does_not_import_torch():
-    code = "import sys, adascale, adascale.cli, adascale.paper; sys.exit('torch' in sys.modules)"
+    code = "import sys, adascale, adascale.cli, companion; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -11,8 +11,8 @@ from scipy import optimize, special
 
 from adascale import ReceiveScalingProblem, policies
 from adascale.channel import RayleighFloors
-from adascale.paper.correlated import block_floors, gauss_markov_floors
 from adascale.policies import seen_coherence
+from companion.theory.correlated import block_floors, gauss_markov_floors
 
 from ..problems import MIXED, MNIST, feasible
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, bounds, channel, policies, tuning
+from adascale import ReceiveScalingProblem, channel, policies, tuning
 from adascale.problem import RoundLeakage
+from companion import bounds
 
 from ..problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make
 

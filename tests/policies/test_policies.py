@@ -12,6 +12,7 @@ from scipy.optimize import brentq, minimize_scalar
 from adascale import ReceiveScalingProblem, policies
 from adascale.policies import best_energy, water_level
 from adascale.problem import RoundLeakage
+from companion.theory import optimal_cvxpy
 
 from .. import reference
 from ..problems import FULL, MIXED, MNIST, PAPER, budgets, feasible, gains, make, penalties
@@ -58,7 +59,7 @@ def test_no_feasible_schedule_leaks_less_than_the_optimum(gain, budget, seed, or
 
 def cvxpy_gap(scenario, budget):
     problem = make(scenario, budget, rounds=500)
-    convex, closed = (policy.schedule(problem) for policy in (policies.OptimalCvxpy(), policies.Optimal()))
+    convex, closed = (policy.schedule(problem) for policy in (optimal_cvxpy.OptimalCvxpy(), policies.Optimal()))
     assert feasible(problem, convex)
     assert problem.cost(convex) <= budget * (1 + 1e-5)  # the interior point meets the constraint to its own tolerance
     return abs(float(problem.rdp(convex) / problem.rdp(closed)) - 1)

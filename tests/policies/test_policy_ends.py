@@ -9,6 +9,8 @@ import pytest
 from adascale import ReceiveScalingProblem, policies
 from adascale.channel import EmpiricalFloors
 from adascale.problem import RoundLeakage
+from companion.theory import optimal_cvxpy
+from companion.training import weighted_optimal
 
 from ..problems import FULL, MIXED, make
 
@@ -24,7 +26,7 @@ def with_floors(scenario, floor, budget):
 def test_under_weights_all_noise_may_go_to_the_one_round_that_is_far_below_the_others():
     """The dear round buys it all, though it would buy less than the cheap ones if each spent the same."""
     problem = with_floors(MIXED, [100.0, 0.01], 1.0)
-    energy = problem.noise_energy(policies.WeightedOptimal([1.0, 3.0]).schedule(problem))
+    energy = problem.noise_energy(weighted_optimal.WeightedOptimal([1.0, 3.0]).schedule(problem))
     # weights of mean 1 are 1/2 and 3/2, and two rounds have a budget of 2
     np.testing.assert_allclose(energy, [100.0, 0.01 + 2 / 1.5], rtol=1e-12)
 
@@ -33,18 +35,18 @@ def test_cvxpy_finds_the_optimum_under_weights_of_six_decades():
     """The solver ends short of it, and says nothing, where its variables are not of one size."""
     problem = make(MIXED, 1.0, rounds=20)
     weights = np.geomspace(1e6, 1, 20)
-    convex = policies.OptimalCvxpy(weights=weights).schedule(problem)
-    closed = policies.WeightedOptimal(weights).schedule(problem)
-    assert policies.weighted_cost(problem, convex, weights) <= 1 + 1e-6
+    convex = optimal_cvxpy.OptimalCvxpy(weights=weights).schedule(problem)
+    closed = weighted_optimal.WeightedOptimal(weights).schedule(problem)
+    assert weighted_optimal.weighted_cost(problem, convex, weights) <= 1 + 1e-6
     assert abs(float(problem.rdp(convex) / problem.rdp(closed)) - 1) < 1e-6  # Clarabel's default tolerance is 1e-8
 
 
 def test_of_one_round_any_weight_is_that_of_the_budget():
     problem = with_floors(MIXED, [0.5], 0.25)
-    energy = problem.noise_energy(policies.WeightedOptimal([7.0]).schedule(problem))
+    energy = problem.noise_energy(weighted_optimal.WeightedOptimal([7.0]).schedule(problem))
     np.testing.assert_allclose(energy, [0.75], rtol=1e-12)
     with pytest.raises(ValueError, match="weights must have a last axis of rounds"):
-        policies.WeightedOptimal(np.ones((2, 0)))
+        weighted_optimal.WeightedOptimal(np.ones((2, 0)))
 
 
 @pytest.mark.parametrize("lane", [0, 1])
@@ -52,7 +54,7 @@ def test_a_lane_without_a_price_is_named_be_it_the_first(lane):
     floor = np.ones((2, 3))
     floor[lane] = 1e200  # the slope of a leakage of the order of 1e-200 is beyond floating point
     with pytest.raises(RuntimeError, match=f"no price found in lane {lane}: budget 1.0, floors from"):
-        policies.WeightedOptimal([1.0, 2.0, 3.0]).schedule(with_floors(FULL, floor, 1.0))
+        weighted_optimal.WeightedOptimal([1.0, 2.0, 3.0]).schedule(with_floors(FULL, floor, 1.0))
 
 
 # Those of the literature ---------------------------------------------------------------------------------------------
@@ -148,9 +150,9 @@ def test_two_rows_of_mean_gains_make_two_lanes_of_one_budget(of):
 def test_weighted_optimal_spends_its_budget_at_any_scale_of_the_floors(scale):
     problem = with_floors(FULL, scale * np.array([1.0, 1.0, 2.0]), 1e-8 * scale)
     weights = np.array([1.0, 2.0, 3.0])
-    eta = policies.WeightedOptimal(weights).schedule(problem)
+    eta = weighted_optimal.WeightedOptimal(weights).schedule(problem)
     # floors have eight digits of a budget that is 1e-8 of them
-    assert policies.weighted_cost(problem, eta, weights) == pytest.approx(1e-8 * scale, rel=1e-6)
+    assert weighted_optimal.weighted_cost(problem, eta, weights) == pytest.approx(1e-8 * scale, rel=1e-6)
 
 
 @pytest.mark.parametrize("contraction", [7e-33, 3e-30, 3e-24, 1e-20, 1e-3, 1.0])
@@ -177,7 +179,7 @@ def test_a_round_far_below_its_root_finds_it_though_the_curvature_overflows(floo
 GAIN = np.array([1e-10, 2e-10])
 
 
-@pytest.mark.parametrize("of", [policies.WeightedOptimal, policies.OptimalCvxpy])
+@pytest.mark.parametrize("of", [weighted_optimal.WeightedOptimal, optimal_cvxpy.OptimalCvxpy])
 def test_policies_that_hold_an_array_are_told_apart_and_kept_by_identity_and_shown_without_it(of):
     one, other = of(weights=[1.0, 2.0, 3.0]), of(weights=[1.0, 2.0, 3.0])
     assert one == one

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, bounds, policies
+from adascale import ReceiveScalingProblem, policies
+from companion import bounds
 
 from ..problems import MIXED, MNIST, budgets, gains, make
 from .test_online import ONLINE

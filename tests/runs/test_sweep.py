@@ -16,12 +16,12 @@ import pytest
 from adascale.accounting import OrdersTooFew
 from adascale.learning import Trained
 from adascale.learning.training import COLUMNS
-from adascale.paper.accuracy import accuracy_claims, accuracy_verdicts
 from adascale.runs import sweep as sweeps
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint, Store
 from adascale.runs.sweep import Entry, progress, read_sweep, sweep, tables
+from companion.training.accuracy import accuracy_claims, accuracy_verdicts
 
 from ..command import run as adascale
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.accounting.exact.bracket import bracket, delta_bracket
+from adascale.accounting.exact.certify import bracket, delta_bracket
 from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.rounds import Rounds, rounds_of
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
-from adascale.accounting.exact.atoms import Atoms, atoms_of, line_of_atoms, log_moment_of_atoms
+from adascale.accounting.exact.discretize import Atoms, atoms_of, line_of_atoms, log_moment_of_atoms
 from adascale.accounting.exact.moments import (
     MOST_WORK,
     line,

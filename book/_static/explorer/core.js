@@ -1,4 +1,4 @@
-// The explorer's arithmetic: what adascale computes, and tested against it by tests/paper/test_explorer.py.
+// The explorer's arithmetic: what adascale computes, and tested against it by companion/tests/test_explorer.py.
 // The book's names: noise energy w, floor w_min, leakage F(w), allowance nu, penalty V, s = 1 / sigma^2 = unit / w.
 "use strict";
 globalThis.ADASCALE_CORE = (() => {

@@ -1,0 +1,216 @@
+r"""The two parameters of Shi et al. for a noise budget: one condition leaves a curve of pairs, searched here."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.accounting import OrdersTooFew
+from adascale.compiled import njit
+from adascale.policies import LyapunovPowerControl, Optimal, water_level
+from adascale.policies.privacy_budget import check_contraction
+from adascale.problem import ReceiveScalingProblem
+from adascale.rootfind import Brackets, find_roots
+from adascale.tuning import BudgetNotReached, Lanes
+
+FloatArray = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_RATES = np.array([0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0])
+_PENALTIES = np.geomspace(1e-5, 1e4, 19)  # in units of the cubed scaling at the water level
+_ZOOMS = 2
+
+
+class LyapunovMatch(NamedTuple):
+    """The kindest pair of every lane, and all pairs found."""
+
+    penalty: FloatArray
+    rate: FloatArray
+    pairs: pd.DataFrame
+
+
+def kindest_lyapunov(
+    problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, relative_rates: ArrayLike | None = None
+) -> LyapunovPowerControl:
+    r"""Shi et al. with the pair of the smallest epsilon found, at delta = 1e-5: see :func:`match_lyapunov`."""
+    found = match_lyapunov(problem, relative_rates)
+    return LyapunovPowerControl(found.penalty, found.rate)
+
+
+def match_lyapunov(
+    problem: ReceiveScalingProblem,
+    relative_rates: ArrayLike | None = None,
+    *,
+    contraction: float = 1.0,
+    delta: float = 1e-5,
+    tolerance: float = 1e-9,
+) -> LyapunovMatch:
+    r"""The pairs :math:`(V, \bar\eta)` of :class:`~adascale.policies.LyapunovPowerControl` that cost :math:`\nu`.
+
+    One condition for two parameters leaves a curve of pairs, and they differ widely in what they leak.  For rates
+    :math:`\bar\eta` around the mean scaling of the offline optimum, below which no policy of this cost can stay
+    (:prf:ref:`prop-least-scaling`), the cost is scanned in :math:`V`; every crossing of :math:`\nu`
+    seen on a grid of two penalties a decade is refined, since the cost is not monotone (where it is jagged some
+    crossings are missed); and the search is repeated between the neighbours of the
+    rate of the smallest epsilon.  Like :func:`~adascale.tuning.match_budget` it **sees the whole future**.
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        The lanes to match.
+    relative_rates : array_like, optional
+        Try these rates only, each over the optimum's mean scaling.  Default: thirteen from 0.05 to 6, then zoom.
+    contraction : float
+        The policy's r in (0, 1].
+    delta : float
+        :math:`\delta` of the epsilon by which pairs are compared.
+    tolerance : float
+        Largest :math:`|\mathrm{cost} / \nu - 1|` of a pair.
+
+    Returns
+    -------
+    LyapunovMatch
+        ``penalty`` and ``rate`` of the smallest epsilon, each of shape ``problem.lanes``; ``pairs``, a table of all
+        pairs with the columns ``lane`` (flat index), ``penalty, rate, relative_rate`` (over the optimum's mean
+        scaling), ``epsilon`` and ``full_power`` (the share of rounds at the power limit).
+
+    Raises
+    ------
+    ValueError
+        If delta, contraction or a rate is out of range.
+    BudgetNotReached
+        If no pair on the grid brings some lane's cost to its budget: the message names the lane.
+    """
+    check_contraction(contraction, problem.num_rounds)
+    lanes = Lanes(problem)
+    mean_eta = Optimal().schedule(problem).mean(axis=-1).ravel()
+    natural = (problem.scenario.noise_scale / water_level(problem.floor, problem.budget)).ravel() ** 3
+    rates = _RATES if relative_rates is None else np.atleast_1d(check.positive("relative_rates", relative_rates))
+    relative = np.broadcast_to(rates, (lanes.index.size, rates.size))
+    found: list[pd.DataFrame] = []
+    for _ in range(_ZOOMS + 1 if relative_rates is None else 1):
+        found.append(_crossings(lanes, natural, mean_eta, relative, contraction, delta, tolerance))
+        pairs = pd.concat(found, ignore_index=True)
+        best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")
+        missed = np.setdiff1d(lanes.index, best.index)
+        if missed.size:
+            raise BudgetNotReached(f"no pair of V and rate brings {lanes.name(int(missed[0]))} to its budget")
+        best = best.loc[lanes.index]
+        relative = _between(pairs, best["relative_rate"].to_numpy())
+    penalty, rate = (best[name].to_numpy().reshape(problem.lanes) for name in ("penalty", "rate"))
+    return LyapunovMatch(penalty, rate, pairs)
+
+
+def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
+    """Of every lane, four rates between the best one and its neighbours on either side."""
+    known = np.unique(pairs[["lane", "relative_rate"]].to_numpy(), axis=0)  # sorted
+    ends = np.searchsorted(known[:, 0], np.arange(best.size + 1))
+    between = np.empty((best.size, 4))
+    for lane, middle in enumerate(best):
+        rates = known[ends[lane] : ends[lane + 1], 1]
+        at = np.searchsorted(rates, middle)
+        low = rates[at - 1] if at > 0 else middle / 2
+        high = rates[at + 1] if at + 1 < rates.size else middle * 2
+        share = np.array([1, 2]) / 3
+        between[lane] = np.concatenate([low + (middle - low) * share, middle + (high - middle) * share])
+    return between
+
+
+def _crossings(
+    lanes: Lanes, natural: FloatArray, mean_eta: FloatArray, relative: FloatArray, contraction: float, delta: float,
+    tolerance: float,
+) -> pd.DataFrame:  # fmt: skip
+    """Every pair on the grid of rates whose cost crosses the budget somewhere on the grid of penalties."""
+    every = lanes.problem(lanes.index)
+    weight = np.array([contraction ** -float(t) for t in range(every.num_rounds)])
+    mean_floor = every.floor.mean(axis=-1)
+
+    def excess(lane: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
+        energy = mean_inverse(every.max_eta, weight, lane, penalty, rate) * every.scenario.noise_scale
+        return np.asarray((energy - mean_floor[lane]) / every.budget[lane] - 1)
+
+    shape = (*relative.shape, _PENALTIES.size)
+    lane = np.broadcast_to(lanes.index[:, None, None], shape)
+    rate = np.broadcast_to((relative * mean_eta[:, None])[..., None], shape)
+    penalty = natural[:, None, None] * np.broadcast_to(_PENALTIES, shape)
+    seen = excess(lane.ravel(), penalty.ravel(), rate.ravel()).reshape(shape)
+
+    i, j, k = np.nonzero((seen[..., 1:] > 0) != (seen[..., :-1] > 0))
+    lane, rate, low = lanes.index[i], relative[i, j] * mean_eta[i], np.log(natural[i] * _PENALTIES[k])
+    unknown = np.full(low.shape, np.nan)
+    ends = (low, seen[i, j, k], low + np.log(_PENALTIES[1] / _PENALTIES[0]), seen[i, j, k + 1])
+    brackets = Brackets(*ends, unknown, unknown, np.full(low.shape, True))
+    root = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), brackets, tolerance / 2)
+    met = np.abs(root.residual) <= tolerance  # elsewhere the cost jumps over its budget
+    lane, penalty, rate = lane[met], np.exp(root.x[met]), rate[met]
+    chosen = lanes.problem(lane)
+    eta = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
+    with warnings.catch_warnings():  # of pairs that are not chosen, mostly
+        warnings.simplefilter("ignore", OrdersTooFew)
+        epsilon = chosen.dp_epsilon(eta, delta)
+    return pd.DataFrame(
+        {
+            "lane": lane,
+            "penalty": penalty,
+            "rate": rate,
+            "relative_rate": relative[i, j][met],
+            "epsilon": epsilon,
+            "full_power": (eta == chosen.max_eta).mean(axis=-1),
+        }
+    )
+
+
+_TOGETHER = 16
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def mean_inverse(
+    caps: FloatArray, weight: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray
+) -> FloatArray:
+    r"""The mean of :math:`1/\eta_t` of Shi et al. with each of N pairs of parameters, from an empty queue.
+
+    Sixteen pairs run side by side, so that roots and quotients go in vectors.
+
+    Parameters
+    ----------
+    caps : numpy.ndarray
+        :math:`\mathrm{cap}_t` of every lane, shape (L, T).
+    weight : numpy.ndarray
+        :math:`r^{-t}`, shape (T,).
+    lane : numpy.ndarray
+        The lane of each pair, shape (N,).
+    penalty, rate : numpy.ndarray
+        :math:`V > 0` and :math:`\bar\eta > 0`, shape (N,).
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (N,).
+    """
+    mean, rounds = np.empty(lane.size), caps.shape[1]
+    V, step, cap = np.ones(_TOGETHER), np.ones(_TOGETHER), np.ones(_TOGETHER)
+    queue, total = np.empty(_TOGETHER), np.empty(_TOGETHER)
+    for first in range(0, lane.size, _TOGETHER):
+        count = min(_TOGETHER, lane.size - first)
+        for n in range(_TOGETHER):
+            queue[n] = total[n] = 0.0
+        for n in range(count):
+            V[n], step[n] = penalty[first + n], rate[first + n]
+        for t in range(rounds):
+            for n in range(count):
+                cap[n] = caps[lane[first + n], t]
+            for n in range(_TOGETHER):
+                eta = math.sqrt(V[n] * weight[t] / queue[n])
+                eta = eta if eta < cap[n] else cap[n]
+                total[n] += 1 / eta
+                longer = queue[n] + eta - step[n]
+                queue[n] = longer if longer > 0 else 0.0
+        for n in range(count):
+            mean[first + n] = total[n] / rounds
+    return mean

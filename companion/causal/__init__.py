@@ -1,0 +1,1 @@
+"""Policies without the future on every channel, drawn or measured."""

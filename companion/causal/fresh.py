@@ -1,0 +1,288 @@
+r"""Every method without the future, on fresh realisations: ``python -m companion.causal.fresh``.
+
+No parameter has seen the realisation that it is judged on, nor another one that is judged: it comes from T,
+:math:`\nu`, the scenario and the law of the floors for the devices' mean gains, or from realisations drawn from that
+law (:class:`~adascale.comparison.Foresight`).  Beside them stand the paper's methods tuned in hindsight, on the same
+realisations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale import policies, presets
+from adascale.channel import ChannelModel, Rayleigh
+from adascale.comparison import Foresight, Hindsight, Method, leakage_table
+from adascale.comparison.foresight import SEED
+from adascale.comparison.shi_tuning import kindest_lyapunov, mean_inverse
+from adascale.policies import LyapunovPowerControl
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.rootfind import Brackets, find_roots
+from adascale.runs.provenance import write_provenance
+from adascale.scenario import Scenario
+from adascale.tuning import BudgetNotReached, draw_floors
+from companion.csv_pivot import read_wide, write_wide
+from companion.methods import METHODS
+
+FloatArray = NDArray[np.float64]
+
+SEEDS = range(70_000, 70_200)
+DRAWS = 100
+DATASETS = ("mnist", "cifar10")
+_RATES = np.array([0.5, 0.7, 0.85, 0.93, 0.97, 1.0, 1.03, 1.07, 1.15, 1.3])
+_PENALTIES = np.geomspace(1e-3, 1e4, 15)  # in units of the cubed scaling at the level of the law
+
+
+def foreseen_lyapunov(
+    problem: ReceiveScalingProblem,
+    mean_gain: FloatArray | None = None,
+    *,
+    channel: ChannelModel | None = None,
+    draws: int = DRAWS,
+    seed: int = SEED,
+    relative_rates: ArrayLike = _RATES,
+    tolerance: float = 1e-4,
+) -> LyapunovPowerControl:
+    r"""The pair of Shi et al. without the future, which :func:`~adascale.comparison.shi_tuning.kindest_lyapunov` sees.
+
+    Of the pairs :math:`(V, \bar\eta)` whose mean cost over realisations drawn from the law is :math:`\nu`, the one of
+    the smallest mean RDP over these.  Rates are tried around the mean scaling of the constant level, penalties on a
+    grid of two a decade; every crossing of :math:`\nu` that is seen there is refined.
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        The lanes; of its gains nothing is read.
+    mean_gain : numpy.ndarray
+        :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M).
+    channel : ChannelModel, optional
+        What is believed; default :class:`~adascale.channel.Rayleigh`.
+    draws, seed : int
+        How many realisations of the law, and their seed.
+    relative_rates : array_like
+        The rates tried, each over the mean scaling of the constant level.
+    tolerance : float
+        Largest :math:`|\text{mean cost} / \nu - 1|`.
+
+    Returns
+    -------
+    LyapunovPowerControl
+        With a penalty and a rate for every lane.
+
+    Raises
+    ------
+    ValueError
+        If there are no mean gains, or an argument is out of range.
+    BudgetNotReached
+        If no pair on the grid brings some lane's mean cost to its budget.
+    """
+    if mean_gain is None:
+        raise ValueError("LyapunovPowerControl needs mean_gain, the mean channel gain of every device")
+    scenario = problem.scenario
+    rates = np.atleast_1d(check.positive("relative_rates", relative_rates))
+    law = (Rayleigh() if channel is None else channel).floor_law(scenario, mean_gain)
+    floors = draw_floors(scenario, law, draws, seed).reshape(-1, draws, scenario.num_rounds)
+    lanes = check.broadcast(lanes=problem.lanes, lanes_of_law=law.lanes)
+    row = np.broadcast_to(np.arange(len(floors)).reshape(law.lanes), lanes).ravel()
+    budget = np.broadcast_to(problem.budget, lanes).ravel()
+    level = np.broadcast_to(law.level(problem.budget), lanes).ravel()
+    leakage, found = RoundLeakage(scenario), np.empty((2, row.size))
+    for lane in range(row.size):
+        floor = floors[row[lane]]
+        pairs = _pairs(scenario, floor, budget[lane], level[lane], rates, tolerance)
+        if not pairs.size:
+            raise BudgetNotReached(f"no pair of V and rate brings the mean cost to nu = {budget[lane]:g}")
+        gain = scenario.noise_scale / (scenario.x_max * floor)
+        every = ReceiveScalingProblem(scenario, gain, np.full((pairs.shape[1], draws), budget[lane]))
+        eta = LyapunovPowerControl(*pairs[..., None]).schedule(every)
+        found[:, lane] = pairs[:, leakage(every.noise_energy(eta)).mean(axis=(-2, -1)).argmin()]
+    penalty, rate = found.reshape(2, *lanes)
+    return LyapunovPowerControl(penalty, rate)
+
+
+def _pairs(
+    scenario: Scenario, floor: FloatArray, budget: float, level: float, relative: FloatArray, tolerance: float
+) -> FloatArray:
+    """Penalties and rates, shape (2, P), whose mean cost over the draws is the budget."""
+    caps, mean_floor, draws = scenario.noise_scale / floor, floor.mean(), len(floor)
+    rates = relative * np.mean(scenario.noise_scale / np.maximum(level, floor))
+    penalties = _PENALTIES * (scenario.noise_scale / level) ** 3
+    weight = np.ones(scenario.num_rounds)
+
+    def excess(penalty: FloatArray, rate: FloatArray) -> FloatArray:
+        lane = np.tile(np.arange(draws), penalty.size)
+        mean = mean_inverse(caps, weight, lane, np.repeat(penalty, draws), np.repeat(rate, draws))
+        return np.asarray((scenario.noise_scale * mean.reshape(-1, draws).mean(axis=-1) - mean_floor) / budget - 1)
+
+    grid = np.broadcast_arrays(penalties, rates[:, None])
+    seen = excess(*(each.ravel() for each in grid)).reshape(grid[0].shape)
+    i, k = np.nonzero((seen[:, 1:] > 0) != (seen[:, :-1] > 0))
+    low, unknown = np.log(penalties[k]), np.full(k.size, np.nan)
+    ends = (low, seen[i, k], np.log(penalties[k + 1]), seen[i, k + 1])
+    brackets = Brackets(*ends, unknown, unknown, np.full(k.size, True))
+    root = find_roots(lambda x, n: excess(np.exp(x), rates[i[n]]), brackets, tolerance / 2)
+    met = np.abs(root.residual) <= tolerance  # elsewhere the mean cost jumps over the budget
+    return np.stack([np.exp(root.x[met]), rates[i[met]]])
+
+
+def learn_with_prior(promise: str) -> Method:
+    """The method of :class:`~adascale.policies.Learn` that begins with the law that is believed, Rayleigh's."""
+
+    def method(problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> policies.Policy:
+        if mean_gain is None:
+            raise ValueError("Learn with a prior needs mean_gain, the mean channel gain of every device")
+        return policies.Learn(promise, prior=Rayleigh().floor_law(problem.scenario, mean_gain))
+
+    return method
+
+
+CAUSAL: dict[str, Method] = {
+    "ConstantLevel": Foresight(policies.ConstantLevel),
+    "ReSolve": Foresight(policies.ReSolve),
+    "AdaScale, warm": Foresight(policies.AdaScale),
+    "Learn, prior": learn_with_prior("average"),
+    "Learn": Foresight(policies.Learn),
+    "AdaScale": Foresight(policies.AdaScale, from_law=False, draws=DRAWS),
+    "PowerControl": Foresight(policies.PowerControl, draws=DRAWS),
+    "LyapunovPowerControl": foreseen_lyapunov,
+    "DynamicProgramme, hard": Foresight(policies.DynamicProgramme),
+    "ReSolve, hard": Foresight(policies.ReSolve, promise="hard"),
+    "Learn, prior, hard": learn_with_prior("hard"),
+    "Learn, hard": Foresight(policies.Learn, promise="hard"),
+    "EstimFuture": Foresight(policies.EstimFuture, estimate="minimum"),
+    "EstimFuture, devices": Foresight(policies.EstimFuture, estimate="devices"),
+    "EqualAlloc": Foresight(policies.EqualAlloc),
+}
+"""Every method without the future. The first keep the budget on average and the last never exceed it.
+
+``AdaScale`` starts with an empty queue, as in the paper, with V from draws; ``warm`` is
+:meth:`~adascale.policies.AdaScale.from_law`.
+
+:meta hide-value:
+"""
+
+TUNED: dict[str, Method] = {
+    "AdaScale": Hindsight(policies.AdaScale),
+    "PowerControl": Hindsight(policies.PowerControl),
+    "LyapunovPowerControl": kindest_lyapunov,
+}
+"""The paper's methods that have a parameter, tuned on the realisation that is judged.
+
+:meta hide-value:
+"""
+HINDSIGHT = ", hindsight"
+"""Behind the name of a method that is tuned on the realisation."""
+
+_STORED = ("cost", "rdp", "epsilon")
+
+
+def methods() -> dict[str, Method]:
+    """Optimal, :data:`CAUSAL`, and :data:`TUNED` with :data:`HINDSIGHT` behind the name."""
+    tuned = {name + HINDSIGHT: method for name, method in TUNED.items()}
+    return {"Optimal": Hindsight(policies.Optimal), **CAUSAL, **tuned}
+
+
+def causal_table(
+    dataset: str,
+    seeds: Iterable[int] = SEEDS,
+    budgets: Sequence[float] | None = None,
+    chosen: Mapping[str, Method] | None = None,
+    *,
+    progress: bool = False,
+) -> pd.DataFrame:
+    r"""The leakage of methods on fresh realisations.
+
+    Parameters
+    ----------
+    dataset : str
+        The name of a preset, whose scenario and levels of :math:`\nu` are taken.
+    seeds : iterable of int
+        Realisations; default the two hundred of the committed tables.
+    budgets : sequence of float, optional
+        Other levels.
+    chosen : mapping, optional
+        Methods by name; default :func:`methods`.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a policy, level and seed: ``policy, nu, seed, cost, rdp, epsilon``, in this order.
+    """
+    preset, chosen = presets.load(dataset), methods() if chosen is None else chosen
+    levels = preset.levels if budgets is None else budgets
+    table = leakage_table(preset.scenario, levels, seeds, chosen, progress=progress)
+    return table[["policy", "nu", "seed", *_STORED]]
+
+
+def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    r"""The paper's methods under both protocols, each as :func:`~companion.claims.paper_claims` takes it.
+
+    In hindsight every method spends :math:`\nu` on every realisation.  Without the future the three that have a
+    parameter spend :math:`\nu` on average over the law; their leakage is compared as it is, with that of the optimum
+    at :math:`\nu`, and the cost stands beside it (:func:`~adascale.comparison.promises`).
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As :func:`causal_table` makes it.
+
+    Returns
+    -------
+    dict
+        ``"in hindsight"`` and ``"without the future"``, with the names of :data:`~companion.methods.METHODS`.
+    """
+    found = {}
+    for protocol, behind in (("in hindsight", HINDSIGHT), ("without the future", "")):
+        names = {name + behind if name in TUNED else name: name for name in METHODS}
+        rows = table[table["policy"].isin([*names])]
+        found[protocol] = rows.assign(policy=rows["policy"].map(names)).reset_index(drop=True)
+    return found
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    r"""A committed table, ``results/causal/DATASET.csv``, as :func:`causal_table` makes it.
+
+    The file has a row a level and seed, and two rows of heading: policy, and what is told of it.
+    """
+    return read_wide(path, _STORED)
+
+
+def write(table: pd.DataFrame, path: Path) -> None:
+    """A table as :func:`read` reads it."""
+    write_wide(table, path, _STORED)
+
+
+def main(folder: Path, datasets: Sequence[str] = DATASETS) -> None:
+    """Write the tables, and beside each what made it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for dataset in datasets:
+        began = time.perf_counter()
+        table, target = causal_table(dataset, progress=sys.stderr.isatty()), folder / f"{dataset}.csv"
+        write(table, target)
+        what = {
+            "scenario": dataset,
+            "seeds": f"{SEEDS[0]}-{SEEDS[-1]}",
+            "draws": DRAWS,
+            "draws_seed": SEED,
+            "threads": 1,
+        }
+        seconds = round(time.perf_counter() - began)
+        write_provenance(target, "python -m companion.causal.fresh", "numpy", "numba", "scipy", **what,
+                         wall_seconds=seconds)  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m companion.causal.fresh", description="Make the tables again.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("results/causal"))
+    main(parser.parse_args().folder)

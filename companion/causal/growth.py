@@ -1,0 +1,181 @@
+r"""How regret without the future grows with the horizon: ``python -m companion.causal.growth``.
+
+One law of floors, Rayleigh fading with the median scale of the paper's MNIST cell, and horizons of its own.  What a
+schedule leaks beyond the constant level, at that level's price, is a sum of terms that are never negative
+(:prf:ref:`lem-accounting`); their mean over independent draws needs no difference of large numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from adascale import channel, policies
+from adascale.channel import RayleighFloors
+from adascale.compiled import njit
+from adascale.files import write_atomically
+from adascale.policies import Policy
+from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
+from adascale.runs.provenance import write_provenance
+from adascale.scenario import Scenario
+from companion.bounds import empty_queue_regret, level_value
+from companion.bounds.causal import LevelValue, approach_constant
+
+FloatArray = NDArray[np.float64]
+
+HORIZONS = (50, 158, 500, 1_581, 5_000)
+DRAWS = 400
+BUDGET = 0.04
+CELLS = 301
+"""How many cells are drawn, whose median scale is taken."""
+CURVES = ("offline optimum", "re-solving, hard", "level of the past", "learning, hard", "AdaScale, empty queue",
+          "AdaScale, warm queue")  # fmt: skip
+"""The policies of the committed table."""
+
+
+def cell_law(scenario: Scenario, cells: int = CELLS) -> RayleighFloors:
+    """The law of one cell: of that with the median scale among cells drawn."""
+    path_loss = channel.draw(scenario.num_devices, 1, range(cells)).path_loss
+    return RayleighFloors(np.median(RayleighFloors.of(scenario, scenario.mean_gain(path_loss)).scale))
+
+
+def surplus(leakage: RoundLeakage, value: LevelValue, floor: FloatArray, energy: FloatArray) -> FloatArray:
+    r""":math:`\Delta_t = F(w_t) - F(w^\circ_t) + \mu\,(w_t - w^\circ_t) \ge 0` (:prf:ref:`lem-accounting`)."""
+    steady = np.maximum(value.level, floor)
+    each: FloatArray = leakage(energy) - leakage(steady) + value.price * (energy - steady)
+    return each
+
+
+class LevelOfThePast(Policy):
+    r"""The policy of :prf:ref:`thm-learning`: the level at which the floors of the rounds before would have cost nu.
+
+    .. math:: \frac1t \sum_{s<t} \max(\ell_t - w_{\min,s}, 0) = \nu, \qquad w_t = \max(\ell_t, w_{\min,t})
+
+    The first two rounds spend :math:`\nu` each.  It looks at no budget: what it has spent does not matter to it.
+    """
+
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+        r""":math:`\eta_t`, shape (..., T)."""
+        shape = (*problem.lanes, problem.num_rounds)
+        floor = np.ascontiguousarray(np.broadcast_to(problem.floor, shape)).reshape(-1, shape[-1])
+        budget = np.broadcast_to(problem.budget, problem.lanes).ravel()
+        energy = _by_past_levels(floor, np.ascontiguousarray(budget)).reshape(shape)
+        return scaling(energy, problem.floor, problem.max_eta, problem.scenario.noise_scale)
+
+
+@njit(cache=True, nogil=True)
+def _by_past_levels(floor: FloatArray, budget: FloatArray) -> FloatArray:
+    """The noise energies of :class:`LevelOfThePast`, by Newton's method from the right on straight pieces."""
+    energy = np.empty(floor.shape)
+    for lane in range(floor.shape[0]):
+        level = 0.0
+        for t in range(floor.shape[1]):
+            if t < 2:
+                energy[lane, t] = floor[lane, t] + budget[lane]
+                continue
+            level = max(level, floor[lane, t - 1]) + t * budget[lane]
+            while True:
+                over, wet = -t * budget[lane], 0
+                for s in range(t):
+                    if floor[lane, s] < level:
+                        over += level - floor[lane, s]
+                        wet += 1
+                if over <= 1e-12 * t * budget[lane]:
+                    break
+                level -= over / wet
+            energy[lane, t] = max(level, floor[lane, t])
+    return energy
+
+
+def methods(
+    leakage: RoundLeakage, law: RayleighFloors, budget: float, scenario: Scenario
+) -> dict[str, tuple[Callable[[], Policy], Callable[[int], float]]]:
+    """Each policy for a scenario of T rounds, and what its regret should be for a horizon."""
+    value = level_value(leakage, law, budget)
+    A, rounds = float(value.log_coefficient), scenario.num_rounds
+    way = float(approach_constant(leakage, law, budget))
+    best = np.sqrt(float(value.spread) * rounds / (4 * way))
+    warm = policies.AdaScale.from_law(scenario, budget, law=law, stiffness=30.0)
+    return {
+        "offline optimum": (policies.Optimal, lambda T: A),
+        "re-solving, hard": (lambda: policies.ReSolve(law=law, promise="hard"), lambda T: A * np.log(T)),
+        "re-solving, hard, no reserve": (
+            lambda: policies.ReSolve(law=law, promise="hard", reserve=0.0),
+            lambda T: A * np.log(T),
+        ),
+        "level of the past": (LevelOfThePast, lambda T: A * np.log(T)),
+        "learning, hard": (lambda: policies.Learn(promise="hard"), lambda T: 2 * A * np.log(T)),
+        "AdaScale, empty queue": (
+            lambda: policies.AdaScale(best),
+            lambda T: float(empty_queue_regret(leakage, law, budget, best, T)),
+        ),
+        "AdaScale, warm queue": (lambda: warm, lambda T: float(value.spread) * T / (4 * float(warm.penalty))),
+    }
+
+
+def growth_table(
+    horizons: Iterable[int] = HORIZONS, draws: int = DRAWS, *, budget: float = BUDGET, scenario: Scenario | None = None,
+    seed: int = 0, only: Sequence[str] = CURVES,
+) -> pd.DataFrame:  # fmt: skip
+    r"""The regret of policies over horizons.
+
+    Parameters
+    ----------
+    horizons : iterable of int
+        Numbers of rounds T.
+    draws : int
+        Independent sequences of floors for each.
+    budget : float
+        :math:`\nu > 0`.
+    scenario : Scenario, optional
+        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
+    seed : int
+        Of the draws.
+    only : sequence of str
+        Which policies; default those of the committed table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a policy and T: ``policy, T, draws``; ``regret, half``, the mean of :math:`\sum_t \Delta_t` over draws in
+        nats, and half its 95 % interval; ``predicted``; ``cost``, the mean cost over :math:`\nu`.
+    """
+    scenario = Scenario.mnist() if scenario is None else scenario
+    leakage, law, rows = RoundLeakage(scenario), cell_law(scenario), []
+    value = level_value(leakage, law, budget)
+    rng = np.random.default_rng(seed)
+    for T in horizons:
+        floor = np.broadcast_to(law.draw(rng, draws, T), (draws, T))
+        horizon = replace(scenario, num_rounds=T)
+        problem = ReceiveScalingProblem(horizon, scenario.noise_scale / (scenario.x_max * floor), budget)
+        known = methods(leakage, law, budget, horizon)
+        for name, (policy, predicted) in ((name, known[name]) for name in only):
+            eta = policy().schedule(problem)
+            total = surplus(leakage, value, problem.floor, problem.noise_energy(eta)).sum(axis=-1)
+            half = 1.96 * total.std(ddof=1) / np.sqrt(draws)
+            cost = problem.cost(eta).mean() / budget
+            rows.append((name, T, draws, total.mean(), half, predicted(T), cost))
+    return pd.DataFrame(rows, columns=["policy", "T", "draws", "regret", "half", "predicted", "cost"])
+
+
+def main(target: Path) -> None:
+    """Write the table, and beside it what made it."""
+    began = time.perf_counter()
+    table = growth_table()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, table.to_csv(index=False, float_format="%.7g"))
+    what = {"scenario": "mnist", "nu": BUDGET, "draws": DRAWS, "wall_seconds": round(time.perf_counter() - began)}
+    write_provenance(target, "python -m companion.causal.growth", "numpy", "numba", "scipy", **what)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m companion.causal.growth", description="Make the table again.")
+    parser.add_argument("target", nargs="?", type=Path, default=Path("results/causal/growth.csv"))
+    main(parser.parse_args().target)

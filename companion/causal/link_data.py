@@ -1,0 +1,188 @@
+r"""Two public sets of measured links, as rounds of a server and ten devices.
+
+Both lie in the public repository ``SOURCE``, which ``git clone`` brings: 14 Mica2 motes in and around a laboratory
+(CRAWDAD umich/rss), and 29 nodes of the ORBIT testbed (CRAWDAD rutgers/noise).  Neither is part of this repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import ndimage, stats
+
+from companion.causal.link_model import Links, read_links
+
+FloatArray = NDArray[np.float64]
+
+SOURCE = "https://github.com/sensorlab/link-quality-estimation"
+COMMIT = "e2c24b466c7c908e788eaaddcf37488f9731a677"
+"""What was cloned."""
+MICHIGAN = "datasets/trace3_Michigan/data/css/dataLinear.css"
+RUTGERS = "datasets/trace1_Rutgers/data/dbm-20"
+ORIGINAL = ("CRAWDAD umich/rss, doi:10.15783/C7R30H", "CRAWDAD rutgers/noise, doi:10.15783/C7B59W")
+LICENCE = "clone: GPL-3.0 (LICENSE beside each data set); CRAWDAD: to be cited; no measurement is kept here"
+NODES = 14
+DEVICES = 10
+_ORBIT_ROUNDS = 300
+
+
+class Realisation(NamedTuple):
+    """Ten links over the rounds that are judged, and what was measured before."""
+
+    trace: str
+    group: str
+    window: int
+    past: FloatArray
+    """:math:`|h|^2` before, shape (M, N)."""
+    gain: FloatArray
+    """:math:`|h|^2` judged, shape (M, T)."""
+
+
+def cc1000_dbm(counts: FloatArray, battery: float = 3.0) -> FloatArray:
+    r"""Received power in dBm from what the Mica2's converter counts at the RSSI pin of its CC1000 radio.
+
+    .. math:: P = -50.0\, V - 45.5 , \qquad V = V_{\mathrm{battery}}\, n / 1024
+
+    The radio's data sheet (Texas Instruments SWRS048A, section 22) for 868 MHz, and ten bits referred to the battery.
+    A stronger signal is a lower count.
+
+    Parameters
+    ----------
+    counts : numpy.ndarray
+        :math:`n`.
+    battery : float
+        :math:`V_{\mathrm{battery}} > 0` in volts.
+    """
+    return np.asarray(-50.0 * battery / 1024 * counts - 45.5)
+
+
+def michigan(folder: Path | str, unit: Callable[[FloatArray], FloatArray] = cc1000_dbm) -> Links:
+    """The 182 links of the motes on all samples of 0.5 s on which each has been heard.
+
+    Block i of thirteen rows is what the others heard of mote i (:func:`broadcasts`); a 0 stands for nothing yet.
+    """
+    path = Path(folder) / MICHIGAN
+    whole = read_links(path, unit=unit, layout="rows", missing=(0,), gaps="floor", sensitivity=-105.0)
+    start = int(np.flatnonzero(~whole.measured.all(axis=0)).max(initial=-1)) + 1
+    return replace(whole, rounds=whole.rounds[start:], gain=whole.gain[:, start:], measured=whole.measured[:, start:])
+
+
+def broadcasts(links: Links) -> list[FloatArray]:
+    r"""The rounds that the motes' file has: for every mote the samples at which it was heard, shape (13, rounds).
+
+    The file holds each reading until the next.  All thirteen rows of a block change at the same samples: these are the
+    broadcasts of one mote.
+    """
+    size = NODES - 1
+    found = []
+    for block in links.group(size):
+        new = (np.diff(block, axis=1) != 0).any(axis=0)
+        found.append(block[:, np.concatenate([[True], new])])
+    return found
+
+
+def evidence(links: Links) -> pd.DataFrame:
+    r"""What the motes' file tells of its unit and its rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``what, value``: the ``lowest`` and ``highest`` count; the share of links whose counts are ``skewed up``, and
+        the rank correlation of a link's ``mean and spread``; the correlation of the means of ``both directions`` of a
+        pair; the mean number of a block's ``rows that change`` where any does, and of ``samples a broadcast``.  When
+        block i changes at t, ``until`` and ``since`` say by how much its row of j differs more from block j's row of i,
+        as that stands at j's next change, with every sample from t until then, and with every sample since j's last
+        change: standard deviations a sample, of readings less their mean over 40 s.
+    """
+    counts = (-45.5 - 10 * np.log10(links.gain)) * 1024 / 150
+    mean, size = counts.mean(axis=1), NODES - 1
+    new = np.diff(counts.reshape(NODES, size, -1), axis=-1).round() != 0
+    when = [np.flatnonzero(block.any(axis=0)) + 1 for block in new]
+    row = np.array([[size * i + j - (j > i) for j in range(NODES)] for i in range(NODES)])
+    pairs = [(i, j) for i in range(NODES) for j in range(NODES) if i != j]
+    off = counts - ndimage.uniform_filter1d(counts, 81, axis=1)
+    off /= np.maximum(off.std(axis=1, keepdims=True), 0.5)
+    found = []
+    for i, j in pairs:
+        k = np.searchsorted(when[j], when[i], side="right")
+        inner = (k > 0) & (k < len(when[j]))
+        t, k = when[i][inner], k[inner]
+        before, after = when[j][k - 1], when[j][k]
+        apart = np.abs(off[row[i, j], t] - off[row[j, i], after])
+        found.append(np.stack([np.ones(len(t)), np.minimum(after - t, 15), np.minimum(t - before, 15), apart]))
+    *known, apart = np.concatenate(found, axis=1)
+    _, until, since = np.linalg.lstsq(np.stack(known, axis=1), apart, rcond=None)[0]
+    ways = np.array([[mean[row[i, j]], mean[row[j, i]]] for i, j in pairs if i < j])
+    told = {
+        "lowest": counts.min().round(), "highest": counts.max().round(),
+        "skewed up": np.mean(stats.skew(counts, axis=1) > 0),
+        "mean and spread": stats.spearmanr(mean, counts.std(axis=1)).statistic,
+        "both directions": np.corrcoef(ways, rowvar=False)[0, 1],
+        "rows that change": np.mean([block.sum(axis=0)[block.any(axis=0)].mean() for block in new]),
+        "samples a broadcast": np.mean([counts.shape[1] / len(each) for each in when]),
+        "until": until, "since": since,
+    }  # fmt: skip
+    return pd.DataFrame({"what": [*told], "value": [*told.values()]})
+
+
+def held(links: Links, num_rounds: int = 500, groups: int = 5) -> list[Realisation]:
+    """The file of the motes as it stands: groups of ten rows, windows of T samples, the first of them only a past."""
+    found = []
+    for number, group in enumerate(links.group(DEVICES)[:groups], start=1):
+        for window in range(1, group.shape[1] // num_rounds):
+            start = window * num_rounds
+            found.append(Realisation("Michigan, held", f"{number}", window, group[:, :start],
+                                     group[:, start : start + num_rounds]))  # fmt: skip
+    return found
+
+
+def heard(links: Links, num_rounds: int = 75, past: int = 50, trace: str = "Michigan, broadcasts") -> list[Realisation]:
+    """A round is a broadcast of the server, from which ten others measure their channels; each mote is server once."""
+    found = []
+    for number, block in enumerate(broadcasts(links), start=1):
+        group = block[:DEVICES]
+        for window in range((group.shape[1] - past) // num_rounds):
+            start = past + window * num_rounds
+            found.append(Realisation(trace, f"{number}", window + 1, group[:, :start],
+                                     group[:, start : start + num_rounds]))  # fmt: skip
+    return found
+
+
+def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
+    """Ten transmitters of every receiver, the first by name of which 99 % of the packets came; a round is a packet.
+
+    A file says by how many dB a packet was above a noise floor, put at -95 dBm as its driver, MadWifi, did;
+    readings from 128 are none.  A packet that was lost leaves the last gain standing.
+    """
+    read = partial(read_links, unit=_atheros_dbm, transmit_power=20.0, numbered=True, missing=range(128, 256),
+                   rounds=range(_ORBIT_ROUNDS))  # fmt: skip
+    by: dict[str, list[Path]] = {}
+    for path in sorted((Path(folder) / RUTGERS).glob("*/sdec*"), key=lambda each: (each.name, each.parent.name)):
+        if path.stat().st_size:  # a file is empty where nothing was heard
+            measured = read(path, gaps="floor", sensitivity=-96.0).measured
+            if measured[0, 0] and measured.mean() >= 0.99:
+                by.setdefault(path.name.removeprefix("sdec"), []).append(path)
+    found = []
+    for receiver, paths in by.items():
+        if len(paths) >= DEVICES:
+            gain = read(paths[:DEVICES], gaps="hold").gain
+            found.append(Realisation("ORBIT, packets", receiver, 1, gain[:, :past], gain[:, past:]))
+    return found
+
+
+def _atheros_dbm(reading: FloatArray) -> FloatArray:
+    return reading - 95.0
+
+
+def realisations(folder: Path | str) -> list[Realisation]:
+    """All of both data sets, and once more the motes' broadcasts, with counts taken for decibels."""
+    links = michigan(folder)
+    wrong = heard(michigan(folder, np.negative), trace="Michigan, a count as 1 dB")
+    return held(links) + heard(links) + orbit(folder) + wrong

@@ -1,0 +1,345 @@
+r"""Every method on measured links: ``python -m companion.causal.measured_links FOLDER``, the folder of a clone.
+
+The links are those of :mod:`companion.causal.link_data`.  No measurement is part of this repository; what is, is what
+the methods did.  None without the future sees a round before it comes: what it believes is taken from earlier rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from adascale import accounting, channel, policies
+from adascale import checks as check
+from adascale.accounting.exact.sharp import SharpAccountant
+from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
+from adascale.comparison import Foresight, Hindsight, Method
+from adascale.files import write_atomically
+from adascale.problem import ReceiveScalingProblem
+from adascale.runs.provenance import write_provenance
+from adascale.scenario import Scenario
+from adascale.statistics import interval
+from adascale.tuning import BudgetNotReached
+from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, foreseen_lyapunov
+from companion.causal.link_data import (
+    COMMIT,
+    DEVICES,
+    LICENCE,
+    MICHIGAN,
+    ORIGINAL,
+    RUTGERS,
+    SOURCE,
+    Realisation,
+    cc1000_dbm,
+    evidence,
+    michigan,
+    realisations,
+)
+
+FloatArray = NDArray[np.float64]
+
+BUDGET = 0.04
+SCALES = (0.1, 10.0, np.nan)
+"""Other median floors that are tried, over that of the paper's channel; ``nan`` is gains as measured."""
+EXACT = ("Optimal", "ConstantLevel", "Learn", "Learn, hard", "EqualAlloc", "AdaScale", "AdaScale, warm",
+         *(name + HINDSIGHT for name in TUNED))  # fmt: skip
+"""The policies whose exact epsilon is computed, where floors are those of the paper's channel."""
+
+
+TABLES = ("leakage", "scales", "statistics", "evidence", "first_look", "example")
+"""What the command writes."""
+SCALED = "Michigan, broadcasts"
+"""The links that are scaled."""
+
+
+@dataclass(frozen=True)
+class Past(ChannelModel):
+    """What is believed by a server that has measured floors before: these, in any order."""
+
+    min_gain: tuple[float, ...] = ()
+
+    def floor_law(self, scenario: Scenario, mean_gain: object) -> FloorLaw:
+        """The law of the floors seen."""
+        return EmpiricalFloors.of(scenario, self.min_gain)
+
+
+@cache
+def reference_floor() -> float:
+    """The median floor of the paper's channel, over rounds and 200 placements of ten devices."""
+    scenario = Scenario.mnist()
+    drawn = channel.draw(DEVICES, 100, range(200))
+    return float(np.median(scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))))
+
+
+def problem_of(
+    measured: Realisation, scale: float = 1.0, budget: float = BUDGET
+) -> tuple[ReceiveScalingProblem, FloatArray]:
+    """The problem of the rounds that are judged, and the gains of the past, both in the scale that is asked for.
+
+    The scale is the median floor of the past over :func:`reference_floor`, as if all devices sent with more power or
+    less; with ``nan`` gains stay as they were measured, and the power is the paper's.
+    """
+    scenario = replace(Scenario.mnist(), num_devices=len(measured.gain), num_rounds=measured.gain.shape[1])
+    past, gain = measured.past, measured.gain
+    if not np.isnan(scale):
+        median = np.median(scenario.noise_scale / (scenario.x_max * scenario.min_gain(past)))
+        factor = float(median / (check.positive("scale", scale) * reference_floor()))
+        past, gain = past * factor, gain * factor
+    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget), past
+
+
+def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
+    r"""Every method by name: the optimum, those without the future, and those tuned on the rounds that are judged.
+
+    A law is what the floors of the past were; behind a comma, ``Rayleigh``: that of Rayleigh fading of the mean gains
+    of the past; ``seen``: with the coherence of the floors seen so far (:func:`~adascale.policies.seen_coherence`).
+    """
+    seen = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
+    found: dict[str, Method] = {
+        "Optimal": Hindsight(policies.Optimal),
+        "AdaScale": Foresight(policies.AdaScale, channel=seen, from_law=False, draws=DRAWS),
+        "PowerControl": Foresight(policies.PowerControl, channel=seen, draws=DRAWS),
+        "LyapunovPowerControl": partial(foreseen_lyapunov, channel=seen),
+        "EstimFuture": Foresight(policies.EstimFuture, estimate="minimum"),
+        "EqualAlloc": Foresight(policies.EqualAlloc),
+        "Learn": Foresight(policies.Learn),
+        "Learn, hard": Foresight(policies.Learn, promise="hard"),
+        "DynamicProgramme, hard": Foresight(policies.DynamicProgramme, channel=seen),
+        **{name + HINDSIGHT: method for name, method in TUNED.items()},
+    }
+    law = EmpiricalFloors.of(scenario, seen.min_gain)
+    found |= {
+        "ReSolve, hard, seen": Foresight(policies.ReSolve, channel=seen, promise="hard", coherence="seen"),
+        "Learn, prior, hard, seen": lambda *_: policies.Learn("hard", prior=law, coherence="seen"),
+    }
+    for behind, believed in (("", seen), (", Rayleigh", Rayleigh())):
+        by_law: dict[str, Method] = {
+            "ConstantLevel": Foresight(policies.ConstantLevel, channel=believed),
+            "ReSolve": Foresight(policies.ReSolve, channel=believed),
+            "ReSolve, hard": Foresight(policies.ReSolve, channel=believed, promise="hard"),
+            "AdaScale, warm": Foresight(policies.AdaScale, channel=believed),
+            "Learn, prior": _learn_with_prior(believed, "average"),
+            "Learn, prior, hard": _learn_with_prior(believed, "hard"),
+        }
+        found |= {name + behind: method for name, method in by_law.items()}
+    return found
+
+
+def _learn_with_prior(believed: ChannelModel, promise: str) -> Method:
+    def method(problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> policies.Policy:
+        assert mean_gain is not None
+        return policies.Learn(promise, prior=believed.floor_law(problem.scenario, mean_gain))
+
+    return method
+
+
+def links_table(
+    measured: Iterable[Realisation], scales: Iterable[float] = (1.0,), *, progress: bool = False
+) -> pd.DataFrame:
+    r"""Cost and leakage of every method on every realisation.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a realisation, scale and policy: ``trace, group, window, scale, policy``; ``cost`` over :math:`\nu`;
+        ``rdp``, ``epsilon`` and ``exact`` over those of the optimum at :math:`\nu`.  ``exact`` is computed of
+        :data:`EXACT` at the scale 1; all are NaN where a method finds no parameter.
+    """
+    rows = []
+    account = accounting.RenyiAccountant(tuple(accounting.order_grid(4096, 1.001)))  # of leakages near 0, too
+    scales = [*scales]
+    work = [(each, scale) for each in measured for scale in scales]
+    for each, scale in tqdm(work, disable=not progress, unit="realisation"):
+        problem, past = problem_of(each, scale)
+        mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
+        best: dict[str, float] = {}
+        for name, method in methods(problem.scenario, past).items():
+            try:
+                eta = method(problem, mean_gain).schedule(problem)
+            except BudgetNotReached:
+                found = dict.fromkeys(("cost", "rdp", "epsilon", "exact"), np.nan)
+            else:
+                found = {"cost": float(problem.cost(eta)), "rdp": float(problem.rdp(eta)),
+                         "epsilon": float(problem.epsilon(eta, account)), "exact": np.nan}  # fmt: skip
+                if scale == 1 and name in EXACT:
+                    found["exact"] = float(problem.epsilon(eta, SharpAccountant()))
+            best = best or {**found, "cost": BUDGET}
+            ratio = {key: value / best[key] for key, value in found.items()}
+            rows.append({"trace": each.trace, "group": each.group, "window": each.window, "scale": scale,
+                         "policy": name} | ratio)  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
+    """What the links are like, in the rounds that are judged.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a realisation: ``trace, group, window``; ``past, rounds``, how many; ``gain_db``, the median gain;
+        ``weakest_db``, the median of the bottleneck; ``links_spread_db``, the median over links of the standard
+        deviation; ``floor_spread_db``, that of the floors; ``drift_db``, the median floor over that of the past;
+        ``lag1``, the autocorrelation of the floors from round to round, and ``lag1_links``, the median over links;
+        ``same``, the share of rounds in which the device that is the weakest most often is the weakest; ``changed``,
+        that in which a gain differs from the round before.
+    """
+    rows = []
+    for each in measured:
+        level, floor = 10 * np.log10(each.gain), -10 * np.log10(each.gain.min(axis=0))
+        before = -10 * np.log10(each.past.min(axis=0))
+        rows.append({
+            "trace": each.trace, "group": each.group, "window": each.window,
+            "past": each.past.shape[1], "rounds": each.gain.shape[1],
+            "gain_db": np.median(level), "weakest_db": -np.median(floor),
+            "links_spread_db": np.median(level.std(axis=1)), "floor_spread_db": floor.std(),
+            "drift_db": np.median(floor) - np.median(before),
+            "lag1": lag1(10 ** (floor / 10)), "lag1_links": np.nanmedian([lag1(row) for row in each.gain]),
+            "changed": (np.diff(each.gain, axis=1) != 0).any(axis=0).mean(),
+            "same": np.bincount(each.gain.argmin(axis=0)).max() / each.gain.shape[1],
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def lag1(values: FloatArray) -> float:
+    """The sample autocorrelation from one round to the next; NaN of a constant."""
+    off = values - values.mean()
+    total = (off**2).sum()
+    return float((off[1:] * off[:-1]).sum() / total) if total > 0 else np.nan
+
+
+def first_look(folder: Path | str, num_rounds: int = 500) -> pd.DataFrame:
+    r"""The paper's two best methods, tuned in hindsight on the first five groups, by what one takes the file for.
+
+    ``sampling`` says how many samples make a round; ``unit`` is ``CC1000``, or ``-dBm`` where a count is taken for a
+    decibel below a milliwatt.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a sampling, unit and group: ``sampling, unit, group, lag1``, of the floors; and epsilon over the
+        optimum's, ``AdaScale, PowerControl``.
+    """
+    rows = []
+    for unit, convert in (("CC1000", cc1000_dbm), ("-dBm", np.negative)):
+        groups = michigan(folder, convert).group(DEVICES)[:5]
+        for sampling in (1, 6):
+            for number, group in enumerate(groups, start=1):
+                gain = group[:, ::sampling][:, :num_rounds]
+                problem, past = problem_of(Realisation("", "", 0, gain, gain))
+                mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
+                epsilon = {
+                    policy.__name__: float(problem.dp_epsilon(Hindsight(policy)(problem, mean_gain).schedule(problem)))
+                    for policy in (policies.Optimal, policies.AdaScale, policies.PowerControl)
+                }
+                rows.append({"sampling": sampling, "unit": unit, "group": number, "lag1": lag1(problem.floor),
+                             "AdaScale": epsilon["AdaScale"] / epsilon["Optimal"],
+                             "PowerControl": epsilon["PowerControl"] / epsilon["Optimal"]})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+SHOWN = ("Optimal", "AdaScale, warm", "Learn, hard", "ReSolve, hard")
+"""The schedules of the page's figure."""
+
+
+def example(measured: Realisation) -> pd.DataFrame:
+    """Round by round: the weakest, the median and the strongest link in dB, the floor, and what methods make of it."""
+    problem, past = problem_of(measured)
+    mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
+    level = 10 * np.log10(measured.gain)
+    known = methods(problem.scenario, past)
+    energy = {name: problem.noise_energy(known[name](problem, mean_gain).schedule(problem)) for name in SHOWN}
+    return pd.DataFrame({"round": np.arange(problem.num_rounds), "weakest_db": level.min(axis=0),
+                         "median_db": np.median(level, axis=0), "strongest_db": level.max(axis=0),
+                         "floor": problem.floor} | energy)  # fmt: skip
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    r"""Means over realisations of each data set, scale and policy.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a trace, scale and policy: ``realisations``; ``cost`` over :math:`\nu`, ``over``, the share above
+        :math:`\nu`, and ``most``; for ``rdp`` and ``epsilon`` over the optimum's the mean, its 95 % t interval over
+        groups, ``_median`` and ``_worst``; the mean of ``exact``.  Windows of a group are averaged before the interval.
+    """
+    rows = []
+    for key, group in table.dropna(subset=["cost"]).groupby(["trace", "scale", "policy"], sort=False, dropna=False):
+        row = dict(zip(("trace", "scale", "policy"), key, strict=True)) | {
+            "realisations": len(group), "cost": group["cost"].mean(), "over": (group["cost"] > 1 + 1e-6).mean(),
+            "most": group["cost"].max(), "exact": group["exact"].mean(),
+        }  # fmt: skip
+        for metric in ("rdp", "epsilon"):
+            _, low, high = interval(group.groupby("group")[metric].mean().to_numpy())
+            row |= {metric: group[metric].mean(), f"{metric}_low": low, f"{metric}_high": high,
+                    f"{metric}_median": group[metric].median(), f"{metric}_worst": group[metric].max()}  # fmt: skip
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+_KEYS = ["trace", "group", "window"]
+_STORED = ("cost", "rdp", "epsilon", "exact")
+
+
+def write(table: pd.DataFrame, path: Path) -> None:
+    """The realisations at the scale 1 as :func:`read` reads them: a row each, under two rows of heading."""
+    table = table[table["scale"] == 1]
+    order = list(dict.fromkeys(table["policy"]))
+    wide = table.pivot(index=_KEYS, columns="policy", values=list(_STORED)).swaplevel(axis=1)
+    wide = wide.reindex(table[_KEYS].drop_duplicates().itertuples(index=False, name=None))
+    kept = [(name, value) for name in order for value in _STORED if value != "exact" or name in EXACT]
+    write_atomically(path, wide[kept].to_csv(float_format="%.6g"))
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """A committed table of realisations, as :func:`links_table` makes it at the scale 1."""
+    wide = pd.read_csv(path, header=[0, 1], index_col=[0, 1, 2], dtype={0: str, 1: str})
+    order = list(dict.fromkeys(wide.columns.get_level_values(0)))
+    parts = [wide[name].reindex(columns=[*_STORED]).rename_axis(_KEYS).reset_index().assign(policy=name, scale=1.0)
+             for name in order]  # fmt: skip
+    return pd.concat(parts, ignore_index=True)[[*_KEYS, "scale", "policy", *_STORED]]
+
+
+def main(source: Path, folder: Path, *, measured: Sequence[Realisation] | None = None) -> None:
+    """Write the tables of a clone, and beside each what made it, where the data come from, and their licence."""
+    folder.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    measured = realisations(source) if measured is None else measured
+    table = links_table(measured, progress=sys.stderr.isatty())
+    write(table, folder / "leakage.csv")
+    server = [each for each in measured if each.trace == SCALED]
+    scaled = links_table(server, SCALES, progress=sys.stderr.isatty())
+    for name, content in {
+        "scales": summary(pd.concat([table[table["trace"] == SCALED], scaled])),
+        "statistics": links_statistics(measured),
+        "evidence": evidence(michigan(source)),
+        "first_look": first_look(source),
+        "example": example(server[0]),
+    }.items():
+        write_atomically(folder / f"{name}.csv", content.to_csv(index=False, float_format="%.6g"))
+    seconds = round(time.perf_counter() - began)
+    for name in TABLES:
+        what = {"source": SOURCE, "source_commit": COMMIT, "files": [MICHIGAN, RUTGERS], "original": list(ORIGINAL),
+                "licence": LICENCE, "nu": BUDGET, "draws": DRAWS, "wall_seconds": seconds}  # fmt: skip
+        write_provenance(folder / f"{name}.csv", "python -m companion.causal.measured_links FOLDER",
+                         "numpy", "numba", "scipy", "pandas", **what)  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        prog="python -m companion.causal.measured_links", description="Make the tables again."
+    )
+    parser.add_argument("source", type=Path, metavar="FOLDER", help=f"a clone of {SOURCE} at {COMMIT[:7]}")
+    parser.add_argument("--out", type=Path, default=Path("results/links"), metavar="FOLDER", help="where tables go")
+    options = parser.parse_args()
+    main(options.source, options.out)

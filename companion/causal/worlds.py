@@ -1,0 +1,355 @@
+r"""Which policy on which channel: ``python -m companion.causal.worlds``.
+
+A *world* is a pair of channel models: what realisations are drawn from, and what is believed by policies that need a
+law.  Every policy runs on the same realisations of a world; no parameter has seen one, but where the name says
+``hindsight``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from adascale import channel, policies
+from adascale.accounting import Accountant, OrdersTooFew
+from adascale.accounting.exact.sharp import SharpAccountant
+from adascale.channel import ChannelModel, Rayleigh
+from adascale.comparison import Foresight, Hindsight, Method, leakage_table, promises
+from adascale.comparison.foresight import SEED
+from adascale.policies import Policy
+from adascale.policies.coherence import SEEN
+from adascale.problem import ReceiveScalingProblem
+from adascale.runs.provenance import write_provenance
+from adascale.scenario import Scenario
+from companion.causal.fresh import DRAWS, foreseen_lyapunov
+from companion.claims import compare
+from companion.csv_pivot import read_wide, write_wide
+from companion.theory.correlated import block_table
+
+
+class World(NamedTuple):
+    """A channel and a belief."""
+
+    truth: ChannelModel
+    """What is drawn."""
+    belief: ChannelModel
+    """From what the law of floors is computed, with the path losses that the server knows."""
+
+
+def _known(model: ChannelModel) -> World:
+    return World(model, model)
+
+
+def _as_rayleigh(model: ChannelModel) -> World:
+    return World(model, Rayleigh())
+
+
+WORLDS: dict[str, World] = {
+    "Rayleigh": _known(Rayleigh()),
+    "Rician, K = 5": _known(channel.Rician(K=5.0)),
+    "Nakagami, m = 2": _known(channel.Nakagami(m=2.0)),
+    "Nakagami, m = 0.5": _known(channel.Nakagami(m=0.5)),
+    "two antennas, the better": _known(channel.AntennaSelection(antennas=2)),
+    "two blocks a round": _known(channel.BlockFading(blocks=2)),
+    "Rician, believed Rayleigh": _as_rayleigh(channel.Rician(K=5.0)),
+    "path losses off by 3 dB": _as_rayleigh(channel.Shadowed(deviation=3.0, known=False)),
+    "path losses off by 8 dB": _as_rayleigh(channel.Shadowed(deviation=8.0, known=False)),
+    "moving at 1.5 m/s": _as_rayleigh(channel.Moving()),
+    "urban street": _as_rayleigh(channel.UrbanMicro()),
+    "Jakes, 10 Hz": _as_rayleigh(channel.Jakes(doppler=10.0)),
+    "Jakes, 0.1 Hz": _as_rayleigh(channel.Jakes(doppler=0.1)),
+    "Gauss-Markov, r = 0.9": _as_rayleigh(channel.GaussMarkov(correlation=0.9)),
+    "Gauss-Markov, r = 0.99": _as_rayleigh(channel.GaussMarkov(correlation=0.99)),
+}
+"""The worlds of the table.  In the first six the law of a round is known and rounds are independent; Jakes' and
+Gauss-Markov rounds have the law that is believed, and hang together.
+
+:meta hide-value:
+"""
+
+KNOWN = tuple(name for name, world in WORLDS.items() if world.truth == world.belief)
+"""The worlds of independent rounds with a known law, where the dynamic programme is what can be reached."""
+
+ENDS = ("Rayleigh", "path losses off by 8 dB", "moving at 1.5 m/s", "Gauss-Markov, r = 0.99")
+"""The worlds that have the smallest and the largest budget of MNIST, too."""
+
+AVERAGE = ("ConstantLevel", "ReSolve", "ReSolve, coherent", "AdaScale, warm", "AdaScale", "Learn", "Learn, coherent",
+           "PowerControl", "LyapunovPowerControl")  # fmt: skip
+"""Policies that keep the budget on average, or mean to."""
+
+HARD = ("DynamicProgramme, hard", "ReSolve, hard", "ReSolve, coherent, hard", "Learn, hard", "Learn, coherent, hard",
+        "EstimFuture", "EqualAlloc")  # fmt: skip
+"""Policies that never exceed the budget."""
+
+PROGRAMME = "DynamicProgramme, hard"
+HINDSIGHT = "AdaScale, hindsight"
+"""AdaScale with its penalty matched on the realisation itself, as the paper does it."""
+
+ACCOUNTED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(KNOWN, ("ConstantLevel", "ReSolve, hard")),
+    "Rayleigh": ("ConstantLevel", "ReSolve, hard", "Learn", "Learn, hard"),
+    "Rician, believed Rayleigh": ("Learn", "Learn, hard"),
+    "path losses off by 3 dB": ("Learn", "Learn, hard"),
+    "path losses off by 8 dB": ("Learn", "Learn, hard"),
+    "moving at 1.5 m/s": ("AdaScale, warm", "Learn, hard"),
+    "Gauss-Markov, r = 0.99": (
+        *("AdaScale, warm", "ReSolve, coherent, hard", "Learn, coherent, hard"),
+        *("EstimFuture", "EqualAlloc"),
+    ),
+}
+"""The policies that have an exact epsilon, world by world, for the first tables of two chapters.
+
+:meta hide-value:
+"""
+
+SEEDS = range(91_000, 91_100)
+MIDDLE, OUTER = 0.04, (0.01, 0.16)
+BLOCK_SEEDS = range(92_000, 92_040)
+_ROW, _STORED = ("world", "nu", "seed"), ("cost", "rdp", "epsilon")
+_EXACT_STORED = ("rdp", "exact")
+_BLOCK_ROW, _BLOCK_STORED = ("nu", "block", "seed"), ("cost", "ratio")
+
+
+def remembered(method: Method) -> Method:
+    """A method that sees nothing but budgets and mean gains, and so has the same answer where these come again."""
+    found: dict[tuple[bytes, bytes], Policy] = {}
+
+    def again(problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64] | None = None) -> Policy:
+        key = (np.asarray(problem.budget).tobytes(), np.asarray(mean_gain, dtype=float).tobytes())
+        if key not in found:
+            found[key] = method(problem, mean_gain)
+        return found[key]
+
+    return again
+
+
+def methods(belief: ChannelModel) -> dict[str, Method]:
+    """Every method of the table by name, with this belief; the optimum first."""
+    know = partial(Foresight, channel=belief)
+    return {
+        "Optimal": Hindsight(policies.Optimal),
+        "ConstantLevel": know(policies.ConstantLevel),
+        "ReSolve": know(policies.ReSolve),
+        "ReSolve, coherent": know(policies.ReSolve, coherence=SEEN),
+        "AdaScale, warm": know(policies.AdaScale),
+        "AdaScale": remembered(know(policies.AdaScale, from_law=False, draws=DRAWS)),
+        "Learn": know(policies.Learn),
+        "Learn, coherent": know(policies.Learn, coherence=SEEN),
+        "PowerControl": remembered(know(policies.PowerControl, draws=DRAWS)),
+        "LyapunovPowerControl": remembered(partial(foreseen_lyapunov, channel=belief)),
+        "DynamicProgramme, hard": know(policies.DynamicProgramme),
+        "ReSolve, hard": know(policies.ReSolve, promise="hard"),
+        "ReSolve, coherent, hard": know(policies.ReSolve, promise="hard", coherence=SEEN),
+        "Learn, hard": know(policies.Learn, promise="hard"),
+        "Learn, coherent, hard": know(policies.Learn, promise="hard", coherence=SEEN),
+        "EstimFuture": know(policies.EstimFuture, estimate="minimum"),
+        "EqualAlloc": know(policies.EqualAlloc),
+        HINDSIGHT: Hindsight(policies.AdaScale),
+    }
+
+
+def worlds_table(
+    worlds: Mapping[str, World],
+    seeds: Iterable[int] = SEEDS,
+    budgets: Sequence[float] | None = None,
+    chosen: Sequence[str] | None = None,
+    *,
+    scenario: Scenario | None = None,
+    accountant: Accountant | None = None,
+) -> pd.DataFrame:
+    r"""What policies cost and leak in worlds of one belief.
+
+    Parameters
+    ----------
+    worlds : mapping
+        Names and worlds, whose beliefs are the same.
+    seeds : iterable of int
+        Realisations.
+    budgets : sequence of float, optional
+        :math:`\nu > 0`.  Default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`.
+    chosen : sequence of str, optional
+        Names of :func:`methods`.  Default all; the dynamic programme only for the worlds in :data:`KNOWN`.
+    scenario : Scenario, optional
+        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
+    accountant : Accountant, optional
+        What ``epsilon`` is computed by; default :class:`~adascale.accounting.RenyiAccountant`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a world, policy, budget and seed: ``world, policy, nu, seed, cost, rdp, epsilon``.
+
+    Raises
+    ------
+    ValueError
+        If the beliefs differ.
+    """
+    beliefs, seeds, parts = {world.belief for world in worlds.values()}, list(seeds), []
+    if len(beliefs) != 1:
+        raise ValueError(f"worlds must have one belief, got {len(beliefs)}")
+    known = methods(*beliefs)
+    for name, world in worlds.items():
+        asked = [each for each in known if name in KNOWN or each != PROGRAMME] if chosen is None else chosen
+        for nu in (MIDDLE, *(OUTER if name in ENDS else ())) if budgets is None else budgets:
+            with warnings.catch_warnings():  # of schedules that leak so much that no order serves them
+                warnings.simplefilter("ignore", OrdersTooFew)
+                table = leakage_table(
+                    Scenario.mnist() if scenario is None else scenario, (nu,), seeds,
+                    {each: known[each] for each in asked}, channel=world.truth, accountant=accountant,
+                )  # fmt: skip
+            parts.append(table.assign(world=name))
+    return pd.concat(parts, ignore_index=True)[["world", "policy", "nu", "seed", *_STORED]]
+
+
+def channels_table(seeds: Iterable[int] = SEEDS, *, processes: int = 2) -> pd.DataFrame:
+    """:func:`worlds_table` of all :data:`WORLDS`, at most three of one belief in a process at a time."""
+    seeds, groups = list(seeds), []
+    for belief in dict.fromkeys(world.belief for world in WORLDS.values()):
+        names = [name for name, world in WORLDS.items() if world.belief == belief]
+        groups += [{name: WORLDS[name] for name in names[i : i + 3]} for i in range(0, len(names), 3)]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        table = pd.concat(pool.map(worlds_table, groups, [seeds] * len(groups)), ignore_index=True)
+    rank = {name: i for i, name in enumerate(WORLDS)}
+    return table.sort_values("world", key=lambda column: column.map(rank), kind="stable", ignore_index=True)
+
+
+def kept(table: pd.DataFrame) -> pd.DataFrame:
+    """:func:`~adascale.comparison.promises` world by world, with the column ``world`` first."""
+    return pd.concat(
+        [promises(rows).assign(world=name) for name, rows in table.groupby("world", sort=False)], ignore_index=True
+    ).pipe(lambda found: found[["world", *found.columns.drop("world")]])
+
+
+def exact_table(accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Iterable[int] = SEEDS) -> pd.DataFrame:
+    r"""The exact :math:`\varepsilon` of schedules of :func:`channels_table`, at the budget ``MIDDLE``.
+
+    Parameters
+    ----------
+    accounted : mapping
+        Names of :data:`WORLDS`, each with names of :func:`methods`; the optimum is added.
+    seeds : iterable of int
+        Realisations.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a world, policy and seed: ``world, policy, nu, seed, rdp, exact``, by :eq:`eq:inversion` alone.
+    """
+    drawn, sharp = list(seeds), SharpAccountant()
+    parts = [
+        worlds_table({name: WORLDS[name]}, drawn, (MIDDLE,), ("Optimal", *chosen), accountant=sharp)
+        for name, chosen in accounted.items()
+    ]
+    table = pd.concat(parts, ignore_index=True).rename(columns={"epsilon": "exact"})
+    return table[["world", "policy", "nu", "seed", *_EXACT_STORED]]
+
+
+def exactly(table: pd.DataFrame) -> pd.DataFrame:
+    r"""Of :func:`exact_table` the means: a row a ``world`` and ``policy``.
+
+    The columns are ``exact``, the mean :math:`\varepsilon`, and ``ratio``, the mean of its ratio to the optimum's in
+    the same realisation.
+    """
+    best = table[table["policy"] == "Optimal"].set_index(["world", "seed"])["exact"].rename("best")
+    beside = table.join(best, on=["world", "seed"])
+    rows = beside.assign(ratio=beside["exact"] / beside["best"]).groupby(["world", "policy"], sort=False)
+    return rows[["exact", "ratio"]].mean()
+
+
+def against(table: pd.DataFrame, above: str, below: str, metric: str = "rdp") -> pd.DataFrame:
+    r"""The leakage of one policy over that of another, in pairs, in every world.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of :func:`channels_table`.
+    above, below : str
+        Names of policies.
+    metric : {"rdp", "epsilon"}
+        Which leakage.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a world and budget: ``world``, and the columns of :func:`~companion.claims.compare`, the geometric
+        mean of the ratio with its 95 % interval.
+    """
+    return pd.concat(
+        [compare(rows, metric, above, below).assign(world=name) for name, rows in table.groupby("world", sort=False)],
+        ignore_index=True,
+    )
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    r"""The committed table, ``results/channels/table.csv``, as :func:`channels_table` makes it."""
+    table = read_wide(path, _STORED, _ROW).dropna(subset=["cost"])  # the programme is not in every world
+    rank = {name: i for i, name in enumerate(WORLDS)}
+    table = table.sort_values("world", key=lambda column: column.map(rank), kind="stable", ignore_index=True)
+    return table[["world", "policy", "nu", "seed", *_STORED]]
+
+
+def write(table: pd.DataFrame, path: Path) -> None:
+    """A table as :func:`read` reads it."""
+    write_wide(table, path, _STORED, _ROW)
+
+
+def read_exact(path: Path | str) -> pd.DataFrame:
+    """The committed table, ``results/channels/exact.csv``, as :func:`exact_table` makes it."""
+    table = read_wide(path, _EXACT_STORED, _ROW).dropna(subset=["exact"])  # not every policy is in every world
+    return table[["world", "policy", "nu", "seed", *_EXACT_STORED]].reset_index(drop=True)
+
+
+def write_exact(target: Path) -> None:
+    """That table, and beside it what made it."""
+    began = time.perf_counter()
+    write_wide(exact_table(), target, _EXACT_STORED, _ROW)
+    _provenance(target, began, SEEDS)
+
+
+def read_blocks(path: Path | str) -> pd.DataFrame:
+    """The committed ``results/channels/table_blocks.csv``, of :func:`~companion.theory.correlated.block_table`."""
+    return read_wide(path, _BLOCK_STORED, _BLOCK_ROW)
+
+
+def write_blocks(target: Path) -> None:
+    """That table at the three budgets, and beside it what made it."""
+    began = time.perf_counter()
+    table = pd.concat([block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)], ignore_index=True)
+    write_wide(table, target, _BLOCK_STORED, _BLOCK_ROW)
+    _provenance(target, began, BLOCK_SEEDS)
+
+
+def main(folder: Path, processes: int = 2) -> None:
+    """Write the tables, and beside each what made it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_blocks(folder / "table_blocks.csv")
+    write_exact(folder / "exact.csv")
+    began = time.perf_counter()
+    write(channels_table(processes=processes), folder / "table.csv")
+    _provenance(folder / "table.csv", began, SEEDS, draws=DRAWS, draws_seed=SEED, processes=processes)
+
+
+def _provenance(target: Path, began: float, seeds: range, **more: int) -> None:
+    write_provenance(
+        target, "python -m companion.causal.worlds", "numpy", "numba", "scipy", scenario="mnist",
+        seeds=f"{seeds[0]}-{seeds[-1]}", **more, wall_seconds=round(time.perf_counter() - began),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m companion.causal.worlds", description="Make the tables again.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("results/channels"))
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    main(arguments.folder, arguments.processes)

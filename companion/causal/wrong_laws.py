@@ -1,0 +1,85 @@
+r"""What causal policies do where the channel is not what they believe: a first look, for one budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from adascale import channel, policies
+from adascale.channel import RayleighFloors
+from adascale.policies import Policy
+from adascale.problem import ReceiveScalingProblem
+from adascale.scenario import Scenario
+from companion.theory.correlated import gauss_markov_floors
+
+FloatArray = NDArray[np.float64]
+
+BELIEVERS: dict[str, Callable[[Scenario, float, RayleighFloors], Policy]] = {
+    "ConstantLevel": lambda scenario, nu, law: policies.ConstantLevel(law=law),
+    "ReSolve": lambda scenario, nu, law: policies.ReSolve(law=law),
+    "AdaScale, warm": lambda scenario, nu, law: policies.AdaScale.from_law(scenario, nu, law=law),
+    "Learn": lambda scenario, nu, law: policies.Learn(),
+    "ReSolve, hard": lambda scenario, nu, law: policies.ReSolve(law=law, promise="hard"),
+    "Learn, hard": lambda scenario, nu, law: policies.Learn(promise="hard"),
+}
+"""Policies for a law that they believe; the two that learn do not look at it.
+
+:meta hide-value:
+"""
+
+SEEDS = range(40)
+WORLDS = ("as believed", "path losses off by 3 dB", "slow fading, r = 0.99")
+"""Independent rounds of known law; each device's path loss wrong by a normal error in dB; rounds correlated."""
+
+
+def beliefs_table(
+    budget: float = 0.04,
+    seeds: Sequence[int] = SEEDS,
+    *,
+    scenario: Scenario | None = None,
+    believers: Mapping[str, Callable[[Scenario, float, RayleighFloors], Policy]] = BELIEVERS,
+) -> pd.DataFrame:
+    r"""Cost and leakage of causal policies in three worlds, of which they believe the first.
+
+    Parameters
+    ----------
+    budget : float
+        :math:`\nu > 0`.
+    seeds : sequence of int
+        Realisations: of distances, fading and errors.
+    scenario : Scenario, optional
+        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
+    believers : mapping
+        Names, each with a function from the scenario, the budget and the believed law to a policy.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a world, policy and seed: ``world, policy, seed``; ``cost`` over :math:`\nu`; ``ratio``, the Rényi leakage
+        over that of the offline optimum at :math:`\nu` on the same realisation.
+    """
+    scenario = Scenario.mnist() if scenario is None else scenario
+    rounds, seeds = scenario.num_rounds, list(seeds)
+    drawn = channel.draw(scenario.num_devices, rounds, seeds)
+    mean_gain, rows = scenario.mean_gain(drawn.path_loss), []
+    rng = [np.random.default_rng([12, seed]) for seed in seeds]
+    wrong = mean_gain * 10 ** (0.1 * 3 * np.array([each.standard_normal(scenario.num_devices) for each in rng]))
+    unit = scenario.noise_scale / scenario.x_max
+    slow = np.concatenate(
+        [gauss_markov_floors(unit / gain, 0.99, (1, rounds), each) for gain, each in zip(mean_gain, rng, strict=True)]
+    )
+    gains = scenario.min_gain(drawn.gain)
+    for world, min_gain, believed in zip(
+        WORLDS, (gains, gains, unit / slow), (mean_gain, wrong, mean_gain), strict=True
+    ):
+        problem = ReceiveScalingProblem(scenario, min_gain, budget)
+        law = RayleighFloors.of(scenario, believed)
+        best = problem.rdp(policies.Optimal().schedule(problem))
+        for name, build in believers.items():
+            eta = build(scenario, budget, law).schedule(problem)
+            found = {"cost": problem.cost(eta) / budget, "ratio": problem.rdp(eta) / best}
+            rows.append(pd.DataFrame({"world": world, "policy": name, "seed": seeds} | found))
+    return pd.concat(rows, ignore_index=True)

@@ -1,0 +1,230 @@
+r"""What the explorer knows: channels, levels and constants, as the small script that its page loads.
+
+``python -m companion.explorer`` writes it.  The page computes in JavaScript from rounded gains, and
+:func:`explorer_problem` has the same gains, so the two can be compared digit by digit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.accounting import DEFAULT_ORDERS
+from adascale.channel import AntennaSelection, ChannelModel, GaussMarkov, Nakagami, Rayleigh, Rician
+from adascale.files import write_atomically
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import Scenario
+
+CHANNELS: dict[str, ChannelModel] = {
+    "rayleigh": Rayleigh(),
+    "rician": Rician(K=5),
+    "nakagami": Nakagami(m=0.75),
+    "slow": GaussMarkov(correlation=0.95),
+    "antennas": AntennaSelection(antennas=2),
+}
+"""The channel models that the explorer offers, by the name that the page has for them.
+
+:meta hide-value:
+"""
+
+SCENARIOS: dict[str, Scenario] = {"mnist": Scenario.mnist(), "cifar10": Scenario.cifar10()}
+"""The scenarios that it offers.
+
+:meta hide-value:
+"""
+
+DRAWS = 3
+"""How many draws of each channel model there are, by the seeds 0, 1, ..."""
+
+LEVELS: tuple[float, ...] = tuple(round(0.005 * 2 ** (step / 4), 6) for step in range(25))
+r"""The :math:`\nu` of its slider, from 0.005 to 0.32 in steps of the fourth root of 2, to six places.
+
+:meta hide-value:
+"""
+
+DELTA = 1e-5
+r"""The :math:`\delta` of its epsilon."""
+
+SCRIPT = Path("book/_static/explorer/data.js")
+"""Where the page looks for it, in a checkout."""
+
+_GAIN_STEPS, _LEVEL_STEPS = 1e3, 1e5  # a decade in hundredths, and in ten-thousandths, of a decibel
+_ALPHABET = "".join(
+    chr(code) for code in range(33, 127) if chr(code) not in "\"'\\<"
+)  # 90 signs that a string may hold
+
+
+def pack(numbers: ArrayLike, width: int) -> str:
+    r"""Whole numbers as text, each by ``width`` of 90 printable signs, the highest digit first.
+
+    Parameters
+    ----------
+    numbers : array_like
+        Integers from 0 to :math:`90^{\mathrm{width}} - 1`, shape (N,).
+    width : int
+        Signs a number, at least 1.
+
+    Returns
+    -------
+    str
+        N times ``width`` signs.
+
+    Raises
+    ------
+    ValueError
+        If a number is not whole or does not fit.
+    """
+    base, wanted = len(_ALPHABET), check.as_floats("numbers", numbers)
+    whole = wanted.astype(np.int64)
+    if (whole != wanted).any() or (whole < 0).any() or (whole >= base**width).any():
+        raise ValueError(
+            f"numbers must be whole and from 0 to {base**width - 1}, got {wanted.min()} ... {wanted.max()}"
+        )
+    digits = whole[:, None] // base ** np.arange(width)[::-1] % base
+    return "".join(_ALPHABET[digit] for digit in digits.ravel())
+
+
+def explorer_gain(channel: str, draw: int) -> NDArray[np.float64]:
+    r"""The bottleneck gains :math:`\min_m |h_{m,t}|^2` of one draw, rounded to 0.01 dB: linear, shape (T,).
+
+    Of as many rounds as the longest scenario has; a shorter one takes the first.
+
+    Parameters
+    ----------
+    channel : str
+        A name of :data:`CHANNELS`.
+    draw : int
+        From 0 to :data:`DRAWS` - 1.
+
+    Raises
+    ------
+    ValueError
+        If there is no such channel or draw.
+    """
+    gain: NDArray[np.float64] = 10 ** (-_losses(channel, draw) / _GAIN_STEPS)
+    return gain
+
+
+def explorer_problem(
+    scenario: str, channel: str, draw: int, budget: ArrayLike, order: float = 3
+) -> ReceiveScalingProblem:
+    r"""The problem that the page solves for one position of its controls.
+
+    Parameters
+    ----------
+    scenario, channel : str
+        Names of :data:`SCENARIOS` and :data:`CHANNELS`.
+    draw : int
+        From 0 to :data:`DRAWS` - 1.
+    budget : array_like
+        :math:`\nu > 0`.
+    order : float
+        :math:`\alpha > 1`.
+    """
+    constants = _scenario(scenario)
+    chosen = replace(constants, order=order)
+    gain = explorer_gain(channel, draw)[: chosen.num_rounds] / chosen.batch_second_moment
+    return ReceiveScalingProblem(chosen, gain, budget)
+
+
+def explorer_levels(scenario: str, channel: str, draw: int) -> NDArray[np.float64]:
+    r"""The constant levels of :class:`~adascale.policies.ConstantLevel` at each of :data:`LEVELS`, shape (25,).
+
+    From the law of the floors, which knows the path losses of this draw and nothing of its rounds; rounded to
+    0.0001 dB, that is to 1.2e-5 of itself.  Arguments and errors are those of :func:`explorer_problem`.
+    """
+    level: NDArray[np.float64] = 10 ** (_level_codes(scenario, channel, draw) / _LEVEL_STEPS)
+    return level
+
+
+def explorer_script() -> str:
+    """The text of ``data.js``: constants, gains and levels, some thirty kilobytes."""
+    scenarios = {
+        name: {
+            "rounds": scenario.num_rounds,
+            "devices": scenario.num_devices,
+            "rate": float(scenario.sampling_rate),
+            "unit": float(RoundLeakage(scenario).unit[0]),
+            # a floor is this over the gain |h|^2
+            "floorScale": float(scenario.noise_scale / scenario.x_max * scenario.batch_second_moment),
+        }
+        for name, scenario in SCENARIOS.items()
+    }
+    lines = [
+        "// Written by `python -m companion.explorer`, not by hand: its docstrings say what is in it.",
+        "// A number of `gains` or `levels` is two or three signs of `alphabet`, in base 90, plus the one before it:",
+        "// hundredths of a dB of loss, ten-thousandths of a dB of noise energy. `slow` has the levels of `rayleigh`.",
+        "globalThis.ADASCALE_DATA = {",
+        f"delta: {DELTA}, orders: [{','.join(f'{order:g}' for order in DEFAULT_ORDERS)}],",
+        f"nu: [{','.join(f'{nu:g}' for nu in LEVELS)}],",
+        f"scenarios: {json.dumps(scenarios)},",
+        f"alphabet: {json.dumps(_ALPHABET)},",
+        "gains: {",
+    ]
+    for channel in CHANNELS:
+        lines.append(f"{channel}: [")
+        lines += [_packed(_losses(channel, draw), 2) for draw in range(DRAWS)]
+        lines.append("],")
+    lines.append("},\nlevels: {")
+    for name in SCENARIOS:
+        lines.append(f"{name}: {{")
+        for channel in CHANNELS:
+            if channel == "slow":
+                continue
+            lines.append(f"{channel}: [")
+            lines += [_packed(_level_codes(name, channel, draw), 3) for draw in range(DRAWS)]
+            lines.append("],")
+        lines.append("},")
+    return "\n".join([*lines, "}};", ""])
+
+
+def write_explorer(path: Path | str = SCRIPT) -> Path:
+    """Write :func:`explorer_script` to a file, whole or not at all, and return its path."""
+    write_atomically(Path(path), explorer_script())
+    return Path(path)
+
+
+def _packed(codes: NDArray[np.int64], width: int) -> str:
+    least = int(codes.min())
+    return f"[{least}, {json.dumps(pack(codes - least, width))}],"
+
+
+def _losses(channel: str, draw: int) -> NDArray[np.int64]:
+    r""":math:`-10 \log_{10} \min_m |h_{m,t}|^2` in hundredths of a dB."""
+    if channel not in CHANNELS:
+        raise ValueError(f"channel must be one of {', '.join(CHANNELS)}, got {channel!r}")
+    if draw not in range(DRAWS):
+        raise ValueError(f"draw must be a whole number from 0 to {DRAWS - 1}, got {draw!r}")
+    rounds = max(scenario.num_rounds for scenario in SCENARIOS.values())
+    devices = SCENARIOS["mnist"].num_devices
+    least = CHANNELS[channel].draw(devices, rounds, seed=draw).gain.min(axis=-2)
+    codes: NDArray[np.int64] = np.rint(-_GAIN_STEPS * np.log10(least)).astype(np.int64)
+    return codes
+
+
+def _level_codes(scenario: str, channel: str, draw: int) -> NDArray[np.int64]:
+    constants = _scenario(scenario)
+    _losses(channel, draw)  # refuses what is none
+    model = CHANNELS[channel]
+    places = model.draw(constants.num_devices, 1, seed=draw).path_loss
+    level = model.floor_law(constants, constants.mean_gain(places)).level(LEVELS)
+    codes: NDArray[np.int64] = np.rint(_LEVEL_STEPS * np.log10(level)).astype(np.int64)
+    return codes
+
+
+def _scenario(name: str) -> Scenario:
+    if name not in SCENARIOS:
+        raise ValueError(f"scenario must be one of {', '.join(SCENARIOS)}, got {name!r}")
+    return SCENARIOS[name]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Write the data of the book's explorer.")
+    parser.add_argument("path", nargs="?", default=SCRIPT, type=Path, help=f"default: {SCRIPT}")
+    print(write_explorer(parser.parse_args().path))

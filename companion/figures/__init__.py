@@ -1,0 +1,42 @@
+"""Every figure as a function of a tidy table; one look for the whole book."""
+
+from adascale.statistics import log_interval as log_interval  # what chapters say as figures.log_interval
+from companion.figures.benchmarks import planned_levels, rising_aim
+from companion.figures.causal import without_future
+from companion.figures.data import check_sum, described, drawn_data
+from companion.figures.guarantees import Bounded, against_penalty, queue_limits, scaling, two_futures
+from companion.figures.learning import accuracy, accuracy_ends, learning_curves
+from companion.figures.markup import download_link, embedded
+from companion.figures.privacy import PANELS, gap, leakage
+from companion.figures.style import LABELS, NOT_IN_RDP, STYLE, label_of, policy_label, policy_style, use_style
+from companion.figures.system import one_round
+
+__all__ = [
+    "LABELS",
+    "NOT_IN_RDP",
+    "PANELS",
+    "STYLE",
+    "Bounded",
+    "accuracy",
+    "accuracy_ends",
+    "against_penalty",
+    "check_sum",
+    "described",
+    "download_link",
+    "drawn_data",
+    "embedded",
+    "gap",
+    "label_of",
+    "leakage",
+    "learning_curves",
+    "one_round",
+    "planned_levels",
+    "policy_label",
+    "policy_style",
+    "queue_limits",
+    "rising_aim",
+    "scaling",
+    "two_futures",
+    "use_style",
+    "without_future",
+]

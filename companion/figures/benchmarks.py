@@ -1,0 +1,85 @@
+"""One realisation under EstimFuture and under the power control of Liu and Simeone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+from numpy.typing import NDArray
+
+from adascale.policies import Optimal, water_level
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from companion.figures.style import STYLE, label_of
+
+FloatArray = NDArray[np.float64]
+
+
+def planned_levels(
+    problem: ReceiveScalingProblem, later_floor: Mapping[str, float], levels: Mapping[str, FloatArray]
+) -> Figure:
+    r"""What EstimFuture expects of the floors, and the level that it aims at, by reading.
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        One realisation.
+    later_floor : mapping
+        The floor that each reading expects.
+    levels : mapping
+        Its planned level in every round, shape (T,).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.6))
+    floors = np.sort(problem.floor)
+    left.semilogx(floors, np.arange(1, floors.size + 1) / floors.size, color="0.5", label="floors")
+    for name, color, marker in (("devices", "#009E73", "D"), ("minimum", "#56B4E9", "X")):
+        share = np.mean(floors < later_floor[name])
+        left.plot(later_floor[name], share, color=color, marker=marker, markersize=9, linestyle="none",
+                  label=f"estimate, {name}")  # fmt: skip
+        right.semilogy(levels[name], color=color, marker=marker, markevery=50, label=name)
+    level = float(water_level(problem.floor, problem.budget))
+    right.axhline(level, color="black", linestyle="--", label="water level")
+    right.set_yticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
+    right.yaxis.set_minor_locator(NullLocator())
+    left.set(xlim=(0.005, 2), xlabel="$w_{\\min,t}$ (no unit)", ylabel="share of floors below")
+    right.set(xlabel="round $t$", ylabel="planned level $\\ell_t$ (no unit)")
+    left.legend()
+    right.legend()
+    return figure
+
+
+def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
+    """The noise energies of PowerControl in one realisation, and how its leakage adds up beside the optimum's.
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        One realisation.
+    eta : numpy.ndarray
+        The schedule, shape (T,).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.8))
+    style, leakage = STYLE["PowerControl"], RoundLeakage(problem.scenario)
+    left.semilogy(problem.floor, color="0.75", linewidth=0.7, label="floor")
+    left.semilogy(problem.noise_energy(eta), color=style["color"], marker=style["marker"], markersize=3,
+                  linestyle="none", label=label_of("PowerControl"))  # fmt: skip
+    level = float(water_level(problem.floor, problem.budget))
+    left.axhline(level, color="black", linestyle="--", label="water level")
+    left.set(ylim=(5e-3, 200), xlabel="round $t$", ylabel="noise energy (no unit)")
+    left.legend(loc="upper center", ncols=2, columnspacing=1)
+    for name, each in {"Optimal": Optimal().schedule(problem), "PowerControl": eta}.items():
+        value = np.cumsum(leakage(problem.noise_energy(each)))
+        right.plot(value / value[-1], markevery=50, label=label_of(name), **STYLE[name])
+    right.set(xlabel="round $t$", ylabel="share of the leakage up to $t$")
+    right.legend()
+    return figure

@@ -1,0 +1,128 @@
+"""The convergence bounds beside what they bound, data that are used again, and the floors' term over the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from companion.figures.style import Look
+from companion.theory.convergence import reuse_breaks, reuse_left_side
+
+FloatArray = NDArray[np.float64]
+
+_TERMS: dict[str, Look] = {
+    "initial": {"color": "#E69F00", "marker": "X"},
+    "heterogeneity": {"color": "#CC79A7", "marker": "v"},
+    "sampling": {"color": "#009E73", "marker": "D"},
+    "noise": {"color": "#0072B2", "marker": "s"},
+}
+_LINES: dict[str, Look] = {
+    "total": {"color": "black", "linewidth": 2, "label": "the paper's bound"},
+    "near": {"color": "black", "linestyle": "--", "label": "nearly exact bound"},
+    "exact": {"color": "#D55E00", "linewidth": 1.5, "label": "left side, exact"},
+    **{term: look | {"markevery": 6, "linewidth": 1, "label": term} for term, look in _TERMS.items()},
+}
+_AXES = {"T": "rounds $T$", "rate": "learning rate $\\lambda$", "energy": "noise energy $w_t$, all rounds (no unit)",
+         "spread": "heterogeneity $C_2$ (no unit)"}  # fmt: skip
+_DOT: Look = {"color": "#D55E00", "marker": "o", "linestyle": "none", "capsize": 3, "label": "measured"}
+
+
+class Varied(NamedTuple):
+    """One thing varied: the curves over it, and where the left side was measured."""
+
+    places: FloatArray
+    """Shape (K,)."""
+    curves: Mapping[str, FloatArray]
+    """Of :func:`companion.theory.convergence.compare`, each of shape (K,)."""
+    dots: FloatArray
+    """Shape (D,)."""
+    measured: tuple[FloatArray, FloatArray]
+    """Means and half widths of their intervals, shape (D,) each."""
+
+
+def bounds(panels: Mapping[str, Varied]) -> Figure:
+    """Both bounds, the paper's four terms and the left side, four panels.
+
+    Parameters
+    ----------
+    panels : mapping
+        What is varied, ``T``, ``rate``, ``energy`` and ``spread``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axes = plt.subplots(2, 2, figsize=(9.4, 7.2))
+    for axis, (name, panel) in zip(axes.flat, panels.items(), strict=True):
+        for line, style in _LINES.items():
+            axis.loglog(panel.places, panel.curves[line], **style)
+        axis.errorbar(panel.dots, *panel.measured, **_DOT)
+        axis.set(xlabel=_AXES[name], ylabel="squared gradient (no unit)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> Figure:
+    """The bias of the sampled gradient over the rounds, and the case in which reused data break the bound.
+
+    Parameters
+    ----------
+    bias : mapping
+        From ``"fixed data"`` and ``"fresh data"`` to :func:`companion.theory.convergence.relative_bias`.
+    samples : int
+        n of the case (:prf:ref:`prop-reuse`).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, (first, second) = plt.subplots(1, 2, figsize=(9.4, 3.8))
+    for (name, (curve, error)), color, marker in zip(bias.items(), ("#D55E00", "#0072B2"), "os", strict=True):
+        low, high = curve - 1.96 * error, curve + 1.96 * error
+        first.fill_between(np.arange(curve.size), low, high, color=color, alpha=0.2, linewidth=0)
+        first.plot(curve, color=color, marker=marker, markevery=50, label=name)
+    first.set(xlabel="round $t$", ylabel="relative bias $b_t$, 95 % bands", ylim=(-1, 0.3))
+    first.legend()
+    rounds = np.unique(np.geomspace(16, 1e5, 60).astype(int))
+    second.loglog(rounds, reuse_left_side(samples, rounds), color="#D55E00", marker="o", markevery=8, label="left side")
+    for k, style, marker in ((2, "-", "^"), (1, "--", "v")):
+        crossing, label = reuse_breaks(samples, k), f"right side, $k^2 = {k}$"
+        second.loglog(rounds, k / np.sqrt(rounds), color="black", linestyle=style, label=label)
+        second.plot(crossing, k / np.sqrt(crossing), color="black", marker=marker, linestyle="none")
+    second.set(xlabel="rounds $T$, $\\lambda = 1/\\sqrt{T}$", ylabel="squared gradient over $\\sigma_y^2$")
+    second.legend()
+    return figure
+
+
+def floors_term(rounds: FloatArray, term: FloatArray, shift: float) -> Figure:
+    r"""The floors' term of the bound over the rounds under Rayleigh fading, beside Landau's median.
+
+    Parameters
+    ----------
+    rounds : numpy.ndarray
+        T, shape (K,).
+    term : numpy.ndarray
+        :math:`\Phi_T` over :math:`\lambda_0 L \omega / 2` (:prf:ref:`prop-rayleigh`), shape (realisations, K).
+    shift : float
+        The median is :math:`(\ln T + \text{shift}) / \sqrt T` by Landau's law.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axis = plt.subplots()
+    low, middle, high = np.quantile(term, [0.05, 0.5, 0.95], axis=0)
+    axis.fill_between(rounds, low, high, color="#0072B2", alpha=0.2, linewidth=0, label="5 % to 95 %")
+    label = f"median of {len(term)} realisations"
+    axis.loglog(rounds, middle, color="#0072B2", marker="s", markevery=4, label=label)
+    line, name = (np.log(rounds) + shift) / np.sqrt(rounds), f"$(\\ln T + {shift:.2f})\\,/\\,\\sqrt{{T}}$"
+    axis.loglog(rounds, line, color="black", linestyle="--", label=name)
+    axis.loglog(rounds, 2 / np.sqrt(rounds), color="#D55E00", linestyle=":", label="$2/\\sqrt{T}$, a bounded mean")
+    axis.set(xlabel="rounds $T$", ylabel="$\\Phi_T$ over $\\lambda_0L\\omega/2$ (no unit)")
+    axis.legend()
+    return figure

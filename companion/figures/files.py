@@ -1,0 +1,84 @@
+"""What a notebook stores of a figure: a picture, its data as text, and with them the files that a page offers."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import zlib
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from companion.figures.data import described, drawn_data
+
+LARGE = 150_000
+"""Bytes of SVG above which the points of a figure are stored as pixels."""
+
+KEY = "adascale-figure"
+"""The name of the files in the metadata of an output."""
+
+
+def in_notebook(figure: Figure, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Data and metadata of a figure in a notebook, as IPython asks a class for them.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        What is shown.
+    include, exclude
+        The kinds that IPython asks for; all are given.
+
+    Returns
+    -------
+    tuple of dict
+        ``image/png`` and ``text/plain``, the picture and :func:`~companion.figures.described`; and the figure as
+        SVG and its data as CSV, in the metadata, which no comparison of notebooks reads.
+    """
+    if not (figure.axes or figure.lines):
+        return {}, {}
+    files = {"svg": as_svg(figure), "csv": drawn_data(figure).to_csv(index=False, float_format="%.6g")}
+    data = {"image/png": base64.b64encode(_saved(figure, "png")).decode(), "text/plain": described(figure)}
+    return data, {KEY: packed(files)}
+
+
+def as_svg(figure: Figure) -> str:
+    """The figure as SVG; if it is large, what has many points is in it as pixels.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        Of whose artists the largest may become rasterised.
+    """
+    drawn = _shortened(_saved(figure, "svg").decode())
+    if len(drawn) > LARGE:
+        for axes in figure.axes:
+            for artist in (*axes.lines, *axes.collections, *axes.patches):
+                artist.set_rasterized(True)
+        drawn = _shortened(_saved(figure, "svg").decode())
+    return drawn
+
+
+def packed(files: dict[str, str]) -> str:
+    """Texts by name, compressed, as one word."""
+    return base64.b64encode(zlib.compress(json.dumps(files).encode(), 9)).decode()
+
+
+def unpacked(word: str) -> dict[str, str]:
+    """What :func:`packed` made, as texts."""
+    files: dict[str, str] = json.loads(zlib.decompress(base64.b64decode(word)))
+    return files
+
+
+def _saved(figure: Figure, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    none = {"Date": None} if kind == "svg" else None  # the same figure is the same file tomorrow
+    figure.savefig(buffer, format=kind, bbox_inches="tight", metadata=none)
+    return buffer.getvalue()
+
+
+def _shortened(svg: str) -> str:
+    """Two decimals of a point are enough for what is seen."""
+    digits = re.compile(r"(\d+\.\d\d)\d+")
+    return re.sub(r'(?<= (?:d|x|y)=")[^"]*|(?<=translate\()[^)]*', lambda found: digits.sub(r"\1", found[0]), svg)

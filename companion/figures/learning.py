@@ -1,0 +1,163 @@
+"""What trainings reach: test accuracy against the noise allowance and the round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from adascale.statistics import interval
+from companion.figures.style import NOISE_FREE, Look, label_budgets, label_levels, label_of, policy_style
+
+
+def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = "AdaScale") -> Figure:
+    r"""Test accuracy against :math:`\nu`: one policy's beside what the paper quotes, and all less that without noise.
+
+    The right panel has differences within a realisation, over the realisations that all policies have; it is drawn
+    where the table has runs without noise on one of these.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Rows of :func:`adascale.runs.execution.perform`: ``policy, nu, seed, test_accuracy``.  Those of
+        ``NoiseFree`` are what the others are compared with.
+    quoted : tuple of float
+        The accuracies (0 ... 1) that the paper quotes for the ends of its range of :math:`\nu`.
+    reference : str
+        The policy of the left panel.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Means and 95 % t intervals; a single realisation has none.
+    """
+    points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
+    noise_free = points.pop("NoiseFree").iloc[:, 0] if "NoiseFree" in points else None
+    shared = points.notna().T.groupby(level="policy").any().all()
+    if noise_free is not None:
+        shared &= noise_free.notna()
+    compared = noise_free is not None and shared.any()
+    figure, axes = plt.subplots(1, 2 if compared else 1, figsize=(7.8, 4.6), squeeze=False)
+    above: Look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1)}  # inside, it would hide bars
+    left, drawn = axes[0, 0], list(dict.fromkeys(points.columns.get_level_values("policy")))
+    own = points[reference]
+    count = int(own.notna().sum().max())
+    label = f"{label_of(reference)}, {count} realisations" if count > 1 else f"{label_of(reference)}, one realisation"
+    _bars(left, own, policy_style(reference, drawn) | {"label": label})
+    ends = [min(own), max(own)]
+    left.plot(ends, 100 * np.array(quoted), color="#CC79A7", linestyle=":", marker="_", markersize=12, linewidth=2,
+              label="the paper's two ends")  # fmt: skip
+    left.set_ylabel("test accuracy [%]")
+    if noise_free is not None:
+        left.axhline(noise_free.mean(), label="no receiver noise", **NOISE_FREE)
+    if noise_free is not None and compared:
+        right = axes[0, 1]
+        right.axhline(0, **NOISE_FREE)
+        for i, policy in enumerate(drawn):
+            look = policy_style(policy, drawn) | {"label": label_of(policy)}
+            apart = points.loc[shared, policy].sub(noise_free[shared], axis=0)
+            _bars(right, apart, look, 1.06 ** (i - (len(drawn) - 1) / 2))
+        right.set_ylabel("accuracy less that without noise [points]")
+        right.legend(title=f"{shared.sum()} shared realisations", **above)
+    left.legend(**above)
+    for axis in axes[0]:
+        axis.set(xscale="log", xlabel="convergence level $\\nu$")
+        label_budgets(axis, own.columns)
+    return figure
+
+
+def _bars(axis: Axes, values: pd.DataFrame, look: Look, apart: float = 1.0) -> None:
+    """Means of the columns at their names, with 95 % intervals where a column has several values."""
+    known = {nu: values[nu].dropna() for nu in sorted(values)}
+    found = [interval(each) for each in known.values()]
+    centre, low, high = np.array(found).T
+    bars = None if min(map(len, known.values())) == 1 else [centre - low, high - centre]
+    axis.errorbar(np.array([*known]) * apart, centre, yerr=bars, capsize=3, **look)
+
+
+def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Figure:
+    r"""Test accuracy at both ends of the range of :math:`\nu`, a bar a realisation, beside the paper's.
+
+    Parameters
+    ----------
+    tables : mapping of str to pandas.DataFrame
+        For each label the rows of :func:`adascale.runs.execution.perform` of one policy, with the columns
+        ``nu, seed, test_accuracy, floor_mean``; a realisation without a training at both ends is left out.
+    quoted : tuple of float
+        The accuracies (0 ... 1) that the paper quotes for the ends of its range of :math:`\nu`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A bar goes from the accuracy at the smallest level, a full dot, to that at the largest, a hollow one.
+    """
+    wide = {label: 100 * table.pivot(index="seed", columns="nu", values="test_accuracy").dropna()
+            for label, table in tables.items()}  # fmt: skip
+    floors = pd.concat(tables.values()).groupby("seed")["floor_mean"].first()
+    seeds = sorted({seed for points in wide.values() for seed in points.index})
+    levels = next((min(points), max(points)) for points in wide.values())
+    figure, axis = plt.subplots(figsize=(6.4, 3.8))
+    colors = [policy_style("AdaScale", ["AdaScale"])["color"], "#D55E00", "#009E73"]
+    bars = [(0.0, 100 * np.array(quoted), "black", "")]
+    for i, (label, points) in enumerate(wide.items()):
+        apart = 0.16 * (i - (len(wide) - 1) / 2)
+        for seed, row in points.iterrows():
+            ends = row[[row.index.min(), row.index.max()]].to_numpy()
+            bars.append((1 + seeds.index(seed) + apart, ends, colors[i], label))
+    for place, ends, color, label in bars:
+        known = axis.get_legend_handles_labels()[1]
+        axis.plot([place] * 2, ends, color=color, linewidth=2.5, label=None if label in ("", *known) else label)
+        axis.plot(place, ends[0], "o", color=color)
+        axis.plot(place, ends[1], "o", color=color, markerfacecolor="white")
+    for nu, fill in zip(levels, ("grey", "white"), strict=True):
+        axis.plot([], [], "o", color="grey", markerfacecolor=fill, label=f"$\\nu$ = {nu:g}")
+    names = ["the paper", *(f"realisation {seed}\nmean floor {floors[seed]:.2f}" for seed in seeds)]
+    axis.set_xticks(range(len(names)), names)
+    axis.set(ylabel="test accuracy [%]", xlim=(-0.5, len(names) - 0.5))
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
+    return figure
+
+
+def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[float]) -> Figure:
+    r"""Accuracy, and epsilon so far, against the round: means over the realisations that all of the lines share.
+
+    With runs without noise the accuracy is what a training has above its own without noise: the curves themselves would
+    lie on each other.
+
+    Parameters
+    ----------
+    table, curves : pandas.DataFrame
+        As :func:`adascale.runs.sweep.tables` gives them.
+    nus : sequence of float
+        The levels to draw.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    chosen = table[table["nu"].isin(nus) | (table["policy"] == "NoiseFree")]
+    seeds = set.intersection(*(set(rows["seed"]) for _, rows in chosen.groupby(["policy", "nu"])))
+    joined = curves.merge(chosen[chosen["seed"].isin(seeds)][["run", "policy", "nu", "seed"]], on="run")
+    figure, axes = plt.subplots(1, 2, figsize=(7.8, 4.2))
+    drawn = [name for name in table["policy"].unique() if name != "NoiseFree"]
+    lines = dict(zip(sorted(nus), ("-", "--", ":"), strict=False))
+    noise_free = joined[joined["policy"] == "NoiseFree"].groupby("round")["accuracy"].mean()
+    for (policy, nu), rows in joined[joined["policy"] != "NoiseFree"].groupby(["policy", "nu"], sort=False):
+        means = rows.groupby("round")[["accuracy", "epsilon"]].mean()
+        look = policy_style(policy, drawn) | {"linestyle": lines[nu], "label": f"{label_of(policy)}, $\\nu$ = {nu:g}"}
+        above = means["accuracy"] - noise_free if len(noise_free) else means["accuracy"]
+        axes[0].plot(above.index + 1, 100 * above, markevery=4, **look)
+        axes[1].plot(means.index + 1, means["epsilon"], markevery=4, **look)
+    if len(noise_free):
+        axes[0].axhline(0, **NOISE_FREE)
+    axes[0].set_ylabel("accuracy less that without noise [points]" if len(noise_free) else "test accuracy [%]")
+    axes[1].set(ylabel="$\\varepsilon$ so far", yscale="log")
+    for axis in axes:
+        axis.set_xlabel("rounds done")
+    label_levels(axes[1])
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure

@@ -1,0 +1,159 @@
+"""Leakage against the convergence level: the paper's Figures 1 and 2, and what a policy leaks over another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from adascale.statistics import log_interval
+from companion.figures.style import NOT_IN_RDP, STYLE, label_budgets, label_levels, policy_label, policy_style
+
+PANELS = {
+    "rdp": "RDP leakage at order {order:g} [nats]",
+    "epsilon": "DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
+    "exact": "exact DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
+}
+"""What can be drawn of a leakage table, and what its axis says."""
+
+
+def leakage(
+    table: pd.DataFrame,
+    *,
+    points: bool = True,
+    mean: str = "geometric",
+    not_in_rdp: Sequence[str] = NOT_IN_RDP,
+    columns: Sequence[str] = ("rdp", "epsilon"),
+) -> Figure:
+    r"""The paper's Figures 1 and 2: RDP and DP leakage against :math:`\nu`, one line a policy.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Tidy, as :func:`adascale.comparison.leakage_table` makes it: columns ``dataset, policy, nu, seed, cost, order,
+        delta, rdp, epsilon``, one row a realisation.  Rows that could not reach :math:`\nu` are not drawn; the legend
+        counts them.
+    points : bool
+        Draw every realisation as a point (for a handful of them).
+    mean : {"geometric", "arithmetic"}
+        The line: the geometric mean with its 95 % t interval on the logarithm as a bar, or the plain mean, without a
+        bar: the leakage is too heavy-tailed for one.
+    not_in_rdp : sequence of str
+        Policies that the RDP panel leaves out (default: those that the paper leaves out).
+    columns : sequence of str
+        The panels, of :data:`PANELS`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axes = plt.subplots(1, len(columns), figsize=(0.4 + 3.7 * len(columns), 4.2), squeeze=False)
+    labels, handles = table.attrs.get("labels", {}), {}
+    drawn = list(table["policy"].unique())
+    for axis, column in zip(axes[0], columns, strict=True):
+        for policy, rows in table.groupby("policy", sort=False):
+            if column == "rdp" and policy in not_in_rdp:
+                continue
+            style, name = policy_style(policy, drawn), policy_label(policy, rows, labels)
+            rows = rows.dropna(subset=["cost"])
+            groups = rows.groupby("nu")[column]
+            nu = np.array(sorted(groups.groups))
+            apart = _apart(drawn.index(policy), len(drawn)) if mean == "geometric" else 1.0
+            if mean == "geometric":
+                centre, low, high = np.array([log_interval(groups.get_group(value)) for value in nu]).T
+                axis.vlines(nu * apart, low, high, color=style["color"], linewidth=1.2)
+            else:
+                centre = groups.mean().loc[nu].to_numpy()
+            (handles[name],) = axis.plot(nu * apart, centre, label=name, **style)
+            if points:
+                spots = style | {"markersize": 3, "markerfacecolor": "white", "label": f"_{policy}, realisations"}
+                axis.plot(rows["nu"] * apart, rows[column], linestyle="none", **spots)
+        axis.set(xscale="log", yscale="log", xlabel="convergence level $\\nu$")
+        axis.set_ylabel(
+            PANELS[column].format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0]))
+        )
+        label_levels(axis)
+        label_budgets(axis, table["nu"])
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=min(len(handles), 3))
+    return figure
+
+
+def gap(
+    table: pd.DataFrame,
+    metric: str | Sequence[str] = "rdp",
+    *,
+    reference: str = "Optimal",
+    coverage: float = 0.9,
+    not_in_rdp: Sequence[str] = NOT_IN_RDP,
+) -> Figure:
+    r"""Leakage over that of ``reference``, realisation by realisation: median and middle ``coverage``.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As for :func:`leakage`; needs ``reference`` among its policies.
+    metric : {"rdp", "epsilon", "exact"}, or several
+        RDP leakage, DP leakage, or the exact one; a panel each.
+    reference : str
+        The policy to divide by.
+    coverage : float
+        Share of the realisations inside the bars.
+    not_in_rdp : sequence of str
+        Policies left out of the RDP ratio.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    metrics = [metric] if isinstance(metric, str) else list(metric)
+    size = (7.0, 3.6) if len(metrics) == 1 else (0.4 + 3.7 * len(metrics), 4.0)
+    figure, axes = plt.subplots(1, len(metrics), figsize=size, squeeze=False)
+    handles: dict[str, Any] = {}
+    for axis, each in zip(axes[0], metrics, strict=True):
+        handles |= _gap(axis, table, each, reference, coverage, not_in_rdp if each == "rdp" else ())
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def _gap(
+    axis: Axes, table: pd.DataFrame, metric: str, reference: str, coverage: float, omitted: Sequence[str]
+) -> dict[str, Any]:
+    """One panel of :func:`gap`, and its lines by name."""
+    labels, handles = table.attrs.get("labels", {}), {}
+    values = table.pivot(index=["seed", "nu"], columns="policy", values=metric)
+    ratio = values.div(values[reference], axis=0).groupby("nu")
+    middle, low, high = ratio.median(), ratio.quantile((1 - coverage) / 2), ratio.quantile((1 + coverage) / 2)
+    drawn = [name for name in table["policy"].unique() if name not in (reference, *omitted)]
+    for i, policy in enumerate(drawn):
+        bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
+        label = policy_label(policy, table[table["policy"] == policy], labels)
+        style = policy_style(policy, table["policy"])
+        handles[label] = axis.errorbar(
+            middle.index * _apart(i, len(drawn)), middle[policy], yerr=bars, label=label, capsize=3, **style
+        )
+    axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
+    leakage_of = {"rdp": "RDP", "epsilon": "DP", "exact": "exact DP"}[metric]
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="convergence level $\\nu$",
+        ylabel=f"{leakage_of} leakage over {reference}'s [ratio]",
+    )
+    label_levels(axis)
+    label_budgets(axis, middle.index)
+    return handles
+
+
+def _apart(place: int, count: int) -> float:
+    """By what factor a policy is moved aside, so that bars do not hide each other."""
+    return float(1.03 ** (place - (count - 1) / 2))
+
+
+def _power_of_ten(value: float) -> str:
+    exponent = np.log10(value)
+    return f"$10^{{{exponent:.0f}}}$" if np.isclose(exponent, round(exponent)) else f"{value:g}"

@@ -1,0 +1,1 @@
+"""Leakage of the paper's methods: exact, published, and under other interpretations."""

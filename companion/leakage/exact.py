@@ -1,0 +1,195 @@
+r"""Both figures of the paper under exact accounting: ``python -m companion.leakage.exact``.
+
+The schedules are those of the chapters on MNIST and CIFAR-10: the methods of the figures, tuned in hindsight, on a
+hundred realisations.  Beside the :math:`\varepsilon` of the Rényi conversion stands the sharp value
+(:eq:`eq:inversion`, without a bracket) of the very same schedules.  A third table has the
+methods of the first page, with and without the future, on the fresh realisations of :mod:`companion.causal.fresh`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from adascale import presets
+from adascale.accounting.exact.sharp import SharpAccountant
+from adascale.comparison import Method, leakage_table
+from adascale.runs.provenance import write_provenance
+from adascale.statistics import log_interval
+from companion.causal import fresh as causal
+from companion.claims import compare
+from companion.csv_pivot import read_wide, write_wide
+from companion.methods import METHODS
+
+SEEDS = range(100)
+"""The realisations of the figures of a hundred."""
+
+DATASETS = ("mnist", "cifar10")
+HEADLINE: dict[str, Method] = {
+    name: causal.methods()[name]
+    for name in (
+        "Optimal",
+        "ConstantLevel",
+        "Learn",
+        "Learn, hard",
+        "EqualAlloc",
+        "EstimFuture",
+        *(name + causal.HINDSIGHT for name in causal.TUNED),
+    )
+}
+"""What the first page compares. The optimum, three that see no future, and the paper's others under its protocol.
+
+:meta hide-value:
+"""
+_KEYS = ["policy", "nu", "seed"]
+_STORED = ["epsilon", "exact"]
+
+
+def exact_table(
+    dataset: str,
+    seeds: Iterable[int] = SEEDS,
+    budgets: Sequence[float] | None = None,
+    chosen: Mapping[str, Method] = METHODS,
+    *,
+    progress: bool = False,
+) -> pd.DataFrame:
+    r"""The DP leakage of the methods of the figures by both accountants.
+
+    Parameters
+    ----------
+    dataset : str
+        The name of a preset, whose scenario and levels of :math:`\nu` are taken.
+    seeds : iterable of int
+        Realisations; default the hundred of the committed tables.
+    budgets : sequence of float, optional
+        Other levels.
+    chosen : mapping, optional
+        Methods by name; default those of the figures.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a policy, level and seed: ``policy, nu, seed, epsilon, exact``, in this order.
+    """
+    preset, seeds = presets.load(dataset), list(seeds)
+    levels = preset.levels if budgets is None else budgets
+    by = {
+        name: leakage_table(preset.scenario, levels, seeds, chosen, accountant=accountant, progress=progress)
+        for name, accountant in (("epsilon", None), ("exact", SharpAccountant()))
+    }
+    return by["epsilon"][[*_KEYS, "epsilon"]].assign(exact=by["exact"]["epsilon"])
+
+
+def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
+    r"""A leakage table with a column ``exact``, taken from a committed table of the same schedules.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As :func:`~adascale.comparison.leakage_table` makes it, of policies, levels and seeds that are stored.
+    stored : pandas.DataFrame
+        As :func:`exact_table` makes it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same rows, and one column more.
+
+    Raises
+    ------
+    ValueError
+        If a row is not stored, or is stored with another ``epsilon``: then the schedule is another one.
+    """
+    found = table[_KEYS].merge(stored, on=_KEYS, how="left", validate="one_to_one")
+    same = np.isclose(found["epsilon"], table["epsilon"].to_numpy(), rtol=3e-6, atol=0)  # seven digits are stored
+    if not same.all():
+        first = int(np.flatnonzero(~same)[0])
+        policy, nu, seed = found.loc[first, _KEYS]
+        raise ValueError(f"the epsilon of {policy} at nu = {nu:g}, seed {seed}, must be the stored "
+                         f"{found['epsilon'].iat[first]:.7g}, got {table['epsilon'].iat[first]:.7g}")  # fmt: skip
+    return table.assign(exact=found["exact"].to_numpy())
+
+
+def looseness(table: pd.DataFrame, reference: str = "AdaScale") -> pd.DataFrame:
+    r"""How much of a method's lead was the looseness of the Rényi conversion.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        With columns ``policy, nu, seed, epsilon, exact``, one row a realisation.
+    reference : str
+        The policy whose lead over the others is asked about.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a policy and :math:`\nu`: ``policy, nu``; ``loose``, the geometric mean of ``epsilon`` over ``exact``;
+        ``lead`` and ``lead_exact``, the geometric mean of the policy's leakage over that of the reference, by either;
+        ``ahead`` and ``ahead_exact``, the share of realisations in which the reference leaks less.
+    """
+    rows = []
+    for policy, own in table.groupby("policy", sort=False):
+        by = [compare(table, metric, policy, reference) for metric in _STORED]
+        for i, (nu, part) in enumerate(own.groupby("nu")):
+            lead = [each[column].iat[i] for column in ("ratio", "share") for each in by]
+            rows.append((policy, nu, log_interval(part["epsilon"] / part["exact"]).centre, *lead))
+    return pd.DataFrame(rows, columns=["policy", "nu", "loose", "lead", "lead_exact", "ahead", "ahead_exact"])
+
+
+def leads(loose: pd.DataFrame) -> pd.DataFrame:
+    """Of :func:`looseness` a table to read: three rows a policy, a column a level; the arrow is Rényi → exact.
+
+    A lead of 1 is none; *ahead in* counts the realisations in which the reference leaks less.  Of the reference, whose
+    lead over itself is 1, there is the first row alone.
+    """
+    words = {
+        "Rényi over exact": loose.loose.map("{:.2f}".format),
+        "lead": loose.lead.map("{:.3f}".format) + loose.lead_exact.map(" → {:.3f}".format),
+        "ahead in": loose.ahead.map("{:.0%}".format) + loose.ahead_exact.map(" → {:.0%}".format),
+    }
+    own = loose.policy[(loose.lead == 1) & (loose.lead_exact == 1)]
+    order = [(name, what) for name in dict.fromkeys(loose.policy) for what in words
+             if what == "Rényi over exact" or name not in {*own}]  # fmt: skip
+    long = loose.assign(**words).melt(["policy", "nu"], [*words], "what")
+    return long.pivot(index=["policy", "what"], columns="nu", values="value").loc[order].rename(columns="{:g}".format)
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """A committed table, ``results/exact/DATASET.csv``, as :func:`exact_table` makes it.
+
+    The file has a row a level and seed, and two rows of heading: policy, and by which accountant.
+    """
+    return read_wide(path, _STORED)
+
+
+def write(table: pd.DataFrame, path: Path) -> None:
+    """A table as :func:`read` reads it."""
+    write_wide(table, path, _STORED)
+
+
+def main(folder: Path, datasets: Sequence[str] = DATASETS) -> None:
+    """Write the tables, and beside each what made it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {dataset: (dataset, SEEDS, METHODS) for dataset in datasets} | {
+        "headline": ("mnist", causal.SEEDS, HEADLINE)
+    }
+    for name, (dataset, seeds, chosen) in made.items():
+        began, target = time.perf_counter(), folder / f"{name}.csv"
+        write(exact_table(dataset, seeds, chosen=chosen, progress=sys.stderr.isatty()), target)
+        write_provenance(target, "python -m companion.leakage.exact", "numpy", "numba", "scipy", scenario=dataset,
+                         seeds=f"{seeds[0]}-{seeds[-1]}", threads=1,
+                         wall_seconds=round(time.perf_counter() - began))  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m companion.leakage.exact", description="Make the tables again.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("results/exact"))
+    main(parser.parse_args().folder)

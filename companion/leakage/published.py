@@ -1,0 +1,297 @@
+r"""The method of Liu & Simeone beside what they published: ``python -m companion.leakage.published CLONE``.
+
+``CLONE`` is a checkout of https://github.com/kclip/Privacy4Free_DPWFL, read at commit 97512c8.  The equations below are
+written anew from the paper and from what the scripts there compute; of the checkout only the data set is read.  Privacy
+is counted in their unit, :math:`a_t = 2 \gamma^2 c_t^2 / \sigma^2`, which is :math:`\eta_t` over
+:math:`M^2 B^2 \sigma_n^2 / G^2`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.io import loadmat
+from scipy.special import lambertw
+
+from adascale import checks as check
+from adascale.files import write_atomically
+from adascale.policies import OfflinePowerControl, PowerControl, scaling_budget
+from adascale.problem import ReceiveScalingProblem
+from adascale.runs.provenance import write_provenance
+from adascale.scenario import Scenario
+
+FloatArray = NDArray[np.float64]
+
+REPOSITORY = "https://github.com/kclip/Privacy4Free_DPWFL"
+COMMIT = "97512c8b1c87f00c3c2f0398044ec6bdd8c238b5"
+"""Of the repository what was read is its newest commit, of 1 August 2021."""
+
+STOP = (1e8, 1e-8)
+"""Where their scripts for online transmission begin to halve the multiplier, and the width at which they stop."""
+
+_WATT = 1e-12  # what a unit of privacy is called, so that our scenarios hold it
+_SMALLEST = np.finfo(float).tiny
+
+
+def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
+    r"""The sum of the :math:`a_t` that :math:`(\varepsilon, \delta)` allows, as published.
+
+    .. math::
+        \big(\sqrt{\varepsilon + C^2} - C\big)^2, \qquad
+        C = \frac{1}{\delta \sqrt\pi} \exp\Big(-\tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big)\Big)
+
+    Parameters
+    ----------
+    epsilon : array_like
+        :math:`\varepsilon > 0`, any shape.
+    delta : float
+        :math:`\delta` in (0, 1).
+
+    Returns
+    -------
+    numpy.ndarray
+        Without unit, of the shape of ``epsilon``.
+    """
+    delta = check.fraction("delta", delta)
+    c = np.exp(-lambertw(2 / (np.pi * delta**2)).real / 2) / (delta * np.sqrt(np.pi))
+    return np.asarray((np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2)
+
+
+def published_plan(
+    caps: ArrayLike, weights: ArrayLike, budget: float, *, stop: tuple[float, float], root: bool = False
+) -> FloatArray:
+    r"""The :math:`a_j` of a plan, its multiplier found as in the scripts: an interval is halved down to a given width.
+
+    .. math:: a_j = \min\big(\omega_j / \lambda, \mathrm{cap}_j\big), \qquad \sum_j a_j \le S
+
+    Parameters
+    ----------
+    caps, weights : array_like
+        :math:`\mathrm{cap}_j > 0` and :math:`\omega_j > 0` (proportional to :math:`r^{-j/2}`), shape (n,).
+    budget : float
+        :math:`S > 0`.
+    stop : tuple of float
+        The upper end where the search of the multiplier begins, and the width at which it stops; 0 for the last digit.
+    root : bool
+        Whether :math:`\lambda` is the square root of what is halved, as in the scripts for online transmission.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (n,).
+    """
+    caps, weights = check.positive("caps", caps), check.positive("weights", weights)
+    budget = float(check.positive("budget", budget))
+    if caps.sum() < budget:
+        return caps
+
+    def plan(multiplier: float) -> FloatArray:
+        return np.minimum(weights / (np.sqrt(multiplier) if root else multiplier), caps)
+
+    low, (high, width) = 0.0, stop
+    while high - low > max(width, _SMALLEST) and low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if plan(middle).sum() <= budget else (middle, high)
+    return plan((low + high) / 2)
+
+
+def forecast(gain: ArrayLike, later: int, rice: float, correlation: float = 0.0) -> FloatArray:
+    r"""The squared channel norms that the scripts expect of this round and the ``later`` next.
+
+    .. math:: \frac{\kappa + \rho^{2j}}{\kappa + 1} |h_t|^2 + \frac{1 - \rho^{2j}}{\kappa + 1}, \qquad j = 0, 1, \dots
+
+    Today's gain is scaled: the part of the line of sight, which is constant, is taken to be today's.  At
+    :math:`\kappa = \rho = 0`, Rayleigh fading without memory, it is the mean.
+
+    Parameters
+    ----------
+    gain : array_like
+        :math:`|h_t|^2 > 0`, shape (M,), in units of its mean.
+    later : int
+        How many rounds are to come.
+    rice, correlation : float
+        :math:`\kappa \ge 0`, and :math:`\rho` from 0 to 1.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (later + 1, M).
+    """
+    faded = float(correlation) ** (2 * np.arange(later + 1))[:, None]
+    return np.asarray((rice + faded) / (rice + 1) * check.positive("gain", gain) + (1 - faded) / (rice + 1))
+
+
+@dataclass(frozen=True)
+class Published:
+    """The settings of the scripts' online experiment over the air."""
+
+    rounds: int = 30
+    clip: float = 20.0
+    epsilon: float = 20.0
+    delta: float = 0.01
+    devices: int = 10
+    power: float = 1e4
+    rice: float = 5.0
+    weight_decay: float = 5e-4
+    radius: float = 10.0
+
+
+class Plan(NamedTuple):
+    """A round's plan: caps and weights of the rounds that are left, shape (n,), and what the round spends."""
+
+    caps: FloatArray
+    weights: FloatArray
+    spent: float
+
+
+def training(
+    features: FloatArray, targets: FloatArray, contraction: float, settings: Published, rng: np.random.Generator
+) -> Iterator[Plan]:
+    r"""Their online experiment: least squares over the air, a plan a round, nothing subtracted from the budget.
+
+    Parameters
+    ----------
+    features, targets : numpy.ndarray
+        Shapes (n, d) and (n,); the first n/M samples are the first device's.
+    contraction : float
+        :math:`r = 1 - \mu / L`, by which the step size is :math:`1 - r` as well.
+    settings : Published
+        The rest.
+    rng : numpy.random.Generator
+        Channels and noise.
+
+    Yields
+    ------
+    Plan
+        A round's.
+    """
+    (n, d), T, M, clip = features.shape, settings.rounds, settings.devices, settings.clip
+    budget = float(published_budget(settings.epsilon, settings.delta))
+    line, scatter = np.sqrt(np.array([settings.rice, 0.5]) / (settings.rice + 1))
+    faded = line + scatter * (rng.standard_normal((T, M)) + 1j * rng.standard_normal((T, M)))
+    gain, noise, share = np.abs(faded) ** 2, rng.standard_normal((T, d)), n // M
+    model, bound = np.zeros(d), n / M * clip
+    for t in range(T):
+        gradients = features * (features @ model - targets)[:, None]
+        gradients *= np.minimum(1, clip / np.linalg.norm(gradients, axis=1))[:, None]
+        expected = forecast(gain[t], T - 1 - t, settings.rice).min(axis=1)
+        caps = 2 * clip**2 * settings.power * expected / bound**2
+        weights = np.sqrt(2) * clip * contraction ** ((T - np.arange(t + 1, T + 1)) / 2)
+        spent = float(published_plan(caps, weights, budget, stop=STOP, root=True)[0])
+        yield Plan(caps, weights, spent)
+        amplitude = np.sqrt(spent / (2 * clip**2))
+        sums = gradients[: share * M].reshape(M, share, d).sum(axis=1) + 2 * share * settings.weight_decay * model
+        room = np.sqrt(settings.power * gain[t]) / amplitude / np.linalg.norm(sums, axis=1)
+        received = (np.minimum(1, room) @ sums + noise[t] / amplitude) / n
+        bound = float(np.linalg.norm(received)) * n / M
+        model = model - (1 - contraction) * received
+        model *= min(1.0, settings.radius / float(np.linalg.norm(model)))
+
+
+def our_first(plan: Plan, budget: float, contraction: float) -> float:
+    """What :class:`~adascale.policies.PowerControl` spends in the first round of a plan with one later cap."""
+    scenario = replace(Scenario.mnist(), num_rounds=plan.caps.size)
+    now, later = plan.caps[[0, -1]] * (_WATT / scenario.x_max)
+    policy = PowerControl(np.array([later]), np.array(budget * _WATT), contraction)
+    _, eta = policy.step(policy.start(scenario, np.array(1.0)), np.array(now))
+    return float(eta) / _WATT
+
+
+def budgets() -> dict[str, Any]:
+    """A row of the table: :func:`published_budget` beside :func:`~adascale.policies.scaling_budget`."""
+    scenario, epsilon = Scenario.mnist(), np.arange(1.0, 101.0)
+    unit = scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2
+    off = [scaling_budget(scenario, epsilon, delta) / unit / published_budget(epsilon, delta) for delta in (1e-2, 1e-5)]
+    return {"what": "budgets", "compared": 2 * epsilon.size, "solved": np.abs(np.array(off) - 1).max()}
+
+
+def offline(contraction: float, rounds: int = 30, seeds: int = 30, rice: float = 10.0) -> dict[str, Any]:
+    r"""A row: whole schedules beside :class:`~adascale.policies.OfflinePowerControl`, in channels of every round."""
+    rng, scenario, solved = np.random.default_rng(0), replace(Scenario.mnist(), num_rounds=rounds), []
+    weights = contraction ** ((rounds - np.arange(1, rounds + 1)) / 2)
+    for _ in range(seeds):
+        faded = np.sqrt(rice) + np.sqrt(0.5) * (rng.standard_normal(rounds) + 1j * rng.standard_normal(rounds))
+        caps = np.abs(faded) ** 2
+        lane = ReceiveScalingProblem(scenario, caps * _WATT / scenario.x_max, 1.0)
+        for epsilon in (1.0, 10.0, 100.0):  # few rounds at their caps, and many
+            budget = float(published_budget(epsilon, 0.01))
+            ours = OfflinePowerControl(np.array(budget * _WATT), contraction).schedule(lane) / _WATT
+            solved.append(np.abs(published_plan(caps, weights, budget, stop=(1e9, 0.0)) / ours - 1).max())
+    return {"what": "offline schedules", "contraction": contraction, "rounds": rounds, "compared": len(solved),
+            "solved": max(solved)}  # fmt: skip
+
+
+def online(
+    features: FloatArray, targets: FloatArray, contraction: float, settings: Published, seeds: int = 10
+) -> dict[str, Any]:
+    """A row: every round's plan of their experiment beside :class:`~adascale.policies.PowerControl`."""
+    budget, solved, stopped, total = float(published_budget(settings.epsilon, settings.delta)), [], [], []
+    for seed in range(seeds):
+        plans = list(training(features, targets, contraction, settings, np.random.default_rng(seed)))
+        total.append(sum(plan.spent for plan in plans) / budget)
+        for plan in plans:
+            ours = our_first(plan, budget, contraction)
+            exact = published_plan(plan.caps, plan.weights, budget, stop=(1e80, 0.0), root=True)[0]
+            solved.append(abs(exact / ours - 1))
+            stopped.append(plan.spent / ours)
+    return {"what": "online plans", "contraction": contraction, "rounds": settings.rounds, "clip": settings.clip,
+            "compared": len(solved), "solved": max(solved), "stopped_low": min(stopped), "stopped_high": max(stopped),
+            "spent_low": min(total), "spent_high": max(total)}  # fmt: skip
+
+
+def published_table(features: FloatArray, targets: FloatArray, contraction: float, seeds: int = 10) -> pd.DataFrame:
+    r"""The method of Liu & Simeone as we have it beside the published equations.
+
+    Parameters
+    ----------
+    features, targets : numpy.ndarray
+        Their data, shapes (n, d) and (n,).
+    contraction : float
+        :math:`r = 1 - \mu / L`.
+    seeds : int
+        Trainings of each setting.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a comparison: ``what, contraction, rounds, clip``; ``compared``, how many budgets, schedules or plans;
+        ``solved``, the largest relative difference with the multiplier found to the last digit; ``stopped_low,
+        stopped_high``, theirs over ours with the multiplier found as their scripts do; ``spent_low, spent_high``, what
+        a training spends over its budget.
+    """
+    rows = [budgets(), offline(contraction), offline(1 - 1e-3)]
+    for clip in (4.0, 20.0):
+        for rounds in (10, 20, 30, 70):
+            rows.append(online(features, targets, contraction, Published(rounds, clip), seeds))
+    columns = ["what", "contraction", "rounds", "clip", "compared", "solved",
+               "stopped_low", "stopped_high", "spent_low", "spent_high"]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns).astype({"rounds": "Int64"})
+
+
+def main(clone: Path, folder: Path) -> None:
+    """Write the table, and beside it what made it."""
+    git = subprocess.run(["git", "-C", str(clone), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    if (found := git.stdout.strip()) != COMMIT:
+        raise SystemExit(f"{clone} must be at commit {COMMIT}, it is at {found}")
+    data = loadmat(clone / "generated_Data_dim10.mat")
+    contraction = 1 - data["mu"].item() / data["L"].item()
+    table = published_table(data["X"].astype(float), data["Y"].astype(float).ravel(), contraction)
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / "matlab.csv"
+    write_atomically(target, table.to_csv(index=False, float_format="%.3g", lineterminator="\n"))
+    what = {"repository": REPOSITORY, "repository_commit": COMMIT, "contraction": contraction, "seeds": 10}
+    write_provenance(target, "python -m companion.leakage.published CLONE", "numpy", "scipy", **what)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m companion.leakage.published", description="Make the table again.")
+    parser.add_argument("clone", type=Path, help=f"a checkout of {REPOSITORY}")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("results/benchmarks"))
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,38 @@
+"""The methods of the paper's figures, and other readings of what the paper leaves open about its benchmarks."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from adascale import policies
+from adascale.comparison import Hindsight, Method
+from adascale.comparison.shi_tuning import kindest_lyapunov
+from companion.shi import filled_lyapunov
+
+METHODS: dict[str, Method] = {
+    "Optimal": Hindsight(policies.Optimal),
+    "AdaScale": Hindsight(policies.AdaScale),
+    "EqualAlloc": Hindsight(policies.EqualAlloc),
+    "EstimFuture": Hindsight(policies.EstimFuture),
+    "PowerControl": Hindsight(policies.PowerControl),
+    "LyapunovPowerControl": kindest_lyapunov,
+}
+"""Every method of the paper's figures by the name of its policy.
+
+:meta hide-value:
+"""
+
+VARIANTS: dict[str, Method] = {
+    "EstimFuture, devices": Hindsight(policies.EstimFuture, estimate="devices"),
+    "PowerControl, minimum": Hindsight(policies.PowerControl, estimate="minimum"),
+    "PowerControl, r = 0.99": Hindsight(policies.PowerControl, contraction=0.99),
+    "PowerControl, not subtracted": Hindsight(policies.PowerControl, subtract=False),
+    "LyapunovPowerControl, half the rate": partial(kindest_lyapunov, relative_rates=0.5),
+    "LyapunovPowerControl, 1.2 times the rate": partial(kindest_lyapunov, relative_rates=1.2),
+    "LyapunovPowerControl, filled queue": filled_lyapunov,
+    "LyapunovPowerControl, filled queue, V = 30 η̄³": partial(filled_lyapunov, multiple=30.0),
+}
+"""The benchmarks with one thing changed that the paper leaves open; in the last one two (:ref:`chap-benchmarks`).
+
+:meta hide-value:
+"""

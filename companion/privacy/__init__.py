@@ -1,0 +1,1 @@
+"""Observers, adversaries and audits."""

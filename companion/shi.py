@@ -1,0 +1,125 @@
+r"""The method of Shi et al. brought to a cost, and plain drift-plus-penalty, whose first round has no minimiser.
+
+Here one condition for two parameters leaves a curve of pairs (:func:`match_lyapunov`).  The plain method is AdaScale
+without its quadratic term (:func:`plain_lyapunov`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.comparison.shi_tuning import match_lyapunov
+from adascale.policies import LyapunovPowerControl, Optimal
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.tuning import match_budget
+
+FloatArray = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+class PlainRun(NamedTuple):
+    """The plain method under K caps: noise energies, shape (K, T), and queues, shape (K, T + 1)."""
+
+    energy: FloatArray
+    queue: FloatArray
+
+
+def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLike, *, halvings: int = 60) -> PlainRun:
+    r"""Drift-plus-penalty without the quadratic term, under caps on the noise energy (:eq:`eq:plain-round`).
+
+    .. math:: \min_{w_{\min,t} \le w \le \max(W, w_{\min,t})} V F(w) + Q_t (w - w_{\min,t})
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        One lane.
+    penalty : float
+        :math:`V > 0`.
+    caps : array_like
+        :math:`W > 0`, shape (K,).
+    halvings : int
+        Steps of the bisection in the logarithm of w.
+
+    Returns
+    -------
+    PlainRun
+        ``energy`` and ``queue``.
+
+    Raises
+    ------
+    ValueError
+        If the problem has lanes, or the penalty or a cap is not finite and positive.
+    """
+    penalty, caps = float(check.positive("penalty", penalty)), np.atleast_1d(check.positive("caps", caps))
+    if problem.lanes != ():
+        raise ValueError(f"problem must have no lanes, got {problem.lanes}")
+    leakage, budget = RoundLeakage(problem.scenario), float(problem.budget)
+    energy = np.empty((caps.size, problem.num_rounds))
+    queue = np.zeros((caps.size, problem.num_rounds + 1))
+    for t, floor in enumerate(problem.floor):
+        low, high = np.full(caps.size, floor), np.maximum(caps, floor)
+        for _ in range(halvings):
+            middle = np.sqrt(low * high)
+            falling = penalty * leakage.slope(middle) + queue[:, t] < 0
+            low, high = np.where(falling, middle, low), np.where(falling, high, middle)
+        energy[:, t] = high
+        queue[:, t + 1] = np.maximum(queue[:, t] + high - floor - budget, 0)
+    return PlainRun(energy, queue)
+
+
+def capped_level(caps: ArrayLike, mean: ArrayLike) -> FloatArray:
+    r"""The :math:`\tau` at which the mean over rounds of :math:`\min(\tau, \mathrm{cap}_t)` is what is asked for.
+
+    Parameters
+    ----------
+    caps : array_like
+        Non-negative, shape (..., T).
+    mean : array_like
+        Positive, shape (...).
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (...); infinite where the mean of all caps is below it.
+    """
+    ordered, mean = np.sort(np.asarray(caps, dtype=float), axis=-1), np.asarray(mean, dtype=float)
+    rounds = ordered.shape[-1]
+    below = np.cumsum(ordered, axis=-1) - ordered
+    level = (rounds * mean[..., None] - below) / (rounds - np.arange(rounds))  # if so many caps are below it
+    fits = level <= ordered
+    found = np.take_along_axis(level, fits.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+    return np.where(fits.any(axis=-1), found, np.inf)
+
+
+def filled_lyapunov(
+    problem: ReceiveScalingProblem,
+    mean_gain: FloatArray | None = None,
+    multiple: ArrayLike | None = None,
+    *,
+    capped: bool = False,
+) -> LyapunovPowerControl:
+    r"""A variant of Shi et al. of this book: its queue does not start empty (:ref:`chap-benchmarks`).
+
+    :math:`V = k\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`, where the queue would rest if no cap bound; the rate
+    :math:`\bar\eta` is tuned.  ``multiple`` is k, a number or one for each lane.  Without it each lane keeps the
+    :math:`V / \bar\eta^3` of its kindest pair with an empty queue (:func:`match_lyapunov`), and nothing but the start
+    changes.  With ``capped`` it starts at :math:`Q_0 = V / \tau^2`, where it rests under the caps of the realisation,
+    :math:`\tau` being their :func:`capped_level` at the rate.
+    """
+
+    def build(rate: FloatArray, multiple: FloatArray, *caps: FloatArray) -> LyapunovPowerControl:
+        each = multiple[..., 0]
+        rest = capped_level(caps[0], rate) if caps else rate
+        return LyapunovPowerControl(each * rate**3, rate, initial_queue=each * rate**3 / rest**2)
+
+    if multiple is None:
+        found = match_lyapunov(problem)
+        multiple = found.penalty / found.rate**3
+    multiples = np.broadcast_to(check.positive("multiple", multiple), problem.lanes)[..., None]
+    known = (multiples, np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)))[: 1 + capped]
+    guess = Optimal().schedule(problem).mean(axis=-1)
+    return build(match_budget(build, problem, *known, guess=guess), *known)

@@ -1,0 +1,436 @@
+"""Each guarantee on thousands of random instances, against plain loops in x_t, and with controls that must fail."""
+
+import math
+from dataclasses import replace
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.policies import best_energy
+from adascale.problem import RoundLeakage, scaling
+from companion import bounds
+from tests import reference
+
+from .bounds_cases import assert_holds, instances, with_floors
+
+MNIST = Scenario.mnist()
+# three devices, two of them alike
+MIXED = Scenario("mixed", 3, 6, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2, 1e-12, 3)
+
+
+def play(problem, penalty, decide):
+    """Run ``decide(floor, queue, penalty, leakage) -> energy`` in a closed loop; the schedule."""
+    leakage, queue = RoundLeakage(problem.scenario), np.zeros(problem.lanes)
+    energy = np.empty(problem.lanes + (problem.num_rounds,))
+    for t in range(problem.num_rounds):
+        floor = np.broadcast_to(problem.floor[..., t], problem.lanes)
+        energy[..., t] = np.maximum(decide(floor, queue, penalty, leakage), floor)
+        queue = np.maximum(queue + energy[..., t] - floor - problem.budget, 0)
+    return scaling(energy, problem.floor, problem.max_eta, problem.scenario.noise_scale)
+
+
+def slack(problem):
+    """What rounding may cost: w is known to a few units in the last place, and w - floor loses what they share."""
+    return 1e-14 * problem.num_rounds * problem.floor.max(axis=-1)
+
+
+# The inequalities, on 100 draws of 40 lanes each --------------------------------------------------------------------
+
+
+@given(instances(), st.integers(0, 2**32))
+def test_drift_lemma_holds_for_any_schedule(instance, seed):
+    problem, _ = instance
+    share = 10 ** np.random.default_rng(seed).uniform(-4, 0, problem.lanes + (problem.num_rounds,))
+    sides = bounds.drift_bound(problem, share * problem.max_eta)
+    # squares of queues of up to sum w: differences lose what the squares share
+    assert_holds(sides, 1e-12 * sides.right.max(axis=-1, keepdims=True))
+
+
+@given(instances())
+def test_queue_never_exceeds_the_paper_s_bound_in_any_round(instance):
+    problem, penalty = instance
+    eta = policies.AdaScale(penalty).schedule(problem)
+    assert_holds(bounds.queue_bound(problem, eta, penalty), slack(problem)[:, None])
+
+
+@given(instances(), st.sampled_from(bounds.QueueLimits._fields))
+def test_queue_never_exceeds_any_of_the_four_limits(instance, name):
+    problem, penalty = instance
+    queue = bounds.queue(problem, policies.AdaScale(penalty).schedule(problem))
+    limit = getattr(bounds.queue_limits(problem, penalty), name)
+    assert_holds(bounds.Sides(queue, limit), slack(problem)[:, None])
+    assert (np.diff(limit, axis=-1) >= 0).all()
+
+
+@given(instances(orders=(1.05, 1.3, 2.5, 4.7)))
+def test_sharp_bounds_hold_at_fractional_orders_too(instance):
+    problem, penalty = instance
+    eta = policies.AdaScale(penalty).schedule(problem)
+    assert_holds(bounds.queue_bound(problem, eta, penalty, sharp=True), slack(problem)[:, None])
+    regret = bounds.regret_bound(problem, eta, penalty, sharp=True)
+    assert_holds(regret, 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.floor)).max(axis=-1))
+
+
+def price_gap(problem, eta, penalty, other):
+    """The two sides of V (F(w_t) - F(w'_t)) <= P_t (y'_t - y_t), and what their difference may lose to rounding."""
+    leakage, spend = RoundLeakage(problem.scenario), problem.spend(eta)
+    pressure = bounds.queue(problem, eta)[..., :-1] + spend
+    V = np.broadcast_to(penalty, problem.lanes)[..., None]
+    own, others = V * leakage(problem.floor + spend), V * leakage(problem.floor + other)
+    # the root is known to a few units in the last place, and pressures are sums of differences of w and its floor
+    lost = 1e-12 * (own + pressure * (other + spend)) + slack(problem)[..., None] * (other + spend + pressure)
+    return own - others, pressure * (other - spend), lost
+
+
+@given(instances(orders=(1.3, 2, 3, 8)), st.integers(0, 2**32))
+def test_no_choice_gains_more_than_its_price(instance, seed):
+    problem, penalty = instance
+    eta = policies.AdaScale(penalty).schedule(problem)
+    shape = problem.lanes + (problem.num_rounds,)
+    rng = np.random.default_rng(seed)
+    other = problem.budget[:, None] * 10 ** rng.uniform(-3, 3, shape) * rng.integers(0, 2, shape)
+    left, right, lost = price_gap(problem, eta, penalty, other)
+    assert (left <= right + lost).all()
+    # summed, with what the queue gained: the sharper form of the master inequality
+    nu, queue, leakage = problem.budget[:, None], bounds.queue(problem, eta), RoundLeakage(problem.scenario)
+    own = penalty * leakage(problem.noise_energy(eta)).sum(axis=-1) + queue[:, -1] ** 2 / 2
+    gained = queue[:, :-1] * (other - nu) + np.maximum(other - nu, 0) ** 2 / 2 + nu**2 / 2
+    others = penalty * leakage(problem.floor + other).sum(axis=-1) + gained.sum(axis=-1)
+    scale = own + np.abs(gained).sum(axis=-1)
+    assert (own <= others + 1e-9 * scale + lost.sum(axis=-1)).all()
+
+
+@given(instances(orders=(1.3, 2, 3, 8)))
+def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
+    problem, penalty = instance
+    eta = policies.AdaScale(penalty).schedule(problem)
+    spent = problem.spend(eta).mean(axis=-1) > 1e-6 * problem.floor.min(axis=-1)
+    leakage = RoundLeakage(problem.scenario)(problem.floor).mean(axis=-1)
+    if spent.any():
+        some = ReceiveScalingProblem(problem.scenario, problem.min_gain[spent], problem.budget[spent])
+        sides = bounds.regret_at_cost(some, eta[spent], penalty[spent])
+        sizes = bounds.queue(some, eta[spent]).max(axis=-1) + some.cost(eta[spent])
+        lost = 1e-12 * leakage[spent] + slack(some) * sizes / penalty[spent]
+        assert (sides.left >= -lost).all()
+        assert (sides.left <= sides.right * (1 + 1e-9) + lost).all()
+
+
+@given(instances(orders=(1.3, 2, 3, 8)))
+def test_queue_never_stays_below_its_bound_from_below(instance):
+    problem, penalty = instance
+    last = bounds.queue(problem, policies.AdaScale(penalty).schedule(problem))[..., -1]
+    below = bounds.queue_from_below(problem, penalty)
+    assert (last >= below * (1 - 1e-9) - slack(problem)).all()
+
+
+@given(instances(), st.booleans())
+def test_violation_never_exceeds_its_bound(instance, sharp):
+    problem, penalty = instance
+    eta = policies.AdaScale(penalty).schedule(problem)
+    assert_holds(bounds.violation_bound(problem, eta, penalty, sharp=sharp), slack(problem))
+
+
+@given(instances(), st.booleans())
+def test_regret_never_exceeds_its_bound(instance, sharp):
+    problem, penalty = instance
+    eta = policies.AdaScale(penalty).schedule(problem)
+    sides = bounds.regret_bound(problem, eta, penalty, sharp=sharp)
+    assert_holds(sides, 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.floor)).max(axis=-1))
+
+
+@given(instances())
+def test_sharp_bounds_are_never_above_the_paper_s(instance):
+    problem, penalty = instance
+    eta = policies.AdaScale(penalty).schedule(problem)
+    for bound in (bounds.queue_bound, bounds.violation_bound, bounds.regret_bound):
+        paper, sharp = bound(problem, eta, penalty), bound(problem, eta, penalty, sharp=True)
+        np.testing.assert_array_equal(paper.left, sharp.left)
+        assert (sharp.right <= paper.right * (1 + 1e-12)).all()
+
+
+# Controls: what must fail, fails ------------------------------------------------------------------------------------
+
+
+def some_instance(rounds=200):
+    floor = MNIST.noise_scale / MNIST.x_max / MNIST.min_gain(channel.draw(10, rounds, [0, 1, 2]).gain)
+    problem = with_floors(MNIST, floor, 0.04)
+    return problem, np.full(3, 1.0)
+
+
+def without_quadratic_term(cap):
+    """The round of the plain Lyapunov method, V F(w) + Q (w - floor), under a cap, by bisection."""
+
+    def decide(floor, queue, penalty, leakage):
+        low, high = floor, np.maximum(cap, floor)
+        for _ in range(60):
+            middle = np.sqrt(low * high)
+            falling = penalty * leakage.slope(middle) + queue < 0
+            low, high = np.where(falling, middle, low), np.where(falling, high, middle)
+        return high
+
+    return decide
+
+
+def test_without_the_quadratic_term_the_violation_blows_up():
+    problem, penalty = some_instance()
+    excess = []
+    for cap in (1e4, 1e6, 1e8):
+        sides = bounds.violation_bound(problem, play(problem, penalty, without_quadratic_term(cap)), penalty)
+        assert (sides.left >= 0.99 * cap / problem.num_rounds - problem.budget).all()
+        excess.append(sides.left / sides.right)
+    assert (np.diff(excess, axis=0) > 0).all()
+    assert (excess[-1] > 1).all()  # the bound fails
+
+
+def test_a_solver_that_stops_at_once_breaks_every_queue_bound():
+    """Bisection that returns the upper end of its first bracket, floor + (V alpha / 2 sum u)^(1/3)."""
+
+    def decide(floor, queue, penalty, leakage):
+        return floor + np.cbrt(penalty * 0.5 * leakage.order * np.sum(leakage.unit * leakage.count))
+
+    problem, penalty = some_instance()
+    queue = bounds.queue(problem, play(problem, penalty, decide))
+    for limit in bounds.queue_limits(problem, penalty):
+        assert (queue[:, -1] > limit[:, -1]).all()
+    # with the true root, the same loop stays below
+    kept = bounds.queue(problem, play(problem, penalty, best_energy))
+    for limit in bounds.queue_limits(problem, penalty):
+        assert (kept <= limit).all()
+
+
+def test_a_solver_that_spends_three_times_the_root_breaks_the_sharp_bound():
+    def decide(floor, queue, penalty, leakage):
+        return floor + 3 * (best_energy(floor, queue, penalty, leakage) - floor)
+
+    problem, penalty = some_instance()
+    many = with_floors(MNIST, np.repeat(problem.floor[:1], 50, axis=0), np.full(50, 0.04))
+    penalty = np.geomspace(1, 1e4, 50)
+    sides = bounds.queue_bound(many, play(many, penalty, decide), penalty, sharp=True)
+    assert (sides.left > sides.right).any()
+
+
+def test_another_policy_s_regret_breaks_the_bound():
+    problem, _ = some_instance()
+    penalty = 1e6  # the bound is small, and full power has nothing to do with V
+    sides = bounds.regret_bound(problem, problem.max_eta, penalty)
+    assert (sides.left > sides.right).all()
+
+
+def test_a_schedule_that_is_not_adascale_s_breaks_the_price():
+    problem, penalty = some_instance()
+    other = np.full((3, problem.num_rounds), 0.02)
+    for eta, holds in ((policies.AdaScale(penalty).schedule(problem), True), (problem.max_eta * 0.5, False)):
+        left, right, lost = price_gap(problem, eta, penalty, other)
+        assert (left <= right + lost).all() == holds
+    equal = policies.EqualAlloc().schedule(problem)
+    sides = bounds.regret_at_cost(problem, equal, 100.0)
+    assert (sides.left > sides.right).all()
+
+
+def test_the_sharper_master_inequality_needs_convexity_and_the_paper_s_does_not():
+    """One round, F = 1 below c and 0 above, V = c^2 / 2: spending nothing is a global minimiser."""
+    c, nu = 0.2, 0.04
+    V = c**2 / 2
+    assert V * 0 + c**2 / 2 >= V * 1  # y = 0 is no worse than y = c, and all else is worse
+    left = V  # the queue stays empty
+    assert left > (c - nu) ** 2 / 2 + nu**2 / 2  # against y' = c, sharper
+    assert left <= c**2 / 2 + nu**2 / 2  # the paper's squares
+
+
+def test_a_constant_level_is_optimal_at_its_own_cost_whatever_it_costs():
+    problem, penalty = some_instance()
+    for level in (0.05, 0.1, 0.3):
+        eta = np.minimum(MNIST.noise_scale / level, problem.max_eta)
+        assert np.abs(bounds.regret_at_cost(problem, eta, penalty).left).max() < 1e-12
+    assert (problem.cost(eta) > 3 * problem.budget).all()
+
+
+def test_the_bound_from_below_is_not_below_everything():
+    """With the upper limit of kappa in place of the lower one it is broken."""
+    problem = with_floors(MNIST, np.full(1000, 0.04), 0.04)
+    V = 1e9
+    last = bounds.queue(problem, policies.AdaScale(V).schedule(problem))[-1]
+    assert 0.9 * last < bounds.queue_from_below(problem, V) < last
+    low, high = bounds.kappa_limits(RoundLeakage(MNIST))
+    assert bounds.queue_from_below(problem, V * high / low) > 2 * last
+
+
+@pytest.mark.parametrize("order", [1.3, 2, 3, 8.5])
+def test_kappa_falls_between_its_limits(order):
+    leakage, w = RoundLeakage(MIXED, order), np.geomspace(1e-6, 1e9, 400)
+    kappa, (low, high) = -(w**2) * leakage.slope(w), bounds.kappa_limits(leakage)
+    assert (np.diff(kappa) <= 1e-12 * kappa[1:]).all()
+    assert kappa[-1] == pytest.approx(low, rel=1e-6)
+    assert kappa[0] == pytest.approx(high, rel=1e-2 if order < 2 else 1e-6)
+    assert (leakage(w) <= high / w).all()
+
+
+def test_violation_grows_with_the_proved_exponent_and_constant():
+    leakage, c, beta = RoundLeakage(MNIST), 800.0, 1.5
+    constant, rng = float(bounds.growth_constant(leakage, c)), np.random.default_rng(9)
+    for T, near in ((10_000, 0.05), (300_000, 0.025)):
+        floors = {"equal": np.full(T, 0.037), "Rayleigh": 0.037 / rng.exponential(size=T)}
+        floors["too high"] = np.full(T, 3 * constant * T ** ((beta - 1) / 3))  # the condition on the floors fails
+        ratio = {}
+        for name, floor in floors.items():
+            energy, _ = policies.adascale_energies(floor, 0.04, c * T**beta, leakage)
+            ratio[name] = (np.mean(energy - floor) - 0.04) / (constant * T ** ((beta - 1) / 3))
+            if name != "too high":
+                paid = np.maximum(policies.water_level(floor, np.mean(energy - floor)), floor)
+                assert leakage(energy).mean() / leakage(paid).mean() == pytest.approx(9 / 8, abs=0.01)
+        assert abs(ratio["equal"] - 1) < 0.01
+        assert abs(ratio["Rayleigh"] - 1) < near
+        assert ratio["too high"] < 0.1
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.8, 1.0])
+def test_up_to_beta_one_a_constant_channel_attains_the_exponent(beta):
+    leakage, a, nu = RoundLeakage(MNIST), 0.1, 0.04
+    for T in (10_000, 300_000):
+        V = 0.5 * T**beta
+        _, last = policies.adascale_energies(np.full(T, a), nu, V, leakage)
+        share = last / (-V * leakage.slope(a + nu) - nu)
+        assert share > (0.999 if beta < 1 else 0.1)
+        assert share < 1 + 1e-9
+
+
+def test_the_paper_s_drift_lemma_needs_its_square():
+    problem, penalty = some_instance()
+    eta = policies.AdaScale(penalty).schedule(problem)
+    sides, spend = bounds.drift_bound(problem, eta), problem.noise_energy(eta) - problem.floor
+    # without y^2 / 2 the right side is too small
+    assert (sides.left > sides.right - spend**2 / 2).any()
+
+
+# Plain loops in x_t -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nu", [0.002, 0.05, 1.0])
+def test_both_sides_are_those_of_the_paper_in_x(nu):
+    scenario, V, T = MIXED, 0.3, 6
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(channel.draw(3, T, 4).gain), nu)
+    gains = problem.min_gain
+    eta = policies.AdaScale(V).schedule(problem)
+    x, x_max = eta / gains, reference.x_max(scenario)
+    spend = [reference.constraint(scenario, x[t], gains[t]) for t in range(T)]
+    Q = [0.0]
+    for y in spend:
+        Q.append(max(Q[-1] + y - nu, 0.0))
+    near = {"rel": 1e-8, "abs": 1e-12}  # the plain sum of Lemma 1 loses digits of small leakages
+    np.testing.assert_allclose(bounds.queue(problem, eta), Q, rtol=1e-9, atol=1e-14)
+
+    drift = bounds.drift_bound(problem, eta)
+    for t in range(T):
+        assert drift.left[t] == pytest.approx(Q[t + 1] ** 2 / 2 - Q[t] ** 2 / 2, **near)
+        assert drift.right[t] == pytest.approx(Q[t] * spend[t] + spend[t] ** 2 / 2 + nu**2 / 2, **near)
+
+    full = [reference.round_leakage(scenario, x_max, gains[t], 3) for t in range(T)]
+    limit = [math.sqrt(2 * V * math.fsum(full[:R]) + R * nu**2) for R in range(T + 1)]
+    assert bounds.queue_bound(problem, eta, V).right == pytest.approx(limit, **near)
+    violation = bounds.violation_bound(problem, eta, V)
+    assert violation.left == pytest.approx(math.fsum(spend) / T - nu, **near)
+    assert violation.right == pytest.approx(limit[T] / T, **near)
+
+    level = reference.water_level(list(problem.floor), nu)
+    a = [scenario.num_parameters * scenario.noise_power / g for g in gains]
+    best = [min(a_t / level, x_max) for a_t in a]
+    pairs = [(reference.round_leakage(scenario, x[t], gains[t], 3), best[t]) for t in range(T)]
+    left = math.fsum(f - reference.round_leakage(scenario, b, gains[t], 3) for t, (f, b) in enumerate(pairs)) / T
+    regret = bounds.regret_bound(problem, eta, V)
+    assert regret.left == pytest.approx(left, rel=1e-7, abs=1e-10)
+    assert regret.right == pytest.approx(limit[T] * nu / V + T * nu**2 / (2 * V) + nu**2 / (2 * V), **near)
+
+
+def test_the_four_limits_against_plain_sums():
+    V, nu = 2.0, 0.05
+    problem = ReceiveScalingProblem(MIXED, MIXED.min_gain(channel.draw(3, 6, 5).gain), nu)
+    limits = bounds.queue_limits(problem, V)
+    slope = reference.exact_slope(MIXED, 3)
+    one = MIXED.num_parameters * MIXED.noise_power  # x at h = 1 is one / w
+    for R in range(7):
+        floors = problem.floor[:R]
+        equal = math.fsum(reference.round_leakage(MIXED, one / (w + nu), 1.0, 3) for w in floors)
+        assert limits.equal[R] == pytest.approx(math.sqrt(2 * V * equal + nu**2) - nu, rel=1e-8)
+        low = nu + min(floors) if R else None
+        fall = -float(slope(mp.mpf(low))) if R else 0.0
+        assert limits.threshold[R] == pytest.approx(max(V * fall - nu, 0), rel=1e-9)
+        assert limits.growth[R] == pytest.approx((2.25 * V * low**2 * fall * R**2) ** (1 / 3) if R else 0, rel=1e-9)
+
+
+@pytest.mark.parametrize("beta", [-0.5, 0.0, 0.5])
+def test_a_small_penalty_never_violates_the_budget(beta):
+    """Below nu / |F'(nu)| the queue stays empty, whatever the channel; the paper's bound cannot say so."""
+    rounds = 64
+    problem, _ = some_instance(rounds)
+    penalty = 0.999 * float(problem.budget) / -RoundLeakage(MNIST).slope(0.04) * np.array(rounds) ** (beta - 0.5)
+    eta = policies.AdaScale(np.full(3, penalty)).schedule(problem)
+    assert (bounds.queue(problem, eta) == 0).all()
+    sides = bounds.violation_bound(problem, eta, penalty, sharp=True)
+    assert (sides.right == 0).all()
+    assert (sides.left <= 0).all()
+    assert (bounds.violation_bound(problem, eta, penalty).right >= 0.04 / np.sqrt(rounds)).all()
+
+
+# Faces --------------------------------------------------------------------------------------------------------------
+
+
+def test_lanes_broadcast():
+    gain = MIXED.min_gain(channel.draw(3, 6, [0, 1]).gain)
+    problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1, 1.0])[:, None])
+    penalty = np.full((3, 2), 0.5)
+    eta = policies.AdaScale(penalty).schedule(problem)
+    assert bounds.queue(problem, eta).shape == (3, 2, 7)
+    for sharp in (False, True):
+        sides = {
+            (3, 2, 7): bounds.queue_bound(problem, eta, penalty, sharp=sharp),
+            (3, 2): bounds.violation_bound(problem, eta, 0.5, sharp=sharp),
+        }
+        for shape, (left, right) in sides.items():
+            assert left.shape == right.shape == shape
+        alone = ReceiveScalingProblem(MIXED, gain[1], 0.1)
+        one, all_lanes = (
+            bounds.regret_bound(alone, eta[1, 1], 0.5, sharp=sharp),
+            bounds.regret_bound(problem, eta, penalty, sharp=sharp),
+        )
+        assert one.left == pytest.approx(all_lanes.left[1, 1], rel=1e-12)
+        assert one.right == pytest.approx(all_lanes.right[1, 1], rel=1e-12)
+
+
+def test_one_schedule_serves_all_lanes():
+    gain = MIXED.min_gain(channel.draw(3, 6, 0).gain)
+    problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1]))
+    assert bounds.queue(problem, problem.max_eta).shape == (2, 7)
+    assert bounds.violation_bound(problem, problem.max_eta, 1.0).right.shape == (2,)
+
+
+def test_bad_input_is_named():
+    problem = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
+    with pytest.raises(ValueError, match=r"eta must not exceed the power limit, got .* in round 2"):
+        bounds.queue(problem, problem.max_eta * np.array([1, 1, 1.1, 1, 1, 1]))
+    with pytest.raises(ValueError, match=r"penalty must be finite and > 0, got -1"):
+        bounds.queue_limits(problem, -1.0)
+    with pytest.raises(ValueError, match=r"penalty must broadcast against lanes \(\), got shape \(3,\)"):
+        bounds.violation_bound(problem, problem.max_eta, np.ones(3))
+    with pytest.raises(ValueError, match="eta must have 6 rounds"):
+        bounds.drift_bound(problem, problem.max_eta[:3])
+    with pytest.raises(ValueError, match="scale must be finite and > 0, got 0"):
+        bounds.stationary_level(0.0, 0.1)
+    with pytest.raises(ValueError, match="penalty must be finite and > 0, got 0"):
+        bounds.stationary_regret_bound(1.0, 0.1, 0.0)
+    with pytest.raises(ValueError, match="mixing must be at most 1/4"):
+        bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, mixing=0.3)
+    with pytest.raises(ValueError, match="lag must be finite and >= 0"):
+        bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, lag=-1)
+    with pytest.raises(ValueError, match="c must be finite and > 0"):
+        bounds.growth_constant(RoundLeakage(MIXED), 0.0)
+
+
+def test_sides_do_not_depend_on_the_scenario_s_own_horizon():
+    problem = ReceiveScalingProblem(replace(MIXED, num_rounds=99), np.full(6, 1e-9), 0.1)
+    same = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
+    for V in (0.1, 10.0):
+        np.testing.assert_array_equal(bounds.queue_limits(problem, V), bounds.queue_limits(same, V))

@@ -1,0 +1,207 @@
+"""The bounds on the mean: independent floors, correlated ones, and two futures that no policy can tell apart."""
+
+import math
+from dataclasses import replace
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adascale import ReceiveScalingProblem, Scenario, policies
+from adascale.problem import RoundLeakage
+from adascale.statistics import interval
+from companion import bounds
+from companion.theory import correlated
+from tests import reference
+
+from .bounds_cases import assert_holds, instances, with_floors
+
+MNIST = Scenario.mnist()
+
+
+# Independent floors -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("scale", "budget"), [(0.02, 0.04), (1e-4, 0.04), (5.0, 0.001), (30.0, 1e-6)])
+def test_stationary_level_and_square_against_quadrature(scale, budget):
+    level = bounds.stationary_level(scale, budget)
+    with mp.workdps(30):
+        w, nu, top = mp.mpf(scale), mp.mpf(budget), mp.mpf(float(level))
+        mean = mp.quad(lambda x: mp.exp(-w / x), [0, top / 2, top])
+        square = mp.quad(lambda x: 2 * (top - x) * mp.exp(-w / x), [0, top / 2, top])
+        # d mean / d ln level is at least mean, so an error of 1e-12 in the mean is at most that in the level
+        assert float(mean / nu) == pytest.approx(1, rel=1e-9 * max(1, scale / level))
+        over = top - nu
+        above = mp.quad(lambda x: 2 * (over - x) * mp.exp(-w / x), [0, over / 2, over]) if over > 0 else mp.mpf(0)
+        bound = float((above + nu**2) / (2 * mp.mpf("0.7")))
+    assert bounds.stationary_square(scale, level) == pytest.approx(float(square), rel=1e-9 * max(1, scale / level))
+    # the level less the budget loses what they share
+    assert bounds.stationary_regret_bound(scale, budget, 0.7) == pytest.approx(bound, rel=1e-6)
+    assert bounds.stationary_spread(scale, budget) <= budget * level
+
+
+def rayleigh_floors(scale, lanes, rounds, seed):
+    return scale / np.random.default_rng(seed).exponential(size=(lanes, rounds))
+
+
+def test_expected_regret_under_rayleigh_fading_is_below_its_bound():
+    scale, nu, lanes = 0.03, 0.04, 4000
+    problem = with_floors(MNIST, rayleigh_floors(scale, lanes, 25, 1), np.full(lanes, nu))
+    for V in (0.05, 0.5, 5.0, 50.0):
+        regret = bounds.regret_bound(problem, policies.AdaScale(np.full(lanes, V)).schedule(problem), V).left
+        error = regret.std(ddof=1) / math.sqrt(lanes)
+        assert regret.mean() - 3 * error < bounds.stationary_regret_bound(scale, nu, V)
+
+
+def test_the_bound_for_independent_floors_fails_where_the_order_is_adverse():
+    scale, nu, rounds = 0.03, 0.04, 2000
+    floor = rayleigh_floors(scale, 1, rounds, 2)
+    V = 20.0
+    right = bounds.stationary_regret_bound(scale, nu, V)
+    independent, ordered = with_floors(MNIST, floor, nu), with_floors(MNIST, -np.sort(-floor), nu)
+    left = {
+        name: bounds.regret_bound(problem, policies.AdaScale(V).schedule(problem), V).left
+        for name, problem in {"independent": independent, "ordered": ordered}.items()
+    }
+    assert left["independent"] < right < left["ordered"]
+
+
+@pytest.mark.parametrize("penalty", [0.3, 3.0, 30.0])
+def test_expected_queue_under_rayleigh_fading_is_below_its_bound_after_any_number_of_rounds(penalty):
+    scale, nu, lanes = 0.03, 0.04, 400
+    right = bounds.stationary_queue_bound(RoundLeakage(MNIST), scale, nu, penalty)
+    floor = rayleigh_floors(scale, lanes, 3000, 3)
+    for R in (10, 300, 3000):
+        _, last = policies.adascale_energies(floor[:, :R], nu, penalty, RoundLeakage(MNIST))
+        assert last.mean() - 3 * last.std(ddof=1) / math.sqrt(lanes) < right
+    price = -penalty * float(RoundLeakage(MNIST).slope(bounds.stationary_level(scale, nu)))
+    assert price < right < price + 0.6 * math.sqrt(penalty)  # V mu, and of the order of the root of V
+    # control: the same floors in falling order
+    _, last = policies.adascale_energies(-np.sort(-floor), nu, penalty, RoundLeakage(MNIST))
+    assert last.mean() > 2 * right
+
+
+def test_queue_bound_under_rayleigh_fading_against_quadrature():
+    scale, nu, V = 0.03, 0.04, 2.0
+    slope = reference.exact_slope(MNIST, 3)
+    with mp.workdps(25):
+        top = mp.mpf(float(bounds.stationary_level(scale, nu)))
+
+        def bound(level):
+            saved = mp.quad(lambda x: mp.exp(-scale / x), [level, top])
+            leaked = mp.quad(lambda x: -slope(x) * mp.exp(-scale / x), [level, top])
+            over = level - nu
+            square = mp.quad(lambda x: 2 * (over - x) * mp.exp(-scale / x), [0, over]) if over > 0 else mp.mpf(0)
+            return (V * leaked + square / 2 + mp.mpf(nu) ** 2 / 2) / saved
+
+        least = min(float(bound(top * share)) for share in np.linspace(0.5, 0.99, 25))
+    # both take the least over some levels, and the function is flat there
+    got = bounds.stationary_queue_bound(RoundLeakage(MNIST), scale, nu, V)
+    assert got == pytest.approx(least, rel=2e-3)
+
+
+# Correlated floors --------------------------------------------------------------------------------------------------
+
+
+def test_without_correlation_the_bound_is_that_for_independent_rounds():
+    for V in (0.3, 30.0):
+        bound = bounds.correlated_regret_bound(RoundLeakage(MNIST), 0.03, 0.04, V, 500)
+        assert bound == pytest.approx(float(bounds.stationary_regret_bound(0.03, 0.04, V)), rel=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 3.0, 10.0])
+def test_blocks_break_the_bound_for_independent_rounds_and_not_the_one_for_correlated(penalty):
+    leakage, scale, nu, shape = RoundLeakage(MNIST), 0.037, 0.04, (40, 20_000)
+    blocks = correlated.block_floors(scale, 10, shape, np.random.default_rng(7))
+    low, high = correlated.level_regret(blocks, scale, nu, penalty, leakage)[1:]
+    assert low > bounds.stationary_regret_bound(scale, nu, penalty)
+    assert high < bounds.correlated_regret_bound(leakage, scale, nu, penalty, shape[1], lag=9)
+    if penalty > 1:  # the wider form, with E y^2 in place of E (y - nu)_+^2, is broken too
+        level = bounds.stationary_level(scale, nu)
+        assert low > (bounds.stationary_square(scale, level) + nu**2) / (2 * penalty)
+
+
+def test_floors_that_never_change_need_the_mixing_term():
+    leakage, scale, nu, T = RoundLeakage(MNIST), 0.037, 0.04, 5000
+    frozen = correlated.block_floors(scale, T, (400, T), np.random.default_rng(8))
+    for V in (1.0, 10.0, 100.0):
+        low, high = correlated.level_regret(frozen, scale, nu, V, leakage)[1:]
+        assert low > bounds.correlated_regret_bound(leakage, scale, nu, V, T)
+        assert high < bounds.correlated_regret_bound(leakage, scale, nu, V, T, mixing=0.25)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 3.0])
+def test_two_floors_in_all_need_the_mixing_term_even_against_the_optimum(penalty):
+    """One for each half of the rounds; with one for all of them the optimum has the regret of an even spend."""
+    scale, nu, T = 0.037, 0.04, 1000
+    scenario = replace(MNIST, num_rounds=T)
+    leakage, regret = RoundLeakage(scenario), []
+    for size in (T // 2, T):
+        floor = correlated.block_floors(scale, size, (200, T), np.random.default_rng(8))
+        problem = with_floors(scenario, floor, nu)
+        energy, best = (problem.noise_energy(policy.schedule(problem))
+                        for policy in (policies.AdaScale(penalty), policies.Optimal()))  # fmt: skip
+        regret.append(interval((leakage(energy) - leakage(best)).mean(axis=-1)))
+    without = bounds.correlated_regret_bound(leakage, scale, nu, penalty, T)
+    assert regret[0].low > without > regret[1].high
+    assert regret[0].high < bounds.correlated_regret_bound(leakage, scale, nu, penalty, T, mixing=0.25)
+
+
+@given(instances(orders=(1.3, 2, 3)), st.integers(1, 10))
+def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(instance, size):
+    """What carries over to stationary ergodic channels: AdaScale against a server that looks ahead within a block."""
+    problem, penalty = instance
+    rounds = problem.num_rounds // size * size
+    if rounds:
+        problem = ReceiveScalingProblem(problem.scenario, problem.min_gain[:, :rounds], problem.budget)
+        leakage, nu = RoundLeakage(problem.scenario), problem.budget
+        energy = problem.noise_energy(policies.AdaScale(penalty).schedule(problem))
+        blocks = problem.floor.reshape(-1, rounds // size, size)
+        best = np.maximum(policies.water_level(blocks, nu[:, None])[..., None], blocks).reshape(-1, rounds)
+        left = leakage(energy).mean(axis=-1) - leakage(best).mean(axis=-1)
+        most = np.cbrt(-penalty * nu**2 * leakage.slope(nu))
+        right = ((size - 1) * nu * (most + nu) + size * nu**2) / penalty
+        assert_holds(bounds.Sides(left, right), 1e-12 * leakage(problem.floor).max(axis=-1))
+
+
+@pytest.mark.parametrize("correlation", [0.5, 0.9])
+def test_gauss_markov_fading_is_below_the_bound_for_correlated_rounds(correlation):
+    leakage, scales, nu, T = RoundLeakage(MNIST), np.full(10, 0.0037), 0.04, 5000
+    floor = correlated.gauss_markov_floors(scales, correlation, (20, T), np.random.default_rng(9))
+    lag = np.arange(200)
+    for V in (1.0, 10.0):
+        mixing = correlation ** (2 * (lag + 1)) / 4
+        right = bounds.correlated_regret_bound(leakage, scales.sum(), nu, V, T, lag, mixing).min()
+        assert correlated.level_regret(floor, float(scales.sum()), nu, V, leakage).high < right
+
+
+# Two futures --------------------------------------------------------------------------------------------------------
+
+
+def two_futures(leakage, a, nu, first, second_a, second_b):
+    """Regrets of a policy that spends ``first`` in the first half, and these in the second half of A and of B."""
+    regret_a = (leakage(a + first) + leakage(a + second_a)) / 2 - leakage(a + nu)
+    regret_b = (leakage(a + first) + leakage(a + 2 * nu + second_b)) / 2 - leakage(a + 2 * nu)
+    return regret_a, regret_b
+
+
+def test_no_coin_helps_against_two_futures():
+    """Mixtures of policies that keep the budget on average only: some may exceed it."""
+    leakage, a, nu, rng = RoundLeakage(MNIST), 0.05, 0.04, np.random.default_rng(10)
+    s = np.linspace(0, 2 * nu, 2001)
+    gap = np.maximum(*two_futures(leakage, a, nu, s, 2 * nu - s, 2 * nu - s)).min()
+    assert gap > 0
+    for _ in range(500):
+        kinds = rng.integers(1, 5)
+        share, first = rng.dirichlet(np.ones(kinds)), rng.exponential(nu, kinds)
+        left = 2 * nu - share @ first
+        if left > 0:
+            seconds = [rest * left / (share @ rest) for rest in rng.exponential(nu, (2, kinds))]
+            regrets = two_futures(leakage, a, nu, first, *seconds)
+            assert max(share @ regret for regret in regrets) >= gap * (1 - 1e-6)
+    # control: where leakage is linear there is no gap
+    assert np.maximum(*two_futures(lambda w: 5 - w, a, nu, s, 2 * nu - s, 2 * nu - s)).min() == pytest.approx(
+        0, abs=1e-12
+    )

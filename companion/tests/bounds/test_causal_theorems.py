@@ -1,0 +1,538 @@
+"""The theorems on policies without the future, both sides, each with a control that must fail.
+
+``UNIT`` is a device that takes part in every round: its leakage is 1 / w exactly, and with omega = 1 all that a theorem
+speaks of has a closed form.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
+from scipy import integrate, special, stats
+
+from adascale import ReceiveScalingProblem, Scenario, policies
+from adascale.channel import RayleighFloors
+from adascale.policies import adascale_energies, water_level
+from adascale.problem import RoundLeakage
+from companion import bounds
+from companion.causal.growth import LevelOfThePast, surplus
+
+
+class Case(NamedTuple):
+    scenario: Scenario
+    law: RayleighFloors
+    nu: float
+
+    @property
+    def F(self):
+        return RoundLeakage(self.scenario)
+
+    @property
+    def value(self):
+        return bounds.LevelValue(*map(float, bounds.level_value(self.F, self.law, self.nu)))
+
+    def problem(self, floor):
+        scenario = replace(self.scenario, num_rounds=floor.shape[-1])
+        return ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), self.nu)
+
+    def energy(self, policy, floor):
+        problem = self.problem(floor)
+        return problem.noise_energy(policy.schedule(problem))
+
+
+UNIT = Case(Scenario("unit", 1, 100, 1, 10, 10, np.sqrt(100 / 3), 0.2, 1e-12, 3), RayleighFloors(1.0), 0.5)
+MNIST = Case(Scenario.mnist(), RayleighFloors(0.037), 0.04)
+BOTH = pytest.mark.parametrize("case", [UNIT, MNIST], ids=["unit", "mnist"])
+
+
+# the same in closed form, of UNIT
+def unit_cost(level):
+    return level * special.expn(2, 1 / level)
+
+
+def unit_leakage(level):
+    """The mean leakage of a round at a constant level."""
+    return -np.expm1(-1 / level)
+
+
+_RATES = np.geomspace(1e-6, 1e4, 100_001)
+_LEVELS = UNIT.law.level(_RATES)
+
+
+def unit_level(rate):
+    """Interpolated, with a step of Newton's method after it."""
+    level = np.exp(np.interp(np.log(np.maximum(rate, 1e-6)), np.log(_RATES), np.log(_LEVELS)))
+    return level - (unit_cost(level) - np.maximum(rate, 1e-6)) * np.exp(1 / level)
+
+
+def wandering(rate, after):
+    """d_r of UNIT: what it costs a round that its rate wanders."""
+    level = unit_level(rate)
+    return unit_leakage(unit_level(after)) - unit_leakage(level) + (after - rate) / level**2
+
+
+def within(values, expected, errors=3.0):
+    """Whether a sample's mean is a number, up to standard errors."""
+    return abs(values.mean() - expected) <= errors * values.std(ddof=1) / np.sqrt(values.size)
+
+
+def test_the_unit_case_is_closed():
+    value, level = UNIT.value, UNIT.value.level
+    assert UNIT.F([0.1, 1.0, 7.0]) == pytest.approx([10.0, 1.0, 1 / 7], rel=1e-12)
+    assert unit_cost(level) == pytest.approx(0.5, rel=1e-12) == unit_cost(unit_level(0.5))
+    assert value.leakage == pytest.approx(unit_leakage(level), rel=1e-8)
+    step = 1e-3
+    around = [unit_leakage(unit_level(0.5 + k * step)) for k in (-1, 0, 1)]
+    assert (around[2] - around[0]) / (2 * step) == pytest.approx(-value.price, rel=1e-5)  # Phi'
+    curvature = (around[0] - 2 * around[1] + around[2]) / step**2
+    assert curvature * value.spread / 2 == pytest.approx(value.log_coefficient, rel=1e-4)  # A = Phi'' s^2 / 2
+
+
+@BOTH
+def test_the_surplus_accounts_for_every_policy_one_with_coins_and_foresight_included(case):
+    rng, value, F = np.random.default_rng(1), case.value, case.F
+    floor = case.law.draw(rng, 100, 200)
+    steady = np.maximum(value.level, floor)
+    spend = rng.exponential(size=floor.shape) * case.nu * (1 + (floor[:, ::-1] < value.level))
+    extra = surplus(F, value, floor, floor + spend)
+    assert extra.min() > -1e-12 * F(steady).max()
+    node, weight = np.polynomial.legendre.leggauss(40)  # the integral of F' + mu from the level to the energy
+    energy, width = floor[0] + spend[0], floor[0] + spend[0] - steady[0]
+    slopes = F.slope(steady[0] + width * (node[:, None] + 1) / 2) + value.price
+    assert extra[0] == pytest.approx(width / 2 * (weight @ slopes), rel=1e-6, abs=1e-9 * F(energy).max())
+
+    def chance(believed):  # what is left over: the priced regret of each path less its surplus
+        over = spend.sum(axis=1) - 200 * case.nu
+        paths = F(floor + spend).sum(axis=1) - 200 * believed.leakage + believed.price * over
+        return paths - surplus(F, believed, floor, floor + spend).sum(axis=1)
+
+    assert within(chance(value), 0.0)
+    assert not within(chance(case._replace(law=RayleighFloors(2 * case.law.scale)).value), 0.0)
+    # below a floor, where no policy can go, it can be negative
+    below = np.maximum(floor - 0.3 * value.level, 0.3 * value.level)
+    assert surplus(F, value, floor, below).min() < -1e-3 * value.price * value.level
+
+
+@BOTH
+def test_what_a_hard_budget_costs_is_the_sum_of_what_its_rounds_add(case):
+    rng, F, lanes, rounds = np.random.default_rng(2), case.F, 60, 25
+    floor = case.law.draw(rng, lanes, rounds)
+    left = np.full(lanes, rounds * case.nu)
+    added, chance, wrong, leaked = np.zeros((4, lanes))
+    other = RayleighFloors(2 * case.law.scale)
+    for n in range(rounds, 0, -1):
+        w, rate = floor[:, rounds - n], left / n
+        value = bounds.level_value(F, case.law, rate)
+        steady = np.maximum(value.level, w)
+        # any policy: coins, and a last round that leaves a third
+        coins, some = rng.uniform(0.3, 1.7, lanes), 0.2 * case.nu * (rng.random(lanes) < 0.3)
+        spend = np.minimum(0.7 * left, (steady - w) * coins + some) if n > 1 else 2 * left / 3
+        after = (left - spend) / max(n - 1, 1)
+        leaked += F(w + spend)
+        added += F(w + spend) - F(steady) + value.price * (w + spend - steady)
+        if n > 1:
+            later = bounds.level_value(F, case.law, after).leakage - value.leakage + value.price * (after - rate)
+            assert later.min() > -1e-7 * value.leakage.max()
+            added += (n - 1) * later
+        else:
+            unspent = value.price * (rate - spend)
+            added += unspent
+        chance += F(steady) - value.leakage + value.price * (steady - w - rate)
+        believed = bounds.level_value(F, other, rate)
+        steady = np.maximum(believed.level, w)
+        wrong += F(steady) - believed.leakage + believed.price * (steady - w - rate)
+        left = left - spend
+    total = leaked - rounds * case.value.leakage
+    assert total == pytest.approx(added + chance, rel=1e-10, abs=1e-10 * leaked.max())
+    assert np.abs(total - (added - unspent + chance)).max() > 1e-3 * case.value.leakage  # the unspent must be paid
+    assert within(chance, 0.0)
+    assert not within(wrong, 0.0)
+
+
+@BOTH
+def test_the_offline_optimum_leaks_A_more_than_the_level_and_the_level_seldom_costs_much_more_than_nu(case):
+    value, rounds = case.value, 1000
+    floor = case.law.draw(np.random.default_rng(3), 2000, rounds)
+    best = np.maximum(water_level(floor, case.nu)[:, None], floor)
+    assert within(surplus(case.F, value, floor, best).sum(axis=1), value.log_coefficient)
+    spent = np.maximum(value.level - floor, 0)
+    bound = {
+        t: np.exp(-t * 0.01 * case.nu**2 / (2 * (value.spread + (value.level - case.nu) * 0.1 * case.nu / 3)))
+        for t in (100, 1000)
+    }
+    for t in (100, 1000):
+        assert (spent[:, :t].mean(axis=1) > 1.1 * case.nu).mean() <= bound[t]
+    assert (spent[:, 0] > 1.1 * case.nu).mean() > 5 * bound[1000]  # one floor for all rounds
+
+
+def test_an_atom_at_the_level_changes_the_constant():
+    """Two floors, the upper one at the level: the mean of the two one-sided values takes the place of 1 / p."""
+    share, low, high, rounds = 0.4, 0.3, 1.0, 4000
+    nu, number = share * (high - low), np.random.default_rng(4).binomial(rounds, 0.4, 20_000)
+    below = low + rounds * nu / number
+    level = np.where(below <= high, below, (rounds * nu + number * low + (rounds - number) * high) / rounds)
+    leaked = number / level + (rounds - number) / np.maximum(level, high)
+    found = leaked - rounds / high - (number * (high - low) - rounds * nu)  # the price at 1 is 1
+    spread = share * (1 - share) * (high - low) ** 2
+    assert within(found, spread / 2 * (1 + 1 / share))  # F'' = 2 at 1
+    assert not within(found, spread)  # A with p = H(l)
+    assert not within(found, spread / share)  # and from the left
+
+
+# a hard budget
+
+
+def unit_parts(floor, energy):
+    """What each round of UNIT adds to the cost of a hard budget, shape (lanes, T); the last spends what is left."""
+    spend, rounds = energy - floor, floor.shape[1]
+    n = np.arange(rounds, 0, -1)
+    left = rounds * UNIT.nu - np.cumsum(spend, axis=1) + spend
+    rate, after = left / n, (left - spend) / np.maximum(n - 1, 1)
+    level = unit_level(rate)
+    steady = np.maximum(level, floor)
+    return 1 / energy - 1 / steady + (energy - steady) / level**2 + (n - 1) * np.where(n > 1, wandering(rate, after), 0)
+
+
+def test_a_round_of_re_solving_adds_A_over_n():
+    share = (np.arange(20_000) + 0.5) / 20_000
+    floor, value, scaled = -1 / np.log(share), UNIT.value, []
+    for n in (10, 100, 1000):
+        level = UNIT.law.shared_level(np.full(floor.shape, n * 0.5), floor, n - 1)
+        spend = np.maximum(level - floor, 0)
+        steady = np.maximum(value.level, floor)
+        assert np.abs(spend - (steady - floor)).max() <= 4 / n
+        part = 1 / (floor + spend) - 1 / steady + (floor + spend - steady) * value.price
+        part += (n - 1) * wandering(0.5, (n * 0.5 - spend) / (n - 1))
+        scaled.append(n * (n * part.mean() / value.log_coefficient - 1))
+    assert np.abs(scaled).max() < 2  # so n times a round's part is A + O(1/n)
+
+
+@pytest.mark.parametrize(("factor", "is_certificate"), [(1.0, True), (2.0, False)])
+def test_the_certificate_is_below_every_policy_in_every_round(factor, is_certificate):
+    """The step of the proof: no spending, whatever function of the floor, makes the left side much smaller.
+
+    Its gap over (1 + ln n)^2 / n^2 is bounded below; with twice A in the place of A it falls like n / (ln n)^2.
+    """
+    share = (np.arange(100) + 0.5) / 100
+    floor = (-1 / np.log(share))[:, None]
+
+    def bump(rate):  # A(r) near nu, twice differentiable everywhere
+        level = unit_level(rate)
+        spread = 2 * level**2 * (special.expn(2, 1 / level) - special.expn(3, 1 / level)) - rate**2
+        near = np.clip(1 - (np.log(np.maximum(rate, 1e-6) / 0.5) / np.log(3)) ** 2, 0, None) ** 4
+        return factor * near * np.exp(1 / level) / level**3 * spread
+
+    lowest = np.inf
+    for n in (10, 100, 1000, 3000):
+        for rate in (0.5, 0.8):
+            level = unit_level(rate)
+            steady = np.maximum(level, floor)
+            z = np.concatenate([-np.geomspace(1e-4, level, 120), [0.0], np.geomspace(1e-4, n * rate, 200)])
+            spend = np.clip(steady - floor + z, 0, n * rate)
+            after = (n * rate - spend) / (n - 1)
+            part = 1 / (floor + spend) - 1 / steady + (floor + spend - steady) / level**2
+            part += (n - 1) * wandering(rate, after) + bump(after) * np.log(n - 1)
+            gap = part.min(axis=1).mean() - bump(rate) * np.log(n)
+            lowest = min(lowest, gap * n**2 / (1 + np.log(n)) ** 2)
+    assert (lowest > -0.5) == is_certificate
+
+
+def straight(w):
+    """1 / w, but with a slope of -1 from 1 to 3, about the level: no curvature, and no price of a hard budget."""
+    return np.where(w <= 1, 2 + 1 / w, np.where(w <= 3, 4 - w, 1 / np.maximum(w - 2, 1)))
+
+
+def programmed(floor):
+    """The noise energies of the dynamic programme of UNIT: one table for all lanes."""
+    lanes, rounds = floor.shape
+    problem = UNIT.problem(floor)
+    policy = policies.DynamicProgramme(law=UNIT.law)
+    state = policy.start(problem.scenario, np.asarray(UNIT.nu))
+    table = np.broadcast_to(state.table, (lanes, *state.table.shape))
+    whole = np.full(lanes, float(state.whole))
+    state, eta = state._replace(table=table, whole=whole, left=whole), np.empty(floor.shape)
+    for t in range(rounds):
+        state, eta[:, t] = policy.step(state, problem.min_gain[:, t])
+    return problem.noise_energy(eta)
+
+
+def test_the_dynamic_programme_pays_A_for_each_factor_e_of_rounds_and_re_solving_does_too():
+    floor, A, level = UNIT.law.draw(np.random.default_rng(5), 400, 400), UNIT.value.log_coefficient, UNIT.value.level
+    re_solving = policies.ReSolve(law=UNIT.law, promise="hard", reserve=0)
+    # the totals are those of a dynamic programme on another grid, by another recursion
+    for energy, total in ((programmed(floor), 6.486), (UNIT.energy(re_solving, floor), 6.662)):
+        assert (energy - floor).sum(axis=1) == pytest.approx(np.full(400, 200.0), rel=1e-9)
+        parts = unit_parts(floor, energy)
+        assert within(parts.sum(axis=1), total * A)
+        assert parts[:, :350].sum(axis=1).mean() == pytest.approx(A * np.log(8), rel=0.02)  # from 400 to 50 rounds left
+    # on average: the level costs nothing. And where F is straight, re-solving costs nothing either
+    steady, early = np.maximum(level, floor), np.s_[:, :350]
+    extra = straight(energy) - straight(steady) + energy - steady
+    assert extra[early].sum(axis=1).mean() < 0.05 * A
+
+
+def test_a_frozen_end_keeps_the_budget_on_average_and_costs_A_times_the_logarithm_of_T_over_K():
+    value, rounds, kept = UNIT.value, 400, 40
+    floor = UNIT.law.draw(np.random.default_rng(6), 1000, rounds)
+    energy = UNIT.energy(policies.ReSolve(law=UNIT.law, hold=kept / rounds), floor)
+    over = (energy - floor).sum(axis=1) - rounds * UNIT.nu
+    assert within(over, 0.0)
+    assert over.std() == pytest.approx(np.sqrt(value.spread * kept), rel=0.1)
+    cost = unit_parts(floor, energy)[:, : rounds - kept].sum(axis=1)
+    assert cost.mean() == pytest.approx(value.log_coefficient * np.log(rounds / kept), abs=0.05 * value.log_coefficient)
+    hard = UNIT.energy(policies.ReSolve(law=UNIT.law, promise="hard", reserve=0), floor)
+    assert np.abs((hard - floor).sum(axis=1) - rounds * UNIT.nu).max() < 1e-9 * rounds  # nothing frozen, nothing over
+
+
+# a law to be learned
+
+
+def mean_surplus(level, rate=0.5):
+    """Of a round of UNIT at a level that does not know the floor, against the level of a rate."""
+    best = unit_level(rate)
+    return unit_leakage(level) - unit_leakage(best) + (unit_cost(level) - rate) / best**2
+
+
+def test_the_level_of_the_past_costs_A_over_t_and_overspends_by_nu_times_1_minus_p_over_p_over_t():
+    value, nu = UNIT.value, UNIT.nu
+    for t in (50, 500):
+        past = UNIT.law.draw(np.random.default_rng(t), 5000, t)
+        level = water_level(past, nu)
+        assert within(t * mean_surplus(level), value.log_coefficient)
+        # the mean spending of the next round, less a term of mean zero
+        over = unit_cost(level) - nu - (nu - np.maximum(value.level - past, 0).mean(axis=1))
+        assert within(t * over, nu * (1 - value.wet) / value.wet)
+        assert not within(t * over, 0.0)
+    # and this is the policy that the growth of regret is measured with
+    floor = np.concatenate([past[:20, :30], UNIT.law.draw(np.random.default_rng(7), 20, 1)], axis=1)
+    energy = UNIT.energy(LevelOfThePast(), floor)
+    assert energy[:, -1] == pytest.approx(np.maximum(water_level(floor[:, :-1], nu), floor[:, -1]), rel=1e-10)
+
+
+def test_one_floor_is_too_few_to_learn_from_and_two_are_enough():
+    """The mean of the lowest floor, cut off ever later: of one floor it grows without end, of two it does not."""
+
+    def cut(number, most):
+        def above(u):  # that all floors are above e^u
+            return np.exp(u) * (-np.expm1(-np.exp(-u))) ** number
+
+        return integrate.quad(above, -40, np.log(most), limit=200)[0]
+
+    assert cut(1, 1e8) - cut(1, 1e4) == pytest.approx(np.log(1e4), rel=1e-3)
+    assert cut(2, 1e8) - cut(2, 1e4) < 1e-3
+
+
+def test_plugging_in_the_likeliest_omega_costs_its_A_over_t_which_is_the_least_by_a_correlation():
+    value, nu = UNIT.value, UNIT.nu
+    best = value.log_coefficient * value.wet**2 * (value.level - nu / value.wet) ** 2 / value.spread
+    # the correlation of what the level spends with 1 / floor, which is exponential
+    moment = integrate.quad(lambda e: max(value.level - 1 / e, 0) * e * np.exp(-e), 1 / value.level, 60)[0]
+    correlation = (moment - nu) / np.sqrt(value.spread)
+    assert best == pytest.approx(value.log_coefficient * correlation**2, rel=1e-6)
+    assert best < 0.8 * value.log_coefficient
+    for t, tolerance in ((300, 0.02), (3000, 0.002)):
+        total = stats.gamma(t).ppf((np.arange(20_000) + 0.5) / 20_000)
+        omega = t / total
+        assert t * mean_surplus(omega * unit_level(nu / omega)).mean() == pytest.approx(best, rel=tolerance)
+
+
+def van_trees(width=0.45, start=0.8, points=301):
+    """Bayes risks of the level, by quadrature, for several t; van Trees' bounds; and what they are without J."""
+    omega = np.linspace(start, start + width, points)
+    level = omega * unit_level(0.5 / omega)
+    slope = level / omega - 0.5 / omega / np.exp(-omega / level)
+    assert np.gradient(level, omega)[1:-1] == pytest.approx(slope[1:-1], rel=1e-5)
+    step, prior = omega[1] - omega[0], np.cos(np.pi * (omega - omega.mean()) / width) ** 2 * 2 / width
+    information, top = (prior / omega**2).sum() * step, ((prior * slope).sum() * step) ** 2
+    found = {}
+    for t in (3, 30, 300, 1000):
+        total = np.linspace(stats.gamma.ppf(1e-9, t) / omega[-1], stats.gamma.ppf(1 - 1e-9, t) / omega[0], 2000)
+        joint = np.exp(stats.gamma.logpdf(total * omega[:, None], t)) * (omega * prior)[:, None]
+        guess = (joint * level[:, None]).sum(axis=0) / np.maximum(joint.sum(axis=0), 1e-300)
+        risk = ((guess - level[:, None]) ** 2 * joint).sum() * step * (total[1] - total[0])
+        found[t] = risk, top / (t * information + (2 * np.pi / width) ** 2), top / (t * information)
+    return found
+
+
+def test_no_estimator_of_the_level_beats_van_trees_and_the_best_one_comes_near():
+    found = van_trees()
+    for risk, bound, _ in found.values():
+        assert risk >= bound
+    risk, bound, _ = found[1000]
+    assert risk <= 1.05 * bound
+    risk, _, without = found[3]
+    assert risk < without / 10  # the prior knows something: leave out what, and the bound is wrong
+
+
+@njit
+def learned_and_hard(floor, nu):
+    """The policy of the theorem: levels, shape (lanes, T), and what is left before each round."""
+    levels, left = np.zeros(floor.shape), np.zeros(floor.shape)
+    for lane in range(floor.shape[0]):
+        rounds = floor.shape[1]
+        budget, level, lowest = rounds * nu, 0.0, np.inf
+        for t in range(rounds):
+            left[lane, t] = budget
+            rate = budget / (rounds - t)
+            if t < 2:
+                level = floor[lane, t] + nu
+            elif budget > 0:
+                level = max(level, lowest) + t * rate  # Newton's method from the right
+                while True:
+                    over, wet = -t * rate, 0
+                    for i in range(t):
+                        if floor[lane, i] < level:
+                            over += level - floor[lane, i]
+                            wet += 1
+                    if over <= 0 or level - over / wet >= level:
+                        break
+                    level -= over / wet
+            levels[lane, t] = level
+            lowest = min(lowest, floor[lane, t])
+            budget -= min(max(level - floor[lane, t], 0.0), budget)
+    return levels, left
+
+
+def test_learning_under_a_hard_budget_costs_A_over_t_for_the_law_and_A_over_n_for_the_budget():
+    value, rounds, nu = UNIT.value, 1200, UNIT.nu
+    A, t = value.log_coefficient, np.arange(rounds)
+    floor = UNIT.law.draw(np.random.default_rng(8), 300, rounds)
+    levels, left = learned_and_hard(floor, nu)
+    spend = np.minimum(np.maximum(levels - floor, 0), left)
+    assert (spend.sum(axis=1) <= rounds * nu * (1 + 1e-12)).all()
+    for start, end in ((30, 200), (200, 1000)):
+        here = t[start:end]
+        learning = mean_surplus(levels[:, here], left[:, here] / (rounds - here)).sum(axis=1) / np.log(end / start)
+        assert within(learning, A)
+        n = np.arange(end, start, -1)
+        here = rounds - n
+        after = (left[:, here] - spend[:, here]) / (n - 1)
+        planning = ((n - 1) * wandering(left[:, here] / n, after)).sum(axis=1) / np.log(end / start)
+        assert planning.mean() == pytest.approx(A, rel=0.04)
+
+
+def test_floors_that_fall_cost_the_learner_a_share_of_every_round_but_never_the_budget():
+    shares = []
+    for rounds in (100, 1000):
+        floor = -np.sort(-UNIT.law.draw(np.random.default_rng(9), 50, rounds))
+        levels, left = learned_and_hard(floor, UNIT.nu)
+        spend = np.minimum(np.maximum(levels - floor, 0), left)
+        assert (spend.sum(axis=1) <= rounds * UNIT.nu * (1 + 1e-12)).all()
+        best = np.maximum(water_level(floor, UNIT.nu)[:, None], floor)
+        shares.append((1 / (floor + spend) - 1 / best).mean())
+    assert min(shares) > 0.3
+
+
+powers = st.floats(-4, 4).map(lambda x: 10.0**x)
+
+
+@given(floor=st.lists(powers, min_size=3, max_size=40), nu=powers)
+def test_a_learner_with_a_hard_budget_keeps_it_on_every_sequence_of_floors(floor, nu):
+    floor = np.array([floor])
+    levels, left = learned_and_hard(floor, nu)
+    assert np.minimum(np.maximum(levels - floor, 0), left).sum() <= floor.size * nu * (1 + 1e-12)
+    for policy in (policies.Learn(promise="hard"), policies.ReSolve(law=UNIT.law, promise="hard")):
+        problem = UNIT._replace(nu=nu).problem(floor)
+        assert problem.cost(policy.schedule(problem)) <= nu * (1 + 1e-9)
+
+
+# AdaScale
+
+
+def run(case, floor, penalty, start):
+    """The surplus of each round, what it and what the level spends, and the queue before and after all rounds."""
+    value = case.value
+    energy, last = adascale_energies(floor, case.nu, penalty, case.F, start)
+    spend, steady = energy - floor, np.maximum(value.level, floor)
+    queue = np.full((len(floor), floor.shape[1] + 1), float(start))
+    for t in range(floor.shape[1]):
+        queue[:, t + 1] = np.maximum(queue[:, t] + spend[:, t] - case.nu, 0)
+    assert queue[:, -1] == pytest.approx(last, rel=1e-9, abs=1e-12)
+    return surplus(case.F, value, floor, energy), spend, steady - floor, queue
+
+
+@BOTH
+def test_what_the_queue_does_to_the_price_is_an_identity(case):
+    value, nu = case.value, case.nu
+    floor = case.law.draw(np.random.default_rng(10), 50, 500)
+    for penalty in (0.6, 40.0):
+        V = penalty * nu / value.price
+        extra, y, best, queue = run(case, floor, V, 0.0)
+        Z, z = queue - V * value.price, y - best
+        before, after = Z[:, :-1], Z[:, 1:]
+        cut = np.maximum(nu - queue[:, :-1] - y, 0)
+        loss = V * value.price * cut + cut**2 / 2
+        left = -(before + y) * z
+        right = (before**2 - after**2 + (best - nu) ** 2 - z**2) / 2 + before * (best - nu) - nu * z - loss
+        assert np.abs(left - right).max() <= 1e-10 * np.abs(left).max()
+        assert (V * extra - left).max() <= 1e-10 * np.abs(left).max()
+        other = right - before * (best - nu)  # of mean zero, but not zero
+        assert np.abs(left - other).max() > 1e-3 * np.abs(left).max()
+        total = (left + z**2 / 2 + loss - before * (best - nu)).sum(axis=1)
+        total += (Z[:, -1] ** 2 - Z[:, 0] ** 2) / 2 + nu * queue[:, -1]
+        assert total.mean() + 3 * total.std() / np.sqrt(50) >= 500 * value.spread / 2
+
+
+@BOTH
+def test_adascale_is_within_its_bound_from_any_start_and_correlated_rounds_break_it(case):
+    value, rounds = case.value, 500
+    floor = case.law.draw(np.random.default_rng(11), 200, rounds)
+    for settled in case.nu * np.array([1.0, 5.0, 40.0, 300.0]):  # V mu
+        V = settled / value.price
+        for queue in (0.0, 0.5 * settled, settled - case.nu, settled, 2 * settled):
+            regret = run(case, floor, V, queue)[0].sum(axis=1)
+            assert regret.min() >= 0
+            assert regret.mean() <= (rounds * value.spread + (queue + case.nu - settled) ** 2) / (2 * V)
+    blocks = np.repeat(floor[:, :10], 50, axis=1)
+    settled = 40 * case.nu
+    V = settled / value.price
+    assert run(case, blocks, V, settled - case.nu)[0].sum(axis=1).mean() > 4 * rounds * value.spread / (2 * V)
+
+
+def test_an_empty_queue_costs_the_root_of_T_whatever_V_and_a_warm_one_does_not():
+    value, lowest, warm = UNIT.value, [], []
+    for rounds in (125, 500, 2000):
+        floor = UNIT.law.draw(np.random.default_rng(12), 100, rounds)
+        penalties = np.geomspace(0.5, 4 * rounds, 10)
+        cold = [run(UNIT, floor, V, 0.0)[0].sum(axis=1).mean() for V in penalties]
+        order = np.array(cold) / (penalties + rounds / penalties)
+        middle = (penalties >= 2) & (penalties <= rounds)
+        assert order[middle].max() / order[middle].min() < 3  # V + T/V, from both sides
+        lowest.append(min(cold) / np.sqrt(rounds))
+        warm.append(run(UNIT, floor, float(rounds), rounds * value.price)[0].sum(axis=1).mean())
+    assert max(lowest) / min(lowest) < 1.3
+    assert max(warm) < 0.08
+
+
+# prices
+
+
+def controlled(floor, step, aim_at_rest):
+    """What the price controller overspends: lambda <- lambda + (y - target) step_n, of UNIT."""
+    rounds, settled = floor.shape[1], UNIT.value.price
+    price = np.full(len(floor), settled)
+    left = np.full(len(floor), rounds * UNIT.nu)
+    for t in range(rounds):
+        spend = np.maximum(1 / np.sqrt(price) - floor[:, t], 0)
+        target = left / (rounds - t) if aim_at_rest else UNIT.nu
+        price = np.clip(price + (spend - target) * step(rounds - t), settled / 20, settled * 20)
+        left = left - spend
+    return -left
+
+
+def test_a_price_must_aim_at_what_is_left_a_round_to_keep_the_budget():
+    value, rounds = UNIT.value, 2000
+    curvature, s = 2 * value.log_coefficient / value.spread, np.sqrt(value.spread)
+    floor = UNIT.law.draw(np.random.default_rng(13), 300, rounds)
+
+    def as_stiff_as_re_solving(n):
+        return curvature / (n - 1) if n > 10 else 0.0
+
+    kept, lagging = (controlled(floor, as_stiff_as_re_solving, aim).std() for aim in (True, False))
+    assert kept < 2 * s * np.sqrt(10)  # the last ten rounds are frozen
+    assert lagging == pytest.approx(0.5 * s * np.sqrt(rounds), rel=0.15)
+    assert controlled(floor, lambda n: 0.0, True).std() == pytest.approx(s * np.sqrt(rounds), rel=0.15)

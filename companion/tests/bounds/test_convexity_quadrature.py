@@ -1,0 +1,161 @@
+"""The two integrals of companion.bounds.convexity, each beside a closed form or a plain sum."""
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from companion.bounds.convexity import delta_slopes, two_round_delta
+
+# Two rounds ----------------------------------------------------------------------------------------------------------
+
+
+def hockey_stick(q, sigma, epsilon):
+    """E[(y_1 y_2 - e^epsilon)_+] from the tails of the first round, by trapezoids over the second.
+
+    They settle where the first noise is so large that its tail is flat where the threshold leaves its range.
+    """
+    first, second, strike = 1 / sigma[0], 1 / sigma[1], math.exp(epsilon)
+    x, step = np.linspace(-10, 10 + second, 200001, retstep=True)
+    y = 1 - q + q * np.exp(second * x - second**2 / 2)
+    level = np.log(np.maximum(strike / y - 1 + q, 1e-300) / q)
+    null, drawn = (ndtr((sign * first**2 / 2 - level) / first) for sign in (-1, 1))
+    inner = y * ((1 - q) * null + q * drawn) - strike * null
+    return float((inner * np.exp(-x * x / 2)).sum() * step / math.sqrt(2 * math.pi))
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "epsilon"),
+    [
+        (0.3, (50.0, 1.0), 5.0),
+        (0.01, (50.0, 1.0), 1.0),
+        (1e-4, (50.0, 1.0), 0.0),
+        (1e-4, (50.0, 1.0), 0.02),
+        (1 - 1e-9, (50.0, 0.3), 0.02),
+        (0.9, (50.0, 0.3), 5.0),
+        (1 - 1e-9, (50.0, 0.1), 5.0),
+        (0.01, (0.5, 0.05), 0.1),
+    ],
+)
+def test_the_delta_of_two_rounds_has_ten_digits_where_one_noise_dwarfs_the_other(q, sigma, epsilon):
+    # a sigma of 50 is a kink of width 0.02; of 0.05, a range of x up to 30, in most of which y_2 does not change
+    assert np.isclose(two_round_delta(q, sigma, epsilon), hockey_stick(q, sigma, epsilon), rtol=1e-10, atol=0)
+
+
+def test_either_round_can_be_the_inner_one_at_a_small_rate():
+    one, other = (two_round_delta(1e-4, sigma, 5.0) for sigma in ((1.0, 0.3), (0.3, 1.0)))
+    assert np.isclose(one, other, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize(("q", "epsilon"), [(0.3, 0.73), (0.3, 1.0), (0.5, math.log(4)), (0.05, 5.0), (0.9, 4.7)])
+def test_the_delta_of_removal_is_zero_beyond_the_largest_loss_and_not_before(q, epsilon):
+    most = -2 * math.log(1 - q)  # y_1 y_2 is at least (1 - q)^2
+    assert (two_round_delta(q, (0.9, 1.4), epsilon, removed=True) == 0) == (epsilon >= most)
+    # a put is worth at most how far its strike is above the least y_1 y_2, over the strike: 1 - (1 - q)^(2 * 0.001)
+    near = two_round_delta(q, (0.3, 0.3), 0.999 * most, removed=True)
+    assert 0 < near < 1e-3 * most
+
+
+def test_the_delta_of_a_rate_below_the_rounding_of_one_is_zero_to_rounding():
+    assert abs(two_round_delta(1e-17, (1.0, 1.0), 0.0)) < 1e-16  # delta is below 2 q
+
+
+def test_a_threshold_on_the_lowest_ratio_of_a_round_is_no_division_by_zero():
+    q, epsilon, sigma = 0.5, math.log(2), (50.0, 1.0)
+    assert math.exp(-epsilon) == 1 - q
+    with np.errstate(divide="raise", invalid="raise"):
+        found = two_round_delta(q, sigma, epsilon, removed=True)
+    expected = math.exp(epsilon) * (hockey_stick(q, sigma, -epsilon) - 1 + 0.5)  # put and call
+    assert np.isclose(found, expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "epsilon", "message"),
+    [
+        ((1.0, 0.0), 1.0, "noise_multiplier must be finite and > 0, got 0.0 at index 1"),
+        ((1.0, 1.0, 1.0), 1.0, r"noise_multiplier must be two numbers, got shape \(3,\)"),
+        ((1.0, 1.0), -0.5, "epsilon must be finite and >= 0.0, got -0.5"),
+        ((1.0, 1.0), math.nan, "epsilon must be finite and >= 0.0, got nan"),
+    ],
+)
+def test_what_is_no_noise_or_epsilon_is_named(sigma, epsilon, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        two_round_delta(0.5, sigma, epsilon)
+    if "two" not in message:
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            delta_slopes(0.5, sigma, epsilon)
+
+
+# The line ------------------------------------------------------------------------------------------------------------
+
+
+def gaussian(sigma, epsilon):
+    """Without sampling the rounds are one Gaussian of 1/sigma^2 = S: delta, slope, curvature and mixed curvature."""
+    s = np.asarray(sigma) ** -2.0
+    total = s.sum()
+    root = math.sqrt(total)
+    d = root / 2 - epsilon / root
+    delta = ndtr(d) - math.exp(epsilon) * ndtr(d - root)
+    first = math.exp(-d * d / 2) / math.sqrt(2 * math.pi) / (2 * root)  # d delta / d S
+    second = -first * (d * (0.5 + epsilon / total) / (2 * root) + 1 / (2 * total))
+    return delta, -(s**2) * first, s**4 * second + 2 * s**3 * first, s**4 * second
+
+
+@pytest.mark.parametrize(
+    ("sigma", "epsilon"),
+    [
+        ([1.0], 0.0),
+        ([1.0], 5.0),
+        ([0.3], 0.0),
+        ([0.3], 5.0),
+        ([5.0], 0.0),
+        ([5.0], 1.0),
+        ([5.0], 5.0),  # a delta of 3e-139
+        ([300.0], 0.01),  # the line is at 400
+        ([100.0], 0.123),  # at 1,200, and a delta of 6e-38
+        ([1000.0], 0.011),  # at 11,000
+        ([1000.0, 1e4, 1e5], 0.035),  # at 35,000, and a delta of 1e-273
+        ([1000.0], 0.0),
+        ([1000.0], 1 / 300),
+        ([0.5, 2.0], 20.0),
+        ([3.0] * 5, 1.0),
+    ],
+)
+def test_slopes_without_sampling_are_those_of_one_gaussian(sigma, epsilon):
+    found = delta_slopes(1 - 1e-12, sigma, epsilon)
+    for value, closed in zip(found, gaussian(sigma, epsilon), strict=True):
+        np.testing.assert_allclose(value, closed, rtol=2e-6)  # aliases of exp(-16) times a few
+
+
+def test_slopes_of_two_sampled_rounds_are_differences_of_their_exact_delta():
+    q, v, epsilon, step = 0.3, np.array([25.0, 36.0]), 0.1, 0.05
+    found = delta_slopes(q, np.sqrt(v), epsilon)
+
+    def at(one, other=0):
+        return two_round_delta(q, tuple(np.sqrt(v + step * np.array([one, other]))), epsilon)
+
+    # differences err by (step / v)^2 = 4e-6 times a few
+    np.testing.assert_allclose(found.delta, at(0), rtol=2e-6)
+    np.testing.assert_allclose(found.slope, [at(1) - at(-1), at(0, 1) - at(0, -1)] / np.array(2 * step), rtol=5e-5)
+    np.testing.assert_allclose(found.curvature[0], (at(1) - 2 * at(0) + at(-1)) / step**2, rtol=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("q", "rounds", "epsilon", "exact"),
+    [(0.01, 500, 1.0, 1.8214513658e-4), (0.01, 100, 0.1, 1.90614461418e-2)],  # of exact_delta, too slow uncompiled
+)
+def test_a_hundred_rounds_at_a_hundredth_settle_on_the_exact_delta(q, rounds, epsilon, exact):
+    assert np.isclose(delta_slopes(q, np.ones(rounds), epsilon).delta, exact, rtol=1e-6, atol=0)
+
+
+def test_a_line_that_does_not_settle_is_refused_in_little_memory():
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="does not settle"):
+            delta_slopes(1e-4, [1.0, 1.2], 1e-3)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 64e6  # two arrays of a million complex numbers; unguarded it is 370 MB

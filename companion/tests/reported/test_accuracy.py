@@ -1,0 +1,216 @@
+"""What the chapter on accuracy concludes, for the committed trainings; and how it reads its tables."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.runs.execution import problem_of
+from adascale.runs.sweep import read_sweep
+from adascale.statistics import interval, log_interval
+from companion.claims import CLOSE, QUOTED_ACCURACY
+from companion.reported import accuracy as accuracy_told
+from companion.reported.accuracy import PAIR
+from companion.reported.digits import thirds_lost
+from companion.summary import by_seed
+from companion.training.accuracy import accuracy_claims, reading_table, reading_verdicts
+from companion.training.weighted_trainings import SETTINGS
+
+RESULTS = Path(__file__).parents[3] / "results"
+QUOTED = QUOTED_ACCURACY["mnist"]
+CALM = ["clipping norm 0.3", "learning rate 0.1", "Glorot initialisation", "pixels in [0, 1]", "clipping norm 3",
+        "as stated", "floors times 2", "distances uniform in area"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results():
+    return pd.concat([pd.read_csv(RESULTS / "mnist" / f"{name}.csv") for name in ("accuracy", "readings")])
+
+
+@pytest.fixture(scope="module")
+def entries():
+    return [each for name in ("accuracy", "readings") for each in read_sweep(RESULTS / "mnist" / f"{name}.toml")]
+
+
+@pytest.fixture(scope="module")
+def readings(entries, results):
+    return reading_table(entries, results, range(20))
+
+
+@pytest.fixture(scope="module")
+def judged(readings):
+    return reading_verdicts(readings, QUOTED)
+
+
+def at(readings, nu):
+    return readings[readings.nu == nu].set_index("reading")
+
+
+def test_as_stated_the_mean_floor_is_above_the_largest_budget_and_nothing_is_felt(entries, results):
+    floors = [problem_of(run)[0].floor for reading, run in entries
+              if (reading, run.nu, run.policy) == ("as stated", 0.01, "AdaScale")]  # fmt: skip
+    texts = accuracy_told.stated_texts(results, floors)
+    assert float(texts["floor-mean"]) > 0.16
+    assert float(texts["floor-below"]) > 70
+    assert float(texts["loss-large-high"]) < 1
+    stated = results[(results.reading == "as stated") & (results.nu == 0.01) & (results.policy == "AdaScale")]
+    assert float(texts["floor-mean"]) == pytest.approx(stated.floor_mean.mean(), abs=0.005)  # two digits
+
+
+def test_accuracy_is_lost_where_there_is_no_gap_left(readings, results):
+    curve = accuracy_told.with_lost(readings, results)
+    assert curve.budget.is_monotonic_increasing
+    assert curve.gap.is_monotonic_decreasing
+    assert curve[curve.budget < 0.5].lost.max() < 0.5
+    quiet = accuracy_told.silent(results).mean()
+    texts = accuracy_told.curve_texts(curve, quiet, 90)
+    assert 25 < float(texts["ninety-factor"]) < 100
+    assert float(texts["gap-one"]) < 10
+    assert float(texts["gap-small"]) > 10
+    assert float(texts["gap-factor"]) < 100 * (CLOSE - 1)
+    own = curve[curve.reading == "budget M^2 nu"].set_index("nu")
+    paired = by_seed(results[results.reading == "budget M^2 nu"])["budget M^2 nu", "AdaScale", 0.16]
+    assert own.lost[0.16] == pytest.approx((accuracy_told.silent(results) - paired).mean())
+
+
+def test_a_loss_is_read_between_the_first_budgets_around_it():
+    curve = pd.DataFrame({"budget": [1.0, 100.0, 1e4], "lost": [0.0, 2.0, 6.0]})
+    assert accuracy_told.at_loss(curve, 1.0) == pytest.approx(10)
+    for points in (-1.0, 7.0):
+        with pytest.raises(ValueError, match="must be lost between two budgets"):
+            accuracy_told.at_loss(curve, points)
+
+
+def test_what_rescales_has_no_gap_where_there_is_a_fall(readings, judged):
+    large = at(readings, 0.16)
+    rescaled = [*list(accuracy_told.MARKED)[1:], "budget d nu", "floors times M^2", "floors times 2",
+                "distances uniform in area"]  # fmt: skip
+    for name in rescaled:
+        assert judged.gap[name] == "fails" or large.fall_high[name] < 1.5, name
+    assert judged.loc["floors and budget times M^2", ["small", "large", "gap"]].tolist() == ["fails", "fails", "holds"]
+    assert set(judged.index[judged.narrows == "fails"]) == {"clipping norm 3", "floors times M^2"}
+    half = judged.loc["budget M^2 nu / 2"]
+    assert half.small == half.fall == "holds" != half.large != "fails" == half.gap
+
+
+def test_by_ratios_of_means_no_gap_is_judged_otherwise(readings, judged):
+    small, large = at(readings, 0.01), at(readings, 0.16)
+    assert ((small.gap_means > CLOSE) == (judged.gap == "holds")).all()
+    assert ((small.gap_means > large.gap_means) == (judged.narrows == "holds"))[judged.narrows != "not settled"].all()
+    assert small.gap_means["as stated"] < 0.5 * small.gap["as stated"]  # and yet another number
+    shown = accuracy_told.reading_rows(readings, judged)["of means at 0.01"]
+    assert shown["as stated"] == f"{small.gap_means['as stated']:.2f}"
+
+
+def test_only_larger_steps_are_felt_and_they_leave_the_gap_as_it_is(readings, judged):
+    small, large = at(readings, 0.01), at(readings, 0.16)
+    assert (large.fall_high[CALM] < 0.5).all()
+    assert (large.fall_low[["learning rate 5", "momentum 0.9"]] > 1).all()
+    assert large.fall_low["learning rate 2"] > 0
+    trained = ["learning rate 0.1", "learning rate 2", "learning rate 5", "momentum 0.9", "Glorot initialisation"]
+    np.testing.assert_allclose(small.gap[trained], small.gap["as stated"], rtol=1e-9)
+    assert small.accuracy[["clipping norm 0.3", "learning rate 0.1"]].max() < 90
+    assert judged.both[PAIR] == "not settled"
+    assert large.fall_high[PAIR] < 100 * (QUOTED[0] - QUOTED[1])  # within two points of it, and yet below
+    assert judged.loc[PAIR, ["fall", "gap", "narrows"]].tolist() == ["holds"] * 3
+    assert abs(large.accuracy[PAIR] - 90) < 1 > abs(small.accuracy[PAIR] - 95)
+
+
+def test_under_m_squared_nu_all_methods_learn_the_same(results):
+    claims = accuracy_claims(results[results.reading == "budget M^2 nu"], QUOTED)
+    assert set(claims[claims.claim == "same"].verdict) == {"holds"}
+
+
+@pytest.fixture(scope="module")
+def momentum(results):
+    return accuracy_told.momentum_table(results, pd.Series(7.0, range(10)))
+
+
+def test_with_momentum_the_fall_is_in_proportion_to_nu_and_the_floors_are_felt(momentum):
+    fall = np.array([(momentum[0.01] - momentum[nu]).mean() / (nu - 0.01) for nu in (0.02, 0.04, 0.08, 0.16)])
+    assert fall.max() / fall.min() < 1.3
+    cost = momentum.quiet - momentum[0.01]
+    assert interval(cost).low > 0.5 * (momentum[0.01] - momentum[0.16]).mean()
+    assert stats.spearmanr(momentum.floor_mean, cost).pvalue < 0.05
+    assert (momentum[0.01][momentum.floor_mean < 0.1] > 96.5).all()
+    shown = accuracy_told.momentum_rows(momentum)
+    assert shown["ν = 0.16 [%]"].iloc[0] == f"{momentum[0.16].iloc[0]:.1f}"
+    assert shown.gap.iloc[0] == "7.0"
+
+
+def test_estim_future_alone_learns_less_at_the_same_nu(momentum, results):
+    texts = accuracy_told.momentum_texts(momentum, results)
+    ends = {label: [float(end) for end in texts[f"same-{label}"].replace("−", "-").partition("[")[2][:-1].split(",")]
+            for label in accuracy_told.OTHERS.values()}  # fmt: skip
+    low, high = ends.pop("EstimFuture")
+    assert low < high < 0
+    assert all(-1 < low < 0.3 and high > -0.3 for low, high in ends.values())
+
+
+def test_estim_future_alone_spends_late():
+    last = accuracy_told.last_thirds(0.16)
+    assert accuracy_told.last_texts(0.16)["last-liu"] == f"{last['PowerControl'].centre:.0f}"
+    assert last["EstimFuture"].low > 38 > max(each.high for name, each in last.items() if name != "EstimFuture")
+    assert last["PowerControl"].centre < last["Optimal"].centre < last["LyapunovPowerControl"].centre
+
+
+def read(name):
+    return pd.read_csv(RESULTS / "weights" / f"{name}.csv")
+
+
+def test_late_noise_costs_more_and_even_noise_what_the_thirds_do_on_average():
+    thirds = read("thirds")
+    loss = thirds.pivot(index=["setting", "seed"], columns="noise", values="test_loss")
+    for setting in SETTINGS:
+        own = loss.loc[setting]
+        assert interval(own["late"] - own["early"]).low > 0.1
+        apart = interval(own["even"] - own[["early", "middle", "late"]].mean(axis=1))
+        assert apart.low < 0 < apart.high
+    early = interval(thirds_lost(thirds).loc["no momentum", "early"])
+    assert early.low < 0 < early.high
+
+
+def test_the_response_rises_first_with_momentum_alone():
+    responses = read("response")
+    heavy, plain = ({k: rows.sort_values("seed").response.to_numpy() for k, rows in
+                     responses[responses.setting == name].groupby("later")} for name in SETTINGS)  # fmt: skip
+    assert interval(heavy[16] - heavy[0]).low > 0 > interval(plain[16] - plain[0]).high
+    assert heavy[16].mean() / heavy[0].mean() < 100  # what momentum 0.9 allows
+
+
+def test_one_of_four_weightings_gains_a_little_and_reversed_ones_lose():
+    contest = read("contest")
+    met = contest.pivot(index=["setting", "seed"], columns="schedule", values="test_accuracy")
+    gains = {(setting, name): interval(met.loc[setting][name] - met.loc[setting]["flat"])
+             for setting in SETTINGS for name in ("response", "thirds", "reversed")}  # fmt: skip
+    _, plain = SETTINGS
+    assert 0 < gains[plain, "response"].low < gains[plain, "response"].centre < 0.02
+    assert all(gains[setting, "reversed"].high < 0 for setting in SETTINGS)
+    rest = [
+        each for (setting, name), each in gains.items() if name != "reversed" and (setting, name) != (plain, "response")
+    ]
+    assert all(each.low < 0 < each.high for each in rest)
+
+
+def test_on_quadratics_weights_save_rdp_and_may_cost_epsilon():
+    quadratic = read("quadratic")
+    assert (quadratic[["leakage", "excess"]] < 1).all(axis=None)
+    worse = quadratic[(quadratic.nu == 0.16) & (quadratic.forgetting == 6)]
+    assert log_interval(worse.epsilon).low > 1 > log_interval(worse.best_epsilon).high
+    texts = accuracy_told.contest_texts(read("contest"), quadratic, read("response"), 0.16)
+    assert texts["worse"] == f"{100 * (log_interval(worse.epsilon).centre - 1):.0f}"
+    rows = accuracy_told.quadratic_rows(quadratic)
+    assert rows.index.names == ["ν", "x"]
+    assert not rows.isin(["nan"]).any(axis=None)
+
+
+def test_the_gap_of_a_realisation_is_equal_shares_over_the_optimum():
+    seeds = [3, 1]
+    scenario = Scenario.mnist()
+    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 0.01)
+    equal, least = (problem.rdp(policy().schedule(problem)) for policy in (policies.EqualAlloc, policies.Optimal))
+    assert accuracy_told.gaps(seeds, 0.01).loc[seeds].to_numpy() == pytest.approx(equal / least, rel=1e-9)

@@ -1,0 +1,217 @@
+"""Statements on accuracy, judged on made-up trainings whose answers are known; and the leakage beside them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.statistics import interval
+from companion import figures
+from companion.training.accuracy import (
+    accuracy_claims,
+    accuracy_verdicts,
+    judge_within,
+    reading_table,
+    reading_verdicts,
+)
+
+QUOTED = (0.95, 0.90)
+RNG = np.random.default_rng(0)
+OWN_SEEDS = RNG.normal(0, 0.003, 6)  # what a realisation is worth, whatever the policy and nu
+
+
+def trainings(accuracy, policy="AdaScale", noise=1e-4, seeds=6):
+    """A table of trainings whose means are given: {nu: accuracy}."""
+    rng = np.random.default_rng(1)
+    return pd.DataFrame([
+        {"policy": policy, "nu": nu, "seed": seed, "test_accuracy": mean + OWN_SEEDS[seed] + rng.normal(0, noise)}
+        for nu, mean in accuracy.items() for seed in range(seeds)
+    ])  # fmt: skip
+
+
+def verdict(table, claim, **where):
+    rows = accuracy_claims(table, QUOTED).query("claim == @claim")
+    for name, value in where.items():
+        rows = rows[rows[name] == value]
+    return list(rows.verdict)
+
+
+FALLING, FLAT = {0.01: 0.95, 0.04: 0.93, 0.16: 0.90}, {0.01: 0.95, 0.04: 0.95, 0.16: 0.95}
+
+
+def test_what_is_as_quoted_holds_and_what_is_flat_fails():
+    falling, flat = trainings(FALLING), trainings(FLAT)
+    assert verdict(falling, "ends") == ["holds", "holds"]
+    assert verdict(falling, "falls") == ["holds", "holds"]
+    assert verdict(falling, "amount") == ["holds"]
+    assert verdict(flat, "ends") == ["holds", "fails"]
+    assert verdict(flat, "amount") == ["fails"]
+    assert "holds" not in verdict(flat, "falls")
+    assert verdict(trainings({0.01: 0.90, 0.16: 0.95}), "falls") == ["fails"]
+
+
+def test_too_few_realisations_settle_little():
+    noisy = trainings(FALLING, noise=0.01, seeds=3)
+    assert set(verdict(noisy, "ends")) == {"not settled"}
+    assert verdict(trainings(FALLING, seeds=1), "amount") == ["not settled"]
+
+
+def test_a_fall_is_judged_realisation_by_realisation():
+    """The realisations scatter by more than the fall, which is nevertheless sure."""
+    table = trainings({0.01: 0.950, 0.16: 0.949})
+    by_nu = [100 * table[table.nu == nu].test_accuracy for nu in (0.01, 0.16)]
+    assert stats.ttest_ind(*by_nu).pvalue > 0.1
+    assert verdict(table, "falls") == ["holds"]
+    row = accuracy_claims(table, QUOTED).query("claim == 'falls'").iloc[0]
+    expected = interval(by_nu[0].to_numpy() - by_nu[1].to_numpy())
+    np.testing.assert_allclose([row.points, row.low, row.high], expected, rtol=1e-9)
+
+
+def test_methods_are_compared_where_both_were_trained_and_a_training_without_noise_is_none():
+    table = pd.concat([trainings(FALLING), trainings({0.01: 0.953, 0.04: 0.90}, "EqualAlloc", seeds=4),
+                       trainings({0.01: 0.97}, "NoiseFree")])  # fmt: skip
+    claims = accuracy_claims(table, QUOTED)
+    same = claims[claims.claim == "same"].set_index(["policy", "nu"])
+    assert same.verdict.to_dict() == {("EqualAlloc", 0.01): "holds", ("EqualAlloc", 0.04): "fails"}
+    assert same.realisations.to_dict() == {("EqualAlloc", 0.01): 4, ("EqualAlloc", 0.04): 4}
+    shown = accuracy_verdicts(claims)
+    assert shown.loc[("same", "EqualAlloc"), "ν = 0.04"].endswith("✗")
+    assert shown.loc[("same", "EqualAlloc"), "ν = 0.04"].startswith("−3.0")
+    assert shown.loc[("ends", "AdaScale"), "ν = 0.04"] == ""
+
+
+def test_a_table_without_the_reference_is_refused():
+    with pytest.raises(ValueError, match="the table has no policy 'AdaScale', only EqualAlloc"):
+        accuracy_claims(trainings(FLAT, "EqualAlloc"), QUOTED)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(-0.5, 0.5, "holds"), (-1, 1, "holds"), (-1.1, 0.5, "not settled"), (0.5, 1.1, "not settled"),
+     (-3, 3, "not settled"), (1.1, 2, "fails"), (-2, -1.1, "fails")],
+)  # fmt: skip
+def test_an_interval_is_inside_outside_or_across(low, high, expected):
+    assert judge_within(low, high, -1, 1) == expected
+
+
+class FakeRun:
+    """What a table of readings asks of a run, without PyTorch."""
+
+    def __init__(self, policy, nu, factor=1.0, placement="radius", scenario=None):
+        self.policy, self.nu, self.budget_factor, self.channel = (
+            policy,
+            nu,
+            factor,
+            channel.Rayleigh(placement=placement),
+        )
+        self.scenario, self.delta = scenario or replace(Scenario.mnist(), num_rounds=40), 1e-5
+
+
+@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")  # its own loop below reports at 63 too
+def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budget():
+    loud = replace(Scenario.mnist(), num_rounds=40, noise_power=1e-10)
+    entries = [("plain", FakeRun("AdaScale", nu)) for nu in (0.01, 0.16) for _ in range(2)]
+    entries += [("other", FakeRun("AdaScale", nu, 10.0, "area", loud)) for nu in (0.01, 0.16)]
+    entries += [("other", FakeRun("EqualAlloc", 0.01))]
+    results = pd.concat([trainings({0.01: 0.95, 0.16: 0.90}).assign(reading="plain"),
+                         trainings({0.01: 0.80, 0.16: 0.75}).assign(reading="other"),
+                         trainings({0.01: 0.10}, "EqualAlloc").assign(reading="other")])  # fmt: skip
+    table = reading_table(entries, results, range(3))
+    assert list(zip(table.reading, table.nu, table.budget, strict=True)) == [
+        ("plain", 0.01, 0.01), ("plain", 0.16, 0.16), ("other", 0.01, 0.1), ("other", 0.16, 1.6)
+    ]  # fmt: skip
+    for row, (scenario, placement) in zip(
+        table.itertuples(), [(entries[0][1].scenario, "radius")] * 2 + [(loud, "area")] * 2, strict=True
+    ):
+        ratios, epsilons, over, sums = [], [], [], np.zeros(2)
+        for seed in range(3):
+            drawn = channel.Rayleigh(placement=placement).draw(10, 40, seed)
+            problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), row.budget)
+            best, equal = (each().schedule(problem) for each in (policies.Optimal, policies.EqualAlloc))
+            ratios.append(problem.rdp(equal) / problem.rdp(best))
+            sums += problem.rdp(equal), problem.rdp(best)
+            epsilons.append(problem.dp_epsilon(best))
+            over.append(problem.dp_epsilon(equal) / epsilons[-1])
+        assert row.gap == pytest.approx(stats.gmean(ratios), rel=1e-10)
+        assert row.gap_means == pytest.approx(sums[0] / sums[1], rel=1e-10)
+        assert row.epsilon == pytest.approx(stats.gmean(epsilons), rel=1e-10)
+        assert row.epsilon_gap == pytest.approx(stats.gmean(over), rel=1e-10)
+    assert table.fall.isna().tolist() == [True, False, True, False]
+    assert table.fall.dropna().tolist() == pytest.approx([5, 5], abs=0.05)
+    assert table.accuracy.tolist() == pytest.approx([95, 90, 80, 75], abs=0.5)
+
+
+def readings(name, small, large, gap, wide=0.3, late=1.1):
+    """Two rows of a reading table."""
+    rows = [{"reading": name, "nu": nu, "budget": nu, "accuracy": value, "accuracy_low": value - wide,
+             "accuracy_high": value + wide, "fall_low": small - large - 0.1, "fall_high": small - large + 0.1,
+             "gap": ratio, "gap_low": ratio * 0.98, "gap_high": ratio * 1.02}
+            for nu, value, ratio in ((0.01, small, gap), (0.16, large, late))]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_both_headlines_hold_only_where_all_parts_do():
+    table = pd.concat([readings("all", 95, 90, 5), readings("flat", 95, 95, 5), readings("no gap", 95, 90, 1.05),
+                       readings("open", 95, 90, 5, wide=3), readings("too little", 94, 91.8, 5, wide=2),
+                       readings("widens", 95, 90, 5, late=9)])  # fmt: skip
+    found = reading_verdicts(table, QUOTED)
+    assert found.both.to_dict() == {"all": "holds", "flat": "fails", "no gap": "fails", "open": "not settled",
+                                    "too little": "fails", "widens": "fails"}  # fmt: skip
+    assert found.loc["flat"].tolist() == ["holds", "fails", "fails", "holds", "holds", "fails"]
+    assert found.loc["no gap", ["gap", "narrows"]].tolist() == ["fails", "fails"]
+    assert found.loc["too little"].tolist() == ["not settled", "not settled", "fails", "holds", "holds", "fails"]
+    assert found.loc["widens", "narrows"] == "fails"
+
+
+def words(axis):
+    return [text.get_text() for text in axis.get_legend().get_texts()]
+
+
+def test_the_accuracy_figure_says_how_many_realisations_and_what_is_quoted():
+    own, other = trainings(FALLING), trainings(FLAT, "EqualAlloc", seeds=3)
+    left, right = figures.accuracy(pd.concat([own, other, trainings({0.01: 0.96}, "NoiseFree")]), QUOTED).axes
+    assert {*words(left)} == {"AdaScale, 6 realisations", "no receiver noise", "the paper's two ends"}
+    assert {*words(right)} == {"AdaScale", "EqualAlloc"}
+    assert right.get_legend().get_title().get_text() == "3 shared realisations"
+    late = other.assign(seed=other.seed + 6)  # no realisation of the first
+    assert len(figures.accuracy(pd.concat([own, late, trainings({0.01: 0.96}, "NoiseFree")]), QUOTED).axes) == 1
+    quoted = next(line for line in left.lines if line.get_label() == "the paper's two ends")
+    assert list(zip(*quoted.get_data(), strict=True)) == [(0.01, 95), (0.16, 90)]
+
+
+def test_differences_to_the_training_without_noise_are_paired():
+    free = trainings({0.01: 0.96}, "NoiseFree")
+    table = pd.concat([trainings(FALLING), free])
+    right = figures.accuracy(table, QUOTED).axes[1]
+    by = table[table.policy == "AdaScale"].pivot(index="seed", columns="nu", values="test_accuracy")
+    expected = by.sub(free.set_index("seed").test_accuracy, axis=0).mean()
+    (bars,) = right.containers
+    np.testing.assert_allclose(bars.lines[0].get_ydata(), 100 * expected)
+
+
+def test_a_single_realisation_is_drawn_without_an_interval():
+    one, few = (figures.accuracy(trainings(FALLING, seeds=seeds), QUOTED).axes[0] for seeds in (1, 2))
+    assert "AdaScale, one realisation" in words(one)
+    assert not one.collections  # no bars
+    assert few.collections
+    (points,) = [line for line in one.lines if len(line.get_xdata()) == 3]
+    np.testing.assert_allclose(points.get_ydata(), 100 * trainings(FALLING, seeds=1).test_accuracy)
+
+
+def test_learning_curves_average_the_realisations_that_all_lines_share():
+    rows = pd.concat([trainings({0.01: 0.9}), trainings({0.01: 0.9}, "NoiseFree", seeds=2)], ignore_index=True)
+    rows["run"] = [f"{i}" for i in range(len(rows))]
+    curves = pd.DataFrame([{"run": run, "round": r, "accuracy": 0.5 + 0.1 * seed + 0.001 * r, "epsilon": 1.0 + seed}
+                           for run, seed in zip(rows.run, rows.seed, strict=True) for r in (24, 49)])  # fmt: skip
+    both, alone = (figures.learning_curves(each, curves, [0.01]) for each in (rows, rows[rows.policy == "AdaScale"]))
+    free = curves.merge(rows[(rows.policy == "NoiseFree")], on="run").groupby("round").accuracy.mean()
+    own = curves.merge(rows[(rows.policy == "AdaScale") & (rows.seed < 2)], on="run").groupby("round").accuracy.mean()
+    np.testing.assert_allclose(both.axes[0].lines[0].get_ydata(), 100 * (own - free), atol=1e-12)  # of seeds 0 and 1
+    assert both.axes[0].lines[0].get_xdata().tolist() == [25, 50]
+    assert (alone.axes[0].lines[0].get_ydata() > 57.4).all()  # of all six
+    drawn = both
+    np.testing.assert_allclose(drawn.axes[1].lines[0].get_ydata(), [1.5, 1.5])
+    assert len(drawn.axes[1].lines) == 1  # nothing leaks without noise: everything does

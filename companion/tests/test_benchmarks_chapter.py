@@ -1,0 +1,203 @@
+"""The chapter on the benchmarks: sums of scalings, their epsilon, the queue of [28], a policy of one's own."""
+
+import re
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import mpmath as mp
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from adascale import ReceiveScalingProblem, Scenario, channel, cli, policies
+from adascale.comparison.shi_tuning import match_lyapunov
+from adascale.policies import water_level
+
+MNIST = Scenario.mnist()
+SHORT = replace(MNIST, name="short", num_rounds=12)
+CHAPTER = Path(__file__).parents[2] / "notebooks" / "07_benchmarks.md"
+
+
+def drawn(scenario, budget, seed=0):
+    made = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    return ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget), scenario.mean_gain(made.path_loss)
+
+
+# The least sum of scalings -------------------------------------------------------------------------------------------
+
+shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(lambda share: sum(share) > 1e-3)
+
+
+@given(shares, st.floats(1e-3, 10), st.integers(0, 5))
+def test_no_schedule_of_the_same_cost_has_a_smaller_sum_of_scalings_than_the_optimum(share, budget, seed):
+    problem, _ = drawn(SHORT, budget, seed)
+    extra = np.array(share) / np.sum(share) * budget * 12
+    total = np.sum(SHORT.noise_scale / (problem.floor + extra))
+    assert total >= policies.Optimal().schedule(problem).sum() * (1 - 1e-12)  # roundings
+
+
+def test_only_the_optimum_attains_the_least_sum():
+    problem, _ = drawn(SHORT, 0.1)
+    least = policies.Optimal().schedule(problem).sum()
+    wet = np.flatnonzero(problem.floor < water_level(problem.floor, 0.1))
+    moved = problem.noise_energy(policies.Optimal().schedule(problem))
+    step = 0.01 * (moved - problem.floor)[wet[0]]
+    moved[wet[0]] -= step
+    moved[wet[1]] += step  # the same cost
+    assert np.sum(SHORT.noise_scale / moved) > least * (1 + 1e-6)
+
+
+def test_a_larger_cost_needs_a_smaller_sum_and_a_vanishing_one_full_power():
+    budgets = np.geomspace(1e-6, 1e4, 60)
+    problem, _ = drawn(MNIST, budgets)
+    least = policies.Optimal().schedule(problem).sum(axis=-1)
+    assert (np.diff(least) < 0).all()
+    assert least[0] == pytest.approx(problem.max_eta.sum(), rel=0.01)  # a cost of 1e-6
+    assert least[-1] < 1e-3 * least[0]
+
+
+def test_a_privacy_budget_below_the_least_sum_cannot_reach_the_cost():
+    problem, mean_gain = drawn(MNIST, 0.04)
+    least = policies.Optimal().schedule(problem).sum()
+    for share in (0.5, 0.9, 0.999):
+        assert problem.cost(policies.PowerControl(mean_gain, share * least).schedule(problem)) > 0.04
+        assert problem.cost(policies.OfflinePowerControl(share * least).schedule(problem)) > 0.04
+    assert problem.cost(policies.OfflinePowerControl(1.001 * least).schedule(problem)) < 0.04  # the control
+
+
+# The composition of [19], [21], [28] ---------------------------------------------------------------------------------
+
+
+def privacy_loss(epsilon, spent):
+    """Tails of N(R, 2R) beyond epsilon and below -epsilon, in 40 digits."""
+    with mp.workdps(40):
+        root = 2 * mp.sqrt(spent)
+        return mp.erfc((epsilon - spent) / root) / 2, mp.erfc((epsilon + spent) / root) / 2
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0, 500.0])
+def test_a_scaling_budget_keeps_the_privacy_loss_below_epsilon(epsilon, delta):
+    multiplier = MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm
+    total = float(policies.scaling_budget(MNIST, epsilon, delta))
+    spent = total / (MNIST.noise_power * multiplier**2)  # R: half the summed 1 / sigma^2
+    upper, lower = privacy_loss(epsilon, spent)
+    assert upper + lower <= delta
+    assert upper + lower > delta / 2.6  # what is given away: a factor 2 of the idle tail, and erfc's bound
+    more = sum(privacy_loss(epsilon, 1.2 * spent))
+    assert more > delta  # the control
+    assert policies.spent_epsilon(MNIST, total, delta) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_the_spent_sum_is_half_the_summed_inverse_squared_multipliers():
+    problem, _ = drawn(SHORT, 0.04)
+    eta = policies.EqualAlloc().schedule(problem)
+    spent = 0.5 * np.sum(problem.noise_multiplier(eta)[0] ** -2.0)
+    c = np.sqrt(float(mp.lambertw(2 / (mp.pi * mp.mpf(1e-5) ** 2))) / 2)
+    assert c == pytest.approx(3.1304, abs=5e-5)
+    expected = spent + 2 * c * np.sqrt(spent)
+    assert policies.spent_epsilon(SHORT, eta.sum()) == pytest.approx(expected, rel=1e-12)
+
+
+def test_without_amplification_the_same_schedule_is_ascribed_a_far_larger_epsilon():
+    problem, _ = drawn(MNIST, 0.04)
+    eta = policies.Optimal().schedule(problem)
+    assert policies.spent_epsilon(MNIST, eta.sum()) > 50 * problem.dp_epsilon(eta)
+
+
+# [19] ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_leaves():
+    problem, mean_gain = drawn(MNIST, 0.04)
+    budget = 1.02 * policies.Optimal().schedule(problem).sum()
+    eta = policies.PowerControl(mean_gain, budget).schedule(problem)
+    later_cap = MNIST.x_max * policies.estimated_min_gain(mean_gain, "devices")
+    left, aims = budget, []
+    for t, cap in enumerate(problem.max_eta):
+        aims.append(left / (MNIST.num_rounds - t))
+        if aims[-1] > later_cap:
+            break
+        assert eta[t] == pytest.approx(min(aims[-1], cap), rel=1e-9)
+        left -= eta[t]
+    assert len(aims) > 400  # the estimated caps do not bind before
+    assert (np.diff(aims) >= -1e-12 * np.array(aims[1:])).all()
+
+
+# [28] ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [0.9, 1.1])
+@pytest.mark.parametrize(("over_rate_cubed", "settles"), [(5.0, True), (0.5, True), (0.3, True), (0.2, False)])
+def test_the_resting_queue_repels_below_a_quarter_of_the_cubed_rate(over_rate_cubed, settles, start):
+    scenario = replace(MNIST, num_rounds=400)
+    gain = np.full(400, 1e-11)
+    rate = 0.1 * scenario.x_max * 1e-11
+    policy = policies.LyapunovPowerControl(over_rate_cubed * rate**3, rate)
+    resting = over_rate_cubed * rate
+    state = policy.start(scenario, np.array(1.0))._replace(queue=np.array(start * resting))
+    distance = []
+    for one in gain:
+        state, _ = policy.step(state, one)
+        distance.append(abs(float(state.queue) / resting - 1))
+    assert (max(distance[-50:]) < 0.02) is settles
+
+
+def test_the_queue_s_slope_is_one_less_the_cubed_scaling_over_twice_the_penalty():
+    policy = policies.LyapunovPowerControl(2.0, 0.3)
+    scenario = replace(MNIST, num_rounds=1)
+    gain = np.array(100 / scenario.x_max)  # a cap of 100
+
+    def after(queue):
+        state = policy.start(scenario, np.array(1.0))._replace(queue=np.array(queue))
+        return policy.step(state, gain)
+
+    for queue in (0.2, 1.0, 7.0):
+        eta = float(after(queue)[1])
+        slope = (after(queue + 1e-6)[0].queue - after(queue - 1e-6)[0].queue) / 2e-6
+        assert slope == pytest.approx(1 - eta**3 / (2 * 2.0), rel=1e-7)  # a central difference
+
+
+def test_a_first_round_with_an_empty_queue_is_at_full_power_at_any_tuning():
+    problem, _ = drawn(MNIST, 0.16, seed=1)
+    found = match_lyapunov(problem)
+    for row in found.pairs.itertuples():
+        eta = policies.LyapunovPowerControl(row.penalty, row.rate).schedule(problem)
+        assert eta[0] == problem.max_eta[0]
+    assert policies.Optimal().schedule(problem)[0] < 0.5 * problem.max_eta[0]  # the optimum there is not
+
+
+# A policy of one's own -----------------------------------------------------------------------------------------------
+
+
+def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path, monkeypatch, capsys):
+    notebook = nbformat.read(CHAPTER.with_suffix(".ipynb"), as_version=4)
+    (cell,) = (cell for cell in notebook.cells if "own-policy" in cell.metadata.get("tags", []))
+    (tmp_path / "my_module.py").write_text(cell.source)
+    (command,) = re.findall(r"^adascale (leakage .*my_module:MyPolicy.*)$", CHAPTER.read_text(), re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    try:
+        assert cli.main([*shlex.split(command), "--realisations", "2", "--out", "own.csv"]) == 0
+    finally:
+        sys.modules.pop("my_module", None)
+    assert "MyPolicy" in capsys.readouterr().out
+    table = pd.read_csv("own.csv").pivot(index=["nu", "seed"], columns="policy", values=["cost", "rdp"])
+    budgets = table.index.get_level_values("nu")
+    np.testing.assert_allclose(table["cost", "MyPolicy"], budgets, rtol=1e-8)  # tuned to 1e-9
+    np.testing.assert_allclose(table["rdp", "MyPolicy"], table["rdp", "Optimal"], rtol=1e-6)  # 1e-9 of the budget
+
+
+def test_a_constant_level_of_the_right_cost_is_the_water_level():
+    problem, _ = drawn(MNIST, 0.04)
+
+    def excess(level):
+        return np.maximum(level - problem.floor, 0).mean() / 0.04 - 1
+
+    level = brentq(excess, problem.floor.min(), 100, xtol=1e-15, rtol=1e-14)
+    assert level == pytest.approx(water_level(problem.floor, 0.04), rel=1e-12)

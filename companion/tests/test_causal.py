@@ -1,0 +1,244 @@
+"""The causal protocol: its committed tables are what its command makes, and what they say."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import ReceiveScalingProblem, channel, policies, presets, tuning
+from adascale.channel import Rayleigh
+from adascale.comparison import promises
+from companion import figures
+from companion.causal.fresh import (
+    CAUSAL,
+    HINDSIGHT,
+    SEEDS,
+    TUNED,
+    causal_table,
+    foreseen_lyapunov,
+    protocols,
+    read,
+    write,
+)
+from companion.claims import paper_claims, side_by_side, verdict_counts
+from companion.figures.causal import without_future
+from companion.methods import METHODS
+
+from .made import assert_made_by
+
+FOLDER = Path(__file__).parents[2] / "results" / "causal"
+DATASETS = ("mnist", "cifar10")
+NAMES = ["Optimal", *CAUSAL, *(name + HINDSIGHT for name in TUNED)]
+HARD = [name for name in CAUSAL if name.endswith(", hard")]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return {dataset: read(FOLDER / f"{dataset}.csv") for dataset in DATASETS}
+
+
+@pytest.fixture(scope="module")
+def kept(tables):
+    return {dataset: promises(table).set_index(["policy", "nu"]) for dataset, table in tables.items()}
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_a_committed_table_is_complete_and_says_what_made_it(dataset, tables):
+    table, levels = tables[dataset], presets.load(dataset).levels
+    expected = [(name, nu, seed) for name in NAMES for nu in levels for seed in SEEDS]
+    assert list(table[["policy", "nu", "seed"]].itertuples(index=False, name=None)) == expected
+    assert np.isfinite(table[["cost", "rdp", "epsilon"]]).all(axis=None)
+    seeds = f"{SEEDS[0]}-{SEEDS[-1]}"
+    assert_made_by(FOLDER / f"{dataset}.csv", "python -m companion.causal.fresh", scenario=dataset, seeds=seeds)
+
+
+@pytest.mark.parametrize(("dataset", "seed", "budgets"), [("mnist", 70_017, [0.01, 0.08]), ("cifar10", 70_142, [0.02])])
+def test_rows_drawn_from_a_committed_table_are_made_again(dataset, seed, budgets, tables):
+    """The whole row: every method at this level and realisation."""
+    stored = tables[dataset]
+    stored = stored[stored["nu"].isin(budgets) & (stored["seed"] == seed)].reset_index(drop=True)
+    again = causal_table(dataset, [seed], budgets)
+    # seven digits are stored; [28] is tuned to 1e-4 in the cost, from a start that depends on no lane beside it
+    pd.testing.assert_frame_equal(again, stored, rtol=3e-6, check_dtype=False)
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path):
+    chosen = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
+    table = causal_table("mnist", [3, 1], [0.04, 0.01], chosen)
+    write(table, tmp_path / "table.csv")
+    pd.testing.assert_frame_equal(read(tmp_path / "table.csv"), table, rtol=1e-6)
+
+
+# What the tables say --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dataset", "most"), [("mnist", 1.04), ("cifar10", 1.02)])
+def test_with_the_law_known_the_budget_on_average_costs_a_few_per_cent_at_most(dataset, most, kept):
+    for nu in presets.load(dataset).levels:
+        best = min(("ConstantLevel", "ReSolve", "AdaScale, warm"), key=lambda name: kept[dataset].rdp[name, nu])
+        row = kept[dataset].loc[best, nu]
+        assert row.rdp <= most
+        assert abs(row.cost - 1) <= 0.01 + 2 * row.spread / np.sqrt(row.realisations)
+
+
+@pytest.mark.parametrize(("dataset", "smallest", "later"), [("mnist", 1.25, 1.02), ("cifar10", 1.05, 1.025)])
+def test_with_nothing_known_but_the_horizon_little_more_is_lost(dataset, smallest, later, kept):
+    for nu in presets.load(dataset).levels:
+        row = kept[dataset].loc["Learn", nu]
+        assert abs(row.cost - 1) <= 0.01 + 2 * row.spread / np.sqrt(row.realisations)
+        if nu == 0.01:
+            assert row.rdp <= smallest
+        if nu >= 0.04:
+            assert row.rdp <= later
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_a_hard_promise_is_kept_on_every_path_and_one_on_average_is_not(dataset, kept):
+    for name in HARD:
+        assert (kept[dataset].loc[name].over == 0).all()
+    assert kept[dataset].loc["ConstantLevel"].over.between(0.4, 0.6).all()
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_under_a_hard_budget_re_solving_is_within_2_percent_of_the_dynamic_programme(dataset, tables):
+    """In the mean RDP, and in the mean ratio.  Single realisations go up to 1.9, on MNIST at the smallest nu."""
+    wide = tables[dataset].pivot(index=["nu", "seed"], columns="policy", values="rdp")
+    mean = wide.groupby("nu").mean()
+    assert (mean["ReSolve, hard"] <= 1.02 * mean["DynamicProgramme, hard"]).all()
+    ratio = wide["ReSolve, hard"] / wide["DynamicProgramme, hard"]
+    assert (ratio.groupby("nu").mean() <= 1.02).all()
+    assert ratio.max() < 2
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_no_policy_without_the_future_leaks_less_than_the_optimum_but_by_spending_more(dataset, tables):
+    """On a path that keeps the budget, the optimum leaks least."""
+    wide = tables[dataset].pivot(index=["nu", "seed"], columns="policy")
+    cost = wide["cost"].div(wide.index.get_level_values("nu"), axis=0)
+    ratio = wide["rdp"].div(wide["rdp"]["Optimal"], axis=0)
+    assert (ratio[cost <= 1 + 1e-7].fillna(1) >= 1 - 1e-5).all(axis=None)  # seven digits are stored
+    assert (ratio < 1).any(axis=None)  # the control
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_adascale_hardly_needs_its_hindsight(dataset, kept):
+    """With the paper's start, V from draws of the law does as V in hindsight: what is lost is the empty queue's."""
+    foreseen, tuned = kept[dataset].rdp["AdaScale"], kept[dataset].rdp["AdaScale" + HINDSIGHT]
+    assert (abs(foreseen / tuned - 1) < 0.02).all()
+    assert (kept[dataset].rdp["AdaScale, warm"] - 1 < 0.6 * (foreseen - 1)).all()
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_a_constant_level_leaks_what_the_optimum_does_at_the_cost_paid_and_a_filling_queue_more(dataset, tables):
+    preset, seeds = presets.load(dataset), list(SEEDS[:5])
+    scenario = preset.scenario
+    gain = scenario.min_gain(channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain)
+    for name, most in (("ConstantLevel", 1e-5), ("AdaScale", 1.0)):
+        rows = tables[dataset][(tables[dataset]["policy"] == name) & tables[dataset]["seed"].isin(seeds)]
+        at_cost = ReceiveScalingProblem(scenario, gain, rows["cost"].to_numpy().reshape(-1, 5))
+        least = at_cost.rdp(policies.Optimal().schedule(at_cost))
+        ratio = rows["rdp"].to_numpy().reshape(-1, 5) / least
+        assert (
+            abs(ratio - 1) < most
+        ).all()  # seven digits of both are stored; RDP moves several times as much as the cost
+        assert name == "ConstantLevel" or (ratio > 1.005).all()
+
+
+# Verdicts under both --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_both_protocols_have_the_paper_s_methods_and_only_one_spends_nu_exactly(dataset, tables):
+    found = protocols(tables[dataset])
+    assert [*found] == ["in hindsight", "without the future"]
+    for table in found.values():
+        assert {*table["policy"]} == {*METHODS}
+    hindsight, causal = ((table["cost"] / table["nu"] - 1).abs() for table in found.values())
+    assert hindsight.max() < 1e-6
+    assert causal.max() > 0.01
+    claims = {name: paper_claims(table) for name, table in found.items()}
+    beside = side_by_side(claims)
+    assert len(beside) == len(claims["in hindsight"])
+    ahead = beside.xs("ahead", level="claim").xs("epsilon", level="metric")["without the future", "verdict"]
+    assert "fails" not in set(ahead)
+    close = beside.loc["close"]["without the future", "verdict"]
+    assert set(close) == {"holds"}
+
+
+def judged(**verdicts):
+    return pd.DataFrame([(*key.split("_"), "A", 0.1, 1.0, verdict) for key, verdict in verdicts.items()],
+                        columns=["claim", "metric", "policy", "nu", "ratio", "verdict"])  # fmt: skip
+
+
+def test_verdicts_are_counted_protocol_by_protocol():
+    one = judged(ahead_rdp="holds", ahead_epsilon="fails", close_rdp="holds")
+    other = judged(ahead_rdp="holds", ahead_epsilon="not settled", close_rdp="holds")
+    counts = verdict_counts(side_by_side({"x": one, "y": other}))
+    assert counts.loc["ahead"].to_list() == ["1✓\N{NO-BREAK SPACE}1✗", "1✓\N{NO-BREAK SPACE}1?"]
+    assert counts.loc["close"].to_list() == ["1✓"] * 2
+    with pytest.raises(ValueError, match="y must have the statements of x"):
+        side_by_side({"x": one, "y": other.iloc[:2]})
+
+
+# [28] without the future ----------------------------------------------------------------------------------------------
+
+
+def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_kindest_tried():
+    scenario, nu = presets.load("mnist").scenario, 0.04
+    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, [4])
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu)
+    mean_gain = scenario.mean_gain(drawn.path_loss)
+    chosen = foreseen_lyapunov(problem, mean_gain, draws=20, seed=9)
+    floor = tuning.draw_floors(scenario, Rayleigh().floor_law(scenario, mean_gain), 20, 9)[0]
+    draws = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), np.full(20, nu))
+
+    def leaks(policy):
+        eta = policy.schedule(draws)
+        assert draws.cost(eta).mean() == pytest.approx(nu, rel=1e-4)
+        return draws.rdp(eta).mean()
+
+    best = leaks(policies.LyapunovPowerControl(chosen.penalty.item(), chosen.rate.item()))
+    level = Rayleigh().floor_law(scenario, mean_gain).level(nu).item()
+    mean_scaling = np.mean(scenario.noise_scale / np.maximum(level, floor))
+    worse = []
+    for rate in (0.7, 0.93, 1.0, 1.15):
+        pair = foreseen_lyapunov(problem, mean_gain, draws=20, seed=9, relative_rates=rate)
+        assert pair.rate.item() == pytest.approx(rate * mean_scaling)
+        worse.append(leaks(policies.LyapunovPowerControl(pair.penalty.item(), pair.rate.item())))
+    assert min(worse) >= best * (1 - 1e-12)
+    assert max(worse) > 1.5 * best  # the control: which pair is taken matters
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"mean_gain": None}, "needs mean_gain"),
+        ({"relative_rates": 0.0}, "relative_rates must be"),
+        ({"draws": 0}, "draws must be"),
+        ({"relative_rates": 1e6}, "no pair of V and rate brings the mean cost to nu = 0.04"),
+    ],
+)
+def test_what_28_cannot_be_tuned_with_is_named(change, said):
+    scenario = presets.load("mnist").scenario
+    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, [4])
+    given = {"mean_gain": scenario.mean_gain(drawn.path_loss), "draws": 2} | change
+    with pytest.raises((ValueError, tuning.BudgetNotReached), match=said):
+        foreseen_lyapunov(ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.04), **given)
+
+
+# The figure -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_figure_draws_the_mean_excess_of_both_protocols(tables, kept):
+    figure = figures.without_future(tables)
+    assert len(figure.axes) == 4
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    drawn = lines[figures.LABELS["AdaScale"]]
+    expected = 100 * (kept["mnist"].rdp["AdaScale" + HINDSIGHT] - 1)
+    np.testing.assert_allclose(drawn.get_ydata(), expected)
+    right = {line.get_label(): line for line in figure.axes[3].lines}
+    np.testing.assert_allclose(right["re-solving, hard"].get_ydata(), 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1))
+    assert {*lines} < {*right}
+    with pytest.raises(ValueError, match="metric must be"):
+        without_future(tables, "cost")

@@ -1,0 +1,226 @@
+"""Statements about leakages, judged by intervals of paired ratios."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from companion.claims import compare, holm, judge, overview, paper_claims, verdicts
+
+
+def table(**leakages):
+    """A leakage table of one or more budgets: leakages[policy] has a row a budget, an entry a seed."""
+    rows = []
+    for policy, values in leakages.items():
+        values = np.atleast_2d(values)
+        for k, nu in enumerate([0.01, 0.02, 0.04][: len(values)]):
+            for seed, value in enumerate(values[k]):
+                rows.append({"policy": policy, "nu": nu, "seed": seed, "rdp": value, "epsilon": np.sqrt(value)})
+    return pd.DataFrame(rows)
+
+
+def test_a_comparison_is_the_paired_t_interval_of_the_log_ratio():
+    rng = np.random.default_rng(0)
+    a, b = np.exp(rng.normal(size=(2, 9)))
+    row = compare(table(A=a, B=b), "rdp", "A", "B").iloc[0]
+    expected = stats.ttest_rel(np.log(a), np.log(b)).confidence_interval(0.95)
+    assert row.low == pytest.approx(np.exp(expected.low), rel=1e-12)
+    assert row.high == pytest.approx(np.exp(expected.high), rel=1e-12)
+    assert row.share == (a > b).mean()
+    assert row.realisations == 9
+
+
+def test_of_several_policies_the_leakiest_of_each_realisation_counts():
+    made = table(A=[4.0, 4.0], B=[1.0, 2.0], C=[2.0, 1.0])
+    row = compare(made, "rdp", "A", ["B", "C"]).iloc[0]
+    assert (row.ratio, row.low, row.high) == pytest.approx((2, 2, 2))
+
+
+def test_a_realisation_without_a_result_is_left_out_and_counted():
+    made = table(A=[2.0, np.nan, 2.0], B=[1.0, 1.0, 1.0])
+    assert compare(made, "rdp", "A", "B").iloc[0].realisations == 2
+    none = compare(table(A=[np.nan, np.nan], B=[1.0, 1.0]), "rdp", "A", "B")
+    assert none.iloc[0].realisations == 0
+    assert judge(none).verdict.item() == "not settled"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "above", "expected"),
+    [
+        (1.1, 2, True, "holds"),
+        (0.5, 0.9, True, "fails"),
+        (0.9, 1.1, True, "not settled"),
+        (0.5, 0.9, False, "holds"),
+        (1.1, 2, False, "fails"),
+        (1.0, 1.0, True, "not settled"),
+    ],
+)
+def test_a_verdict_is_the_side_of_the_whole_interval(low, high, above, expected):
+    assert judge(pd.DataFrame({"low": [low], "high": [high]}), above=above).verdict.item() == expected
+
+
+def test_verdicts_have_about_the_error_rate_that_they_promise():
+    """Of a ratio that is 1 on average, one verdict in twenty settles."""
+    rng = np.random.default_rng(1)
+    settled = 0
+    for _ in range(400):
+        a, b = np.exp(rng.normal(size=(2, 5)))
+        settled += judge(compare(table(A=a, B=b), "rdp", "A", "B")).verdict.item() != "not settled"
+    assert 0.02 < settled / 400 < 0.09  # four standard errors around 0.05
+
+
+def test_every_statement_is_judged_in_its_own_direction():
+    seeds = np.exp(np.random.default_rng(2).normal(scale=1e-3, size=(5, 2, 20)))
+    level = {"Optimal": (1, 0.5), "AdaScale": (1.1, 0.52), "EqualAlloc": (4, 1), "PowerControl": (8, 1.01)}
+    made = table(**{name: np.array(values)[:, None] * seeds[i] for i, (name, values) in enumerate(level.items())})
+    claims = paper_claims(made, drawn=("EqualAlloc",), others=("PowerControl",))
+    found = {(row.claim, row.metric, row.policy, row.nu): row.verdict for row in claims.itertuples()}
+    assert found["ahead", "rdp", "EqualAlloc", 0.01] == "holds"
+    assert found["ahead", "rdp", "PowerControl", 0.01] == "holds"
+    assert ("narrows", "rdp", "PowerControl", 0.01) not in found  # the paper's RDP panel does not draw it
+    assert found["near", "rdp", "EqualAlloc", 0.02] == "fails"
+    assert ("near", "rdp", "EqualAlloc", 0.01) not in found  # asked at the largest budget
+    assert found["ahead", "epsilon", "PowerControl", 0.02] == "holds"
+    assert found["close", "rdp", "AdaScale", 0.01] == "holds"
+    assert found["narrows", "rdp", "EqualAlloc", 0.01] == "holds"
+    assert found["narrows in nats", "rdp", "EqualAlloc", 0.01] == "holds"
+    assert found["rises", "epsilon", "AdaScale", 0.01] == "holds"
+    assert found["higher", "rdp", "PowerControl", 0.01] == "holds"
+    assert ("narrows", "rdp", "EqualAlloc", 0.02) not in found  # there is no next budget
+
+    worse = made.assign(rdp=np.where(made.policy == "AdaScale", 2 * made.rdp, made.rdp))
+    judged = paper_claims(worse, drawn=("EqualAlloc",), others=())
+    verdict = judged.set_index(["claim", "metric", "nu"]).sort_index().verdict
+    assert (verdict.loc["close", "rdp"] == "fails").all()
+    assert verdict.loc["ahead", "rdp", 0.02] == "fails"
+
+
+def test_the_table_to_read_has_a_row_a_statement_and_a_column_a_budget():
+    made = table(Optimal=np.ones((2, 3)), AdaScale=np.full((2, 3), 1.05), EqualAlloc=[[2, 3, 4], [2, 2, 2.5]])
+    read = verdicts(paper_claims(made, drawn=("EqualAlloc",), others=()))
+    assert list(read) == ["0.01", "0.02"]
+    assert read.loc[("close", "RDP", "AdaScale"), "0.01"] == "1.05\N{NO-BREAK SPACE}✓"
+    assert read.loc[("near", "RDP", "EqualAlloc"), "0.02"] == "2.15\N{NO-BREAK SPACE}✗"
+    assert read.loc[("narrows", "RDP", "EqualAlloc"), "0.02"] == ""
+
+
+@pytest.mark.parametrize(("metric", "policy", "named"), [("delta", "A", "'delta'"), ("rdp", "Z", "'Z'")])
+def test_what_is_not_in_the_table_is_named(metric, policy, named):
+    with pytest.raises(ValueError, match=named):
+        compare(table(A=[1.0, 2.0], B=[1.0, 1.0]), metric, policy, "B")
+
+
+def test_columns_follow_the_size_of_the_budget_and_numbers_end_in_a_digit():
+    made = table(Optimal=np.ones((2, 3)), AdaScale=np.ones((2, 3)), EqualAlloc=np.full((2, 3), 246.0))
+    read = verdicts(
+        paper_claims(made.assign(nu=made.nu.map({0.01: 2.0, 0.02: 10.0})), drawn=("EqualAlloc",), others=())
+    )
+    assert list(read) == ["2", "10"]
+    assert read.loc[("ahead", "RDP", "EqualAlloc"), "10"] == "246\N{NO-BREAK SPACE}✓"
+
+
+def test_a_statement_that_holds_on_average_shows_in_how_many_realisations():
+    made = table(AdaScale=np.ones(30), EqualAlloc=np.r_[np.full(15, 8.0), np.full(15, 0.99)], Optimal=np.full(30, 0.9))
+    read = verdicts(paper_claims(made, drawn=("EqualAlloc",), others=()))
+    assert read.loc[("ahead", "RDP", "EqualAlloc"), "0.01"] == "2.81\N{NO-BREAK SPACE}✓ (50%)"
+
+
+def test_one_that_fails_on_average_shows_in_how_many_realisations_it_fails():
+    behind = np.r_[np.full(27, 0.5), np.full(3, 1.01)]
+    for lost, share in ((behind, ""), (np.r_[behind[1:], 1.01], " (87%)")):
+        made = table(AdaScale=np.ones(30), EqualAlloc=lost, Optimal=np.full(30, 0.4))
+        read = verdicts(paper_claims(made, drawn=("EqualAlloc",), others=()))
+        cell = read.loc[("ahead", "RDP", "EqualAlloc"), "0.01"]
+        assert cell.endswith(f"\N{NO-BREAK SPACE}✗{share}")
+
+
+def test_one_budget_or_a_policy_without_any_result_still_make_a_table():
+    made = table(Optimal=[0.9, 0.91], AdaScale=[1.0, 1.0], EqualAlloc=[2.0, 2.0], EstimFuture=[np.nan, np.nan])
+    claims = paper_claims(made, drawn=("EqualAlloc", "EstimFuture"), others=("EqualAlloc",))
+    assert "narrows" not in set(claims.claim)  # there is no next budget
+    chosen = claims[(claims.claim == "higher") & (claims.policy == "EqualAlloc")]
+    assert list(chosen.realisations) == [0]  # the largest of a known and an unknown leakage is unknown
+    two = paper_claims(pd.concat([made, made.assign(nu=0.02)]), others=())
+    lost = two[(two.policy == "EstimFuture") & (two.claim == "narrows in nats")]
+    assert set(lost.verdict) == {"not settled"}
+
+
+def test_an_arithmetic_ratio_is_that_of_the_means_with_the_bootstrap_of_scipy():
+    rng = np.random.default_rng(3)
+    a, b = np.exp(rng.normal(size=(2, 60)))
+    row = compare(table(A=a, B=b), "rdp", "A", "B", "arithmetic").iloc[0]
+    assert row.ratio == pytest.approx(a.mean() / b.mean(), rel=1e-12)
+    statistic = lambda x, y, axis: x.mean(axis=axis) / y.mean(axis=axis)  # noqa: E731
+    again = stats.bootstrap((a, b), statistic, paired=True, method="percentile", rng=np.random.default_rng(4))
+    assert row.low == pytest.approx(again.confidence_interval.low, rel=0.03)
+    assert row.high == pytest.approx(again.confidence_interval.high, rel=0.03)
+
+
+def test_means_and_medians_can_disagree_on_whether_a_gap_narrows():
+    """One realisation in ten with a huge leakage rules the means and leaves the geometric mean where it was."""
+    huge = np.where(np.arange(100) % 10 == 0, 1e4, 1.0)
+    ada = np.array([huge, np.ones(100)])
+    equal = np.array([np.where(huge > 1, 1.1 * huge, 2.5), np.full(100, 2)])
+    made = table(Optimal=0.9 * ada, AdaScale=ada, EqualAlloc=equal)
+    found = {
+        average: paper_claims(made, ("EqualAlloc",), (), average).set_index(["claim", "metric", "nu"]).verdict
+        for average in ("geometric", "arithmetic")
+    }
+    assert found["geometric"]["narrows", "rdp", 0.01] == "holds"
+    assert found["arithmetic"]["narrows", "rdp", 0.01] == "fails"
+    assert found["arithmetic"]["narrows in nats", "rdp", 0.01] == "holds"  # by about a hundred nats
+
+
+def test_an_unknown_average_is_named():
+    with pytest.raises(ValueError, match="got 'median'"):
+        compare(table(A=[1.0, 2.0], B=[1.0, 1.0]), "rdp", "A", "B", "median")
+
+
+def test_holm_unsettles_what_statsmodels_definition_does_and_nothing_that_is_sure():
+    rng = np.random.default_rng(5)
+    level = {"Optimal": 0.9, "AdaScale": 1.0, "EqualAlloc": 1.03, "PowerControl": 3.0}
+    made = table(**{name: value * np.exp(rng.normal(scale=0.08, size=(3, 30))) for name, value in level.items()})
+    claims = paper_claims(made, ("EqualAlloc",), ("PowerControl",))
+    lost = holm(claims)
+    sure = claims[(claims.policy == "PowerControl") & (claims.claim == "ahead")]
+    assert not set(sure.index) & set(lost.index)
+    assert 0 < len(lost) < len(claims) / 2
+    # step by step, with the t test that the interval of a ratio inverts
+    wide = made.pivot(index=["nu", "seed"], columns="policy", values="rdp")
+    row = claims[(claims.claim == "ahead") & (claims.policy == "EqualAlloc") & (claims.metric == "rdp")].iloc[0]
+    logs = np.log(wide["EqualAlloc"] / wide["AdaScale"])[row.nu]
+    everything = holm(claims, level=1e-300)
+    assert everything.loc[row.name].p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, rel=1e-9)
+    p = everything.p.reindex(claims.index).fillna(1.0).to_numpy()  # what was open stays so
+    settled, kept = claims.verdict.to_numpy() != "not settled", set()
+    for i, at in enumerate(np.argsort(p)):
+        if p[at] > 0.05 / (len(p) - i):
+            break
+        kept.add(at)
+    assert set(lost.index) == {i for i in range(len(p)) if settled[i] and i not in kept}
+
+
+def test_the_overview_counts_the_papers_metrics_by_statement():
+    made = table(Optimal=np.ones((2, 3)), AdaScale=np.full((2, 3), 1.05), EqualAlloc=[[2, 3, 4], [2, 2, 2.5]])
+    claims = paper_claims(made.assign(exact=made.epsilon), drawn=("EqualAlloc",), others=())
+    read = overview({("MNIST", "geometric"): claims, ("MNIST", "arithmetic"): claims})
+    assert read.loc["AdaScale leaks at most 20 % more than the optimum"].tolist() == ["4✓"] * 2
+    assert "Liu & Simeone's and Shi et al.'s methods leak more RDP than the other benchmarks" not in read.index
+    judged = pd.DataFrame({"claim": ["ends"] * 3 + ["same"], "verdict": ["holds", "fails", "fails", "not settled"]})
+    learnt = {("MNIST", "geometric"): claims, ("MNIST", "arithmetic"): pd.concat([claims, judged])}
+    assert overview(learnt).iloc[:-2].equals(read)
+    assert overview(learnt).iloc[-2:].to_numpy().tolist() == [["", "1✓\N{NO-BREAK SPACE}2✗"], ["", "1?"]]
+    both = overview({(name, "geometric"): claims for name in ("MNIST", "CIFAR-10")})
+    first = "AdaScale leaks less than each benchmark"
+    assert both.index.tolist()[:2] == [(first, "MNIST"), (first, "CIFAR-10")]
+
+
+def test_holm_takes_what_has_no_spread_as_it_is_and_refuses_arithmetic_averages():
+    level = {"Optimal": 1.0, "AdaScale": 1.0, "EqualAlloc": 2.0}
+    made = table(**{name: np.full((2, 3), value) for name, value in level.items()})
+    p = holm(paper_claims(made, ("EqualAlloc",), ()).assign(verdict="holds"), level=-1.0).p
+    claims = paper_claims(made, ("EqualAlloc",), ())
+    assert (p[claims.claim == "ahead"] == 0).all()  # twice as much, everywhere
+    assert (p[claims.claim == "narrows"] == 1).all()  # exactly the limit, which tells nothing
+    with pytest.raises(ValueError, match="geometric averages"):
+        holm(paper_claims(made, ("EqualAlloc",), (), "arithmetic"))

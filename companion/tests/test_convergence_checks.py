@@ -1,0 +1,135 @@
+"""What the convergence chapter tells in numbers: held to plain code, and its sentences to its own example."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from companion.bounds import largest_learning_rate
+from companion.theory.convergence import Training, compare, step_moments
+from companion.theory.convergence_checks import (
+    allowances,
+    broken_bounds,
+    fixed_data,
+    mean_interval,
+    measured,
+    over_exact,
+    promised,
+    running_floors,
+    signal_bounds,
+    told_of_panels,
+)
+from companion.theory.least_squares import LeastSquares
+
+DEVIATION = np.random.default_rng(0).standard_normal((5, 5))
+DEVIATION -= DEVIATION.mean(axis=0)
+
+
+def example(spread=0.15):
+    return LeastSquares(np.array([1, 1, 0.8, 0.6, 0.5]), 0.3 + spread * DEVIATION, label_noise=0.3)
+
+
+PROBLEM = example()
+CENTRE = Training(PROBLEM, np.zeros(5), 0.02, np.full(1000, 5.0), 4, 20)
+
+
+def test_the_interval_of_a_mean_is_students():
+    values = np.random.default_rng(0).standard_normal((30, 2))
+    mean, half = mean_interval(values)
+    low, high = stats.t.interval(0.95, 29, values.mean(axis=0), stats.sem(values))
+    np.testing.assert_allclose([mean - half, mean + half], [low, high], rtol=1e-12)
+    assert (mean_interval(values, 10)[1] > half).all()
+
+
+def test_the_second_moment_of_the_signal_is_between_its_bounds():
+    model = np.array([0.5, -0.2, 0.1, 0.8, 0.0])
+    found = signal_bounds(CENTRE, model)
+    assert (np.diff(list(found.values())) < 0).all()  # each step gives something away
+    _, exact = step_moments(CENTRE, model, np.random.default_rng(0), 2)["‖s‖²"]
+    assert found["exact"] == pytest.approx(exact, rel=1e-12)
+    _, A1, A2, C1, C2, _ = PROBLEM.constants
+    g2 = np.sum(PROBLEM.gradient(model) ** 2)
+    assert found["the paper"] == pytest.approx(2 * 2 * (A1 + 1) * ((C1 + 1) * g2 + C2) + 2 * A2, rel=1e-12)
+
+
+def test_the_nearly_exact_bound_is_the_nearest_and_every_bound_holds():
+    for rate, energy in ((0.02, 5), (0.02, 100), (0.005, 5)):
+        found = over_exact(CENTRE._replace(learning_rate=rate, noise_energy=np.full(1000, energy)))
+        assert 1 < found.pop("nearly exact") < min(1.04, *found.values())
+
+
+def test_wrong_forms_of_the_theorem_are_broken_and_the_right_one_is_not():
+    found = broken_bounds(CENTRE, (0.1, 0.5, 1.0), 20_000, 100.0)
+    assert len(found) == 5
+    assert max(found.values()) < 1
+    assert over_exact(CENTRE._replace(noise_energy=np.full(1000, 100.0)))["nearly exact"] > 1
+
+
+def test_simulated_trainings_have_the_exact_left_side():
+    cases = [CENTRE._replace(noise_energy=np.full(50, energy)) for energy in (0.5, 50.0)]
+    mean, half = measured(cases, 3, runs=200, tests=2)
+    assert (np.abs(mean - [case.exact() for case in cases]) < 2 * half).all()
+    assert abs(mean[0] - cases[1].exact()) > 2 * half[0]  # negative control: the other noise
+
+
+def test_the_paper_refuses_the_noise_that_reaches_the_target():
+    found = allowances(CENTRE, 0.1)
+    admitted = found["at_reached"]
+    assert admitted["the paper's"] < 0 < admitted["shorter form"] < admitted["nearly exact"] < 5
+    for name, row in found.iterrows():  # what is admitted, put back into the bound, is the target
+        again = CENTRE._replace(noise_energy=np.full(1000, row.at_target))
+        bound = {"the paper's": again.paper().total, "shorter form": again.halved(),
+                 "nearly exact": again.nearly_exact().total}[name]  # fmt: skip
+        assert float(bound) == pytest.approx(0.1, rel=1e-9)
+
+
+def test_both_theorems_hold_for_the_loss_on_the_data_at_hand():
+    found = fixed_data(PROBLEM, np.random.default_rng(60), 0.004, np.full(600, 5.0), 4, 40, 100)
+    assert found.left + 2 * found.half < found.near < found.paper
+    population, these = (promised(known, gap, 0.1, 1000) for known, gap in
+                         ((PROBLEM.constants, CENTRE.initial_gap), (found.constants, found.gap)))  # fmt: skip
+    assert these["noise energy at γ = 0.1"] < 0 < population["noise energy at γ = 0.1"]
+
+
+def test_running_floors_are_means_of_inverse_exponentials():
+    found = running_floors(np.random.default_rng(1), [1, 3, 10], 4)
+    rng = np.random.default_rng(1)
+    for lane in found:
+        floors = 1 / rng.standard_exponential(10)
+        np.testing.assert_allclose(lane, [floors[0], floors[:3].mean(), floors.mean()], rtol=1e-13)
+
+
+def test_what_the_chapter_says_of_its_panels():
+    L, A1, _, C1, _, _ = PROBLEM.constants
+    limit = float(largest_learning_rate(L, A1, C1))
+    at = {
+        "T": [CENTRE._replace(noise_energy=np.full(T, 5.0)) for T in (10, 100, 1000, 3000)],
+        "rate": [CENTRE._replace(learning_rate=rate) for rate in np.geomspace(0.001, limit, 9)],
+        "energy": [CENTRE._replace(noise_energy=np.full(1000, w)) for w in np.geomspace(0.5, 100, 9)],
+        "spread": [CENTRE._replace(problem=example(spread)) for spread in (0.05, 0.15, 1.0)],
+    }
+    curves = {name: compare(cases) for name, cases in at.items()}
+    for curve in curves.values():
+        assert (curve["exact"] < curve["near"]).all()
+        assert (curve["near"] < curve["total"]).all()
+    assert (np.diff(curves["T"]["total"]) < 0).all()
+    assert 0 < np.argmin(curves["rate"]["total"]) < 8  # a best learning rate, inside
+    slope = np.diff(np.log(curves["energy"]["exact"]))[-1] / np.log(200 ** (1 / 8))
+    assert 0.9 < slope < 1  # in proportion to the noise where it dominates
+    told = told_of_panels(CENTRE, curves)
+    assert float(told["share-max"]) > 90 > 50 > float(told["share-min"])
+    assert float(told["spread-real"]) < float(told["spread-near"]) < 3 < 10 < float(told["spread-bound"])
+    lost = [float(told[f"lost-{name}"]) for name in ("half", "moment", "curvature")]
+    assert np.prod(lost) == pytest.approx(float(told["noise-slack"]), abs=0.02)  # the three steps, rounded
+    assert 1 - 2 * L * limit * (A1 + 1) == pytest.approx(0.5)  # all is lost in the lemma at the limit
+    assert 1.9 < 2 * float(CENTRE.signal_moment().bracket(limit, L)) < 2
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="values must have at least two runs"):
+        mean_interval([1.0])
+    with pytest.raises(ValueError, match="tests must be a whole number"):
+        mean_interval([1.0, 2.0], 0)
+    with pytest.raises(ValueError, match="lanes must be a whole number"):
+        running_floors(np.random.default_rng(0), [1], 0)
+    with pytest.raises(ValueError, match="noise_energy"):
+        fixed_data(PROBLEM, np.random.default_rng(0), 0.004, [-1.0], 4, 40, 2)

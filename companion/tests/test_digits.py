@@ -1,0 +1,187 @@
+"""What the trainings of the digits show, and what the chapter on learning over the air says of a round."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from adascale import ReceiveScalingProblem, Scenario, channel
+from adascale.learning import FedSGD, Training, data
+from adascale.learning.models import build
+from adascale.statistics import interval, log_interval
+from companion.reported import digits
+from companion.reported.control_results import two_partitions
+from companion.summary import clear
+
+RESULTS = Path(__file__).parents[2] / "results"
+NUS = (0.01, 0.16, 2.56, 10.24)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return pd.read_csv(RESULTS / "digits" / "accuracy.csv")
+
+
+@pytest.fixture(scope="module")
+def study(table):
+    return digits.Study(table)
+
+
+def test_noise_is_felt_well_above_the_mean_floor_alone(study, table):
+    change, loss = study.change("test_accuracy"), study.change("test_loss")
+    assert tuple(change) == NUS
+    assert len(change) == 10
+    for nu in NUS[:2]:
+        found = interval(change[nu])
+        assert -1 < found.low < 0 < found.high
+    assert interval(change[2.56]).high < -1 < interval(change[0.16]).low
+    assert interval(change[10.24]).high < -10
+    assert interval(loss[2.56]).low > 0.03 > interval(loss[0.16]).high
+    assert 0.4 < 0.16 / table.floor_mean[table.reading == "as stated"].mean() < 1.5
+    by_hand = table[(table.policy == "AdaScale") & (table.reading == "as stated") & (table.nu == 2.56)]
+    quiet = table[table.reading == "without noise"].set_index("seed").test_accuracy
+    assert change[2.56].mean() == pytest.approx(100 * (by_hand.set_index("seed").test_accuracy - quiet).mean())
+
+
+def test_methods_differ_in_what_they_leak_and_hardly_in_what_they_learn(study):
+    points, ratio = study.apart("test_accuracy"), study.leaked
+    assert clear(points[nu] for nu in points) == 0
+    assert max(abs(end) for nu in points for end in interval(points[nu])[1:]) < 1
+    assert log_interval(ratio[0.01]).low > 1.2
+    assert (ratio[0.01] > 1.1).all()
+    assert (ratio[[2.56, 10.24]] < 1.05).all(axis=None)
+    assert study.texts()["unlike"] == f"{max(abs(end) for nu in points for end in interval(points[nu])[1:]):.1f}"
+
+
+def test_a_policy_that_was_not_trained_is_refused(study):
+    with pytest.raises(ValueError, match="no training with 'Learn'"):
+        study.of("Learn", "epsilon")
+
+
+def test_two_classes_a_device_change_neither_learning_nor_what_noise_costs(table):
+    found = two_partitions(table)
+    assert [*found.lost] == ["no clipping", "no noise", "ν = 0.01", "ν = 2.56"]
+    assert len(found.lost) == 10
+    for arm in found.lost:
+        each = interval(found.lost[arm])
+        assert -1 < each.low < 0 < each.high < 1
+    assert min(each.low for each in found.clipping().values()) > 2  # clipping costs, either way
+    assert abs(interval(found.more_to_clipping()).centre) < 0.5
+
+
+@pytest.mark.parametrize("left", [0, 40])
+def test_in_equal_shares_the_received_signal_does_not_depend_on_who_holds_the_samples(left):
+    """With all samples in every batch there is no chance left; unequal shares are the negative control."""
+    loaded = data.load("digits")
+    kept = torch.cat([(loaded.labels == each).nonzero()[: 60 - left * (each == 3)].flatten() for each in range(10)])
+    loaded = loaded._replace(images=loaded.images[kept], labels=loaded.labels[kept])
+    moved = []
+    for kind in ("iid", "two-classes"):
+        sizes = np.array([len(part) for part in data.partition(loaded.labels, 10, kind, 0)], dtype=float)
+        scenario = replace(Scenario.digits(), batch_size=tuple(sizes), dataset_size=tuple(sizes))
+        server = FedSGD(scenario, replace(Training.digits(), partition=kind), loaded, 0)
+        start = server.start()
+        moved.append(server.step(start, np.inf)[0].parameters - start.parameters)
+    apart = float((moved[0] - moved[1]).norm() / moved[0].norm())
+    assert apart < 1e-5 if left == 0 else apart > 1e-3  # single precision
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("of_images", [torch.contiguous_format, torch.channels_last])
+def test_under_opacus_the_layout_of_the_weights_decides_what_the_second_convolution_gets(layout, of_images):
+    opacus = pytest.importorskip("opacus")
+    images = data.load("digits").images[:8]
+    assert images.is_contiguous()
+    assert images.is_contiguous(memory_format=torch.channels_last)  # one channel: both at once
+    hooked = build("digits_cnn", 0).to(memory_format=layout)
+    opacus.GradSampleModule(hooked)
+    given = hooked[:3](images.clone(memory_format=of_images).requires_grad_())
+    formats = (torch.contiguous_format, torch.channels_last)
+    assert [each for each in formats if given.is_contiguous(memory_format=each)] == [layout]
+
+
+def test_noise_has_its_share_of_energy_along_the_signal_alone():
+    """1/d of it: the mean over twelve rounds within what chi-square allows."""
+    from scipy import stats
+
+    scenario = Scenario.digits()
+    training = replace(Training.digits(), learning_rate=1.0, weight_decay=0.0)
+    server, rounds = FedSGD(scenario, training, data.load("digits"), 0), 12
+    min_gain = scenario.min_gain(channel.draw(scenario.num_devices, rounds, 0).gain)
+    problem = ReceiveScalingProblem(replace(scenario, num_rounds=rounds), min_gain, 0.01)
+    along = []
+    for t, eta in enumerate(problem.max_eta):
+        at = server.start()._replace(round=t)
+        silent, noisy = (server.step(at, each)[0].parameters.double() for each in (np.inf, float(eta)))
+        signal = silent - at.parameters
+        along.append(float((noisy - silent) @ signal / signal.norm()) ** 2 / (problem.floor[t] / 2))
+    low, high = stats.chi2.ppf([0.0005, 0.9995], rounds)
+    assert low < scenario.num_parameters * np.sum(along) < high
+
+
+def test_late_noise_costs_more_than_early_noise():
+    lost = digits.thirds_lost(pd.read_csv(RESULTS / "weights" / "thirds.csv"))
+    for setting in ("momentum 0.9", "no momentum"):
+        own = lost.loc[setting]
+        assert interval(own["early"] - own["late"]).low > 2
+    shown = digits.thirds_table(lost)
+    assert shown.loc["no momentum", "last third"].startswith("−5.9 [")
+
+
+def test_texts_of_floors_power_and_ends_are_those_of_small_examples():
+    floor = np.array([[0.1, 0.1, 0.1, 0.1, 0.1, 1.5], [0.2] * 6])
+    texts = digits.floor_texts(floor, (0.06, 0.3, 3.0, 30.0))
+    assert texts["floor-low"] == "0.20"
+    assert texts["floor-high"] == "0.33"
+    assert texts["many-rounds"] == f"{100 * 5 / 12:.0f}"
+    assert texts["few-high"] == "95"
+    share = np.array([[0.2, 0.1], [0.1, 0.3]])
+    texts = digits.power_texts(share, np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([0.4, 0.5]))
+    assert [texts[name] for name in ("power-worst", "power-mean", "power-ahead", "left-high")] == [
+        "20",
+        "15",
+        "1",
+        "50",
+    ]
+    ends = {
+        name: pd.DataFrame({"accuracy": [0.5, accuracy], "epsilon": [0.1, epsilon], "test_loss": [2.0, loss]})
+        for name, accuracy, epsilon, loss in (
+            ("Optimal", 0.9, 2.0, 0.31),
+            ("AdaScale", 0.91, 2.0, 0.28),
+            ("EqualAlloc", 0.9, 3.0, 0.32),
+            ("no noise", 0.92, np.inf, 0.3),
+        )
+    }
+    texts = digits.training_texts(ends)
+    assert texts["curve-spread"] == f"{round(2 * 2.97)}"
+    assert texts["leak-ratio"] == "1.50"
+    assert (texts["curve-loss-low"], texts["curve-loss-high"]) == ("−0.020", "+0.020")
+
+
+def test_texts_of_the_data_and_of_the_thirds_are_those_of_small_examples():
+    scenario = Scenario("small", 2, 40, 30, 2, 20, 1.5, 0.2, 1e-12)
+    texts = digits.data_texts(scenario, np.array([0, 1, 1, 2, 2, 2]), torch.tensor([1, 1]), (8, 9))
+    assert [texts[name] for name in ("train-size", "test-size", "class-low", "class-high")] == ["6", "2", "1", "3"]
+    assert [texts[name] for name in ("pixels", "rate-sampling", "clip-digits", "rounds")] == [
+        "8 × 9",
+        "0.1",
+        "1.5",
+        "40",
+    ]
+    texts = digits.signal_texts([1.0, 2.0, 30.0], [8.0, 8.0, 2.0], 10)
+    assert texts == {"signal-energy": "2.000", "noise-energy": "4.000", "noise-along": "0.2000"}
+    texts = digits.thirds_texts(digits.thirds_lost(pd.read_csv(RESULTS / "weights" / "thirds.csv")))
+    assert texts["late-third"].startswith("5.9 [")
+    assert texts["thirds-seeds"] == "8"
+    assert [texts[f"{name}-{label}"] for label in ("heavy", "plain") for name in ("nu", "rate")] == [
+        "0.32",
+        "0.5",
+        "2.56",
+        "1",
+    ]

@@ -1,0 +1,170 @@
+"""The figures under exact accounting: the committed tables are what their command makes, and what they say."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import ReceiveScalingProblem, accounting, channel, presets
+from adascale.comparison import leakage_table
+from companion import figures
+from companion.claims import compare, paper_claims
+from companion.leakage.exact import DATASETS, SEEDS, exact_table, leads, looseness, read, with_exact, write
+from companion.methods import METHODS
+
+from .made import assert_made_by
+
+FOLDER = Path(__file__).parents[2] / "results" / "exact"
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return {dataset: read(FOLDER / f"{dataset}.csv") for dataset in DATASETS}
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_a_committed_table_is_complete_and_says_what_made_it(dataset, tables):
+    table, levels = tables[dataset], presets.load(dataset).levels
+    expected = [(name, nu, seed) for name in METHODS for nu in levels for seed in SEEDS]
+    assert list(table[["policy", "nu", "seed"]].itertuples(index=False, name=None)) == expected
+    assert np.isfinite(table[["epsilon", "exact"]]).all(axis=None)
+    seeds = f"{SEEDS[0]}-{SEEDS[-1]}"
+    assert_made_by(FOLDER / f"{dataset}.csv", "python -m companion.leakage.exact", scenario=dataset, seeds=seeds)
+
+
+@pytest.mark.parametrize(("dataset", "seed", "budgets"), [("mnist", 17, [0.01, 0.16]), ("cifar10", 42, [0.04])])
+def test_rows_drawn_from_a_committed_table_are_made_again(dataset, seed, budgets, tables):
+    """Every method at this level and realisation."""
+    stored = tables[dataset]
+    stored = stored[stored["nu"].isin(budgets) & (stored["seed"] == seed)].reset_index(drop=True)
+    # seven digits are stored, and methods are tuned to 1e-9 in the cost
+    pd.testing.assert_frame_equal(exact_table(dataset, [seed], budgets), stored, rtol=1e-6, check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "policy", "nu", "seed"),
+    [("mnist", "AdaScale", 0.16, 3), ("mnist", "PowerControl", 0.16, 3), ("mnist", "LyapunovPowerControl", 0.01, 81),
+     ("mnist", "EqualAlloc", 0.04, 60), ("cifar10", "AdaScale", 0.08, 7), ("cifar10", "EstimFuture", 0.32, 29)],
+)  # fmt: skip
+def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(dataset, policy, nu, seed, tables):
+    stored = tables[dataset].set_index(["policy", "nu", "seed"]).exact[policy, nu, seed]
+    lower, upper = bracket_of(dataset, policy, nu, seed)
+    assert lower * (1 - 1e-6) <= stored <= upper * (1 + 1e-6)  # seven digits are stored
+    assert upper - lower <= 1e-3 * upper
+
+
+def bracket_of(dataset, policy, nu, seed):
+    scenario = presets.load(dataset).scenario
+    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu)
+    eta = METHODS[policy](problem, scenario.mean_gain(drawn.path_loss)).schedule(problem)
+    found = accounting.exact_epsilon(scenario.sampling_rate, problem.noise_multiplier(eta)[0])
+    return found.lower, found.upper
+
+
+def test_the_loosest_row_of_all_is_between_proven_ends(tables):
+    """Where the Rényi value is furthest from the exact one, the bracket says that it is not the exact one that errs."""
+    table = tables["mnist"]
+    row = table.loc[(table.epsilon / table.exact).idxmax()]
+    lower, upper = bracket_of("mnist", row.policy, row.nu, row.seed)
+    assert lower * (1 - 1e-6) <= row.exact <= upper * (1 + 1e-6)
+    assert row.epsilon > 2 * upper
+
+
+def test_a_table_is_read_as_it_was_written(tables, tmp_path):
+    table = tables["mnist"]
+    write(table, tmp_path / "table.csv")
+    pd.testing.assert_frame_equal(read(tmp_path / "table.csv"), table)
+
+
+def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule(tables):
+    table = leakage_table(presets.load("mnist").scenario, [0.04], [5, 2], {"EqualAlloc": METHODS["EqualAlloc"]})
+    joined = with_exact(table, tables["mnist"])
+    stored = tables["mnist"].set_index(["policy", "nu", "seed"]).exact
+    assert list(joined.exact) == [stored["EqualAlloc", 0.04, seed] for seed in table.seed]
+    assert joined.attrs["labels"] == table.attrs["labels"]
+
+
+def test_a_schedule_that_is_not_the_stored_one_is_refused(tables):
+    table = leakage_table(presets.load("mnist").scenario, [0.04], [5], {"EqualAlloc": METHODS["EqualAlloc"]})
+    for wrong in (table.assign(epsilon=1.001 * table.epsilon), table.assign(seed=1000)):
+        with pytest.raises(ValueError, match=r"epsilon of EqualAlloc at nu = 0\.04"):
+            with_exact(wrong, tables["mnist"])
+
+
+def test_statements_on_dp_are_judged_by_the_exact_value_too_where_the_table_has_it(tables):
+    table = tables["mnist"].assign(rdp=1.0)
+    claims = paper_claims(table)
+    pairs = {metric: rows[["claim", "policy", "nu"]].to_numpy().tolist() for metric, rows in claims.groupby("metric")}
+    assert pairs["exact"] == pairs["epsilon"]
+    assert {*paper_claims(table.drop(columns="exact")).metric} == {"rdp", "epsilon"}
+    with pytest.raises(ValueError, match=r"metric must be one of \('rdp', 'epsilon'\), got 'exact'"):
+        compare(table.drop(columns="exact"), "exact", "EqualAlloc", "AdaScale")
+
+
+def test_a_figure_has_a_panel_for_the_exact_value_where_it_is_asked_for(tables):
+    table = tables["mnist"].assign(rdp=1.0, cost=lambda rows: rows.nu, order=3, delta=1e-5)
+    drawn = figures.leakage(table, columns=("rdp", "epsilon", "exact"))
+    assert [axis.get_ylabel().split()[0] for axis in drawn.axes] == ["RDP", "DP", "exact"]
+    assert len(figures.leakage(table).axes) == 2  # it has to be asked for
+    assert "exact DP" in figures.gap(table, "exact").axes[0].get_ylabel()
+
+
+def test_looseness_is_that_of_a_table_in_which_it_is_known():
+    rows = [(policy, 0.1, seed, loose * exact * (1 + seed), exact * (1 + seed))
+            for policy, loose, exact in (("AdaScale", 1.2, 2.0), ("Other", 1.5, 1.9)) for seed in range(4)]  # fmt: skip
+    found = looseness(pd.DataFrame(rows, columns=["policy", "nu", "seed", "epsilon", "exact"]))
+    own, other = found.itertuples()
+    assert own[3:] == pytest.approx((1.2, 1, 1, 0, 0))
+    assert other[3:] == pytest.approx((1.5, 2.85 / 2.4, 0.95, 1, 0))
+    assert leads(found)["0.1"].to_dict() == {
+        ("AdaScale", "Rényi over exact"): "1.20",
+        ("Other", "Rényi over exact"): "1.50",
+        ("Other", "lead"): "1.188 → 0.950",
+        ("Other", "ahead in"): "100% → 0%",
+    }
+
+
+# What the tables say --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dataset", "least", "most"), [("mnist", 1.07, 2.5), ("cifar10", 1.07, 1.15)])
+def test_the_renyi_value_is_always_the_larger_one(dataset, least, most, tables):
+    ratio = tables[dataset].epsilon / tables[dataset].exact
+    assert least < ratio.min()
+    assert ratio.max() < most
+
+
+@pytest.fixture(scope="module")
+def judged(tables):
+    found = {name: paper_claims(table.assign(rdp=1.0)) for name, table in tables.items()}
+    return {name: claims.set_index(["metric", "claim", "policy", "nu"]).sort_index() for name, claims in found.items()}
+
+
+def test_the_lead_over_19_at_the_largest_nu_of_mnist_was_the_accountant_s(judged):
+    renyi, exact = (judged["mnist"].loc[metric, "ahead", "PowerControl", 0.16] for metric in ("epsilon", "exact"))
+    assert (renyi.verdict, exact.verdict) == ("holds", "not settled")
+    assert renyi.share == 0.75
+    assert exact.share == 0.29  # in most realisations [19] leaks less
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_every_other_lead_stands_and_adascale_is_close_to_the_optimum(dataset, judged):
+    exact = judged[dataset].loc["exact"]
+    ahead = exact.loc["ahead"].verdict
+    assert [*ahead[ahead != "holds"].index] == ([("PowerControl", 0.16)] if dataset == "mnist" else [])
+    assert {*exact.loc["close"].verdict} == {"holds"} == {*exact.loc["rises"].verdict}
+
+
+def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_bracket():
+    table = pd.read_csv(Path(__file__).parents[2] / "results" / "benchmarks" / "accounting.csv")
+    found = {name: rows.set_index("accountant") for name, rows in table.groupby("schedule")}
+    found = {name: rows for name, rows in found.items() if "adascale, certified" in rows.index}
+    assert len(found) == 2
+    for rows in found.values():
+        ours, peers = rows.loc["adascale, certified"], rows[~rows.index.str.startswith("adascale")]
+        assert len(peers) >= 3
+        assert (peers.lower.fillna(-np.inf) <= ours.upper).all()
+        assert (peers.upper.fillna(np.inf) >= ours.lower).all()
+        assert rows.loc["adascale, Renyi"].upper > peers.upper.max()  # control: the Renyi value lies outside of all

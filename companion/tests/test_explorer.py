@@ -1,0 +1,231 @@
+"""The explorer's arithmetic in JavaScript is the package's, digit by digit; what it ships is what it says."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adascale import ReceiveScalingProblem, Scenario, policies, tuning
+from companion import explorer
+from companion.shi import plain_lyapunov
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "book" / "_static" / "explorer"
+START = {"scenario": "mnist", "channel": "rayleigh", "draw": 0, "level": 12, "order": 3, "multiple": 1, "cap": None}
+DRAWS = range(explorer.DRAWS)
+UPLOT = {  # uPlot 1.6.32, as `npm pack uplot@1.6.32` brings it
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    "uPlot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+}
+SOLVE = """
+const [, folder, change] = process.argv;
+require(folder + "/data.js");
+require(folder + "/core.js");
+const data = globalThis.ADASCALE_DATA, answers = [];
+eval(change);
+for (const controls of JSON.parse(require("fs").readFileSync(0, "utf8"))) {
+  answers.push(globalThis.ADASCALE_CORE.solve(data, controls));
+}
+process.stdout.write(JSON.stringify(answers));
+"""
+TOLERANCE = 1e-9  # relative; AdaScale's V is a root that both sides find to 1e-12 of the cost
+
+
+def positions():
+    """Every channel model and draw, the data sets in turns; the sliders at random, and at their ends."""
+    rng = np.random.default_rng(0)
+    ends = list(product((0, 24), (2, 16), (0.01, 100)))
+    found = []
+    for number, (channel, draw) in enumerate(product(explorer.CHANNELS, DRAWS)):
+        level, order, decades = rng.integers(len(explorer.LEVELS)), rng.integers(2, 17), rng.integers(-20, 21) / 10
+        level, order, multiple = ends[number] if number < len(ends) else (int(level), int(order), 10.0**decades)
+        controls = {"level": level, "order": order, "multiple": multiple, "cap": [None, 10, None, 1e5][number % 4]}
+        found.append({"scenario": list(explorer.SCENARIOS)[number % 2], "channel": channel, "draw": draw} | controls)
+    return found
+
+
+def in_node(asked, change=""):
+    """What core.js computes for each position; ``change`` is JavaScript that may alter its data first."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: the explorer's JavaScript is not compared here")
+    command = [node, "-e", SOLVE, str(FOLDER), change]
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@lru_cache
+def by_package(scenario, channel, draw, level, order, multiple, cap):
+    """The problem, and the schedule of each method, by the package."""
+    problem = explorer.explorer_problem(scenario, channel, draw, explorer.LEVELS[level], order)
+    penalty = tuning.match_budget(policies.AdaScale, problem) * multiple
+    constant = np.maximum(problem.floor, explorer.explorer_levels(scenario, channel, draw)[level])
+    schedules = {
+        "optimal": policies.Optimal().schedule(problem),
+        "adascale": policies.AdaScale(penalty).schedule(problem),
+        "equal": policies.EqualAlloc().schedule(problem),
+        "constant": problem.scenario.noise_scale / constant,
+        "learn": policies.Learn(promise="hard").schedule(problem),
+    }
+    if cap:
+        plain = plain_lyapunov(problem, float(penalty), cap).energy[0]
+        schedules["plain"] = problem.scenario.noise_scale / plain
+    return problem, schedules
+
+
+def differences(position, answer):
+    """The largest relative difference of every quantity of every method, by name."""
+    problem, schedules = by_package(**position)
+    assert set(answer["methods"]) == set(schedules)
+    begun = ReceiveScalingProblem(problem.scenario, problem.min_gain[:250], problem.budget)
+    best = problem.rdp(schedules["optimal"])
+    for name, eta in schedules.items():
+        found, rdp = answer["methods"][name], problem.rdp(eta)
+        expected = {
+            "noise energy": (found["w"], problem.noise_energy(eta)),
+            "cost": (found["cost"], problem.cost(eta)),
+            "RDP": (found["rdp"], rdp),
+            "RDP so far": (found["soFar"][249], begun.rdp(eta[:250])),
+            "ratio": (found["ratio"], rdp / best),
+            "epsilon": (found["epsilon"], problem.dp_epsilon(eta, explorer.DELTA)),
+        }
+        for quantity, (mine, packages) in expected.items():
+            yield name, quantity, float(np.max(np.abs(np.asarray(mine) / packages - 1)))
+
+
+# the page takes the end of the list of orders without a word, too
+@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
+def test_the_page_computes_what_the_package_computes():
+    asked = positions()
+    for position, answer in zip(asked, in_node(asked), strict=True):
+        for name, quantity, difference in differences(position, answer):
+            assert difference < TOLERANCE, (position, name, quantity, difference)
+
+
+@pytest.mark.parametrize("change", ["data.scenarios.mnist.unit *= 1 + 1e-7", "data.gains.rayleigh[0][0] += 1",
+                                    "data.levels.mnist.rayleigh[0][0] += 1", "data.delta *= 1.00001"])  # fmt: skip
+def test_a_changed_constant_is_seen(change):
+    position = START | {"cap": 10}
+    (answer,) = in_node([position], change)
+    assert max(difference for _, _, difference in differences(position, answer)) > 1e-7
+
+
+def test_what_the_page_says_of_its_controls_is_so():
+    def solved(**controls):
+        return in_node([START | controls])[0]
+
+    start = solved()["methods"]
+    # an even share: at the cost of the optimum, many times its leakage
+    small = solved(level=4)["methods"]
+    share = small["equal"]
+    assert share["ratio"] > 10
+    assert 1.7 < share["epsilon"] / small["optimal"]["epsilon"] < 2.6  # about twice
+    rician = solved(level=4, channel="rician")["methods"]
+    assert rician["equal"]["ratio"] < share["ratio"] / 10
+    assert all(rician[name]["epsilon"] > small[name]["epsilon"] for name in small if name != "plain")
+    assert share["cost"] / explorer.LEVELS[4] == pytest.approx(1)
+    # a hundred times V: a higher cost buys less leakage
+    bold = solved(multiple=100)["methods"]["adascale"]
+    assert bold["cost"] > 1.2 * start["adascale"]["cost"]
+    assert bold["ratio"] < 1
+    # the collapse: the first round takes the cap, and of the others all that could be under water are below it
+    collapsed = solved(cap=100)
+    first, *later = collapsed["methods"]["plain"]["w"]
+    assert first == 100
+    wet = np.array(collapsed["floor"][1:]) < collapsed["level"]
+    assert (np.array(later)[wet] < collapsed["level"]).all()
+    assert collapsed["methods"]["plain"]["ratio"] > 10
+    deeper = solved(cap=1000)["methods"]["plain"]["w"]
+    assert deeper[0] == 1000
+    assert (np.array(deeper[1:]) <= later).all()
+    assert np.sum(deeper[1:]) < np.sum(later)
+    # V: less than nu on the left, more on the right
+    assert solved(multiple=0.8)["methods"]["adascale"]["cost"] < explorer.LEVELS[START["level"]]
+    # the order: one schedule of the optimum, and another of AdaScale
+    other = solved(order=8)["methods"]
+    assert other["optimal"]["w"] == start["optimal"]["w"]
+    assert other["adascale"]["w"] != start["adascale"]["w"]
+
+
+def test_what_the_page_says_of_channels_is_so_in_every_draw():
+    every = [START | {"draw": draw, "channel": channel} for channel in explorer.CHANNELS for draw in DRAWS]
+    answers = np.array(in_node(every)).reshape(-1, len(DRAWS))
+    channels = dict(zip(explorer.CHANNELS, answers, strict=True))
+
+    def share(channel):
+        return np.array([answer["methods"]["equal"]["ratio"] for answer in channels[channel]])
+
+    # the deeper the fades, the more an even share wastes
+    assert (share("nakagami") > share("rayleigh")).all()
+    assert (share("rayleigh") > np.maximum(share("rician"), share("antennas"))).all()
+    # another draw: epsilon moves a lot, AdaScale's ratio hardly
+    epsilon = [answer["methods"]["optimal"]["epsilon"] for answer in channels["rayleigh"]]
+    ratio = [answer["methods"]["adascale"]["ratio"] for answer in channels["rayleigh"]]
+    assert max(epsilon) / min(epsilon) > 1.5
+    assert max(ratio) / min(ratio) < 1.05
+    # at the same nu a weaker promise on CIFAR-10
+    for mnist, cifar in zip(answers.flat, in_node([each | {"scenario": "cifar10"} for each in every]), strict=True):
+        assert cifar["methods"]["optimal"]["epsilon"] > 2 * mnist["methods"]["optimal"]["epsilon"]
+    # for each sample takes part 8 times as often: at MNIST's rate the two would be alike
+    rates = [explorer.SCENARIOS[name].sampling_rate for name in ("mnist", "cifar10")]
+    assert rates[1] == pytest.approx(8 * rates[0])
+    (rare,) = in_node([START | {"scenario": "cifar10"}], "data.scenarios.cifar10.rate = data.scenarios.mnist.rate")
+    assert rare["methods"]["optimal"]["epsilon"] < 1.2 * answers[0, 0]["methods"]["optimal"]["epsilon"]
+    # a larger nu: the water rises, epsilon falls
+    rising = in_node([START | {"level": level} for level in range(0, len(explorer.LEVELS), 4)])
+    assert (np.diff([answer["level"] for answer in rising]) > 0).all()
+    assert (np.diff([answer["methods"]["optimal"]["epsilon"] for answer in rising]) < 0).all()
+
+
+def test_the_committed_data_are_what_the_package_writes(tmp_path):
+    written = explorer.write_explorer(tmp_path / "data.js")
+    assert (FOLDER / "data.js").read_text() == written.read_text(), "run: python -m companion.explorer"
+
+
+def test_packed_numbers_come_back():
+    signs = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"'\\<")
+    numbers = [0, 1, 89, 90, 8099]
+    text = explorer.pack(numbers, 2)
+    assert [90 * signs.index(text[i]) + signs.index(text[i + 1]) for i in range(0, 10, 2)] == numbers
+    assert explorer.pack([8100], 3) == signs[1] + signs[0] + signs[0]
+    for bad in ([8100], [-1], [0.5]):
+        with pytest.raises(ValueError, match="numbers must be whole and from 0 to 8099"):
+            explorer.pack(bad, 2)
+
+
+@pytest.mark.parametrize("channel", explorer.CHANNELS)
+def test_gains_and_levels_are_those_of_the_model_but_for_rounding(channel):
+    model, scenario = explorer.CHANNELS[channel], Scenario.mnist()
+    drawn = model.draw(scenario.num_devices, scenario.num_rounds, seed=1)
+    problem = explorer.explorer_problem("mnist", channel, 1, explorer.LEVELS)
+    exact = scenario.min_gain(drawn.gain)
+    assert np.abs(10 * np.log10(problem.min_gain / exact)).max() < 0.005 * (1 + 1e-9)
+    law = model.floor_law(scenario, scenario.mean_gain(drawn.path_loss))
+    constant = policies.ConstantLevel(law=law).start(scenario, problem.budget).level
+    ratio = explorer.explorer_levels("mnist", channel, 1) / constant
+    assert np.abs(10 * np.log10(ratio)).max() < 0.00005 * (1 + 1e-9)
+
+
+def test_what_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="scenario must be one of mnist, cifar10, got 'digits'"):
+        explorer.explorer_problem("digits", "rayleigh", 0, 0.04)
+    with pytest.raises(ValueError, match=r"channel must be one of rayleigh, .*, got 'fog'"):
+        explorer.explorer_levels("mnist", "fog", 0)
+    with pytest.raises(ValueError, match="draw must be a whole number from 0 to 2, got 3"):
+        explorer.explorer_gain("rayleigh", 3)
+
+
+def test_uplot_is_the_release_that_is_named_and_all_together_is_light():
+    for name, checksum in UPLOT.items():
+        assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == checksum, name
+    assert "(v1.6.32)" in (FOLDER / "uPlot.iife.min.js").read_text()[:100]
+    loaded = [path.stat().st_size for path in FOLDER.iterdir() if path.suffix in (".js", ".css")]
+    assert sum(loaded) < 111_000

@@ -1,0 +1,130 @@
+"""A figure of a notebook on its page: as SVG, with its files under it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import nbformat
+import pandas as pd
+import pytest
+from jupyter_cache import get_cache
+
+mpl.use("agg")
+import matplotlib.pyplot as plt
+
+from companion.figures import files
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tools"))
+import figure_files as tool  # noqa: E402
+
+CONFIG = """
+import sys
+sys.path.insert(0, {tools!r})
+extensions = ["myst_nb", "figure_files"]
+nb_execution_mode = "off"
+"""
+
+
+def cell_of(figure, **figure_options):
+    data, metadata = files.in_notebook(figure)
+    cell = nbformat.v4.new_code_cell("draw()", execution_count=1)
+    cell.metadata = {"mystnb": {"figure": figure_options, "image": {"alt": "it rises"}}} if figure_options else {}
+    cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=metadata)]
+    return cell
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """Three figures: with a name, without one, and a picture of which nothing but pixels is known."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built") / "html"
+    figure, axes = plt.subplots()
+    axes.plot([1, 2], [3.0, 4.5], label="here")
+    named = cell_of(figure, name="fig-own", caption="It rises.")
+    axes.plot([1, 2], [4.5, 3.0], label="there")
+    plain = cell_of(figure)
+    axes.plot([0], [0])
+    pixels = cell_of(figure)
+    pixels.outputs[0].metadata = {}
+    plt.close(figure)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# A page"), named, plain, pixels])
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, source / "index.ipynb")
+    (source / "conf.py").write_text(CONFIG.format(tools=str(ROOT / "tools")))
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", source, target]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    yield target
+    shutil.rmtree(source)
+
+
+def test_the_page_shows_svg_with_its_words(page):
+    html = (page / "index.html").read_text()
+    assert 'alt="it rises" src="_images/fig-own.svg"' in html
+    assert (page / "_images" / "fig-own.svg").read_text().startswith("<?xml")
+
+
+def test_each_figure_has_its_three_files_under_it_and_a_bare_picture_none(page):
+    html = (page / "index.html").read_text()
+    assert html.count('class="figure-files"') == 2
+    assert html.index('class="figure-files"') > html.index("It rises.")  # below the caption
+    found = {path.name: path for path in page.glob("_downloads/*/*")}
+    assert {*found} == {f"{name}.{kind}" for name in ("fig-own", "index-2") for kind in ("svg", "png", "csv")}
+    assert pd.read_csv(found["fig-own.csv"]).y.tolist() == [3, 4.5]
+    assert pd.read_csv(found["index-2.csv"]).series.tolist() == ["here"] * 2 + ["there"] * 2
+    assert found["fig-own.png"].read_bytes().startswith(b"\x89PNG")
+    for name in found:
+        assert f"/{name}" in html
+
+
+def test_figures_have_their_files_when_the_execution_comes_from_the_cache(tmp_path):
+    figure, axes = plt.subplots()
+    axes.plot([1, 2], [3.0, 4.5])
+    notebook = nbformat.v4.new_notebook(cells=[cell_of(figure)])
+    plt.close(figure)
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cache = tmp_path / "cache"
+    nbformat.write(notebook, tmp_path / "executed.ipynb")
+    get_cache(cache).cache_notebook_file(tmp_path / "executed.ipynb")
+    notebook.cells[0].outputs, notebook.cells[0].execution_count = [], None
+    nbformat.write(notebook, tmp_path / "page.ipynb")  # as myst-nb leaves it
+    ((name, found),) = tool.stored_files(tool.executed(tmp_path / "page.ipynb", str(cache))).items()
+    assert name.endswith(".png")
+    assert {*found} == {"svg", "csv"}
+    notebook.cells[0].source = "draw_another()"
+    nbformat.write(notebook, tmp_path / "page.ipynb")
+    assert tool.stored_files(tool.executed(tmp_path / "page.ipynb", str(cache))) == {}
+
+
+# A figure of a page 1440 px wide is at most so wide, and its words at least so large, in px.
+COLUMN = 774
+READABLE = 11
+
+
+def smallest_word(svg):
+    """The font size of the smallest words of a figure on its page, in px; exponents and indices may be smaller."""
+    width = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)[1])
+    sizes = [
+        100 * float(size) for size in re.findall(r"translate\([^)]*\)(?: rotate\([^)]*\))? scale\(([\d.]+) -", svg)
+    ]
+    return min(sizes) * min(96 / 72, COLUMN / width)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_the_words_of_a_figure_can_be_read_where_it_is_shown(path):
+    drawn = tool.stored_files(nbformat.read(path, as_version=4)).values()
+    assert [size for figure in drawn if (size := smallest_word(figure["svg"])) < READABLE] == []
+
+
+@pytest.mark.parametrize(("wide", "size", "shown"), [(7, 10, 13.3), (9, 10, 11.8), (9, 8, 9.4), (11, 10, 9.7)])
+def test_a_wide_figure_has_small_words(wide, size, shown):
+    with plt.rc_context({"font.size": size, "figure.constrained_layout.use": True}):
+        figure, axes = plt.subplots(figsize=(wide, 3))
+        axes.set_xlabel("words")
+        svg = files.as_svg(figure)
+    plt.close(figure)
+    assert smallest_word(svg) == pytest.approx(shown, abs=0.3)

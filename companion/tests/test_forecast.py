@@ -1,0 +1,104 @@
+"""What the trainings so far leave of a prediction about a mean of three."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale.statistics import interval
+from companion.claims import QUOTED_ACCURACY
+from companion.reported.forecast import REALISATIONS, WITHIN, Forecast, beside_texts, forecast, forecast_texts
+from companion.summary import band, number
+
+QUOTED = (0.65, 0.60)
+
+
+def table(*pairs, reading="budget 2 nu"):
+    """Trainings whose accuracies at the smallest and the largest level are given, a pair a realisation."""
+    rows = [(reading, "AdaScale", nu, seed, value) for seed, pair in enumerate(pairs)
+            for nu, value in zip((0.01, 0.32), pair, strict=True)]  # fmt: skip
+    return pd.DataFrame(rows, columns=["reading", "policy", "nu", "seed", "test_accuracy"])
+
+
+@pytest.mark.parametrize("known", [1, 2])
+def test_missing_realisations_at_the_ends_of_what_is_needed_bring_the_mean_to_the_end_of_what_was_predicted(known):
+    found = forecast(table(*[(0.63, 0.62), (0.66, 0.58)][:known]), QUOTED)
+    for end, sign in (("low", -1), ("high", 1)):
+        others = [found.needed()[end]] * (REALISATIONS - known)
+        mean = pd.concat([found.found.T, *others], axis=1).T.mean()
+        assert np.allclose(mean, found.quoted + sign * np.array(WITHIN), atol=1e-9)
+
+
+def test_of_three_realisations_nothing_is_missing_and_the_mean_is_in_or_out():
+    right = forecast(table((0.65, 0.60), (0.66, 0.59), (0.64, 0.615)), QUOTED)
+    assert (right.missed() == 0).all()
+    wrong = forecast(table((0.64, 0.63), (0.64, 0.63), (0.64, 0.63)), QUOTED)
+    assert np.allclose(wrong.missed(), [0, 2, 2])
+    shown = wrong.table()
+    assert shown.columns.tolist() == ["predicted mean", *(f"realisation {i}" for i in range(3)), "mean",
+                                      "beyond the margin by"]  # fmt: skip
+    assert shown["beyond the margin by"].tolist() == ["—", "2.0", "2.0"]
+    assert shown["mean"].tolist() == [band(column) for _, column in wrong.found.items()]
+    with pytest.raises(ValueError, match="less than 3 realisations, got 3"):
+        wrong.needed()
+
+
+def test_the_texts_and_the_table_say_the_same():
+    found = forecast(table((0.6418, 0.6281)), QUOTED)
+    texts = forecast_texts(found)
+    assert texts == {
+        "twice-small": "64.2", "twice-large": "62.8", "twice-fall": "1.4", "twice-seeds": "1",
+        "twice-most": "1.4", "twice-apart": "0.0", "twice-needed": "3.8",
+    }  # fmt: skip
+    both = forecast_texts(forecast(table((0.6418, 0.6281), (0.702, 0.681)), QUOTED))
+    assert [both[f"twice-{name}"] for name in ("fall", "most", "apart")] == ["1.7", "2.1", "6.0"]
+    assert both["twice-fall-high"] == number(interval([1.37, 2.1]).high, ".2f")
+    shown = found.table()
+    assert shown["realisation 0"].tolist() == ["64.2", "62.8", "1.4"]
+    assert shown["still needed"].iloc[-1] == "3.8 to 9.8"
+    assert "mean" not in shown
+
+
+def test_a_realisation_with_one_level_is_left_out_and_none_is_an_error():
+    rows = table((0.65, 0.60), (0.64, 0.61))
+    assert forecast(rows.iloc[:3], QUOTED).found.index.tolist() == [0]
+    for bad in (rows.iloc[:1], rows.assign(reading="as stated")):
+        with pytest.raises(ValueError, match="at two levels on a realisation"):
+            forecast(bad, QUOTED)
+    assert isinstance(forecast(rows, QUOTED), Forecast)
+
+
+def test_texts_beside_are_of_each_realisation_and_of_the_difference_where_both_are():
+    found, stated = table((0.64, 0.62), (0.70, 0.68), (0.66, 0.63)), table((0.642, 0.63), (0.71, 0.70))
+    texts = beside_texts(forecast(found, QUOTED), forecast(stated, QUOTED))
+    assert texts == {
+        "stated-seeds": "2", "stated-ends": "from 64.2 to 63.0 and from 71.0 to 70.0", "stated-falls": "1.2 and 1.0",
+            "stated-fall": "1.10 [−0.17, 2.37]",
+        "stated-apart": "7.0", "twice-costs-small": "0.2 and 1.0", "twice-costs-large": "1.0 and 2.0",
+    }  # fmt: skip
+    alone = beside_texts(forecast(found, QUOTED), forecast(found, QUOTED))
+    assert alone["stated-falls"] == "2.0, 2.0 and 3.0"
+    assert beside_texts(forecast(found, QUOTED), forecast(stated[:2], QUOTED))["stated-falls"] == "1.2"
+
+
+def test_the_mean_of_three_lies_outside_of_what_was_predicted_and_falls_more_than_as_stated():
+    results = Path(__file__).parents[2] / "results" / "cifar10"
+    table = pd.concat([pd.read_csv(results / f"{name}.csv") for name in ("readings", "draws")])
+    made = forecast(table, QUOTED_ACCURACY["cifar10"])
+    every = pd.concat([table, pd.read_csv(results / "accuracy.csv")])
+    stated = forecast(every, QUOTED_ACCURACY["cifar10"], "as stated")
+    assert made.found.index.tolist() == [0, 1, 2]
+    assert stated.found.index.tolist() == [0, 1, 2]
+    accuracies = stated.found.iloc[:, :2]
+    assert accuracies.loc[0].between(60, 65).all()  # the paper's range
+    assert (accuracies.loc[1] > 65).all()
+    assert accuracies.loc[2].iloc[0] > 65 > accuracies.loc[2].iloc[1] > 60
+    cost = stated.found - made.found
+    assert cost.iloc[:, 0].abs().max() < 0.5 < cost.iloc[:, 1].min()  # of the smallest level, of the largest
+    assert (made.missed() > 0).all()
+    falls = stated.found["fall [points]"]
+    low, high = interval(falls)[1:]
+    assert low < 0 < high < 5  # that it falls is not settled, that it falls by what the paper says fails
+    assert 0 < falls.min() <= falls.max() < made.found["fall [points]"].min()
+    assert made.found["fall [points]"].max() < made.quoted.iloc[-1] - WITHIN[-1]

@@ -1,0 +1,135 @@
+"""A training told apart at its deepest fade: what the branch changes, and what it shares."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import ReceiveScalingProblem, Scenario, channel
+from adascale.comparison import find_method
+from adascale.learning import data, train
+from adascale.runs.execution import problem_of
+from adascale.runs.specification import make_run
+from adascale.runs.store import Checkpoint
+from adascale.runs.sweep import read_sweep
+from companion.training.counterfactual import fade_levelled, fork, forked
+
+
+@pytest.mark.parametrize("rounds", [30, 31])
+def test_one_round_alone_has_another_floor_and_the_cost_is_the_same(rounds):
+    scenario = replace(Scenario.mnist(), num_rounds=rounds)
+    drawn = channel.draw(10, rounds, seed=3)
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.1)
+    eta = find_method("AdaScale")[1](problem, scenario.mean_gain(drawn.path_loss)).schedule(problem)
+    levelled, schedule = fade_levelled(problem, eta)
+    changed = problem.floor != levelled.floor
+    assert changed.sum() == 1
+    assert changed.argmax() == problem.floor.argmax()
+    assert levelled.floor[changed].item() == np.sort(problem.floor)[rounds // 2]
+    assert levelled.min_gain[changed].item() == np.sort(problem.min_gain)[(rounds - 1) // 2]
+    assert np.array_equal(schedule[~changed], eta[~changed])
+    assert np.allclose(levelled.spend(schedule), problem.spend(eta), rtol=1e-9, atol=1e-12)
+    assert levelled.cost(schedule) == pytest.approx(float(problem.cost(eta)), rel=1e-9)
+
+
+RUN = {"dataset": "digits", "policy": "AdaScale", "nu": 0.05, "seed": 1, "rounds": 12, "every": 2}
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The run, its training with the fade, and the state before the fade."""
+    run = make_run(**RUN)
+    problem, mean_gain = problem_of(run)
+    eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
+    fade = int(problem.floor.argmax())
+    states = []
+    trained = train(problem, eta, run.training, data.load("digits", run.training.input_scaling), run.seed,
+                    every=run.every, keep=lambda state, rows: states.append((state, list(rows))))  # fmt: skip
+    return run, trained, fade, states
+
+
+def test_both_branches_are_one_training_up_to_the_fade_and_two_after_it(kept):
+    run, trained, fade, _ = kept
+    branch = fork(run).set_index("round").test_loss
+    whole = trained.history.set_index("round").test_loss.dropna()
+    before = branch.index < fade
+    assert 0 < before.sum() < len(branch)
+    assert branch[before].equals(whole[before])
+    assert (branch[~before] != whole[~before]).all()
+
+
+def test_a_branch_from_a_checkpoint_is_the_branch_from_the_start(kept):
+    run, trained, fade, states = kept
+    state, rows = states[fade - 1]
+    begun = trained._replace(state=state, history=pd.DataFrame(rows, columns=trained.history.columns))
+    pd.testing.assert_frame_equal(fork(run, begun), fork(run))
+    state, rows = states[fade]
+    late = begun._replace(state=state, history=pd.DataFrame(rows, columns=trained.history.columns))
+    with pytest.raises(ValueError, match=f"before round {fade}, that of the fade; got {fade + 1} rounds"):
+        fork(run, late)
+
+
+def test_the_command_forks_the_runs_of_a_sweep_from_their_checkpoints(kept, tmp_path):
+    run, trained, fade, states = kept
+    state, rows = states[fade - 1]
+    begun = trained._replace(state=state, history=pd.DataFrame(rows, columns=trained.history.columns))
+    Checkpoint(tmp_path / f"{run.address}.checkpoint", run).write(begun, 1.0)
+    lines = "".join(f"{key} = {value!r}\n" for key, value in RUN.items())
+    (tmp_path / "one.toml").write_text(f"[[runs]]\nreading = 'small'\n{lines}")
+    command = [
+        sys.executable,
+        "-m",
+        "companion.training.counterfactual",
+        "one.toml",
+        "--from",
+        ".",
+        "--out",
+        "fork.csv",
+    ]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    found = pd.read_csv(tmp_path / "fork.csv")
+    expected = fork(run)
+    assert found["accuracy"].tolist() == expected["accuracy"].tolist()
+    assert set(found.run) == {run.address}
+    assert "companion.training.counterfactual one.toml" in (tmp_path / "fork.provenance.toml").read_text()
+
+
+def test_what_is_gained_is_read_evaluation_by_evaluation():
+    table = pd.DataFrame({"run": ["a", "b"], "nu": [0.01, 0.32], "seed": 0})
+    along = [("a", 4, 0.60), ("a", 9, 0.50), ("a", 14, 0.55), ("a", 19, 0.58),
+             ("b", 4, 0.60), ("b", 9, 0.48), ("b", 14, 0.52), ("b", 19, 0.59)]  # fmt: skip
+    curves = pd.DataFrame(along, columns=["run", "round", "accuracy"])
+    gains = {("a", 9): 0.11, ("a", 14): 0.07, ("a", 19): 0.04, ("b", 9): 0.1, ("b", 14): 0.09, ("b", 19): -0.02}
+    without = [each + gains.get((run, t), 0) for run, t, each in along]
+    forks = curves.assign(accuracy=without, nu=[0.01] * 4 + [0.32] * 4, seed=0, fade_round=7)
+    found = forked(forks, table, curves)
+    assert found.gained.round(9).to_numpy().tolist() == [[11, 10], [7, 9], [4, -2]]
+    assert found.texts() == {"fork-second-small": "7.0", "fork-second-large": "9.0", "fork-end-small": "4.0",
+                             "fork-end-large": "−2.0", "fork-least": "−2.0",
+                             "fork-fall": "−1.0"}  # fmt: skip
+    assert found.table().index.tolist() == ["10 rounds", "15 rounds", "20 rounds"]
+    with pytest.raises(ValueError, match="same evaluations after the fade"):
+        forked(forks[forks["round"] != 14], table, curves)
+
+
+def test_on_cifar10_both_trainings_gain_points_at_every_evaluation_after_the_fade_and_had_been_the_same():
+    results = Path(__file__).parents[2] / "results" / "cifar10"
+    forks, table, curves = (pd.read_csv(results / f"{name}.csv") for name in ("fork", "readings", "readings-curves"))
+    found = forked(forks, table, curves)
+    assert len(found.gained) >= 5
+    assert (found.gained > 1).all(axis=None)
+    fall = found.kept[0.01].iloc[-1] - found.kept[0.32].iloc[-1]
+    assert (abs(found.gained.iloc[-1] - fall) < 0.5).all()  # "about as much": within half a point
+    before = curves.merge(forks, on=["run", "round"], suffixes=("", "_fork")).query("round < fade_round")
+    assert len(before) == 2 * 22
+    assert before.accuracy.equals(before.accuracy_fork)
+    for entry in read_sweep(results / "readings.toml"):
+        problem, _ = problem_of(entry.run)
+        own = forks[forks.run == entry.run.address]
+        assert set(own.fade_round) == {problem.floor.argmax()}
+        assert np.allclose(own.fade_floor, problem.floor.max(), rtol=1e-12, atol=0)
+        assert np.allclose(own.level_floor, np.sort(problem.floor)[problem.num_rounds // 2], rtol=1e-12, atol=0)

@@ -1,0 +1,150 @@
+"""The scaling experiment: the loop it runs is AdaScale, and its committed table is what its command makes."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.problem import RoundLeakage
+from companion import bounds, figures
+from companion.theory import scaling as guarantees
+
+from .made import assert_made_by
+
+TABLE = Path(__file__).parents[2] / "results" / "guarantees" / "scaling.csv"
+MNIST = Scenario.mnist()
+KEYS = ["seed", "T", "start", "beta"]
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return pd.read_csv(TABLE)
+
+
+@pytest.mark.parametrize("scenario", [MNIST, Scenario("two kinds", 2, 9, 1000, (20, 60), (1000, 600), 1.5, 0.2, 1e-12)])
+def test_compiled_loop_is_the_policy_s_own_run(scenario):
+    gain = scenario.min_gain(channel.draw(scenario.num_devices, 300, 3).gain)
+    problem = ReceiveScalingProblem(scenario, gain, 0.04)
+    for penalty in (0.01, 1.0, 1e6):
+        eta = policies.AdaScale(penalty).schedule(problem)
+        energy, queue = policies.adascale_energies(problem.floor, 0.04, penalty, RoundLeakage(scenario))
+        # w -> eta -> w is two divisions
+        np.testing.assert_allclose(energy, problem.noise_energy(eta), rtol=1e-15 * 4)
+        assert queue == pytest.approx(float(bounds.queue(problem, eta)[-1]), rel=1e-10)
+
+
+def test_a_row_holds_the_sides_of_the_bounds():
+    table = guarantees.scaling_table(cases=[(20.0, 0.5), (20.0, 1.5)], horizons=(100, 250), seeds=[2])
+    gain = MNIST.min_gain(channel.draw(10, 250, 2).gain)
+    assert table["T"].tolist() == [100, 100, 250, 250]
+    for row in table.itertuples():
+        problem = ReceiveScalingProblem(MNIST, gain[: row.T], guarantees.BUDGET)
+        eta = policies.AdaScale(row.penalty).schedule(problem)
+        violation = bounds.violation_bound(problem, eta, row.penalty)
+        regret = bounds.regret_bound(problem, eta, row.penalty)
+        assert row.violation == pytest.approx(float(violation.left), rel=1e-9)
+        assert row.leakage - row.optimum == pytest.approx(float(regret.left), rel=1e-9)
+        nu = guarantees.BUDGET
+        best = np.maximum(policies.water_level(problem.floor, nu), problem.floor) - problem.floor
+        assert row.above == pytest.approx(np.maximum(best - nu, 0).mean())
+        assert row.square == pytest.approx((best**2).mean())
+        assert row.least_floor == problem.floor.min()
+        ends = guarantees.end_limits(table)
+        for end, limit in zip(ends, bounds.queue_limits(problem, row.penalty), strict=True):
+            assert end[row.Index] == pytest.approx(float(limit[-1]))
+    ratio = table["penalty"][3] / table["penalty"][1]
+    assert ratio == pytest.approx(2.5**1.5)
+
+
+def test_leakage_is_never_below_that_of_the_optimum_at_the_same_cost(committed):
+    # the printed table has nine digits
+    assert (committed["leakage"] >= committed["optimum_at_cost"] * (1 - 1e-8)).all()
+
+
+def test_every_row_keeps_every_bound(committed):
+    nu, T, V = guarantees.BUDGET, committed["T"], committed["penalty"]
+    regret = committed["leakage"] - committed["optimum"]
+    ends = guarantees.end_limits(committed)
+    for limit in ends:
+        assert (committed["queue"] <= limit).all()
+    assert (committed["violation"] <= committed["queue"] / T * (1 + 1e-7) + 1e-9).all()  # nine digits are stored
+    assert (regret <= (ends.full_power * nu + T * nu**2 / 2 + nu**2 / 2) / V).all()
+    least = np.min(ends, axis=0)
+    assert (regret <= (least * committed["above"] + committed["square"] / 2) / V).all()  # (y - nu)^2 >= (y - nu)_+^2
+    # control: limits that are a tenth of the sharp ones are broken
+    assert (committed["queue"] > least / 10).any()
+
+
+def test_measured_exponents_are_those_of_the_theorem(committed):
+    near, far = (committed[committed["start"] == start] for start in (20.0, 2e7))
+    for beta in (0.5, 1.0):
+        slope = guarantees.end_slope(near[near["beta"] == beta], "violation")
+        assert slope.low < beta - 1 < slope.high
+    for beta in (1.25, 1.5, 1.75):
+        slope = guarantees.end_slope(far[far["beta"] == beta], "violation")
+        assert abs(slope.centre - (beta - 1) / 3) < 0.003
+        assert slope.high < (beta - 1) / 2  # the paper's
+        rows = near[near["beta"] == beta]
+        late, early = (guarantees.end_slope(rows, "violation", guarantees.HORIZONS[k : k + 3]) for k in (6, 2))
+        assert (beta - 1) / 3 < late.low < late.high < early.low  # steeper, and falling with T
+
+
+def test_a_slope_is_the_exponent_of_a_power():
+    rows = pd.DataFrame([(seed, T, -seed * T**0.75) for seed in (1, 2, 3) for T in (10, 100, 1000)],
+                        columns=["seed", "T", "size"])  # fmt: skip
+    slope = guarantees.end_slope(rows, "size", (10, 100, 1000))
+    assert slope.centre == pytest.approx(0.75)
+    assert slope.high - slope.low == pytest.approx(0, abs=1e-9)
+
+
+def test_the_regret_is_negative_in_every_row_and_bought_by_the_budget(committed):
+    assert (committed["leakage"] < committed["optimum"])[committed["start"] == 20.0].all()
+    assert (committed["violation"] > 0).all()
+    last = committed[committed["T"] == guarantees.HORIZONS[-1]]
+    dearer = last["leakage"] / last["optimum_at_cost"]
+    for beta in (1.25, 1.5, 1.75):
+        assert (dearer[(last["start"] == 2e7) & (last["beta"] == beta)] - 9 / 8).abs().max() < 0.002
+    assert dearer[last["beta"] == 0.5].max() < 1.003  # below one, both vanish
+
+
+def test_committed_table_is_complete_and_says_what_made_it(committed):
+    expected = [
+        (seed, T, start, beta)
+        for seed in guarantees.SEEDS
+        for T in guarantees.HORIZONS
+        for start, beta in guarantees.CASES
+    ]
+    assert [tuple(row) for row in committed[KEYS].itertuples(index=False)] == expected
+    seeds = f"{guarantees.SEEDS[0]}-{guarantees.SEEDS[-1]}"
+    assert_made_by(TABLE, "python -m companion.theory.scaling", seeds=seeds, nu=guarantees.BUDGET)
+
+
+def test_committed_table_is_reproduced_where_it_is_cheap(committed):
+    seed, horizons = guarantees.SEEDS[1], guarantees.HORIZONS[:3]
+    again = guarantees.scaling_table(horizons=horizons, seeds=[seed])
+    stored = committed[(committed["seed"] == seed) & committed["T"].isin(horizons)].reset_index(drop=True)
+    # nine digits are stored; the violation is a difference of two numbers of its own size
+    pd.testing.assert_frame_equal(again, stored, rtol=1e-7, check_dtype=False)
+
+
+def test_exponents_and_figures_come_from_the_committed_table(committed):
+    found = guarantees.exponents(committed).set_index(["start", "beta"])
+    far = found.loc[2e7]
+    assert (far["slope"] - far["proved"]).abs().max() < 0.003
+    assert far["constant"].between(0.98, 1).all()
+    assert far["dearer"].between(1.12, 1.126).all()
+    figure = figures.scaling(committed, (20.0, 2e7))
+    lines = [line for line in figure.axes[0].lines if len(line.get_xdata()) == len(guarantees.HORIZONS)]
+    near = committed[(committed["start"] == 20.0) & (committed["beta"] == 0.5)]
+    np.testing.assert_allclose(lines[0].get_ydata(), near.groupby("T")["violation"].mean())
+
+
+def test_two_futures_are_drawn_with_their_gap():
+    leakage = RoundLeakage(MNIST)
+    right = figures.two_futures(leakage, 0.05, 0.04).axes[1]
+    on_a, on_b, gap = (line.get_ydata() for line in right.lines)
+    assert np.min(on_a) == pytest.approx(0, abs=1e-9)
+    assert np.min(on_b) == pytest.approx(0, abs=1e-9)
+    assert gap[0] == np.maximum(on_a, on_b).min() > 0

@@ -1,0 +1,106 @@
+"""Who listens: each row of the threat model against a computation of its own."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from adascale import Scenario, accounting, channel
+from adascale.accounting.exact.sharp import sharp_epsilon
+from companion.privacy import observers as listeners
+
+RATE = 0.01
+
+
+def test_every_listener_has_a_row_with_what_would_restore_it():
+    table = listeners.listeners_table(budgets=(0.16,), seeds=range(3))
+    assert list(table.listener) == list(listeners.ROWS)
+    assert (table.protected != "").all()
+    assert (table.restored != "").all()
+    epsilon = table.set_index("listener").epsilon
+    assert epsilon["server"] == epsilon["model"]  # what is broadcast is computed from what was received, and back
+    assert epsilon["server"] < epsilon["quieter 3 dB"] < epsilon["quieter 6 dB"] < epsilon["neighbour"]
+    assert epsilon["stranger"] < epsilon["three strangers"]
+    sigma = table.set_index("listener").sigma
+    assert sigma["server"] / sigma["quieter 3 dB"] == pytest.approx(math.sqrt(10**0.3))
+    far, near = channel.cost_hata_path_loss(np.array([200.0, 10.0]))
+    assert sigma["server"] / sigma["neighbour"] == pytest.approx(math.sqrt(far / near))
+    assert table.set_index("listener").beyond["neighbour"]
+    assert not table.beyond[0]
+
+
+def test_the_server_s_row_is_what_the_accountant_says():
+    scenario = Scenario.mnist()
+    each = [float(sharp_epsilon(RATE, one.sigma)) for one in listeners.realisations(scenario, 0.16, range(3))]
+    table = listeners.listeners_table(budgets=(0.16,), seeds=range(3))
+    assert table.epsilon[0] == pytest.approx(np.median(each), rel=1e-9)
+
+
+def test_a_stranger_hears_the_victim_by_the_ratio_of_two_fades():
+    rng = np.random.default_rng(0)
+    ratio = listeners.heard_better(np.random.default_rng(1), rng.exponential(size=40_000))
+    # the ratio of two exponential variables is F(2, 2): its median is 1 and its mean is infinite
+    assert stats.kstest(ratio["stranger"], stats.f(2, 2).cdf).pvalue > 1e-3
+    assert stats.kstest(ratio["antennas"] - 1, stats.f(2, 2).cdf).pvalue < 1e-3  # negative control: three of them
+    assert (ratio["antennas"] > 1).all()
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 4.0])
+def test_a_gaussian_s_epsilon_is_that_of_the_exact_accountant(mu):
+    exact = accounting.exact_epsilon(1.0, np.array([1 / mu]), 1e-5)
+    assert listeners.gaussian_epsilon(mu) == pytest.approx(exact.epsilon, rel=1e-6)
+    assert listeners.gaussian_epsilon(1e-7, 0.1) == 0
+
+
+def test_a_power_meter_s_multiplier_is_that_of_its_reading():
+    sigma, dimension, norm, count = 0.8, 400, 30.0, 40_000
+    rng = np.random.default_rng(2)
+
+    def reading(length):  # the energy of a vector along one axis in complex noise
+        first = (length + sigma * rng.standard_normal(count)) ** 2
+        return first + sigma**2 * rng.chisquare(2 * dimension - 1, count)
+
+    without, with_it = reading(norm), reading(norm + 1)
+    found = without.std() / (with_it.mean() - without.mean())
+    # the shift is 2 x + 1, where the formula has 2 x
+    assert found * (1 + 0.5 / norm) == pytest.approx(
+        float(listeners.energy_multiplier(sigma, dimension, norm)), rel=0.04
+    )
+    assert listeners.energy_multiplier(1e-3, dimension, norm) == pytest.approx(1e-3, rel=1e-6)  # near: as good as all
+
+
+def test_replacing_costs_more_than_adding_and_less_than_group_privacy_allows():
+    sigma = np.full(100, 1.0)
+    once = float(sharp_epsilon(RATE, sigma))
+    twice = listeners.replaced(RATE, sigma)
+    assert 2 * once < twice < 6 * once
+    renyi = float(accounting.schedule_epsilon(RATE, sigma, 1e-5).epsilon)
+    assert renyi < listeners.opposite_gradients(RATE, sigma) < 2.2 * renyi
+
+
+def test_opposite_gradients_without_sampling_are_a_gaussian_at_twice_the_distance():
+    sigma = np.full(3, 4.0)
+    expected = float(accounting.schedule_epsilon(1.0, sigma / 2, 1e-5).epsilon)
+    almost = listeners.opposite_gradients(1 - 1e-12, sigma)
+    assert almost == pytest.approx(expected, rel=1e-6)
+
+
+def test_one_round_of_opposite_gradients_is_the_divergence_by_quadrature():
+    q, sigma, order = 0.2, 1.0, 3.0
+
+    def density(z, mean):
+        return (1 - q) * stats.norm.pdf(z, 0, sigma) + q * stats.norm.pdf(z, mean, sigma)
+
+    moment, _ = integrate.quad(lambda z: density(z, 1) ** order * density(z, -1) ** (1 - order), -15, 20)
+    expected = accounting.to_dp([math.log(moment) / (order - 1)], [order], 1e-5).epsilon
+    found = listeners.opposite_gradients(q, np.array([sigma]), 1e-5, orders=(order,))
+    assert found == pytest.approx(float(expected), rel=1e-8)
+
+
+def test_a_whole_device_is_no_sample():
+    scenario = Scenario.mnist()
+    sigma = np.full(500, 1.0)
+    mu = math.sqrt(500 * 60**2 * (1 + 0.99 / 60))
+    assert listeners.whole_device(scenario, sigma) == pytest.approx(mu**2 / 2 + 4.265 * mu, rel=1e-3)
+    assert listeners.added_by_devices(scenario) == 11

@@ -1,0 +1,62 @@
+"""Numbers in tables: what a reader sees is the number, to its digits."""
+
+import re
+
+import pandas as pd
+import pytest
+from bs4 import BeautifulSoup
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from companion.formatting import as_html, number, signed
+
+PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+
+
+@pytest.mark.parametrize(("value", "digits", "shown"), [
+    (0.0073, 2, "0.0073"), (1299.0, 2, "1,300"), (1.7e-5, 2, "1.7·10⁻⁵"), (-0.0, 2, "0"), (23.0, 2, "23"),
+    (2.0, 2, "2.0"), (0.996, 2, "1.0"), (99.96, 3, "100"), (-3514.2, 3, "−3,510"), (5e6, 2, "5.0·10⁶"),
+    (999_999, 2, "1.0·10⁶"),
+])  # fmt: skip
+def test_numbers_are_shown_as_a_reader_wants_them(value, digits, shown):
+    assert number(value, digits) == shown
+
+
+@given(st.floats(-1e300, 1e300, allow_subnormal=False), st.integers(1, 6))
+def test_what_is_shown_is_the_number_to_its_digits(value, digits):
+    assume(value != 0 and abs(value) > 1e-300)
+    shown = number(value, digits)
+    mantissa, _, exponent = shown.replace(",", "").replace("−", "-").partition("·10")
+    read = float(f"{mantissa}e{exponent.translate(PLAIN) or 0}")
+    assert read == pytest.approx(value, rel=0.51 * 10.0 ** (1 - digits))
+    assert not re.search(r"e[+-]|\.$|\.(?!\d)", shown)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="value must be finite"):
+        number(float("nan"))
+    with pytest.raises(ValueError, match="digits must be at least 1"):
+        number(1.0, 0)
+
+
+def test_a_minus_is_a_minus_and_a_hyphen_a_hyphen():
+    told = "-0.5 (-1 to -2.5), [-3, -4], <td>-5</td>, 2026-11-22, AdaScale-1, so-called, - 6"
+    kept = "−0.5 (−1 to −2.5), [−3, −4], <td>−5</td>, 2026-11-22, AdaScale-1, so-called, - 6"
+    assert signed(told) == kept
+
+
+@pytest.mark.parametrize("names", [["statement", "method"], [None, None], ["statement", None]])
+def test_a_table_is_shown_under_one_row_of_heads(names):
+    rows = pd.MultiIndex.from_tuples([("same", "one"), ("same", "other"), ("falls", "one")], names=names)
+    table = pd.DataFrame([["-0.1", "2"], ["3", "4"], ["5", "6"]], rows, ["ν = 0.01", "ν = 0.32"])
+    html = as_html(table.rename_axis(columns="nu" if any(names) else None))
+    assert html.split("</thead>")[0].count("<tr") == 1
+    heads = re.findall("<th.*?>(.*?)</th>", html.split("</thead>")[0])
+    assert heads == [*(name or "" for name in names), *table.columns]
+    rows = [row.get_text(" ", strip=True) for row in BeautifulSoup(html, "html.parser").select("tbody tr")]
+    assert rows == ["same one −0.1 2", "other 3 4", "falls one 5 6"]
+
+
+def test_the_name_of_the_columns_heads_an_index_that_has_none():
+    html = as_html(pd.DataFrame({"leakage": ["1"]}, ["0.01"]).rename_axis(columns="ν"))
+    assert re.findall("<th>(.*?)</th>", html) == ["ν", "leakage", "0.01"]

@@ -1,0 +1,189 @@
+"""What the chapters say of the committed trainings."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import pearsonr
+
+mpl.use("agg")
+import matplotlib.pyplot as plt
+
+from adascale import presets
+from companion import figures
+from companion.claims import QUOTED_ACCURACY
+from companion.reported.trainings import Pair, fade_ranks, fades, many_texts, minus, spread_along
+from companion.training.counterfactual import forked
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def committed(dataset):
+    return [pd.read_csv(RESULTS / dataset / f"accuracy{part}.csv") for part in ("", "-curves")]
+
+
+@pytest.fixture(scope="module")
+def mnist():
+    return committed("mnist")
+
+
+@pytest.fixture(scope="module")
+def cifar10():
+    return committed("cifar10")
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "cifar10"])
+def test_the_trainings_are_whole_and_spend_nu(dataset):
+    trained, curves = committed(dataset)
+    paid = trained[trained.policy != "NoiseFree"]
+    assert not trained.shortened.any()
+    assert (trained.rounds == presets.load(dataset).scenario.num_rounds).all()
+    assert (abs(paid.cost / paid.budget - 1) < 1e-8).all()
+    assert set(curves.run) == set(trained.run)
+
+
+def test_on_mnist_noise_costs_less_than_a_point_and_nu_less_than_half_of_one(mnist):
+    texts = {name: float(text.replace("−", "-")) for name, text in many_texts(mnist[0]).items()}
+    assert texts["acc-fall-high"] < 0.5
+    assert texts["acc-lost-high"] < 1
+    assert texts["acc-high"] - texts["acc-low"] < 0.2
+    assert spread_along(*mnist) < 1
+
+
+def test_on_mnist_no_fade_costs_a_point(mnist):
+    found = fades(mnist[0])
+    assert len(found) == 10
+    assert found.floor_max.is_monotonic_increasing
+    assert found.lost.abs().max() < 1
+    deepest = mnist[0][mnist[0].seed == found.index[-1]]
+    quiet = deepest[deepest.policy == "NoiseFree"].test_accuracy.item()
+    loud = deepest[(deepest.policy == "AdaScale") & (deepest.nu == deepest.nu.min())].test_accuracy.item()
+    assert found.lost.iloc[-1] == pytest.approx(100 * (quiet - loud))
+
+
+def test_the_deepest_fade_and_the_mean_floor_go_with_what_is_lost_and_cannot_be_told_apart(mnist):
+    found = fades(mnist[0])
+    texts = {name: float(text) for name, text in fade_ranks(found).items()}
+    assert texts["fade-rank"] == pytest.approx(pearsonr(found.floor_max.rank(), found.lost.rank()).statistic, abs=0.005)
+    assert texts["fade-rank-p"] < 0.05
+    assert abs(texts["fade-rank"] - texts["mean-rank"]) < 0.05
+
+
+def test_equal_losses_share_a_rank(mnist):
+    """Of test images that are lost, which are whole numbers, the ranks are those of exact arithmetic."""
+    found = fades(mnist[0])
+    images = (100 * found.lost).round().astype(int)
+    assert images.duplicated().sum() == 2
+    expected = [
+        f"{pearsonr(found[floor].rank(), images.rank()).statistic:.2f}" for floor in ("floor_max", "floor_mean")
+    ]
+    assert [fade_ranks(found)[name] for name in ("fade-rank", "mean-rank")] == expected == ["0.68", "0.71"]
+
+
+def test_the_texts_are_those_of_made_up_trainings():
+    rows = [("AdaScale", nu, seed, (90 + seed - 10 * nu) / 100) for nu in (0.1, 0.2) for seed in range(3)]
+    rows += [("NoiseFree", np.nan, seed, (91 + seed) / 100) for seed in range(3)]
+    texts = many_texts(pd.DataFrame(rows, columns=["policy", "nu", "seed", "test_accuracy"]))
+    assert (texts["acc-low"], texts["acc-high"], texts["acc-quiet"]) == ("89.00", "90.00", "92.00")
+    assert texts["acc-fall"] == texts["acc-fall-low"] == texts["acc-fall-high"] == "1.00"
+    assert (texts["acc-lost"], texts["acc-seeds"], texts["acc-seed-high"]) == ("3.00", "3", "91.0")
+    assert (texts["shared-AdaScale"], texts["shared-seeds"]) == ("−2.00", "3")
+    assert minus(-1.256) == "−1.26"
+
+
+def test_where_policies_have_unlike_realisations_they_are_told_on_those_that_all_have(mnist):
+    texts = many_texts(mnist[0])
+    assert (texts["shared-seeds"], texts["acc-seeds"]) == ("3", "10")
+    told = {name: float(texts[f"shared-{name}"].replace("−", "-")) for name in ("AdaScale", "Optimal", "EqualAlloc")}
+    rows = mnist[0][(mnist[0].seed < 3)].pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
+    for name, value in told.items():
+        change = 100 * (rows[name, 0.01] - rows["NoiseFree"].iloc[:, 0]).mean()
+        assert value == pytest.approx(change, abs=0.005)
+    assert max(told.values()) - min(told.values()) < 0.02
+
+
+def test_on_cifar10_a_fade_costs_more_than_the_range_of_nu(cifar10):
+    pair = Pair.read(*cifar10)
+    deepest = int(cifar10[0].floor_max_round.iloc[0])
+    told = {name: float(text.replace("−", "-")) for name, text in (pair.texts() | pair.texts_around(deepest)).items()}
+    assert 0 < told["acc-fall"] < 3
+    assert min(told["fade-lost-small"], told["fade-lost-large"]) > told["acc-apart"]
+    assert min(told["regained-small"], told["regained-large"]) > 0
+    assert told["epsilon-small"] > 3 * told["epsilon-large"]
+    around = pair.around(deepest)
+    assert around.shape == (4, 2)
+    assert around.iloc[-1].tolist() == [pair.small.iloc[-1], pair.large.iloc[-1]]
+    ends = QUOTED_ACCURACY["cifar10"]
+    assert 100 * ends[1] <= told["acc-large"] <= told["acc-small"] <= 100 * ends[0]
+
+
+def test_what_noise_costs_is_the_lead_of_the_training_without_it_before_the_round_and_in_the_end():
+    evaluated = [24, 49, 74, 99, 119]
+    one, other = [42.0, 50.0, 45.0, 49.0, 52.0], [43.0, 51.0, 44.0, 46.0, 50.0]
+    small, large = (pd.Series(each, evaluated) for each in (one, other))
+    quiet = pd.Series([41.0, 50.5, 55.0, 56.0, 57.0], evaluated)
+    assert Pair(small, large, (9.0, 3.0)).texts_quiet(quiet, 60) == {
+        "quiet-end": "57.0", "quiet-evaluations": "2", "quiet-behind": "1",
+        "quiet-lag-small": "1.0", "quiet-lag-large": "2.0",
+        "quiet-before-small": "0.5", "quiet-before-large": "−0.5",
+        "quiet-second-small": "7.0", "quiet-second-large": "10.0",
+        "quiet-above-small": "5.0", "quiet-above-large": "7.0",
+    }  # fmt: skip
+
+
+def test_on_cifar10_noise_costs_more_than_the_range_of_nu_and_most_of_it_after_the_deepest_fade():
+    tables = [pd.concat(pd.read_csv(RESULTS / "cifar10" / f"{name}{part}.csv") for name in
+                        ("accuracy", "readings", "draws")) for part in ("", "-curves")]  # fmt: skip
+    every, curves = tables
+    quiet = Pair.read(every[every.reading == "without noise"], curves, "NoiseFree").small
+    deepest, told = int(every.floor_max_round[every.seed == 0].iloc[0]), []
+    for reading in ("as stated", "budget 2 nu"):
+        pair = Pair.read(every[every.reading == reading], curves)
+        texts = pair.texts_quiet(quiet, deepest)
+        told.append({name: float(text.replace("−", "-")) for name, text in texts.items()})
+    stated, doubled = told
+    assert stated["quiet-above-small"] > 2 * (stated["quiet-above-large"] - stated["quiet-above-small"]) > 0
+    assert stated["quiet-behind"] > 0.5 * stated["quiet-evaluations"]
+    for end in ("small", "large"):
+        assert stated[f"quiet-before-{end}"] < 0.25 * stated[f"quiet-above-{end}"]
+        assert stated[f"quiet-second-{end}"] > 3
+        assert stated[f"quiet-lag-{end}"] > 2
+    made = forked(pd.read_csv(RESULTS / "cifar10" / "fork.csv"), every[every.reading == "budget 2 nu"], curves)
+    gained = {name: float(text) for name, text in made.texts().items()}
+    assert all(2 * gained[f"fork-end-{end}"] < doubled[f"quiet-above-{end}"] for end in ("small", "large"))
+
+
+def test_bars_go_from_the_smallest_level_to_the_largest_beside_those_of_the_paper():
+    rows = [(nu, seed, (70 - 10 * nu - seed) / 100, 0.5 + seed) for nu in (0.1, 0.2) for seed in range(3)]
+    made = pd.DataFrame(rows, columns=["nu", "seed", "test_accuracy", "floor_mean"])
+    lone = made[(made.seed == 1) | (made.nu == 0.1)]  # of the others one end is missing
+    drawn = figures.accuracy_ends({"one": made, "other": lone}, (0.65, 0.6))
+    bars = [line.get_ydata() for line in drawn.axes[0].lines if len(line.get_ydata()) == 2]
+    expected = [[65, 60], [69, 68], [68, 67], [67, 66], [68, 67]]
+    np.testing.assert_allclose(bars, expected, rtol=1e-12)
+    names = [text.get_text() for text in drawn.axes[0].get_xticklabels()]
+    assert names == ["the paper", *(f"realisation {seed}\nmean floor {0.5 + seed:.2f}" for seed in range(3))]
+    assert [text.get_text() for text in drawn.axes[0].get_legend().get_texts()][:2] == ["one", "other"]
+    plt.close(drawn)
+
+
+def test_figures_show_differences_within_a_realisation_where_there_is_something_to_compare(mnist, cifar10):
+    for (trained, curves), panels in ((mnist, 2), (cifar10, 1)):
+        drawn = figures.accuracy(trained, QUOTED_ACCURACY["mnist"])
+        assert len(drawn.axes) == panels
+        plt.close(drawn)
+        ends = [trained.nu.min(), trained.nu.max()]
+        drawn = figures.learning_curves(trained, curves, ends)
+        reach = max(np.abs(line.get_ydata()).max() for line in drawn.axes[0].lines)
+        assert (reach < 1) == (panels == 2)  # points beside per cent
+        assert {*drawn.legends[0].get_texts()}
+        plt.close(drawn)
+    trained = mnist[0]
+    points = 100 * trained.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
+    drawn = figures.accuracy(trained, QUOTED_ACCURACY["mnist"]).axes[1]
+    centre = {line.get_color(): line.get_ydata() for line in drawn.lines if line.get_marker() == "s"}
+    expected = points["AdaScale"].sub(points["NoiseFree"].iloc[:, 0], axis=0)
+    assert np.allclose(centre[figures.STYLE["AdaScale"]["color"]], expected[:3].mean())  # those that all have
+    assert not np.allclose(expected[:3].mean(), expected.mean(), atol=0.02)

@@ -1,0 +1,238 @@
+"""When noise hurts: the weights against plain trainings, sums in closed form and simulation."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale import ReceiveScalingProblem, Scenario, channel
+from adascale.policies import Optimal
+from companion.bounds import SignalMoment, nearly_exact_bound
+from companion.methods import METHODS
+from companion.theory.convergence import Training, momentum_over_bound
+from companion.theory.least_squares import LeastSquares, simulate
+from companion.training.weighted_optimal import WeightedOptimal
+from companion.training.weights import (
+    by_third,
+    compare,
+    equal_leakage,
+    fitted_weights,
+    gradient_weights,
+    impulse_response,
+    least_squares,
+    loss_weights,
+    saving,
+    table,
+)
+
+RESULTS = Path(__file__).parents[2] / "results/weights"
+CURVATURE = np.array([0.05, 0.3, 1.0, 2.2])
+
+
+def plain_training(noise, learning_rate, momentum, weight_decay):
+    """A loop over rounds, as the server steps, on the quadratic with those curvatures: all models."""
+    model = velocity = np.zeros_like(CURVATURE)
+    models = [model]
+    for each in noise:
+        velocity = momentum * velocity + CURVATURE * model + each + weight_decay * model
+        model = model - learning_rate * velocity
+        models.append(model)
+    return np.array(models)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_both_figures_are_sums_of_weighted_noise_energies(momentum, weight_decay):
+    rate, T, d = 0.4, 12, CURVATURE.size
+    loss, gradient = np.zeros(T), np.zeros(T)
+    for t in range(T):  # unit noise of one round and one entry at a time: the figures are quadratic in it
+        for i in range(d):
+            noise = np.zeros((T, d))
+            noise[t, i] = np.sqrt(1 / (2 * d))
+            models = plain_training(noise, rate, momentum, weight_decay)
+            loss[t] += np.sum(CURVATURE * models[-1] ** 2) / 2
+            gradient[t] += np.mean(np.sum((CURVATURE * models[:-1]) ** 2, axis=1))
+    given = CURVATURE, rate, T, momentum, weight_decay
+    np.testing.assert_allclose(loss_weights(*given), loss, rtol=1e-11)
+    np.testing.assert_allclose(gradient_weights(*given), gradient, rtol=1e-11)
+    assert gradient_weights(*given)[-1] == 0
+    assert np.all(np.diff(gradient_weights(*given)) <= 0)  # there early noise costs more
+
+
+def test_the_impulse_response_has_its_closed_form():
+    for momentum, h in ((0.9, 0.001), (0.9, 2.0), (0.3, 0.1), (0.0, 1.5)):
+        keep = 1 + momentum - 0.5 * h
+        z1, z2 = np.roots([1, -keep, momentum])
+        k = np.arange(40)
+        closed = np.real((z1 ** (k + 1) - z2 ** (k + 1)) / (z1 - z2))
+        np.testing.assert_allclose(impulse_response(h, 0.5, 40, momentum), closed, rtol=1e-9, atol=1e-12)
+
+
+def test_all_responses_together_are_the_stationary_variance_with_momentum():
+    total = np.sum(impulse_response(1.0, 0.25, 4000, 0.9) ** 2)
+    assert 0.25**2 * total / 0.25 == pytest.approx(float(momentum_over_bound(0.9, 0.25)), rel=1e-12)
+
+
+def test_with_momentum_the_last_rounds_are_cheap_and_never_above_the_limit():
+    for h in (1e-4, 1e-3, 4e-3):  # real roots
+        psi = impulse_response(h, 0.5, 300, 0.9)
+        z2, z1 = np.sort(np.roots([1, -(1.9 - 0.5 * h), 0.9]))
+        peak = np.log((1 - z2) / (1 - z1)) / np.log(z1 / z2)
+        assert abs(np.argmax(psi) - (peak - 1)) <= 1
+        assert np.all(psi <= (1 - 0.9 ** np.arange(1, 301)) / 0.1 * (1 + 1e-12))
+    np.testing.assert_allclose(impulse_response(1e-9, 0.5, 100, 0.9)[-1], 10, rtol=1e-3)
+
+
+def test_what_is_left_in_the_loss_and_what_was_paid_as_gradients_are_constant_together():
+    rate, T, h = 0.4, 50, CURVATURE
+    one = (
+        rate**2 / 2 * np.mean(h[:, None] ** 2 * (1 - rate * h[:, None] / 2) * impulse_response(h, rate, T) ** 2, axis=0)
+    )
+    paid = np.append(0, np.cumsum(one)[:-1])
+    together = loss_weights(h, rate, T)[::-1] + rate * paid
+    np.testing.assert_allclose(together, rate**2 * h.mean() / 4, rtol=1e-12)
+
+
+def test_no_round_weighs_more_in_the_mean_gradient_than_the_flat_price():
+    rate, T = 0.4, 500
+    flat = nearly_exact_bound(
+        np.ones(T),
+        rate,
+        0.0,
+        smoothness=2.2,
+        signal=SignalMoment(np.array(1.0), np.array(0.0), np.array(0.0)),
+        mean_curvature=CURVATURE.mean(),
+    )
+    assert gradient_weights(CURVATURE, rate, T).max() * T <= float(flat.noise)
+
+
+def test_a_rate_of_one_over_t_makes_all_weights_equal():
+    T = 30
+    rates = 1 / (np.arange(T) + 1)
+    weights = [rates[t] ** 2 * np.prod((1 - rates[t + 1 :]) ** 2) for t in range(T)]
+    np.testing.assert_allclose(weights, 1 / T**2, rtol=1e-12)
+
+
+def example(rounds):
+    deviation = np.random.default_rng(0).standard_normal((5, 5))
+    deviation -= deviation.mean(axis=0)
+    problem = LeastSquares(np.array([1, 1, 0.8, 0.6, 0.5]), 0.3 + 0.15 * deviation, label_noise=0.3)
+    return Training(problem, np.zeros(5), 0.05, np.random.default_rng(1).exponential(5, rounds), 4, 20)
+
+
+def test_the_least_squares_loss_is_affine_with_sampling_noise_too():
+    training = example(40)
+    problem, start, rate, energy, B, n = training
+    gradient, loss = least_squares(training, squared_gradient=True), least_squares(training)
+    exact = problem.expected_squared_gradients(start, rate, np.append(energy, 1.0), B, n)[-1]
+    assert gradient.rest + gradient.weights @ energy == pytest.approx(exact, rel=1e-12)
+    assert np.all(loss.weights[:-1] > loss_weights(problem.feature_variance, rate, 40)[:-1])  # it lives longer
+    rounds = list(simulate(problem, np.random.default_rng(2), start, rate, np.append(energy, 1.0), B, n, runs=1000))
+    excess = problem.loss(rounds[-1].model) - problem.constants.f_star
+    expected = loss.rest + loss.weights @ energy
+    error = excess.std(ddof=1) / np.sqrt(len(excess))
+    assert abs(excess.mean() - expected) < 4 * error < 0.2 * expected  # four standard errors
+    assert (
+        abs(excess.mean() - loss.rest - loss.weights.mean() * energy.sum()) > 4 * error
+    )  # negative control: flat weights
+
+
+def test_the_saving_is_what_geometric_weights_give():
+    x, t = np.array([0.5, 4.0, 20.0]), (np.arange(20_000) + 0.5) / 20_000
+    weights = np.exp(x[:, None] * (t - 1))
+    np.testing.assert_allclose(saving(x), np.mean(np.sqrt(weights), axis=1) ** 2 / weights.mean(axis=1), rtol=1e-6)
+    assert saving(0.0) == 1
+
+
+def problem_at(nu, rounds=100, seeds=(0, 1)):
+    scenario = Scenario.mnist()
+    gain = scenario.min_gain(channel.draw(scenario.num_devices, rounds, list(seeds)).gain)
+    return ReceiveScalingProblem(scenario, gain, nu)
+
+
+def test_weights_never_cost_leakage_or_noise_and_save_what_theory_says_far_above_the_floors():
+    weights = loss_weights(1.0, 1 - np.exp(-6 / 200), 100)
+    for nu in (0.04, 30.0):
+        ratios = compare(problem_at(nu), weights, orders=(2.0,))
+        assert np.all(np.array([ratios.leakage, ratios.noise]) < 1)
+    np.testing.assert_allclose(ratios.leakage, saving(6.0), rtol=0.02)  # a hundred rounds for the limit of many
+    np.testing.assert_allclose(ratios.noise, saving(6.0), rtol=0.02)
+
+
+def test_the_schedule_for_one_order_can_leak_more_in_epsilon():
+    weights = loss_weights(1.0, 1 - np.exp(-6 / 1000), 500)
+    ratios = compare(problem_at(0.16, 500), weights)
+    assert np.all(ratios.leakage < 0.7)
+    assert np.all(ratios.epsilon > 1.05)
+    assert np.all(ratios.best_epsilon < 1)
+
+
+def test_equal_leakage_is_found_from_a_budget_too_small_or_too_large():
+    policy = WeightedOptimal(np.geomspace(1, 50, 100))
+    target = float(problem_at(0.04, seeds=(0,)).rdp(Optimal().schedule(problem_at(0.04, seeds=(0,))))[0])
+    for start in (0.001, 1.0):
+        problem = problem_at(start, seeds=(0,))
+        one = ReceiveScalingProblem(problem.scenario, problem.min_gain[0], start)
+        found = ReceiveScalingProblem(problem.scenario, one.min_gain, equal_leakage(one, policy, target))
+        assert float(found.rdp(policy.schedule(found))) == pytest.approx(target, rel=1e-9)
+
+
+def test_fitted_weights_find_a_mixture_again():
+    later = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128])
+    true = 3 * impulse_response(0.01, 0.5, 200, 0.9) ** 2 + impulse_response(0.001, 0.5, 200, 0.9) ** 2
+    found = fitted_weights(later, true[later], 0.01 * true[later], 0.5, 200, 0.9)
+    np.testing.assert_allclose(found[::-1], true, rtol=0.05)  # the curvatures of the grid are 8 % apart
+
+
+def test_bad_values_are_refused_by_name():
+    for call in (lambda: impulse_response(4.0, 0.5, 3), lambda: impulse_response(1.0, 0.5, 3, 1.0)):
+        with pytest.raises(ValueError, match="momentum must be < 1 and learning_rate"):
+            call()
+    with pytest.raises(ValueError, match="curvature must be finite and >= 0"):
+        loss_weights([-1.0], 0.5, 3)
+
+
+def test_the_committed_table_is_what_a_part_of_it_gives_again():
+    committed = pd.read_csv(RESULTS / "quadratic.csv")
+    again = table(nu=(0.01,), forgetting=(6.0,), seeds=(3,))
+    expected = committed[(committed.nu == 0.01) & (committed.forgetting == 6.0) & (committed.seed == 3)]
+    for column in again:
+        np.testing.assert_allclose(again[column], expected[column], rtol=1e-5)  # seven digits are written
+
+
+def test_with_strong_convexity_the_final_loss_is_below_a_bound_with_geometric_weights():
+    training = example(300)
+    problem, rate, energy = training.problem, training.learning_rate, training.noise_energy
+    s, signal = problem.feature_variance, training.signal_moment()
+    left = least_squares(training)
+    bracket = float(signal.bracket(rate, s.max()))
+    shrink = 1 - 2 * rate * s.min() * bracket
+    later = np.arange(len(energy))[::-1]
+    offset = s.max() * rate**2 / 2 * float(signal.heterogeneity + signal.sampling) * np.sum(shrink**later)
+    noise = rate**2 / 4 * s.mean() * shrink**later
+    bound = shrink ** len(energy) * training.initial_gap + offset + noise @ energy
+    assert left.rest + left.weights @ energy < bound < 3 * (left.rest + left.weights @ energy)
+    assert np.all(left.weights <= noise)
+    flat = noise[-1] * energy.sum() + training.initial_gap  # what the paper's telescoping sum allows the loss
+    assert flat > 10 * bound
+
+
+def test_shares_by_third_sum_to_one_and_see_when_something_is_spent():
+    np.testing.assert_allclose(by_third([[1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 2]]), [[1 / 3] * 3, [0, 0, 1]])
+    with pytest.raises(ValueError, match="at least 3 rounds"):
+        by_third([1.0, 2.0])
+
+
+def test_one_benchmark_spends_late_and_the_others_evenly():
+    scenario = Scenario.mnist()
+    share = {}
+    for name in ("Optimal", "EqualAlloc", "EstimFuture"):
+        draws = [channel.draw(scenario.num_devices, scenario.num_rounds, seed) for seed in range(3)]
+        each = [ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.16) for drawn in draws]
+        etas = [METHODS[name](one, scenario.mean_gain(drawn.path_loss)).schedule(one)
+                for one, drawn in zip(each, draws, strict=True)]  # fmt: skip
+        share[name] = [by_third(one.spend(eta))[2] for one, eta in zip(each, etas, strict=True)]
+    assert min(share["EstimFuture"]) > 0.38
+    assert min(share["Optimal"] + share["EqualAlloc"]) > 0.3
+    assert max(share["Optimal"] + share["EqualAlloc"]) < 0.36

@@ -1,0 +1,307 @@
+"""Estimated channels: the alignment's law, its energy, what it does to power and to privacy, each against a formula."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel
+from companion.training import channel_estimates
+
+SCENARIO = replace(Scenario.mnist(), num_devices=4)
+ERROR = np.array([0.01, 0.1, 0.5, 2.0])
+DRAWN = channel.draw(4, 20_000, 0)
+KINDS = ("least-squares", "mmse")
+
+
+def estimated(kind, error=ERROR, drawn=DRAWN, seed=7):
+    believed = channel_estimates.estimate(drawn, error, kind, seed=seed)
+    return believed, channel_estimates.alignment(drawn.coefficient, believed)
+
+
+# The law of the alignment ---------------------------------------------------------------------------------------------
+
+
+def test_both_estimates_are_of_one_measurement_and_without_error_they_are_the_channel():
+    ls, mmse = (estimated(kind)[0] for kind in KINDS)
+    np.testing.assert_allclose(ls, mmse * (1 + ERROR[:, None]), rtol=1e-14)
+    for kind in channel_estimates.KINDS:
+        np.testing.assert_allclose(channel_estimates.estimate(DRAWN, 0, kind, seed=1), DRAWN.coefficient, rtol=1e-15)
+
+
+def test_errors_are_proportional_and_a_longer_or_wider_realisation_keeps_them():
+    small = estimated("least-squares", 0.01)[0] - DRAWN.coefficient
+    large = estimated("least-squares", 0.04)[0] - DRAWN.coefficient
+    np.testing.assert_allclose(large, 2 * small, rtol=1e-8, atol=1e-18)
+    part = channel.draw(3, 50, 0)
+    np.testing.assert_array_equal(
+        estimated("mmse", 0.1, part)[0], channel_estimates.estimate(DRAWN, 0.1, seed=7)[:3, :50]
+    )  # fmt: skip
+    many = channel.draw(3, 50, [5, 0])
+    lanes = channel_estimates.estimate(many, 0.1, seed=[3, 7])
+    np.testing.assert_array_equal(lanes[1], estimated("mmse", 0.1, part)[0])
+    assert not np.allclose(lanes[0] / many.coefficient[0], lanes[1] / many.coefficient[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_given_the_estimates_the_alignment_is_normal_with_the_stated_mean_and_variance(kind):
+    believed, c = estimated(kind)
+    law = channel_estimates.alignment_law(believed, DRAWN.path_loss, ERROR, kind)
+    standard = (c - law.mean) / np.sqrt(law.variance)
+    for part in (standard.real, standard.imag):
+        for row in part:
+            assert stats.kstest(row, stats.norm(scale=np.sqrt(0.5)).cdf).pvalue > 1e-3
+    # the control: each kind's mean is not the other's
+    wrong = (c - channel_estimates.alignment_law(believed, DRAWN.path_loss, ERROR, KINDS[kind == KINDS[0]]).mean).real
+    assert stats.kstest((wrong / np.sqrt(law.variance))[3], stats.norm(scale=np.sqrt(0.5)).cdf).pvalue < 1e-6
+    # and it does not depend on the estimate
+    assert abs(np.corrcoef(standard[2].real, np.abs(believed[2]))[0, 1]) < 4 / np.sqrt(c.shape[1])
+
+
+@pytest.mark.parametrize("square", [1e-3, 0.1, 1.0, 5.0])
+def test_the_ratio_of_gains_has_its_closed_form(square):
+    """Against an integral: given X the true gain is a non-central chi-square."""
+    for u in (1e-2, 0.5, 1.0, 3.0, 1e3):
+        left = square / (1 + square)
+
+        def above(y, u=u, left=left):  # |h|^2 given |measured|^2 = (1 + square) x: mean x / (1 + square), variance left
+            x = np.exp(y)
+            centre = 2 * x / (1 + square) / left
+            return x * np.exp(-x) * stats.ncx2.sf(2 * u * (1 + square) * x / left, 2, centre)
+
+        expected = integrate.quad(above, -40, 6, limit=500, points=np.arange(-39, 6))[0]
+        assert float(channel_estimates.gain_ratio_survival(u, square)) == pytest.approx(expected, rel=1e-5, abs=1e-9)
+
+
+def test_the_alignment_has_no_second_moment():
+    """The tail is that of 1 / u, so the share above u, times u, tends to a constant."""
+    u = np.array([1e4, 1e8, 1e12])
+    np.testing.assert_allclose(u * channel_estimates.gain_ratio_survival(u, 0.1), 0.1 / 1.1**2, rtol=1e-3)
+    _, c = estimated("least-squares", 0.1)
+    for limit in (0.5, 1.0, 2.0, 10.0):
+        share, expected = (np.abs(c) ** 2 > limit).mean(), float(channel_estimates.gain_ratio_survival(limit, 0.1))
+        assert abs(share - expected) < 4 * np.sqrt(expected / c.size)
+
+
+def test_at_the_bottleneck_the_error_is_larger_by_one_over_its_probability():
+    error = np.array([0.01, 0.02, 0.05, 0.1])
+    _, c = estimated("least-squares", error)
+    weighed = DRAWN.gain / SCENARIO.batch_second_moment
+    bottleneck = weighed.argmin(axis=0)
+    probability = DRAWN.path_loss / DRAWN.path_loss.sum()
+    share = np.bincount(bottleneck, minlength=4) / bottleneck.size
+    assert (np.abs(share - probability) < 4 * np.sqrt(probability / bottleneck.size)).all()
+    ratio = np.abs(c[bottleneck, np.arange(bottleneck.size)]) ** 2
+    for u in (0.5, 1.0, 4.0):
+        expected = probability @ channel_estimates.gain_ratio_survival(u, error / probability)
+        assert abs((ratio > u).mean() - expected) < 4 * np.sqrt(expected / ratio.size)
+        larger = ratio * (1 + error[bottleneck]) ** 2  # MMSE: the divisor is of the law before the round
+        expected = probability @ channel_estimates.gain_ratio_survival(u / (1 + error) ** 2, error / probability)
+        assert abs((larger > u).mean() - expected) < 4 * np.sqrt(expected / ratio.size)
+    naive = probability @ channel_estimates.gain_ratio_survival(4.0, error)
+    assert abs((ratio > 4).mean() - naive) > 4 * np.sqrt(naive / ratio.size)  # the control
+
+
+@pytest.mark.parametrize("correlation", [0.9, -0.4])
+def test_an_outdated_coefficient_aligns_by_its_correlation(correlation):
+    rng, rounds = np.random.default_rng(3), 40_000
+    normal = rng.standard_normal((rounds, 2)).view(complex)[:, 0] / np.sqrt(2)
+    now = correlation * normal + np.sqrt(1 - correlation**2) * np.roll(normal, 1)  # pairs, independent within each
+    pairs = np.stack([normal, now], axis=-1)
+    believed = channel_estimates.outdated(pairs)
+    np.testing.assert_array_equal(believed, np.stack([normal, normal], axis=-1))
+    c = channel_estimates.alignment(pairs, believed)[:, 1]
+    standard = (c - correlation) * np.abs(normal) / np.sqrt(1 - correlation**2)
+    assert stats.kstest(standard.real, stats.norm(scale=np.sqrt(0.5)).cdf).pvalue > 1e-3
+
+
+def test_a_phase_error_keeps_the_modulus_and_shortens_the_mean():
+    c = estimated("phase", 0.3)[1].ravel()
+    np.testing.assert_allclose(np.abs(c), 1, rtol=1e-13)
+    mean, variance = np.exp(-0.15), (1 - np.exp(-0.3)) ** 2 / 2
+    assert abs(c.real.mean() - mean) < 4 * np.sqrt(variance / c.size)
+    assert c.real.var() == pytest.approx(variance, rel=0.03)
+
+
+# Energy and power -----------------------------------------------------------------------------------------------------
+
+
+def test_pilots_as_strong_as_data_give_every_device_one_received_error():
+    error = channel_estimates.pilot_error(DRAWN.path_loss, 8, SCENARIO.max_power, SCENARIO.noise_power)
+    np.testing.assert_allclose(error * SCENARIO.max_power / (DRAWN.path_loss * SCENARIO.noise_power), 1 / 8)
+
+
+def test_the_energy_of_misalignment_is_what_a_simulation_finds():
+    believed, _ = estimated("mmse")
+    law = channel_estimates.alignment_law(believed, DRAWN.path_loss, ERROR)
+    one = law.variance[:, :1]
+    rng = np.random.default_rng(1)
+    gradient = rng.standard_normal((4, 3))  # aligned lengths G k_m: the bound is met
+    length = SCENARIO.clip_norm * np.sqrt(float(SCENARIO.batch_second_moment))
+    gradient *= length / np.linalg.norm(gradient, axis=1, keepdims=True)
+    deviation = np.sqrt(one / 2) * rng.standard_normal((4, 50_000))
+    energy = ((deviation.T @ gradient / 4) ** 2).sum(axis=1)
+    expected = float(channel_estimates.misalignment(SCENARIO, one)[0])
+    assert abs(energy.mean() - expected) < 4 * energy.std() / np.sqrt(energy.size)
+
+
+def test_misalignment_is_a_multiple_of_the_floor():
+    believed, _ = estimated("mmse")
+    problem = ReceiveScalingProblem(SCENARIO, SCENARIO.min_gain(np.abs(believed) ** 2), 0.1)
+    energy = channel_estimates.misalignment(
+        SCENARIO, channel_estimates.alignment_law(believed, DRAWN.path_loss, ERROR).variance
+    )  # fmt: skip
+    received = SCENARIO.max_power / (DRAWN.path_loss * SCENARIO.noise_power) * ERROR / (1 + ERROR)
+    bottleneck = (np.abs(believed) ** 2).argmin(axis=0)
+    assert (energy <= received.sum() * problem.floor / 2 * (1 + 1e-12)).all()
+    assert (energy >= received[bottleneck] * problem.floor / 2 * (1 - 1e-12)).all()
+
+
+@given(st.integers(1, 6), st.integers(0, 2**32))
+def test_as_many_pilots_as_devices_keep_misalignment_below_the_receiver_s_noise(devices, seed):
+    scenario = replace(Scenario.mnist(), num_devices=devices)
+    drawn = channel.draw(devices, 5, seed)
+    error = channel_estimates.pilot_error(drawn.path_loss, devices, scenario.max_power, scenario.noise_power)
+    for kind in KINDS:
+        believed = channel_estimates.estimate(drawn, error, kind, seed=seed)
+        law = channel_estimates.alignment_law(believed, drawn.path_loss, error, kind)
+        floor = ReceiveScalingProblem(scenario, scenario.min_gain(np.abs(believed) ** 2), 0.1).floor
+        assert (channel_estimates.misalignment(scenario, law.variance) <= floor / 2 * (1 + 1e-12)).all()
+
+
+def test_the_floor_of_the_estimates_keeps_the_power_and_the_true_one_does_not_in_half_of_the_rounds():
+    slack = 4 * 0.5 / np.sqrt(20_000)  # four standard errors
+    for kind, low, high in (("least-squares", 0.2, 0.5 + slack), ("mmse", 0.5 - slack, 0.8)):
+        believed, _ = estimated(kind)
+        needed = SCENARIO.batch_second_moment / np.abs(believed) ** 2  # power over P_max at eta = x_max
+        own = SCENARIO.min_gain(np.abs(believed) ** 2) * needed
+        assert own.max() <= 1 + 1e-12
+        over = ((SCENARIO.min_gain(DRAWN.gain) * needed).max(axis=0) > 1).mean()
+        assert low < over < high
+    scaled = estimated("least-squares")[0] / np.sqrt(1 + ERROR[:, None])
+    over = (SCENARIO.min_gain(DRAWN.gain) > SCENARIO.min_gain(np.abs(scaled) ** 2)).mean()
+    assert abs(over - 0.5) < slack
+
+
+# Privacy --------------------------------------------------------------------------------------------------------------
+
+
+def test_both_quadratures_together_tell_the_server_the_modulus():
+    """One sample's step over the noise, in the real coordinates of what is received, and in the real part alone."""
+    c, sigma = 0.6 - 1.1j, 3.0
+    sample = np.random.default_rng(0).standard_normal(7)
+    sample /= np.linalg.norm(sample)
+    step = np.concatenate([(c * sample).real, (c * sample).imag])  # in units of the sensitivity
+    assert np.linalg.norm(step) / sigma == pytest.approx(1 / float(channel_estimates.true_noise_multiplier(sigma, c)))
+    real = float(channel_estimates.true_noise_multiplier(sigma, c.real))
+    assert np.linalg.norm(step[:7]) / sigma == pytest.approx(1 / real)
+    turned = (np.conj(c) / abs(c)) * (c * sample)  # what the server can do: all of it in one quadrature
+    np.testing.assert_allclose(turned, abs(c) * sample, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_device_leaks_beyond_the_account_is_bounded_by_its_power(kind):
+    error = channel_estimates.pilot_error(DRAWN.path_loss, 20, SCENARIO.max_power, SCENARIO.noise_power)
+    believed, c = estimated(kind, error)
+    problem = ReceiveScalingProblem(SCENARIO, SCENARIO.min_gain(np.abs(believed) ** 2), 0.04)
+    sigma, law = (
+        problem.noise_multiplier(problem.max_eta),
+        channel_estimates.alignment_law(believed, DRAWN.path_loss, error, kind),
+    )
+    unit = 2 * SCENARIO.num_parameters / (SCENARIO.batch_size**2 * float(SCENARIO.batch_second_moment))
+    used = problem.max_eta * float(SCENARIO.batch_second_moment) / (SCENARIO.x_max * np.abs(believed) ** 2)
+    dose = (unit / 20 / (1 + error))[:, None]
+    np.testing.assert_allclose(law.variance / sigma**2, used * dose, rtol=1e-10)
+    true = channel_estimates.true_noise_multiplier(sigma, c) ** -2.0
+    received = SCENARIO.max_power * DRAWN.gain / SCENARIO.noise_power
+    assert (true <= unit * received * (1 + 1e-12)).all()
+    excess = true.mean(axis=-1) - (law.mean**2 / sigma**2 + used * dose).mean(axis=-1)
+    assert (np.abs(excess) < 4 * true.std(axis=-1) / np.sqrt(true.shape[-1])).all()
+
+
+def test_with_mmse_estimates_the_mean_leakage_is_above_the_account():
+    error = np.full(4, 0.1)
+    believed, c = estimated("mmse", error)
+    sigma = 2.0  # one for all
+    x = (np.abs(believed) ** 2 * DRAWN.path_loss[:, None]).ravel()
+    kept = x > 0.2  # where the mean over few draws is a mean
+    for alpha in (1.5, 3.0):
+        true = accounting.rdp(
+            0.01, channel_estimates.true_noise_multiplier(np.full(kept.sum(), sigma), c.ravel()[kept]), alpha
+        )
+        assert true.mean() - 4 * true.std() / np.sqrt(true.size) > accounting.rdp(0.01, sigma, alpha)
+
+
+@pytest.mark.parametrize(("x", "finite"), [(0.9, True), (1.1, False)])
+def test_the_exponential_moment_of_the_alignment_ends_where_the_proposition_says(x, finite):
+    """With v = 1 and mean 1: the part up to r settles, or grows without end; and where it settles it has the form."""
+    upto = [
+        integrate.quad(lambda r: np.exp((x - 1) * r**2 - 1) * 2 * r * np.i0(2 * r), 0, end, limit=400)[0]
+        for end in (20, 30, 40)
+    ]  # fmt: skip
+    if finite:
+        assert upto[2] == pytest.approx(np.exp(x / (1 - x)) / (1 - x), rel=1e-6)
+    else:
+        assert upto[2] > 1e10 * upto[1] > 1e20 * upto[0]
+
+
+def test_no_round_exceeds_the_bound_but_with_the_probability_that_is_given():
+    believed, c = estimated("least-squares", 0.3, channel.draw(400, 60, 2), 3)
+    drawn = channel.draw(400, 60, 2)
+    law = channel_estimates.alignment_law(believed, drawn.path_loss, 0.3, "least-squares")
+    beyond = (np.abs(c) > channel_estimates.alignment_bound(law, 0.2)).any(axis=-1).mean()
+    assert 0.01 < beyond < 0.2  # a union bound, and a triangle
+
+
+# Bad input ------------------------------------------------------------------------------------------------------------
+
+FEW = channel.draw(2, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: channel_estimates.estimate(FEW, 0.1, "ls", seed=0),
+            "kind must be one of least-squares, mmse, phase, got 'ls'",
+        ),
+        (lambda: channel_estimates.estimate(FEW, -0.1, seed=0), "error must be finite and >= 0, got -0.1"),
+        (lambda: channel_estimates.estimate(FEW, [0.1] * 3, seed=0), r"or have shape \(2,\), got shape \(3,\)"),
+        (
+            lambda: channel_estimates.estimate(FEW, np.ones((2, 2, 1)), seed=0),
+            r"error must be one number or have shape \(2,\)",
+        ),
+        (lambda: channel_estimates.estimate(FEW, 0.1, seed=-1), "seed must be a whole number >= 0"),
+        (lambda: channel_estimates.estimate(FEW, 0.1, seed=1.5), "seed must be a whole number >= 0 .* got 1.5"),
+        (lambda: channel_estimates.estimate(FEW, 0.1, seed=[1, 2]), r"for each realisation, shape \(\), got \[1, 2\]"),
+        (lambda: channel_estimates.pilot_error(1e10, 0, 1.0, 1e-12), "symbols must be a whole number >= 1, got 0"),
+        (lambda: channel_estimates.pilot_error(1e10, 1, 0.0, 1e-12), "power must be finite and > 0"),
+        (lambda: channel_estimates.outdated(FEW.coefficient, 0), "delay must be a whole number >= 1, got 0"),
+        (lambda: channel_estimates.alignment([1.0, 2.0], [1.0]), r"one shape, got \(2,\) and \(1,\)"),
+        (lambda: channel_estimates.alignment([1.0, 2.0], [1.0, 0.0]), "estimate must not be zero"),
+        (lambda: channel_estimates.alignment([1.0, np.nan], [1.0, 1.0]), "must be finite, got"),
+        (lambda: channel_estimates.alignment_law([[1.0], [0.0]], [1.0, 1.0], 0.1), "estimate.*> 0, got 0.0"),
+        (
+            lambda: channel_estimates.alignment_law([[1.0], [1.0]], [1.0, 1.0], 0.1, "phase"),
+            "least-squares or mmse, got 'phase'",
+        ),
+        (
+            lambda: channel_estimates.misalignment(SCENARIO, [[0.1]]),
+            r"variance must have shape \(..., 4, T\), got \(1, 1\)",
+        ),
+        (lambda: channel_estimates.misalignment(SCENARIO, -np.ones((4, 1))), "variance must be finite and >= 0"),
+        (lambda: channel_estimates.true_noise_multiplier([1.0], [0j]), "alignment.*> 0, got 0.0"),
+        (
+            lambda: channel_estimates.alignment_bound(channel_estimates.alignment_law([[1.0]], [1.0], 0.1), 1.0),
+            "strictly between 0 and 1",
+        ),
+        (lambda: channel_estimates.gain_ratio_survival(0.0, 0.1), "ratio must be finite and > 0, got 0.0"),
+        (lambda: channel_estimates.gain_ratio_survival(1.0, 0.0), "error must be finite and > 0, got 0.0"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,1 @@
+"""Convergence, regret and least squares: both sides of every theorem."""

@@ -1,0 +1,333 @@
+r"""Both sides of the convergence theorems for trainings that are known exactly (:ref:`chap-convergence`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from companion.bounds import ConvergenceBound, SignalMoment, convergence_bound, nearly_exact_bound
+from companion.theory.least_squares import LeastSquares, simulate
+
+FloatArray = NDArray[np.float64]
+
+
+class Training(NamedTuple):
+    """How the least-squares example is trained."""
+
+    problem: LeastSquares
+    """Where samples come from."""
+    start: FloatArray
+    r""":math:`\boldsymbol\theta_0`, shape (d,)."""
+    learning_rate: float
+    r""":math:`\lambda`."""
+    noise_energy: FloatArray
+    r""":math:`w_t`, shape (T,)."""
+    batch_size: float
+    """:math:`B`, of every device."""
+    dataset_size: int
+    """:math:`n`, of every device."""
+
+    @property
+    def initial_gap(self) -> float:
+        r""":math:`f(\boldsymbol\theta_0) - f^\star`."""
+        return float(self.problem.loss(self.start)) - self.problem.constants.f_star
+
+    def signal_moment(self) -> SignalMoment:
+        """:math:`D_1` and :math:`D_2` for uncorrelated samples."""
+        _, A1, A2, C1, C2, _ = self.problem.constants
+        return SignalMoment.uncorrelated(A1, A2, C1, C2, len(self.problem.targets) * self.batch_size)
+
+    def exact(self, noise_split: ArrayLike | None = None) -> float:
+        """The left side, by recursion; ``noise_split`` as for ``LeastSquares.expected_squared_gradients``."""
+        squares = self.problem.expected_squared_gradients(*self[1:], noise_split=noise_split)
+        return float(squares.mean())
+
+    def paper(self) -> ConvergenceBound:
+        """The right side of :prf:ref:`thm-convergence`."""
+        L, A1, A2, C1, C2, _ = self.problem.constants
+        return convergence_bound(
+            self.noise_energy, self.learning_rate, self.initial_gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2
+        )
+
+    def nearly_exact(self) -> ConvergenceBound:
+        """The right side of :prf:ref:`thm-nearly-exact`."""
+        variance = self.problem.feature_variance
+        return nearly_exact_bound(
+            self.noise_energy, self.learning_rate, self.initial_gap, smoothness=variance.max(),
+            signal=self.signal_moment(), mean_curvature=variance.mean(),
+        )  # fmt: skip
+
+    def halved(self) -> float:
+        """The right side of :prf:ref:`thm-sharper`: 1/2 for the bracket, the largest curvature for the mean one."""
+        flat = self.problem.feature_variance
+        bound = self.nearly_exact()
+        c = self.signal_moment().bracket(self.learning_rate, flat.max())
+        return float(2 * c * (bound.total - bound.noise + bound.noise * flat.max() / flat.mean()))
+
+    def squared_gradients(self, rng: np.random.Generator, runs: int) -> FloatArray:
+        """Squared norm of the true gradient in every round of ``runs`` simulated trainings, shape (runs, T)."""
+        rounds = simulate(self.problem, rng, *self[1:], runs=runs)
+        return np.stack([np.sum(self.problem.gradient(now.model) ** 2, axis=-1) for now in rounds], axis=-1)
+
+
+def step_moments(
+    training: Training, model: ArrayLike, rng: np.random.Generator, runs: int
+) -> dict[str, tuple[FloatArray, float]]:
+    """Every expectation in the proofs of the two lemmas: simulated rounds at one model, and the exact value.
+
+    Parameters
+    ----------
+    training : Training
+        Its first noise energy counts.
+    model : array_like
+        :math:`\\boldsymbol\\theta_t`, shape (d,).
+    rng : numpy.random.Generator
+        Draws samples, batches and noise.
+    runs : int
+        Rounds, each with fresh samples.
+
+    Returns
+    -------
+    dict
+        Name to (values of shape (runs,), expectation).
+    """
+    problem, _, _, energies, B, n = training
+    model, (M, d), w = np.asarray(model, dtype=float), problem.targets.shape, energies[0]
+    features, labels = problem.draw(rng, runs, n)
+    sample = features * (features @ model - labels)[..., None]
+    local = problem.feature_variance * (model - problem.targets)
+    z = sample - local[:, None, :]
+    batch = rng.random((runs, M, n)) < B / n
+    count = batch.sum(axis=-1)
+    p = (count[..., None] / B * local).mean(axis=1)
+    xi = (np.einsum("rmi,rmid->rmd", batch, z) / B).mean(axis=1)
+    signal, noise = p + xi, np.sqrt(w / (2 * d)) * rng.standard_normal((runs, d))
+    gradient, u, S = problem.gradient(model), model - problem.targets, problem.feature_variance
+    g2, h2 = _square(gradient), _square(local)
+    v = h2 + (np.sum(S * u**2, axis=-1) + problem.label_noise**2) * S.sum()
+    k2, averaged = 1 + (1 - B / n) / B, M * B
+    within = (count * np.einsum("rmi,rmi->rm", batch, _square(z))).mean(axis=1) / B**2
+    return {
+        "squared batch size / B²": ((count**2 / B**2).mean(axis=1), k2),
+        "sample noise": (_square(z).mean(axis=(1, 2)), v.mean()),
+        "⟨∇f, s + ñ⟩": ((signal + noise) @ gradient, float(g2)),
+        "cross term of p and ξ": (np.sum(p * xi, axis=-1), 0.0),
+        "‖p‖²": (_square(p), g2 + (1 - B / n) * h2.mean() / averaged),
+        "‖ξ‖²": (_square(xi), v.mean() / averaged),
+        "Cauchy-Schwarz sum": (within, k2 * v.mean()),
+        "cross term of s and ñ": (np.sum(signal * noise, axis=-1), 0.0),
+        "‖ñ‖²": (_square(noise), w / 2),
+        "‖s‖²": (_square(signal), g2 + ((1 - B / n) * h2.mean() + v.mean()) / averaged),
+    }
+
+
+def _square(vector: FloatArray) -> FloatArray:
+    """Squared norm along the last axis."""
+    squares: FloatArray = np.sum(vector**2, axis=-1)
+    return squares
+
+
+def relative_bias(
+    training: Training, rng: np.random.Generator, runs: int, *, reuse: bool
+) -> tuple[FloatArray, FloatArray]:
+    """The relative bias of the sampled gradient (:eq:`eq:reuse-bias`) and its standard error, each of shape (T,).
+
+    Parameters
+    ----------
+    training : Training
+        What is simulated.
+    rng : numpy.random.Generator
+        All randomness.
+    runs : int
+        Independent data sets.
+    reuse : bool
+        Whether each run keeps its data over all rounds, or draws new ones in every round.
+    """
+    data = training.problem.draw(rng, runs, training.dataset_size) if reuse else None
+    estimate, error = np.empty((2, len(training.noise_energy)))
+    for t, now in enumerate(simulate(training.problem, rng, *training[1:], runs=runs, data=data)):
+        true = training.problem.gradient(now.model)
+        top, bottom = np.sum(true * (now.full_gradient - true), axis=-1), _square(true)
+        estimate[t] = top.mean() / bottom.mean()
+        error[t] = (top - estimate[t] * bottom).std(ddof=1) / (math.sqrt(runs) * bottom.mean())
+    return estimate, error
+
+
+def reuse_left_side(samples: int, rounds: ArrayLike) -> FloatArray:
+    r"""The left side in :prf:ref:`prop-reuse` over :math:`\sigma_y^2`, for :math:`\lambda = 1/\sqrt T`.
+
+    .. math::
+        \frac1n \Big(1 - \frac{2 (1 - x^T)}{\lambda T} + \frac{1 - x^{2T}}{(1 - x^2)\, T}\Big), \qquad x = 1 - \lambda
+
+    ``samples`` is :math:`n`, ``rounds`` is :math:`T \ge 2`; raises ``ValueError`` if a value is out of range.
+    """
+    T = check.at_least("rounds", rounds, 2)
+    rate = 1 / np.sqrt(T)
+    x = 1 - rate
+    inner: FloatArray = 1 - 2 * (1 - x**T) / (rate * T) + (1 - x ** (2 * T)) / ((1 - x**2) * T)
+    return inner / check.whole("samples", samples)
+
+
+def reuse_breaks(samples: int, batch_second_moment: float) -> int:
+    r"""From how many rounds on reused data break the bound in :prf:ref:`prop-reuse`.
+
+    Beyond :math:`(k^2 n + 2)^2` they do so surely; below, every :math:`T` is tried.
+
+    Parameters
+    ----------
+    samples : int
+        :math:`n`.
+    batch_second_moment : float
+        :math:`k^2` on the right side :math:`k^2 \lambda \sigma_y^2`.
+
+    Returns
+    -------
+    int
+        The least :math:`T` such that the bound is broken there and at every larger one.
+    """
+    k2 = float(check.at_least("batch_second_moment", batch_second_moment, 1))
+    T = np.arange(4, math.ceil((k2 * check.whole("samples", samples) + 2) ** 2) + 1)
+    holds = np.flatnonzero(reuse_left_side(samples, T) <= k2 / np.sqrt(T))
+    return int(T[holds[-1]]) + 1 if holds.size else int(T[0])
+
+
+class ServerDecay(NamedTuple):
+    """Weight decay that the server adds, in the smallest example."""
+
+    left: float
+    """Mean squared gradient of the regularised loss."""
+    right: float
+    """What the theorem for that loss allows."""
+    broken_from: int
+    """The least number of rounds at which the left side is the larger."""
+
+
+def server_decay(zeta: float, rounds: int, batch_size: float = 1.0, dataset_size: float = 100.0) -> ServerDecay:
+    r"""One device, one dimension, all samples equal: the moments of :math:`e_t = (1 + \zeta)\theta_t - 1`.
+
+    .. math:: e_{t+1} = (1 - \lambda (1 + \zeta) - \lambda \delta_t)\, e_t + \zeta \lambda \delta_t, \qquad e_0 = -1
+
+    with :math:`\lambda = 1 / (4 (1 + \zeta))` and :math:`\delta_t = |\mathcal B_t| / B - 1`, of variance
+    :math:`(1 - q)/B`.
+
+    Parameters
+    ----------
+    zeta : float
+        Weight decay :math:`\zeta > 0`.
+    rounds : int
+        :math:`T`.
+    batch_size, dataset_size : float
+        :math:`B \ge 1` and :math:`n`.
+
+    Returns
+    -------
+    ServerDecay
+        Both sides after ``rounds`` rounds, and where they cross.
+    """
+    zeta = float(check.positive("zeta", zeta))
+    B = float(check.at_least("batch_size", batch_size, 1))
+    q = float(check.sampling_rate("batch_size / dataset_size", B / check.positive("dataset_size", dataset_size)))
+    variance, rate = (1 - q) / B, 1 / (4 * (1 + zeta))
+    mean, keep = 0.75, 0.75**2 + rate**2 * variance  # of e and of e squared, in a round
+    rest = rate**2 * zeta**2 * variance / (1 - keep)  # E e^2 in the long run
+    push = 2 * rate**2 * zeta * variance / (mean - keep)  # E e^2 = rest + (1 - rest - push) keep^t + push mean^t
+
+    def total(T: int) -> float:
+        decaying = (1 - rest - push) * (1 - keep**T) / (1 - keep) + push * (1 - mean**T) / (1 - mean)
+        return T * rest + decaying
+
+    low, high = 0, 1
+    while total(high) <= 4:  # the right side times T, whatever zeta is
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if total(middle) <= 4 else (low, middle)
+    rounds = check.whole("rounds", rounds)
+    return ServerDecay(total(rounds) / rounds, 4 / rounds, high)
+
+
+def used_power(
+    problem: LeastSquares, model: ArrayLike, clip_norm: float, batch_size: float, sampling_rate: float,
+    rng: np.random.Generator, samples: int = 40_000,
+) -> float:  # fmt: skip
+    r"""The most demanding device's :math:`\mathbb E\lVert\mathbf g_m\rVert^2 / (G^2 k_m^2)`, fresh samples clipped.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+        Where samples come from.
+    model : array_like
+        :math:`\boldsymbol\theta`, shape (d,).
+    clip_norm : float
+        :math:`G`.
+    batch_size, sampling_rate : float
+        :math:`B` and :math:`q`, the same for all devices.
+    rng : numpy.random.Generator
+        Draws the samples.
+    samples : int
+        How many stand for the law of each device.
+
+    Returns
+    -------
+    float
+        The share of the power limit that is used.
+    """
+    (features,), (labels,) = problem.draw(rng, 1, samples)
+    each = features * (features @ np.asarray(model) - labels)[..., None]
+    each = each * np.minimum(1, clip_norm / np.linalg.norm(each, axis=-1, keepdims=True))
+    mean, second = _square(each.mean(axis=1)), _square(each).mean(axis=1)
+    power = (1 - sampling_rate / batch_size) * mean + second / batch_size
+    return float(np.max(power / (clip_norm**2 * (1 + (1 - sampling_rate) / batch_size))))
+
+
+def compare(cases: Sequence[Training]) -> dict[str, FloatArray]:
+    """Both theorems and the exact left side of every training, each of shape (cases,).
+
+    Parameters
+    ----------
+    cases : sequence of Training
+        For instance one training with one thing varied.
+
+    Returns
+    -------
+    dict
+        The paper's four terms by name, ``total`` their sum, ``near`` the nearly exact bound, ``exact`` the left side.
+    """
+    papers = [case.paper() for case in cases]
+    curves = {term: np.array([float(getattr(one, term)) for one in papers]) for term in ConvergenceBound._fields}
+    curves["total"] = np.array([float(one.total) for one in papers])
+    curves["near"] = np.array([float(case.nearly_exact().total) for case in cases])
+    curves["exact"] = np.array([case.exact() for case in cases])
+    return curves
+
+
+def momentum_over_bound(momentum: ArrayLike, learning_rate: ArrayLike) -> FloatArray:
+    r"""The squared gradient in the long run over the paper's bound, on :math:`\theta^2/2` with noise alone.
+
+    .. math:: \frac{1 + \mu}{(1 - \mu)(2 (1 + \mu) - \lambda)}
+
+    for :math:`v \leftarrow \mu v + \theta + \xi`, :math:`\theta \leftarrow \theta - \lambda v`,
+    :math:`\mathbb E \xi^2 = w/2`, over :math:`\lambda w/2`.
+
+    Parameters
+    ----------
+    momentum : array_like
+        :math:`0 \le \mu < 1`.
+    learning_rate : array_like
+        :math:`0 < \lambda < 2 (1 + \mu)`.
+
+    Returns
+    -------
+    numpy.ndarray
+        The ratio; at most 1 is what the bound promises.
+    """
+    mu, rate = check.at_least("momentum", momentum, 0), check.positive("learning_rate", learning_rate)
+    if (mu >= 1).any() or (rate >= 2 * (1 + mu)).any():
+        raise ValueError(f"momentum must be < 1 and learning_rate < 2 (1 + momentum), got {mu}, {rate}")
+    ratio: FloatArray = (1 + mu) / ((1 - mu) * (2 * (1 + mu) - rate))
+    return ratio

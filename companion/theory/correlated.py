@@ -1,0 +1,214 @@
+r"""Floors that are correlated over rounds, and AdaScale's regret on them: the checks of :prf:ref:`thm-correlated`.
+
+Every kind has the same law of a round, that of Rayleigh fading (:eq:`eq:floor-law`); they differ in how rounds hang
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import signal
+
+from adascale import channel, policies
+from adascale import checks as check
+from adascale.channel import RayleighFloors
+from adascale.policies import adascale_energies, water_level
+from adascale.policies.coherence import SEEN
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import Scenario
+from adascale.statistics import Interval, interval
+from companion.bounds import correlated_regret_bound, level_value, stationary_level, stationary_regret_bound
+
+FloatArray = NDArray[np.float64]
+
+BLOCKS = (1, 5, 10, 25, 50, 100)
+BLOCK_OPTIMUM = "causal optimum"
+BLOCK_PREDICTED = "c A ln(T/c)"
+
+
+def block_floors(scale: float, block: int, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+    r"""Block fading: a floor is drawn, and stays for a block of rounds.
+
+    Parameters
+    ----------
+    scale : float
+        :math:`\omega > 0`.
+    block : int
+        Rounds that share a floor; 1 makes independent rounds.
+    shape : tuple of int
+        Realisations and rounds.
+    rng : numpy.random.Generator
+        Where the draws come from.
+
+    Returns
+    -------
+    numpy.ndarray
+        :math:`w_{\min,t}`, of this shape.
+    """
+    lanes, rounds = shape
+    drawn = check.positive("scale", scale) / rng.exponential(size=(lanes, -(-rounds // check.whole("block", block))))
+    return np.repeat(drawn, block, axis=1)[:, :rounds]
+
+
+def gauss_markov_floors(
+    scales: ArrayLike, correlation: float, shape: tuple[int, int], rng: np.random.Generator
+) -> FloatArray:
+    r"""Gauss-Markov Rayleigh fading: :math:`h_{m,t+1} = r\,h_{m,t} + \sqrt{1 - r^2}\,e_{m,t}`, devices independent.
+
+    The strong-mixing coefficient of the floors across k rounds is at most :math:`r^{2k}/4`.
+
+    Parameters
+    ----------
+    scales : array_like
+        :math:`\omega_m > 0` of every device, shape (M,): its own floor is :math:`\omega_m / |h_{m,t}|^2` where
+        :math:`\mathbb E|h_{m,t}|^2 = 1`, and :math:`\omega = \sum_m \omega_m`.
+    correlation : float
+        :math:`r` in (0, 1).
+    shape : tuple of int
+        Realisations and rounds.
+    rng : numpy.random.Generator
+        Where the draws come from.
+
+    Returns
+    -------
+    numpy.ndarray
+        :math:`w_{\min,t} = \max_m \omega_m / |h_{m,t}|^2`, of this shape.
+    """
+    r, floor = check.fraction("correlation", correlation), np.zeros(shape)
+    for scale in check.positive("scales", scales):
+        drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / np.sqrt(2)
+        drawn[:, 1:] *= np.sqrt(1 - r**2)
+        floor = np.maximum(floor, scale / np.abs(signal.lfilter([1], [1, -r], drawn, axis=1)) ** 2)
+    return floor
+
+
+def level_regret(floor: FloatArray, scale: float, budget: float, penalty: float, leakage: RoundLeakage) -> Interval:
+    r"""AdaScale's mean leakage over that of the stationary level :math:`\max(\ell_\infty, w_{\min,t})`.
+
+    Its expectation is what :prf:ref:`thm-regret-iid` and :prf:ref:`thm-correlated` bound, and it is at least the
+    expected regret.
+
+    Parameters
+    ----------
+    floor : numpy.ndarray
+        Realisations times rounds.
+    scale, budget, penalty : float
+        :math:`\omega`, :math:`\nu` and V.
+    leakage : RoundLeakage
+        :math:`F`.
+
+    Returns
+    -------
+    Interval
+        Mean and 95 % t interval over the realisations, in nats a round.
+    """
+    level = stationary_level(scale, budget)
+    energy, _ = adascale_energies(floor, budget, penalty, leakage)
+    return interval(np.mean(leakage(energy) - leakage(np.maximum(level, floor)), axis=-1))
+
+
+def compare(
+    kinds: Mapping[str, tuple[FloatArray, ArrayLike]], scale: float, budget: float, penalties: Sequence[float],
+    leakage: RoundLeakage,
+) -> pd.DataFrame:  # fmt: skip
+    r"""Measured regret beside the bound for independent rounds and the one for correlated ones.
+
+    Parameters
+    ----------
+    kinds : mapping
+        From a name to floors, realisations times rounds, and the coefficients :math:`\chi(1), \chi(2), \dots` of their
+        mixing: the least bound over the lags :math:`\tau = 0, 1, \dots` is taken.
+    scale, budget : float
+        :math:`\omega` and :math:`\nu`.
+    penalties : sequence of float
+        V.
+    leakage : RoundLeakage
+        :math:`F`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each kind and penalty: ``rounds, V``; ``regret, low, high`` of :func:`level_regret`; ``independent``
+        and ``correlated``, the two bounds.
+    """
+    rows = []
+    for name, (floor, mixing) in kinds.items():
+        lag = np.arange(np.size(mixing))
+        for penalty in penalties:
+            free = float(stationary_regret_bound(scale, budget, penalty))
+            held = correlated_regret_bound(leakage, scale, budget, penalty, floor.shape[-1], lag, mixing).min()
+            rows.append((name, penalty, *level_regret(floor, scale, budget, penalty, leakage), free, float(held)))
+    return pd.DataFrame(rows, columns=["rounds", "V", "regret", "low", "high", "independent", "correlated"])
+
+
+def block_table(
+    budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[int] = range(40), *, scenario: Scenario | None = None
+) -> pd.DataFrame:
+    r"""A hard budget under block fading: what can be reached, and what is.
+
+    Blocks of c rounds with one floor are :math:`T/c` independent rounds of c times the cost and the leakage, since
+    within a block nothing is learned and an even spending is best; so the dynamic programme of :math:`T/c` rounds is
+    the optimum of all causal policies, and leaks :math:`T\,\Phi(\nu) + c A \ln(T/c) + O(c)`
+    (:prf:ref:`thm-hard-budget`).
+
+    Parameters
+    ----------
+    budget : float
+        :math:`\nu > 0`.
+    blocks : sequence of int
+        c, each a divisor of the number of rounds.
+    seeds : iterable of int
+        Realisations: of path losses, and of one floor a block.
+    scenario : Scenario, optional
+        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a block length, policy and seed: ``block, policy, nu, seed``; ``cost`` over :math:`\nu`; ``ratio``, the
+        Rényi leakage over that of the offline optimum.  The policy ``BLOCK_PREDICTED`` is what the leading terms
+        foresee for the causal optimum, :math:`(T\Phi + c A \ln(T/c)) / (T\Phi + c A)`.
+    """
+    scenario = Scenario.mnist() if scenario is None else scenario
+    T, seeds, leakage, rows = scenario.num_rounds, list(seeds), RoundLeakage(scenario), []
+    law = RayleighFloors.of(scenario, scenario.mean_gain(channel.draw(scenario.num_devices, 1, seeds).path_loss))
+    value = level_value(leakage, law, budget)
+    for c in blocks:
+        if T % check.whole("block", c):
+            raise ValueError(f"block must divide the {T} rounds, got {c}")
+        drawn = [
+            scale / np.random.default_rng([19, seed]).exponential(size=T // c)
+            for scale, seed in zip(law.scale, seeds, strict=True)
+        ]
+        few, floor = replace(scenario, num_rounds=T // c), np.repeat(drawn, c, axis=-1)
+        problem = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), budget)
+        one = ReceiveScalingProblem(few, problem.min_gain[:, ::c], budget)
+        best = leakage(np.maximum(water_level(floor, budget)[:, None], floor)).sum(axis=-1)
+        predicted = (T * value.leakage + c * value.log_coefficient * np.log(T / c)) / (
+            T * value.leakage + c * value.log_coefficient
+        )
+        optimum = one.noise_energy(policies.DynamicProgramme(law=law).schedule(one))
+        energies = {BLOCK_OPTIMUM: np.repeat(optimum, c, axis=-1)}
+        for name, policy in {
+            "ReSolve, hard": policies.ReSolve(law=law, promise="hard"),
+            "ReSolve, coherence known, hard": policies.ReSolve(law=law, promise="hard", coherence=c),
+            "ReSolve, coherent, hard": policies.ReSolve(law=law, promise="hard", coherence=SEEN),
+            "Learn, hard": policies.Learn("hard"),
+            "Learn, coherence known, hard": policies.Learn("hard", coherence=c),
+            "Learn, coherent, hard": policies.Learn("hard", coherence=SEEN),
+            "EqualAlloc": policies.EqualAlloc(),
+        }.items():
+            energies[name] = problem.noise_energy(policy.schedule(problem))
+        for name, energy in energies.items():
+            found = {
+                "cost": (energy - floor).mean(axis=-1) / budget,
+                "ratio": leakage(energy).sum(axis=-1) / best,
+            }
+            rows.append(pd.DataFrame({"block": c, "policy": name, "nu": budget, "seed": seeds} | found))
+        rows.append(rows[-1].assign(policy=BLOCK_PREDICTED, cost=1.0, ratio=predicted))
+    return pd.concat(rows, ignore_index=True)

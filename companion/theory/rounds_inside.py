@@ -1,0 +1,68 @@
+"""What happens inside a round: floors and leakage where a round has several gains (:ref:`sec-inside`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from adascale.channel import AntennaSelection, BlockFading, ChannelModel, Rayleigh, TappedDelayLine
+from adascale.comparison import leakage_table
+from adascale.problem import ReceiveScalingProblem
+from adascale.scenario import Scenario
+from adascale.statistics import log_interval
+from companion.methods import METHODS
+
+ONE_GAIN = "one gain, as the paper"
+INSIDE: Mapping[tuple[str, str], ChannelModel] = {
+    ("MNIST", ONE_GAIN): Rayleigh(),
+    ("MNIST", "2 blocks, energy anywhere"): BlockFading(blocks=2),
+    ("MNIST", "2 blocks, energy even"): BlockFading(blocks=2, energy="even"),
+    ("MNIST", "16 subcarriers over 100 kHz, even"): TappedDelayLine(subcarriers=16),
+    ("MNIST", "64 subcarriers over 20 MHz, even"): TappedDelayLine(bandwidth=2e7, subcarriers=64),
+    ("MNIST", "better of 2 antennas"): AntennaSelection(antennas=2),
+    ("MNIST", "best of 4 antennas"): AntennaSelection(antennas=4),
+    ("CIFAR-10", ONE_GAIN): Rayleigh(),
+    ("CIFAR-10", "25 blocks, energy anywhere"): BlockFading(blocks=25),
+    ("CIFAR-10", "25 blocks, energy even"): BlockFading(blocks=25, energy="even"),
+}
+"""Data sets and what a round looks like, each with its model.
+
+:meta hide-value:
+"""
+SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
+"""The scenario of each data set.
+
+:meta hide-value:
+"""
+
+
+def inside_table(
+    budget: float = 0.04, seeds: Sequence[int] = range(100), cases: Mapping[tuple[str, str], ChannelModel] = INSIDE
+) -> pd.DataFrame:
+    r"""The floor of a round, and what the offline optimum leaks above it.
+
+    Parameters
+    ----------
+    budget : float
+        :math:`\nu > 0`.
+    seeds : sequence of int
+        Realisations.
+    cases : mapping
+        Data set and what a round looks like, each with its channel model.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a data set and case: ``floor``, the median in the unit of :math:`\nu`; ``epsilon``, the geometric mean of
+        the optimum's, by Rényi orders.
+    """
+    rows = {}
+    for (dataset, case), model in cases.items():
+        scenario = SCENARIOS[dataset]
+        drawn = model.draw(scenario.num_devices, scenario.num_rounds, seeds)
+        floor = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), budget).floor
+        leaked = leakage_table(scenario, [budget], seeds, {"Optimal": METHODS["Optimal"]}, channel=model)
+        rows[dataset, case] = {"floor": np.median(floor), "epsilon": log_interval(leaked.epsilon).centre}
+    return pd.DataFrame(rows).T

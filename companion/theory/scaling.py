@@ -1,0 +1,180 @@
+r"""How regret and violation of AdaScale scale with the horizon: ``python -m companion.theory.scaling``.
+
+The penalty is :math:`V = c\,T^\beta`, and c needs no future: at T = 100 every curve starts from the same multiple of
+:math:`\nu / |F'(\ell_\infty)|`, with the stationary level of :eq:`eq:stationary-level`.  A shorter horizon is the
+beginning of a longer one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from adascale import channel
+from adascale.files import write_atomically
+from adascale.policies import adascale_energies, water_level
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.runs.provenance import write_provenance
+from adascale.scenario import Scenario
+from adascale.statistics import Interval, interval
+from companion.bounds import QueueLimits, growth_constant, stationary_level
+
+BETAS = (0.5, 1.0, 1.25, 1.5, 1.75)
+HORIZONS = (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
+SEEDS = range(16)
+BUDGET = 0.04
+# (V |F'(level)| / nu at T = 100, beta): of the order of a tuned penalty, and so far beyond that only w >> nu matters
+CASES = [(20.0, beta) for beta in BETAS] + [(2e7, beta) for beta in BETAS if beta > 1]
+
+
+def scaling_table(
+    cases: Sequence[tuple[float, float]] = CASES, horizons: Iterable[int] = HORIZONS, seeds: Iterable[int] = SEEDS, *,
+    budget: float = BUDGET, scenario: Scenario | None = None,
+) -> pd.DataFrame:  # fmt: skip
+    r"""Run AdaScale with :math:`V = c\,T^\beta` over horizons and channel realisations.
+
+    Parameters
+    ----------
+    cases : sequence of tuple
+        Pairs of :math:`V |F'(\ell_\infty)| / \nu` at the shortest horizon, and :math:`\beta`.
+    horizons, seeds : iterable
+        Numbers of rounds T, and realisations.
+    budget : float
+        :math:`\nu > 0`.
+    scenario : Scenario, optional
+        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a seed, T, start and beta: ``seed, scale, T, start, beta, penalty``, ``scale`` being the :math:`\omega`
+        of :eq:`eq:floor-law`; ``violation`` (mean of :math:`w_t - w_{\min,t}` minus :math:`\nu`) and ``queue``
+        (:math:`Q_T`); ``leakage, optimum, optimum_at_cost`` (means over rounds of F, nats: of AdaScale, of the offline
+        optimum at :math:`\nu`, and of the one at the cost that AdaScale paid).  What the bounds are made of:
+        ``full_power, equal`` (means of :math:`F(w_{\min,t})` and :math:`F(w_{\min,t} + \nu)`), ``least_floor``,
+        ``above, square`` (means of :math:`(y^\star_t - \nu)_+` and of :math:`{y^\star_t}^2`).
+    """
+    scenario = Scenario.mnist() if scenario is None else scenario
+    leakage, horizons, rows = RoundLeakage(scenario), sorted(horizons), []
+    for seed in seeds:
+        drawn = channel.draw(scenario.num_devices, horizons[-1], seed)
+        min_gain = scenario.min_gain(drawn.gain)
+        scale = scenario.noise_scale / scenario.x_max * (1 / scenario.mean_gain(drawn.path_loss)).sum()
+        unit = budget / -float(leakage.slope(stationary_level(scale, budget)))
+        for T in horizons:
+            problem = ReceiveScalingProblem(scenario, min_gain[:T], budget)
+            floor = problem.floor
+            best = np.maximum(water_level(floor, budget), floor)
+            spend, optimum = best - floor, leakage(best).mean()
+            known = (leakage(floor).mean(), leakage(floor + budget).mean(), floor.min(),
+                     np.maximum(spend - budget, 0).mean(), np.mean(spend**2))  # fmt: skip
+            for start, beta in cases:
+                penalty = start * unit * (T / horizons[0]) ** beta
+                energy, last = adascale_energies(floor, budget, penalty, leakage)
+                cost = np.mean(energy - floor)
+                frontier = leakage(np.maximum(water_level(floor, cost), floor)).mean()
+                reached = (cost - budget, float(last), leakage(energy).mean(), optimum, frontier)
+                rows.append((seed, scale, T, start, beta, penalty, *reached, *known))
+    names = "seed scale T start beta penalty violation queue leakage optimum optimum_at_cost"
+    return pd.DataFrame(rows, columns=f"{names} full_power equal least_floor above square".split())
+
+
+def end_limits(rows: pd.DataFrame, *, budget: float = BUDGET, scenario: Scenario | None = None) -> QueueLimits:
+    r"""The four limits of the last queue of every row: :func:`~companion.bounds.queue_limits` at R = T.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of :func:`scaling_table`.
+    budget : float
+        The :math:`\nu` of the table.
+    scenario : Scenario, optional
+        The table's; default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
+
+    Returns
+    -------
+    QueueLimits
+        Each with an entry a row.
+    """
+    leakage = RoundLeakage(Scenario.mnist() if scenario is None else scenario)
+    T, V, least = (rows[name].to_numpy(float) for name in ("T", "penalty", "least_floor"))
+    slope = -leakage.slope(budget + least)
+    return QueueLimits(
+        full_power=np.sqrt(2 * V * T * rows["full_power"].to_numpy() + T * budget**2),
+        equal=np.sqrt(budget**2 + 2 * V * T * rows["equal"].to_numpy()) - budget,
+        threshold=np.maximum(V * slope - budget, 0),
+        growth=np.cbrt(2.25 * V * (budget + least) ** 2 * slope * T**2),
+    )
+
+
+def end_slope(rows: pd.DataFrame, column: str, horizons: Sequence[int] = HORIZONS[-3:]) -> Interval:
+    r"""The exponent of T in the size of a column, fitted to each realisation: mean and 95 % interval over them.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of :func:`scaling_table` of one start and one :math:`\beta`.
+    column : str
+        Whose absolute value is fitted by a power of T.
+    horizons : sequence of int
+        Where; default the last decade.
+
+    Returns
+    -------
+    Interval
+        Of the slopes of the lines through :math:`(\ln T, \ln |\cdot|)`.
+    """
+    wide = rows.pivot(index="seed", columns="T", values=column)[list(horizons)].abs()
+    return interval(np.polyfit(np.log(wide.columns.to_numpy(float)), np.log(wide.to_numpy()).T, 1)[0])
+
+
+def exponents(table: pd.DataFrame) -> pd.DataFrame:
+    r"""Measured and proved exponents of the violation, its constant, and the leakage at the cost paid.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Rows of :func:`scaling_table` for the MNIST scenario, whole in seeds and horizons.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each start and :math:`\beta`: ``start, beta``; ``paper`` and ``proved``, the exponents
+        :math:`(\beta-1)/2` and of :prf:ref:`cor-rates`; ``slope, half``, what :func:`end_slope` finds and half its
+        interval; at the longest horizon ``constant``, the violation over :math:`C\,T^{(\beta-1)/3}`
+        (:prf:ref:`thm-growth`; of no meaning for :math:`\beta \le 1`), and ``dearer``, the leakage over that of the
+        optimum at the cost paid.
+    """
+    leakage, rows = RoundLeakage(Scenario.mnist()), []
+    for (start, beta), group in table.groupby(["start", "beta"]):
+        slope, T = end_slope(group, "violation"), group["T"].max()
+        end = group[group["T"] == T]
+        limit = growth_constant(leakage, end["penalty"].to_numpy() / T**beta) * T ** ((beta - 1) / 3)
+        dearer = (end["leakage"] / end["optimum_at_cost"]).mean()
+        proved = (beta - 1) / (3 if beta > 1 else 1)
+        rows.append((start, beta, (beta - 1) / 2, proved, slope.centre, slope.high - slope.centre,
+                     float(np.mean(end["violation"].to_numpy() / limit)), dearer))  # fmt: skip
+    return pd.DataFrame(rows, columns=["start", "beta", "paper", "proved", "slope", "half", "constant", "dearer"])
+
+
+def main(target: Path) -> None:
+    """Write the table, and beside it what made it."""
+    began = time.perf_counter()
+    table = scaling_table()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, table.to_csv(index=False, float_format="%.9g"))
+    what = {"scenario": "mnist", "nu": BUDGET, "seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
+    seconds = round(time.perf_counter() - began)
+    write_provenance(target, "python -m companion.theory.scaling", "numpy", "numba", "scipy", **what,
+                     wall_seconds=seconds)  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m companion.theory.scaling", description="Make the table again.")
+    parser.add_argument("target", nargs="?", type=Path, default=Path("results/guarantees/scaling.csv"))
+    main(parser.parse_args().target)

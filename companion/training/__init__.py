@@ -1,0 +1,1 @@
+"""Trainings: accuracy, weights over rounds, imperfect channel estimates."""

@@ -1,0 +1,176 @@
+r"""One training, told apart at its deepest fade: from that round on once with the fade, and once without.
+
+Up to that round both are the same training to the last bit.  In the round itself the bottleneck of the median round
+takes the place of the fade's, and what the round spends above its floor stays; then everything is as it was.
+
+``python -m companion.training.counterfactual results/cifar10/readings.toml --from CHECKPOINTS --out TABLE``
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from adascale.comparison import find_method
+from adascale.files import write_atomically
+from adascale.learning import Trained, data, train
+from adascale.problem import ReceiveScalingProblem
+from adascale.runs.execution import problem_of
+from adascale.runs.provenance import write_provenance
+from adascale.runs.specification import Run
+from adascale.runs.store import Checkpoint
+from adascale.runs.sweep import read_sweep
+from companion.formatting import Texts
+from companion.summary import number
+
+Schedule = NDArray[np.float64]
+
+
+def fade_levelled(problem: ReceiveScalingProblem, eta: Schedule) -> tuple[ReceiveScalingProblem, Schedule]:
+    r"""The round of the largest floor with the (lower) median floor, and the same :math:`w_t - w_{\min,t}` in it.
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        One lane.
+    eta : ndarray
+        A schedule, shape (T,).
+
+    Returns
+    -------
+    problem, eta
+        Equal to what is given in every other round; the cost is the same.
+    """
+    deepest, median = problem.floor.argsort()[[-1, problem.num_rounds // 2]]  # the lower median of the gains
+    min_gain = problem.min_gain.copy()
+    min_gain[deepest] = min_gain[median]
+    levelled = ReceiveScalingProblem(problem.scenario, min_gain, problem.budget)
+    schedule = eta.copy()
+    energy = levelled.floor[deepest] + problem.spend(eta)[deepest]
+    schedule[deepest] = min(problem.scenario.noise_scale / energy, levelled.max_eta[deepest])
+    return levelled, schedule
+
+
+def fork(run: Run, begun: Trained | None = None) -> pd.DataFrame:
+    r"""The training of a run without its deepest fade, with the schedule that was made for the fade.
+
+    Parameters
+    ----------
+    run : Run
+        Of a policy.
+    begun : Trained, optional
+        The run's own first rounds, at most those before the fade, which need not be trained again.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row an evaluation, with the columns ``round, accuracy, test_loss, run, nu, seed`` and, of the realisation,
+        ``fade_round, fade_floor, level_floor``; rounds count from 0.
+
+    Raises
+    ------
+    ValueError
+        If ``begun`` has the fade behind it.
+    FileNotFoundError
+        If the data set is not on this machine.
+    """
+    problem, mean_gain = problem_of(run)
+    fade = int(problem.floor.argmax())
+    if begun is not None and begun.state.round > fade:
+        raise ValueError(f"begun must end before round {fade}, that of the fade; got {begun.state.round} rounds")
+    eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
+    levelled, schedule = fade_levelled(problem, eta)
+    dataset = data.load(run.training.dataset, run.training.input_scaling)
+    trained = train(levelled, schedule, run.training, dataset, run.seed, every=run.every, resume=begun)
+    rows = trained.history.loc[trained.history.accuracy.notna(), ["round", "accuracy", "test_loss"]]
+    return rows.assign(run=run.address, nu=run.nu, seed=run.seed, fade_round=fade, fade_floor=problem.floor[fade],
+                       level_floor=levelled.floor[fade]).reset_index(drop=True)  # fmt: skip
+
+
+class Forked(NamedTuple):
+    """Both branches after the fade, in per cent: a row an evaluation, a column a level."""
+
+    kept: pd.DataFrame
+    """With the fade."""
+    levelled: pd.DataFrame
+    """Without it."""
+    fade_round: int
+    """Counted from 0."""
+
+    @property
+    def gained(self) -> pd.DataFrame:
+        """Points that are gained without the fade."""
+        return self.levelled - self.kept
+
+    def table(self) -> pd.DataFrame:
+        """The first two evaluations after the fade and the last, to read."""
+        columns = {(f"ν = {nu:g}", name): each[nu] for nu in self.kept
+                   for name, each in (("fade", self.kept), ("no fade", self.levelled))}  # fmt: skip
+        shown = pd.DataFrame({f"{nu}, {name}": each for (nu, name), each in columns.items()}).iloc[[0, 1, -1]]
+        return shown.map(number).rename(index=lambda t: f"{t + 1} rounds").rename_axis(index=None)
+
+    def texts(self) -> Texts:
+        """For a chapter to glue: what is gained at the second evaluation after the fade, at the end, and at least.
+
+        Beside it the fall between the levels, with the fade.
+        """
+        small, large = min(self.gained), max(self.gained)
+        cells = [(f"fork-{when}-{name}", nu, row) for when, row in (("second", 1), ("end", -1))
+                 for name, nu in (("small", small), ("large", large))]  # fmt: skip
+        texts = {name: number(self.gained[nu].iloc[row]) for name, nu, row in cells}
+        fall = (self.kept[small] - self.kept[large]).iloc[-1]
+        return texts | {"fork-least": number(self.gained.min(axis=None)), "fork-fall": number(fall)}
+
+
+def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame, seed: int = 0) -> Forked:
+    """Both branches of the trainings of one realisation.
+
+    Parameters
+    ----------
+    forks : pandas.DataFrame
+        Of :func:`fork`.
+    table, curves : pandas.DataFrame
+        The trainings with the fade, as :func:`adascale.runs.sweep.tables` gives them.
+    seed : int
+        Of the realisation.
+
+    Raises
+    ------
+    ValueError
+        If a fork's own training, or the fork, has not all evaluations of the other.
+    """
+    chosen = forks[forks.seed == seed]
+    fade = int(chosen.fade_round.iloc[0])
+    own = curves.merge(table.loc[table.run.isin(chosen.run), ["run", "nu"]], on="run")
+    both = [100 * each[each["round"] >= fade].pivot(index="round", columns="nu", values="accuracy")
+            for each in (own.dropna(subset="accuracy"), chosen)]  # fmt: skip
+    if not both[0].index.equals(both[1].index) or not both[0].columns.equals(both[1].columns):
+        raise ValueError("forks and curves must have the same evaluations after the fade")
+    return Forked(both[0], both[1], fade)
+
+
+def main() -> None:
+    """Fork the runs of a sweep file, each from its checkpoint where there is one, and write one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweep", help="a sweep file, every run with a policy")
+    parser.add_argument("--from", dest="folder", type=Path, help="with a file ADDRESS.checkpoint a run")
+    parser.add_argument("--run", help="the address of the only run that is wanted")
+    parser.add_argument("--out", type=Path, required=True, help="the table")
+    chosen = parser.parse_args()
+    tables = []
+    for _, run in read_sweep(chosen.sweep):
+        if chosen.run in (None, run.address):
+            begun = Checkpoint(chosen.folder / f"{run.address}.checkpoint", run).read()[0] if chosen.folder else None
+            tables.append(fork(run, begun))
+    write_atomically(chosen.out, pd.concat(tables).to_csv(index=False).encode())
+    command = f"python -m companion.training.counterfactual {chosen.sweep} --out {chosen.out}"
+    write_provenance(chosen.out, command, "numpy", "torch")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+r"""Trainings of the digits that show when noise hurts: ``python -m companion.training.weighted_trainings``.
+
+``response`` disturbs one round of a training and watches the loss at its end; ``thirds`` puts all noise early, midway
+or late; ``contest`` trains with the optimum under the weights that these two have found (:ref:`sec-weights`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from adascale import channel
+from adascale.files import write_atomically
+from adascale.learning import Dataset, FedSGD, Training, data
+from adascale.learning.fedsgd import State
+from adascale.policies import Optimal
+from adascale.problem import ReceiveScalingProblem
+from adascale.runs.provenance import write_provenance
+from adascale.scenario import Scenario
+from companion.training.weighted_optimal import WeightedOptimal
+from companion.training.weights import equal_leakage, fitted_weights
+
+FloatArray = NDArray[np.float64]
+
+LATER = (0, 1, 2, 4, 8, 16, 32, 64, 128)
+"""How many rounds come after the disturbed one."""
+SEEDS = {"response": range(8), "thirds": range(8), "contest": range(8, 16)}
+"""Realisations; those of the contest are not those that its weights come from."""
+LEAST = 0.01
+"""The contest's least weight over its largest; a smaller one would be an extrapolation."""
+
+
+class Setting(NamedTuple):
+    """How the digits are trained."""
+
+    learning_rate: float
+    momentum: float
+    nu: float
+    r"""The budget at which the training feels the noise."""
+    disturbance: float
+    """Noise energy of the disturbed round of ``response``."""
+
+
+SETTINGS = {"momentum 0.9": Setting(0.5, 0.9, 0.32, 1.0), "no momentum": Setting(1.0, 0.0, 2.56, 8.0)}
+
+
+class Digits(NamedTuple):
+    """One federation of the digits and its channel."""
+
+    federation: FedSGD
+    problem: ReceiveScalingProblem
+
+    @classmethod
+    def at(cls, setting: Setting, seed: int, rounds: int | None = None) -> Digits:
+        """A realisation: channel, initial model, batches and noise."""
+        scenario = Scenario.digits()
+        scenario = replace(scenario, num_rounds=rounds or scenario.num_rounds)
+        training = replace(Training.digits(), learning_rate=setting.learning_rate, momentum=setting.momentum)
+        dataset: Dataset = data.load(training.dataset, training.input_scaling)
+        gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed).gain
+        problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), setting.nu)
+        return cls(FedSGD(scenario, training, dataset, seed), problem)
+
+    def run(self, state: State, energy: FloatArray) -> list[State]:
+        """The states after each of the next rounds, with these noise energies; none where it is 0."""
+        states = []
+        for w in energy:
+            state, _ = self.federation.step(state, self.problem.scenario.noise_scale / w if w > 0 else math.inf)
+            states.append(state)
+        return states
+
+    def evaluate(self, state: State) -> dict[str, float]:
+        """Test loss in nats and accuracy."""
+        loss, accuracy = self.federation.evaluate(state)
+        return {"test_loss": loss, "test_accuracy": accuracy}
+
+
+def disturbed(state: State, disturbance: FloatArray, learning_rate: float) -> State:
+    r"""The state after a round as it would be with so much more noise in it, shape (d,)."""
+    noise = torch.as_tensor(disturbance, dtype=state.parameters.dtype)
+    return state._replace(parameters=state.parameters - learning_rate * noise, velocity=state.velocity + noise)
+
+
+def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | None = None) -> list[dict[str, Any]]:
+    r"""What noise in one round alone adds to the final test loss: a row for each k in ``later``.
+
+    The training has the optimum's noise at :math:`\nu`.  A round receives a further :math:`\pm\mathbf n`, of energy
+    :math:`\lVert\mathbf n\rVert^2 = w/2` and random direction; the mean of both signs has no first-order part.
+
+    Parameters
+    ----------
+    name : str
+        One of ``SETTINGS``.
+    seed : int
+        The realisation.
+    later : sequence of int
+        How many rounds come after the disturbed one.
+    rounds : int, optional
+        A shorter horizon.
+
+    Returns
+    -------
+    list of dict
+        ``later``, ``response`` in nats per unit of :math:`w`, and the accuracy's in points.
+    """
+    setting = SETTINGS[name]
+    digits = Digits.at(setting, seed, rounds)
+    energy = digits.problem.noise_energy(Optimal().schedule(digits.problem))
+    states = digits.run(digits.federation.start(), energy)
+    rng, undisturbed = np.random.default_rng((seed, 77)), digits.evaluate(states[-1])
+    rows = []
+    for k in later:
+        t = len(energy) - 1 - k
+        noise = rng.standard_normal(states[0].parameters.numel())
+        noise *= math.sqrt(setting.disturbance / 2) / np.linalg.norm(noise)
+        ends = [
+            digits.run(disturbed(states[t], sign * noise, setting.learning_rate), energy[t + 1 :]) for sign in (1, -1)
+        ]
+        ends = [
+            end or [disturbed(states[t], s * noise, setting.learning_rate)]
+            for end, s in zip(ends, (1, -1), strict=True)
+        ]
+        found = pd.DataFrame([digits.evaluate(end[-1]) for end in ends]).mean()
+        change = (found - pd.Series(undisturbed)) / setting.disturbance
+        rows.append({"setting": name, "seed": seed, "later": k, "response": change.test_loss,
+                     "accuracy": 100 * change.test_accuracy})  # fmt: skip
+    return rows
+
+
+def thirds(name: str, seed: int, rounds: int | None = None) -> list[dict[str, Any]]:
+    r"""All noise early, midway or late, at one total energy :math:`T \nu`; evenly, and none: a row for each."""
+    setting = SETTINGS[name]
+    digits = Digits.at(setting, seed, rounds)
+    T = digits.problem.num_rounds
+    third = np.arange(T) * 3 // T
+    shares = {"none": np.zeros(T), "even": np.ones(T)} | {
+        when: (third == i) * T / np.sum(third == i) for i, when in enumerate(("early", "middle", "late"))
+    }
+    rows = []
+    for when, share in shares.items():
+        end = digits.run(digits.federation.start(), setting.nu * share)[-1]
+        rows.append({"setting": name, "seed": seed, "noise": when} | digits.evaluate(end))
+    return rows
+
+
+def response_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
+    """The weights of a setting's responses, none below :data:`LEAST` of the largest, shape (rounds,)."""
+    by_round = table[table.setting == name].groupby("later").response
+    setting, mean, error = SETTINGS[name], by_round.mean(), by_round.sem()
+    return _held(fitted_weights(mean.index, mean, error, setting.learning_rate, rounds, setting.momentum))
+
+
+def thirds_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
+    """What noise in each third added to a setting's loss, as the weight of its rounds, held likewise, (rounds,)."""
+    mean = table[table.setting == name].groupby("noise").test_loss.mean()
+    added = (mean[["early", "middle", "late"]] - mean["none"]).to_numpy()
+    return _held(added[np.arange(rounds) * 3 // rounds])
+
+
+def _held(weights: FloatArray) -> FloatArray:
+    held: FloatArray = np.maximum(weights, LEAST * weights.max())
+    return held
+
+
+def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+    r"""Trainings at one RDP, that of the optimum at :math:`\nu` (``flat``): a row for each, and for no noise at all.
+
+    Parameters
+    ----------
+    name : str
+        One of ``SETTINGS``.
+    seed : int
+        The realisation.
+    weights : mapping
+        Name of a schedule to the weights under which it is the optimum, shape (T,) each.
+
+    Returns
+    -------
+    list of dict
+        ``schedule, rdp, epsilon, cost, first, last`` (noise energies above the floors, mean over the first and the last
+        third), and the loss and accuracy at the end.
+    """
+    setting = SETTINGS[name]
+    digits = Digits.at(setting, seed, len(next(iter(weights.values()))))
+    problem, flat = digits.problem, Optimal().schedule(digits.problem)
+    schedules: dict[str, FloatArray | None] = {"none": None, "flat": flat}
+    for label, counts in weights.items():
+        policy = WeightedOptimal(counts)
+        budget = equal_leakage(problem, policy, float(problem.rdp(flat)))
+        schedules[label] = policy.schedule(ReceiveScalingProblem(problem.scenario, problem.min_gain, budget))
+    rows = []
+    for label, eta in schedules.items():
+        energy = np.zeros(problem.num_rounds) if eta is None else problem.noise_energy(eta)
+        row: dict[str, Any] = {"setting": name, "seed": seed, "schedule": label}
+        if eta is not None:
+            spend, part = problem.spend(eta), problem.num_rounds // 3
+            row |= {"rdp": float(problem.rdp(eta)), "epsilon": float(problem.dp_epsilon(eta)),
+                    "cost": float(problem.cost(eta)), "first": float(spend[:part].mean()),
+                    "last": float(spend[-part:].mean())}  # fmt: skip
+        rows.append(row | digits.evaluate(digits.run(digits.federation.start(), energy)[-1]))
+    return rows
+
+
+def found_weights(target: Path, name: str) -> dict[str, FloatArray]:
+    """The contest's weights: of both committed experiments, and the second one's in reversed order."""
+    rounds = Scenario.digits().num_rounds
+    by_third = thirds_weights(pd.read_csv(target / "thirds.csv"), name, rounds)
+    by_response = response_weights(pd.read_csv(target / "response.csv"), name, rounds)
+    return {"response": by_response, "thirds": by_third, "reversed": by_third[::-1]}
+
+
+def make(name: str, target: Path) -> pd.DataFrame:
+    """One of the three tables; the contest reads the two others under ``target``."""
+    if name == "contest":
+        rows = [contest(setting, seed, found_weights(target, setting)) for setting in SETTINGS for seed in SEEDS[name]]
+    else:
+        one = response if name == "response" else thirds
+        rows = [one(setting, seed) for setting in SETTINGS for seed in SEEDS[name]]
+    return pd.DataFrame([row for each in rows for row in each])
+
+
+def main(name: str, target: Path) -> None:
+    """Write a table, and beside it what made it."""
+    began = time.perf_counter()
+    torch.set_num_threads(1)
+    target.mkdir(parents=True, exist_ok=True)
+    place = target / f"{name}.csv"
+    write_atomically(place, make(name, target).to_csv(index=False, float_format="%.7g"))
+    what = {"seeds": f"{SEEDS[name][0]}-{SEEDS[name][-1]}", "threads": 1}
+    what["wall_seconds"] = round(time.perf_counter() - began)
+    write_provenance(
+        place, f"python -m companion.training.weighted_trainings {name}", "numpy", "torch", "scipy", **what
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        prog="python -m companion.training.weighted_trainings",
+        description="Make a table again; contest needs the others.",
+    )
+    parser.add_argument("name", choices=list(SEEDS))
+    parser.add_argument("--target", type=Path, default=Path("results/weights"))
+    given = parser.parse_args()
+    main(given.name, given.target)

@@ -1,0 +1,365 @@
+r"""When receiver noise hurts: the weight of a round's noise in the final loss (:ref:`sec-weights`).
+
+Closed forms for quadratic losses, and ``least_squares`` for the example whose sampling noise is known too.  The
+trainings that go with them are in :mod:`companion.training.weighted_trainings`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq, nnls
+
+from adascale import channel
+from adascale import checks as check
+from adascale.accounting import order_grid
+from adascale.files import write_atomically
+from adascale.policies import Optimal
+from adascale.problem import ReceiveScalingProblem
+from adascale.runs.provenance import write_provenance
+from adascale.scenario import Scenario
+from companion.theory.convergence import Training
+from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
+
+FloatArray = NDArray[np.float64]
+
+
+def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0) -> FloatArray:
+    r"""What is left of a disturbance after k further rounds, in units of :math:`-\lambda`, shape (..., rounds).
+
+    .. math::
+        \psi_0 = 1, \quad \psi_1 = 1 + \mu - \lambda h, \quad
+        \psi_{k+1} = (1 + \mu - \lambda h)\, \psi_k - \mu\, \psi_{k-1}
+
+    (:eq:`eq:impulse-response`); without momentum :math:`(1 - \lambda h)^k`.
+
+    Parameters
+    ----------
+    curvature : array_like
+        :math:`h \ge 0`, any shape; with weight decay :math:`h + \beta`.
+    learning_rate : float
+        :math:`\lambda > 0`.
+    rounds : int
+        How many :math:`k` from 0 on.
+    momentum : float
+        :math:`0 \le \mu < 1`.
+
+    Returns
+    -------
+    numpy.ndarray
+        :math:`\psi_k`.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of range, :math:`\lambda h \ge 2 (1 + \mu)` included, where the training is not stable.
+    """
+    h, rate = check.at_least("curvature", curvature, 0), check.positive("learning_rate", learning_rate)
+    mu = check.at_least("momentum", momentum, 0)
+    if mu.ndim or rate.ndim or mu >= 1 or (rate * h >= 2 * (1 + mu)).any():
+        raise ValueError(f"momentum must be < 1 and learning_rate * curvature < 2 (1 + momentum), got {momentum} and "
+                         f"{float(np.max(rate * h, initial=0)):.4g}")  # fmt: skip
+    psi = np.ones((*h.shape, check.whole("rounds", rounds)))
+    keep = 1 + mu - rate * h
+    for k in range(1, rounds):
+        psi[..., k] = keep * psi[..., k - 1] - (mu * psi[..., k - 2] if k > 1 else 0)
+    return psi
+
+
+def loss_weights(
+    curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0, weight_decay: float = 0.0
+) -> FloatArray:
+    r"""What a unit of :math:`w_t` adds to the expected excess loss after the last round, shape (T,).
+
+    .. math:: \frac{\lambda^2}{4d} \sum_{i=1}^d h_i\, \psi_{T-1-t}(h_i + \beta)^2
+
+    for a quadratic loss with these curvatures (:prf:ref:`prop-weights`).
+
+    Parameters
+    ----------
+    curvature : array_like
+        Eigenvalues :math:`h_i \ge 0` of the Hessian, shape (d,).
+    learning_rate, momentum, weight_decay : float
+        :math:`\lambda`, :math:`\mu` and :math:`\beta \ge 0` of the server's step.
+    rounds : int
+        :math:`T`.
+
+    Returns
+    -------
+    numpy.ndarray
+        One weight a round, in loss per unit of :math:`w`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`impulse_response`.
+    """
+    h = np.atleast_1d(check.at_least("curvature", curvature, 0))
+    decay = check.at_least("weight_decay", weight_decay, 0)
+    psi = impulse_response(h + decay, learning_rate, rounds, momentum)
+    weights: FloatArray = learning_rate**2 / 4 * np.mean(h[:, None] * psi**2, axis=0)[::-1]
+    return weights
+
+
+def gradient_weights(
+    curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0, weight_decay: float = 0.0
+) -> FloatArray:
+    r"""What a unit of :math:`w_t` adds to the paper's figure, the mean over rounds of the squared gradient, shape (T,).
+
+    .. math:: \frac{\lambda^2}{2 d T} \sum_{i=1}^d h_i^2 \sum_{k=0}^{T-2-t} \psi_k(h_i + \beta)^2
+
+    Arguments and errors as of :func:`loss_weights`.  The last round counts nothing: no gradient is taken after it.
+    """
+    h = np.atleast_1d(check.at_least("curvature", curvature, 0))
+    psi = impulse_response(h + check.at_least("weight_decay", weight_decay, 0), learning_rate, rounds, momentum)
+    so_far = np.cumsum(np.mean(h[:, None] ** 2 * psi**2, axis=0))
+    weights: FloatArray = learning_rate**2 / (2 * rounds) * np.append(so_far[-2::-1], 0.0)
+    return weights
+
+
+class LastIterate(NamedTuple):
+    r"""A figure at the last model, :math:`\text{rest} + \sum_t c_t w_t`."""
+
+    rest: float
+    """What is left without receiver noise."""
+    weights: FloatArray
+    """Of a unit of noise energy in round t, shape (T,)."""
+
+
+def least_squares(training: Training, *, squared_gradient: bool = False) -> LastIterate:
+    r"""The expected excess loss of the least-squares example after its last round, sampling noise included.
+
+    The second moments of :eq:`eq:ls-recursion` have a diagonal that is closed, :math:`\mathbf u_{t+1} = \mathbf A
+    \mathbf u_t + \mathbf b + \frac{\lambda^2 w_t}{2d} \mathbf 1`, with
+
+    .. math::
+        \mathbf A = (\mathbf I - \lambda\mathbf S)^2
+        + \frac{\lambda^2}{MB} \big((2 - q)\, \mathbf S^2 + \mathbf s \mathbf s^\top\big),
+
+    so that round t has the weight :math:`\frac{\lambda^2}{4d}\, \mathbf s^\top \mathbf A^{T-1-t} \mathbf 1`.
+
+    Parameters
+    ----------
+    training : Training
+        The least-squares training; of its noise energies only the number counts.
+    squared_gradient : bool
+        The squared gradient there in place of the excess loss.
+
+    Returns
+    -------
+    LastIterate
+    """
+    problem, start, rate, energy, B, n = training
+    s, (M, d) = problem.feature_variance, problem.targets.shape
+    spread = np.mean((problem.targets - problem.minimiser) ** 2, axis=0)
+    sampling = rate**2 / (M * B) * ((2 - B / n) * np.diag(s**2) + np.outer(s, s))
+    step = np.diag((1 - rate * s) ** 2) + sampling
+    constant = sampling @ spread + rate**2 / (M * B) * problem.label_noise**2 * s
+    readout = s**2 if squared_gradient else s / 2
+    weights, rest = np.empty(len(energy)), 0.0
+    for t in reversed(range(len(energy))):
+        weights[t] = rate**2 / (2 * d) * readout.sum()
+        rest += float(readout @ constant)
+        readout = step.T @ readout
+    return LastIterate(rest + float(readout @ (start - problem.minimiser) ** 2), weights)
+
+
+def saving(forgetting: ArrayLike) -> FloatArray:
+    r"""The weighted optimum's leakage over a constant level's where leakage is inverse to noise (:eq:`eq:saving`).
+
+    .. math:: \frac{\big(\frac1T \sum_t \sqrt{c_t}\big)^2}{\frac1T \sum_t c_t} \to \frac{\tanh(x/4)}{x/4}
+
+    for weights that fall by :math:`e^{-x}` from the last round to the first; ``forgetting`` is :math:`x \ge 0`, which
+    is :math:`2 \lambda h T` for one curvature.
+    """
+    x = check.at_least("forgetting", forgetting, 0) / 4
+    with np.errstate(invalid="ignore"):
+        return np.where(x > 0, np.tanh(x) / np.where(x > 0, x, 1), 1.0)
+
+
+ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0)
+"""At which :func:`compare` tries the weighted optimum, since it depends on the order."""
+
+
+class Comparison(NamedTuple):
+    """Weighted against unweighted optimum, ratios with an entry for every lane."""
+
+    leakage: FloatArray
+    """At the same final loss, the RDP of the weighted optimum over that of the other."""
+    epsilon: FloatArray
+    """The same schedules in epsilon."""
+    best_epsilon: FloatArray
+    """The same with the order, of those tried, whose weighted optimum has the least epsilon."""
+    noise: FloatArray
+    """At the same RDP, what the noise above the floors adds to the final loss, over the same of the other."""
+    excess: FloatArray
+    """At the same RDP, what all noise adds, floors included, over the same of the other."""
+
+
+def compare(
+    problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence[float] = ORDERS, delta: float = 1e-5
+) -> Comparison:
+    r"""Is it worth it? The optimum under weights against :class:`~adascale.policies.Optimal` at the budget :math:`\nu`.
+
+    Parameters
+    ----------
+    problem : ReceiveScalingProblem
+        Lanes in one axis.
+    weights : array_like
+        :math:`c_t > 0`, shape (T,).
+    orders : sequence of float
+        Orders besides the scenario's for which the weighted optimum is tried.
+    delta : float
+        :math:`\delta` of the epsilon.
+
+    Returns
+    -------
+    Comparison
+    """
+    budget = np.broadcast_to(problem.budget, problem.lanes)
+    flat, policy = Optimal().schedule(problem), WeightedOptimal(weights)
+    spent = weighted_cost(problem, flat, weights)
+    scenario, grid = problem.scenario, order_grid(4096)
+    equal_loss = policy.schedule(ReceiveScalingProblem(scenario, problem.min_gain, spent))
+    target, needed = problem.rdp(flat), np.empty(problem.lanes)
+    for lane in np.ndindex(problem.lanes):
+        needed[lane] = equal_leakage(
+            ReceiveScalingProblem(scenario, problem.min_gain[lane], budget[lane]), policy, float(target[lane])
+        )
+    base = problem.dp_epsilon(flat, delta, grid)
+    best = epsilon = problem.dp_epsilon(equal_loss, delta, grid)
+    for order in orders:
+        tried = ReceiveScalingProblem(replace(scenario, order=order), problem.min_gain, spent)
+        best = np.minimum(best, problem.dp_epsilon(policy.schedule(tried), delta, grid))
+    ground = np.mean(mean_one(weights) * problem.floor, axis=-1)
+    return Comparison(
+        problem.rdp(equal_loss) / target,
+        epsilon / base,
+        best / base,
+        needed / spent,
+        (ground + needed) / (ground + spent),
+    )
+
+
+def equal_leakage(problem: ReceiveScalingProblem, policy: WeightedOptimal, leakage: float) -> float:
+    """The weighted budget at which a policy's RDP is ``leakage`` in nats, one lane; its own budget is the start."""
+
+    def above(log_budget: float) -> float:
+        tried = ReceiveScalingProblem(problem.scenario, problem.min_gain, np.exp(log_budget))
+        return float(np.log(problem.rdp(policy.schedule(tried)) / leakage))
+
+    low = high = float(np.log(problem.budget))
+    while above(low) < 0:
+        low -= 1
+    while above(high) > 0:
+        high += 1
+    return float(np.exp(brentq(above, low, high, xtol=1e-12))) if low < high else float(problem.budget)
+
+
+def fitted_weights(
+    later: ArrayLike, response: ArrayLike, error: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0
+) -> FloatArray:
+    r"""Weights of the form that :prf:ref:`prop-weights` gives, nearest to measured responses, shape (rounds,).
+
+    Non-negative amounts of 60 curvatures, by least squares in units of the standard errors.
+
+    Parameters
+    ----------
+    later : array_like
+        How many rounds k came after the noise, shape (K,).
+    response, error : array_like
+        What a unit of noise energy added to the loss then, and its standard error, shape (K,) each.
+    learning_rate, rounds, momentum
+        As for :func:`loss_weights`.
+
+    Returns
+    -------
+    numpy.ndarray
+        One weight a round, the last round last.
+    """
+    k = np.asarray(later, dtype=int)
+    grid = np.geomspace(0.05 * (1 - momentum) / (learning_rate * rounds), 1.0 / learning_rate, 60)
+    psi = impulse_response(grid, learning_rate, rounds, momentum) ** 2
+    scale = 1 / check.positive("error", error)
+    amount, _ = nnls((psi[:, k] * scale).T, check.as_floats("response", response) * scale)
+    found: FloatArray = (amount @ psi)[::-1]
+    return found
+
+
+def by_third(spend: ArrayLike) -> FloatArray:
+    r"""The shares of a schedule's cost that its first, middle and last third of rounds have, shape (..., 3).
+
+    ``spend`` is :math:`w_t - w_{\min,t} \ge 0`, shape (..., T), T at least 3 and not all zero.
+    """
+    y = check.at_least("spend", spend, 0)
+    if y.ndim == 0 or y.shape[-1] < 3:
+        raise ValueError(f"spend must have at least 3 rounds on its last axis, got shape {y.shape}")
+    parts = np.array_split(y, 3, axis=-1)
+    total = check.positive("what is spent", y.sum(axis=-1))
+    shares: FloatArray = np.stack([part.sum(axis=-1) for part in parts], axis=-1) / total[..., None]
+    return shares
+
+
+NU, FORGETTING, SEEDS = (0.01, 0.16, 2.56), (2.0, 6.0, 20.0), range(20)
+"""Of the committed table."""
+
+
+def table(
+    nu: Sequence[float] = NU, forgetting: Sequence[float] = FORGETTING, seeds: Sequence[int] = SEEDS,
+    rounds: int | None = None, orders: Sequence[float] = ORDERS,
+) -> pd.DataFrame:  # fmt: skip
+    r"""Is it worth it on quadratics? :func:`compare` in the radio setting of MNIST, one curvature.
+
+    Parameters
+    ----------
+    nu : sequence of float
+        Budgets of the unweighted optimum.
+    forgetting : sequence of float
+        :math:`x = 2 \lambda h T`.
+    seeds : sequence of int
+        Realisations of the channel.
+    rounds : int, optional
+        A shorter horizon.
+    orders : sequence of float
+        As for :func:`compare`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``nu, forgetting, seed`` and the ratios.
+    """
+    scenario = Scenario.mnist()
+    T = scenario.num_rounds if rounds is None else rounds
+    gain = scenario.min_gain(channel.draw(scenario.num_devices, T, list(seeds)).gain)
+    rows = []
+    for budget, x in product(nu, forgetting):
+        weights = loss_weights(1.0, -math.expm1(-x / (2 * T)), T)
+        ratios = compare(ReceiveScalingProblem(scenario, gain, budget), weights, orders)
+        rows.append(pd.DataFrame({"nu": budget, "forgetting": x, "seed": list(seeds)} | ratios._asdict()))
+    return pd.concat(rows, ignore_index=True)
+
+
+def main(target: Path) -> None:
+    """Write the table, and beside it what made it."""
+    began = time.perf_counter()
+    target.mkdir(parents=True, exist_ok=True)
+    place = target / "quadratic.csv"
+    write_atomically(place, table().to_csv(index=False, float_format="%.7g"))
+    what = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "wall_seconds": round(time.perf_counter() - began)}
+    write_provenance(place, "python -m companion.training.weights", "numpy", "scipy", **what)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m companion.training.weights", description="Make the table again.")
+    parser.add_argument("--target", type=Path, default=Path("results/weights"))
+    main(parser.parse_args().target)
