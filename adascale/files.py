@@ -62,11 +62,6 @@ def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
     """The files that a preset is read from, each with what it says itself: its own, that of its base, and so on.
 
     A base that is a file is named by its path from the folder of the file that names it.
-
-    Raises
-    ------
-    ValueError
-        As for :func:`read_preset`.
     """
     chain: list[tuple[Path, dict[str, Any]]] = []
     folder, following = Path(), cast("str | None", name)

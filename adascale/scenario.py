@@ -213,11 +213,6 @@ class Scenario:
         -------
         numpy.ndarray
             Shape (..., T).
-
-        Raises
-        ------
-        ValueError
-            If a gain is not finite and positive, or there are not M devices on the second-to-last axis.
         """
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:

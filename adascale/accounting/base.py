@@ -49,11 +49,6 @@ class RenyiAccountant:
     orders : tuple of float
         The orders to choose from, each > 1 and at most 1e12; default Opacus'.  More of them:
         :func:`~adascale.accounting.order_grid`.
-
-    Raises
-    ------
-    ValueError
-        If an order is out of range, or there is none.
     """
 
     orders: tuple[float, ...] = DEFAULT_ORDERS

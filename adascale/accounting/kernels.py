@@ -73,13 +73,7 @@ class MomentTerms(NamedTuple):
 
 
 def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
-    r"""The terms of :math:`A_\alpha(q, \cdot)` for every rate :math:`q` in (0, 1] of a 1-d array, or for one.
-
-    Raises
-    ------
-    ValueError
-        If the order exceeds 1e12.
-    """
+    r"""The terms of :math:`A_\alpha(q, \cdot)` for every rate :math:`q` in (0, 1] of a 1-d array, or for one."""
     if order > LARGEST_ORDER:
         raise ValueError(f"order must be at most {LARGEST_ORDER:g}, got {order:g}")
     q = np.atleast_1d(np.asarray(rate, dtype=float))

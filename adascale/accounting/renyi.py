@@ -97,11 +97,6 @@ def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
     -------
     numpy.ndarray
         The sum, without that axis.
-
-    Raises
-    ------
-    ValueError
-        If a leakage is negative or NaN.
     """
     total: FloatArray = np.sum(_leakage(leakage), axis=axis)
     return total

@@ -44,13 +44,7 @@ class Counts(NamedTuple):
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, float]:
-    """The exact two-sided interval of a probability, each end one-sided at ``(1 + confidence) / 2``.
-
-    Raises
-    ------
-    ValueError
-        If the hits are not 0 ... trials, or the confidence is not in (0, 1).
-    """
+    """The exact two-sided interval of a probability, each end one-sided at ``(1 + confidence) / 2``."""
     check.fraction("confidence", confidence)
     if not 0 <= hits <= trials:
         raise ValueError(f"hits must be 0 ... {trials}, got {hits}")

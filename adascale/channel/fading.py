@@ -53,11 +53,6 @@ class Rician(ChannelModel):
     ----------
     K : float
         Power of the line of sight over the scattered power, 0 to 10,000 (linear; 5 is 7 dB).
-
-    Raises
-    ------
-    ValueError
-        If K is out of its range, and as :class:`ChannelModel`.
     """
 
     K: float = 5.0
@@ -94,11 +89,6 @@ class Nakagami(ChannelModel):
     ----------
     m : float
         The shape, 1/2 to 10,000.
-
-    Raises
-    ------
-    ValueError
-        If m is out of its range, and as :class:`ChannelModel`.
     """
 
     m: float = 2.0
@@ -128,11 +118,6 @@ class GaussMarkov(Rayleigh, same_law=True):
     ----------
     correlation : float
         :math:`r`, 0 (independent rounds) to 1 (one coefficient for ever).
-
-    Raises
-    ------
-    ValueError
-        If r is out of its range, and as :class:`ChannelModel`.
     """
 
     correlation: float = 0.9
@@ -165,11 +150,6 @@ class Jakes(Rayleigh, same_law=True):
         :math:`\Delta > 0` in seconds, from one round to the next (default: 26,010 slots at 100 kHz).
     paths : int
         :math:`N`, 1 to 10,000.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, and as :class:`ChannelModel`.
     """
 
     doppler: float = 2.0

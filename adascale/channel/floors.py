@@ -63,11 +63,6 @@ class FloorLaw:
         -------
         numpy.ndarray
             :math:`\ell > \nu`, to a relative 1e-12 of the cost.
-
-        Raises
-        ------
-        ValueError
-            If a budget is not finite and positive, or does not broadcast to the lanes.
         """
         budget = check.positive("budget", budget)
         lanes = check.broadcast(budget=budget.shape, lanes=self.lanes)
@@ -322,11 +317,6 @@ class EmpiricalFloors(FloorLaw):
     ----------
     floor : array_like
         Floors > 0, shape (..., N): of an earlier trace, or drawn.
-
-    Raises
-    ------
-    ValueError
-        If a floor is not finite and positive, or there is none.
     """
 
     def __init__(self, floor: ArrayLike) -> None:

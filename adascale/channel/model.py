@@ -89,11 +89,6 @@ class ChannelModel:
     placement : str
         ``radius``: the distance is uniform, as in the paper.  ``area``: the place is uniform on the ring between the
         two distances, that is :math:`d_m^2` is.
-
-    Raises
-    ------
-    ValueError
-        If the distances are not positive and ordered, or there is no such placement.
     """
 
     distance_range: tuple[float, float] = (10.0, 200.0)
@@ -178,11 +173,6 @@ class ChannelModel:
         -------
         FloorLaw
             One law a lane.
-
-        Raises
-        ------
-        ValueError
-            If a gain is not finite and positive, or there is not one for every device.
         """
         if type(self).survival is not ChannelModel.survival:
             return FadingFloors(scenario, mean_gain, self.survival)

@@ -75,11 +75,6 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     -------
     numpy.ndarray
         Shape (...).
-
-    Raises
-    ------
-    ValueError
-        If there is no such rule.
     """
     _check_energy(energy)
     return np.asarray(power.min(axis=-1) if energy == "anywhere" else 1 / np.mean(1 / power, axis=-1))
@@ -99,11 +94,6 @@ class BlockFading(ChannelModel):
         :math:`B`, 1 to 10,000.
     energy : str
         ``anywhere`` or ``even``: where the gradient's energy may lie, see :func:`effective_gain`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, and as :class:`ChannelModel`.
     """
 
     blocks: int = 2
@@ -150,11 +140,6 @@ class TappedDelayLine(ChannelModel):
         :math:`B`, 1 to 4096.
     energy : str
         ``anywhere`` or ``even``: where the gradient's energy may lie, see :func:`effective_gain`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, and as :class:`ChannelModel`.
     """
 
     profile: str = "A"
@@ -207,11 +192,6 @@ class SelectionFloors(FloorLaw):
         :math:`\omega > 0` of one antenna, of the shape of the lanes, as in :class:`RayleighFloors`.
     antennas : int
         N, 1 to 16.
-
-    Raises
-    ------
-    ValueError
-        If a scale is not finite and positive, or N is out of its range.
     """
 
     def __init__(self, scale: ArrayLike, antennas: int) -> None:
@@ -257,11 +237,6 @@ class AntennaSelection(Rayleigh):
     ----------
     antennas : int
         N, 1 to 16.
-
-    Raises
-    ------
-    ValueError
-        If N is out of its range, and as :class:`ChannelModel`.
     """
 
     antennas: int = 2

@@ -44,11 +44,6 @@ class Shadowing(ChannelModel, same_law=True):
     known : bool
         Whether the server knows the shadow of round 0: ``path_loss`` has it then.  If not, ``path_loss`` is that of the
         distance, and what follows from it, the law of floors above all, is a belief.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, and as :class:`ChannelModel`.
     """
 
     deviation: float = 8.0
@@ -106,11 +101,6 @@ class Motion(ChannelModel, same_law=True):
         :math:`v` in metres a second, 0 to 1,000.
     round_time : float
         :math:`\Delta` in seconds, from one round to the next (default: 26,010 slots at 100 kHz).
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, and as :class:`ChannelModel`.
     """
 
     speed: float = 1.5
@@ -168,11 +158,6 @@ class Moving(Motion, Rayleigh, same_law=True):
         :math:`f_c` in hertz, 1 to 1e12.
     paths : int
         Waves of a device, 1 to 10,000.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, and as :class:`Motion`.
     """
 
     carrier: float = 2e9

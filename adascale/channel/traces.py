@@ -109,11 +109,6 @@ class GainLines:
         What errors call it.
     scenario, unit
         As for :func:`read_gains`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such unit.
     """
 
     def __init__(self, name: str, scenario: Scenario, unit: str = "linear") -> None:

@@ -33,24 +33,13 @@ def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> N
     r"""A draw of :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, complex, shape (d,), in root watts.
 
     The real parts come first out of the stream, see :func:`real_receiver_noise`.
-
-    Raises
-    ------
-    ValueError
-        If the noise power is not finite and >= 0.
     """
     real = real_receiver_noise(rng, size, noise_power)
     return real + 1j * real_receiver_noise(rng, size, noise_power)
 
 
 def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.float64]:
-    r"""The real part of what :func:`receiver_noise` draws from the same stream: :math:`\mathcal N(0, \sigma_n^2/2)`.
-
-    Raises
-    ------
-    ValueError
-        If the noise power is not finite and >= 0.
-    """
+    r"""The real part of what :func:`receiver_noise` draws from the same stream: :math:`\mathcal N(0, \sigma_n^2/2)`."""
     check.at_least("noise_power", noise_power, 0)
     return math.sqrt(noise_power / 2) * rng.standard_normal(size)
 
@@ -137,11 +126,6 @@ def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.f
         :math:`\eta_t > 0` in watts; ``inf`` for a receiver without noise.
     real_noise : numpy.ndarray
         :math:`\mathrm{Re}(\mathbf n_t)`, shape (d,), see :func:`real_receiver_noise`.
-
-    Raises
-    ------
-    ValueError
-        If eta is not positive, or so small that the noise leaves the range of the gradient's type.
     """
     if not eta > 0:
         raise ValueError(f"eta must be > 0, got {eta}")

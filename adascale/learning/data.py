@@ -252,11 +252,6 @@ def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list
     -------
     list of numpy.ndarray
         Positions of each device's samples, ascending; the parts are disjoint and cover everything.
-
-    Raises
-    ------
-    ValueError
-        If the kind is another one, or the classes do not go round.
     """
     check.whole("num_devices", num_devices)
     labels = np.asarray(labels)

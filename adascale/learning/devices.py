@@ -13,11 +13,6 @@ def find_device(device: str | torch.device) -> torch.device:
     ----------
     device : str or torch.device
         ``cpu``, ``cuda``, or ``cuda:1`` for the second GPU.
-
-    Raises
-    ------
-    ValueError
-        If it is another one, or not on this machine.
     """
     try:
         found = torch.device(device)

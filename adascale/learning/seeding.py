@@ -27,11 +27,6 @@ def stream(seed: int, purpose: int, device: int = 0, round_index: int = 0) -> np
         ``PARTITION``, ``MODEL``, ``BATCH``, ``NOISE`` or ``DROPOUT``.
     device, round_index : int
         Where, >= 0.
-
-    Raises
-    ------
-    ValueError
-        If the seed is not a whole number >= 0.
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
@@ -47,11 +42,6 @@ def poisson_batch(seed: int, device: int, round_index: int, size: int, rate: flo
     numpy.ndarray
         The chosen positions in 0 ... size - 1, ascending; often of another length than :math:`q_m n_m`, sometimes
         empty.
-
-    Raises
-    ------
-    ValueError
-        If the rate is not in (0, 1], or as :func:`stream`.
     """
     check.sampling_rate("rate", rate)
     return np.flatnonzero(stream(seed, BATCH, device, round_index).random(size) < rate)

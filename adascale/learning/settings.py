@@ -32,11 +32,6 @@ class Training:
         ``default`` or ``glorot``, see :func:`adascale.learning.models.build`.
     chunk : int
         Largest number of samples whose gradients are computed at a time.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range or a name no string; what is behind a name is looked up where it is used.
     """
 
     dataset: str

@@ -56,11 +56,6 @@ class AdaScale(OnlinePolicy):
     initial_queue : array_like
         :math:`Q_0 \ge 0`; broadcasts against the lanes.  A queue that starts where it would end up,
         :math:`V |F'(\ell)|`, spends no rounds on getting there (:meth:`from_law`).
-
-    Raises
-    ------
-    ValueError
-        If a penalty is not finite and positive, or a queue not finite and at least 0.
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("penalty",)

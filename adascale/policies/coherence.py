@@ -34,11 +34,6 @@ def seen_coherence(floor: ArrayLike) -> FloatArray:
     -------
     numpy.ndarray
         :math:`\hat c`, shape (...); n where all floors are equal.
-
-    Raises
-    ------
-    ValueError
-        If a floor is not finite and positive, or there is none.
     """
     floor = check.positive("floor", floor)
     if floor.ndim == 0 or floor.shape[-1] == 0:

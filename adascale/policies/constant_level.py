@@ -45,11 +45,6 @@ class ConstantLevel(OnlinePolicy):
         against the lanes.
     law : FloorLaw, optional
         The law of the floors, if it is another one.  Exactly one of the two is given.
-
-    Raises
-    ------
-    ValueError
-        If both are given or none, or a gain is not finite and positive.
     """
 
     needs_law: ClassVar[bool] = True

@@ -34,11 +34,6 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
     -------
     numpy.ndarray
         Shape (...).
-
-    Raises
-    ------
-    ValueError
-        If a gain is not finite and positive, or there is no such estimate.
     """
     gain = check.positive("mean_gain", mean_gain)
     if gain.ndim == 0:

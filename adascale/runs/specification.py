@@ -67,11 +67,6 @@ class Run:
     sources : dict
         The digest of the source of each, see :func:`adascale.registry.source_digest`.  It is taken when the run is
         specified.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range, or a name is unknown.
     """
 
     scenario: Scenario

@@ -64,7 +64,7 @@ def test_learn_solves_its_equation_in_deep_fades(floor, budget, options):
 
 
 @pytest.mark.parametrize("coherence", [1.0, "seen"])
-def test_rounds_of_learn_are_its_schedule_beyond_the_longest_copy(coherence):
+def test_rounds_of_learn_are_its_schedule_beyond_4096_floors(coherence):
     """Both in the two lanes: the first runs are put away after 4096 floors, and merged with those after 8192."""
     floor = 0.03 / np.random.default_rng(0).exponential(size=(2, 8300))
     policy, problem = policies.Learn(coherence=coherence, prior=LAW, weight=3), problem_of(floor, 0.04)

@@ -135,11 +135,6 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
     -------
     numpy.ndarray
         :math:`\beta`, of the shape of ``alpha``.
-
-    Raises
-    ------
-    ValueError
-        As :func:`exact_epsilon`.
     """
     rate = check.at_least("alpha", alpha, 0.0)
     if (rate > 1).any():

@@ -109,11 +109,6 @@ def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
         gradients: a tensor of shape (B, \*parameter.shape), or :class:`SampleGradients` that are not written out,
         such as :class:`Outer`.  A rule that does not cover this layer or this input returns None; then the network
         goes to ``vmap(grad)`` as if there were no rule.
-
-    Raises
-    ------
-    ValueError
-        If something else than a layer type is given, or nothing.
     """
     if not layer_types or not all(isinstance(each, type) and issubclass(each, nn.Module) for each in layer_types):
         raise ValueError(f"layer_types must be subclasses of torch.nn.Module, got {layer_types}")
