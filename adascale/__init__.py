@@ -18,10 +18,8 @@ __version__ = "0.2.0"
 _PLACES = {
     "ReceiveScalingProblem": "adascale.problem",
     "Scenario": "adascale.scenario",
-    **{room: f"adascale.{room}" for room in (
-        "accounting", "channel", "comparison", "policies", "presets", "tuning"
-    )},
-}  # fmt: skip
+    **{room: f"adascale.{room}" for room in ("accounting", "channel", "comparison", "policies", "presets", "tuning")},
+}
 
 __all__ = [
     "ReceiveScalingProblem",

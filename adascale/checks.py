@@ -116,8 +116,10 @@ def within(name: str, array: NDArray[np.float64], low: float, high: float) -> No
     """No entry of ``array`` is outside what keeps the power limit and the floors within floating point."""
     bad = ~((array >= low) & (array <= high))
     if bad.any():
-        raise ValueError(f"{name} must be within {low:.3g} ... {high:.3g}, where floating point holds the power limit "
-                         f"and the noise energy of this scenario, got {_show(array, bad)}")  # fmt: skip
+        raise ValueError(
+            f"{name} must be within {low:.3g} ... {high:.3g}, where floating point holds the power limit "
+            f"and the noise energy of this scenario, got {_show(array, bad)}"
+        )
 
 
 def entries(name: str, *shape: int) -> None:

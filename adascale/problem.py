@@ -157,8 +157,10 @@ class ReceiveScalingProblem:
             total = self.floor.sum(axis=-1) + self.num_rounds * self.budget
         check.held("the floors and budgets of all rounds together", total)
         if (least := np.min(self.scenario.noise_scale / total, initial=np.inf)) < _LEAST_SCALING:
-            raise ValueError(f"beyond floating point: eta = {least:.3g} in a round that spends the budgets of all; "
-                             f"expected at least {_LEAST_SCALING:.3g}")  # fmt: skip
+            raise ValueError(
+                f"beyond floating point: eta = {least:.3g} in a round that spends the budgets of all; "
+                f"expected at least {_LEAST_SCALING:.3g}"
+            )
 
     @property
     def num_rounds(self) -> int:

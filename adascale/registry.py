@@ -134,8 +134,10 @@ def _refuse_foreign(kind: str, name: str) -> None:
     """A ``ValueError`` for a name whose module is not to be imported: of the standard library, or no module's name."""
     standard = re.split("[.:]", name)[0] in sys.stdlib_module_names
     if standard or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
-        raise ValueError(f"{_one(kind)} {name!r} must be a registered name, or module:object of a module that is not "
-                         "one of Python's standard library")  # fmt: skip
+        raise ValueError(
+            f"{_one(kind)} {name!r} must be a registered name, or module:object of a module that is not "
+            "one of Python's standard library"
+        )
 
 
 def _fits(kind: str, value: Any) -> bool:

@@ -297,8 +297,9 @@ def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
         A row a statement that was judged, in words, and data set, if there are several; a column a protocol; how often
         each verdict, over metrics, benchmarks and budgets.
     """
-    columns = {pair: each[each["metric"] != "exact"].groupby("claim")["verdict"].agg(_counted)
-               for pair, each in claims.items()}  # fmt: skip
+    columns = {
+        pair: each[each["metric"] != "exact"].groupby("claim")["verdict"].agg(_counted) for pair, each in claims.items()
+    }
     counted = pd.DataFrame(columns)
     counted = counted.loc[[name for name in STATEMENTS if name in counted.index]].rename(index=STATEMENTS).fillna("")
     datasets = list(dict.fromkeys(dataset for dataset, _ in claims))

@@ -83,8 +83,12 @@ def is_there(dotted):
     module, _, name = dotted.rpartition(".")
     if module not in modules():
         return False
-    assigned = {target.id for node in tree(module).body for target in ast.walk(node)
-                if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)}  # fmt: skip
+    assigned = {
+        target.id
+        for node in tree(module).body
+        for target in ast.walk(node)
+        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
+    }
     defined = {node.name for node in tree(module).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     return name in {*imports(module), *assigned, *defined}
 

@@ -39,9 +39,17 @@ def problems(draw):
     """A problem of one lane whose numbers may be anywhere, as far as the package takes them."""
     devices, size = draw(st.sampled_from([1, 2, 10, 1000])), draw(powers(0, 6))
     scenario = Scenario(
-        "extreme", devices, 1, draw(st.integers(1, 10**9)), size * draw(powers(-12, 0)), size,
-        draw(powers(-3, 3)), draw(powers(-6, 3)), draw(powers(-15, -6)), draw(orders),
-    )  # fmt: skip
+        "extreme",
+        devices,
+        1,
+        draw(st.integers(1, 10**9)),
+        size * draw(powers(-12, 0)),
+        size,
+        draw(powers(-3, 3)),
+        draw(powers(-6, 3)),
+        draw(powers(-15, -6)),
+        draw(orders),
+    )
     return ReceiveScalingProblem(scenario, draw(arrays(-25, 15)), draw(wide_budgets))
 
 
@@ -150,8 +158,14 @@ def test_no_order_of_the_lanes_changes_a_result_by_one_bit(data):
     order = np.array(data.draw(st.permutations(range(lanes))))
     one, other = (ReceiveScalingProblem(MIXED, g, b) for g, b in ((gain, budget), (gain[order], budget[order])))
     means = np.full(3, 3e-10)
-    for policy in (policies.Optimal(), policies.EqualAlloc(), policies.EstimFuture(means), policies.AdaScale(0.1),
-                   policies.PowerControl(means, 1e-5), policies.LyapunovPowerControl(1e-15, 1e-5)):  # fmt: skip
+    for policy in (
+        policies.Optimal(),
+        policies.EqualAlloc(),
+        policies.EstimFuture(means),
+        policies.AdaScale(0.1),
+        policies.PowerControl(means, 1e-5),
+        policies.LyapunovPowerControl(1e-15, 1e-5),
+    ):
         eta = policy.schedule(one)
         np.testing.assert_array_equal(policy.schedule(other), eta[order])
         np.testing.assert_array_equal(other.cost(eta[order]), one.cost(eta)[order])
@@ -279,8 +293,17 @@ constants = st.one_of(powers(-320, 308), powers(-3, 3))
 
 
 @example(1, 1, 1, 1, 1e-259, 1, 1, 1, 1e65)  # a budget at which the receive scaling vanishes
-@given(constants, constants, constants, constants, constants, st.integers(1, 10**12), st.integers(1, 10**12),
-       powers(-320, 308), wide_budgets)  # fmt: skip
+@given(
+    constants,
+    constants,
+    constants,
+    constants,
+    constants,
+    st.integers(1, 10**12),
+    st.integers(1, 10**12),
+    powers(-320, 308),
+    wide_budgets,
+)
 def test_any_scenario_is_refused_or_its_problem_is_finite(batch, size, clip, power, noise, devices, count, gain, nu):
     try:
         scenario = Scenario("any", devices, 1, count, batch, size, clip, power, noise)
@@ -328,9 +351,13 @@ MASKED = {
     "level": ("floor", lambda: water_level(masked([1.0, 2.0], 1), 1.0)),
     "round": ("queue", lambda: policies.best_energy(1.0, masked([1.0, 2.0], 1), 1.0, RoundLeakage(MIXED))),
     "mean": ("values", lambda: interval(masked([1.0, 2.0], 1))),
-    "statistics": ("statistics", lambda: tuning.match_budget(
-        lambda b, g: policies.PowerControl(g, b), ReceiveScalingProblem(MIXED, GAIN, 0.1), masked([1e-10] * 3, 0))),
-}  # fmt: skip
+    "statistics": (
+        "statistics",
+        lambda: tuning.match_budget(
+            lambda b, g: policies.PowerControl(g, b), ReceiveScalingProblem(MIXED, GAIN, 0.1), masked([1e-10] * 3, 0)
+        ),
+    ),
+}
 
 
 @pytest.mark.parametrize("entry", MASKED)

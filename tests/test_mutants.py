@@ -27,56 +27,78 @@ class Mutant(NamedTuple):
 
 MUTANTS = {
     "the cost leaves out the floor": Mutant(
-        "problem.py", "np.mean(self.noise_energy(eta) - self.floor, axis=-1)",
+        "problem.py",
+        "np.mean(self.noise_energy(eta) - self.floor, axis=-1)",
         "np.mean(self.noise_energy(eta), axis=-1)",
         "tests/test_problem.py::test_cost_is_the_left_hand_side_of_the_paper_s_constraint",
     ),
     "the noise multiplier forgets the number of devices": Mutant(
-        "problem.py", "scenario.num_devices * kinds[:, 1]", "kinds[:, 1]",
+        "problem.py",
+        "scenario.num_devices * kinds[:, 1]",
+        "kinds[:, 1]",
         "tests/test_problem.py::test_round_leakage_is_the_sum_over_devices",
     ),
     "one term of Lemma 1 is off by one": Mutant(
-        "accounting/kernels.py", "weight[kind, i] * math.expm1(0.5 * (i + 2) * (i + 1) * s)",
+        "accounting/kernels.py",
+        "weight[kind, i] * math.expm1(0.5 * (i + 2) * (i + 1) * s)",
         "weight[kind, i] * math.expm1(0.5 * (i + 2) * (i + 2) * s)",
         "tests/accounting/test_kernels.py::test_integer_orders_have_the_digits_of_mpmath",
     ),
     "the conversion to DP has a wrong sign": Mutant(
-        "accounting/renyi.py", "np.log1p(-1 / orders)", "np.log1p(1 / orders)",
+        "accounting/renyi.py",
+        "np.log1p(-1 / orders)",
+        "np.log1p(1 / orders)",
         "tests/accounting/test_renyi.py::test_conversion_agrees_with_opacus",
     ),
     "the derivative has another power of the noise": Mutant(
-        "accounting/renyi.py", "-2 * s**1.5", "-2 * s**1.0",
+        "accounting/renyi.py",
+        "-2 * s**1.5",
+        "-2 * s**1.0",
         "tests/accounting/test_kernels.py::test_derivative_agrees_with_finite_differences",
     ),
     "AdaScale's queue forgets the budget": Mutant(
-        "policies/adascale_rounds.py", "Q + (before - least) - budget[lane]", "Q + (before - least)",
+        "policies/adascale_rounds.py",
+        "Q + (before - least) - budget[lane]",
+        "Q + (before - least)",
         "tests/policies/test_policies.py::test_adascale_is_its_rounds_and_its_queue_written_out",
     ),
     "the optimum lies under the water": Mutant(
-        "policies/optimal.py", "np.maximum(level, problem.floor)", "np.minimum(level, problem.floor)",
+        "policies/optimal.py",
+        "np.maximum(level, problem.floor)",
+        "np.minimum(level, problem.floor)",
         "tests/policies/test_policies.py::test_optimum_spends_the_budget_and_never_exceeds_a_cap",
     ),
     "power control knows no budget": Mutant(
-        "policies/power_control.py", "min(tau, cap[lane, t])", "cap[lane, t]",
+        "policies/power_control.py",
+        "min(tau, cap[lane, t])",
+        "cap[lane, t]",
         "tests/policies/test_benchmark_policies.py::test_online_power_control_plans_like_a_plain_loop",
     ),
     "the estimate of the minimum is a mean": Mutant(
-        "policies/estim_future.py", "1 / (1 / gain).sum(axis=-1)", "1 / (1 / gain).mean(axis=-1)",
+        "policies/estim_future.py",
+        "1 / (1 / gain).sum(axis=-1)",
+        "1 / (1 / gain).mean(axis=-1)",
         "tests/policies/test_benchmark_policies.py::test_the_two_readings_estimate_what_they_say",
     ),
     "a budget that is not met is taken for met": Mutant(
-        "tuning.py", "np.abs(found.residual) <= tolerance", "np.abs(found.residual) <= 1e9",
+        "tuning.py",
+        "np.abs(found.residual) <= tolerance",
+        "np.abs(found.residual) <= 1e9",
         "tests/test_tuning.py::test_a_cost_that_jumps_over_the_budget_is_no_match",
     ),
     "clipping lengthens short gradients": Mutant(
-        "learning/gradients/api.py", ".clamp_max(1) * weights", " * weights",
+        "learning/gradients/api.py",
+        ".clamp_max(1) * weights",
+        " * weights",
         "tests/learning/gradients/test_api.py::test_without_clipping_it_is_the_gradient_of_the_weighted_loss",
     ),
     "a norm is its square's": Mutant(
-        "learning/gradients/api.py", "square.clamp_min(0).sqrt()", "square.clamp_min(0)",
+        "learning/gradients/api.py",
+        "square.clamp_min(0).sqrt()",
+        "square.clamp_min(0)",
         "tests/learning/gradients/test_api.py::test_no_sample_counts_for_more_than_the_clip_norm",
     ),
-}  # fmt: skip
+}
 
 
 # In one process, as most of a short test run is imports: the changed package and its tests are imported anew each time.
@@ -212,8 +234,11 @@ def tried(tmp_path):
         before = len(kept.read_text().splitlines()) if kept.exists() else 0
         done = subprocess.run(
             [sys.executable, "-c", tool, folder, *options, "--cosmic-ray", interpreter, tmp_path / "project"],
-            cwd=ROOT / "tools", capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=ROOT / "tools",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0 or edited, done.stderr
         new = [json.loads(line) for line in kept.read_text().splitlines()[before:]] if kept.exists() else []
         return [(each["verdict"], each["test"]) for each in new], done.stdout + done.stderr

@@ -21,8 +21,17 @@ spec.loader.exec_module(tool)
 ROWS = tool.read_rows()
 NAMES = sorted({name for row in ROWS for name in row["code"].split()})
 # what the paper has, by the numbers of its source
-COUNTS = {"Equation": 87, "Definition": 4, "Lemma": 5, "Theorem": 3, "Corollary": 2, "Proposition": 1, "Remark": 3,
-          "Algorithm": 1, "Figure": 2}  # fmt: skip
+COUNTS = {
+    "Equation": 87,
+    "Definition": 4,
+    "Lemma": 5,
+    "Theorem": 3,
+    "Corollary": 2,
+    "Proposition": 1,
+    "Remark": 3,
+    "Algorithm": 1,
+    "Figure": 2,
+}
 PARTS = {16: "abcd", 28: "abc", 30: "ab", 52: "ab"}  # equations with lettered parts
 
 
@@ -119,9 +128,18 @@ SOURCE = r"""
 
 def test_the_inventory_numbers_a_source_as_latex_does():
     assert tool.inventory(SOURCE) == [
-        "Definition 1", "Equation 1", "Equation 2", "Equation 3", "Equation 4", "Equation 4a", "Equation 4b",
-        "Assumption A1", "Equation 5", "Figure 1", "Lemma 1",
-    ]  # fmt: skip
+        "Definition 1",
+        "Equation 1",
+        "Equation 2",
+        "Equation 3",
+        "Equation 4",
+        "Equation 4a",
+        "Equation 4b",
+        "Assumption A1",
+        "Equation 5",
+        "Figure 1",
+        "Lemma 1",
+    ]
 
 
 @pytest.mark.skipif("ADASCALE_PAPER" not in os.environ, reason="the paper's source is not part of the project")

@@ -38,8 +38,10 @@ def test_a_preset_is_complete(name):
 
 def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text('base = "cifar10"\nlevels = [1, 2]\n[scenario]\nname = "mine"\n[channel]\nplacement = "area"\n'
-                    '[training]\nmomentum = 0.5\n')  # fmt: skip
+    path.write_text(
+        'base = "cifar10"\nlevels = [1, 2]\n[scenario]\nname = "mine"\n[channel]\nplacement = "area"\n'
+        "[training]\nmomentum = 0.5\n"
+    )
     found, base = presets.load(str(path)), presets.load("cifar10")
     assert (found.scenario.name, found.scenario.clip_norm) == ("mine", base.scenario.clip_norm)
     assert found.channel == Rayleigh(placement="area")

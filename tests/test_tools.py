@@ -70,8 +70,11 @@ MNIST = pd.read_csv(ROOT / "results/mnist/accuracy.csv", dtype={"run": str})
 def moved(row, column):
     """The row with this value a little off, or another name or number."""
     value = row[column]
-    return row | {column: value * (1 + 1e-6) + (0.2 if column.startswith("test_") else 0)
-                  if isinstance(value, float) else f"{value}1"}  # fmt: skip
+    return row | {
+        column: value * (1 + 1e-6) + (0.2 if column.startswith("test_") else 0)
+        if isinstance(value, float)
+        else f"{value}1"
+    }
 
 
 def test_every_result_column_of_a_run_made_again_is_held_to_the_committed_row():
@@ -127,12 +130,21 @@ def test_what_a_cell_prints_is_one_piece_under_the_settings_of_the_environment(t
     assert (len(pieces) == 1) == ours
 
 
-@pytest.mark.parametrize(("column", "text", "seen"), [
-    ("seconds", "0.024", "24 ms"), ("peer_seconds", "5.4e-04", "540 µs"), ("seconds", "4", "4.0 s"),
-    ("ratio", "17000", "17,000"), ("ratio", "0.5", "0.50"), ("difference", "6e-14", "6·10⁻¹⁴"),
-    ("difference", "0", "0"), ("name", "vmap(grad), union", "vmap(grad), union"), ("round", "cifar10", "CIFAR-10"),
-    ("peer", "", "–"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("column", "text", "seen"),
+    [
+        ("seconds", "0.024", "24 ms"),
+        ("peer_seconds", "5.4e-04", "540 µs"),
+        ("seconds", "4", "4.0 s"),
+        ("ratio", "17000", "17,000"),
+        ("ratio", "0.5", "0.50"),
+        ("difference", "6e-14", "6·10⁻¹⁴"),
+        ("difference", "0", "0"),
+        ("name", "vmap(grad), union", "vmap(grad), union"),
+        ("round", "cifar10", "CIFAR-10"),
+        ("peer", "", "–"),
+    ],
+)
 def test_a_committed_number_is_shown_as_the_chapters_show_theirs(column, text, seen):
     assert tool("executed").shown(column, text).replace("\N{NO-BREAK SPACE}", " ") == seen
 

@@ -103,8 +103,11 @@ def plain_newton(floor, budget, penalty, unit, count, weight):
 
 def adascale_rounds():
     """AdaScale a round: alone over a short and a long horizon, and among a hundred realisations."""
-    for rounds, seeds, what in ((500, 0, "alone, T = 500"), (1_000_000, 0, "alone, T = 1,000,000"),
-                                (500, range(100), "among 100 realisations")):  # fmt: skip
+    for rounds, seeds, what in (
+        (500, 0, "alone, T = 500"),
+        (1_000_000, 0, "alone, T = 1,000,000"),
+        (500, range(100), "among 100 realisations"),
+    ):
         gain = channel.draw(MNIST.num_devices, rounds, seeds).gain
         problem, policy = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04), policies.AdaScale(0.03)
         terms = RoundLeakage(MNIST).terms

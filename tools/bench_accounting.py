@@ -122,17 +122,19 @@ def rows(schedule_of):
         own[name] = seconds
         width = (high - low) / high if low > 0 and high < math.inf else math.nan
         print(f"{preset} {nu:g} {policy.__name__}, {name}: {low:.6f} ... {high:.6f}, {seconds:.3g} s", flush=True)
-        found.append({
-            "schedule": f"{preset}, nu = {nu:g}, {policy.__name__}",
-            "rounds": sigma.size,
-            "accountant": name,
-            "lower": f"{low:.6f}" if low > 0 else "",
-            "upper": f"{high:.6f}" if high < math.inf else "",
-            "relative_gap": "" if math.isnan(width) else f"{width:.1e}",
-            "cpu_seconds": f"{seconds:.2g}",
-            "times_certified": f"{seconds / own['adascale, certified']:.3g}",
-            "times_sharp": f"{seconds / own['adascale, sharp']:.3g}" if "adascale, sharp" in own else "",
-        })  # fmt: skip
+        found.append(
+            {
+                "schedule": f"{preset}, nu = {nu:g}, {policy.__name__}",
+                "rounds": sigma.size,
+                "accountant": name,
+                "lower": f"{low:.6f}" if low > 0 else "",
+                "upper": f"{high:.6f}" if high < math.inf else "",
+                "relative_gap": "" if math.isnan(width) else f"{width:.1e}",
+                "cpu_seconds": f"{seconds:.2g}",
+                "times_certified": f"{seconds / own['adascale, certified']:.3g}",
+                "times_sharp": f"{seconds / own['adascale, sharp']:.3g}" if "adascale, sharp" in own else "",
+            }
+        )
     return found
 
 
@@ -145,8 +147,14 @@ def many(count=500):
         problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
         sigma = problem.noise_multiplier(Hindsight(policies.AdaScale)(problem).schedule(problem))[..., 0, :]
         seconds, _ = timed(lambda q=scenario.sampling_rate, sigma=sigma: sharp_epsilon(q, sigma, DELTA))
-        found.append({"schedule": f"{preset}, nu = {nu:g}, AdaScale, {count} schedules", "rounds": scenario.num_rounds,
-                      "accountant": "adascale, sharp", "cpu_seconds": f"{seconds:.2g}"})  # fmt: skip
+        found.append(
+            {
+                "schedule": f"{preset}, nu = {nu:g}, AdaScale, {count} schedules",
+                "rounds": scenario.num_rounds,
+                "accountant": "adascale, sharp",
+                "cpu_seconds": f"{seconds:.2g}",
+            }
+        )
     return found
 
 

@@ -44,8 +44,13 @@ def pictures(document: nodes.document) -> list[tuple[nodes.container, nodes.imag
     bundles = document.findall(
         lambda node: isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle"
     )
-    return [(bundle, image) for bundle in bundles for kind in bundle.children
-            if kind.get("mime_type") == "image/png" for image in kind.findall(nodes.image)]  # fmt: skip
+    return [
+        (bundle, image)
+        for bundle in bundles
+        for kind in bundle.children
+        if kind.get("mime_type") == "image/png"
+        for image in kind.findall(nodes.image)
+    ]
 
 
 class FigureFiles(SphinxTransform):

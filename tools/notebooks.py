@@ -187,8 +187,10 @@ def keep_outputs(source: Path) -> Path:
         if cell.id == "install":  # prints nothing, and is another one in other settings
             continue
         if cell.id not in known:
-            raise ValueError(f"{source}: no output is stored for the code cell that begins with "
-                             f"{cell.source.partition(chr(10))[0]!r}; execute the chapter")  # fmt: skip
+            raise ValueError(
+                f"{source}: no output is stored for the code cell that begins with "
+                f"{cell.source.partition(chr(10))[0]!r}; execute the chapter"
+            )
         cell.outputs, cell.execution_count = known[cell.id].outputs, known[cell.id].execution_count
     if [cell.id for cell in new if cell.id != "install"] != [cell.id for cell in old if cell.id != "install"]:
         raise ValueError(f"{source}: its code cells stand in another order, or one has gone; execute the chapter")

@@ -164,13 +164,16 @@ def set_theorems(builder, book):
         heading = f"{theorem['realtype'].title()} {'.'.join(map(str, numbers))}".strip()
         title, content = theorem.children[0], theorem.children[-1]
         labels = "".join(f"\\phantomsection\\label{{\\detokenize{{{page}:{each}}}}}" for each in ids)
-        theorem.parent.replace(theorem, [
-            raw(f"\\begin{{booktheorem}}{labels}\\booktheoremtitle{{{heading}}}{{"),
-            *inlines(title),
-            raw("}"),
-            *content.children,
-            raw("\\end{booktheorem}"),
-        ])  # fmt: skip
+        theorem.parent.replace(
+            theorem,
+            [
+                raw(f"\\begin{{booktheorem}}{labels}\\booktheoremtitle{{{heading}}}{{"),
+                *inlines(title),
+                raw("}"),
+                *content.children,
+                raw("\\end{booktheorem}"),
+            ],
+        )
     for proof in list(book.findall(proof_node)):
         inside = proof.children[0]
         first = inside.children[0].children

@@ -141,9 +141,12 @@ def labels(page, number):
 def short(entry):
     """Author and year of an entry, as in ``Mironov et al., 2019``."""
     people = entry.persons.get("author", []) or entry.persons.get("editor", [])
-    names = ["".join(str(part) for part in person.rich_last_names[-1:]) if len(person.rich_last_names) == 1
-             else " ".join(str(part) for part in person.rich_prelast_names + person.rich_last_names)
-             for person in people]  # fmt: skip
+    names = [
+        "".join(str(part) for part in person.rich_last_names[-1:])
+        if len(person.rich_last_names) == 1
+        else " ".join(str(part) for part in person.rich_prelast_names + person.rich_last_names)
+        for person in people
+    ]
     names = names or [plain(entry.fields["title"])]
     shown = names[0] if len(names) == 1 else f"{names[0]} and {names[1]}" if len(names) == 2 else f"{names[0]} et al."
     return f"{shown}, {entry.fields['year']}" if "year" in entry.fields else shown
@@ -158,8 +161,14 @@ def plain(text):
 
 def long(entry):
     """An entry of the list of references."""
-    where = next((plain(entry.fields[key]) for key in ("journal", "booktitle", "publisher", "school", "institution")
-                  if key in entry.fields), "")  # fmt: skip
+    where = next(
+        (
+            plain(entry.fields[key])
+            for key in ("journal", "booktitle", "publisher", "school", "institution")
+            if key in entry.fields
+        ),
+        "",
+    )
     notes = [plain(entry.fields[key]) for key in ("note",) if key in entry.fields]
     if "eprint" in entry.fields:
         notes.append(f"arXiv:{entry.fields['eprint']}")
@@ -279,8 +288,12 @@ class Chapter:
 
 def one_line_formulas(lines):
     """The same lines with each displayed formula on one: in a quotation, a formula's next line would begin with >."""
-    return re.sub(r"^( *)\$\$\n(.*?)\n *\$\$$", lambda found: f"{found[1]}$$ {' '.join(found[2].split())} $$",
-                  "\n".join(lines), flags=re.DOTALL | re.MULTILINE).split("\n")  # fmt: skip
+    return re.sub(
+        r"^( *)\$\$\n(.*?)\n *\$\$$",
+        lambda found: f"{found[1]}$$ {' '.join(found[2].split())} $$",
+        "\n".join(lines),
+        flags=re.DOTALL | re.MULTILINE,
+    ).split("\n")
 
 
 def references(book, cited):

@@ -21,9 +21,20 @@ from sphinx.search.en import SearchEnglish
 import adascale
 
 LETTERS = {
-    "alpha": "α", "delta": "δ", "epsilon": "ε", "eta": "η", "lambda": "λ", "nu": "ν", "rho": "ρ", "sigma": "σ",
-    "varepsilon": "ε", "le": "≤", "ge": "≥", "times": "×", "cdot": "·",
-}  # fmt: skip
+    "alpha": "α",
+    "delta": "δ",
+    "epsilon": "ε",
+    "eta": "η",
+    "lambda": "λ",
+    "nu": "ν",
+    "rho": "ρ",
+    "sigma": "σ",
+    "varepsilon": "ε",
+    "le": "≤",
+    "ge": "≥",
+    "times": "×",
+    "cdot": "·",
+}
 TOGETHER = {"waterfilling": "water filling"}
 """Words that are written in one piece and in two."""
 

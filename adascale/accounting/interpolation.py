@@ -84,9 +84,14 @@ def _tail(coefficient: FloatArray) -> FloatArray:
 
 @njit(cache=True, nogil=True)
 def _total(
-    log_s: FloatArray, low: float, width: float, panel: NDArray[np.intp], start: FloatArray, scale: FloatArray,
+    log_s: FloatArray,
+    low: float,
+    width: float,
+    panel: NDArray[np.intp],
+    start: FloatArray,
+    scale: FloatArray,
     coefficient: FloatArray,
-) -> float:  # fmt: skip
+) -> float:
     total = value = 0.0
     for j in range(log_s.size):
         if j == 0 or log_s[j] != log_s[j - 1]:

@@ -39,9 +39,15 @@ class OrdersTooFew(UserWarning):
     """
 
     def __init__(
-        self, end: float, epsilon: float, number: int, total: int, is_last: bool, order: float | None = None,
+        self,
+        end: float,
+        epsilon: float,
+        number: int,
+        total: int,
+        is_last: bool,
+        order: float | None = None,
         better: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.end, self.epsilon, self.order, self.better = end, epsilon, order, better
         self.number, self.total, self._is_last = number, total, is_last
         place, kind = ("last", "larger") if is_last else ("first", "smaller")
@@ -53,8 +59,10 @@ class OrdersTooFew(UserWarning):
             largest = min(2.0 ** np.ceil(np.log2(1.5 * order)), LARGEST_ORDER)
             enough = f"{largest:.0f}" if is_last else f"smallest={_digits(1 + (order - 1) / 2)}"
             grid = f"order_grid({enough})"
-        super().__init__(f"the best order{where} is the {place} one given, {_digits(end)}, and {what}: give {kind} "
-                         f"orders, such as adascale.accounting.{grid}")  # fmt: skip
+        super().__init__(
+            f"the best order{where} is the {place} one given, {_digits(end)}, and {what}: give {kind} "
+            f"orders, such as adascale.accounting.{grid}"
+        )
 
     def __reduce__(self) -> tuple[type[OrdersTooFew], tuple[object, ...]]:
         """Processes may pass it on."""
@@ -83,8 +91,7 @@ def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...
     """
     last, first = check.order("largest", largest), check.order("smallest", smallest)
     if not first < last <= LARGEST_ORDER:
-        raise ValueError(f"largest must be above smallest and at most {LARGEST_ORDER:g}, got {largest} and "
-                         f"{smallest}")  # fmt: skip
+        raise ValueError(f"largest must be above smallest and at most {LARGEST_ORDER:g}, got {largest} and {smallest}")
     grid = {first, last, *DEFAULT_ORDERS}
     order, above = max(DEFAULT_ORDERS), min(DEFAULT_ORDERS) - 1
     while order < last:
@@ -98,8 +105,9 @@ def as_orders(orders: ArrayLike) -> NDArray[np.float64]:
     """A list of Rényi orders as an array, or a ``ValueError`` that names the first that is none."""
     listed = check.as_floats("orders", orders)
     if listed.ndim != 1 or listed.size == 0:
-        raise ValueError(f"orders must be a list of one or more numbers, got "
-                         f"{f'shape {listed.shape}' if listed.ndim else orders}")  # fmt: skip
+        raise ValueError(
+            f"orders must be a list of one or more numbers, got {f'shape {listed.shape}' if listed.ndim else orders}"
+        )
     if not (fits := (listed > 1) & (listed <= LARGEST_ORDER)).all():
         raise ValueError(f"orders must be finite and > 1, and at most {LARGEST_ORDER:g}, got {listed[~fits][0]}")
     return listed

@@ -101,8 +101,9 @@ def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, 
         tried = _Composed(q, beyond, delta, _rounded_up(s[lane]))
         best, better = valley(partial(tried, ()), beyond.size, 0 if end > 0 else beyond.size - 1)
         if max(better, 0.0) < _WORTH_IT * epsilon:
-            return OrdersTooFew(last, epsilon, int(there.sum()), there.size, end > 0, float(beyond[best]),
-                                max(better, 0.0))  # fmt: skip
+            return OrdersTooFew(
+                last, epsilon, int(there.sum()), there.size, end > 0, float(beyond[best]), max(better, 0.0)
+            )
     return None
 
 

@@ -152,8 +152,9 @@ class SampleCanaries:
         place = torch.as_tensor(chosen)
         weights = torch.full((chosen.size,), unit(scenario) / scenario.clip_norm, dtype=parameters.dtype)
         models.assign(self._network, parameters)
-        return clipped_sum(self._network, self.images[place], self.labels[place], scenario.clip_norm,
-                           weights, self.training.chunk).gradient  # fmt: skip
+        return clipped_sum(
+            self._network, self.images[place], self.labels[place], scenario.clip_norm, weights, self.training.chunk
+        ).gradient
 
     def losses(self, parameters: Tensor) -> NDArray[np.float64]:
         """The cross entropy of each canary at some parameters, nats, shape (k,)."""

@@ -100,23 +100,39 @@ def claimed(problem: ReceiveScalingProblem, eta: ArrayLike, delta: float, confid
 
 
 def from_scores(
-    kind: str, runs: int, claim: Claim, plan: scores.Plan, score: FloatArray, present: NDArray[np.bool_],
+    kind: str,
+    runs: int,
+    claim: Claim,
+    plan: scores.Plan,
+    score: FloatArray,
+    present: NDArray[np.bool_],
     accuracy: float,
-) -> Audit:  # fmt: skip
+) -> Audit:
     """All bounds, from the likelihood ratios of independent trials and the coins, each of shape (m,)."""
-    one_run = [(one_run_bound(score.size, r, v, claim.delta, claim.each), r, v) for r, v in (
-        (r, scores.right_guesses(score, present, r)) for r in plan.guesses
-    )]  # fmt: skip
+    one_run = [
+        (one_run_bound(score.size, r, v, claim.delta, claim.each), r, v)
+        for r, v in ((r, scores.right_guesses(score, present, r)) for r in plan.guesses)
+    ]
     rates, scaled = (
         [scores.count_alarms(score, present, threshold) for threshold in (first, plan.thresholds[1])]
         for first in (plan.thresholds[0], 0.0)
     )
     best, guesses, right = max(one_run)
     return Audit(
-        kind, runs, score.size, guesses, right, claim.delta, claim.confidence, claim.renyi, claim.accounted, best,
+        kind,
+        runs,
+        score.size,
+        guesses,
+        right,
+        claim.delta,
+        claim.confidence,
+        claim.renyi,
+        claim.accounted,
+        best,
         max(rates_bound(counts, claim.delta, claim.each) for counts in rates),
-        max(scaled_bound(counts, claim.rate, claim.sigma, claim.delta, claim.each) for counts in scaled), accuracy,
-    )  # fmt: skip
+        max(scaled_bound(counts, claim.rate, claim.sigma, claim.delta, claim.each) for counts in scaled),
+        accuracy,
+    )
 
 
 def from_losses(
@@ -126,5 +142,18 @@ def from_losses(
     quarter = loss.size // 4
     right = scores.right_guesses(-loss, present, quarter, quarter)
     bound = one_run_bound(loss.size, 2 * quarter, right, claim.delta, claim.confidence)
-    return Audit(kind, runs, loss.size, 2 * quarter, right, claim.delta, claim.confidence, claim.renyi,
-                 claim.accounted, bound, None, None, accuracy)  # fmt: skip
+    return Audit(
+        kind,
+        runs,
+        loss.size,
+        2 * quarter,
+        right,
+        claim.delta,
+        claim.confidence,
+        claim.renyi,
+        claim.accounted,
+        bound,
+        None,
+        None,
+        accuracy,
+    )

@@ -363,8 +363,15 @@ class EmpiricalFloors(FloorLaw):
 def _logarithm(survival: Callable[[FloatArray], ArrayLike]) -> Callable[[FloatArray], FloatArray]:
     """The logarithm of a survival function, or a ``ValueError`` that it is none."""
     seen = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
-    if seen.shape != (400,) or not np.isfinite(seen).all() or seen.min() < 0 or seen.max() > 1 + 1e-12 \
-            or (np.diff(seen) > 1e-12).any() or seen[0] < 0.99 or seen[-1] > 0.01:  # fmt: skip
+    if (
+        seen.shape != (400,)
+        or not np.isfinite(seen).all()
+        or seen.min() < 0
+        or seen.max() > 1 + 1e-12
+        or (np.diff(seen) > 1e-12).any()
+        or seen[0] < 0.99
+        or seen[-1] > 0.01
+    ):
         raise ValueError("survival must fall from 1 at 0 to 0 at large arguments, as P(|f|^2 > x) does for E|f|^2 = 1")
 
     def log_of(x: FloatArray) -> FloatArray:

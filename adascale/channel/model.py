@@ -235,8 +235,10 @@ class ChannelModel:
         """``fading``, or a ``ValueError`` that it does not return ``num_rounds`` finite coefficients."""
         drawn = np.asarray(self.fading(rng, num_rounds))
         if drawn.shape != (num_rounds,) or not np.isfinite(drawn).all():
-            raise ValueError(f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, "
-                             f"got shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, "
+                f"got shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}"
+            )
         return drawn
 
 

@@ -166,8 +166,10 @@ def _trace(table: Table, path: str, scenario: Scenario, unit: str) -> Trace:
     beyond = (least < low) | (least > high)
     if beyond.any() or not (mean is None or np.isfinite(mean).all()):
         where, _ = table.place(int(np.argmax(beyond) if beyond.any() else values.max(axis=1).argmax()), 0)
-        raise ValueError(f"{where}: gains from {values.min():.3g} to {values.max():.3g} are beyond floating point with "
-                         "this scenario; expected received over transmitted power")  # fmt: skip
+        raise ValueError(
+            f"{where}: gains from {values.min():.3g} to {values.max():.3g} are beyond floating point with "
+            "this scenario; expected received over transmitted power"
+        )
     above = np.argwhere(values > 1)
     first = "{}: {}".format(*table.place(int(above[0, 0]), int(above[0, 1]))) if above.size else None
     return Trace(least, mean, first, table.unended)

@@ -30,9 +30,11 @@ EXAMPLE = "adascale audit --dataset digits --policy learn --nu 0.04 --canaries 2
 def add(parser: argparse.ArgumentParser) -> None:
     """The arguments."""
     parser.add_argument(
-        "--dataset", default="digits", metavar="NAME|FILE", help="digits, mnist, cifar10, a preset file or "
-        "module:function (default: digits)"
-    )  # fmt: skip
+        "--dataset",
+        default="digits",
+        metavar="NAME|FILE",
+        help="digits, mnist, cifar10, a preset file or module:function (default: digits)",
+    )
     common.add_policy(parser, "learn")
     parser.add_argument("--nu", type=float, required=True, help="convergence level: mean extra noise energy a round")
     common.add_seed(parser)
@@ -74,12 +76,21 @@ def run(options: argparse.Namespace) -> None:
         else:
             found = audit.audit_gradients(*given, canaries, **how, runs=options.runs, norm=norm)
     bounds = {name: each for name, each in found._asdict().items() if name != "accounted"}
-    told = {"dataset": wanted.scenario.name, "policy": wanted.policy, "nu": wanted.nu, "seed": wanted.seed,
-            "rounds": wanted.scenario.num_rounds, "sabotage": options.sabotage, "epsilon": found.accounted,
-            "lower": found.lower} | bounds  # fmt: skip
+    told = {
+        "dataset": wanted.scenario.name,
+        "policy": wanted.policy,
+        "nu": wanted.nu,
+        "seed": wanted.seed,
+        "rounds": wanted.scenario.num_rounds,
+        "sabotage": options.sabotage,
+        "epsilon": found.accounted,
+        "lower": found.lower,
+    } | bounds
     print(common.shown(told, options.json))
     if found.refuted:
         sys.stdout.flush()
         which = ", ".join(f"{name} {value:.4g}" for name, value in found.refuted.items())
-        raise RuntimeError(f"the accounted epsilon {found.accounted:.4g} is refuted by {which}: the training leaks "
-                           "more than its accountant says")  # fmt: skip
+        raise RuntimeError(
+            f"the accounted epsilon {found.accounted:.4g} is refuted by {which}: the training leaks "
+            "more than its accountant says"
+        )

@@ -40,13 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_policy(parser, "learn")
     parser.set_defaults(policy=None)  # learn, but adascale where an option is of the paper's protocol alone
     parser.add_argument(
-        "--promise", choices=("average", "hard"), help="of learn and resolve: nu is kept on average, or never exceeded "
-        "(default: average)"
-    )  # fmt: skip
+        "--promise",
+        choices=("average", "hard"),
+        help="of learn and resolve: nu is kept on average, or never exceeded (default: average)",
+    )
     parser.add_argument(
-        "--past", type=Path, metavar="FILE", help="an earlier trace of the same links, in the form and unit of this "
-        "one, for policies that have to know the channel"
-    )  # fmt: skip
+        "--past",
+        type=Path,
+        metavar="FILE",
+        help="an earlier trace of the same links, in the form and unit of this "
+        "one, for policies that have to know the channel",
+    )
     parser.add_argument("--penalty", type=float, metavar="V", help="AdaScale's V, with a queue that is empty at first")
 
 
@@ -86,8 +90,10 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
         common.note(known.unended)
     if known is None and (needs_law or tuned or needs_mean):
         what = "the law of the channel" if needs_law else "a parameter" if tuned else "mean gains"
-        raise ValueError(f"--policy {given} needs {what}, to be taken from an earlier trace of the same links: give it "
-                         f"as --past{', or V as --penalty' * warm}; learn needs nothing")  # fmt: skip
+        raise ValueError(
+            f"--policy {given} needs {what}, to be taken from an earlier trace of the same links: give it "
+            f"as --past{', or V as --penalty' * warm}; learn needs nothing"
+        )
     if known is not None:
         law = EmpiricalFloors.of(scenario, known.min_gain)
         if warm:
@@ -97,12 +103,15 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
         elif kind is policies.Learn and trace is None:
             fixed["prior"] = law
         if needs_mean and known.mean_gain is None:
-            raise ValueError(f"{name} needs mean_gain, the mean channel gain of every device, which the trace does not "
-                             "have")  # fmt: skip
+            raise ValueError(
+                f"{name} needs mean_gain, the mean channel gain of every device, which the trace does not have"
+            )
         if tuned:
             if known.min_gain.size < scenario.num_rounds:
-                raise ValueError(f"--policy {given} has a parameter, which is found on {scenario.num_rounds} rounds; "
-                                 f"{options.past} has {known.min_gain.size}")  # fmt: skip
+                raise ValueError(
+                    f"--policy {given} has a parameter, which is found on {scenario.num_rounds} rounds; "
+                    f"{options.past} has {known.min_gain.size}"
+                )
             problem = ReceiveScalingProblem(scenario, known.min_gain[-scenario.num_rounds :], options.nu)
     if isinstance(method, PolicyClass):
         method = Hindsight(method.policy, **method.fixed | fixed)

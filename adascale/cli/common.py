@@ -49,8 +49,11 @@ def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
 
     if as_json:
         return json_text(totals | tables)
-    lines = {key: f"{value:.6g}" if isinstance(value, float) else visible(f"{value}")
-             for key, value in totals.items() if value is not None}  # fmt: skip
+    lines = {
+        key: f"{value:.6g}" if isinstance(value, float) else visible(f"{value}")
+        for key, value in totals.items()
+        if value is not None
+    }
     return "\n".join(f"{key:<{max(map(len, lines))}} {value}" for key, value in lines.items())
 
 
@@ -80,24 +83,28 @@ def add_policy(parser: argparse.ArgumentParser, default: str, *others: str) -> N
     known = ", ".join((names("policies"), *others))
     parser.add_argument(
         "--policy", default=default, metavar="NAME", help=f"one of {known}, or module:Class (default: {default})"
-    )  # fmt: skip
+    )
 
 
 def add_privacy(parser: argparse.ArgumentParser) -> None:
     """``--delta`` and ``--accountant``."""
     parser.add_argument("--delta", type=float, default=1e-5, help="delta of the DP leakage (default: 1e-5)")
     parser.add_argument(
-        "--accountant", default="renyi", metavar="NAME", help=f"what computes epsilon: {names('accountants')}, or "
-        f"module:Class; {PARAMETERS} (default: renyi)"
-    )  # fmt: skip
+        "--accountant",
+        default="renyi",
+        metavar="NAME",
+        help=f"what computes epsilon: {names('accountants')}, or module:Class; {PARAMETERS} (default: renyi)",
+    )
 
 
 def add_orders(parser: argparse.ArgumentParser) -> None:
     """``--orders``."""
     parser.add_argument(
-        "--orders", type=_orders, metavar="[MIN,]MAX", help="the smallest and the largest Renyi order among which "
-        "epsilon is the least (default: 1.1,63)"
-    )  # fmt: skip
+        "--orders",
+        type=_orders,
+        metavar="[MIN,]MAX",
+        help="the smallest and the largest Renyi order among which epsilon is the least (default: 1.1,63)",
+    )
 
 
 def _orders(text: str) -> tuple[float, ...]:
@@ -114,9 +121,11 @@ def _orders(text: str) -> tuple[float, ...]:
 def add_channel(parser: argparse.ArgumentParser) -> None:
     """``--channel``."""
     parser.add_argument(
-        "--channel", metavar="NAME", help=f"what channels are drawn from: {names('channels')}, or module:Class; "
-        f"{PARAMETERS} (default: the preset's)"
-    )  # fmt: skip
+        "--channel",
+        metavar="NAME",
+        help=f"what channels are drawn from: {names('channels')}, or module:Class; "
+        f"{PARAMETERS} (default: the preset's)",
+    )
 
 
 def names(kind: str) -> str:

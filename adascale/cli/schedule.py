@@ -45,9 +45,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nu", type=float, required=True, help="convergence level: mean extra noise energy a round")
     causal.add_arguments(parser)
     parser.add_argument(
-        "--hindsight", action="store_true", help="the paper's protocol: tune on the whole trace, and plan with its "
-        "mean gains"
-    )  # fmt: skip
+        "--hindsight",
+        action="store_true",
+        help="the paper's protocol: tune on the whole trace, and plan with its mean gains",
+    )
     parser.add_argument("--out", type=Path, metavar="CSV", help="write round, min_gain, floor, noise_energy, eta")
 
 
@@ -111,11 +112,14 @@ def run(options: argparse.Namespace) -> None:
             write_atomically(options.out, table)
     notes: list[str | None] = [trace.unended]
     if problem.num_rounds != scenario.num_rounds:
-        notes.append(f"{options.gains} has {problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}; "
-                     "the trace decides")  # fmt: skip
+        notes.append(
+            f"{options.gains} has {problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}; the trace decides"
+        )
     if trace.above_one:
-        notes.append(f"{trace.above_one}: more power received than sent; gains in dB need --unit db, and path losses "
-                     "are their inverse")  # fmt: skip
+        notes.append(
+            f"{trace.above_one}: more power received than sent; gains in dB need --unit db, and path losses "
+            "are their inverse"
+        )
     if not isinstance(policy, policies.OnlinePolicy):
         notes.append(f"{name} reads the whole trace")
     elif options.hindsight and options.penalty is None and (policy.tuned or policy.needs_mean_gain or policy.needs_law):

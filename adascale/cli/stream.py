@@ -78,8 +78,10 @@ def run(options: argparse.Namespace) -> None:
         if stream.finished:
             _say(f"note: all {scenario.num_rounds} rounds are answered")
             if stream.orders_too_few:
-                _say("note: epsilon is that of the first or the last order; more of them, as with --orders 1.01,1024, "
-                     "may lower it")  # fmt: skip
+                _say(
+                    "note: epsilon is that of the first or the last order; more of them, as with --orders 1.01,1024, "
+                    "may lower it"
+                )
 
 
 def stopped(options: argparse.Namespace) -> str:

@@ -54,8 +54,11 @@ def run(options: argparse.Namespace) -> None:
     for name, least in (("jobs", 1), ("threads", 1), ("retries", 0)):
         if getattr(options, name) < least:
             raise ValueError(f"--{name} must be >= {least}, got {getattr(options, name)}")
-    outputs = {name: path for table, of in ((out, "--out"), (_partial(out), "the partial table of --out"))
-               for name, path in ((of, table), (f"the curves of {of}", _curves(table)))}  # fmt: skip
+    outputs = {
+        name: path
+        for table, of in ((out, "--out"), (_partial(out), "the partial table of --out"))
+        for name, path in ((of, table), (f"the curves of {of}", _curves(table)))
+    }
     common.check_outputs({"the sweep file": options.file}, outputs)
     module = common.learning("adascale.runs.sweep")
     entries = module.read_sweep(options.file)
@@ -79,8 +82,10 @@ def run(options: argparse.Namespace) -> None:
         if each.address not in finished:
             failed.setdefault(each.message, []).append(each.address)
     if failed:
-        told = (f"{addresses[0]}{f' and {len(addresses) - 1} more' * (len(addresses) > 1)}: {message}"
-                for message, addresses in failed.items())  # fmt: skip
+        told = (
+            f"{addresses[0]}{f' and {len(addresses) - 1} more' * (len(addresses) > 1)}: {message}"
+            for message, addresses in failed.items()
+        )
         raise RuntimeError(f"{len(outcomes) - len(finished)} of {len(outcomes)} runs failed: {'; '.join(told)}")
 
 
@@ -118,8 +123,10 @@ def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, want
         common.note(f"{out} has results of runs that are missing here, and is left as it is")
     others = table["version"].dropna()[table["version"] != __version__] if "version" in table else []
     if len(others):
-        common.note(f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
-                    f"is {__version__}; delete their folders in the store to run them again")  # fmt: skip
+        common.note(
+            f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
+            f"is {__version__}; delete their folders in the store to run them again"
+        )
 
 
 def _write(table: pd.DataFrame, history: pd.DataFrame, wanted: int, out: Path) -> Path:

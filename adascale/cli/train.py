@@ -38,13 +38,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_channel(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument(
-        "--dataset", default="digits", metavar="NAME|FILE", help="digits, mnist, cifar10, a preset file or "
-        "module:function (default: digits)"
-    )  # fmt: skip
+        "--dataset",
+        default="digits",
+        metavar="NAME|FILE",
+        help="digits, mnist, cifar10, a preset file or module:function (default: digits)",
+    )
     parser.add_argument(
-        "--model", metavar="NAME", help=f"the network: {common.names('models')}, or module:Class (default: the "
-        "preset's)"
-    )  # fmt: skip
+        "--model",
+        metavar="NAME",
+        help=f"the network: {common.names('models')}, or module:Class (default: the preset's)",
+    )
     common.add_policy(parser, "adascale", "NoiseFree")
     parser.add_argument("--nu", type=float, required=True, help="convergence level: mean extra noise energy a round")
     common.add_seed(parser)
@@ -69,9 +72,17 @@ def run(options: argparse.Namespace) -> None:
     common.find_accountant(options.accountant)
     changes = {} if options.model is None else {"model": options.model}
     wanted = common.learning("adascale.runs.specification").make_run(
-        options.dataset, options.policy, options.nu, options.seed, rounds=options.rounds, channel=options.channel,
-        accountant=options.accountant, every=options.every, delta=options.delta, **changes,
-    )  # fmt: skip
+        options.dataset,
+        options.policy,
+        options.nu,
+        options.seed,
+        rounds=options.rounds,
+        channel=options.channel,
+        accountant=options.accountant,
+        every=options.every,
+        delta=options.delta,
+        **changes,
+    )
     with common.naming_own_code(), common.noting_orders():
         row, history = _train(options, wanted, outputs)
     tables = {options.out: pd.DataFrame([row]), options.history: history}
@@ -116,5 +127,7 @@ def _notes(dataset: str, wanted: Run) -> Iterator[str]:
         yield f"{wanted.scenario.num_rounds} of {full.num_rounds} rounds; the result is one of a shortened run"
     if wanted.scenario.num_parameters != full.num_parameters:
         said = next(path for path, content in preset_chain(dataset) if "num_parameters" in content["scenario"])
-        yield (f"the network has {wanted.scenario.num_parameters} parameters, which replace the {full.num_parameters} "
-               f"in {said.name}")  # fmt: skip
+        yield (
+            f"the network has {wanted.scenario.num_parameters} parameters, which replace the {full.num_parameters} "
+            f"in {said.name}"
+        )

@@ -44,8 +44,9 @@ class PolicyClass:
 
     def __init__(self, policy: type, fixed: dict[str, Any]):
         if not isinstance(policy, type) or not issubclass(policy, Policy | _Decides):
-            raise ValueError(f"policy must be a subclass of adascale.policies.Policy, or a class with start and step, "
-                             f"got {policy!r}")  # fmt: skip
+            raise ValueError(
+                f"policy must be a subclass of adascale.policies.Policy, or a class with start and step, got {policy!r}"
+            )
         if not issubclass(policy, Policy):
             policy = type(policy.__name__, (policy, OnlinePolicy), {"__module__": policy.__module__})
         self.policy = cast("type[Policy]", policy)
@@ -60,18 +61,23 @@ class PolicyClass:
             raise ValueError(f"policy {policy.__name__}: tuned must be a tuple of names, got {declared!r}")
         self.tuned = tuple(name for name in self.policy.tuned if name not in fixed)
         if len(self.tuned) > 1:
-            raise ValueError(f"policy {policy.__name__} must have one parameter to tune at most, it declares "
-                             f"{', '.join(self.tuned)}; fix the others")  # fmt: skip
+            raise ValueError(
+                f"policy {policy.__name__} must have one parameter to tune at most, it declares "
+                f"{', '.join(self.tuned)}; fix the others"
+            )
 
     def build(self, constructor: Callable[..., Policy] | None = None, /, **given: Any) -> Policy:
         """The policy with these arguments and the fixed ones, which win; by the class, or another constructor of it."""
         try:
             made = (constructor or self.policy)(**(given | self.fixed))
         except TypeError as error:
-            raise ValueError(f"policy {self.policy.__name__}: {error}; a parameter to be tuned is declared in `tuned`, "
-                             "channel statistics in `needs_mean_gain`, the law of the floors in `needs_law`"
-                             ) from None  # fmt: skip
+            raise ValueError(
+                f"policy {self.policy.__name__}: {error}; a parameter to be tuned is declared in `tuned`, "
+                "channel statistics in `needs_mean_gain`, the law of the floors in `needs_law`"
+            ) from None
         if forgotten := [name for name in self.tuned if not hasattr(made, name)]:
-            raise ValueError(f"policy {self.policy.__name__} must keep what it declares in `tuned` as an attribute, it "
-                             f"has no {forgotten[0]!r}")  # fmt: skip
+            raise ValueError(
+                f"policy {self.policy.__name__} must keep what it declares in `tuned` as an attribute, it "
+                f"has no {forgotten[0]!r}"
+            )
         return made

@@ -62,9 +62,15 @@ class Foresight(PolicyClass):
     """
 
     def __init__(
-        self, policy: type, *, channel: ChannelModel | None = None, draws: int = 30, seed: int = SEED,
-        from_law: bool = True, **fixed: Any,
-    ):  # fmt: skip
+        self,
+        policy: type,
+        *,
+        channel: ChannelModel | None = None,
+        draws: int = 30,
+        seed: int = SEED,
+        from_law: bool = True,
+        **fixed: Any,
+    ):
         super().__init__(policy, fixed)
         name = self.policy.__name__
         if not issubclass(self.policy, OnlinePolicy):
@@ -80,8 +86,9 @@ class Foresight(PolicyClass):
         """The same method with this channel believed, if none was given."""
         if self.channel is not None:
             return self
-        return Foresight(self.policy, channel=channel, draws=self.draws, seed=self.seed, from_law=self.by_law,
-                         **self.fixed)  # fmt: skip
+        return Foresight(
+            self.policy, channel=channel, draws=self.draws, seed=self.seed, from_law=self.by_law, **self.fixed
+        )
 
     def __call__(self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> Policy:
         """The policy of every lane, from its budget and the law of its floors."""
@@ -107,8 +114,9 @@ class Foresight(PolicyClass):
             return self.build(**{name: value}, **dict(zip(("mean_gain",), known, strict=False)))
 
         law = self._law(problem, cast("FloatArray", mean_gain))
-        found = tuning.match_law(made, scenario, budget, law, *statistics, draws=self.draws, seed=self.seed,
-                                 guess=self.policy.guess)  # fmt: skip
+        found = tuning.match_law(
+            made, scenario, budget, law, *statistics, draws=self.draws, seed=self.seed, guess=self.policy.guess
+        )
         return self.build(**{name: found}, **given)
 
     def _law(self, problem: ReceiveScalingProblem, mean_gain: FloatArray) -> FloorLaw:

@@ -133,19 +133,28 @@ def _rows(
         if problem.lanes != (1, 1):
             gains, budgets = problem.min_gain, problem.budget
             parts = [
-                _rows(method, ReceiveScalingProblem(problem.scenario, gains[[r]], budgets[[k]]), mean_gain[[r]],
-                      accountant, delta)
+                _rows(
+                    method,
+                    ReceiveScalingProblem(problem.scenario, gains[[r]], budgets[[k]]),
+                    mean_gain[[r]],
+                    accountant,
+                    delta,
+                )
                 for k, r in np.ndindex(problem.lanes)
-            ]  # fmt: skip
+            ]
             reached = [each for _, each in parts if each is not None]
             return pd.concat([rows for rows, _ in parts]), reached[0] if reached else None
     else:
         eta = policy.schedule(problem)
         parameters = {name: getattr(policy, name) for name in policy.tuned}
         epsilon = problem.device_epsilons(eta, accountant, delta)
-        measured = {"cost": problem.cost(eta), "rdp": problem.rdp(eta),
-                    "epsilon_max": epsilon.largest, "epsilon": epsilon.mean,
-                    "full_power": (eta == problem.max_eta).mean(axis=-1)}  # fmt: skip
+        measured = {
+            "cost": problem.cost(eta),
+            "rdp": problem.rdp(eta),
+            "epsilon_max": epsilon.largest,
+            "epsilon": epsilon.mean,
+            "full_power": (eta == problem.max_eta).mean(axis=-1),
+        }
     columns = {
         "dataset": problem.scenario.name,
         "nu": problem.budget,

@@ -65,7 +65,12 @@ def promises(table: pd.DataFrame, reference: str = "Optimal") -> pd.DataFrame:
         for metric in ("rdp", "epsilon"):
             ratio = (group[metric] / group[f"{metric}_best"]).to_numpy()
             mean, low, high = interval(ratio)
-            row |= {metric: mean, f"{metric}_low": low, f"{metric}_high": high,
-                    f"{metric}_median": np.median(ratio), f"{metric}_worst": ratio.max()}  # fmt: skip
+            row |= {
+                metric: mean,
+                f"{metric}_low": low,
+                f"{metric}_high": high,
+                f"{metric}_median": np.median(ratio),
+                f"{metric}_worst": ratio.max(),
+            }
         rows.append(row)
     return pd.DataFrame(rows)

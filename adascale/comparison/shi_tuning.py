@@ -123,9 +123,14 @@ def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
 
 
 def _crossings(
-    lanes: Lanes, natural: FloatArray, mean_eta: FloatArray, relative: FloatArray, contraction: float, delta: float,
+    lanes: Lanes,
+    natural: FloatArray,
+    mean_eta: FloatArray,
+    relative: FloatArray,
+    contraction: float,
+    delta: float,
     tolerance: float,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """Every pair on the grid of rates whose cost crosses the budget somewhere on the grid of penalties."""
     every = lanes.problem(lanes.index)
     weight = np.array([contraction ** -float(t) for t in range(every.num_rounds)])

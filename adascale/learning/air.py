@@ -106,8 +106,10 @@ def transmit(
     received = Received(signal, signal.real / math.sqrt(eta), power)
     for name, each in received._asdict().items():
         if not torch.isfinite(each).all():
-            raise ValueError(f"{name} must be finite, got another one with eta = {eta} and coefficients from "
-                             f"{float(channel.abs().min()):.3g} to {float(channel.abs().max()):.3g}")  # fmt: skip
+            raise ValueError(
+                f"{name} must be finite, got another one with eta = {eta} and coefficients from "
+                f"{float(channel.abs().min()):.3g} to {float(channel.abs().max()):.3g}"
+            )
     return received
 
 

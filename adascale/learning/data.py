@@ -134,14 +134,16 @@ def check_samples(dataset: Dataset) -> None:
         samples, labels = getattr(dataset, f"{key}images"), getattr(dataset, f"{key}labels")
         what = f"dataset {dataset.name!r}: {key}images"
         if samples.ndim < 2 or not samples.numel():
-            raise ValueError(f"{what} must be samples, shape (n, ...), none of them empty, got "
-                             f"{tuple(samples.shape)}")  # fmt: skip
+            raise ValueError(f"{what} must be samples, shape (n, ...), none of them empty, got {tuple(samples.shape)}")
         if labels.shape != samples.shape[:1]:
-            raise ValueError(f"{what} must have a label each, got shapes {tuple(samples.shape)} and "
-                             f"{tuple(labels.shape)}")  # fmt: skip
+            raise ValueError(
+                f"{what} must have a label each, got shapes {tuple(samples.shape)} and {tuple(labels.shape)}"
+            )
         if not samples.is_floating_point() or labels.dtype != torch.int64:
-            raise ValueError(f"{what} must be floating-point numbers with labels of torch.int64, got {samples.dtype} "
-                             f"and {labels.dtype}")  # fmt: skip
+            raise ValueError(
+                f"{what} must be floating-point numbers with labels of torch.int64, got {samples.dtype} "
+                f"and {labels.dtype}"
+            )
         low, high = map(float, samples.aminmax())
         if not (math.isfinite(low) and math.isfinite(high)):
             bad = int((~torch.isfinite(samples)).flatten(1).any(1).int().argmax())
@@ -155,8 +157,10 @@ def check_samples(dataset: Dataset) -> None:
         if (labels < 0).any():
             raise ValueError(f"{what} must have labels >= 0, got {int(labels.min())}")
     if dataset.images.shape[1:] != dataset.test_images.shape[1:]:
-        raise ValueError(f"dataset {dataset.name!r}: images and test_images must be of one shape, got "
-                         f"{tuple(dataset.images.shape[1:])} and {tuple(dataset.test_images.shape[1:])}")  # fmt: skip
+        raise ValueError(
+            f"dataset {dataset.name!r}: images and test_images must be of one shape, got "
+            f"{tuple(dataset.images.shape[1:])} and {tuple(dataset.test_images.shape[1:])}"
+        )
     if unknown := sorted(set(dataset.test_labels.tolist()) - set(dataset.labels.tolist())):
         raise ValueError(f"dataset {dataset.name!r}: test_labels must be classes of the training set, got {unknown[0]}")
 
@@ -170,8 +174,10 @@ def _scaled(key: str, given: ArrayLike, scaling: tuple[Tensor, Tensor] | None) -
     if scaling is not None:
         for which, each in zip(("mean", "deviation"), scaling, strict=True):
             if each.numel() != 1 and (samples.ndim != 4 or each.numel() != samples.shape[3]):
-                raise ValueError(f"{which} must have one number, or one for each colour of {key}, shape "
-                                 f"{tuple(samples.shape)}, got {each.numel()}")  # fmt: skip
+                raise ValueError(
+                    f"{which} must have one number, or one for each colour of {key}, shape "
+                    f"{tuple(samples.shape)}, got {each.numel()}"
+                )
         samples = (samples - scaling[0]) / scaling[1]
     return samples.permute(0, 3, 1, 2) if samples.ndim == 4 else samples
 
@@ -197,8 +203,9 @@ def _numbers(key: str, given: ArrayLike) -> NDArray[Any]:
     except ValueError:  # a ragged sequence
         array = np.asarray(None)
     if array.dtype.kind not in "biuf" or np.ma.is_masked(given):
-        raise ValueError(f"{key} must be an array of numbers, none of them masked, got {type(given).__name__} of "
-                         f"{array.dtype}")  # fmt: skip
+        raise ValueError(
+            f"{key} must be an array of numbers, none of them masked, got {type(given).__name__} of {array.dtype}"
+        )
     return array
 
 
@@ -262,8 +269,10 @@ def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list
         raise ValueError(f"partition must be 'iid' or 'two-classes', got {kind!r}")
     classes = rng.permutation(np.unique(labels))
     if classes.size != num_devices or num_devices < 3:  # two devices would both get the same two classes
-        raise ValueError(f"two-classes needs as many devices as classes, 3 at least; got {num_devices} devices "
-                         f"and {classes.size} classes")  # fmt: skip
+        raise ValueError(
+            f"two-classes needs as many devices as classes, 3 at least; got {num_devices} devices "
+            f"and {classes.size} classes"
+        )
     halves = [np.array_split(rng.permutation(np.flatnonzero(labels == each)), 2) for each in classes]
     return [np.sort(np.concatenate([halves[m][0], halves[m - 1][1]])) for m in range(num_devices)]
 

@@ -21,8 +21,10 @@ def find_device(device: str | torch.device) -> torch.device:
     if found is None or found.type not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {str(device)!r}")
     if found.type == "cuda" and not (found.index or 0) < torch.cuda.device_count():
-        raise ValueError(f"device {str(device)!r} is not available: this machine has {torch.cuda.device_count()} CUDA "
-                         "devices that PyTorch can use; expected cpu")  # fmt: skip
+        raise ValueError(
+            f"device {str(device)!r} is not available: this machine has {torch.cuda.device_count()} CUDA "
+            "devices that PyTorch can use; expected cpu"
+        )
     return found
 
 

@@ -93,15 +93,16 @@ class FedSGD:
         self._batch_size = np.broadcast_to(scenario.batch_size, scenario.num_devices)
         sizes = np.broadcast_to(scenario.dataset_size, scenario.num_devices)
         if not all(part.size for part in self.parts):
-            raise ValueError(f"num_devices must leave a sample to each, got {scenario.num_devices} for "
-                             f"{len(dataset.labels)} samples")  # fmt: skip
+            raise ValueError(
+                f"num_devices must leave a sample to each, got {scenario.num_devices} for {len(dataset.labels)} samples"
+            )
         for m, part in enumerate(self.parts):
             if part.size != sizes[m]:
                 raise ValueError(f"dataset_size must be the {part.size} samples dealt to device {m}, got {sizes[m]:g}")
         self._model = model.to(self.device)
-        self._data = dataset._replace(**{
-            name: getattr(dataset, name).to(self.device) for name in dataset._fields if name != "name"
-        })  # fmt: skip
+        self._data = dataset._replace(
+            **{name: getattr(dataset, name).to(self.device) for name in dataset._fields if name != "name"}
+        )
 
     def start(self) -> State:
         """The state before round 0."""
@@ -244,8 +245,10 @@ def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
             f"{expected}, got {tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__}"
         )
     if largest >= logits.shape[1]:
-        raise ValueError(f"model {name!r} has {logits.shape[1]} classes; expected more than the largest label of "
-                         f"{dataset.name}, {largest}")  # fmt: skip
+        raise ValueError(
+            f"model {name!r} has {logits.shape[1]} classes; expected more than the largest label of "
+            f"{dataset.name}, {largest}"
+        )
 
 
 @contextlib.contextmanager

@@ -105,8 +105,9 @@ def train(
     if coefficient is not None:
         coefficient = np.asarray(coefficient)
         if coefficient.shape != (problem.scenario.num_devices, rounds):
-            raise ValueError(f"coefficient must have shape ({problem.scenario.num_devices}, {rounds}), got "
-                             f"{coefficient.shape}")  # fmt: skip
+            raise ValueError(
+                f"coefficient must have shape ({problem.scenario.num_devices}, {rounds}), got {coefficient.shape}"
+            )
     limited = None if eta is None else _within_limit(problem, eta)
     schedule = [math.inf] * rounds if limited is None else limited
     account = RenyiAccountant() if accountant is None else accountant
@@ -115,8 +116,10 @@ def train(
     if resume is not None:
         state, rows = resume.state, resume.history.to_dict("records")
         if not len(rows) == state.round <= rounds:
-            raise ValueError(f"resume must hold as many rounds as its state, at most {rounds}, got {len(rows)} "
-                             f"and a state before round {state.round}")  # fmt: skip
+            raise ValueError(
+                f"resume must hold as many rounds as its state, at most {rounds}, got {len(rows)} "
+                f"and a state before round {state.round}"
+            )
         state = state._replace(parameters=state.parameters.to(device), velocity=state.velocity.to(device))
     with tqdm(total=rounds, initial=state.round, disable=not progress, unit="round", desc=training.dataset) as bar:
         for t in range(state.round, rounds):
@@ -126,9 +129,16 @@ def train(
                 raise _diverged(t, str(error), training, rows) from None
             if not torch.isfinite(state.parameters).all():
                 raise _diverged(t, "parameters are no longer finite", training, rows)
-            row = {"round": t, "batch_size": shown.batch_size, "loss": shown.loss, "clipped": shown.clipped,
-                   "noise_energy": problem.scenario.noise_scale / schedule[t],
-                   "test_loss": math.nan, "accuracy": math.nan, "epsilon": math.nan}  # fmt: skip
+            row = {
+                "round": t,
+                "batch_size": shown.batch_size,
+                "loss": shown.loss,
+                "clipped": shown.clipped,
+                "noise_energy": problem.scenario.noise_scale / schedule[t],
+                "test_loss": math.nan,
+                "accuracy": math.nan,
+                "epsilon": math.nan,
+            }
             if (t + 1) % every == 0 or t + 1 == rounds:
                 row["test_loss"], row["accuracy"] = federation.evaluate(state)
                 if not math.isfinite(row["test_loss"]):
@@ -136,8 +146,10 @@ def train(
                 row["epsilon"] = math.inf
                 if limited is not None:
                     row["epsilon"] = _epsilon_so_far(problem, limited[: t + 1], account, delta)
-                bar.set_postfix_str(f"loss {row['test_loss']:.3f}, accuracy {row['accuracy']:.3f}, "
-                                    f"epsilon {row['epsilon']:.2f}", refresh=False)  # fmt: skip
+                bar.set_postfix_str(
+                    f"loss {row['test_loss']:.3f}, accuracy {row['accuracy']:.3f}, epsilon {row['epsilon']:.2f}",
+                    refresh=False,
+                )
             rows.append(row)
             bar.update()
             if keep is not None:

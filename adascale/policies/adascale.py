@@ -69,9 +69,13 @@ class AdaScale(OnlinePolicy):
 
     @classmethod
     def from_law(
-        cls, scenario: Scenario, budget: ArrayLike, mean_gain: ArrayLike | None = None, law: FloorLaw | None = None,
+        cls,
+        scenario: Scenario,
+        budget: ArrayLike,
+        mean_gain: ArrayLike | None = None,
+        law: FloorLaw | None = None,
         stiffness: float = 30.0,
-    ) -> AdaScale:  # fmt: skip
+    ) -> AdaScale:
         r"""AdaScale that no realisation has tuned: penalty and queue from the law of the floors.
 
         .. math:: V = \frac{s\,\nu}{|F'(\ell)|}, \qquad Q_0 = V |F'(\ell)| - \nu = (s - 1)\,\nu, \qquad g(\ell) = \nu

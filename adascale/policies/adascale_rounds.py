@@ -19,9 +19,13 @@ class NoRoot(RuntimeError):
 
 
 def run_rounds(
-    floor: FloatArray, queue: ArrayLike, start: ArrayLike, budget: ArrayLike, penalty: ArrayLike,
+    floor: FloatArray,
+    queue: ArrayLike,
+    start: ArrayLike,
+    budget: ArrayLike,
+    penalty: ArrayLike,
     leakage: RoundLeakage,
-) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+) -> tuple[FloatArray, FloatArray]:
     r"""The noise energies of whole horizons and the queue after them; what both public functions run.
 
     Parameters
@@ -61,9 +65,14 @@ def run_rounds(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _rounds(
-    floor: FloatArray, queue: FloatArray, start: FloatArray, budget: FloatArray, penalty: FloatArray,
-    terms: LeakageTerms, few: bool,
-) -> tuple[FloatArray, int, int]:  # fmt: skip
+    floor: FloatArray,
+    queue: FloatArray,
+    start: FloatArray,
+    budget: FloatArray,
+    penalty: FloatArray,
+    terms: LeakageTerms,
+    few: bool,
+) -> tuple[FloatArray, int, int]:
     """Every round of every lane; ``queue`` is left as the last round leaves it."""
     energy = np.empty(floor.shape)
     for lane in range(floor.shape[0]):

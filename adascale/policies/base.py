@@ -224,8 +224,10 @@ def _stepped(policy: OnlinePolicy, returned: Any, lanes: tuple[int, ...]) -> tup
         if eta.shape == lanes and eta.dtype.kind in "iuf":
             return returned
         got = f"a state and {eta.dtype} of shape {eta.shape}"
-    raise ValueError(f"{type(policy).__name__}.step must return the next state and eta, numbers of shape {lanes} as "
-                     f"the gains it was given, got {got}")  # fmt: skip
+    raise ValueError(
+        f"{type(policy).__name__}.step must return the next state and eta, numbers of shape {lanes} as "
+        f"the gains it was given, got {got}"
+    )
 
 
 def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> FloatArray:

@@ -168,9 +168,15 @@ def _tables(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _levels(
-    whole: float, rounds: int, points: int, start: float, step: float, share: FloatArray, terms: LeakageTerms,
+    whole: float,
+    rounds: int,
+    points: int,
+    start: float,
+    step: float,
+    share: FloatArray,
+    terms: LeakageTerms,
     few: bool,
-) -> FloatArray:  # fmt: skip
+) -> FloatArray:
     r"""The table of a lane: :math:`\ell_n(b)` with :math:`|F'(\ell_n(b))| = v_n(b)`, for n = 0 ... T - 1."""
     table, price, least = np.full((rounds, points), np.inf), np.empty(points), np.exp(start)
     budget = whole * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
@@ -289,9 +295,7 @@ def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _round(
-    floor: FloatArray, level: FloatArray, whole: FloatArray, left: FloatArray, later: int
-) -> FloatArray:  # fmt: skip
+def _round(floor: FloatArray, level: FloatArray, whole: FloatArray, left: FloatArray, later: int) -> FloatArray:
     """What one round of every lane spends; ``left`` follows it."""
     spend = np.zeros(floor.size)
     for lane in range(floor.size):

@@ -150,9 +150,18 @@ class Learn(OnlinePolicy):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _spend(
-    seen: FloatArray, before: FloatArray, moments: FloatArray, rounds: int, later: int, left: FloatArray,
-    level: FloatArray, reserve: float, held: float, dry: int, coherence: float,
-) -> FloatArray:  # fmt: skip
+    seen: FloatArray,
+    before: FloatArray,
+    moments: FloatArray,
+    rounds: int,
+    later: int,
+    left: FloatArray,
+    level: FloatArray,
+    reserve: float,
+    held: float,
+    dry: int,
+    coherence: float,
+) -> FloatArray:
     """What each of the last ``rounds`` of every lane spends.  A reserve below 0 is none, a coherence of 0 is seen.  The
     floors become runs; these and ``moments``, ``left`` and ``level`` follow the rounds."""
     known = seen.shape[2] - rounds

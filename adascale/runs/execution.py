@@ -91,28 +91,43 @@ def perform(
     problem, policy, eta = _decided(run)
     parameters = {} if policy is None else {name: float(getattr(policy, name)) for name in policy.tuned}
     start = time.perf_counter()
-    trained = train(problem, eta, training, loaded, run.seed, device=device, every=run.every, delta=run.delta,
-                    accountant=accounting.find(run.accountant), progress=progress, resume=resume,
-                    keep=keep)  # fmt: skip
+    trained = train(
+        problem,
+        eta,
+        training,
+        loaded,
+        run.seed,
+        device=device,
+        every=run.every,
+        delta=run.delta,
+        accountant=accounting.find(run.accountant),
+        progress=progress,
+        resume=resume,
+        keep=keep,
+    )
     wall = time.perf_counter() - start
     last = trained.history.iloc[-1]
-    row = described(run) | parameters | {
-        "cost": None if eta is None else float(problem.cost(eta)),
-        "order": scenario.order,
-        "rdp": None if eta is None else float(problem.rdp(eta)),
-        "delta": run.delta,
-        "epsilon": float(last.epsilon),
-        "test_accuracy": float(last.accuracy),
-        "test_loss": float(last.test_loss),
-        "floor_mean": float(problem.floor.mean()),
-        "floor_max": float(problem.floor.max()),
-        "floor_max_round": int(problem.floor.argmax()),
-        "wall_seconds": round(wall, 3),
-        "device": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device,
-        "threads": torch.get_num_threads(),
-        **provenance("torch", "numpy"),
-        "torch": torch.__version__,  # with the build that it is, which its distribution does not name
-    }  # fmt: skip
+    row = (
+        described(run)
+        | parameters
+        | {
+            "cost": None if eta is None else float(problem.cost(eta)),
+            "order": scenario.order,
+            "rdp": None if eta is None else float(problem.rdp(eta)),
+            "delta": run.delta,
+            "epsilon": float(last.epsilon),
+            "test_accuracy": float(last.accuracy),
+            "test_loss": float(last.test_loss),
+            "floor_mean": float(problem.floor.mean()),
+            "floor_max": float(problem.floor.max()),
+            "floor_max_round": int(problem.floor.argmax()),
+            "wall_seconds": round(wall, 3),
+            "device": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device,
+            "threads": torch.get_num_threads(),
+            **provenance("torch", "numpy"),
+            "torch": torch.__version__,  # with the build that it is, which its distribution does not name
+        }
+    )
     return Finished(row, trained.history)
 
 

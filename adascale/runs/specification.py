@@ -171,30 +171,35 @@ def make_run(
         policy = NOISE_FREE
     else:
         policy = registry.canonical("policies", policy)
-    own = {name: {each.name for each in fields(kind)} for name, kind in (
-        ("scenario", scenario), ("training", training), ("channel", model), ("run", Run)
-    )}  # fmt: skip
+    own = {
+        name: {each.name for each in fields(kind)}
+        for name, kind in (("scenario", scenario), ("training", training), ("channel", model), ("run", Run))
+    }
     own["scenario"] -= {"name", "num_rounds", "num_parameters"}
     own["training"] -= {"dataset"}
     own["run"] -= {"scenario", "training", "channel", "shortened", "own_code", "sources"}
     taken = {kind: {name: changes.pop(name) for name in sorted(known & set(changes))} for kind, known in own.items()}
     if changes:
-        raise ValueError(f"{min(changes)!r} is nothing that a run has; expected one of "
-                         f"{', '.join(sorted({'rounds', 'channel'}.union(*own.values())))}")  # fmt: skip
+        raise ValueError(
+            f"{min(changes)!r} is nothing that a run has; expected one of "
+            f"{', '.join(sorted({'rounds', 'channel'}.union(*own.values())))}"
+        )
     horizon = scenario.num_rounds
     if rounds is not None and check.whole("rounds", rounds) > horizon:
         raise ValueError(f"rounds must be at most the {horizon} of {scenario.name}, got {rounds}")
     training = replace(training, **taken["training"])
-    scenario = replace(scenario, **taken["scenario"], num_parameters=models.size(training.model),
-                       num_rounds=rounds or horizon)  # fmt: skip
+    scenario = replace(
+        scenario, **taken["scenario"], num_parameters=models.size(training.model), num_rounds=rounds or horizon
+    )
     model = replace(model, **taken["channel"])
     if own_data:
         training = replace(training, dataset=dataset)
         scenario = replace(scenario, name=registry.label(dataset))
         if "dataset_size" not in taken["scenario"]:
             scenario = replace(scenario, dataset_size=_shares(training, scenario.num_devices, seed))
-    return Run(scenario, training, policy, nu, seed, channel=model, shortened=scenario.num_rounds < horizon,
-               **taken["run"])  # fmt: skip
+    return Run(
+        scenario, training, policy, nu, seed, channel=model, shortened=scenario.num_rounds < horizon, **taken["run"]
+    )
 
 
 _LOADED: dict[tuple[str, int], tuple[Any, str | None]] = {}

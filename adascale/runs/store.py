@@ -152,11 +152,16 @@ class Store:
             if hashlib.sha256(history).hexdigest() != digest:
                 raise ValueError("its history was altered or cut off")
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{place} is not a result as it was written ({error}); delete the folder to run it "
-                             "again") from None  # fmt: skip
+            raise ValueError(
+                f"{place} is not a result as it was written ({error}); delete the folder to run it again"
+            ) from None
         if row.get("version") != __version__:
-            warnings.warn(f"{place} was made by adascale {row.get('version')}, this is {__version__}; delete the "
-                          "folder to run it again", OtherVersion, stacklevel=3)  # fmt: skip
+            warnings.warn(
+                f"{place} was made by adascale {row.get('version')}, this is {__version__}; delete the "
+                "folder to run it again",
+                OtherVersion,
+                stacklevel=3,
+            )
         # by way of text: Python reads a float exactly as it was written, pandas did not always
         texts = pd.read_csv(io.BytesIO(history), dtype=str).astype(float)
         return Finished(row, texts.astype({"round": int, "batch_size": int})), made

@@ -234,8 +234,11 @@ def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
         with _noting(NotCompared, []):
             history = found.history if (found := store.finished(run)) else store.under_way(run)
         known = described(run)
-        rows.append({"reading": reading} | {name: known[name] for name in ("run", "policy", "nu", "seed")}
-                    | {"done": 0 if history is None else len(history), "rounds": known["rounds"]})  # fmt: skip
+        rows.append(
+            {"reading": reading}
+            | {name: known[name] for name in ("run", "policy", "nu", "seed")}
+            | {"done": 0 if history is None else len(history), "rounds": known["rounds"]}
+        )
     return pd.DataFrame(rows)
 
 

@@ -80,9 +80,16 @@ class Stream:
     """
 
     def __init__(
-        self, policy: OnlinePolicy, scenario: Scenario, budget: float, path: str | os.PathLike[str],
-        *, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS, unit: str = "linear",
-    ) -> None:  # fmt: skip
+        self,
+        policy: OnlinePolicy,
+        scenario: Scenario,
+        budget: float,
+        path: str | os.PathLike[str],
+        *,
+        delta: float = 1e-5,
+        orders: ArrayLike = DEFAULT_ORDERS,
+        unit: str = "linear",
+    ) -> None:
         nu = check.positive("nu", budget)
         if nu.ndim:
             raise ValueError(f"nu must be one number, got an array of shape {nu.shape}")

@@ -16,11 +16,16 @@ FloatArray = NDArray[np.float64]
 _GAUSS, _GAUSS_WEIGHT = np.polynomial.legendre.leggauss(4)
 _GAUSS, _GAUSS_WEIGHT = (_GAUSS + 1) / 2, _GAUSS_WEIGHT / 2
 # integrals from 0 to each node of the polynomial through the values at the nodes
-_PARTIAL = np.array([
-    [np.polynomial.polynomial.polyint(np.linalg.solve(np.vander(_GAUSS, increasing=True), unit))
-     @ np.array([node**k for k in range(5)]) for unit in np.eye(4)]
-    for node in _GAUSS
-])  # fmt: skip
+_PARTIAL = np.array(
+    [
+        [
+            np.polynomial.polynomial.polyint(np.linalg.solve(np.vander(_GAUSS, increasing=True), unit))
+            @ np.array([node**k for k in range(5)])
+            for unit in np.eye(4)
+        ]
+        for node in _GAUSS
+    ]
+)
 _EDGES = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 160)])  # of ln(x / level), for integrals above the level
 _WIDTH = np.diff(_EDGES)
 

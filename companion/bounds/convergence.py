@@ -75,9 +75,17 @@ def largest_learning_rate(
 
 
 def convergence_bound(
-    noise_energy: ArrayLike, learning_rate: ArrayLike, initial_gap: ArrayLike, *, smoothness: ArrayLike,
-    A1: ArrayLike, A2: ArrayLike, C1: ArrayLike, C2: ArrayLike, batch_second_moment: ArrayLike = 2.0,
-) -> ConvergenceBound:  # fmt: skip
+    noise_energy: ArrayLike,
+    learning_rate: ArrayLike,
+    initial_gap: ArrayLike,
+    *,
+    smoothness: ArrayLike,
+    A1: ArrayLike,
+    A2: ArrayLike,
+    C1: ArrayLike,
+    C2: ArrayLike,
+    batch_second_moment: ArrayLike = 2.0,
+) -> ConvergenceBound:
     r"""The right side of the convergence theorem (:prf:ref:`thm-convergence`; the paper's Theorem 1).
 
     .. math::

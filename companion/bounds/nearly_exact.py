@@ -79,9 +79,14 @@ def _constants(A1: ArrayLike, A2: ArrayLike, C1: ArrayLike, C2: ArrayLike) -> tu
 
 
 def nearly_exact_bound(
-    noise_energy: ArrayLike, learning_rate: ArrayLike, initial_gap: ArrayLike, *, smoothness: ArrayLike,
-    signal: SignalMoment, mean_curvature: ArrayLike | None = None,
-) -> ConvergenceBound:  # fmt: skip
+    noise_energy: ArrayLike,
+    learning_rate: ArrayLike,
+    initial_gap: ArrayLike,
+    *,
+    smoothness: ArrayLike,
+    signal: SignalMoment,
+    mean_curvature: ArrayLike | None = None,
+) -> ConvergenceBound:
     r"""The right side of the nearly exact theorem (:prf:ref:`thm-nearly-exact`).
 
     .. math::

@@ -278,8 +278,9 @@ def main(folder: Path, datasets: Sequence[str] = DATASETS) -> None:
             "threads": 1,
         }
         seconds = round(time.perf_counter() - began)
-        write_provenance(target, "python -m companion.causal.fresh", "numpy", "numba", "scipy", **what,
-                         wall_seconds=seconds)  # fmt: skip
+        write_provenance(
+            target, "python -m companion.causal.fresh", "numpy", "numba", "scipy", **what, wall_seconds=seconds
+        )
 
 
 if __name__ == "__main__":

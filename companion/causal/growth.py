@@ -35,8 +35,14 @@ DRAWS = 400
 BUDGET = 0.04
 CELLS = 301
 """How many cells are drawn, whose median scale is taken."""
-CURVES = ("offline optimum", "re-solving, hard", "level of the past", "learning, hard", "AdaScale, empty queue",
-          "AdaScale, warm queue")  # fmt: skip
+CURVES = (
+    "offline optimum",
+    "re-solving, hard",
+    "level of the past",
+    "learning, hard",
+    "AdaScale, empty queue",
+    "AdaScale, warm queue",
+)
 """The policies of the committed table."""
 
 
@@ -121,9 +127,14 @@ def methods(
 
 
 def growth_table(
-    horizons: Iterable[int] = HORIZONS, draws: int = DRAWS, *, budget: float = BUDGET, scenario: Scenario | None = None,
-    seed: int = 0, only: Sequence[str] = CURVES,
-) -> pd.DataFrame:  # fmt: skip
+    horizons: Iterable[int] = HORIZONS,
+    draws: int = DRAWS,
+    *,
+    budget: float = BUDGET,
+    scenario: Scenario | None = None,
+    seed: int = 0,
+    only: Sequence[str] = CURVES,
+) -> pd.DataFrame:
     r"""The regret of policies over horizons.
 
     Parameters

@@ -121,14 +121,16 @@ def evidence(links: Links) -> pd.DataFrame:
     _, until, since = np.linalg.lstsq(np.stack(known, axis=1), apart, rcond=None)[0]
     ways = np.array([[mean[row[i, j]], mean[row[j, i]]] for i, j in pairs if i < j])
     told = {
-        "lowest": counts.min().round(), "highest": counts.max().round(),
+        "lowest": counts.min().round(),
+        "highest": counts.max().round(),
         "skewed up": np.mean(stats.skew(counts, axis=1) > 0),
         "mean and spread": stats.spearmanr(mean, counts.std(axis=1)).statistic,
         "both directions": np.corrcoef(ways, rowvar=False)[0, 1],
         "rows that change": np.mean([block.sum(axis=0)[block.any(axis=0)].mean() for block in new]),
         "samples a broadcast": np.mean([counts.shape[1] / len(each) for each in when]),
-        "until": until, "since": since,
-    }  # fmt: skip
+        "until": until,
+        "since": since,
+    }
     return pd.DataFrame({"what": [*told], "value": [*told.values()]})
 
 
@@ -138,8 +140,11 @@ def held(links: Links, num_rounds: int = 500, groups: int = 5) -> list[Realisati
     for number, group in enumerate(links.group(DEVICES)[:groups], start=1):
         for window in range(1, group.shape[1] // num_rounds):
             start = window * num_rounds
-            found.append(Realisation("Michigan, held", f"{number}", window, group[:, :start],
-                                     group[:, start : start + num_rounds]))  # fmt: skip
+            found.append(
+                Realisation(
+                    "Michigan, held", f"{number}", window, group[:, :start], group[:, start : start + num_rounds]
+                )
+            )
     return found
 
 
@@ -150,8 +155,9 @@ def heard(links: Links, num_rounds: int = 75, past: int = 50, trace: str = "Mich
         group = block[:DEVICES]
         for window in range((group.shape[1] - past) // num_rounds):
             start = past + window * num_rounds
-            found.append(Realisation(trace, f"{number}", window + 1, group[:, :start],
-                                     group[:, start : start + num_rounds]))  # fmt: skip
+            found.append(
+                Realisation(trace, f"{number}", window + 1, group[:, :start], group[:, start : start + num_rounds])
+            )
     return found
 
 
@@ -161,8 +167,14 @@ def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
     A file says by how many dB a packet was above a noise floor, put at -95 dBm as its driver, MadWifi, did;
     readings from 128 are none.  A packet that was lost leaves the last gain standing.
     """
-    read = partial(read_links, unit=_atheros_dbm, transmit_power=20.0, numbered=True, missing=range(128, 256),
-                   rounds=range(_ORBIT_ROUNDS))  # fmt: skip
+    read = partial(
+        read_links,
+        unit=_atheros_dbm,
+        transmit_power=20.0,
+        numbered=True,
+        missing=range(128, 256),
+        rounds=range(_ORBIT_ROUNDS),
+    )
     by: dict[str, list[Path]] = {}
     for path in sorted((Path(folder) / RUTGERS).glob("*/sdec*"), key=lambda each: (each.name, each.parent.name)):
         if path.stat().st_size:  # a file is empty where nothing was heard

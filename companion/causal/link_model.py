@@ -142,8 +142,11 @@ def read_links(
         rounds = _all_rounds(files)
     parts = [_on(rounds, file, gaps, least) for file in files]
     alone = len(files) == 1
-    names = [name if alone else file.path if len(file.names) == 1 else f"{file.path}:{name}"
-             for file in files for name in file.names]  # fmt: skip
+    names = [
+        name if alone else file.path if len(file.names) == 1 else f"{file.path}:{name}"
+        for file in files
+        for name in file.names
+    ]
     gain, measured = (np.concatenate(each) for each in zip(*parts, strict=True))
     return Links(tuple(names), np.arange(rounds.start, rounds.stop), gain, measured)
 
@@ -258,8 +261,10 @@ def _all_rounds(files: Sequence[_File]) -> range:
     plain = [file for file in files if not file.counted]
     for file in plain:
         if len(file.rounds) != len(plain[0].rounds):
-            raise ValueError(f"{file.path} has {len(file.rounds)} rounds, {plain[0].path} has {len(plain[0].rounds)}: "
-                             "number them, or say which rounds")  # fmt: skip
+            raise ValueError(
+                f"{file.path} has {len(file.rounds)} rounds, {plain[0].path} has {len(plain[0].rounds)}: "
+                "number them, or say which rounds"
+            )
     return range(min(int(each.rounds.min()) for each in files), max(int(each.rounds.max()) for each in files) + 1)
 
 
@@ -283,10 +288,12 @@ def _on(rounds: range, file: _File, gaps: str, least: float | None) -> tuple[Flo
     if (empty := frame.isna().to_numpy()).any():
         t, m = (int(i) for i in np.argwhere(empty)[0])
         seen = np.flatnonzero(file.rounds == rounds[t])
-        where = (file.place(int(seen[0]), m) if seen.size else
-                 f"{file.path}, round {rounds[t]} of link {file.names[m]}")  # fmt: skip
-        why = ("not measured; gaps='hold' or 'floor' would fill it" if gaps == "refuse" else
-               "not measured, nor any round before it that could be held; begin with a later round")  # fmt: skip
+        where = file.place(int(seen[0]), m) if seen.size else f"{file.path}, round {rounds[t]} of link {file.names[m]}"
+        why = (
+            "not measured; gaps='hold' or 'floor' would fill it"
+            if gaps == "refuse"
+            else "not measured, nor any round before it that could be held; begin with a later round"
+        )
         raise ValueError(f"{where}: {why}")
     return np.ascontiguousarray(frame.to_numpy(float).T), measured
 

@@ -51,8 +51,16 @@ FloatArray = NDArray[np.float64]
 BUDGET = 0.04
 SCALES = (0.1, 10.0, np.nan)
 """Other median floors that are tried, over that of the paper's channel; ``nan`` is gains as measured."""
-EXACT = ("Optimal", "ConstantLevel", "Learn", "Learn, hard", "EqualAlloc", "AdaScale", "AdaScale, warm",
-         *(name + HINDSIGHT for name in TUNED))  # fmt: skip
+EXACT = (
+    "Optimal",
+    "ConstantLevel",
+    "Learn",
+    "Learn, hard",
+    "EqualAlloc",
+    "AdaScale",
+    "AdaScale, warm",
+    *(name + HINDSIGHT for name in TUNED),
+)
 """The policies whose exact epsilon is computed, where floors are those of the paper's channel."""
 
 
@@ -169,14 +177,20 @@ def links_table(
             except BudgetNotReached:
                 found = dict.fromkeys(("cost", "rdp", "epsilon", "exact"), np.nan)
             else:
-                found = {"cost": float(problem.cost(eta)), "rdp": float(problem.rdp(eta)),
-                         "epsilon": float(problem.epsilon(eta, account)), "exact": np.nan}  # fmt: skip
+                found = {
+                    "cost": float(problem.cost(eta)),
+                    "rdp": float(problem.rdp(eta)),
+                    "epsilon": float(problem.epsilon(eta, account)),
+                    "exact": np.nan,
+                }
                 if scale == 1 and name in EXACT:
                     found["exact"] = float(problem.epsilon(eta, SharpAccountant()))
             best = best or {**found, "cost": BUDGET}
             ratio = {key: value / best[key] for key, value in found.items()}
-            rows.append({"trace": each.trace, "group": each.group, "window": each.window, "scale": scale,
-                         "policy": name} | ratio)  # fmt: skip
+            rows.append(
+                {"trace": each.trace, "group": each.group, "window": each.window, "scale": scale, "policy": name}
+                | ratio
+            )
     return pd.DataFrame(rows)
 
 
@@ -197,16 +211,24 @@ def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
     for each in measured:
         level, floor = 10 * np.log10(each.gain), -10 * np.log10(each.gain.min(axis=0))
         before = -10 * np.log10(each.past.min(axis=0))
-        rows.append({
-            "trace": each.trace, "group": each.group, "window": each.window,
-            "past": each.past.shape[1], "rounds": each.gain.shape[1],
-            "gain_db": np.median(level), "weakest_db": -np.median(floor),
-            "links_spread_db": np.median(level.std(axis=1)), "floor_spread_db": floor.std(),
-            "drift_db": np.median(floor) - np.median(before),
-            "lag1": lag1(10 ** (floor / 10)), "lag1_links": np.nanmedian([lag1(row) for row in each.gain]),
-            "changed": (np.diff(each.gain, axis=1) != 0).any(axis=0).mean(),
-            "same": np.bincount(each.gain.argmin(axis=0)).max() / each.gain.shape[1],
-        })  # fmt: skip
+        rows.append(
+            {
+                "trace": each.trace,
+                "group": each.group,
+                "window": each.window,
+                "past": each.past.shape[1],
+                "rounds": each.gain.shape[1],
+                "gain_db": np.median(level),
+                "weakest_db": -np.median(floor),
+                "links_spread_db": np.median(level.std(axis=1)),
+                "floor_spread_db": floor.std(),
+                "drift_db": np.median(floor) - np.median(before),
+                "lag1": lag1(10 ** (floor / 10)),
+                "lag1_links": np.nanmedian([lag1(row) for row in each.gain]),
+                "changed": (np.diff(each.gain, axis=1) != 0).any(axis=0).mean(),
+                "same": np.bincount(each.gain.argmin(axis=0)).max() / each.gain.shape[1],
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -241,9 +263,16 @@ def first_look(folder: Path | str, num_rounds: int = 500) -> pd.DataFrame:
                     policy.__name__: float(problem.dp_epsilon(Hindsight(policy)(problem, mean_gain).schedule(problem)))
                     for policy in (policies.Optimal, policies.AdaScale, policies.PowerControl)
                 }
-                rows.append({"sampling": sampling, "unit": unit, "group": number, "lag1": lag1(problem.floor),
-                             "AdaScale": epsilon["AdaScale"] / epsilon["Optimal"],
-                             "PowerControl": epsilon["PowerControl"] / epsilon["Optimal"]})  # fmt: skip
+                rows.append(
+                    {
+                        "sampling": sampling,
+                        "unit": unit,
+                        "group": number,
+                        "lag1": lag1(problem.floor),
+                        "AdaScale": epsilon["AdaScale"] / epsilon["Optimal"],
+                        "PowerControl": epsilon["PowerControl"] / epsilon["Optimal"],
+                    }
+                )
     return pd.DataFrame(rows)
 
 
@@ -258,9 +287,16 @@ def example(measured: Realisation) -> pd.DataFrame:
     level = 10 * np.log10(measured.gain)
     known = methods(problem.scenario, past)
     energy = {name: problem.noise_energy(known[name](problem, mean_gain).schedule(problem)) for name in SHOWN}
-    return pd.DataFrame({"round": np.arange(problem.num_rounds), "weakest_db": level.min(axis=0),
-                         "median_db": np.median(level, axis=0), "strongest_db": level.max(axis=0),
-                         "floor": problem.floor} | energy)  # fmt: skip
+    return pd.DataFrame(
+        {
+            "round": np.arange(problem.num_rounds),
+            "weakest_db": level.min(axis=0),
+            "median_db": np.median(level, axis=0),
+            "strongest_db": level.max(axis=0),
+            "floor": problem.floor,
+        }
+        | energy
+    )
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
@@ -276,13 +312,21 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for key, group in table.dropna(subset=["cost"]).groupby(["trace", "scale", "policy"], sort=False, dropna=False):
         row = dict(zip(("trace", "scale", "policy"), key, strict=True)) | {
-            "realisations": len(group), "cost": group["cost"].mean(), "over": (group["cost"] > 1 + 1e-6).mean(),
-            "most": group["cost"].max(), "exact": group["exact"].mean(),
-        }  # fmt: skip
+            "realisations": len(group),
+            "cost": group["cost"].mean(),
+            "over": (group["cost"] > 1 + 1e-6).mean(),
+            "most": group["cost"].max(),
+            "exact": group["exact"].mean(),
+        }
         for metric in ("rdp", "epsilon"):
             _, low, high = interval(group.groupby("group")[metric].mean().to_numpy())
-            row |= {metric: group[metric].mean(), f"{metric}_low": low, f"{metric}_high": high,
-                    f"{metric}_median": group[metric].median(), f"{metric}_worst": group[metric].max()}  # fmt: skip
+            row |= {
+                metric: group[metric].mean(),
+                f"{metric}_low": low,
+                f"{metric}_high": high,
+                f"{metric}_median": group[metric].median(),
+                f"{metric}_worst": group[metric].max(),
+            }
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -305,8 +349,10 @@ def read(path: Path | str) -> pd.DataFrame:
     """A committed table of realisations, as :func:`links_table` makes it at the scale 1."""
     wide = pd.read_csv(path, header=[0, 1], index_col=[0, 1, 2], dtype={0: str, 1: str})
     order = list(dict.fromkeys(wide.columns.get_level_values(0)))
-    parts = [wide[name].reindex(columns=[*_STORED]).rename_axis(_KEYS).reset_index().assign(policy=name, scale=1.0)
-             for name in order]  # fmt: skip
+    parts = [
+        wide[name].reindex(columns=[*_STORED]).rename_axis(_KEYS).reset_index().assign(policy=name, scale=1.0)
+        for name in order
+    ]
     return pd.concat(parts, ignore_index=True)[[*_KEYS, "scale", "policy", *_STORED]]
 
 
@@ -329,10 +375,25 @@ def main(source: Path, folder: Path, *, measured: Sequence[Realisation] | None =
         write_atomically(folder / f"{name}.csv", content.to_csv(index=False, float_format="%.6g"))
     seconds = round(time.perf_counter() - began)
     for name in TABLES:
-        what = {"source": SOURCE, "source_commit": COMMIT, "files": [MICHIGAN, RUTGERS], "original": list(ORIGINAL),
-                "licence": LICENCE, "nu": BUDGET, "draws": DRAWS, "wall_seconds": seconds}  # fmt: skip
-        write_provenance(folder / f"{name}.csv", "python -m companion.causal.measured_links FOLDER",
-                         "numpy", "numba", "scipy", "pandas", **what)  # fmt: skip
+        what = {
+            "source": SOURCE,
+            "source_commit": COMMIT,
+            "files": [MICHIGAN, RUTGERS],
+            "original": list(ORIGINAL),
+            "licence": LICENCE,
+            "nu": BUDGET,
+            "draws": DRAWS,
+            "wall_seconds": seconds,
+        }
+        write_provenance(
+            folder / f"{name}.csv",
+            "python -m companion.causal.measured_links FOLDER",
+            "numpy",
+            "numba",
+            "scipy",
+            "pandas",
+            **what,
+        )
 
 
 if __name__ == "__main__":

@@ -82,26 +82,89 @@ GUARANTEES: tuple[Guarantee, ...] = (
     _row("a hard budget is kept on every path", "eq:resolving", *["thm-learning-hard"] * 6),
     _row("AdaScale's queue and violation are bounded on every path", "thm-queue-sharp", *["thm-queue-sharp"] * 6),
     _row("AdaScale's regret is bounded on every path", "thm-regret", *["thm-regret"] * 5, _ACCOUNTED),
-    _row("AdaScale's mean regret is at most D/2V", "thm-regret-iid", "thm-regret-iid", "thm-regret-iid", "!blocks",
-         "!two halves", "thm-regret-iid", _ACCOUNTED),
-    _row("the same, with a lag", "thm-correlated", *["thm-correlated"] * 3, "? the bound needs one law",
-         "thm-correlated", _ACCOUNTED),
-    _row("AdaScale's regret vanishes with T", "cor-vanish", "cor-vanish", "cor-vanish", "thm-correlated",
-         "!two halves, longer", "cor-vanish", _ACCOUNTED),
-    _row("from any start, with V mu >= nu, AdaScale loses at most (T s^2 + (Q0 + nu - V mu)^2)/2V", "thm-warm-start",
-         "thm-warm-start", "thm-warm-start", "!warm blocks", "!two halves, warm", "thm-warm-start", _ACCOUNTED),
-    _row("the constant level costs nu in the mean, and leaks least", "thm-constant-level", "thm-constant-level",
-         "!wrong law", "thm-constant-level", "!two halves, level", "!wrong law", _ACCOUNTED),
-    _row("its cost scatters about nu with the variance s^2/T", "thm-constant-level", "thm-constant-level",
-         "!wrong law", "!scatter", "!two halves, level", "!wrong law", "thm-constant-level"),
-    _row("re-solving pays A ln T for a hard budget", "thm-hard-budget", "thm-hard-budget", "!wrong law, hard",
-         "!hard blocks", "!two halves, hard", "!wrong law, hard", _ACCOUNTED),
-    _row("learning pays 2A ln T for a hard budget", "thm-learning-hard", "thm-learning-hard", "thm-learning-hard",
-         "!hard blocks", "!two halves, hard", "thm-learning-hard", _ACCOUNTED),
-    _row("the bound on the training counts all its noise", "thm-convergence", *["thm-convergence"] * 5,
-         "!estimated sum"),
+    _row(
+        "AdaScale's mean regret is at most D/2V",
+        "thm-regret-iid",
+        "thm-regret-iid",
+        "thm-regret-iid",
+        "!blocks",
+        "!two halves",
+        "thm-regret-iid",
+        _ACCOUNTED,
+    ),
+    _row(
+        "the same, with a lag",
+        "thm-correlated",
+        *["thm-correlated"] * 3,
+        "? the bound needs one law",
+        "thm-correlated",
+        _ACCOUNTED,
+    ),
+    _row(
+        "AdaScale's regret vanishes with T",
+        "cor-vanish",
+        "cor-vanish",
+        "cor-vanish",
+        "thm-correlated",
+        "!two halves, longer",
+        "cor-vanish",
+        _ACCOUNTED,
+    ),
+    _row(
+        "from any start, with V mu >= nu, AdaScale loses at most (T s^2 + (Q0 + nu - V mu)^2)/2V",
+        "thm-warm-start",
+        "thm-warm-start",
+        "thm-warm-start",
+        "!warm blocks",
+        "!two halves, warm",
+        "thm-warm-start",
+        _ACCOUNTED,
+    ),
+    _row(
+        "the constant level costs nu in the mean, and leaks least",
+        "thm-constant-level",
+        "thm-constant-level",
+        "!wrong law",
+        "thm-constant-level",
+        "!two halves, level",
+        "!wrong law",
+        _ACCOUNTED,
+    ),
+    _row(
+        "its cost scatters about nu with the variance s^2/T",
+        "thm-constant-level",
+        "thm-constant-level",
+        "!wrong law",
+        "!scatter",
+        "!two halves, level",
+        "!wrong law",
+        "thm-constant-level",
+    ),
+    _row(
+        "re-solving pays A ln T for a hard budget",
+        "thm-hard-budget",
+        "thm-hard-budget",
+        "!wrong law, hard",
+        "!hard blocks",
+        "!two halves, hard",
+        "!wrong law, hard",
+        _ACCOUNTED,
+    ),
+    _row(
+        "learning pays 2A ln T for a hard budget",
+        "thm-learning-hard",
+        "thm-learning-hard",
+        "thm-learning-hard",
+        "!hard blocks",
+        "!two halves, hard",
+        "thm-learning-hard",
+        _ACCOUNTED,
+    ),
+    _row(
+        "the bound on the training counts all its noise", "thm-convergence", *["thm-convergence"] * 5, "!estimated sum"
+    ),
     _row("epsilon is what is accounted for", "prop-composition", *["prop-composition"] * 5, "!estimated leakage"),
-)  # fmt: skip
+)
 """The table.
 
 :meta hide-value:
@@ -256,8 +319,9 @@ def _two_halves_hard() -> Counterexample:
     """Re-solving and learning, the better of both on each path."""
     both = policies.ReSolve(law=RayleighFloors(_SCALE), promise="hard"), policies.Learn("hard")
     cell = _Cell(100)
-    return Counterexample(_most_hard(cell), _over_optimum(_Cell(100).in_two_halves(), *both),
-                          _over_optimum(cell, *both))  # fmt: skip
+    return Counterexample(
+        _most_hard(cell), _over_optimum(_Cell(100).in_two_halves(), *both), _over_optimum(cell, *both)
+    )
 
 
 def _hard_blocks() -> Counterexample:

@@ -84,12 +84,28 @@ KNOWN = tuple(name for name, world in WORLDS.items() if world.truth == world.bel
 ENDS = ("Rayleigh", "path losses off by 8 dB", "moving at 1.5 m/s", "Gauss-Markov, r = 0.99")
 """The worlds that have the smallest and the largest budget of MNIST, too."""
 
-AVERAGE = ("ConstantLevel", "ReSolve", "ReSolve, coherent", "AdaScale, warm", "AdaScale", "Learn", "Learn, coherent",
-           "PowerControl", "LyapunovPowerControl")  # fmt: skip
+AVERAGE = (
+    "ConstantLevel",
+    "ReSolve",
+    "ReSolve, coherent",
+    "AdaScale, warm",
+    "AdaScale",
+    "Learn",
+    "Learn, coherent",
+    "PowerControl",
+    "LyapunovPowerControl",
+)
 """Policies that keep the budget on average, or mean to."""
 
-HARD = ("DynamicProgramme, hard", "ReSolve, hard", "ReSolve, coherent, hard", "Learn, hard", "Learn, coherent, hard",
-        "EstimFuture", "EqualAlloc")  # fmt: skip
+HARD = (
+    "DynamicProgramme, hard",
+    "ReSolve, hard",
+    "ReSolve, coherent, hard",
+    "Learn, hard",
+    "Learn, coherent, hard",
+    "EstimFuture",
+    "EqualAlloc",
+)
 """Policies that never exceed the budget."""
 
 PROGRAMME = "DynamicProgramme, hard"
@@ -205,9 +221,13 @@ def worlds_table(
             with warnings.catch_warnings():  # of schedules that leak so much that no order serves them
                 warnings.simplefilter("ignore", OrdersTooFew)
                 table = leakage_table(
-                    Scenario.mnist() if scenario is None else scenario, (nu,), seeds,
-                    {each: known[each] for each in asked}, channel=world.truth, accountant=accountant,
-                )  # fmt: skip
+                    Scenario.mnist() if scenario is None else scenario,
+                    (nu,),
+                    seeds,
+                    {each: known[each] for each in asked},
+                    channel=world.truth,
+                    accountant=accountant,
+                )
             parts.append(table.assign(world=name))
     return pd.concat(parts, ignore_index=True)[["world", "policy", "nu", "seed", *_STORED]]
 
@@ -342,9 +362,16 @@ def main(folder: Path, processes: int = 2) -> None:
 
 def _provenance(target: Path, began: float, seeds: range, **more: int) -> None:
     write_provenance(
-        target, "python -m companion.causal.worlds", "numpy", "numba", "scipy", scenario="mnist",
-        seeds=f"{seeds[0]}-{seeds[-1]}", **more, wall_seconds=round(time.perf_counter() - began),
-    )  # fmt: skip
+        target,
+        "python -m companion.causal.worlds",
+        "numpy",
+        "numba",
+        "scipy",
+        scenario="mnist",
+        seeds=f"{seeds[0]}-{seeds[-1]}",
+        **more,
+        wall_seconds=round(time.perf_counter() - began),
+    )
 
 
 if __name__ == "__main__":

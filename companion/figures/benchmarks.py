@@ -40,8 +40,15 @@ def planned_levels(
     left.semilogx(floors, np.arange(1, floors.size + 1) / floors.size, color="0.5", label="floors")
     for name, color, marker in (("devices", "#009E73", "D"), ("minimum", "#56B4E9", "X")):
         share = np.mean(floors < later_floor[name])
-        left.plot(later_floor[name], share, color=color, marker=marker, markersize=9, linestyle="none",
-                  label=f"estimate, {name}")  # fmt: skip
+        left.plot(
+            later_floor[name],
+            share,
+            color=color,
+            marker=marker,
+            markersize=9,
+            linestyle="none",
+            label=f"estimate, {name}",
+        )
         right.semilogy(levels[name], color=color, marker=marker, markevery=50, label=name)
     level = float(water_level(problem.floor, problem.budget))
     right.axhline(level, color="black", linestyle="--", label="water level")
@@ -71,8 +78,14 @@ def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.8))
     style, leakage = STYLE["PowerControl"], RoundLeakage(problem.scenario)
     left.semilogy(problem.floor, color="0.75", linewidth=0.7, label="floor")
-    left.semilogy(problem.noise_energy(eta), color=style["color"], marker=style["marker"], markersize=3,
-                  linestyle="none", label=label_of("PowerControl"))  # fmt: skip
+    left.semilogy(
+        problem.noise_energy(eta),
+        color=style["color"],
+        marker=style["marker"],
+        markersize=3,
+        linestyle="none",
+        label=label_of("PowerControl"),
+    )
     level = float(water_level(problem.floor, problem.budget))
     left.axhline(level, color="black", linestyle="--", label="water level")
     left.set(ylim=(5e-3, 200), xlabel="round $t$", ylabel="noise energy (no unit)")

@@ -27,8 +27,12 @@ _LINES: dict[str, Look] = {
     "exact": {"color": "#D55E00", "linewidth": 1.5, "label": "left side, exact"},
     **{term: look | {"markevery": 6, "linewidth": 1, "label": term} for term, look in _TERMS.items()},
 }
-_AXES = {"T": "rounds $T$", "rate": "learning rate $\\lambda$", "energy": "noise energy $w_t$, all rounds (no unit)",
-         "spread": "heterogeneity $C_2$ (no unit)"}  # fmt: skip
+_AXES = {
+    "T": "rounds $T$",
+    "rate": "learning rate $\\lambda$",
+    "energy": "noise energy $w_t$, all rounds (no unit)",
+    "spread": "heterogeneity $C_2$ (no unit)",
+}
 _DOT: Look = {"color": "#D55E00", "marker": "o", "linestyle": "none", "capsize": 3, "label": "measured"}
 
 

@@ -72,8 +72,11 @@ def one_training(histories: Mapping[str, pd.DataFrame], reference: str = "Optima
         axes[1].plot(rows.index + 1, rows["test_loss"] - quiet["test_loss"], label=name, **look)
         axes[2].plot(rows.index + 1, rows["epsilon"] / base["epsilon"], **look)
     axes[1].axhline(0, **NOISE_FREE)
-    for axis, label in zip(axes, ("test accuracy, no noise [%]", "test loss above it [nats]",
-                                  f"$\\varepsilon$ so far over {reference}'s"), strict=True):  # fmt: skip
+    for axis, label in zip(
+        axes,
+        ("test accuracy, no noise [%]", "test loss above it [nats]", f"$\\varepsilon$ so far over {reference}'s"),
+        strict=True,
+    ):
         axis.set(xlabel="rounds done", ylabel=label)
     handles = [each for axis in axes[:2] for each in axis.get_legend_handles_labels()[0]]
     figure.legend(handles, [str(each.get_label()) for each in handles], loc="outside upper center", ncols=4)
@@ -96,13 +99,26 @@ def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFr
         The mean floor, drawn as a line.
     """
     figure, axes = plt.subplots(1, 3, figsize=(9.4, 3.6))
-    for axis, table, average, policy in zip(axes, (change, loss, ratio), (interval, interval, log_interval),
-                                            ("AdaScale", "AdaScale", "EqualAlloc"), strict=True):  # fmt: skip
+    for axis, table, average, policy in zip(
+        axes,
+        (change, loss, ratio),
+        (interval, interval, log_interval),
+        ("AdaScale", "AdaScale", "EqualAlloc"),
+        strict=True,
+    ):
         _bars(axis, list(table), [average(table[nu]) for nu in table], STYLE[policy])
         axis.axhline(1.0 if table is ratio else 0.0, **NOISE_FREE)
         axis.axvline(floor, color="0.4", linestyle=":")
-        axis.annotate("mean floor", (floor, 0.55), (3, 0), xycoords=("data", "axes fraction"), rotation=90,
-                      textcoords="offset points", ha="left", va="center")  # fmt: skip
+        axis.annotate(
+            "mean floor",
+            (floor, 0.55),
+            (3, 0),
+            xycoords=("data", "axes fraction"),
+            rotation=90,
+            textcoords="offset points",
+            ha="left",
+            va="center",
+        )
         axis.set(xscale="log", xlabel="convergence level $\\nu$")
         label_budgets(axis, table.columns)
     axes[0].set_ylabel("change of accuracy [points]")
@@ -128,15 +144,26 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
         _bars(axis, rows["budget"], [tuple(each) for each in found], STYLE[style])
         axis.axhline(level, **NOISE_FREE)
     axes[0].set_ylabel("accuracy lost to\nnoise, AdaScale [points]")
-    axes[1].set(xscale="log", yscale="log", xlabel="budget: mean noise energy above the floors",
-                ylabel="RDP leakage, EqualAlloc\nover Optimal [ratio]")  # fmt: skip
+    axes[1].set(
+        xscale="log",
+        yscale="log",
+        xlabel="budget: mean noise energy above the floors",
+        ylabel="RDP leakage, EqualAlloc\nover Optimal [ratio]",
+    )
     axes[1].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     low, high = rows["nu"].min(), rows["nu"].max()
     for i, (name, factor) in enumerate(marks.items()):
         height = 0.92 - 0.1 * i
         axes[0].axvspan(low * factor, high * factor, ymin=height, ymax=height + 0.012, color="#CC79A7")
-        axes[0].annotate(name, (low * factor, height), (-4, -2), xycoords=("data", "axes fraction"), ha="right",
-                         textcoords="offset points", fontsize=9)  # fmt: skip
+        axes[0].annotate(
+            name,
+            (low * factor, height),
+            (-4, -2),
+            xycoords=("data", "axes fraction"),
+            ha="right",
+            textcoords="offset points",
+            fontsize=9,
+        )
     axes[0].set_xlim(left=low / 4)
     return figure
 
@@ -159,8 +186,15 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
         fall = [interval(table[nu] - table[levels[0]]) for nu in levels[1:]]
         _bars(axis, [nu * shift for nu in levels[1:]], fall, _LOOKS[i], name)
     axis.axhline(0, color="0.45", linewidth=1)
-    axis.plot(ends.max(), -100 * (quoted[0] - quoted[1]), "*", color="#CC79A7", markersize=12,
-              linestyle="none", label="quoted by the paper")  # fmt: skip
+    axis.plot(
+        ends.max(),
+        -100 * (quoted[0] - quoted[1]),
+        "*",
+        color="#CC79A7",
+        markersize=12,
+        linestyle="none",
+        label="quoted by the paper",
+    )
     axis.set(xscale="log", xlabel="convergence level $\\nu$", ylabel=f"accuracy above that\nat {min(ends):g} [points]")
     label_budgets(axis, sorted(set().union(*(set(sorted(table)[1:]) for table in tables.values()))))
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2)

@@ -36,8 +36,12 @@ def poured(floor: FloatArray, level: float) -> Figure:
     axis.fill_between(rounds, ground, schedule, color="#56B4E9", linewidth=0, label="added noise")
     axis.plot(rounds, schedule, color="black", label="schedule $w_t$")
     axis.annotate("water level", (5, level), (0, 4), textcoords="offset points")
-    axis.set(xlim=(1, floor.size), ylim=(0, 3 * level), xlabel="round, from the lowest floor to the highest",
-             ylabel="noise energy of the round\n[squared gradient]")  # fmt: skip
+    axis.set(
+        xlim=(1, floor.size),
+        ylim=(0, 3 * level),
+        xlabel="round, from the lowest floor to the highest",
+        ylabel="noise energy of the round\n[squared gradient]",
+    )
     axis.legend(loc="upper left")
     return figure
 
@@ -123,7 +127,10 @@ def farthest(scenario: Scenario, distance: FloatArray, omega: FloatArray) -> Fig
     alone = unit * channel.cost_hata_path_loss(line) * scenario.batch_second_moment
     axis.plot(last, omega, "o", color=_COLORS[0], markersize=3, label="one realisation")
     axis.plot(line, alone, color="black", label="farthest device alone")
-    axis.set(yscale="log", xlabel="distance of the farthest device [m]",
-             ylabel="scale $\\omega$ of the floors\n[squared gradient]")  # fmt: skip
+    axis.set(
+        yscale="log",
+        xlabel="distance of the farthest device [m]",
+        ylabel="scale $\\omega$ of the floors\n[squared gradient]",
+    )
     axis.legend()
     return figure

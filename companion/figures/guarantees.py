@@ -28,8 +28,13 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "threshold": {"label": "threshold"} | _OTHER,
     "growth": {"label": "growth", "color": "#E69F00", "marker": "P"},
 }
-_EXPONENTS = {0.5: ("#0072B2", "s"), 1.0: ("#000000", "o"), 1.25: ("#009E73", "D"), 1.5: ("#E69F00", "P"),
-              1.75: ("#D55E00", "^")}  # fmt: skip
+_EXPONENTS = {
+    0.5: ("#0072B2", "s"),
+    1.0: ("#000000", "o"),
+    1.25: ("#009E73", "D"),
+    1.5: ("#E69F00", "P"),
+    1.75: ("#D55E00", "^"),
+}
 _FOURTH = (0.77, 0.27)  # where three panels leave a place, as a share of the figure
 
 

@@ -59,8 +59,10 @@ def headline(found: pd.DataFrame) -> Figure:
     figure, axis = plt.subplots(figsize=(7.0, 4.2))
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1.2)
     last = found.index.get_level_values("nu").max()
-    looks = {name: STYLE[name] | {"label": LABELS[name], "linewidth": 1.2} for name in (
-        "LyapunovPowerControl", "EqualAlloc", "EstimFuture", "PowerControl", "AdaScale")}  # fmt: skip
+    looks = {
+        name: STYLE[name] | {"label": LABELS[name], "linewidth": 1.2}
+        for name in ("LyapunovPowerControl", "EqualAlloc", "EstimFuture", "PowerControl", "AdaScale")
+    }
     looks[LEARNING] = {"color": "#882255", "marker": ">", "linewidth": 2.6, "label": "learning, without the future"}
     for name, look in looks.items():
         tuned = name + HINDSIGHT in found.index
@@ -73,7 +75,14 @@ def headline(found: pd.DataFrame) -> Figure:
     axis.set_yticks([1, 1.5, 2, 3, 4], ["1", "1.5", "2", "3", "4"])
     label_budgets(axis, found.index.get_level_values("nu"))
     axis.legend(loc="upper left", ncols=2)
-    axis.annotate("the optimum, which knows every channel to come", (last, 1), (0, -9), textcoords="offset points",
-                  ha="right", va="top", fontsize=9)  # fmt: skip
+    axis.annotate(
+        "the optimum, which knows every channel to come",
+        (last, 1),
+        (0, -9),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=9,
+    )
     axis.set_ylim(0.88, 5.2)
     return figure

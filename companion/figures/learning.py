@@ -49,8 +49,16 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = 
     label = f"{label_of(reference)}, {count} realisations" if count > 1 else f"{label_of(reference)}, one realisation"
     _bars(left, own, policy_style(reference, drawn) | {"label": label})
     ends = [min(own), max(own)]
-    left.plot(ends, 100 * np.array(quoted), color="#CC79A7", linestyle=":", marker="_", markersize=12, linewidth=2,
-              label="the paper's two ends")  # fmt: skip
+    left.plot(
+        ends,
+        100 * np.array(quoted),
+        color="#CC79A7",
+        linestyle=":",
+        marker="_",
+        markersize=12,
+        linewidth=2,
+        label="the paper's two ends",
+    )
     left.set_ylabel("test accuracy [%]")
     if noise_free is not None:
         left.axhline(noise_free.mean(), label="no receiver noise", **NOISE_FREE)
@@ -95,8 +103,10 @@ def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float
     matplotlib.figure.Figure
         A bar goes from the accuracy at the smallest level, a full dot, to that at the largest, a hollow one.
     """
-    wide = {label: 100 * table.pivot(index="seed", columns="nu", values="test_accuracy").dropna()
-            for label, table in tables.items()}  # fmt: skip
+    wide = {
+        label: 100 * table.pivot(index="seed", columns="nu", values="test_accuracy").dropna()
+        for label, table in tables.items()
+    }
     floors = pd.concat(tables.values()).groupby("seed")["floor_mean"].first()
     seeds = sorted({seed for points in wide.values() for seed in points.index})
     levels = next((min(points), max(points)) for points in wide.values())

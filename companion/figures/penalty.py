@@ -19,8 +19,11 @@ from companion.figures.style import STYLE, Look
 FloatArray = NDArray[np.float64]
 
 _LEVEL = "convergence level $\\nu$ (no unit)"
-_LOOKS: list[Look] = [{"color": "#009E73", "marker": "D"}, {"color": "#E69F00", "marker": "X"},
-                      {"color": "#CC79A7", "marker": "v"}]  # fmt: skip
+_LOOKS: list[Look] = [
+    {"color": "#009E73", "marker": "D"},
+    {"color": "#E69F00", "marker": "X"},
+    {"color": "#CC79A7", "marker": "v"},
+]
 _RULES = ((0.94, "#E69F00", "o"), (1.06, "#0072B2", "s"))  # shift, colour, marker
 
 
@@ -208,8 +211,16 @@ def blind_penalties(nus: FloatArray, share: Mapping[str, FloatArray], leaked: Ma
         (axes[1], leaked, (0.1, 0.2, 0.5, 1, 2), "leakage / optimum at $\\nu$"),
     ):
         for (rule, heights), (shift, color, marker) in zip(values.items(), _RULES, strict=True):
-            axis.loglog(np.repeat(shift * nus, heights.shape[1]), heights.ravel(), linestyle="none", marker=marker,
-                        color=color, alpha=0.5, markersize=5, label=rule)  # fmt: skip
+            axis.loglog(
+                np.repeat(shift * nus, heights.shape[1]),
+                heights.ravel(),
+                linestyle="none",
+                marker=marker,
+                color=color,
+                alpha=0.5,
+                markersize=5,
+                label=rule,
+            )
         axis.axhline(1, color="black", linestyle=":")
         _at_levels(axis, nus)
         axis.set_yticks(ticks, [f"{value:g}" for value in ticks])

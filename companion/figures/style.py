@@ -32,17 +32,20 @@ STYLE: dict[str, Look] = {
 NOISE_FREE: Look = {"color": "0.45", "linestyle": "--", "linewidth": 1.2}
 """The level line of a receiver without noise."""
 
-LABELS = {each.__name__: each.label or each.__name__ for each in (
-    getattr(policies, name) for name in policies.__all__
-) if isinstance(each, type) and issubclass(each, policies.Policy)}  # fmt: skip
+LABELS = {
+    each.__name__: each.label or each.__name__
+    for each in (getattr(policies, name) for name in policies.__all__)
+    if isinstance(each, type) and issubclass(each, policies.Policy)
+}
 """What a legend says of the package's policies; of others, what a leakage table carries."""
 
 NOT_IN_RDP = ("PowerControl", "LyapunovPowerControl")
 """The policies that the paper leaves out of its RDP panel."""
 
-SPARE: list[Look] = [{"color": color, "marker": marker} for color, marker in zip(
-    ["#56B4E9", "#F0E442", "#999999", "#332288", "#882255"], "X*<>h", strict=True
-)]  # fmt: skip
+SPARE: list[Look] = [
+    {"color": color, "marker": marker}
+    for color, marker in zip(["#56B4E9", "#F0E442", "#999999", "#332288", "#882255"], "X*<>h", strict=True)
+]
 """For policies that the book does not know."""
 
 

@@ -62,8 +62,12 @@ def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame
     for name in names:
         for nu in levels:
             tuned, unseen = kept.loc[(seen.get(name, name + HINDSIGHT), nu)], kept.loc[(name, nu)]
-            rows[name, nu] = {"in_hindsight": tuned.epsilon, "unseen": unseen.epsilon, "cost": unseen.cost,
-                              "spread": unseen.spread}  # fmt: skip
+            rows[name, nu] = {
+                "in_hindsight": tuned.epsilon,
+                "unseen": unseen.epsilon,
+                "cost": unseen.cost,
+                "spread": unseen.spread,
+            }
     return pd.DataFrame(rows).T.rename_axis(["policy", "nu"])
 
 
@@ -136,8 +140,10 @@ def order_table(dataset: str, levels: Sequence[float], seeds: Iterable[int], ord
         Index ``nu, seed``; a column an order.
     """
     scenario, seeds = presets.load(dataset).scenario, list(seeds)
-    tables = {order: leakage_table(replace(scenario, order=order), levels, seeds, {"AdaScale": METHODS["AdaScale"]})
-              for order in orders}  # fmt: skip
+    tables = {
+        order: leakage_table(replace(scenario, order=order), levels, seeds, {"AdaScale": METHODS["AdaScale"]})
+        for order in orders
+    }
     wide = pd.DataFrame({order: table.set_index(["nu", "seed"])["epsilon"] for order, table in tables.items()})
     return wide.div(wide[orders[0]], axis=0)
 
@@ -180,8 +186,9 @@ def choices_table(dataset: str, levels: Sequence[float], seeds: Iterable[int]) -
         others[name] = problem.dp_epsilon(filled_lyapunov(problem, multiple=multiple).schedule(problem)).ravel()
     for name, epsilon in others.items():
         ratios = (epsilon / kindest).reshape(problem.lanes)
-        rows += [(f"LyapunovPowerControl: {name}", nu, *log_interval(row))
-                 for nu, row in zip(levels, ratios, strict=True)]  # fmt: skip
+        rows += [
+            (f"LyapunovPowerControl: {name}", nu, *log_interval(row)) for nu, row in zip(levels, ratios, strict=True)
+        ]
 
     by_order = order_table(dataset, levels, seeds, (scenario.order, 32))[32]
     rows += [("AdaScale: order 32", nu, *log_interval(by_order.loc[nu])) for nu in levels]

@@ -113,8 +113,10 @@ def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     if not same.all():
         first = int(np.flatnonzero(~same)[0])
         policy, nu, seed = found.loc[first, _KEYS]
-        raise ValueError(f"the epsilon of {policy} at nu = {nu:g}, seed {seed}, must be the stored "
-                         f"{found['epsilon'].iat[first]:.7g}, got {table['epsilon'].iat[first]:.7g}")  # fmt: skip
+        raise ValueError(
+            f"the epsilon of {policy} at nu = {nu:g}, seed {seed}, must be the stored "
+            f"{found['epsilon'].iat[first]:.7g}, got {table['epsilon'].iat[first]:.7g}"
+        )
     return table.assign(exact=found["exact"].to_numpy())
 
 
@@ -156,8 +158,12 @@ def leads(loose: pd.DataFrame) -> pd.DataFrame:
         "ahead in": loose.ahead.map("{:.0%}".format) + loose.ahead_exact.map(" → {:.0%}".format),
     }
     own = loose.policy[(loose.lead == 1) & (loose.lead_exact == 1)]
-    order = [(name, what) for name in dict.fromkeys(loose.policy) for what in words
-             if what == "Rényi over exact" or name not in {*own}]  # fmt: skip
+    order = [
+        (name, what)
+        for name in dict.fromkeys(loose.policy)
+        for what in words
+        if what == "Rényi over exact" or name not in {*own}
+    ]
     long = loose.assign(**words).melt(["policy", "nu"], [*words], "what")
     return long.pivot(index=["policy", "what"], columns="nu", values="value").loc[order].rename(columns="{:g}".format)
 
@@ -184,9 +190,17 @@ def main(folder: Path, datasets: Sequence[str] = DATASETS) -> None:
     for name, (dataset, seeds, chosen) in made.items():
         began, target = time.perf_counter(), folder / f"{name}.csv"
         write(exact_table(dataset, seeds, chosen=chosen, progress=sys.stderr.isatty()), target)
-        write_provenance(target, "python -m companion.leakage.exact", "numpy", "numba", "scipy", scenario=dataset,
-                         seeds=f"{seeds[0]}-{seeds[-1]}", threads=1,
-                         wall_seconds=round(time.perf_counter() - began))  # fmt: skip
+        write_provenance(
+            target,
+            "python -m companion.leakage.exact",
+            "numpy",
+            "numba",
+            "scipy",
+            scenario=dataset,
+            seeds=f"{seeds[0]}-{seeds[-1]}",
+            threads=1,
+            wall_seconds=round(time.perf_counter() - began),
+        )
 
 
 if __name__ == "__main__":

@@ -224,8 +224,13 @@ def offline(contraction: float, rounds: int = 30, seeds: int = 30, rice: float =
             budget = float(published_budget(epsilon, 0.01))
             ours = OfflinePowerControl(np.array(budget * _WATT), contraction).schedule(lane) / _WATT
             solved.append(np.abs(published_plan(caps, weights, budget, stop=(1e9, 0.0)) / ours - 1).max())
-    return {"what": "offline schedules", "contraction": contraction, "rounds": rounds, "compared": len(solved),
-            "solved": max(solved)}  # fmt: skip
+    return {
+        "what": "offline schedules",
+        "contraction": contraction,
+        "rounds": rounds,
+        "compared": len(solved),
+        "solved": max(solved),
+    }
 
 
 def online(
@@ -241,9 +246,18 @@ def online(
             exact = published_plan(plan.caps, plan.weights, budget, stop=(1e80, 0.0), root=True)[0]
             solved.append(abs(exact / ours - 1))
             stopped.append(plan.spent / ours)
-    return {"what": "online plans", "contraction": contraction, "rounds": settings.rounds, "clip": settings.clip,
-            "compared": len(solved), "solved": max(solved), "stopped_low": min(stopped), "stopped_high": max(stopped),
-            "spent_low": min(total), "spent_high": max(total)}  # fmt: skip
+    return {
+        "what": "online plans",
+        "contraction": contraction,
+        "rounds": settings.rounds,
+        "clip": settings.clip,
+        "compared": len(solved),
+        "solved": max(solved),
+        "stopped_low": min(stopped),
+        "stopped_high": max(stopped),
+        "spent_low": min(total),
+        "spent_high": max(total),
+    }
 
 
 def published_table(features: FloatArray, targets: FloatArray, contraction: float, seeds: int = 10) -> pd.DataFrame:
@@ -270,8 +284,18 @@ def published_table(features: FloatArray, targets: FloatArray, contraction: floa
     for clip in (4.0, 20.0):
         for rounds in (10, 20, 30, 70):
             rows.append(online(features, targets, contraction, Published(rounds, clip), seeds))
-    columns = ["what", "contraction", "rounds", "clip", "compared", "solved",
-               "stopped_low", "stopped_high", "spent_low", "spent_high"]  # fmt: skip
+    columns = [
+        "what",
+        "contraction",
+        "rounds",
+        "clip",
+        "compared",
+        "solved",
+        "stopped_low",
+        "stopped_high",
+        "spent_low",
+        "spent_high",
+    ]
     return pd.DataFrame(rows, columns=columns).astype({"rounds": "Int64"})
 
 

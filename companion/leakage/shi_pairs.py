@@ -136,8 +136,11 @@ def lyapunov_starts(
         "at rest, 30": filled_lyapunov(problem, multiple=30.0, capped=True),
     }
     caps = np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds))
-    fill = {name: np.asarray(policy.initial_queue) * capped_level(caps, policy.rate) ** 2 / np.asarray(policy.penalty)
-            for name, policy in chosen.items() if not name.startswith("empty")}  # fmt: skip
+    fill = {
+        name: np.asarray(policy.initial_queue) * capped_level(caps, policy.rate) ** 2 / np.asarray(policy.penalty)
+        for name, policy in chosen.items()
+        if not name.startswith("empty")
+    }
     optimal = problem.dp_epsilon(Optimal().schedule(problem), delta)
     over = {name: problem.dp_epsilon(policy.schedule(problem), delta) / optimal for name, policy in chosen.items()}
     count = problem.lanes[1]

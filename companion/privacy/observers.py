@@ -117,9 +117,11 @@ def realisations(scenario: Scenario, nu: float, seeds: Iterable[int]) -> list[Re
 
 
 def listeners_table(
-    scenario: Scenario | None = None, budgets: Iterable[float] = (0.01, 0.16), seeds: Iterable[int] = range(9),
+    scenario: Scenario | None = None,
+    budgets: Iterable[float] = (0.01, 0.16),
+    seeds: Iterable[int] = range(9),
     delta: float = 1e-5,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     r"""What each listener is left with, in the paper's scenario with the policy Optimal.
 
     Parameters
@@ -149,8 +151,17 @@ def listeners_table(
         for listener, (protected, restored) in ROWS.items():
             found = [epsilon_at(rate, each, delta) for each in own[listener]]
             epsilon, beyond = sorted(found)[len(found) // 2]
-            rows.append({"listener": listener, "nu": nu, "sigma": float(np.median(own[listener])), "epsilon": epsilon,
-                         "beyond": beyond, "protected": protected, "restored": restored})  # fmt: skip
+            rows.append(
+                {
+                    "listener": listener,
+                    "nu": nu,
+                    "sigma": float(np.median(own[listener])),
+                    "epsilon": epsilon,
+                    "beyond": beyond,
+                    "protected": protected,
+                    "restored": restored,
+                }
+            )
     return pd.DataFrame(rows)
 
 

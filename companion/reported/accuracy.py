@@ -30,8 +30,13 @@ FORGOTTEN = 6
 """The x of :eq:`eq:saving` at which the chapter looks at epsilon."""
 PAIR = "momentum 0.9, budget 2 nu"
 """The reading that changes two things."""
-OTHERS = {"Optimal": "Optimal", "EqualAlloc": "EqualAlloc", "PowerControl": "liu", "LyapunovPowerControl": "shi",
-          "EstimFuture": "EstimFuture"}  # fmt: skip
+OTHERS = {
+    "Optimal": "Optimal",
+    "EqualAlloc": "EqualAlloc",
+    "PowerControl": "liu",
+    "LyapunovPowerControl": "shi",
+    "EstimFuture": "EstimFuture",
+}
 """The methods beside AdaScale, and what their texts are called by."""
 _NBSP = "\N{NO-BREAK SPACE}"
 
@@ -59,8 +64,10 @@ def with_lost(readings: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
     """
     rows = readings[readings.reading.isin(list(MARKED))]
     accuracy, quiet = by_seed(results[results.policy == "AdaScale"]), silent(results)
-    found = [interval((quiet - accuracy[reading, "AdaScale", nu]).dropna()) for reading, nu in
-             zip(rows.reading, rows.nu, strict=True)]  # fmt: skip
+    found = [
+        interval((quiet - accuracy[reading, "AdaScale", nu]).dropna())
+        for reading, nu in zip(rows.reading, rows.nu, strict=True)
+    ]
     lost = pd.DataFrame(found, columns=["lost", "lost_low", "lost_high"], index=rows.index)
     return rows.join(lost).sort_values("budget")
 
@@ -72,12 +79,17 @@ def stated_texts(results: pd.DataFrame, floors: Iterable[np.ndarray]) -> Texts:
     floor = np.array(list(floors))
     mean, lost = floor.mean(), interval((silent(results) - points[large]).dropna())
     return {
-        "small": f"{small:g}", "large": f"{large:g}", "close": f"{100 * (CLOSE - 1):.0f}",
-        "floor-mean": f"{mean:.2f}", "floor-max": f"{floor.max():.0f}",
-        "floor-share": f"{100 * mean / (mean + small):.0f}", "floor-share-large": f"{100 * mean / (mean + large):.0f}",
+        "small": f"{small:g}",
+        "large": f"{large:g}",
+        "close": f"{100 * (CLOSE - 1):.0f}",
+        "floor-mean": f"{mean:.2f}",
+        "floor-max": f"{floor.max():.0f}",
+        "floor-share": f"{100 * mean / (mean + small):.0f}",
+        "floor-share-large": f"{100 * mean / (mean + large):.0f}",
         "floor-below": f"{100 * (floor < large).mean():.0f}",
-        "loss-large": f"{lost.centre:.2f}", "loss-large-high": f"{lost.high:.2f}",
-    }  # fmt: skip
+        "loss-large": f"{lost.centre:.2f}",
+        "loss-large-high": f"{lost.high:.2f}",
+    }
 
 
 def at_loss(curve: pd.DataFrame, points: float) -> float:
@@ -112,10 +124,13 @@ def curve_texts(curve: pd.DataFrame, quiet: float, quoted: float) -> Texts:
     small, large = curve.nu.min(), curve.nu.max()
     one, end = at_loss(curve, 1.0), at_loss(curve, quiet - quoted)
     return {
-        "one-point": f"{one:.1f}", "ninety": f"{end:.1f}", "ninety-factor": f"{end / large:.0f}",
-        "gap-one": f"{100 * (gap(one) - 1):.0f}", "gap-small": f"{gap(small):.0f}",
+        "one-point": f"{one:.1f}",
+        "ninety": f"{end:.1f}",
+        "ninety-factor": f"{end / large:.0f}",
+        "gap-one": f"{100 * (gap(one) - 1):.0f}",
+        "gap-small": f"{gap(small):.0f}",
         "gap-factor": f"{100 * (gap(small * end / large) - 1):.0f}",
-    }  # fmt: skip
+    }
 
 
 def reading_rows(readings: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
@@ -127,8 +142,7 @@ def reading_rows(readings: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         See :func:`~companion.training.accuracy.reading_table` and
         :func:`~companion.training.accuracy.reading_verdicts`.
     """
-    small, large = (readings[readings.nu == nu].set_index("reading") for nu in
-                    (readings.nu.min(), readings.nu.max()))  # fmt: skip
+    small, large = (readings[readings.nu == nu].set_index("reading") for nu in (readings.nu.min(), readings.nu.max()))
     first, last = f"{readings.nu.min():g}", f"{readings.nu.max():g}"
 
     def cell(values: pd.Series, verdicts: pd.Series | None = None, digits: str = ".1f") -> pd.Series:
@@ -139,27 +153,30 @@ def reading_rows(readings: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         return cell(values, verdicts, ".2f")
 
     spans = cell(large.fall) + f"{_NBSP}[" + cell(large.fall_low) + f",{_NBSP}" + cell(large.fall_high) + "]"
-    shown = pd.DataFrame({
-        f"accuracy at {first} [%]": cell(small.accuracy, judged.small),
-        f"at {last} [%]": cell(large.accuracy, judged.large),
-        "fall [points]": spans + _NBSP + judged.fall.map(MARKS),
-        f"gap at {first}": gap(small.gap, judged.gap),
-        f"gap at {last}": gap(large.gap, judged.narrows),
-        f"of means at {first}": gap(small.gap_means),
-        "gap in ε": gap(small.epsilon_gap),
-        "ε": cell(small.epsilon, digits=".1f"),
-    }).loc[judged.index]  # fmt: skip
+    shown = pd.DataFrame(
+        {
+            f"accuracy at {first} [%]": cell(small.accuracy, judged.small),
+            f"at {last} [%]": cell(large.accuracy, judged.large),
+            "fall [points]": spans + _NBSP + judged.fall.map(MARKS),
+            f"gap at {first}": gap(small.gap, judged.gap),
+            f"gap at {last}": gap(large.gap, judged.narrows),
+            f"of means at {first}": gap(small.gap_means),
+            "gap in ε": gap(small.epsilon_gap),
+            "ε": cell(small.epsilon, digits=".1f"),
+        }
+    ).loc[judged.index]
     return shown.rename(lambda name: name.replace("M^2", "M²").replace(" nu", " ν"))
 
 
 def reading_texts(readings: pd.DataFrame, results: pd.DataFrame, quoted: tuple[float, float]) -> Texts:
     r"""Of single readings: gaps at both ends, falls, and the methods under the budget :math:`M^2\nu`."""
-    small, large = (readings[readings.nu == nu].set_index("reading") for nu in
-                    (readings.nu.min(), readings.nu.max()))  # fmt: skip
+    small, large = (readings[readings.nu == nu].set_index("reading") for nu in (readings.nu.min(), readings.nu.max()))
     square = accuracy_claims(results[results.reading == "budget M^2 nu"], quoted).set_index("claim")
     texts = {
-        "wide-0": f"{small.gap['clipping norm 3']:.1f}", "wide-1": f"{large.gap['clipping norm 3']:.0f}",
-        "high-0": f"{small.gap['floors times M^2']:.2f}", "high-1": f"{large.gap['floors times M^2']:.2f}",
+        "wide-0": f"{small.gap['clipping norm 3']:.1f}",
+        "wide-1": f"{large.gap['clipping norm 3']:.0f}",
+        "high-0": f"{small.gap['floors times M^2']:.2f}",
+        "high-1": f"{large.gap['floors times M^2']:.2f}",
         "half-small": f"{small.accuracy['budget M^2 nu / 2']:.1f}",
         "half-large": f"{large.accuracy['budget M^2 nu / 2']:.1f}",
         "half-gap": f"{100 * (small.gap['budget M^2 nu / 2'] - 1):.0f}",
@@ -167,17 +184,21 @@ def reading_texts(readings: pd.DataFrame, results: pd.DataFrame, quoted: tuple[f
         "m2-small": f"{small.accuracy['floors and budget times M^2']:.0f}",
         "square-same": f"{square.loc['same', ['low', 'high']].abs().max(axis=None):.2f}",
         "square-fall": f"{square.points['falls'].max():.1f}",
-    }  # fmt: skip
+    }
     for name, label in (("learning rate 2", "two"), ("learning rate 5", "five"), ("momentum 0.9", "momentum")):
         row = large.loc[name]
         texts[f"fall-{label}"] = f"{row.fall:.1f} [{number(row.fall_low)}, {row.fall_high:.1f}]"
     one, other = small.loc[PAIR], large.loc[PAIR]
     return texts | {
-        "two-small": f"{one.accuracy:.1f}", "two-large": f"{other.accuracy:.1f}",
+        "two-small": f"{one.accuracy:.1f}",
+        "two-large": f"{other.accuracy:.1f}",
         "two-fall": f"{other.fall:.1f} [{other.fall_low:.1f}, {other.fall_high:.1f}]",
-        "two-gap": f"{one.gap:.0f}", "two-gap-large": f"{other.gap:.2f}", "two-epsilon-gap": f"{one.epsilon_gap:.1f}",
-        "two-gap-means": f"{one.gap_means:.0f}", "stated-gap-means": f"{small.gap_means['as stated']:.1f}",
-    }  # fmt: skip
+        "two-gap": f"{one.gap:.0f}",
+        "two-gap-large": f"{other.gap:.2f}",
+        "two-epsilon-gap": f"{one.epsilon_gap:.1f}",
+        "two-gap-means": f"{one.gap_means:.0f}",
+        "stated-gap-means": f"{small.gap_means['as stated']:.1f}",
+    }
 
 
 def momentum_table(results: pd.DataFrame, gap: pd.Series) -> pd.DataFrame:
@@ -214,8 +235,13 @@ def gaps(seeds: Iterable[int], nu: float) -> pd.Series:
 def momentum_rows(table: pd.DataFrame) -> pd.DataFrame:
     r""":func:`momentum_table` to read, at the smallest and the largest :math:`\nu`."""
     form = {"floor_mean": "{:.2f}", "floor_max": "{:.0f}", "floor_max_round": "{:.0f}", "gap": "{:.1f}"}
-    heads = {"floor_mean": "mean floor", "floor_max": "largest", "floor_max_round": "in round", "quiet": "no noise [%]",
-             "gap": "gap"}  # fmt: skip
+    heads = {
+        "floor_mean": "mean floor",
+        "floor_max": "largest",
+        "floor_max_round": "in round",
+        "quiet": "no noise [%]",
+        "gap": "gap",
+    }
     levels = [name for name in table if isinstance(name, float)]
     kept = [name for name in table if name not in levels or name in (min(levels), max(levels))]
     shown = pd.DataFrame({name: table[name].map(form.get(name, "{:.1f}").format) for name in kept})
@@ -233,13 +259,18 @@ def momentum_texts(table: pd.DataFrame, results: pd.DataFrame) -> Texts:
     apart = {name: points[name, large] - points["AdaScale", large] for name in OTHERS}
     least = [abs((points[name, small] - points["AdaScale", small]).mean()) for name in OTHERS]
     return {
-        "momentum-small": f"{table[small].mean():.1f}", "momentum-large": f"{table[large].mean():.1f}",
+        "momentum-small": f"{table[small].mean():.1f}",
+        "momentum-large": f"{table[large].mean():.1f}",
         "slope": f"{(table[small] - table[large]).mean() / (large - small):.0f}",
-        "quiet-momentum": f"{table.quiet.mean():.1f}", "floor-cost": band(cost),
-        "rank": f"{rank.statistic:.2f}", "rank-p": f"{rank.pvalue:.3f}", "low-count": f"{len(low)}",
-        "low-gaps": listed(map(number, low.gap)), "low-starts": listed(map(number, low[small])),
+        "quiet-momentum": f"{table.quiet.mean():.1f}",
+        "floor-cost": band(cost),
+        "rank": f"{rank.statistic:.2f}",
+        "rank-p": f"{rank.pvalue:.3f}",
+        "low-count": f"{len(low)}",
+        "low-gaps": listed(map(number, low.gap)),
+        "low-starts": listed(map(number, low[small])),
         "same-small": f"{max(least):.2f}",
-    } | {f"same-{label}": band(apart[name], 2, sign=True) for name, label in OTHERS.items()}  # fmt: skip
+    } | {f"same-{label}": band(apart[name], 2, sign=True) for name, label in OTHERS.items()}
 
 
 def last_thirds(nu: float, seeds: Iterable[int] = range(10)) -> dict[str, Interval]:
@@ -247,8 +278,10 @@ def last_thirds(nu: float, seeds: Iterable[int] = range(10)) -> dict[str, Interv
     scenario, shares = Scenario.mnist(), {}
     drawn = [channel.draw(scenario.num_devices, scenario.num_rounds, seed) for seed in seeds]
     for name in ("Optimal", "PowerControl", "LyapunovPowerControl", "EstimFuture"):
-        problems = [(ReceiveScalingProblem(scenario, scenario.min_gain(each.gain), nu),
-                     scenario.mean_gain(each.path_loss)) for each in drawn]  # fmt: skip
+        problems = [
+            (ReceiveScalingProblem(scenario, scenario.min_gain(each.gain), nu), scenario.mean_gain(each.path_loss))
+            for each in drawn
+        ]
         spent = [problem.spend(METHODS[name](problem, mean).schedule(problem)) for problem, mean in problems]
         shares[name] = interval([100 * by_third(each)[2] for each in spent])
     return shares
@@ -268,8 +301,11 @@ def weights_texts(lost: pd.DataFrame, responses: pd.DataFrame, thirds: pd.DataFr
     extra = thirds.pivot(index=["setting", "seed"], columns="noise", values="test_loss")
     mean = responses.groupby(["setting", "later"]).response.mean()
     heavy, _ = SETTINGS
-    texts = {"thirds-seeds": f"{thirds.seed.nunique()}", "rise-rounds": "16",
-             "rise": f"{mean[heavy, 16] / mean[heavy, 0]:.0f}"}  # fmt: skip
+    texts = {
+        "thirds-seeds": f"{thirds.seed.nunique()}",
+        "rise-rounds": "16",
+        "rise": f"{mean[heavy, 16] / mean[heavy, 0]:.0f}",
+    }
     for setting, label in zip(SETTINGS, ("heavy", "plain"), strict=True):
         texts |= {f"{label}-{when}": band(lost.loc[setting, when]) for when in lost}
         own = extra.loc[setting]
@@ -284,11 +320,12 @@ def contest_texts(contest: pd.DataFrame, quadratic: pd.DataFrame, responses: pd.
     worse = quadratic[(quadratic.nu == nu) & (quadratic.forgetting == FORGOTTEN)]
     counts, leak = response_weights(responses, heavy, 200), met.loc[plain]["epsilon"]
     texts = {
-        "quadratic-seeds": f"{quadratic.seed.nunique()}", "contest-seeds": f"{contest.seed.nunique()}",
+        "quadratic-seeds": f"{quadratic.seed.nunique()}",
+        "contest-seeds": f"{contest.seed.nunique()}",
         "worse": f"{100 * (log_interval(worse.epsilon).centre - 1):.0f}",
         "plain-epsilon": f"{100 * (log_interval(leak['response'] / leak['flat']).centre - 1):.0f}",
         "heavy-promise": f"{100 * (1 - np.sqrt(counts).mean() ** 2 / counts.mean()):.0f}",
-    }  # fmt: skip
+    }
     for setting, label in ((heavy, "heavy"), (plain, "plain")):
         own = 100 * met.loc[setting]["test_accuracy"]
         texts[f"{label}-noise"] = band(own["none"] - own["flat"])

@@ -55,8 +55,11 @@ def of_protocols(protocols: pd.DataFrame) -> Texts:
     tuned = protocols[protocols.index.isin(causal.TUNED, level="policy")]
     loss = (tuned["unseen"] / tuned["in_hindsight"] - 1).groupby("policy").max()
     first = protocols.index.get_level_values("nu").min()
-    found = {"constant": rounded_up(100 * abs(constant["unseen"] - 1).max(), 1),
-             "constant-spread": rounded_up(100 * constant["spread"].max(), 0), "draws": f"{causal.DRAWS}"}  # fmt: skip
+    found = {
+        "constant": rounded_up(100 * abs(constant["unseen"] - 1).max(), 1),
+        "constant-spread": rounded_up(100 * constant["spread"].max(), 0),
+        "draws": f"{causal.DRAWS}",
+    }
     for name, policy, digits in (
         ("ada", "AdaScale", 1),
         ("power", "PowerControl", 1),
@@ -95,8 +98,11 @@ def of_estim_future(
     table = leakage_table(many.scenario, np.ravel(many.budget), seeds, methods)
     spent = many.noise_energy(EstimFuture(mean_gain, "devices").schedule(many)) - many.floor
     late = spent[..., -many.scenario.num_rounds // 20 :].sum(axis=-1) / spent.sum(axis=-1)
-    found = {"below-devices": percent(below["devices"]), "ef-start": f"{start:.2f}",
-             "ef-late": percent(float(np.median(late[0])))}  # fmt: skip
+    found = {
+        "below-devices": percent(below["devices"]),
+        "ef-start": f"{start:.2f}",
+        "ef-late": percent(float(np.median(late[0]))),
+    }
     for name in later_floor:
         ratio = compare(table, "rdp", name, "Optimal")["ratio"]
         found |= {f"ef-{name}-low": f"{ratio.iloc[0]:.2g}", f"ef-{name}-high": f"{ratio.iloc[-1]:.2f}"}
@@ -179,10 +185,13 @@ def of_pairs(pairs: pd.DataFrame, rounds: FullPower) -> Texts:
     over = pairs.groupby("lane")["over"]
     spread = over.max() / over.min()
     best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()]
-    found = {"spread-min": f"{spread.min():.1f}", "spread-max": f"{spread.max():.0f}",
-             "at-one": percent(best["relative_rate"].between(0.97, 1.03).mean()),
-             "opening-high": percent(rounds.first[-1].max()),
-             "opening-over-high": f"{(rounds.first[-1] > 0.5).sum()}"}  # fmt: skip
+    found = {
+        "spread-min": f"{spread.min():.1f}",
+        "spread-max": f"{spread.max():.0f}",
+        "at-one": percent(best["relative_rate"].between(0.97, 1.03).mean()),
+        "opening-high": percent(rounds.first[-1].max()),
+        "opening-over-high": f"{(rounds.first[-1] > 0.5).sum()}",
+    }
     for name, i in (("low", 0), ("high", -1)):
         found |= {
             f"full-{name}": percent(rounds.rounds[i].mean()),
@@ -235,12 +244,18 @@ def of_starts(cells: pd.DataFrame, matched: LyapunovMatch, own: pd.DataFrame) ->
     first, last = cells["nu"].min(), cells.loc[cells["data"] == "mnist", "nu"].max()
     found = {"far": f"{(matched.penalty / matched.rate**3 > 1e3).sum()}", "of-far": f"{matched.rate.size}"}
     for name, data, start, nu in (
-        ("low", "mnist", "filled", first), ("high", "mnist", "filled", last), ("thirty", "mnist", "filled, 30", first),
-        ("thirty-high", "mnist", "filled, 30", last), ("three", "mnist", "filled, 3", first),
-        ("alone", "mnist", "empty, 30", first), ("cifar", "cifar10", "filled", first),
-        ("rest", "mnist", "at rest", first), ("rest-high", "mnist", "at rest", last),
-        ("rest-thirty", "mnist", "at rest, 30", first), ("cifar-rest", "cifar10", "at rest", first),
-    ):  # fmt: skip
+        ("low", "mnist", "filled", first),
+        ("high", "mnist", "filled", last),
+        ("thirty", "mnist", "filled, 30", first),
+        ("thirty-high", "mnist", "filled, 30", last),
+        ("three", "mnist", "filled, 3", first),
+        ("alone", "mnist", "empty, 30", first),
+        ("cifar", "cifar10", "filled", first),
+        ("rest", "mnist", "at rest", first),
+        ("rest-high", "mnist", "at rest", last),
+        ("rest-thirty", "mnist", "at rest, 30", first),
+        ("cifar-rest", "cifar10", "at rest", first),
+    ):
         low, middle, high = sorted(abs(100 * row.loc[(data, start, nu), ["gone_low", "gone", "gone_high"]]))
         found[f"gone-{name}"] = f"{middle:.0f} [{low:.0f}, {high:.0f}]"
     ada = compare(own, "epsilon", "AdaScale", "Optimal").set_index("nu")["ratio"]

@@ -76,8 +76,11 @@ def of_decisions(kept: pd.DataFrame, exact: pd.DataFrame) -> Texts:
     middle = kept[kept.nu == channels.MIDDLE].set_index(["world", "policy"])
     texts: Texts = {}
     for name, cell in DECISIONS.items():
-        texts |= {f"decide-{name}": f"{middle.rdp[cell]:.2f}", f"decide-{name}-ratio": f"{exact.ratio[cell]:.2f}",
-                  f"decide-{name}-eps": f"{exact.exact[cell]:.2f}"}  # fmt: skip
+        texts |= {
+            f"decide-{name}": f"{middle.rdp[cell]:.2f}",
+            f"decide-{name}-ratio": f"{exact.ratio[cell]:.2f}",
+            f"decide-{name}-eps": f"{exact.exact[cell]:.2f}",
+        }
     world = DECISIONS["learn-coherent"][0]
     slow, ratio = middle.loc[world], exact.ratio[world]
     for name in ("Learn, coherent, hard", "EqualAlloc", "EstimFuture"):
@@ -129,8 +132,14 @@ def believed(middle: float = 0.04, small: float = 0.01) -> Believed:
 
     def at(nu: float) -> pd.DataFrame:
         groups = causal_beliefs.beliefs_table(nu).groupby(["world", "policy"], sort=False)
-        return pd.DataFrame({"cost": groups.cost.mean(), "largest": groups.cost.max(), "median": groups.ratio.median(),
-                             "worst": groups.ratio.max()})  # fmt: skip
+        return pd.DataFrame(
+            {
+                "cost": groups.cost.mean(),
+                "largest": groups.cost.max(),
+                "median": groups.ratio.median(),
+                "worst": groups.ratio.max(),
+            }
+        )
 
     return Believed(at(middle), at(small))
 
@@ -146,8 +155,10 @@ def of_beliefs(found: Believed) -> Texts:
             texts[f"wrong-warm-{name}{end}"] = f"{100 * (cost[wrong, 'AdaScale, warm'] - 1):.0f}"
         texts["slow-hard" + end] = f"{rows.worst[slow, 'Learn, hard']:.3g}"
         for name, policy in {"resolve": "ReSolve", "warm": "AdaScale, warm", "learn": "Learn"}.items():
-            texts |= {f"wrong-{name}{end}": f"{rows.worst[wrong, policy]:.3g}",
-                      f"slow-{name}{end}": f"{rows.worst[slow, policy]:.3g}"}  # fmt: skip
+            texts |= {
+                f"wrong-{name}{end}": f"{rows.worst[wrong, policy]:.3g}",
+                f"slow-{name}{end}": f"{rows.worst[slow, policy]:.3g}",
+            }
     return texts
 
 

@@ -74,8 +74,11 @@ def turns() -> dict[str, float]:
 
 def in_turns() -> dict[str, str]:
     r"""The names of Jakes' worlds, each with its :math:`f_D \tau` behind it."""
-    return {name: f"{name}, f_Dτ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{each:.2g}"
-            for name, each in turns().items() if name.startswith("Jakes")}  # fmt: skip
+    return {
+        name: f"{name}, f_Dτ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{each:.2g}"
+        for name, each in turns().items()
+        if name.startswith("Jakes")
+    }
 
 
 def of_doppler() -> Texts:
@@ -250,9 +253,13 @@ def of_links(kept: pd.DataFrame) -> Texts:
         for place, trace in _PLACES.items():
             row, key = at.loc[(trace, policy)], f"{name}-{place}"
             worst = f"{row.rdp_worst:.2g}" if row.rdp_worst < 10 else f"{row.rdp_worst:.0f}"
-            texts |= {key: f"{row.epsilon:.2f}", f"{key}-worst": f"{row.epsilon_worst:.1f}",
-                      f"{key}-cost": f"{row.cost:.2f}", f"{key}-most": f"{row.most:.2f}",
-                      f"{key}-rdp-worst": worst}  # fmt: skip
+            texts |= {
+                key: f"{row.epsilon:.2f}",
+                f"{key}-worst": f"{row.epsilon_worst:.1f}",
+                f"{key}-cost": f"{row.cost:.2f}",
+                f"{key}-most": f"{row.most:.2f}",
+                f"{key}-rdp-worst": worst,
+            }
     exact = kept[kept.trace.isin(REAL) & ~kept.policy.str.startswith("Lyapunov")].dropna(subset=["exact"])
     return texts | {"exact-gap": rounded_up((exact.exact - exact.epsilon).abs().max(), 2)}
 

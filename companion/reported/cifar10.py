@@ -38,12 +38,18 @@ def settings_texts(run: Run, rows: pd.DataFrame) -> Texts:
     samples = paper.num_devices * float(np.mean(paper.batch_size))
     hours = rows.wall_seconds / 3600
     return {
-        "rate": f"{run.training.learning_rate:g}", "momentum": f"{run.training.momentum:g}",
-        "samples": f"{samples:,.0f}", "gradients": f"{samples * paper.num_rounds / 1e6:.1f}",
-        "size": f"{scenario.num_parameters:,}", "paper-size": f"{paper.num_parameters:,}",
-        "acc-quoted-small": f"{first:.0f}", "acc-quoted-large": f"{last:.0f}", "acc-quoted-fall": f"{first - last:.0f}",
-        "took-low": f"{hours.min():.1f}", "took-high": f"{hours.max():.1f}",
-    }  # fmt: skip
+        "rate": f"{run.training.learning_rate:g}",
+        "momentum": f"{run.training.momentum:g}",
+        "samples": f"{samples:,.0f}",
+        "gradients": f"{samples * paper.num_rounds / 1e6:.1f}",
+        "size": f"{scenario.num_parameters:,}",
+        "paper-size": f"{paper.num_parameters:,}",
+        "acc-quoted-small": f"{first:.0f}",
+        "acc-quoted-large": f"{last:.0f}",
+        "acc-quoted-fall": f"{first - last:.0f}",
+        "took-low": f"{hours.min():.1f}",
+        "took-high": f"{hours.max():.1f}",
+    }
 
 
 def noise_texts(walks: pd.DataFrame, floor: ArrayLike, floors: ArrayLike, reach: float) -> Texts:
@@ -63,12 +69,15 @@ def noise_texts(walks: pd.DataFrame, floor: ArrayLike, floors: ArrayLike, reach:
     own, deepest = np.asarray(floor), np.asarray(floors).max(axis=-1)
     grown = 100 * (walks.iloc[-1] / walks.iloc[0] - 1)
     return {
-        "walk-floor": f"{walks['realisation 0'].iloc[0]:.1f}", "walk-grows": f"{grown['realisation 0']:.0f}",
-        "walk-median-grows": f"{grown['median']:.0f}", "floor-mean-here": f"{own.mean():.2f}",
-        "deepest": f"{own.argmax()}", "deepest-floor": f"{own.max():.0f}",
+        "walk-floor": f"{walks['realisation 0'].iloc[0]:.1f}",
+        "walk-grows": f"{grown['realisation 0']:.0f}",
+        "walk-median-grows": f"{grown['median']:.0f}",
+        "floor-mean-here": f"{own.mean():.2f}",
+        "deepest": f"{own.argmax()}",
+        "deepest-floor": f"{own.max():.0f}",
         "shock": f"{reach * np.sqrt(own.max() / 2):.1f}",
         "paths": f"{100 * (reach * np.sqrt(deepest / 2) > 1).mean():.0f}",
-    }  # fmt: skip
+    }
 
 
 def fades_texts(pair: Pair, floor: ArrayLike, quiet: pd.Series, other: Pair, other_floor: ArrayLike) -> Texts:
@@ -88,19 +97,23 @@ def fades_texts(pair: Pair, floor: ArrayLike, quiet: pd.Series, other: Pair, oth
     before, after = beside(along.index, second)
     lost_there = along.loc[before[-1]] - along.loc[after[0]]
     texts = {f"second-lost-{name}": number(points) for name, points in lost_there.items()} | {
-        "second-round": f"{second}", "second-floor": f"{own[second]:.0f}",
-        "second-from": f"{before[-1] + 1}", "second-to": f"{after[0] + 1}",
-    }  # fmt: skip
+        "second-round": f"{second}",
+        "second-floor": f"{own[second]:.0f}",
+        "second-from": f"{before[-1] + 1}",
+        "second-to": f"{after[0] + 1}",
+    }
     floors = np.asarray(other_floor)
     deepest = int(floors.argmax())
     elsewhere = pd.DataFrame({"small": other.small, "large": other.large})
     before, after = beside(elsewhere.index, deepest)
     lost = elsewhere.loc[before[-1]] - elsewhere.loc[after[:2]]
     return texts | {
-        "other-round": f"{deepest}", "other-floor": f"{floors[deepest]:.0f}",
-        "other-lost-small": number(lost["small"].iloc[0]), "other-lost-large": number(lost["large"].iloc[0]),
+        "other-round": f"{deepest}",
+        "other-floor": f"{floors[deepest]:.0f}",
+        "other-lost-small": number(lost["small"].iloc[0]),
+        "other-lost-large": number(lost["large"].iloc[0]),
         "other-left": number(lost.iloc[1].abs().max()),
-    }  # fmt: skip
+    }
 
 
 def left_texts(found: Forked, quiet: pd.Series) -> Texts:
@@ -124,8 +137,11 @@ def resnet_texts(timed: pd.DataFrame, realisations: int = 3) -> Texts:
     trained, cited = resnet.NETWORKS
     return {
         "resnet-parameters": f"{timed.loc[timed.model == cited, 'parameters'].iloc[0]:,}",
-        "resnet-samples": f"{timed.samples.mean():,.0f}", "resnet-rounds": f"{rounds}",
-        "resnet-seconds": f"{seconds[cited]:.0f}", "tanh-seconds": f"{seconds[trained]:.0f}",
-        "resnet-hours": f"{hours[cited]:.1f}", "tanh-hours": f"{hours[trained]:.1f}",
+        "resnet-samples": f"{timed.samples.mean():,.0f}",
+        "resnet-rounds": f"{rounds}",
+        "resnet-seconds": f"{seconds[cited]:.0f}",
+        "tanh-seconds": f"{seconds[trained]:.0f}",
+        "resnet-hours": f"{hours[cited]:.1f}",
+        "tanh-hours": f"{hours[trained]:.1f}",
         "resnet-all": f"{2 * realisations * hours[cited]:.0f}",
-    }  # fmt: skip
+    }

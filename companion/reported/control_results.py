@@ -57,8 +57,9 @@ def levelled_fades(controls: pd.DataFrame, readings: pd.DataFrame) -> Fades:
     after, before = by_seed(levelled)[LEVELLED, "AdaScale"], by_seed(full)["momentum 0.9", "AdaScale"]
     gained = (after - before[after.columns]).dropna()
     smallest = gained.columns.min()
-    floors = [each[each.nu == smallest].set_index("seed").floor_mean for each in
-              (levelled, full[full.policy == "AdaScale"])]  # fmt: skip
+    floors = [
+        each[each.nu == smallest].set_index("seed").floor_mean for each in (levelled, full[full.policy == "AdaScale"])
+    ]
     quiet = by_seed(readings[readings.reading == "momentum 0.9, without noise"]).iloc[:, 0]
     return Fades(gained, (1 - floors[0] / floors[1]).loc[gained.index], (quiet - before[smallest]).loc[gained.index])
 
@@ -78,8 +79,10 @@ class Partitions(NamedTuple):
 
     def clipping(self) -> dict[str, Interval]:
         """What clipping costs by itself, in points, under each partition."""
-        return {name: interval(each["no clipping"] - each["no noise"])
-                for name, each in zip(self._fields, self, strict=True)}  # fmt: skip
+        return {
+            name: interval(each["no clipping"] - each["no noise"])
+            for name, each in zip(self._fields, self, strict=True)
+        }
 
     def more_to_clipping(self) -> pd.Series:
         """How many points more clipping costs with two classes a device, by seed."""
@@ -88,11 +91,13 @@ class Partitions(NamedTuple):
 
     def table(self) -> pd.DataFrame:
         """The arms to read: mean accuracy under each partition, and the paired difference with its interval."""
-        return pd.DataFrame({
-            "i.i.d. [%]": self.iid.mean().map("{:.1f}".format),
-            "two classes a device [%]": self.skewed.mean().map("{:.1f}".format),
-            "two classes minus i.i.d. [points]": [band(-self.lost[arm], 2, sign=True) for arm in self.lost],
-        }).rename_axis("receiver")  # fmt: skip
+        return pd.DataFrame(
+            {
+                "i.i.d. [%]": self.iid.mean().map("{:.1f}".format),
+                "two classes a device [%]": self.skewed.mean().map("{:.1f}".format),
+                "two classes minus i.i.d. [points]": [band(-self.lost[arm], 2, sign=True) for arm in self.lost],
+            }
+        ).rename_axis("receiver")
 
 
 def two_partitions(table: pd.DataFrame) -> Partitions:
@@ -121,8 +126,11 @@ def two_partitions(table: pd.DataFrame) -> Partitions:
     table = table.assign(arm=names.where(~table.reading.str.endswith(UNCLIPPED), "no clipping"))
     skewed = table.reading.str.startswith(TWO_CLASSES)
     parts = [by_seed(part, arm=("arm",)) for part in (table[~skewed], table[skewed])]
-    arms = [arm for arm in dict.fromkeys(["no clipping", "no noise", *table.sort_values("nu").arm])
-            if all(arm in part for part in parts)]  # fmt: skip
+    arms = [
+        arm
+        for arm in dict.fromkeys(["no clipping", "no noise", *table.sort_values("nu").arm])
+        if all(arm in part for part in parts)
+    ]
     if not arms:
         raise ValueError("the table must have trainings of both partitions")
     both = pd.concat([part[arms] for part in parts], axis=1, keys=[0, 1]).dropna()
@@ -134,11 +142,14 @@ def fade_texts(found: Fades) -> Texts:
     small, large = found.gained.columns.min(), found.gained.columns.max()
     cost, gained = found.cost.mean(), found.gained[small].mean()
     return {
-        "fade-small": band(found.gained[small], 2, sign=True), "fade-large": band(found.gained[large], 2, sign=True),
-        "fade-taken": band(100 * found.taken, 0), "fade-share": f"{100 * gained / cost:.0f}",
+        "fade-small": band(found.gained[small], 2, sign=True),
+        "fade-large": band(found.gained[large], 2, sign=True),
+        "fade-taken": band(100 * found.taken, 0),
+        "fade-share": f"{100 * gained / cost:.0f}",
         "fade-least": f"{found.gained[small].min():+.2f}".replace("-", "−"),
-        "fade-most": f"{found.gained[small].max():+.2f}", "fade-seeds": f"{len(found.gained)}",
-    }  # fmt: skip
+        "fade-most": f"{found.gained[small].max():+.2f}",
+        "fade-seeds": f"{len(found.gained)}",
+    }
 
 
 def partition_texts(found: Partitions, name: str) -> Texts:
@@ -149,11 +160,16 @@ def partition_texts(found: Partitions, name: str) -> Texts:
     """
     quiet, last = "no noise", found.lost.columns[-1]
     cost = {key: part["no noise"] - part[last] for key, part in found._asdict().items()}
-    texts = {f"{name}-change-{label}": band(-found.lost[arm], 2, sign=True) for label, arm in
-             {"free": "no clipping", "quiet": quiet, "last": last}.items() if arm in found.lost}  # fmt: skip
+    texts = {
+        f"{name}-change-{label}": band(-found.lost[arm], 2, sign=True)
+        for label, arm in {"free": "no clipping", "quiet": quiet, "last": last}.items()
+        if arm in found.lost
+    }
     if "no clipping" in found.lost:
         for key, part in found._asdict().items():
             texts[f"{name}-clipping-{key}"] = band(part["no clipping"] - part[quiet], 1)
         texts[f"{name}-more"] = band(found.more_to_clipping(), 2, sign=True)
-    return texts | {f"{name}-sensitive": band(cost["skewed"] - cost["iid"], 2, sign=True),
-                    f"{name}-seeds": f"{len(found.lost)}"}  # fmt: skip
+    return texts | {
+        f"{name}-sensitive": band(cost["skewed"] - cost["iid"], 2, sign=True),
+        f"{name}-seeds": f"{len(found.lost)}",
+    }

@@ -66,9 +66,16 @@ class Study:
         r"""What noise does: a row a :math:`\nu`, and one for none."""
         accuracy, loss, epsilon = (self.of("AdaScale", name) for name in ("test_accuracy", "test_loss", "epsilon"))
         change, more = self.change("test_accuracy"), self.change("test_loss")
-        rows = {f"{nu:g}": [f"{accuracy[nu].mean():.1f}", band(change[nu], sign=True), f"{loss[nu].mean():.3f}",
-                            band(more[nu], 3, sign=True), f"{log_interval(epsilon[nu]).centre:.1f}"]
-                for nu in accuracy}  # fmt: skip
+        rows = {
+            f"{nu:g}": [
+                f"{accuracy[nu].mean():.1f}",
+                band(change[nu], sign=True),
+                f"{loss[nu].mean():.3f}",
+                band(more[nu], 3, sign=True),
+                f"{log_interval(epsilon[nu]).centre:.1f}",
+            ]
+            for nu in accuracy
+        }
         quiet = [self.of("NoiseFree", name).iloc[:, 0].mean() for name in ("test_accuracy", "test_loss")]
         rows["no noise"] = [f"{quiet[0]:.1f}", "", f"{quiet[1]:.3f}", "", "∞"]
         columns = ["accuracy [%]", "against no noise [points]", "test loss [nats]", "against no noise [nats]", "ε"]
@@ -77,8 +84,10 @@ class Study:
     def method_table(self) -> pd.DataFrame:
         r"""EqualAlloc against AdaScale: a row a :math:`\nu`."""
         points, loss = self.apart("test_accuracy"), self.apart("test_loss")
-        rows = {f"{nu:g}": [band(points[nu], sign=True), band(loss[nu], 4, sign=True), log_band(self.leaked[nu])]
-                for nu in points}  # fmt: skip
+        rows = {
+            f"{nu:g}": [band(points[nu], sign=True), band(loss[nu], 4, sign=True), log_band(self.leaked[nu])]
+            for nu in points
+        }
         columns = ["accuracy [points]", "test loss [nats]", "ε [ratio]"]
         return pd.DataFrame(rows, columns).T.rename_axis("ν")
 
@@ -89,9 +98,12 @@ class Study:
         points, nats = self.apart("test_accuracy"), self.apart("test_loss")
         texts = {"seeds": f"{len(change)}", "nu-least": f"{small:g}", "leaked-most": log_band(self.leaked[small])}
         for name, nu in {"still": still, "felt": felt, "broken": broken}.items():
-            texts |= {name: f"{nu:g}", f"change-{name}": band(change[nu], sign=True),
-                      f"loss-{name}": band(loss[nu], 3, sign=True),
-                      f"epsilon-{name}": f"{log_interval(epsilon[nu]).centre:.1f}"}  # fmt: skip
+            texts |= {
+                name: f"{nu:g}",
+                f"change-{name}": band(change[nu], sign=True),
+                f"loss-{name}": band(loss[nu], 3, sign=True),
+                f"epsilon-{name}": f"{log_interval(epsilon[nu]).centre:.1f}",
+            }
         ends = [[abs(end) for nu in each for end in interval(each[nu])[1:]] for each in (points, nats)]
         found = [each[nu] for each in (points, nats) for nu in each]
         return texts | {
@@ -110,20 +122,26 @@ def data_texts(scenario: Scenario, labels: ArrayLike, test_labels: ArrayLike, pi
     """Of the scans' classes and their height and width, and of the scenario's batches and clipping."""
     images = np.bincount(np.asarray(labels))
     return {
-        "train-size": f"{images.sum():,}", "test-size": f"{len(np.asarray(test_labels))}",
-        "rounds": f"{scenario.num_rounds}", "pixels": " × ".join(map(str, pixels)),
-        "rate-sampling": f"{float(scenario.sampling_rate):g}", "clip-digits": f"{scenario.clip_norm:g}",
-        "class-low": f"{images.min()}", "class-high": f"{images.max()}", "one-image": f"{ONE_IMAGE:.2f}",
-    }  # fmt: skip
+        "train-size": f"{images.sum():,}",
+        "test-size": f"{len(np.asarray(test_labels))}",
+        "rounds": f"{scenario.num_rounds}",
+        "pixels": " × ".join(map(str, pixels)),
+        "rate-sampling": f"{float(scenario.sampling_rate):g}",
+        "clip-digits": f"{scenario.clip_norm:g}",
+        "class-low": f"{images.min()}",
+        "class-high": f"{images.max()}",
+        "one-image": f"{ONE_IMAGE:.2f}",
+    }
 
 
 def signal_texts(signal: ArrayLike, noise_energy: ArrayLike, directions: int) -> Texts:
     r"""Of the energies of the signal and :math:`w_t` in some rounds: medians, and the noise along the signal."""
     energy, noise = float(np.median(np.asarray(signal))), float(np.median(np.asarray(noise_energy))) / 2
     return {
-        "signal-energy": f"{energy:.3f}", "noise-energy": f"{noise:.3f}",
+        "signal-energy": f"{energy:.3f}",
+        "noise-energy": f"{noise:.3f}",
         "noise-along": f"{noise / energy / directions:.4f}",
-    }  # fmt: skip
+    }
 
 
 def floor_texts(floor: FloatArray, levels: tuple[float, ...]) -> Texts:
@@ -131,14 +149,20 @@ def floor_texts(floor: FloatArray, levels: tuple[float, ...]) -> Texts:
     mean, small = floor.mean(axis=1), min(levels)
     count = 5
     few = np.sort(floor, axis=1)[:, -count:].sum(axis=1) / floor.sum(axis=1)
-    texts = {name: f"{nu / mean.mean():{form}}" for name, nu, form in zip(
-        ("still-floor", "felt-floor", "broken-floor"), sorted(levels)[1:], (".1f", ".0f", ".0f"), strict=True
-    )}  # fmt: skip
+    texts = {
+        name: f"{nu / mean.mean():{form}}"
+        for name, nu, form in zip(
+            ("still-floor", "felt-floor", "broken-floor"), sorted(levels)[1:], (".1f", ".0f", ".0f"), strict=True
+        )
+    }
     return texts | {
-        "floor-low": f"{mean.min():.2f}", "floor-high": f"{mean.max():.2f}",
-        "few-rounds": f"{count}", "few-low": f"{100 * few.min():.0f}", "few-high": f"{100 * few.max():.0f}",
+        "floor-low": f"{mean.min():.2f}",
+        "floor-high": f"{mean.max():.2f}",
+        "few-rounds": f"{count}",
+        "few-low": f"{100 * few.min():.0f}",
+        "few-high": f"{100 * few.max():.0f}",
         "many-rounds": f"{100 * (small > floor / 2).mean():.0f}",
-    }  # fmt: skip
+    }
 
 
 def power_texts(share: FloatArray, gain: FloatArray, left: FloatArray) -> Texts:
@@ -149,10 +173,13 @@ def power_texts(share: FloatArray, gain: FloatArray, left: FloatArray) -> Texts:
     rounds = np.arange(share.shape[1])
     worst = 100 * share[np.argmin(gain, axis=0), rounds]
     return {
-        "power-worst": f"{worst.max():.0f}", "power-mean": f"{worst.mean():.0f}", "power-rounds": f"{len(rounds)}",
+        "power-worst": f"{worst.max():.0f}",
+        "power-mean": f"{worst.mean():.0f}",
+        "power-rounds": f"{len(rounds)}",
         "power-ahead": f"{(100 * share.max(axis=0) > worst).sum()}",
-        "left-low": f"{100 * left.min():.0f}", "left-high": f"{100 * left.max():.0f}",
-    }  # fmt: skip
+        "left-low": f"{100 * left.min():.0f}",
+        "left-high": f"{100 * left.max():.0f}",
+    }
 
 
 def training_texts(histories: Mapping[str, pd.DataFrame]) -> Texts:
@@ -161,13 +188,15 @@ def training_texts(histories: Mapping[str, pd.DataFrame]) -> Texts:
     accuracy = [100 * float(each.accuracy) for each in last.values()]
     noisy = [float(each.test_loss - last["no noise"].test_loss) for name, each in last.items() if name != "no noise"]
     return {
-        "curve-low": f"{min(accuracy):.1f}", "curve-high": f"{max(accuracy):.1f}",
-        "curve-loss-low": number(min(noisy), "+.3f"), "curve-loss-high": number(max(noisy), "+.3f"),
+        "curve-low": f"{min(accuracy):.1f}",
+        "curve-high": f"{max(accuracy):.1f}",
+        "curve-loss-low": number(min(noisy), "+.3f"),
+        "curve-loss-high": number(max(noisy), "+.3f"),
         "curve-spread": f"{round((max(accuracy) - min(accuracy)) / ONE_IMAGE)}",
         "leak-ratio": f"{last['EqualAlloc'].epsilon / last['AdaScale'].epsilon:.2f}",
         "leak-optimal": f"{last['AdaScale'].epsilon / last['Optimal'].epsilon:.3f}",
         "leak-ada": f"{last['AdaScale'].epsilon:.0f}",
-    }  # fmt: skip
+    }
 
 
 def thirds_lost(table: pd.DataFrame) -> pd.DataFrame:
@@ -183,9 +212,10 @@ def thirds_texts(lost: pd.DataFrame) -> Texts:
     for label, setting in zip(("heavy", "plain"), SETTINGS.values(), strict=True):
         settings |= {f"nu-{label}": f"{setting.nu:g}", f"rate-{label}": f"{setting.learning_rate:g}"}
     return settings | {
-        "early-third": band(plain["early"], sign=True), "late-third": band(-plain["late"]),
+        "early-third": band(plain["early"], sign=True),
+        "late-third": band(-plain["late"]),
         "thirds-seeds": f"{len(plain)}",
-    }  # fmt: skip
+    }
 
 
 def thirds_table(lost: pd.DataFrame) -> pd.DataFrame:

@@ -102,8 +102,11 @@ def forecast_texts(found: Forecast) -> Texts:
     """For a chapter to glue: the means found, falls, how far realisations are apart, and what is needed of the rest."""
     means = dict(zip(("twice-small", "twice-large", "twice-fall"), map(number, found.found.mean()), strict=True))
     fall, first = found.found.iloc[:, -1], found.found.iloc[:, 0]
-    texts = means | {"twice-seeds": f"{len(found.found)}", "twice-most": number(fall.max()),
-                     "twice-apart": number(first.max() - first.min())}  # fmt: skip
+    texts = means | {
+        "twice-seeds": f"{len(found.found)}",
+        "twice-most": number(fall.max()),
+        "twice-apart": number(first.max() - first.min()),
+    }
     if len(found.found) > 1:
         texts["twice-fall-high"] = number(interval(fall).high, ".2f")
     if len(found.found) < REALISATIONS:

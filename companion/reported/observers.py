@@ -46,8 +46,10 @@ def of_other_promises(scenario: Scenario, sigma: Mapping[float, FloatArray], nea
     """
     (tight, of_tight), (loose, of_loose) = sorted(sigma.items())
     rate, length = float(scenario.sampling_rate), float(np.mean(scenario.batch_size))  # the norm C in units of C / B
-    beside = {each: listeners.energy_multiplier(each, scenario.num_parameters, length).item()
-              for each in (float(np.median(of_loose)), near)}  # fmt: skip
+    beside = {
+        each: listeners.energy_multiplier(each, scenario.num_parameters, length).item()
+        for each in (float(np.median(of_loose)), near)
+    }
     own = np.median(of_loose) ** 2 * scenario.num_parameters / length**2
     texts = {
         "own-noise": f"{listeners.added_by_devices(scenario):.0f}",

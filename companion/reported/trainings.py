@@ -102,8 +102,11 @@ def fades(table: pd.DataFrame, reference: str = "AdaScale") -> pd.DataFrame:
 def fade_ranks(found: pd.DataFrame) -> Texts:
     """Of :func:`fades`: rank correlation of the loss with the largest floor, its p-value, and with the mean floor."""
     deepest, mean = (stats.spearmanr(found[floor], found["lost"]) for floor in ("floor_max", "floor_mean"))
-    return {"fade-rank": minus(deepest.statistic), "fade-rank-p": f"{deepest.pvalue:.2f}",
-            "mean-rank": minus(mean.statistic)}  # fmt: skip
+    return {
+        "fade-rank": minus(deepest.statistic),
+        "fade-rank-p": f"{deepest.pvalue:.2f}",
+        "mean-rank": minus(mean.statistic),
+    }
 
 
 def beside(evaluated: pd.Index, time: int) -> tuple[pd.Index, pd.Index]:
@@ -156,8 +159,11 @@ class Pair(NamedTuple):
         lost, regained = along.loc[before[-1]] - along.loc[after[1]], along.iloc[-1] - along.loc[after[1]]
         found = {"apart-before": f"{(self.small - self.large).loc[before].abs().max():.1f}"}
         for name in along:
-            found |= {f"fade-lost-{name}": minus(lost[name], 1), f"regained-{name}": minus(regained[name], 1),
-                      f"peak-{name}": f"{along[name].max():.1f}"}  # fmt: skip
+            found |= {
+                f"fade-lost-{name}": minus(lost[name], 1),
+                f"regained-{name}": minus(regained[name], 1),
+                f"peak-{name}": f"{along[name].max():.1f}",
+            }
         return found
 
     def texts_quiet(self, quiet: pd.Series, deepest: int) -> Texts:
@@ -173,11 +179,16 @@ class Pair(NamedTuple):
         """
         costs = pd.DataFrame({"small": quiet - self.small, "large": quiet - self.large}).dropna().round(9)
         before, after = (costs.loc[part] for part in beside(costs.index, deepest))
-        found = {"quiet-end": f"{quiet.iloc[-1]:.1f}", "quiet-evaluations": f"{len(before)}",
-                 "quiet-behind": f"{(before < 0).all(axis=1).sum()}"}  # fmt: skip
+        found = {
+            "quiet-end": f"{quiet.iloc[-1]:.1f}",
+            "quiet-evaluations": f"{len(before)}",
+            "quiet-behind": f"{(before < 0).all(axis=1).sum()}",
+        }
         for name in costs:
-            found |= {f"quiet-lag-{name}": minus(-before[name].min(), 1),
-                      f"quiet-before-{name}": minus(before[name].iloc[-1], 1),
-                      f"quiet-second-{name}": minus(after[name].iloc[1], 1),
-                      f"quiet-above-{name}": minus(costs[name].iloc[-1], 1)}  # fmt: skip
+            found |= {
+                f"quiet-lag-{name}": minus(-before[name].min(), 1),
+                f"quiet-before-{name}": minus(before[name].iloc[-1], 1),
+                f"quiet-second-{name}": minus(after[name].iloc[1], 1),
+                f"quiet-above-{name}": minus(costs[name].iloc[-1], 1),
+            }
         return found

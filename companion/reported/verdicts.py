@@ -111,10 +111,17 @@ class Judged:
         papers = self.table.drop(columns="exact", errors="ignore")
         both = [paper_claims(papers[papers["seed"] < few]), paper_claims(papers)]
         some, every = (each[each["claim"] != "narrows in nats"].reset_index(drop=True) for each in both)
-        counts = pd.DataFrame({f"{len({*part['seed']})} realisations": each["verdict"].value_counts() for part, each in
-                               ((papers[papers["seed"] < few], some), (papers, every))})  # fmt: skip
-        against = (some["verdict"] != every["verdict"]) & (some["verdict"] != "not settled") & (
-            every["verdict"] != "not settled")  # fmt: skip
+        counts = pd.DataFrame(
+            {
+                f"{len({*part['seed']})} realisations": each["verdict"].value_counts()
+                for part, each in ((papers[papers["seed"] < few], some), (papers, every))
+            }
+        )
+        against = (
+            (some["verdict"] != every["verdict"])
+            & (some["verdict"] != "not settled")
+            & (every["verdict"] != "not settled")
+        )
         order = ["holds", "fails", "not settled"]
         return counts.reindex(order).fillna(0).astype(int).rename_axis(index=None), every[against]
 
@@ -134,8 +141,12 @@ class Judged:
         """Of each of the first realisations the largest floor, and its round."""
         rows = self.table[(self.table["policy"] == "Optimal") & (self.table["nu"] == self.levels[0])]
         rows = rows[rows["seed"] < few].set_index("seed").rename(index="seed {}".format).rename_axis(index=None)
-        return pd.DataFrame({"largest floor": rows["floor_max"].map("{:.1f}".format),
-                             "in round": rows["floor_max_round"].map("{:d}".format)})  # fmt: skip
+        return pd.DataFrame(
+            {
+                "largest floor": rows["floor_max"].map("{:.1f}".format),
+                "in round": rows["floor_max_round"].map("{:d}".format),
+            }
+        )
 
     def texts(self) -> Texts:
         """What is said of the figure as a whole, of its verdicts, and of a table without the future."""
@@ -190,8 +201,10 @@ class Judged:
             found[name] = f"{100 * (1 - rows.loc[('narrows', 'rdp', policy, first), 'share']):.0f}"
         found["estim-dp-turned"] = f"{100 * (1 - rows.loc[('narrows', 'epsilon', 'EstimFuture', first), 'share']):.0f}"
         step = self.means.set_index(["claim", "metric", "policy", "nu"]).loc[("narrows", "rdp", "EqualAlloc", first)]
-        found |= {f"mean-step{end}": f"{step[column]:.2f}" for end, column in
-                  (("", "ratio"), ("-low", "low"), ("-high", "high"))}  # fmt: skip
+        found |= {
+            f"mean-step{end}": f"{step[column]:.2f}"
+            for end, column in (("", "ratio"), ("-low", "low"), ("-high", "high"))
+        }
         lead = compare(self.table, "rdp", "EqualAlloc", "AdaScale", "arithmetic")["ratio"]
         return found | {"mean-lead-0": f"{lead.iloc[0]:.1f}", "mean-lead-1": f"{lead.iloc[1]:.0f}"}
 
@@ -292,8 +305,9 @@ class Readings:
         """Whether AdaScale is ahead, in DP; of EstimFuture in RDP too."""
         rdp = self._judged(others=(), drawn=("EstimFuture, devices",)).query("claim == 'ahead' and metric == 'rdp'")
         rest = self._judged()
-        return pd.concat([rdp, rest[(rest["claim"] == "ahead") & (rest["metric"] == "epsilon")
-                                    & rest["policy"].isin([*VARIANTS])]])  # fmt: skip
+        return pd.concat(
+            [rdp, rest[(rest["claim"] == "ahead") & (rest["metric"] == "epsilon") & rest["policy"].isin([*VARIANTS])]]
+        )
 
     @cached_property
     def higher(self) -> pd.DataFrame:

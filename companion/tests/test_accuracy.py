@@ -26,10 +26,13 @@ OWN_SEEDS = RNG.normal(0, 0.003, 6)  # what a realisation is worth, whatever the
 def trainings(accuracy, policy="AdaScale", noise=1e-4, seeds=6):
     """A table of trainings whose means are given: {nu: accuracy}."""
     rng = np.random.default_rng(1)
-    return pd.DataFrame([
-        {"policy": policy, "nu": nu, "seed": seed, "test_accuracy": mean + OWN_SEEDS[seed] + rng.normal(0, noise)}
-        for nu, mean in accuracy.items() for seed in range(seeds)
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {"policy": policy, "nu": nu, "seed": seed, "test_accuracy": mean + OWN_SEEDS[seed] + rng.normal(0, noise)}
+            for nu, mean in accuracy.items()
+            for seed in range(seeds)
+        ]
+    )
 
 
 def verdict(table, claim, **where):
@@ -71,8 +74,13 @@ def test_a_fall_is_judged_realisation_by_realisation():
 
 
 def test_methods_are_compared_where_both_were_trained_and_a_training_without_noise_is_none():
-    table = pd.concat([trainings(FALLING), trainings({0.01: 0.953, 0.04: 0.90}, "EqualAlloc", seeds=4),
-                       trainings({0.01: 0.97}, "NoiseFree")])  # fmt: skip
+    table = pd.concat(
+        [
+            trainings(FALLING),
+            trainings({0.01: 0.953, 0.04: 0.90}, "EqualAlloc", seeds=4),
+            trainings({0.01: 0.97}, "NoiseFree"),
+        ]
+    )
     claims = accuracy_claims(table, QUOTED)
     same = claims[claims.claim == "same"].set_index(["policy", "nu"])
     assert same.verdict.to_dict() == {("EqualAlloc", 0.01): "holds", ("EqualAlloc", 0.04): "fails"}
@@ -90,9 +98,16 @@ def test_a_table_without_the_reference_is_refused():
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(-0.5, 0.5, "holds"), (-1, 1, "holds"), (-1.1, 0.5, "not settled"), (0.5, 1.1, "not settled"),
-     (-3, 3, "not settled"), (1.1, 2, "fails"), (-2, -1.1, "fails")],
-)  # fmt: skip
+    [
+        (-0.5, 0.5, "holds"),
+        (-1, 1, "holds"),
+        (-1.1, 0.5, "not settled"),
+        (0.5, 1.1, "not settled"),
+        (-3, 3, "not settled"),
+        (1.1, 2, "fails"),
+        (-2, -1.1, "fails"),
+    ],
+)
 def test_an_interval_is_inside_outside_or_across(low, high, expected):
     assert judge_within(low, high, -1, 1) == expected
 
@@ -116,13 +131,20 @@ def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budg
     entries = [("plain", FakeRun("AdaScale", nu)) for nu in (0.01, 0.16) for _ in range(2)]
     entries += [("other", FakeRun("AdaScale", nu, 10.0, "area", loud)) for nu in (0.01, 0.16)]
     entries += [("other", FakeRun("EqualAlloc", 0.01))]
-    results = pd.concat([trainings({0.01: 0.95, 0.16: 0.90}).assign(reading="plain"),
-                         trainings({0.01: 0.80, 0.16: 0.75}).assign(reading="other"),
-                         trainings({0.01: 0.10}, "EqualAlloc").assign(reading="other")])  # fmt: skip
+    results = pd.concat(
+        [
+            trainings({0.01: 0.95, 0.16: 0.90}).assign(reading="plain"),
+            trainings({0.01: 0.80, 0.16: 0.75}).assign(reading="other"),
+            trainings({0.01: 0.10}, "EqualAlloc").assign(reading="other"),
+        ]
+    )
     table = reading_table(entries, results, range(3))
     assert list(zip(table.reading, table.nu, table.budget, strict=True)) == [
-        ("plain", 0.01, 0.01), ("plain", 0.16, 0.16), ("other", 0.01, 0.1), ("other", 0.16, 1.6)
-    ]  # fmt: skip
+        ("plain", 0.01, 0.01),
+        ("plain", 0.16, 0.16),
+        ("other", 0.01, 0.1),
+        ("other", 0.16, 1.6),
+    ]
     for row, (scenario, placement) in zip(
         table.itertuples(), [(entries[0][1].scenario, "radius")] * 2 + [(loud, "area")] * 2, strict=True
     ):
@@ -146,20 +168,45 @@ def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budg
 
 def readings(name, small, large, gap, wide=0.3, late=1.1):
     """Two rows of a reading table."""
-    rows = [{"reading": name, "nu": nu, "budget": nu, "accuracy": value, "accuracy_low": value - wide,
-             "accuracy_high": value + wide, "fall_low": small - large - 0.1, "fall_high": small - large + 0.1,
-             "gap": ratio, "gap_low": ratio * 0.98, "gap_high": ratio * 1.02}
-            for nu, value, ratio in ((0.01, small, gap), (0.16, large, late))]  # fmt: skip
+    rows = [
+        {
+            "reading": name,
+            "nu": nu,
+            "budget": nu,
+            "accuracy": value,
+            "accuracy_low": value - wide,
+            "accuracy_high": value + wide,
+            "fall_low": small - large - 0.1,
+            "fall_high": small - large + 0.1,
+            "gap": ratio,
+            "gap_low": ratio * 0.98,
+            "gap_high": ratio * 1.02,
+        }
+        for nu, value, ratio in ((0.01, small, gap), (0.16, large, late))
+    ]
     return pd.DataFrame(rows)
 
 
 def test_both_headlines_hold_only_where_all_parts_do():
-    table = pd.concat([readings("all", 95, 90, 5), readings("flat", 95, 95, 5), readings("no gap", 95, 90, 1.05),
-                       readings("open", 95, 90, 5, wide=3), readings("too little", 94, 91.8, 5, wide=2),
-                       readings("widens", 95, 90, 5, late=9)])  # fmt: skip
+    table = pd.concat(
+        [
+            readings("all", 95, 90, 5),
+            readings("flat", 95, 95, 5),
+            readings("no gap", 95, 90, 1.05),
+            readings("open", 95, 90, 5, wide=3),
+            readings("too little", 94, 91.8, 5, wide=2),
+            readings("widens", 95, 90, 5, late=9),
+        ]
+    )
     found = reading_verdicts(table, QUOTED)
-    assert found.both.to_dict() == {"all": "holds", "flat": "fails", "no gap": "fails", "open": "not settled",
-                                    "too little": "fails", "widens": "fails"}  # fmt: skip
+    assert found.both.to_dict() == {
+        "all": "holds",
+        "flat": "fails",
+        "no gap": "fails",
+        "open": "not settled",
+        "too little": "fails",
+        "widens": "fails",
+    }
     assert found.loc["flat"].tolist() == ["holds", "fails", "fails", "holds", "holds", "fails"]
     assert found.loc["no gap", ["gap", "narrows"]].tolist() == ["fails", "fails"]
     assert found.loc["too little"].tolist() == ["not settled", "not settled", "fails", "holds", "holds", "fails"]
@@ -204,8 +251,13 @@ def test_a_single_realisation_is_drawn_without_an_interval():
 def test_learning_curves_average_the_realisations_that_all_lines_share():
     rows = pd.concat([trainings({0.01: 0.9}), trainings({0.01: 0.9}, "NoiseFree", seeds=2)], ignore_index=True)
     rows["run"] = [f"{i}" for i in range(len(rows))]
-    curves = pd.DataFrame([{"run": run, "round": r, "accuracy": 0.5 + 0.1 * seed + 0.001 * r, "epsilon": 1.0 + seed}
-                           for run, seed in zip(rows.run, rows.seed, strict=True) for r in (24, 49)])  # fmt: skip
+    curves = pd.DataFrame(
+        [
+            {"run": run, "round": r, "accuracy": 0.5 + 0.1 * seed + 0.001 * r, "epsilon": 1.0 + seed}
+            for run, seed in zip(rows.run, rows.seed, strict=True)
+            for r in (24, 49)
+        ]
+    )
     both, alone = (figures.learning_curves(each, curves, [0.01]) for each in (rows, rows[rows.policy == "AdaScale"]))
     free = curves.merge(rows[(rows.policy == "NoiseFree")], on="run").groupby("round").accuracy.mean()
     own = curves.merge(rows[(rows.policy == "AdaScale") & (rows.seed < 2)], on="run").groupby("round").accuracy.mean()

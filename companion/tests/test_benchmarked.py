@@ -66,8 +66,10 @@ def test_the_authors_scripts_agree_where_the_multiplier_is_found_and_stop_short_
 @pytest.mark.slow
 def test_estim_future_starts_too_low_and_releases_late(many):
     problem, mean_gain = many
-    later = {name: MNIST.noise_scale / (MNIST.x_max * policies.estimated_min_gain(mean_gain, name))
-             for name in ("devices", "minimum")}  # fmt: skip
+    later = {
+        name: MNIST.noise_scale / (MNIST.x_max * policies.estimated_min_gain(mean_gain, name))
+        for name in ("devices", "minimum")
+    }
     below = {name: (problem.floor < each[:, None]).mean() for name, each in later.items()}
     assert abs(below["minimum"] - np.exp(-1)) < 0.01  # 50,000 floors: four standard errors
     told = benchmarked.of_estim_future(problem, mean_gain, later, 0.54, SEEDS)
@@ -148,8 +150,11 @@ def test_most_of_the_excess_is_the_empty_queue_s_on_mnist_and_not_at_the_smalles
     shown = benchmarked.starts_table(cells)
     assert shown.columns[0].startswith(("MNIST", "CIFAR-10"))
     assert shown.rename(lambda name: name.replace("\N{NO-BREAK SPACE}", " ")).index.tolist()[:4] == [
-        "empty", "filled", "at rest", "empty, V = 30 η̄³"
-    ]  # fmt: skip
+        "empty",
+        "filled",
+        "at rest",
+        "empty, V = 30 η̄³",
+    ]
     assert "%" not in "".join(shown.loc["empty"])
 
 

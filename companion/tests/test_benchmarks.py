@@ -76,9 +76,15 @@ def test_a_choice_is_divided_by_the_method_it_changes_and_every_choice_is_there(
     assert [*table.index[: len(CHOICES)]] == [*CHOICES]
     assert len(table) == len(CHOICES) + 6
     assert ((table.low <= table.ratio) & (table.ratio <= table.high)).all()
-    made = leakage_table(MNIST, [0.04], range(3), {
-        "drawn": METHODS["PowerControl"], "other": Hindsight(policies.PowerControl, contraction=0.99),
-    }).pivot(index="seed", columns="policy", values="epsilon")  # fmt: skip
+    made = leakage_table(
+        MNIST,
+        [0.04],
+        range(3),
+        {
+            "drawn": METHODS["PowerControl"],
+            "other": Hindsight(policies.PowerControl, contraction=0.99),
+        },
+    ).pivot(index="seed", columns="policy", values="epsilon")
     expected = np.exp(np.log(made["other"] / made["drawn"]).mean())
     assert table.ratio["PowerControl: r = 0.99"] == pytest.approx(expected, rel=1e-9)
     assert table.ratio["LyapunovPowerControl: worst pair on the grid"] > 2

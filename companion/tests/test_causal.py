@@ -167,8 +167,10 @@ def test_both_protocols_have_the_paper_s_methods_and_only_one_spends_nu_exactly(
 
 
 def judged(**verdicts):
-    return pd.DataFrame([(*key.split("_"), "A", 0.1, 1.0, verdict) for key, verdict in verdicts.items()],
-                        columns=["claim", "metric", "policy", "nu", "ratio", "verdict"])  # fmt: skip
+    return pd.DataFrame(
+        [(*key.split("_"), "A", 0.1, 1.0, verdict) for key, verdict in verdicts.items()],
+        columns=["claim", "metric", "policy", "nu", "ratio", "verdict"],
+    )
 
 
 def test_verdicts_are_counted_protocol_by_protocol():

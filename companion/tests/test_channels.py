@@ -165,8 +165,10 @@ def test_rows_of_blocks_are_made_again(blocks):
     key = ["policy", "block", "seed"]
     pd.testing.assert_frame_equal(
         again.sort_values(key, ignore_index=True)[[*key, "cost", "ratio"]],
-        stored.sort_values(key, ignore_index=True)[[*key, "cost", "ratio"]], rtol=3e-6, check_dtype=False,
-    )  # fmt: skip
+        stored.sort_values(key, ignore_index=True)[[*key, "cost", "ratio"]],
+        rtol=3e-6,
+        check_dtype=False,
+    )
 
 
 def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks(blocks):

@@ -27,11 +27,15 @@ def frame(rows):
 
 
 def test_a_fade_is_paired_with_the_same_realisation_in_full():
-    readings = frame([
-        ("momentum 0.9", "AdaScale", 0.1, 0, 0.90, 2.0), ("momentum 0.9", "AdaScale", 0.1, 1, 0.80, 4.0),
-        ("momentum 0.9", "Optimal", 0.1, 0, 0.10, 2.0), ("momentum 0.9, without noise", "NoiseFree", 0.1, 0, 0.97, 2.0),
-        ("momentum 0.9, without noise", "NoiseFree", 0.1, 1, 0.96, 4.0),
-    ])  # fmt: skip
+    readings = frame(
+        [
+            ("momentum 0.9", "AdaScale", 0.1, 0, 0.90, 2.0),
+            ("momentum 0.9", "AdaScale", 0.1, 1, 0.80, 4.0),
+            ("momentum 0.9", "Optimal", 0.1, 0, 0.10, 2.0),
+            ("momentum 0.9, without noise", "NoiseFree", 0.1, 0, 0.97, 2.0),
+            ("momentum 0.9, without noise", "NoiseFree", 0.1, 1, 0.96, 4.0),
+        ]
+    )
     controls = frame([(LEVELLED, "AdaScale", 0.1, 1, 0.83, 1.0), (LEVELLED, "AdaScale", 0.1, 0, 0.91, 1.5)])
     found = levelled_fades(controls, readings)
     assert found.gained[0.1].tolist() == pytest.approx([1.0, 3.0])
@@ -45,10 +49,12 @@ def partitions():
     rows = []
     for seed in (0, 1):
         for skew, lost in (("", 0.0), (TWO_CLASSES + ", ", 0.05)):
-            rows += [(skew + UNCLIPPED, "NoiseFree", 0.01, seed, 0.99 + 0.001 * seed, 0),
-                     (skew + "without noise", "NoiseFree", 0.01, seed, 0.95 - lost, 0),
-                     (skew or "as stated", "AdaScale", 0.01, seed, 0.94 - lost, 0),
-                     (skew or "as stated", "EqualAlloc", 0.01, seed, 0.10, 0)]  # fmt: skip
+            rows += [
+                (skew + UNCLIPPED, "NoiseFree", 0.01, seed, 0.99 + 0.001 * seed, 0),
+                (skew + "without noise", "NoiseFree", 0.01, seed, 0.95 - lost, 0),
+                (skew or "as stated", "AdaScale", 0.01, seed, 0.94 - lost, 0),
+                (skew or "as stated", "EqualAlloc", 0.01, seed, 0.10, 0),
+            ]
     rows.append(("without noise", "NoiseFree", 0.01, 2, 0.5, 0))  # a seed that one partition lacks
     return frame(rows).replace({TWO_CLASSES + ", ": TWO_CLASSES})
 

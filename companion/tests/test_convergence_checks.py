@@ -77,16 +77,21 @@ def test_the_paper_refuses_the_noise_that_reaches_the_target():
     assert admitted["the paper's"] < 0 < admitted["shorter form"] < admitted["nearly exact"] < 5
     for name, row in found.iterrows():  # what is admitted, put back into the bound, is the target
         again = CENTRE._replace(noise_energy=np.full(1000, row.at_target))
-        bound = {"the paper's": again.paper().total, "shorter form": again.halved(),
-                 "nearly exact": again.nearly_exact().total}[name]  # fmt: skip
+        bound = {
+            "the paper's": again.paper().total,
+            "shorter form": again.halved(),
+            "nearly exact": again.nearly_exact().total,
+        }[name]
         assert float(bound) == pytest.approx(0.1, rel=1e-9)
 
 
 def test_both_theorems_hold_for_the_loss_on_the_data_at_hand():
     found = fixed_data(PROBLEM, np.random.default_rng(60), 0.004, np.full(600, 5.0), 4, 40, 100)
     assert found.left + 2 * found.half < found.near < found.paper
-    population, these = (promised(known, gap, 0.1, 1000) for known, gap in
-                         ((PROBLEM.constants, CENTRE.initial_gap), (found.constants, found.gap)))  # fmt: skip
+    population, these = (
+        promised(known, gap, 0.1, 1000)
+        for known, gap in ((PROBLEM.constants, CENTRE.initial_gap), (found.constants, found.gap))
+    )
     assert these["noise energy at γ = 0.1"] < 0 < population["noise energy at γ = 0.1"]
 
 

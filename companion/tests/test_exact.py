@@ -44,9 +44,15 @@ def test_rows_drawn_from_a_committed_table_are_made_again(dataset, seed, budgets
 
 @pytest.mark.parametrize(
     ("dataset", "policy", "nu", "seed"),
-    [("mnist", "AdaScale", 0.16, 3), ("mnist", "PowerControl", 0.16, 3), ("mnist", "LyapunovPowerControl", 0.01, 81),
-     ("mnist", "EqualAlloc", 0.04, 60), ("cifar10", "AdaScale", 0.08, 7), ("cifar10", "EstimFuture", 0.32, 29)],
-)  # fmt: skip
+    [
+        ("mnist", "AdaScale", 0.16, 3),
+        ("mnist", "PowerControl", 0.16, 3),
+        ("mnist", "LyapunovPowerControl", 0.01, 81),
+        ("mnist", "EqualAlloc", 0.04, 60),
+        ("cifar10", "AdaScale", 0.08, 7),
+        ("cifar10", "EstimFuture", 0.32, 29),
+    ],
+)
 def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(dataset, policy, nu, seed, tables):
     stored = tables[dataset].set_index(["policy", "nu", "seed"]).exact[policy, nu, seed]
     lower, upper = bracket_of(dataset, policy, nu, seed)
@@ -112,8 +118,11 @@ def test_a_figure_has_a_panel_for_the_exact_value_where_it_is_asked_for(tables):
 
 
 def test_looseness_is_that_of_a_table_in_which_it_is_known():
-    rows = [(policy, 0.1, seed, loose * exact * (1 + seed), exact * (1 + seed))
-            for policy, loose, exact in (("AdaScale", 1.2, 2.0), ("Other", 1.5, 1.9)) for seed in range(4)]  # fmt: skip
+    rows = [
+        (policy, 0.1, seed, loose * exact * (1 + seed), exact * (1 + seed))
+        for policy, loose, exact in (("AdaScale", 1.2, 2.0), ("Other", 1.5, 1.9))
+        for seed in range(4)
+    ]
     found = looseness(pd.DataFrame(rows, columns=["policy", "nu", "seed", "epsilon", "exact"]))
     own, other = found.itertuples()
     assert own[3:] == pytest.approx((1.2, 1, 1, 0, 0))

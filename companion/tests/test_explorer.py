@@ -110,8 +110,15 @@ def test_the_page_computes_what_the_package_computes():
             assert difference < TOLERANCE, (position, name, quantity, difference)
 
 
-@pytest.mark.parametrize("change", ["data.scenarios.mnist.unit *= 1 + 1e-7", "data.gains.rayleigh[0][0] += 1",
-                                    "data.levels.mnist.rayleigh[0][0] += 1", "data.delta *= 1.00001"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        "data.scenarios.mnist.unit *= 1 + 1e-7",
+        "data.gains.rayleigh[0][0] += 1",
+        "data.levels.mnist.rayleigh[0][0] += 1",
+        "data.delta *= 1.00001",
+    ],
+)
 def test_a_changed_constant_is_seen(change):
     position = START | {"cap": 10}
     (answer,) = in_node([position], change)

@@ -96,11 +96,14 @@ def test_bounds_against_the_penalty_are_drawn_whole_under_one_legend():
     penalty = np.geomspace(0.03, 3000, 8)
     values = 1e-3 * np.linspace(-1, 1, 8)[:, None] * [0.9, 1, 1.1]
     both = {"bound on the mean": 1 / penalty, "paper's bound": 100 / penalty}
-    drawn = figures.against_penalty(penalty, [
-        figures.Bounded("regret", values, both, 1e-5),
-        figures.Bounded("excess", abs(values), both),
-        figures.Bounded("violation", -values, both | {"on every channel": 10 * penalty}, 1e-4),
-    ])  # fmt: skip
+    drawn = figures.against_penalty(
+        penalty,
+        [
+            figures.Bounded("regret", values, both, 1e-5),
+            figures.Bounded("excess", abs(values), both),
+            figures.Bounded("violation", -values, both | {"on every channel": 10 * penalty}, 1e-4),
+        ],
+    )
     assert legend(drawn) == ["AdaScale", "bound on the mean", "paper's bound", "on every channel"]
     for axis in drawn.axes:
         low, high = axis.get_ylim()

@@ -16,8 +16,11 @@ QUOTED = (0.65, 0.60)
 
 def table(*pairs, reading="budget 2 nu"):
     """Trainings whose accuracies at the smallest and the largest level are given, a pair a realisation."""
-    rows = [(reading, "AdaScale", nu, seed, value) for seed, pair in enumerate(pairs)
-            for nu, value in zip((0.01, 0.32), pair, strict=True)]  # fmt: skip
+    rows = [
+        (reading, "AdaScale", nu, seed, value)
+        for seed, pair in enumerate(pairs)
+        for nu, value in zip((0.01, 0.32), pair, strict=True)
+    ]
     return pd.DataFrame(rows, columns=["reading", "policy", "nu", "seed", "test_accuracy"])
 
 
@@ -36,8 +39,12 @@ def test_of_three_realisations_nothing_is_missing_and_the_mean_is_in_or_out():
     wrong = forecast(table((0.64, 0.63), (0.64, 0.63), (0.64, 0.63)), QUOTED)
     assert np.allclose(wrong.missed(), [0, 2, 2])
     shown = wrong.table()
-    assert shown.columns.tolist() == ["predicted mean", *(f"realisation {i}" for i in range(3)), "mean",
-                                      "beyond the margin by"]  # fmt: skip
+    assert shown.columns.tolist() == [
+        "predicted mean",
+        *(f"realisation {i}" for i in range(3)),
+        "mean",
+        "beyond the margin by",
+    ]
     assert shown["beyond the margin by"].tolist() == ["—", "2.0", "2.0"]
     assert shown["mean"].tolist() == [band(column) for _, column in wrong.found.items()]
     with pytest.raises(ValueError, match="less than 3 realisations, got 3"):
@@ -48,9 +55,14 @@ def test_the_texts_and_the_table_say_the_same():
     found = forecast(table((0.6418, 0.6281)), QUOTED)
     texts = forecast_texts(found)
     assert texts == {
-        "twice-small": "64.2", "twice-large": "62.8", "twice-fall": "1.4", "twice-seeds": "1",
-        "twice-most": "1.4", "twice-apart": "0.0", "twice-needed": "3.8",
-    }  # fmt: skip
+        "twice-small": "64.2",
+        "twice-large": "62.8",
+        "twice-fall": "1.4",
+        "twice-seeds": "1",
+        "twice-most": "1.4",
+        "twice-apart": "0.0",
+        "twice-needed": "3.8",
+    }
     both = forecast_texts(forecast(table((0.6418, 0.6281), (0.702, 0.681)), QUOTED))
     assert [both[f"twice-{name}"] for name in ("fall", "most", "apart")] == ["1.7", "2.1", "6.0"]
     assert both["twice-fall-high"] == number(interval([1.37, 2.1]).high, ".2f")
@@ -73,10 +85,14 @@ def test_texts_beside_are_of_each_realisation_and_of_the_difference_where_both_a
     found, stated = table((0.64, 0.62), (0.70, 0.68), (0.66, 0.63)), table((0.642, 0.63), (0.71, 0.70))
     texts = beside_texts(forecast(found, QUOTED), forecast(stated, QUOTED))
     assert texts == {
-        "stated-seeds": "2", "stated-ends": "from 64.2 to 63.0 and from 71.0 to 70.0", "stated-falls": "1.2 and 1.0",
-            "stated-fall": "1.10 [−0.17, 2.37]",
-        "stated-apart": "7.0", "twice-costs-small": "0.2 and 1.0", "twice-costs-large": "1.0 and 2.0",
-    }  # fmt: skip
+        "stated-seeds": "2",
+        "stated-ends": "from 64.2 to 63.0 and from 71.0 to 70.0",
+        "stated-falls": "1.2 and 1.0",
+        "stated-fall": "1.10 [−0.17, 2.37]",
+        "stated-apart": "7.0",
+        "twice-costs-small": "0.2 and 1.0",
+        "twice-costs-large": "1.0 and 2.0",
+    }
     alone = beside_texts(forecast(found, QUOTED), forecast(found, QUOTED))
     assert alone["stated-falls"] == "2.0, 2.0 and 3.0"
     assert beside_texts(forecast(found, QUOTED), forecast(stated[:2], QUOTED))["stated-falls"] == "1.2"

@@ -47,8 +47,15 @@ def kept():
     eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
     fade = int(problem.floor.argmax())
     states = []
-    trained = train(problem, eta, run.training, data.load("digits", run.training.input_scaling), run.seed,
-                    every=run.every, keep=lambda state, rows: states.append((state, list(rows))))  # fmt: skip
+    trained = train(
+        problem,
+        eta,
+        run.training,
+        data.load("digits", run.training.input_scaling),
+        run.seed,
+        every=run.every,
+        keep=lambda state, rows: states.append((state, list(rows))),
+    )
     return run, trained, fade, states
 
 
@@ -100,17 +107,30 @@ def test_the_command_forks_the_runs_of_a_sweep_from_their_checkpoints(kept, tmp_
 
 def test_what_is_gained_is_read_evaluation_by_evaluation():
     table = pd.DataFrame({"run": ["a", "b"], "nu": [0.01, 0.32], "seed": 0})
-    along = [("a", 4, 0.60), ("a", 9, 0.50), ("a", 14, 0.55), ("a", 19, 0.58),
-             ("b", 4, 0.60), ("b", 9, 0.48), ("b", 14, 0.52), ("b", 19, 0.59)]  # fmt: skip
+    along = [
+        ("a", 4, 0.60),
+        ("a", 9, 0.50),
+        ("a", 14, 0.55),
+        ("a", 19, 0.58),
+        ("b", 4, 0.60),
+        ("b", 9, 0.48),
+        ("b", 14, 0.52),
+        ("b", 19, 0.59),
+    ]
     curves = pd.DataFrame(along, columns=["run", "round", "accuracy"])
     gains = {("a", 9): 0.11, ("a", 14): 0.07, ("a", 19): 0.04, ("b", 9): 0.1, ("b", 14): 0.09, ("b", 19): -0.02}
     without = [each + gains.get((run, t), 0) for run, t, each in along]
     forks = curves.assign(accuracy=without, nu=[0.01] * 4 + [0.32] * 4, seed=0, fade_round=7)
     found = forked(forks, table, curves)
     assert found.gained.round(9).to_numpy().tolist() == [[11, 10], [7, 9], [4, -2]]
-    assert found.texts() == {"fork-second-small": "7.0", "fork-second-large": "9.0", "fork-end-small": "4.0",
-                             "fork-end-large": "−2.0", "fork-least": "−2.0",
-                             "fork-fall": "−1.0"}  # fmt: skip
+    assert found.texts() == {
+        "fork-second-small": "7.0",
+        "fork-second-large": "9.0",
+        "fork-end-small": "4.0",
+        "fork-end-large": "−2.0",
+        "fork-least": "−2.0",
+        "fork-fall": "−1.0",
+    }
     assert found.table().index.tolist() == ["10 rounds", "15 rounds", "20 rounds"]
     with pytest.raises(ValueError, match="same evaluations after the fade"):
         forked(forks[forks["round"] != 14], table, curves)

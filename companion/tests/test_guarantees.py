@@ -92,8 +92,9 @@ def test_measured_exponents_are_those_of_the_theorem(committed):
 
 
 def test_a_slope_is_the_exponent_of_a_power():
-    rows = pd.DataFrame([(seed, T, -seed * T**0.75) for seed in (1, 2, 3) for T in (10, 100, 1000)],
-                        columns=["seed", "T", "size"])  # fmt: skip
+    rows = pd.DataFrame(
+        [(seed, T, -seed * T**0.75) for seed in (1, 2, 3) for T in (10, 100, 1000)], columns=["seed", "T", "size"]
+    )
     slope = guarantees.end_slope(rows, "size", (10, 100, 1000))
     assert slope.centre == pytest.approx(0.75)
     assert slope.high - slope.low == pytest.approx(0, abs=1e-9)

@@ -131,9 +131,14 @@ def test_exact_accounting_changes_three_verdicts_of_mnist_and_two_of_cifar10(mni
             told.claims[told.claims.metric == name].reset_index(drop=True) for name in ("epsilon", "exact")
         )
         other = exact_s[exact_s.verdict != paper_s.verdict]
-        return [(*row, was) for row, was in zip(
-            other[["claim", "policy", "nu", "verdict"]].itertuples(index=False, name=None),
-            paper_s.verdict[other.index], strict=True)]  # fmt: skip
+        return [
+            (*row, was)
+            for row, was in zip(
+                other[["claim", "policy", "nu", "verdict"]].itertuples(index=False, name=None),
+                paper_s.verdict[other.index],
+                strict=True,
+            )
+        ]
 
     assert changed(mnist) == [
         ("ahead", "PowerControl", 0.16, "not settled", "holds"),

@@ -187,7 +187,7 @@ BAD = [
     (lambda: empirical_constants(FEATURES[:, :1], LABELS[:, :1]), "n >= d"),
     (lambda: empirical_constants(FEATURES, LABELS[:, :1]), "shapes"),
     (lambda: empirical_constants(FEATURES, LABELS, slack=1), "slack must be > 1, got 1"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "named"), BAD)

@@ -174,9 +174,18 @@ def test_statistics_are_those_of_a_plain_loop(few):
 
 def test_the_summary_averages_windows_before_the_interval():
     table = pd.DataFrame(
-        {"trace": "a", "group": ["1", "1", "2"], "window": [1, 2, 1], "scale": 1.0, "policy": "p",
-         "cost": [1.0, 1.2, 0.8], "rdp": [1.0, 3.0, 4.0], "epsilon": [1.0, 1.0, 2.0], "exact": np.nan}
-    )  # fmt: skip
+        {
+            "trace": "a",
+            "group": ["1", "1", "2"],
+            "window": [1, 2, 1],
+            "scale": 1.0,
+            "policy": "p",
+            "cost": [1.0, 1.2, 0.8],
+            "rdp": [1.0, 3.0, 4.0],
+            "epsilon": [1.0, 1.0, 2.0],
+            "exact": np.nan,
+        }
+    )
     (row,) = links.summary(table).itertuples()
     assert (row.realisations, row.cost, row.over, row.most) == (3, 1.0, 1 / 3, 1.2)
     assert row.rdp == pytest.approx(8 / 3)
@@ -250,8 +259,10 @@ def test_the_optimum_leaks_least_of_those_that_spend_no_more(committed):
 
 
 def test_in_hindsight_power_control_leads_unless_counts_are_taken_for_decibels(kept):
-    ahead = {trace: kept.epsilon[trace, "PowerControl" + HINDSIGHT] < kept.epsilon[trace, "AdaScale" + HINDSIGHT]
-             for trace in kept.index.levels[0]}  # fmt: skip
+    ahead = {
+        trace: kept.epsilon[trace, "PowerControl" + HINDSIGHT] < kept.epsilon[trace, "AdaScale" + HINDSIGHT]
+        for trace in kept.index.levels[0]
+    }
     assert ahead.pop("Michigan, a count as 1 dB") is np.False_
     assert len(ahead) == 3
     assert all(ahead.values())

@@ -71,15 +71,24 @@ def test_the_starts_are_compared_at_equal_cost_and_their_shares_are_what_they_sa
     problem, found = matched
     table = lyapunov_starts(problem, found, multiples=(3.0, 30.0)).set_index(["start", "nu"])
     assert [*table.index.unique("start")] == [
-        "empty", "filled", "at rest", "empty, 30", "filled, 3", "filled, 30", "at rest, 30"
-    ]  # fmt: skip
+        "empty",
+        "filled",
+        "at rest",
+        "empty, 30",
+        "filled, 3",
+        "filled, 30",
+        "at rest, 30",
+    ]
     assert (table.loc["empty", ["gone", "gone_low", "gone_high"]] == 0).all(axis=None)
     optimal = problem.dp_epsilon(policies.Optimal().schedule(problem))
     policy = filled_lyapunov(problem, multiple=found.penalty / found.rate**3)
-    means = [np.exp(np.log(epsilon / optimal).mean(axis=-1)) for epsilon in (
-        problem.dp_epsilon(policies.LyapunovPowerControl(found.penalty, found.rate).schedule(problem)),
-        problem.dp_epsilon(policy.schedule(problem)),
-    )]  # fmt: skip
+    means = [
+        np.exp(np.log(epsilon / optimal).mean(axis=-1))
+        for epsilon in (
+            problem.dp_epsilon(policies.LyapunovPowerControl(found.penalty, found.rate).schedule(problem)),
+            problem.dp_epsilon(policy.schedule(problem)),
+        )
+    ]
     np.testing.assert_allclose(table.ratio["empty"], means[0], rtol=1e-9)
     np.testing.assert_allclose(table.ratio["filled"], means[1], rtol=1e-9)
     np.testing.assert_allclose(table.gone["filled"], 1 - (means[1] - 1) / (means[0] - 1), rtol=1e-9)

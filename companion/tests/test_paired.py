@@ -9,8 +9,10 @@ from companion.summary import Headed, band, by_seed, clear, log_band, number
 
 
 def rows(values):
-    return pd.DataFrame([("r", "P", nu, seed, value) for nu, seed, value in values],
-                        columns=["reading", "policy", "nu", "seed", "test_accuracy"])  # fmt: skip
+    return pd.DataFrame(
+        [("r", "P", nu, seed, value) for nu, seed, value in values],
+        columns=["reading", "policy", "nu", "seed", "test_accuracy"],
+    )
 
 
 def test_a_table_by_seed_pairs_the_arms_of_a_realisation_whatever_the_order_of_its_rows():

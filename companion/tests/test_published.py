@@ -117,13 +117,16 @@ def test_the_committed_comparison_has_the_figures_of_the_chapter():
     assert (over_the_air.stopped_low.xs(30, level="rounds") < 1e-6).all()
 
 
-@pytest.mark.parametrize(("name", "call"), [
-    ("epsilon", lambda: published_budget(-1.0, 0.1)),
-    ("delta", lambda: published_budget(1.0, 2.0)),
-    ("caps", lambda: published_plan([0.0], [1.0], 1.0, stop=published.STOP)),
-    ("budget", lambda: published_plan([1.0], [1.0], 0.0, stop=published.STOP)),
-    ("gain", lambda: forecast([-1.0], 2, 5.0)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("epsilon", lambda: published_budget(-1.0, 0.1)),
+        ("delta", lambda: published_budget(1.0, 2.0)),
+        ("caps", lambda: published_plan([0.0], [1.0], 1.0, stop=published.STOP)),
+        ("budget", lambda: published_plan([1.0], [1.0], 0.0, stop=published.STOP)),
+        ("gain", lambda: forecast([-1.0], 2, 5.0)),
+    ],
+)
 def test_bad_arguments_are_named(name, call):
     with pytest.raises(ValueError, match=name):
         call()

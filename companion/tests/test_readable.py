@@ -13,11 +13,22 @@ from companion.formatting import as_html, number, signed
 PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
-@pytest.mark.parametrize(("value", "digits", "shown"), [
-    (0.0073, 2, "0.0073"), (1299.0, 2, "1,300"), (1.7e-5, 2, "1.7·10⁻⁵"), (-0.0, 2, "0"), (23.0, 2, "23"),
-    (2.0, 2, "2.0"), (0.996, 2, "1.0"), (99.96, 3, "100"), (-3514.2, 3, "−3,510"), (5e6, 2, "5.0·10⁶"),
-    (999_999, 2, "1.0·10⁶"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "digits", "shown"),
+    [
+        (0.0073, 2, "0.0073"),
+        (1299.0, 2, "1,300"),
+        (1.7e-5, 2, "1.7·10⁻⁵"),
+        (-0.0, 2, "0"),
+        (23.0, 2, "23"),
+        (2.0, 2, "2.0"),
+        (0.996, 2, "1.0"),
+        (99.96, 3, "100"),
+        (-3514.2, 3, "−3,510"),
+        (5e6, 2, "5.0·10⁶"),
+        (999_999, 2, "1.0·10⁶"),
+    ],
+)
 def test_numbers_are_shown_as_a_reader_wants_them(value, digits, shown):
     assert number(value, digits) == shown
 

@@ -125,17 +125,25 @@ def test_what_noise_costs_is_the_lead_of_the_training_without_it_before_the_roun
     small, large = (pd.Series(each, evaluated) for each in (one, other))
     quiet = pd.Series([41.0, 50.5, 55.0, 56.0, 57.0], evaluated)
     assert Pair(small, large, (9.0, 3.0)).texts_quiet(quiet, 60) == {
-        "quiet-end": "57.0", "quiet-evaluations": "2", "quiet-behind": "1",
-        "quiet-lag-small": "1.0", "quiet-lag-large": "2.0",
-        "quiet-before-small": "0.5", "quiet-before-large": "−0.5",
-        "quiet-second-small": "7.0", "quiet-second-large": "10.0",
-        "quiet-above-small": "5.0", "quiet-above-large": "7.0",
-    }  # fmt: skip
+        "quiet-end": "57.0",
+        "quiet-evaluations": "2",
+        "quiet-behind": "1",
+        "quiet-lag-small": "1.0",
+        "quiet-lag-large": "2.0",
+        "quiet-before-small": "0.5",
+        "quiet-before-large": "−0.5",
+        "quiet-second-small": "7.0",
+        "quiet-second-large": "10.0",
+        "quiet-above-small": "5.0",
+        "quiet-above-large": "7.0",
+    }
 
 
 def test_on_cifar10_noise_costs_more_than_the_range_of_nu_and_most_of_it_after_the_deepest_fade():
-    tables = [pd.concat(pd.read_csv(RESULTS / "cifar10" / f"{name}{part}.csv") for name in
-                        ("accuracy", "readings", "draws")) for part in ("", "-curves")]  # fmt: skip
+    tables = [
+        pd.concat(pd.read_csv(RESULTS / "cifar10" / f"{name}{part}.csv") for name in ("accuracy", "readings", "draws"))
+        for part in ("", "-curves")
+    ]
     every, curves = tables
     quiet = Pair.read(every[every.reading == "without noise"], curves, "NoiseFree").small
     deepest, told = int(every.floor_max_round[every.seed == 0].iloc[0]), []

@@ -230,8 +230,10 @@ def test_one_benchmark_spends_late_and_the_others_evenly():
     for name in ("Optimal", "EqualAlloc", "EstimFuture"):
         draws = [channel.draw(scenario.num_devices, scenario.num_rounds, seed) for seed in range(3)]
         each = [ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.16) for drawn in draws]
-        etas = [METHODS[name](one, scenario.mean_gain(drawn.path_loss)).schedule(one)
-                for one, drawn in zip(each, draws, strict=True)]  # fmt: skip
+        etas = [
+            METHODS[name](one, scenario.mean_gain(drawn.path_loss)).schedule(one)
+            for one, drawn in zip(each, draws, strict=True)
+        ]
         share[name] = [by_third(one.spend(eta))[2] for one, eta in zip(each, etas, strict=True)]
     assert min(share["EstimFuture"]) > 0.38
     assert min(share["Optimal"] + share["EqualAlloc"]) > 0.3

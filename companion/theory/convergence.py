@@ -58,9 +58,13 @@ class Training(NamedTuple):
         """The right side of :prf:ref:`thm-nearly-exact`."""
         variance = self.problem.feature_variance
         return nearly_exact_bound(
-            self.noise_energy, self.learning_rate, self.initial_gap, smoothness=variance.max(),
-            signal=self.signal_moment(), mean_curvature=variance.mean(),
-        )  # fmt: skip
+            self.noise_energy,
+            self.learning_rate,
+            self.initial_gap,
+            smoothness=variance.max(),
+            signal=self.signal_moment(),
+            mean_curvature=variance.mean(),
+        )
 
     def halved(self) -> float:
         """The right side of :prf:ref:`thm-sharper`: 1/2 for the bracket, the largest curvature for the mean one."""
@@ -252,9 +256,14 @@ def server_decay(zeta: float, rounds: int, batch_size: float = 1.0, dataset_size
 
 
 def used_power(
-    problem: LeastSquares, model: ArrayLike, clip_norm: float, batch_size: float, sampling_rate: float,
-    rng: np.random.Generator, samples: int = 40_000,
-) -> float:  # fmt: skip
+    problem: LeastSquares,
+    model: ArrayLike,
+    clip_norm: float,
+    batch_size: float,
+    sampling_rate: float,
+    rng: np.random.Generator,
+    samples: int = 40_000,
+) -> float:
     r"""The most demanding device's :math:`\mathbb E\lVert\mathbf g_m\rVert^2 / (G^2 k_m^2)`, fresh samples clipped.
 
     Parameters

@@ -249,9 +249,14 @@ class FixedData(NamedTuple):
 
 
 def fixed_data(
-    problem: LeastSquares, rng: np.random.Generator, learning_rate: float, noise_energy: ArrayLike, batch_size: float,
-    dataset_size: int, runs: int,
-) -> FixedData:  # fmt: skip
+    problem: LeastSquares,
+    rng: np.random.Generator,
+    learning_rate: float,
+    noise_energy: ArrayLike,
+    batch_size: float,
+    dataset_size: int,
+    runs: int,
+) -> FixedData:
     r"""Draw data once, train on them again and again from the zero model, and compare with both theorems.
 
     Parameters
@@ -288,9 +293,13 @@ def fixed_data(
     signal = SignalMoment.uncorrelated(A1, A2, C1, C2, M * batch_size / (1 - batch_size / dataset_size))
     paper = convergence_bound(energy, learning_rate, gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2)
     near = nearly_exact_bound(
-        energy, learning_rate, gap, smoothness=float(np.linalg.eigvalsh(hessian).max()), signal=signal,
+        energy,
+        learning_rate,
+        gap,
+        smoothness=float(np.linalg.eigvalsh(hessian).max()),
+        signal=signal,
         mean_curvature=float(np.trace(hessian) / d),
-    )  # fmt: skip
+    )
     return FixedData(found, gap, float(left), float(half), float(paper.total), float(near.total))
 
 
@@ -335,8 +344,10 @@ def told_of_panels(training: Training, curves: Mapping[str, Mapping[str, FloatAr
     """
     problem, _, rate, energy, _, _ = training
     L, A1, _, C1, _, _ = problem.constants
-    over = {which: np.concatenate([curve[which] / curve["exact"] for curve in curves.values()])
-            for which in ("total", "near")}  # fmt: skip
+    over = {
+        which: np.concatenate([curve[which] / curve["exact"] for curve in curves.values()])
+        for which in ("total", "near")
+    }
     share = curves["energy"]["noise"] / curves["energy"]["total"]
     growth = {which: curve[-1] / curve[0] for which, curve in curves["spread"].items()}
     paper, mean_curvature = training.paper(), float(problem.feature_variance.mean())

@@ -113,9 +113,12 @@ def level_regret(floor: FloatArray, scale: float, budget: float, penalty: float,
 
 
 def compare(
-    kinds: Mapping[str, tuple[FloatArray, ArrayLike]], scale: float, budget: float, penalties: Sequence[float],
+    kinds: Mapping[str, tuple[FloatArray, ArrayLike]],
+    scale: float,
+    budget: float,
+    penalties: Sequence[float],
     leakage: RoundLeakage,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     r"""Measured regret beside the bound for independent rounds and the one for correlated ones.
 
     Parameters

@@ -33,9 +33,13 @@ CASES = [(20.0, beta) for beta in BETAS] + [(2e7, beta) for beta in BETAS if bet
 
 
 def scaling_table(
-    cases: Sequence[tuple[float, float]] = CASES, horizons: Iterable[int] = HORIZONS, seeds: Iterable[int] = SEEDS, *,
-    budget: float = BUDGET, scenario: Scenario | None = None,
-) -> pd.DataFrame:  # fmt: skip
+    cases: Sequence[tuple[float, float]] = CASES,
+    horizons: Iterable[int] = HORIZONS,
+    seeds: Iterable[int] = SEEDS,
+    *,
+    budget: float = BUDGET,
+    scenario: Scenario | None = None,
+) -> pd.DataFrame:
     r"""Run AdaScale with :math:`V = c\,T^\beta` over horizons and channel realisations.
 
     Parameters
@@ -71,8 +75,13 @@ def scaling_table(
             floor = problem.floor
             best = np.maximum(water_level(floor, budget), floor)
             spend, optimum = best - floor, leakage(best).mean()
-            known = (leakage(floor).mean(), leakage(floor + budget).mean(), floor.min(),
-                     np.maximum(spend - budget, 0).mean(), np.mean(spend**2))  # fmt: skip
+            known = (
+                leakage(floor).mean(),
+                leakage(floor + budget).mean(),
+                floor.min(),
+                np.maximum(spend - budget, 0).mean(),
+                np.mean(spend**2),
+            )
             for start, beta in cases:
                 penalty = start * unit * (T / horizons[0]) ** beta
                 energy, last = adascale_energies(floor, budget, penalty, leakage)
@@ -157,8 +166,18 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
         limit = growth_constant(leakage, end["penalty"].to_numpy() / T**beta) * T ** ((beta - 1) / 3)
         dearer = (end["leakage"] / end["optimum_at_cost"]).mean()
         proved = (beta - 1) / (3 if beta > 1 else 1)
-        rows.append((start, beta, (beta - 1) / 2, proved, slope.centre, slope.high - slope.centre,
-                     float(np.mean(end["violation"].to_numpy() / limit)), dearer))  # fmt: skip
+        rows.append(
+            (
+                start,
+                beta,
+                (beta - 1) / 2,
+                proved,
+                slope.centre,
+                slope.high - slope.centre,
+                float(np.mean(end["violation"].to_numpy() / limit)),
+                dearer,
+            )
+        )
     return pd.DataFrame(rows, columns=["start", "beta", "paper", "proved", "slope", "half", "constant", "dearer"])
 
 
@@ -170,8 +189,9 @@ def main(target: Path) -> None:
     write_atomically(target, table.to_csv(index=False, float_format="%.9g"))
     what = {"scenario": "mnist", "nu": BUDGET, "seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
     seconds = round(time.perf_counter() - began)
-    write_provenance(target, "python -m companion.theory.scaling", "numpy", "numba", "scipy", **what,
-                     wall_seconds=seconds)  # fmt: skip
+    write_provenance(
+        target, "python -m companion.theory.scaling", "numpy", "numba", "scipy", **what, wall_seconds=seconds
+    )
 
 
 if __name__ == "__main__":

@@ -159,8 +159,20 @@ def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterab
             fall = interval(points[first] - points[nu]) if nu > first else [np.nan] * 3
             means = here["rdp", "EqualAlloc"].mean() / here["rdp", "Optimal"].mean()
             epsilon_gap = log_interval(here["epsilon", "EqualAlloc"] / here["epsilon", "Optimal"]).centre
-            rows.append((reading, nu, budget, points[nu].notna().sum(), *interval(points[nu]), *fall, *gap,
-                         means, epsilon_gap, log_interval(here["epsilon", "Optimal"]).centre))  # fmt: skip
+            rows.append(
+                (
+                    reading,
+                    nu,
+                    budget,
+                    points[nu].notna().sum(),
+                    *interval(points[nu]),
+                    *fall,
+                    *gap,
+                    means,
+                    epsilon_gap,
+                    log_interval(here["epsilon", "Optimal"]).centre,
+                )
+            )
     columns = ["reading", "nu", "budget", "realisations"]
     columns += [name + end for name in ("accuracy", "fall", "gap") for end in ("", "_low", "_high")]
     columns += ["gap_means", "epsilon_gap", "epsilon"]

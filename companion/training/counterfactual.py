@@ -88,8 +88,14 @@ def fork(run: Run, begun: Trained | None = None) -> pd.DataFrame:
     dataset = data.load(run.training.dataset, run.training.input_scaling)
     trained = train(levelled, schedule, run.training, dataset, run.seed, every=run.every, resume=begun)
     rows = trained.history.loc[trained.history.accuracy.notna(), ["round", "accuracy", "test_loss"]]
-    return rows.assign(run=run.address, nu=run.nu, seed=run.seed, fade_round=fade, fade_floor=problem.floor[fade],
-                       level_floor=levelled.floor[fade]).reset_index(drop=True)  # fmt: skip
+    return rows.assign(
+        run=run.address,
+        nu=run.nu,
+        seed=run.seed,
+        fade_round=fade,
+        fade_floor=problem.floor[fade],
+        level_floor=levelled.floor[fade],
+    ).reset_index(drop=True)
 
 
 class Forked(NamedTuple):
@@ -109,8 +115,11 @@ class Forked(NamedTuple):
 
     def table(self) -> pd.DataFrame:
         """The first two evaluations after the fade and the last, to read."""
-        columns = {(f"ν = {nu:g}", name): each[nu] for nu in self.kept
-                   for name, each in (("fade", self.kept), ("no fade", self.levelled))}  # fmt: skip
+        columns = {
+            (f"ν = {nu:g}", name): each[nu]
+            for nu in self.kept
+            for name, each in (("fade", self.kept), ("no fade", self.levelled))
+        }
         shown = pd.DataFrame({f"{nu}, {name}": each for (nu, name), each in columns.items()}).iloc[[0, 1, -1]]
         return shown.map(number).rename(index=lambda t: f"{t + 1} rounds").rename_axis(index=None)
 
@@ -120,8 +129,11 @@ class Forked(NamedTuple):
         Beside it the fall between the levels, with the fade.
         """
         small, large = min(self.gained), max(self.gained)
-        cells = [(f"fork-{when}-{name}", nu, row) for when, row in (("second", 1), ("end", -1))
-                 for name, nu in (("small", small), ("large", large))]  # fmt: skip
+        cells = [
+            (f"fork-{when}-{name}", nu, row)
+            for when, row in (("second", 1), ("end", -1))
+            for name, nu in (("small", small), ("large", large))
+        ]
         texts = {name: number(self.gained[nu].iloc[row]) for name, nu, row in cells}
         fall = (self.kept[small] - self.kept[large]).iloc[-1]
         return texts | {"fork-least": number(self.gained.min(axis=None)), "fork-fall": number(fall)}
@@ -147,8 +159,10 @@ def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame, seed:
     chosen = forks[forks.seed == seed]
     fade = int(chosen.fade_round.iloc[0])
     own = curves.merge(table.loc[table.run.isin(chosen.run), ["run", "nu"]], on="run")
-    both = [100 * each[each["round"] >= fade].pivot(index="round", columns="nu", values="accuracy")
-            for each in (own.dropna(subset="accuracy"), chosen)]  # fmt: skip
+    both = [
+        100 * each[each["round"] >= fade].pivot(index="round", columns="nu", values="accuracy")
+        for each in (own.dropna(subset="accuracy"), chosen)
+    ]
     if not both[0].index.equals(both[1].index) or not both[0].columns.equals(both[1].columns):
         raise ValueError("forks and curves must have the same evaluations after the fade")
     return Forked(both[0], both[1], fade)

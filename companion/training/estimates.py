@@ -37,8 +37,25 @@ SEEDS = range(10)
 """The realisations of the committed table."""
 KINDS = ("mmse", "least-squares")
 DELTA = 1e-5
-COLUMNS = ("dataset", "nu", "error", "kind", "seed", "accuracy", "measured", "misaligned", "noise", "epsilon", "true",
-           "worst", "beyond", "promised", "over", "highest", "epsilon_over")  # fmt: skip
+COLUMNS = (
+    "dataset",
+    "nu",
+    "error",
+    "kind",
+    "seed",
+    "accuracy",
+    "measured",
+    "misaligned",
+    "noise",
+    "epsilon",
+    "true",
+    "worst",
+    "beyond",
+    "promised",
+    "over",
+    "highest",
+    "epsilon_over",
+)
 """Of the table, see :func:`leakage_row` and :func:`training_row`."""
 
 
@@ -214,10 +231,12 @@ def cases(errors: Iterable[str] = tuple(ERRORS)) -> list[tuple[str, str]]:
 
 
 CASES = {
-    "digits": [*((error, "mmse") for error in ("none", "-30 dB", "-20 dB", "-10 dB", "10 pilots")),
-               *((error, "least-squares") for error in ("-20 dB", "-10 dB"))],
+    "digits": [
+        *((error, "mmse") for error in ("none", "-30 dB", "-20 dB", "-10 dB", "10 pilots")),
+        *((error, "least-squares") for error in ("-20 dB", "-10 dB")),
+    ],
     "mnist": cases(),
-}  # fmt: skip
+}
 """What the committed table has of each data set.
 
 :meta hide-value:
@@ -295,9 +314,16 @@ def main(target: Path, datasets: Iterable[str] = tuple(TRAINED)) -> None:
     target.mkdir(parents=True, exist_ok=True)
     place = target / "estimates.csv"
     write_atomically(place, table.to_csv(index=False, float_format="%.6g"))
-    write_provenance(place, "python -m companion.training.estimates", "numpy", "torch", "scipy",
-                     seeds=f"{SEEDS[0]}-{SEEDS[-1]}", threads=1,
-                     wall_seconds=round(time.perf_counter() - began))  # fmt: skip
+    write_provenance(
+        place,
+        "python -m companion.training.estimates",
+        "numpy",
+        "torch",
+        "scipy",
+        seeds=f"{SEEDS[0]}-{SEEDS[-1]}",
+        threads=1,
+        wall_seconds=round(time.perf_counter() - began),
+    )
 
 
 if __name__ == "__main__":

@@ -50,8 +50,15 @@ def timed_rounds(run: Run, dataset: Dataset, rounds: int) -> pd.DataFrame:
     for eta in problem.max_eta[:rounds]:
         began = time.process_time()
         state, seen = federation.step(state, float(eta))
-        rows.append({"model": run.training.model, "parameters": run.scenario.num_parameters, "round": state.round - 1,
-                     "samples": seen.batch_size, "cpu_seconds": time.process_time() - began})  # fmt: skip
+        rows.append(
+            {
+                "model": run.training.model,
+                "parameters": run.scenario.num_parameters,
+                "round": state.round - 1,
+                "samples": seen.batch_size,
+                "cpu_seconds": time.process_time() - began,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -66,8 +73,9 @@ def main(target: Path) -> None:
     torch.set_num_threads(1)
     target.mkdir(parents=True, exist_ok=True)
     dataset = data.load("cifar10")
-    table = pd.concat([timed_rounds(make_run("cifar10", "AdaScale", 0.01, 0, model=each), dataset, ROUNDS)
-                       for each in NETWORKS])  # fmt: skip
+    table = pd.concat(
+        [timed_rounds(make_run("cifar10", "AdaScale", 0.01, 0, model=each), dataset, ROUNDS) for each in NETWORKS]
+    )
     place = target / "resnet32.csv"
     write_atomically(place, table.to_csv(index=False, float_format="%.4g"))
     write_provenance(place, "python -m companion.training.resnet", "torch", "numpy", threads=1)

@@ -132,8 +132,15 @@ def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | N
         ]
         found = pd.DataFrame([digits.evaluate(end[-1]) for end in ends]).mean()
         change = (found - pd.Series(undisturbed)) / setting.disturbance
-        rows.append({"setting": name, "seed": seed, "later": k, "response": change.test_loss,
-                     "accuracy": 100 * change.test_accuracy})  # fmt: skip
+        rows.append(
+            {
+                "setting": name,
+                "seed": seed,
+                "later": k,
+                "response": change.test_loss,
+                "accuracy": 100 * change.test_accuracy,
+            }
+        )
     return rows
 
 
@@ -204,9 +211,13 @@ def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dic
         row: dict[str, Any] = {"setting": name, "seed": seed, "schedule": label}
         if eta is not None:
             spend, part = problem.spend(eta), problem.num_rounds // 3
-            row |= {"rdp": float(problem.rdp(eta)), "epsilon": float(problem.dp_epsilon(eta)),
-                    "cost": float(problem.cost(eta)), "first": float(spend[:part].mean()),
-                    "last": float(spend[-part:].mean())}  # fmt: skip
+            row |= {
+                "rdp": float(problem.rdp(eta)),
+                "epsilon": float(problem.dp_epsilon(eta)),
+                "cost": float(problem.cost(eta)),
+                "first": float(spend[:part].mean()),
+                "last": float(spend[-part:].mean()),
+            }
         rows.append(row | digits.evaluate(digits.run(digits.federation.start(), energy)[-1]))
     return rows
 

@@ -67,8 +67,10 @@ def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, mo
     h, rate = check.at_least("curvature", curvature, 0), check.positive("learning_rate", learning_rate)
     mu = check.at_least("momentum", momentum, 0)
     if mu.ndim or rate.ndim or mu >= 1 or (rate * h >= 2 * (1 + mu)).any():
-        raise ValueError(f"momentum must be < 1 and learning_rate * curvature < 2 (1 + momentum), got {momentum} and "
-                         f"{float(np.max(rate * h, initial=0)):.4g}")  # fmt: skip
+        raise ValueError(
+            f"momentum must be < 1 and learning_rate * curvature < 2 (1 + momentum), got {momentum} and "
+            f"{float(np.max(rate * h, initial=0)):.4g}"
+        )
     psi = np.ones((*h.shape, check.whole("rounds", rounds)))
     keep = 1 + mu - rate * h
     for k in range(1, rounds):
@@ -315,9 +317,12 @@ NU, FORGETTING, SEEDS = (0.01, 0.16, 2.56), (2.0, 6.0, 20.0), range(20)
 
 
 def table(
-    nu: Sequence[float] = NU, forgetting: Sequence[float] = FORGETTING, seeds: Sequence[int] = SEEDS,
-    rounds: int | None = None, orders: Sequence[float] = ORDERS,
-) -> pd.DataFrame:  # fmt: skip
+    nu: Sequence[float] = NU,
+    forgetting: Sequence[float] = FORGETTING,
+    seeds: Sequence[int] = SEEDS,
+    rounds: int | None = None,
+    orders: Sequence[float] = ORDERS,
+) -> pd.DataFrame:
     r"""Is it worth it on quadratics? :func:`compare` in the radio setting of MNIST, one curvature.
 
     Parameters

@@ -298,8 +298,10 @@ def test_a_bad_argument_is_named_with_its_value(arguments, message):
 
 
 def test_what_cannot_be_certified_is_one_clear_error_that_says_why_and_what_to_do():
-    message = (r"10000 rounds with rates 1e-06 .* at delta 1e-12 cannot be certified: what double precision may be off "
-               r"is [0-9.]+ times delta; try a larger delta .* or take schedule_epsilon")  # fmt: skip
+    message = (
+        r"10000 rounds with rates 1e-06 .* at delta 1e-12 cannot be certified: what double precision may be off "
+        r"is [0-9.]+ times delta; try a larger delta .* or take schedule_epsilon"
+    )
     with pytest.raises(ValueError, match=message):
         exact_epsilon(1e-6, np.full(10_000, 0.5), 1e-12)
 

@@ -211,8 +211,11 @@ def searches():
             yield {f"{name}: epsilon near {at}": [*both, DIRECTIONS.index(direction)]}
             for factor in (0.98, 1.002, 1.05, 1.3):
                 values = (None, at, 0.99 * at)
-                yield {f"{name}: below {factor} times {at}": [bracket.is_below(each, way, delta, factor * at, value)
-                                                              for way in DIRECTIONS for value in values]}  # fmt: skip
+                yield {
+                    f"{name}: below {factor} times {at}": [
+                        bracket.is_below(each, way, delta, factor * at, value) for way in DIRECTIONS for value in values
+                    ]
+                }
 
 
 def brackets():
@@ -224,8 +227,21 @@ def brackets():
         yield {f"delta of {name}": [*found, DIRECTIONS.index(direction)]}
 
 
-PARTS = {part.__name__: part for part in (one_round, one_line, atoms_of_one_round, schedules, interpolation, looks,
-                                          inversions, closed_forms, searches, brackets)}  # fmt: skip
+PARTS = {
+    part.__name__: part
+    for part in (
+        one_round,
+        one_line,
+        atoms_of_one_round,
+        schedules,
+        interpolation,
+        looks,
+        inversions,
+        closed_forms,
+        searches,
+        brackets,
+    )
+}
 
 
 def computed(part):
@@ -250,6 +266,8 @@ def test_every_stated_value_has_the_digits_that_it_had(part):
 
 
 if __name__ == "__main__":
-    lines = {part: ",\n".join(f"  {json.dumps(key)}: {json.dumps(values)}" for key, values in computed(part).items())
-             for part in PARTS}  # fmt: skip
+    lines = {
+        part: ",\n".join(f"  {json.dumps(key)}: {json.dumps(values)}" for key, values in computed(part).items())
+        for part in PARTS
+    }
     FILE.write_text("{\n" + ",\n".join(f' "{part}": {{\n{each}\n }}' for part, each in lines.items()) + "\n}\n")

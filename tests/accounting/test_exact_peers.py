@@ -44,8 +44,11 @@ def peer_ends(kinds, q, delta, width):
         warnings.simplefilter("ignore")
         try:
             grid = accountant._get_domain(
-                prvs=[_prv(q, sigma) for sigma, _ in kinds], num_self_compositions=[n for _, n in kinds],
-                eps_error=width, delta_error=delta / 100)  # fmt: skip
+                prvs=[_prv(q, sigma) for sigma, _ in kinds],
+                num_self_compositions=[n for _, n in kinds],
+                eps_error=width,
+                delta_error=delta / 100,
+            )
             if not grid.size <= LARGEST:
                 return "grid too large"
             found = accountant._get_dprv(eps_error=width, delta_error=delta / 100)

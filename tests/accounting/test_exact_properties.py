@@ -50,8 +50,12 @@ def test_more_noise_less_sampling_fewer_rounds_and_more_delta_leak_no_more(sched
     rate, sigma = schedule
     most = certified(rate, sigma, delta).upper
     kept = sigma[: -(-sigma.size // 2)]
-    for less in ((rate / factor, sigma, delta), (rate, sigma * factor, delta), (rate, kept, delta),
-                 (rate, sigma, min(factor * delta, 0.999))):  # fmt: skip
+    for less in (
+        (rate / factor, sigma, delta),
+        (rate, sigma * factor, delta),
+        (rate, kept, delta),
+        (rate, sigma, min(factor * delta, 0.999)),
+    ):
         assert certified(*less).lower <= most
 
 

@@ -19,9 +19,11 @@ from . import exact
 rates = st.floats(-12, 0).map(lambda x: min(10.0**x, 1.0)) | st.floats(-12, -0.01).map(lambda x: 1 - 10.0**x)
 multipliers = st.floats(-6, 12).map(lambda x: 10.0**x) | st.floats(-1.5, 1).map(lambda x: 10.0**x)
 orders = (
-    st.floats(-7, 0).map(lambda x: 1 + 10.0**x) | st.floats(2, 256) | st.integers(2, 256).map(float)
+    st.floats(-7, 0).map(lambda x: 1 + 10.0**x)
+    | st.floats(2, 256)
+    | st.integers(2, 256).map(float)
     | st.floats(2.4, 12).map(lambda x: 10.0**x)
-)  # fmt: skip
+)
 schedules = st.lists(multipliers, min_size=1, max_size=6)
 deltas = st.floats(-300, -0.001).map(lambda x: 10.0**x)
 positive = st.floats(0, exclude_min=True, allow_infinity=False)
@@ -89,13 +91,31 @@ def test_leakage_has_the_digits_of_mpmath_at_hundreds_of_points(kind):
 
 SEAMS = [
     # (q, sigma, order): where the finite sum ends, Gaussians come apart, one of them is left alone, two peaks are equal
-    (0.01, 1.0, 512.0), (0.01, 1.0, 513.0), (0.01, 1.0, 512.5), (1e-12, 9.0, 512.0), (1e-12, 9.0, 513.0),
-    (0.5, 1 / 18.0001, 1.01), (0.5, 1 / 17.9999, 1.01), (1e-12, 0.0418, 1.0001), (1e-12, 0.042, 1.0001),
-    (1 - 1e-12, 0.042, 1.0001), (0.5, 3e-6, 1.0000000001), (1e-12, 0.001, 1.0000001), (1e-3, 1e-5, 1 + 2.0**-52),
-    (1e-12, 1.9, 200.5), (1e-9, 12.0, 6000.0), (0.01, 330.0, 1e6), (0.01, 329.0, 1e6), (0.5, 1e4, 1e9),
-    (0.0025, 3.0, 2e11), (1e-150, 190**-0.5, 3.0), (1e-200, 0.02, 2.5), (1e-306, 0.03125, 1.5),
-    (0.3, 1e100, 1.5), (0.3, 1e100, 1e6),
-]  # fmt: skip
+    (0.01, 1.0, 512.0),
+    (0.01, 1.0, 513.0),
+    (0.01, 1.0, 512.5),
+    (1e-12, 9.0, 512.0),
+    (1e-12, 9.0, 513.0),
+    (0.5, 1 / 18.0001, 1.01),
+    (0.5, 1 / 17.9999, 1.01),
+    (1e-12, 0.0418, 1.0001),
+    (1e-12, 0.042, 1.0001),
+    (1 - 1e-12, 0.042, 1.0001),
+    (0.5, 3e-6, 1.0000000001),
+    (1e-12, 0.001, 1.0000001),
+    (1e-3, 1e-5, 1 + 2.0**-52),
+    (1e-12, 1.9, 200.5),
+    (1e-9, 12.0, 6000.0),
+    (0.01, 330.0, 1e6),
+    (0.01, 329.0, 1e6),
+    (0.5, 1e4, 1e9),
+    (0.0025, 3.0, 2e11),
+    (1e-150, 190**-0.5, 3.0),
+    (1e-200, 0.02, 2.5),
+    (1e-306, 0.03125, 1.5),
+    (0.3, 1e100, 1.5),
+    (0.3, 1e100, 1e6),
+]
 
 
 @pytest.mark.parametrize("point", SEAMS)
@@ -160,15 +180,18 @@ def test_what_floating_point_cannot_hold_is_refused_by_name_or_zero(alpha):
         accounting.schedule_epsilon(0.5, [1.0, 1e-160])
 
 
-def test_every_function_refuses_an_order_without_meaning():
-    for refused in (1e18, 1.0000001e12):
-        for call in (lambda: accounting.rdp(0.1, 1.0, refused), lambda: accounting.rdp_derivative(0.1, 1.0, refused),  # noqa: B023
-                     lambda: accounting.schedule_epsilon(0.1, [1.0], orders=[2, refused]),  # noqa: B023
-                     lambda: accounting.to_dp([1.0, 1.0], [2, refused]),  # noqa: B023
-                     lambda: accounting.RenyiAccountant((2, refused)),  # noqa: B023
-                     lambda: kernels.moment_terms(0.1, refused)):  # fmt: skip  # noqa: B023
-            with pytest.raises(ValueError, match=r"at most 1e\+12"):
-                call()
+@pytest.mark.parametrize("refused", [1e18, 1.0000001e12])
+def test_every_function_refuses_an_order_without_meaning(refused):
+    for call in (
+        lambda: accounting.rdp(0.1, 1.0, refused),
+        lambda: accounting.rdp_derivative(0.1, 1.0, refused),
+        lambda: accounting.schedule_epsilon(0.1, [1.0], orders=[2, refused]),
+        lambda: accounting.to_dp([1.0, 1.0], [2, refused]),
+        lambda: accounting.RenyiAccountant((2, refused)),
+        lambda: kernels.moment_terms(0.1, refused),
+    ):
+        with pytest.raises(ValueError, match=r"at most 1e\+12"):
+            call()
 
 
 SLOWEST = [(0.5, 3e-6, 1.0000000001), (0.01, 1.0, 1e5), (0.5, 0.045, 1.0), (0.01, 0.3, 512.0), (0.01, 1e3, 1e12)]
@@ -294,8 +317,13 @@ def makes(values):
     plain = np.asarray(values, dtype=float)
     frozen = plain.copy()
     frozen.flags.writeable = False
-    return {"read-only": frozen, "strided": np.repeat(plain, 3)[::3], "reversed": plain[::-1].copy()[::-1],
-            "a list": plain.tolist(), "big-endian": plain.astype(">f8")}  # fmt: skip
+    return {
+        "read-only": frozen,
+        "strided": np.repeat(plain, 3)[::3],
+        "reversed": plain[::-1].copy()[::-1],
+        "a list": plain.tolist(),
+        "big-endian": plain.astype(">f8"),
+    }
 
 
 @at_any_order
@@ -338,11 +366,23 @@ def test_orders_may_come_unsorted_and_twice(sigma, alphas, rng):
     assert accounting.to_dp(curve, shuffled).epsilon == pytest.approx(float(expected.epsilon), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("bad", "word"), [([], "shape (0,)"), ([2.0, math.nan], "nan"), ([[2.0]], "shape (1, 1)"),
-                                           ([2.0, 1.0], "1.0"), ([math.inf], "inf"), ("many", "'many'")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("bad", "word"),
+    [
+        ([], "shape (0,)"),
+        ([2.0, math.nan], "nan"),
+        ([[2.0]], "shape (1, 1)"),
+        ([2.0, 1.0], "1.0"),
+        ([math.inf], "inf"),
+        ("many", "'many'"),
+    ],
+)
 def test_orders_that_are_none_are_refused_by_their_value(bad, word):
-    for call in (lambda: accounting.schedule_epsilon(0.1, [1.0], orders=bad), lambda: accounting.RenyiAccountant(bad),
-                 lambda: accounting.at_end(accounting.DpGuarantee(np.ones(1), np.ones(1)), bad)):  # fmt: skip
+    for call in (
+        lambda: accounting.schedule_epsilon(0.1, [1.0], orders=bad),
+        lambda: accounting.RenyiAccountant(bad),
+        lambda: accounting.at_end(accounting.DpGuarantee(np.ones(1), np.ones(1)), bad),
+    ):
         with pytest.raises(ValueError, match=r"^orders must be") as error:
             call()
         assert word in str(error.value)

@@ -191,9 +191,10 @@ def exact_slopes(q, s, alpha):
         def value(s):
             integer = alpha == int(alpha)
             return reference.mp.log(
-                reference._integer_moment(q, s, int(alpha)) if integer
+                reference._integer_moment(q, s, int(alpha))
+                if integer
                 else reference._any_moment(q, s, reference.mp.mpf(alpha), reference.mp.mpf("0.1"))
-            )  # fmt: skip
+            )
 
         left, middle, right = value(s - h), value(s), value(s + h)
         return float((right - left) / (2 * h)), float((right - 2 * middle + left) / h**2)

@@ -43,8 +43,12 @@ def test_the_largest_order_is_a_million_millions_everywhere():
     assert accounting.order_grid(largest)[-1] == largest
     assert accounting.RenyiAccountant((2.0, largest)).orders == (2.0, largest)
     above = math.nextafter(largest, math.inf)
-    calls = (lambda: accounting.rdp(1.0, 1e3, above), lambda: kernels.moment_terms(0.5, above),
-             lambda: accounting.order_grid(above), lambda: accounting.RenyiAccountant((2.0, above)))  # fmt: skip
+    calls = (
+        lambda: accounting.rdp(1.0, 1e3, above),
+        lambda: kernels.moment_terms(0.5, above),
+        lambda: accounting.order_grid(above),
+        lambda: accounting.RenyiAccountant((2.0, above)),
+    )
     for call in calls:
         with pytest.raises(ValueError, match=r"at most 1e\+12, got"):
             call()
@@ -67,23 +71,32 @@ LAST = "the last one given, 63, and order 150 gives epsilon 0.5 for 1: give larg
 FIRST = "the first one given, 1.1, and order 1.04 gives epsilon 0.5 for 1: give smaller orders, such as "
 
 
-@pytest.mark.parametrize(("arguments", "text"), [
-    ((63.0, 1.0, 1, 1, True, 150.0, 0.5), f"the best order is {LAST}adascale.accounting.order_grid(256)"),
-    ((63.0, 1.0, 1, 2, True, 150.0, 0.5),
-     f"the best order of 1 of 2 schedules is {LAST}adascale.accounting.order_grid(256)"),
-    # half as far from 1 as the order that was tried
-    ((1.1, 1.0, 1, 1, False, 1.04, 0.5), f"the best order is {FIRST}adascale.accounting.order_grid(smallest=1.02)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((63.0, 1.0, 1, 1, True, 150.0, 0.5), f"the best order is {LAST}adascale.accounting.order_grid(256)"),
+        (
+            (63.0, 1.0, 1, 2, True, 150.0, 0.5),
+            f"the best order of 1 of 2 schedules is {LAST}adascale.accounting.order_grid(256)",
+        ),
+        # half as far from 1 as the order that was tried
+        ((1.1, 1.0, 1, 1, False, 1.04, 0.5), f"the best order is {FIRST}adascale.accounting.order_grid(smallest=1.02)"),
+    ],
+)
 def test_the_warning_of_too_few_orders_says_whose_and_what_to_give(arguments, text):
     warning = accounting.OrdersTooFew(*arguments)
     assert str(warning) == text
     assert str(pickle.loads(pickle.dumps(warning))) == text
 
 
-@pytest.mark.parametrize(("sigma", "delta", "orders"), [
-    (1e-6, 1e-5, accounting.DEFAULT_ORDERS), (3e-6, 1e-5, accounting.DEFAULT_ORDERS),  # the best order is 1 + 1e-6
-    (2e10, 1e-300, accounting.order_grid(1e7)),  # the best order is near the largest
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sigma", "delta", "orders"),
+    [
+        (1e-6, 1e-5, accounting.DEFAULT_ORDERS),
+        (3e-6, 1e-5, accounting.DEFAULT_ORDERS),  # the best order is 1 + 1e-6
+        (2e10, 1e-300, accounting.order_grid(1e7)),  # the best order is near the largest
+    ],
+)
 def test_the_orders_that_a_warning_recommends_are_orders_and_enough(sigma, delta, orders):
     schedule = np.full(3, sigma)
     rate = 0.1 if sigma < 1 else 1.0
@@ -97,8 +110,10 @@ def test_the_orders_that_a_warning_recommends_are_orders_and_enough(sigma, delta
 @pytest.mark.parametrize("known", [(None, None), (150.0, None), (None, 0.5)])
 def test_what_was_not_tried_is_not_told(known):
     warning = accounting.OrdersTooFew(63.0, 1.0, 1, 1, True, *known)
-    assert str(warning) == ("the best order is the last one given, 63, and larger ones may give a smaller epsilon: "
-                            "give larger orders, such as adascale.accounting.order_grid(...)")  # fmt: skip
+    assert str(warning) == (
+        "the best order is the last one given, 63, and larger ones may give a smaller epsilon: "
+        "give larger orders, such as adascale.accounting.order_grid(...)"
+    )
 
 
 def test_schedules_at_both_ends_of_a_list_are_one_warning():

@@ -70,8 +70,12 @@ def test_randomised_response_is_under_the_bound_no_more_often_than_stated(epsilo
 
 def gaussian_counts(rng, trials, mu, threshold):
     """Alarms where N(mu, 1) is told from N(0, 1)."""
-    return Counts(trials, rng.binomial(trials, stats.norm.sf(threshold - mu)), trials,
-                  rng.binomial(trials, stats.norm.sf(threshold)))  # fmt: skip
+    return Counts(
+        trials,
+        rng.binomial(trials, stats.norm.sf(threshold - mu)),
+        trials,
+        rng.binomial(trials, stats.norm.sf(threshold)),
+    )
 
 
 def test_the_gaussian_mechanism_is_under_its_true_epsilon_as_often_as_stated():

@@ -29,8 +29,12 @@ TRAINING = replace(Training.digits(), model=f"{__name__}:linear", momentum=0.5)
 @cache
 def digits():
     whole = data.load("digits")
-    return whole._replace(images=whole.images[:40], labels=whole.labels[:40],
-                          test_images=whole.test_images[:20], test_labels=whole.test_labels[:20])  # fmt: skip
+    return whole._replace(
+        images=whole.images[:40],
+        labels=whole.labels[:40],
+        test_images=whole.test_images[:20],
+        test_labels=whole.test_labels[:20],
+    )
 
 
 def problem_and_eta(sigma, scenario=SMALL):

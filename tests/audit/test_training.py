@@ -128,8 +128,15 @@ def test_what_is_left_when_the_data_are_taken_off_is_the_noise_that_the_accounta
     problem, eta = problem_and_eta()
     absent = replace(GradientCanaries.draw(SCENARIO, 4000, 0), present=np.zeros(4000, dtype=bool))
     heard = []
-    observe(problem, eta, Training.digits(), digits(), 0, absent,
-            lambda t, residual: heard.append(absent.heard(SCENARIO, residual)))  # fmt: skip
+    observe(
+        problem,
+        eta,
+        Training.digits(),
+        digits(),
+        0,
+        absent,
+        lambda t, residual: heard.append(absent.heard(SCENARIO, residual)),
+    )
     squares = (np.array(heard) / problem.noise_multiplier(eta)[0][:, None]) ** 2
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], squares.size)
     assert low < squares.sum() < high

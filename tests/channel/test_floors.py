@@ -157,9 +157,12 @@ floats = st.floats(-12, 8).map(lambda x: 10.0**x)
 
 @pytest.mark.parametrize("name", LAWS)
 @given(
-    st.floats(-150, 6), st.floats(-3, 4).map(lambda x: 10.0**x), st.floats(0, 1e6), st.none() | st.floats(-9, 9),
+    st.floats(-150, 6),
+    st.floats(-3, 4).map(lambda x: 10.0**x),
+    st.floats(0, 1e6),
+    st.none() | st.floats(-9, 9),
     st.booleans(),
-)  # fmt: skip
+)
 def test_at_the_shared_level_this_round_and_the_others_spend_what_is_left(name, left, floor, rounds, start, alone):
     law = LAWS[name]
     median = float(law.quantile(0.5))

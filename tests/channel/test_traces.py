@@ -168,8 +168,10 @@ BAD = {
     "objects": (saved(np.array([{}], dtype=object)), "no .npy file of numbers"),
     "words in an array": (saved(np.array(["1"])), "expected an array of numbers, got '<U1'"),
     "truth in an array": (saved(np.array([True])), "expected an array of numbers, got 'bool'"),
-    "an array on its side": (saved(GAINS.T), "expected an array of shape (T,) or (T, 2), a row a round, got shape "
-                             "(2, 3); transpose it"),
+    "an array on its side": (
+        saved(GAINS.T),
+        "expected an array of shape (T,) or (T, 2), a row a round, got shape (2, 3); transpose it",
+    ),
     "three axes": (saved(np.ones((1, 3, 2))), "got shape (1, 3, 2)"),
     "no axis": (saved(np.array(1.0)), "got shape ()"),
     "an empty array": (saved(np.ones((0, 2))), "got shape (0, 2)"),
@@ -178,7 +180,7 @@ BAD = {
     "an array cut short": (saved(GAINS)[:-1], "no .npy file of numbers"),
     "an array with more behind": (saved(GAINS) + b"x", "has 1 bytes behind its array"),
     "a header of an array alone": (b"\x93NUMPY", "no .npy file of numbers"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -297,8 +299,13 @@ def test_a_damaged_file_is_refused_in_one_line_or_is_a_trace(tmp_path_factory, c
     check_any_bytes(tmp_path_factory.mktemp("trace"), content, scenario)
 
 
-@given(st.one_of(st.binary(max_size=200), st.binary(max_size=100).map(lambda tail: saved(GAINS)[:80] + tail),
-                 st.text(alphabet="h2_1,;\t \n\"#.0eE+-jinfaround", max_size=60).map(str.encode)))  # fmt: skip
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.binary(max_size=100).map(lambda tail: saved(GAINS)[:80] + tail),
+        st.text(alphabet='h2_1,;\t \n"#.0eE+-jinfaround', max_size=60).map(str.encode),
+    )
+)
 def test_any_bytes_are_refused_in_one_line_or_are_a_trace(tmp_path_factory, content):
     check_any_bytes(tmp_path_factory.mktemp("trace"), content, TWO)
 

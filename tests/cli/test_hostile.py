@@ -86,8 +86,12 @@ PATHS = [*FILES, "folder", "nowhere/x.csv", "new.csv", "", ".", "/dev/null", "x"
 
 def values(*likely):
     """What may stand behind an option: mostly what could be meant."""
-    return st.one_of(st.sampled_from(likely), st.sampled_from(likely), st.sampled_from([*NUMBERS, *NAMES, *PATHS]),
-                     st.text(max_size=8))  # fmt: skip
+    return st.one_of(
+        st.sampled_from(likely),
+        st.sampled_from(likely),
+        st.sampled_from([*NUMBERS, *NAMES, *PATHS]),
+        st.text(max_size=8),
+    )
 
 
 OPTIONS = {
@@ -250,8 +254,9 @@ def test_any_toml_is_an_experiment_or_refused_with_its_name(place, content):
 @given(tomls())
 def test_any_experiment_is_simulated_or_refused_in_one_line(place, content):
     (place / "any.toml").write_bytes(content)
-    assert_a_result_or_one_line(["leakage", "--scenario", "any.toml", "--nu", "0.01", "--realisations", "1",
-                                 "--policy", "optimal", "--json"])  # fmt: skip
+    assert_a_result_or_one_line(
+        ["leakage", "--scenario", "any.toml", "--nu", "0.01", "--realisations", "1", "--policy", "optimal", "--json"]
+    )
 
 
 # Names ---------------------------------------------------------------------------------------------------------------

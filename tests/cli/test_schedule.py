@@ -133,15 +133,19 @@ def test_a_promise_is_told_in_words_and_a_hard_one_is_kept(place, capsys):
 
 
 REFUSED = {
-    "a law that nothing shows": (["--policy", "constantlevel"], "needs the law of the channel, to be taken from an "
-                                 "earlier trace of the same links: give it as --past; learn"),
+    "a law that nothing shows": (
+        ["--policy", "constantlevel"],
+        "needs the law of the channel, to be taken from an earlier trace of the same links: give it as --past; learn",
+    ),
     "AdaScale alone": (["--policy", "adascale"], "give it as --past, or V as --penalty"),
     "mean gains": (["--policy", "estimfuture"], "needs mean gains"),
     "a parameter": (["--policy", "powercontrol"], "needs a parameter"),
     "a parameter of one's own": (["--policy", "mine:Extra"], "needs a parameter"),
     "a past without devices": (["--policy", "estimfuture", "--past", "least.csv"], "EstimFuture needs mean_gain"),
-    "a past that is too short": (["--policy", "powercontrol", "--past", "gains.csv", "--gains", "past.csv"],
-                                 "found on 40 rounds; gains.csv has 12"),
+    "a past that is too short": (
+        ["--policy", "powercontrol", "--past", "gains.csv", "--gains", "past.csv"],
+        "found on 40 rounds; gains.csv has 12",
+    ),
     "a past in hindsight": (["--hindsight", *PAST], "--past is for decisions that see no later round"),
     "a past that is not there": (["--past", "nothing.csv"], "nothing.csv: No such file"),
     "a promise of none": (["--policy", "equalalloc", "--promise", "hard"], "--promise is of learn and resolve"),
@@ -149,7 +153,7 @@ REFUSED = {
     "V of another": (["--policy", "learn", "--penalty", 1], "--penalty is AdaScale's"),
     "the past as output": ([*PAST, "--out", "past.csv"], "is the file of --past"),
     "nu below the last digits": (["--nu", 1e-14, "--out", "eta.csv"], "--nu must be at least "),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", REFUSED)

@@ -68,10 +68,14 @@ def seconds_to_end(name, number, inputs, folder, after):
     with open(folder / "lines.csv") as lines, open(folder / "err", "w") as err, open(folder / "printed", "w") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "adascale", name, *LOADS[name].split()],
-            cwd=folder, stdin=lines, stdout=out, stderr=err,
+            cwd=folder,
+            stdin=lines,
+            stdout=out,
+            stderr=err,
             env=os.environ | {"https_proxy": proxy, "http_proxy": proxy, "ADASCALE_DATA": str(folder)},
-            start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )  # fmt: skip
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
     try:
         while not listens(process):
             assert process.poll() is None

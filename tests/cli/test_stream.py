@@ -37,8 +37,10 @@ def test_it_answers_what_the_policy_decides_and_counts_what_it_costs_and_leaks(s
 
 
 @pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")  # of a few rounds
-@pytest.mark.parametrize(("arguments", "delta", "orders"), [([], 1e-5, None), (
-    ["--delta", 1e-3, "--orders", "1.05,200"], 1e-3, order_grid(200, 1.05))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "delta", "orders"),
+    [([], 1e-5, None), (["--delta", 1e-3, "--orders", "1.05,200"], 1e-3, order_grid(200, 1.05))],
+)
 def test_epsilon_is_that_of_the_rounds_so_far(stream, arguments, delta, orders):
     found = rows(stream(WHOLE, *arguments)[1])
     for n in range(1, 13):
@@ -61,16 +63,22 @@ def test_epsilon_of_a_paper_s_scenario_is_that_of_the_whole_schedule():
 
 
 FORMS = {
-    "decibels": (["--unit", "db"], [f"{10 * math.log10(a)},{10 * math.log10(b)}" for a, b in GAINS.tolist()],
-                 "h2_1,h2_2"),
+    "decibels": (
+        ["--unit", "db"],
+        [f"{10 * math.log10(a)},{10 * math.log10(b)}" for a, b in GAINS.tolist()],
+        "h2_1,h2_2",
+    ),
     "complex": ([], [f"{math.sqrt(a)}+0j,{math.sqrt(b)}i" for a, b in GAINS.tolist()], "h_1,h_2"),
     "the minimum": ([], [repr(each) for each in SMALL.min_gain(GAINS.T).tolist()], "min_gain"),
-    "columns in another order": ([], [f"{b!r};{t};{a!r}" for t, (a, b) in enumerate(GAINS.tolist())],
-                                 "h2_2;round;h2_1"),
+    "columns in another order": (
+        [],
+        [f"{b!r};{t};{a!r}" for t, (a, b) in enumerate(GAINS.tolist())],
+        "h2_2;round;h2_1",
+    ),
     "carriage returns": ([], [f"{a!r},{b!r}\r" for a, b in GAINS.tolist()], "h2_1,h2_2\r"),
     "comments": ([], [f"# here\n{a!r},{b!r}" for a, b in GAINS.tolist()], "# there\n\nh2_1,h2_2"),
     "rounds from one": ([], [f"{t},{a!r},{b!r}" for t, (a, b) in enumerate(GAINS.tolist(), 1)], "round,h2_1,h2_2"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -250,8 +258,10 @@ def test_the_horizon_ends_and_every_later_start_says_so(stream):
     for _ in range(2):
         code, again, said = stream(WHOLE)
         assert (code, again) == (0, [HEADER])
-        assert said == [f"note: s goes on with round 12; the last answer was {answered[-1]}",
-                        "note: all 12 rounds are answered"]  # fmt: skip
+        assert said == [
+            f"note: s goes on with round 12; the last answer was {answered[-1]}",
+            "note: all 12 rounds are answered",
+        ]
 
 
 def test_an_epsilon_that_more_orders_may_lower_is_noted_at_the_end(stream, place):
@@ -273,9 +283,13 @@ def test_the_last_round_sent_again_with_its_number_is_answered_again(stream):
 
 @pytest.mark.parametrize(
     ("line", "expected"),
-    [("7,1e-12,1e-12", "expected round 8, got 7"), ("9,1e-12,1e-12", "expected round 8, got 9"),
-     ("x,1e-12,1e-12", "expected round a number"), ("7.5,1e-12,1e-12", "expected round 8, got 7.5")],
-)  # fmt: skip
+    [
+        ("7,1e-12,1e-12", "expected round 8, got 7"),
+        ("9,1e-12,1e-12", "expected round 8, got 9"),
+        ("x,1e-12,1e-12", "expected round a number"),
+        ("7.5,1e-12,1e-12", "expected round 8, got 7.5"),
+    ],
+)
 def test_a_number_out_of_order_is_refused_after_a_start_too(stream, line, expected):
     numbered = ["round,h2_1,h2_2\n", *lines(GAINS, 5)]
     stream("".join(numbered[:4]))

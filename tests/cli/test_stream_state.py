@@ -71,8 +71,10 @@ def test_any_change_of_the_state_is_refused_with_its_line(tmp_path):
     path, _ = kept(tmp_path)
     good = path.read_bytes()
     ends = [i for i, byte in enumerate(good) if byte == ord("\n")]
-    altered = [(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :], good[:i].count(b"\n") + 1 if i > 15 else 5)
-               for i in {*range(0, len(good) - 1, 3), *ends[:-1]}]  # fmt: skip
+    altered = [
+        (good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :], good[:i].count(b"\n") + 1 if i > 15 else 5)
+        for i in {*range(0, len(good) - 1, 3), *ends[:-1]}
+    ]
     whole = good.splitlines(keepends=True)
     for i in range(1, len(whole) - 1):
         altered += [(b"".join(whole[:i] + whole[i + 1 :]), i + 1), (b"".join([*whole[: i + 1], *whole[i:]]), i + 2)]

@@ -51,8 +51,21 @@ WRONG = [
     *("Empty", "Starts", "Said", "Calls", "instance", "number", "table", "text", "nothing", "part", "bound", "kept"),
     *("abort", "system", "rmtree", "os", "shutil", "CALLED", "__builtins__", "__dict__", "__class__", "absent", "a.b"),
 ]
-ODD = ["kinds", "kinds:", ":kinds", "::", "", "..kinds:Empty", "kinds.os:system", "no_such:thing", "__main__:x",
-       "adascale.cli:main", "adascale:__getattr__", "adascale.cli.sys:exit", "adascale.registry:os"]  # fmt: skip
+ODD = [
+    "kinds",
+    "kinds:",
+    ":kinds",
+    "::",
+    "",
+    "..kinds:Empty",
+    "kinds.os:system",
+    "no_such:thing",
+    "__main__:x",
+    "adascale.cli:main",
+    "adascale:__getattr__",
+    "adascale.cli.sys:exit",
+    "adascale.registry:os",
+]
 OPTIONS = ["", "", ":x=1", ":command='touch PWNED'", ":status=0", ":path='.'"]
 NAMES = st.builds(
     "{}{}".format,

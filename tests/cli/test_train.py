@@ -28,9 +28,30 @@ def test_train_writes_a_row_and_a_history(tmp_path, capsys):
     assert rounds.accuracy.notna().tolist() == [False, False, True] * 2
     assert rounds.accuracy.iloc[-1] == row.test_accuracy
     assert rounds.epsilon.iloc[-1] == row.epsilon
-    expected = ["run", "dataset", "policy", "nu", "seed", "rounds", "shortened", "penalty", "cost", "rdp", "epsilon",
-                "test_accuracy", "test_loss", "floor_max", "floor_max_round", "wall_seconds", "device", "machine",
-                "python", "torch", "numpy", "commit"]  # fmt: skip
+    expected = [
+        "run",
+        "dataset",
+        "policy",
+        "nu",
+        "seed",
+        "rounds",
+        "shortened",
+        "penalty",
+        "cost",
+        "rdp",
+        "epsilon",
+        "test_accuracy",
+        "test_loss",
+        "floor_max",
+        "floor_max_round",
+        "wall_seconds",
+        "device",
+        "machine",
+        "python",
+        "torch",
+        "numpy",
+        "commit",
+    ]
     assert set(expected) <= set(row.index)
     said = capsys.readouterr()
     assert "note: 6 of 200 rounds" in said.err
@@ -248,8 +269,13 @@ LEAKAGE = ["leakage", "--nu", 0.04, "--realisations", 1, "--policy", "optimal"]
 
 def piped(command, tmp_path):
     """The exit code of a command whose output nobody reads, and what it says."""
-    process = subprocess.Popen([sys.executable, "-m", "adascale", *map(str, command)], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, cwd=tmp_path)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "adascale", *map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
     process.stdout.close()
     said = process.stderr.read()
     process.stderr.close()

@@ -61,10 +61,16 @@ def test_a_tuned_policy_spends_nu_on_average_over_draws_of_its_own_law(name):
 
 
 def test_on_fresh_realisations_the_mean_cost_is_nu():
-    table = leakage_table(SHORT, [0.02, 0.16], range(300, 400), {
-        "AdaScale": Foresight(policies.AdaScale, from_law=False, draws=100),
-        "PowerControl": Foresight(policies.PowerControl, draws=100), "Level": policies.ConstantLevel,
-    })  # fmt: skip
+    table = leakage_table(
+        SHORT,
+        [0.02, 0.16],
+        range(300, 400),
+        {
+            "AdaScale": Foresight(policies.AdaScale, from_law=False, draws=100),
+            "PowerControl": Foresight(policies.PowerControl, draws=100),
+            "Level": policies.ConstantLevel,
+        },
+    )
     for _, rows in table.groupby(["policy", "nu"]):
         spent = rows.cost / rows.nu
         assert spent.std() > 1e-3  # nobody is brought to nu on the realisation itself

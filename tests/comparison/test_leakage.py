@@ -132,8 +132,9 @@ def test_another_channel_and_another_accountant_are_used(scenario):
 
     chosen = {"EqualAlloc": policies.EqualAlloc}
     near = channel.Rayleigh(distance_range=(10.0, 20.0))
-    plain, doubled = (leakage_table(scenario, BUDGETS, [3], chosen, channel=near, accountant=each)
-                      for each in (None, Doubled()))  # fmt: skip
+    plain, doubled = (
+        leakage_table(scenario, BUDGETS, [3], chosen, channel=near, accountant=each) for each in (None, Doubled())
+    )
     np.testing.assert_allclose(doubled.epsilon, 2 * plain.epsilon, rtol=1e-12)
     far = leakage_table(scenario, BUDGETS, [3], chosen)
     assert (plain.floor_max < far.floor_max).all()

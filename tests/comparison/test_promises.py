@@ -49,8 +49,10 @@ def test_every_figure_is_that_of_a_plain_loop(drawn):
     made = [(0.1 * c, b[1] * r, b[2] * r) for (c, r), b in zip(drawn, best, strict=True)]
     row = promises(table(Optimal=best, A=made)).iloc[1]
     assert row.cost == pytest.approx(sum(c for c, _ in drawn) / len(drawn))
-    assert row.over == pytest.approx(sum(c > 1 + 1e-6 for c, _ in drawn) / len(drawn), abs=1.01 / len(drawn) * any(
-        abs(c - 1 - 1e-6) < 1e-12 for c, _ in drawn))  # fmt: skip
+    assert row.over == pytest.approx(
+        sum(c > 1 + 1e-6 for c, _ in drawn) / len(drawn),
+        abs=1.01 / len(drawn) * any(abs(c - 1 - 1e-6) < 1e-12 for c, _ in drawn),
+    )
     assert row.excess == pytest.approx(max(max(c for c, _ in drawn) - 1, 0), abs=2e-6)
     assert row.rdp_worst == pytest.approx(max(r for _, r in drawn))
     assert row.epsilon_median == pytest.approx(float(np.median([r for _, r in drawn])))

@@ -70,10 +70,16 @@ def test_the_power_limit_holds_in_expectation_and_the_bottleneck_meets_it():
     size = np.random.default_rng(0).binomial(6000, 0.01, (rounds, 10))
     direction = torch.tensor([2.0, 1.0, 2.0], dtype=torch.float64) / 3
     # x_max is for d = 26,010 symbols; the power per symbol of the same gradient over 3 symbols is 26,010 / 3 as large
-    power = np.array([
-        transmit(torch.tensor(each / 60)[:, None] * direction, coefficient, eta, np.zeros(d)).power.numpy()
-        for each in size
-    ]) * d / SCENARIO.num_parameters  # fmt: skip
+    power = (
+        np.array(
+            [
+                transmit(torch.tensor(each / 60)[:, None] * direction, coefficient, eta, np.zeros(d)).power.numpy()
+                for each in size
+            ]
+        )
+        * d
+        / SCENARIO.num_parameters
+    )
     centre, error = power.mean(0), power.std(0) / np.sqrt(rounds)
     bottleneck = np.argmin(gain)
     assert (centre <= SCENARIO.max_power + 3.3 * error).all()  # 99.9 %, at a fixed seed

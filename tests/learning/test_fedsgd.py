@@ -215,9 +215,9 @@ def test_the_digits_are_learned_without_noise_and_with_it():
 
 
 def test_a_non_iid_training_runs_where_classes_go_round():
-    scenario = replace(SCENARIO, dataset_size=tuple(
-        float(part.size) for part in data.partition(DIGITS.labels, 10, "two-classes", 0)
-    ))  # fmt: skip
+    scenario = replace(
+        SCENARIO, dataset_size=tuple(float(part.size) for part in data.partition(DIGITS.labels, 10, "two-classes", 0))
+    )
     federation = FedSGD(scenario, replace(TRAINING, partition="two-classes"), DIGITS, 0)
     for part in federation.parts:
         assert len(set(DIGITS.labels[part].tolist())) == 2
@@ -290,8 +290,14 @@ def test_a_training_that_diverges_ends_with_the_round_and_what_to_try():
     found, _ = problem(8)
     kept = []
     with pytest.raises(Diverged, match=r"diverged in round \d: .* rate below 1e\+38, or a smaller nu") as raised:
-        train(found, found.max_eta, replace(TRAINING, learning_rate=1e38), DIGITS, 0,
-              keep=lambda state, rows: kept.append(state))  # fmt: skip
+        train(
+            found,
+            found.max_eta,
+            replace(TRAINING, learning_rate=1e38),
+            DIGITS,
+            0,
+            keep=lambda state, rows: kept.append(state),
+        )
     history = raised.value.history
     assert len(history) == len(kept) < 8
     assert history.columns.tolist() == list(COLUMNS)

@@ -208,10 +208,16 @@ def test_a_network_that_does_not_fit_is_named(own, make, message):
         ({"labels": DIGITS.labels[:7]}, r"images must have a label each, got shapes \(1500, 64\) and \(7,\)"),
         ({"test_images": 255 * DIGITS.test_images, "images": DIGITS.images}, r"test_images must be in \[0, 1\] or of"),
         ({"labels": DIGITS.labels.int()}, "labels of torch.int64, got torch.float32 and torch.int32"),
-        ({"images": DIGITS.images.flatten(1)[:7], "labels": DIGITS.labels[:7], "test_labels": DIGITS.labels[:297] * 0 +
-          DIGITS.labels[0]}, "num_devices must leave a sample to each, got 10 for 7 samples"),
+        (
+            {
+                "images": DIGITS.images.flatten(1)[:7],
+                "labels": DIGITS.labels[:7],
+                "test_labels": DIGITS.labels[:297] * 0 + DIGITS.labels[0],
+            },
+            "num_devices must leave a sample to each, got 10 for 7 samples",
+        ),
     ],
-)  # fmt: skip
+)
 def test_samples_made_by_hand_are_checked_too(own, change, message):
     with pytest.raises(ValueError, match=message):
         federation_of(own(lambda: nn.Linear(64, 10)), FLAT._replace(**change))

@@ -416,7 +416,7 @@ REFUSED = {
     "stiffnesses": (lambda: policies.AdaScale.from_law(MIXED, 0.1, GAIN, stiffness=[1, 2]), r"^stiffness must be one"),
     "budget": (lambda: policies.AdaScale.from_law(MIXED, math.nan, GAIN), r"^budget must be finite and > 0, got nan$"),
     "no law": (lambda: policies.AdaScale.from_law(MIXED, 0.1), r"^exactly one of mean_gain and law .* got none$"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("bad", REFUSED)
@@ -465,8 +465,9 @@ def test_a_queue_for_other_lanes_is_refused():
 # What they reach -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("scenario", "limits"), [(MNIST, (1.08, 1.05, 1.04)), (CIFAR, (1.04, 1.04, 1.04))],
-                         ids=["mnist", "cifar10"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("scenario", "limits"), [(MNIST, (1.08, 1.05, 1.04)), (CIFAR, (1.04, 1.04, 1.04))], ids=["mnist", "cifar10"]
+)
 def test_who_sees_no_future_comes_within_a_few_per_cent_of_who_does(scenario, limits):
     """At 0.04, over 40 draws; each limit is the mean that 200 have, and twice what is lost there."""
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, range(52_000, 52_040))

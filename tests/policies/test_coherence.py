@@ -143,12 +143,15 @@ def test_a_block_is_begun_as_one_round_of_a_shorter_horizon():
     assert plain[0] > 1.05 * whole[0]  # the control
 
 
-@pytest.mark.parametrize("make_it", [
-    lambda: policies.ReSolve(GAIN, promise="hard", coherence="seen"),
-    lambda: policies.ReSolve(GAIN, coherence=4.0),
-    lambda: policies.Learn("hard", coherence="seen"),
-    lambda: policies.Learn("hard", coherence="seen", prior=RayleighFloors(OMEGA)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make_it",
+    [
+        lambda: policies.ReSolve(GAIN, promise="hard", coherence="seen"),
+        lambda: policies.ReSolve(GAIN, coherence=4.0),
+        lambda: policies.Learn("hard", coherence="seen"),
+        lambda: policies.Learn("hard", coherence="seen", prior=RayleighFloors(OMEGA)),
+    ],
+)
 def test_round_by_round_is_the_whole_horizon(make_it):
     floor = gauss_markov_floors([OMEGA], 0.8, (3, 20), np.random.default_rng(5))
     problem = problem_of(floor, np.array([0.01, 0.1, 1.0]), MIXED)
@@ -169,8 +172,10 @@ def test_what_is_no_coherence_is_refused(kind):
 
 # What it is good for -------------------------------------------------------------------------------------------------
 
-KNOWING = {"resolve": lambda **more: policies.ReSolve(law=RayleighFloors(SCALES.sum()), promise="hard", **more),
-           "learn": lambda **more: policies.Learn("hard", **more)}  # fmt: skip
+KNOWING = {
+    "resolve": lambda **more: policies.ReSolve(law=RayleighFloors(SCALES.sum()), promise="hard", **more),
+    "learn": lambda **more: policies.Learn("hard", **more),
+}
 
 
 @pytest.mark.parametrize("name", KNOWING)

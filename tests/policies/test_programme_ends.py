@@ -116,16 +116,19 @@ def test_a_step_computes_in_float64_whatever_numbers_it_is_given(kind):
             Third().step(0, no_number)
 
 
-@pytest.mark.parametrize(("returned", "said"), [
-    ((0, 1e-12), r"a state and float64 of shape \(\)"),
-    ((0, [[1e-12, 1e-12]]), r"a state and float64 of shape \(1, 2\)"),
-    ((0, ["1e-12", "1e-12"]), r"a state and <U5 of shape \(2,\)"),
-    ((0, [True, True]), r"a state and bool of shape \(2,\)"),
-    ([0, [1e-12, 1e-12]], "list"),
-    ((0, [1e-12, 1e-12], 0), "tuple"),
-    (np.full(2, 1e-12), "ndarray"),
-    (None, "NoneType"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ((0, 1e-12), r"a state and float64 of shape \(\)"),
+        ((0, [[1e-12, 1e-12]]), r"a state and float64 of shape \(1, 2\)"),
+        ((0, ["1e-12", "1e-12"]), r"a state and <U5 of shape \(2,\)"),
+        ((0, [True, True]), r"a state and bool of shape \(2,\)"),
+        ([0, [1e-12, 1e-12]], "list"),
+        ((0, [1e-12, 1e-12], 0), "tuple"),
+        (np.full(2, 1e-12), "ndarray"),
+        (None, "NoneType"),
+    ],
+)
 def test_a_step_returns_a_state_and_a_number_for_every_lane_or_is_refused(returned, said):
     class Careless(Unplaced):
         def step(self, state, min_gain_t):

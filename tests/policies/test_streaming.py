@@ -66,8 +66,10 @@ NO_BUDGET = {"nan": math.nan, "zero": 0.0, "negative": -1.0, "infinite": math.in
 
 def same(first, second):
     """Whether two states are alike, array by array."""
-    return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a is b or a == b
-               for a, b in zip(first, second, strict=True))  # fmt: skip
+    return all(
+        np.array_equal(a, b) if isinstance(a, np.ndarray) else a is b or a == b
+        for a, b in zip(first, second, strict=True)
+    )
 
 
 @pytest.mark.parametrize("bad", NO_GAIN)
@@ -92,8 +94,9 @@ def test_a_bad_gain_leaves_the_state_as_it_was_and_is_named_with_its_lane(name, 
     problem = make(MIXED, np.array([0.01, 0.1, 1.0]), seeds=[0, 1, 2])
     policy = ONLINE[name](problem)
     state, _ = policy.step(policy.start(problem.scenario, problem.budget), problem.min_gain[:, 0])
-    kept = state._replace(**{field: np.copy(value) for field, value in state._asdict().items()
-                             if isinstance(value, np.ndarray)})  # fmt: skip
+    kept = state._replace(
+        **{field: np.copy(value) for field, value in state._asdict().items() if isinstance(value, np.ndarray)}
+    )
     gain = problem.min_gain[:, 1].copy()
     gain[1] = bad
     with pytest.raises(ValueError, match=rf"^min_gain_t must be finite and > 0, got {bad} at index 1$"):

@@ -39,11 +39,37 @@ every = 2
 """
 RUN = make_run("digits", "EqualAlloc", 0.5, 0, rounds=3, every=2)
 FINISHED = {"spec.json", "row.json", "history.csv", "lock"}
-TRAIN = ["train", "--policy", "equalalloc", "--nu", "0.5", "--rounds", "3", "--every", "2", "--store", "store", "--out",
-         "run.csv", "--history", "history.csv"]  # fmt: skip
+TRAIN = [
+    "train",
+    "--policy",
+    "equalalloc",
+    "--nu",
+    "0.5",
+    "--rounds",
+    "3",
+    "--every",
+    "2",
+    "--store",
+    "store",
+    "--out",
+    "run.csv",
+    "--history",
+    "history.csv",
+]
 SWEEPING = ["sweep", "sweep.toml", "--store", "store"]
-SCHEDULE = ["schedule", "--scenario", "digits", "--gains", "gains.csv", "--policy", "optimal", "--nu", "0.5", "--out",
-            "eta.csv"]  # fmt: skip
+SCHEDULE = [
+    "schedule",
+    "--scenario",
+    "digits",
+    "--gains",
+    "gains.csv",
+    "--policy",
+    "optimal",
+    "--nu",
+    "0.5",
+    "--out",
+    "eta.csv",
+]
 COMMANDS = {
     "train": (TRAIN, {"run.csv", "history.csv", "store"}),
     "sweep": (SWEEPING, {"sweep.csv", "sweep-curves.csv", "store"}),
@@ -108,8 +134,9 @@ def assert_whole(name, folder, whole):
     assert {path.name for path in folder.iterdir()} == {"sweep.toml", "gains.csv"} | outputs
     for path in whole[name][0].glob("*.csv"):
         found, expected = ((each / path.name) for each in (folder, path.parent))
-        tables = [pd.read_csv(each, dtype=str).drop(columns="wall_seconds", errors="ignore")
-                  for each in (found, expected)]  # fmt: skip
+        tables = [
+            pd.read_csv(each, dtype=str).drop(columns="wall_seconds", errors="ignore") for each in (found, expected)
+        ]
         pd.testing.assert_frame_equal(*tables)
     for place in (folder / "store").glob("*"):
         assert {path.name for path in place.iterdir()} == FINISHED
@@ -429,8 +456,13 @@ def test_a_book_that_was_killed_while_it_was_built_is_built_by_the_same_command(
     finish(tmp_path)
     rng, page, killed = random.Random(), tmp_path / "_build/html/page.html", 0
     for _ in range(4):
-        process = subprocess.Popen(["make", "-s", "book"], cwd=tmp_path, start_new_session=True,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        process = subprocess.Popen(
+            ["make", "-s", "book"],
+            cwd=tmp_path,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(rng.uniform(1, 15))
         killed += process.poll() is None

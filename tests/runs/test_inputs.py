@@ -63,13 +63,15 @@ class Factor(accounting.RenyiAccountant):
     def epsilon(self, *arguments):
         return given() * super().epsilon(*arguments)
 """
-KINDS = {name: {"dataset": f"own_inputs:{name}"}
-         for name in ("images", "labels", "test_images", "test_labels", "mean", "deviation")} | {
+KINDS = {
+    name: {"dataset": f"own_inputs:{name}"}
+    for name in ("images", "labels", "test_images", "test_labels", "mean", "deviation")
+} | {
     "network": {"model": "own_inputs:Network"},
     "channel": {"channel": "own_inputs:Recorded"},
     "policy": {"policy": "own_inputs:Scalings"},
     "accountant": {"accountant": "own_inputs:Factor"},
-}  # fmt: skip
+}
 CHANGED = r"was made from other data: what own_inputs:\w+ gave had the digest (\w{16}), and has (\w{16}) now; delete"
 
 

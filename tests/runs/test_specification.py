@@ -19,17 +19,35 @@ from adascale.runs.store import Store
 
 
 def short(**changes):
-    return make_run(**{"dataset": "digits", "policy": "EqualAlloc", "nu": 0.5, "seed": 0, "rounds": 6, "every": 3}
-                    | changes)  # fmt: skip
+    return make_run(
+        **{"dataset": "digits", "policy": "EqualAlloc", "nu": 0.5, "seed": 0, "rounds": 6, "every": 3} | changes
+    )
 
 
 CHANGES = {
-    "policy": "Optimal", "nu": 0.25, "seed": 1, "rounds": 5, "every": 2, "delta": 1e-6, "budget_factor": 2.0,
-    "placement": "area", "learning_rate": 0.5, "momentum": 0.5, "weight_decay": 0.0, "input_scaling": "unit",
-    "initialisation": "glorot", "chunk": 64, "clip_norm": 2.0, "noise_power": 2e-12, "max_power": 0.1, "order": 2.0,
-    "batch_size": 20, "partition": "two-classes", "distance_range": (10.0, 100.0),
+    "policy": "Optimal",
+    "nu": 0.25,
+    "seed": 1,
+    "rounds": 5,
+    "every": 2,
+    "delta": 1e-6,
+    "budget_factor": 2.0,
+    "placement": "area",
+    "learning_rate": 0.5,
+    "momentum": 0.5,
+    "weight_decay": 0.0,
+    "input_scaling": "unit",
+    "initialisation": "glorot",
+    "chunk": 64,
+    "clip_norm": 2.0,
+    "noise_power": 2e-12,
+    "max_power": 0.1,
+    "order": 2.0,
+    "batch_size": 20,
+    "partition": "two-classes",
+    "distance_range": (10.0, 100.0),
     "accountant": "renyi:orders=(2.0,3.0)",
-}  # fmt: skip
+}
 
 
 def test_whatever_changes_a_run_changes_its_address_and_nothing_else_does():

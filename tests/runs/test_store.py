@@ -77,9 +77,13 @@ def test_a_run_is_kept_and_not_run_again(tmp_path, monkeypatch):
 def test_a_stopped_run_resumes_to_the_same_history(tmp_path, monkeypatch, rounds):
     store = begun(tmp_path, monkeypatch, rounds)
     ran = []
-    monkeypatch.setattr(module, "perform", lambda run, **options: perform(
-        run, **options | {"keep": lambda state, rows: (ran.append(state.round), options["keep"](state, rows))}
-    ))  # fmt: skip
+    monkeypatch.setattr(
+        module,
+        "perform",
+        lambda run, **options: perform(
+            run, **options | {"keep": lambda state, rows: (ran.append(state.round), options["keep"](state, rows))}
+        ),
+    )
     assert_same(store.run(RUN, save_seconds=0))
     assert ran == list(range(rounds + 1, 9))  # and only the rest was run
     assert not (store.place(RUN) / "checkpoint").exists()
@@ -131,8 +135,13 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path, monkeypatch, d
     content = bytearray(path.read_bytes())
     if damage == "one bit":
         content[len(content) // 2] ^= 1
-    harmed = {"cut off": content[:-100], "one bit": content, "empty": b"", "another file": b"x" * 5000,
-              "longer": content + b"\0"}[damage]  # fmt: skip
+    harmed = {
+        "cut off": content[:-100],
+        "one bit": content,
+        "empty": b"",
+        "another file": b"x" * 5000,
+        "longer": content + b"\0",
+    }[damage]
     path.write_bytes(harmed)
     with pytest.raises(ValueError, match=r"checkpoint .* is cut off or altered; delete it to start the run again"):
         store.run(RUN)

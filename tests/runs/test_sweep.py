@@ -68,10 +68,13 @@ def test_a_list_stands_for_its_values_and_the_last_changes_fastest(file):
     entries = read_sweep(file)
     found = [(e.reading, e.run.policy, e.run.nu, e.run.seed, e.run.budget_factor) for e in entries]
     assert found == [
-        ("as stated", "EqualAlloc", 0.5, 0, 1), ("as stated", "EqualAlloc", 2, 0, 1),
-        ("as stated", "Optimal", 0.5, 0, 1), ("as stated", "Optimal", 2, 0, 1),
-        ("budget times 10", "EqualAlloc", 0.5, 0, 10), ("budget times 10", "EqualAlloc", 0.5, 1, 10),
-    ]  # fmt: skip
+        ("as stated", "EqualAlloc", 0.5, 0, 1),
+        ("as stated", "EqualAlloc", 2, 0, 1),
+        ("as stated", "Optimal", 0.5, 0, 1),
+        ("as stated", "Optimal", 2, 0, 1),
+        ("budget times 10", "EqualAlloc", 0.5, 0, 10),
+        ("budget times 10", "EqualAlloc", 0.5, 1, 10),
+    ]
     assert entries[0] == Entry("as stated", make_run("digits", "EqualAlloc", 0.5, 0, rounds=30))
 
 
@@ -221,8 +224,9 @@ def test_a_failed_run_is_tried_again_and_then_reported(file, tmp_path, monkeypat
     run, store = own_policy(tmp_path, monkeypatch, "Fails", "raise RuntimeError('out of luck')"), Store("store")
     outcomes = sweep([run, runs_of(file)[0]], store, retries=0)
     assert [(each.state, each.message) for each in outcomes] == [
-        ("failed", "Fails.schedule in own_fails.py, line 8: RuntimeError: out of luck"), ("finished", "")
-    ]  # fmt: skip
+        ("failed", "Fails.schedule in own_fails.py, line 8: RuntimeError: out of luck"),
+        ("finished", ""),
+    ]
     (tmp_path / "Fails").unlink()
     assert [each.state for each in sweep([run], store, retries=1)] == ["finished"]
 
@@ -262,8 +266,10 @@ def test_a_killed_process_costs_its_runs_alone(file, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_two_sweeps_on_one_store_do_no_harm(file, tmp_path):
     arguments = [sys.executable, "-m", "adascale", "sweep", str(file), "--store", str(tmp_path / "store")]
-    both = [subprocess.Popen([*arguments, "--out", str(tmp_path / name)], stdout=subprocess.DEVNULL)
-            for name in ("a.csv", "b.csv")]  # fmt: skip
+    both = [
+        subprocess.Popen([*arguments, "--out", str(tmp_path / name)], stdout=subprocess.DEVNULL)
+        for name in ("a.csv", "b.csv")
+    ]
     assert [process.wait() for process in both] == [0, 0]
     first, second = (pd.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
     pd.testing.assert_frame_equal(first, second)
@@ -300,8 +306,12 @@ def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alon
     worker = ["distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
 
     def begin(command):
-        return subprocess.Popen([sys.executable, "-m", *command, "--scheduler-file", str(contact)], cwd=place,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        return subprocess.Popen(
+            [sys.executable, "-m", *command, "--scheduler-file", str(contact)],
+            cwd=place,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     processes = [begin(scheduler)]
 

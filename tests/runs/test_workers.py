@@ -76,9 +76,13 @@ def alive(which, process):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_workers_are_gone_seconds_after_the_one_that_began_them(tasks, number):
-    process = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               start_new_session=True, preexec_fn=lambda: signal.signal(
-                                   signal.SIGINT, signal.default_int_handler))  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     process.stdout.readline()
     deadline = time.monotonic() + 30
     while alive("pgid", process.pid) < 3 and time.monotonic() < deadline:

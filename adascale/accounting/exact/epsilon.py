@@ -173,5 +173,7 @@ def checked(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Roun
 
 
 def _shown(rate: FloatArray, sigma: FloatArray) -> str:
-    return (f"{sigma.size} rounds with rates {rate.min():g} ... {rate.max():g} and noise multipliers "
-            f"{sigma.min():.4g} ... {sigma.max():.4g}")  # fmt: skip
+    return (
+        f"{sigma.size} rounds with rates {rate.min():g} ... {rate.max():g} and noise multipliers "
+        f"{sigma.min():.4g} ... {sigma.max():.4g}"
+    )

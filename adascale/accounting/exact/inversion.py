@@ -253,9 +253,13 @@ class Inversion:
         # below the last point delta is at most its Chernoff bound, whose mean there is known
         last = float(at[0])
         log_tail = (
-            self.log_moment - 0.5 * tau * tau * a * (a + 1) + chernoff_offset(a) - a * epsilon + self.line.error
+            self.log_moment
+            - 0.5 * tau * tau * a * (a + 1)
+            + chernoff_offset(a)
+            - a * epsilon
+            + self.line.error
             + 0.5 * tau * tau * a * (a + 1)
-        )  # fmt: skip
+        )
         tail = math.exp(min(log_tail, 700.0)) * float(ndtr(last + 0.5 * tau + a * tau))
         return (float(low[zero]) - (float(others.sum()) + tail) * (1 + 1e-10)) / (float(weight[zero]) * (1 + 1e-10))
 

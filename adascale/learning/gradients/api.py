@@ -129,8 +129,10 @@ def clipped_sum(
     bad = ~(torch.isfinite(norm) & torch.isfinite(loss))
     if bad.any():
         i = int(bad.int().argmax())
-        raise NotFinite(f"sample {i} of {size} has a gradient of norm {float(norm[i])} and the loss {float(loss[i])}; "
-                        "expected finite ones")  # fmt: skip
+        raise NotFinite(
+            f"sample {i} of {size} has a gradient of norm {float(norm[i])} and the loss {float(loss[i])}; "
+            "expected finite ones"
+        )
     return ClippedSum(torch.cat([each.flatten() for each in total]), norm, loss)
 
 

@@ -51,15 +51,20 @@ def refuse(model: nn.Module) -> None:
         if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d | nn.SyncBatchNorm):
             raise ValueError(f"{named(name, layer)} mixes the samples of a batch; expected GroupNorm in its place")
         if isinstance(layer, torch.jit.ScriptModule):
-            raise ValueError(f"{named(name, layer)} is compiled by TorchScript, which hides its layers; expected the "
-                             "module that it was made from")  # fmt: skip
+            raise ValueError(
+                f"{named(name, layer)} is compiled by TorchScript, which hides its layers; expected the "
+                "module that it was made from"
+            )
         for key, parameter in layer.named_parameters(recurse=False):
             if nn.parameter.is_lazy(parameter):
-                raise ValueError(f"{named(name, layer)} has no size yet; expected a layer with sizes, or one that was "
-                                 "called once")  # fmt: skip
+                raise ValueError(
+                    f"{named(name, layer)} has no size yet; expected a layer with sizes, or one that was called once"
+                )
             if parameter._backward_hooks:
-                raise ValueError(f"{named(name, layer)} has a hook on the gradient of its parameter {key!r}; expected "
-                                 "none: what is clipped is the gradient of the loss")  # fmt: skip
+                raise ValueError(
+                    f"{named(name, layer)} has a hook on the gradient of its parameter {key!r}; expected "
+                    "none: what is clipped is the gradient of the loss"
+                )
             if parameter.is_complex():
                 raise ValueError(f"{named(name, layer)} has a complex parameter {key!r}; expected real ones")
             device = parameter.device.type
@@ -85,8 +90,10 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
     for name, tensor in tensors(model):
         kept, counted = before.get(name, (None, 0))
         if tensor is not kept or version(tensor) != counted:
-            raise ValueError(f"the model changes its own {name!r} when it is called; expected parameters and buffers "
-                             "to stay as they are (spectral_norm leaves them alone after eval())")  # fmt: skip
+            raise ValueError(
+                f"the model changes its own {name!r} when it is called; expected parameters and buffers "
+                "to stay as they are (spectral_norm leaves them alone after eval())"
+            )
 
 
 def version(tensor: Tensor) -> int:

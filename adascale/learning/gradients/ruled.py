@@ -94,8 +94,10 @@ def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[
     for layer, what in layers.items():
         own = [parameter for parameter in layer.parameters(recurse=False) if parameter.requires_grad]
         if not all(used[parameter] for parameter in own):
-            raise ValueError(f"the loss does not depend on {what}; expected every layer to be used, and not under "
-                             "torch.no_grad or torch.utils.checkpoint with use_reentrant=True")  # fmt: skip
+            raise ValueError(
+                f"the loss does not depend on {what}; expected every layer to be used, and not under "
+                "torch.no_grad or torch.utils.checkpoint with use_reentrant=True"
+            )
         if len(calls[layer]) != 1 or any(calls[layer][0].used[parameter] < used[parameter] for parameter in own):
             reasons.add(what, "more than one call, or a parameter that is used elsewhere too")
         elif calls[layer][0].input._version != calls[layer][0].version:
@@ -120,8 +122,9 @@ def fitting(logits: object, size: int, labels: Tensor) -> Tensor:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"the model must give logits of shape ({size}, classes), got {got}")
     if (bad := (labels < 0) | (labels >= logits.shape[1])).any():
-        raise ValueError(f"labels must be in 0 ... {logits.shape[1] - 1}, the model's classes, got "
-                         f"{int(labels[bad][0])}")  # fmt: skip
+        raise ValueError(
+            f"labels must be in 0 ... {logits.shape[1] - 1}, the model's classes, got {int(labels[bad][0])}"
+        )
     return logits
 
 
@@ -157,8 +160,10 @@ def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
             continue
         seen.add(node)
         if type(node).__name__ == "CheckpointFunctionBackward":
-            raise ValueError("the model uses torch.utils.checkpoint with use_reentrant=True, which hides the layers "
-                             "within; expected use_reentrant=False")  # fmt: skip
+            raise ValueError(
+                "the model uses torch.utils.checkpoint with use_reentrant=True, which hides the layers "
+                "within; expected use_reentrant=False"
+            )
         for following, _ in node.next_functions:
             parameter = getattr(following, "variable", None)
             if parameter is None:
@@ -176,8 +181,10 @@ def by_rule(
     assert rule is not None  # layers_of() has seen it
     for name, parameter in layer.named_parameters(recurse=False):
         if output_grad.dtype != parameter.dtype:
-            raise ValueError(f"{what} computes in {output_grad.dtype}, and its parameter {name!r} is of "
-                             f"{parameter.dtype}; expected one type, without torch.autocast")  # fmt: skip
+            raise ValueError(
+                f"{what} computes in {output_grad.dtype}, and its parameter {name!r} is of "
+                f"{parameter.dtype}; expected one type, without torch.autocast"
+            )
     given = rule(layer, input, output_grad)
     if given is None:
         reasons.add(what, f"a form or an input, of shape {tuple(input.shape)}, that the rule does not cover")

@@ -22,9 +22,17 @@ def instances(draw, orders=(2, 3, 5, 8)):
     batch = np.array(draw(sizes))
     shares = draw(st.lists(st.floats(1e-3, 1), min_size=devices, max_size=devices))
     scenario = Scenario(
-        "random", devices, rounds, draw(st.sampled_from([1, 1000, 10**6])), tuple(batch), tuple(batch / shares),
-        draw(st.floats(0.1, 10)), 0.2, 1e-12, draw(st.sampled_from(orders)),
-    )  # fmt: skip
+        "random",
+        devices,
+        rounds,
+        draw(st.sampled_from([1, 1000, 10**6])),
+        tuple(batch),
+        tuple(batch / shares),
+        draw(st.floats(0.1, 10)),
+        0.2,
+        1e-12,
+        draw(st.sampled_from(orders)),
+    )
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     leakage = RoundLeakage(scenario)
     centre = np.median(np.repeat(leakage.unit, leakage.count.astype(int)))  # where 1 / sigma^2 is 1

@@ -24,9 +24,15 @@ nonnegative, positive = st.floats(0, 1e3), st.floats(1e-3, 1e3)
 
 
 @given(
-    st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20), st.floats(0.01, 1),
-    nonnegative, positive, nonnegative, nonnegative, nonnegative, nonnegative,
-)  # fmt: skip
+    st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20),
+    st.floats(0.01, 1),
+    nonnegative,
+    positive,
+    nonnegative,
+    nonnegative,
+    nonnegative,
+    nonnegative,
+)
 def test_right_side_is_the_paper_s(eta, share, gap, L, A1, A2, C1, C2):
     d, noise_power = 26_010, 1e-12
     lam = share / (4 * L * (C1 + 1) * (A1 + 1))
@@ -84,9 +90,14 @@ def test_batches_larger_than_the_paper_allows_for_tighten_the_bound():
 
 
 @given(
-    st.floats(0.02, 1), st.floats(0, 3), st.floats(0, 200), st.integers(1, 200),
-    st.floats(1, 20), st.sampled_from([1, 3, 10]), st.integers(0, 5),
-)  # fmt: skip
+    st.floats(0.02, 1),
+    st.floats(0, 3),
+    st.floats(0, 200),
+    st.integers(1, 200),
+    st.floats(1, 20),
+    st.sampled_from([1, 3, 10]),
+    st.integers(0, 5),
+)
 def test_exactly_known_trainings_obey_it(share, spread, noise_energy, T, batch_size, M, seed):
     rng = np.random.default_rng(seed)
     problem = LeastSquares(rng.uniform(0.3, 2, 3), spread * rng.standard_normal((M, 3)), 0.2)
@@ -118,10 +129,13 @@ BAD = [
     ({"learning_rate": 0}, "learning_rate must be finite and > 0"),
     ({"initial_gap": -0.1}, "initial_gap must be finite and >= 0, got -0.1"),
     ({"smoothness": math.inf}, "smoothness"),
-    ({"A1": -1}, "A1"), ({"A2": math.nan}, "A2"), ({"C1": -1}, "C1"), ({"C2": "x"}, "C2"),
+    ({"A1": -1}, "A1"),
+    ({"A2": math.nan}, "A2"),
+    ({"C1": -1}, "C1"),
+    ({"C2": "x"}, "C2"),
     ({"batch_second_moment": 0.5}, "batch_second_moment must be finite and >= 1, got 0.5"),
     ({"initial_gap": [1.0, 2.0, 3.0], "A2": [1.0, 2.0]}, r"initial_gap \(3,\)"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("change", "message"), BAD)

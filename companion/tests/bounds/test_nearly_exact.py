@@ -22,9 +22,14 @@ def random_training(share, spread, energy, T, batch_size, M, seed):
 
 
 @given(
-    st.floats(0.001, 0.99), st.floats(0, 3), st.floats(0, 200), st.integers(1, 200),
-    st.floats(1, 20), st.sampled_from([1, 3, 10]), st.integers(0, 5),
-)  # fmt: skip
+    st.floats(0.001, 0.99),
+    st.floats(0, 3),
+    st.floats(0, 200),
+    st.integers(1, 200),
+    st.floats(1, 20),
+    st.sampled_from([1, 3, 10]),
+    st.integers(0, 5),
+)
 def test_exactly_known_trainings_obey_it(share, spread, energy, T, batch_size, M, seed):
     training = random_training(share, spread, energy, T, batch_size, M, seed)
     bound = float(training.nearly_exact().total)
@@ -132,9 +137,13 @@ def test_lanes_broadcast_and_only_the_mean_of_the_noise_counts():
 
 
 GOOD = {
-    "noise_energy": [1.0, 2.0], "learning_rate": 0.1, "initial_gap": 1.0, "smoothness": 2.0,
-    "signal": SignalMoment.bounded(1, 10), "mean_curvature": 1.0,
-}  # fmt: skip
+    "noise_energy": [1.0, 2.0],
+    "learning_rate": 0.1,
+    "initial_gap": 1.0,
+    "smoothness": 2.0,
+    "signal": SignalMoment.bounded(1, 10),
+    "mean_curvature": 1.0,
+}
 BAD = [
     ({"noise_energy": 1.0}, "noise_energy must have a last axis"),
     ({"noise_energy": [-1.0]}, "noise_energy"),

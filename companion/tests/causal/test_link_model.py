@@ -62,8 +62,10 @@ def test_units_agree(tmp_path):
     coefficient = np.sqrt(gain) * np.exp(2j * np.pi * rng.random(gain.shape))
     counts = (np.array(ROWS) + 45.5) / -0.146
     for unit, values in {
-        "db": ROWS, "linear": gain.tolist(), "csi": [[str(h).strip("()") for h in row] for row in coefficient.tolist()],
-    }.items():  # fmt: skip
+        "db": ROWS,
+        "linear": gain.tolist(),
+        "csi": [[str(h).strip("()") for h in row] for row in coefficient.tolist()],
+    }.items():
         links = read_links(put(tmp_path, table(values)), unit=unit, transmit_power=23)
         np.testing.assert_allclose(links.gain, gain.T, rtol=1e-12)
     np.testing.assert_allclose(
@@ -97,8 +99,10 @@ def filled_by_loop(column, gaps, least):
     return found
 
 
-@given(st.lists(st.lists(st.none() | st.integers(-99, -1), min_size=2, max_size=2), min_size=1, max_size=12),
-       st.sampled_from(["", "nan", "0", "NA"]))  # fmt: skip
+@given(
+    st.lists(st.lists(st.none() | st.integers(-99, -1), min_size=2, max_size=2), min_size=1, max_size=12),
+    st.sampled_from(["", "nan", "0", "NA"]),
+)
 def test_gaps_are_filled_as_by_a_plain_loop(tmp_path_factory, rows, shown):
     text = "a,b\n" + "".join(",".join(shown if v is None else str(v) for v in row) + "\n" for row in rows)
     path = put(tmp_path_factory.getbasetemp(), text)
@@ -152,7 +156,7 @@ BAD = {
     "empty": ("# nothing\n\n", {}, "has no rows"),
     "only a header": ("a,b\n", {}, "has no measurements"),
     "rounds beyond": ("a\n-60\n-61\n", {"rounds": range(1, 3)}, r"has the rounds 0 to 1, got rounds=range\(1, 3\)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)

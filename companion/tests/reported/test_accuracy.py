@@ -21,8 +21,16 @@ from companion.training.weighted_trainings import SETTINGS
 
 RESULTS = Path(__file__).parents[3] / "results"
 QUOTED = QUOTED_ACCURACY["mnist"]
-CALM = ["clipping norm 0.3", "learning rate 0.1", "Glorot initialisation", "pixels in [0, 1]", "clipping norm 3",
-        "as stated", "floors times 2", "distances uniform in area"]  # fmt: skip
+CALM = [
+    "clipping norm 0.3",
+    "learning rate 0.1",
+    "Glorot initialisation",
+    "pixels in [0, 1]",
+    "clipping norm 3",
+    "as stated",
+    "floors times 2",
+    "distances uniform in area",
+]
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +58,11 @@ def at(readings, nu):
 
 
 def test_as_stated_the_mean_floor_is_above_the_largest_budget_and_nothing_is_felt(entries, results):
-    floors = [problem_of(run)[0].floor for reading, run in entries
-              if (reading, run.nu, run.policy) == ("as stated", 0.01, "AdaScale")]  # fmt: skip
+    floors = [
+        problem_of(run)[0].floor
+        for reading, run in entries
+        if (reading, run.nu, run.policy) == ("as stated", 0.01, "AdaScale")
+    ]
     texts = accuracy_told.stated_texts(results, floors)
     assert float(texts["floor-mean"]) > 0.16
     assert float(texts["floor-below"]) > 70
@@ -86,8 +97,13 @@ def test_a_loss_is_read_between_the_first_budgets_around_it():
 
 def test_what_rescales_has_no_gap_where_there_is_a_fall(readings, judged):
     large = at(readings, 0.16)
-    rescaled = [*list(accuracy_told.MARKED)[1:], "budget d nu", "floors times M^2", "floors times 2",
-                "distances uniform in area"]  # fmt: skip
+    rescaled = [
+        *list(accuracy_told.MARKED)[1:],
+        "budget d nu",
+        "floors times M^2",
+        "floors times 2",
+        "distances uniform in area",
+    ]
     for name in rescaled:
         assert judged.gap[name] == "fails" or large.fall_high[name] < 1.5, name
     assert judged.loc["floors and budget times M^2", ["small", "large", "gap"]].tolist() == ["fails", "fails", "holds"]
@@ -143,8 +159,10 @@ def test_with_momentum_the_fall_is_in_proportion_to_nu_and_the_floors_are_felt(m
 
 def test_estim_future_alone_learns_less_at_the_same_nu(momentum, results):
     texts = accuracy_told.momentum_texts(momentum, results)
-    ends = {label: [float(end) for end in texts[f"same-{label}"].replace("−", "-").partition("[")[2][:-1].split(",")]
-            for label in accuracy_told.OTHERS.values()}  # fmt: skip
+    ends = {
+        label: [float(end) for end in texts[f"same-{label}"].replace("−", "-").partition("[")[2][:-1].split(",")]
+        for label in accuracy_told.OTHERS.values()
+    }
     low, high = ends.pop("EstimFuture")
     assert low < high < 0
     assert all(-1 < low < 0.3 and high > -0.3 for low, high in ends.values())
@@ -175,8 +193,13 @@ def test_late_noise_costs_more_and_even_noise_what_the_thirds_do_on_average():
 
 def test_the_response_rises_first_with_momentum_alone():
     responses = read("response")
-    heavy, plain = ({k: rows.sort_values("seed").response.to_numpy() for k, rows in
-                     responses[responses.setting == name].groupby("later")} for name in SETTINGS)  # fmt: skip
+    heavy, plain = (
+        {
+            k: rows.sort_values("seed").response.to_numpy()
+            for k, rows in responses[responses.setting == name].groupby("later")
+        }
+        for name in SETTINGS
+    )
     assert interval(heavy[16] - heavy[0]).low > 0 > interval(plain[16] - plain[0]).high
     assert heavy[16].mean() / heavy[0].mean() < 100  # what momentum 0.9 allows
 
@@ -184,8 +207,11 @@ def test_the_response_rises_first_with_momentum_alone():
 def test_one_of_four_weightings_gains_a_little_and_reversed_ones_lose():
     contest = read("contest")
     met = contest.pivot(index=["setting", "seed"], columns="schedule", values="test_accuracy")
-    gains = {(setting, name): interval(met.loc[setting][name] - met.loc[setting]["flat"])
-             for setting in SETTINGS for name in ("response", "thirds", "reversed")}  # fmt: skip
+    gains = {
+        (setting, name): interval(met.loc[setting][name] - met.loc[setting]["flat"])
+        for setting in SETTINGS
+        for name in ("response", "thirds", "reversed")
+    }
     _, plain = SETTINGS
     assert 0 < gains[plain, "response"].low < gains[plain, "response"].centre < 0.02
     assert all(gains[setting, "reversed"].high < 0 for setting in SETTINGS)

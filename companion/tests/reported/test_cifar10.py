@@ -36,9 +36,15 @@ def test_the_noise_of_all_rounds_is_the_root_of_the_sum_of_their_squares():
     walks = pd.DataFrame({"realisation 0": [2.0, 2.1, 3.0], "median": [1.0, 1.1, 2.0]})
     texts = told.noise_texts(walks, floors[0], floors, reach=1.0)
     assert texts == {
-        "walk-floor": "2.0", "walk-grows": "50", "walk-median-grows": "100", "floor-mean-here": "4.00",
-        "deepest": "1", "deepest-floor": "7", "shock": "1.9", "paths": "33",
-    }  # fmt: skip
+        "walk-floor": "2.0",
+        "walk-grows": "50",
+        "walk-median-grows": "100",
+        "floor-mean-here": "4.00",
+        "deepest": "1",
+        "deepest-floor": "7",
+        "shock": "1.9",
+        "paths": "33",
+    }
 
 
 def test_in_realisation_0_and_in_the_median_most_of_the_noise_is_the_floor():
@@ -63,11 +69,19 @@ def test_a_fade_counts_from_the_evaluation_before_it_to_the_first_that_its_round
     floor[[35, 29]], other_floor[10] = (30.0, 20.0), 25.0
     texts = told.fades_texts(pair, floor, quiet, other, other_floor)
     assert texts == {
-        "second-round": "29", "second-floor": "20", "second-from": "20", "second-to": "30",
-        "second-lost-small": "1.5", "second-lost-large": "3.0", "second-lost-quiet": "−1.0",
-        "other-round": "10", "other-floor": "25",
-        "other-lost-small": "2.0", "other-lost-large": "2.5", "other-left": "1.0",
-    }  # fmt: skip
+        "second-round": "29",
+        "second-floor": "20",
+        "second-from": "20",
+        "second-to": "30",
+        "second-lost-small": "1.5",
+        "second-lost-large": "3.0",
+        "second-lost-quiet": "−1.0",
+        "other-round": "10",
+        "other-floor": "25",
+        "other-lost-small": "2.0",
+        "other-lost-large": "2.5",
+        "other-left": "1.0",
+    }
 
 
 def test_what_is_left_without_the_fade_is_the_end_below_the_training_without_noise():
@@ -78,8 +92,9 @@ def test_what_is_left_without_the_fade_is_the_end_below_the_training_without_noi
 
 def test_on_cifar10_the_second_deepest_fade_costs_next_and_an_early_one_as_deep_is_made_up_for():
     names = ("accuracy", "readings", "draws")
-    every, curves = (pd.concat(pd.read_csv(RESULTS / "cifar10" / f"{name}{part}.csv") for name in names)
-                     for part in ("", "-curves"))  # fmt: skip
+    every, curves = (
+        pd.concat(pd.read_csv(RESULTS / "cifar10" / f"{name}{part}.csv") for name in names) for part in ("", "-curves")
+    )
     stated = every[every.reading == "as stated"]
     quiet = Pair.read(every[every.reading == "without noise"], curves, "NoiseFree").small
     scenario = Scenario.cifar10()

@@ -152,8 +152,11 @@ def test_clipped_training_rests_where_the_gradient_is_not_zero():
 def test_less_power_is_used_with_larger_batches_and_near_the_minimiser():
     features, labels = PROBLEM.draw(np.random.default_rng(80), 2000, 20)
     clip = float(np.median(np.linalg.norm(features * labels[..., None], axis=-1)))
-    used = {(size, name): used_power(PROBLEM, place, clip, size, 0.01, np.random.default_rng(80))
-            for size in (4, 60) for name, place in (("first", np.zeros(5)), ("last", PROBLEM.minimiser))}  # fmt: skip
+    used = {
+        (size, name): used_power(PROBLEM, place, clip, size, 0.01, np.random.default_rng(80))
+        for size in (4, 60)
+        for name, place in (("first", np.zeros(5)), ("last", PROBLEM.minimiser))
+    }
     assert used[60, "last"] < used[4, "last"] < used[4, "first"] < 1
     texts = told_convergence.of_power(used[60, "first"], used[60, "last"])
     assert 10 ** (-float(texts["power-db"]) / 10) == pytest.approx(used[60, "last"], rel=0.13)
@@ -181,8 +184,9 @@ def test_the_plain_method_leaks_more_the_higher_its_cap(tuned):
     caps, least = np.geomspace(1, 1e5, 6), problem.rdp(policies.Optimal().schedule(problem))
     plain = plain_lyapunov(problem, V, caps)
     over = problem.rdp(MNIST.noise_scale / plain.energy[-1]) / least
-    ratio = {cap: float(problem.rdp(MNIST.noise_scale / row) / least)
-             for cap, row in zip(caps, plain.energy, strict=True)}  # fmt: skip
+    ratio = {
+        cap: float(problem.rdp(MNIST.noise_scale / row) / least) for cap, row in zip(caps, plain.energy, strict=True)
+    }
     assert (np.diff(list(ratio.values())) > 0).all()
     assert (plain.energy[-1] - problem.floor).mean() == pytest.approx(1e5 / MNIST.num_rounds, rel=0.01)
     texts = told_penalty.of_collapse(problem, V, {round(cap): value for cap, value in ratio.items()})
@@ -209,8 +213,10 @@ def test_what_is_told_of_one_training_is_read_off_it(tuned):
 
 
 def test_means_over_realisations_are_geometric():
-    nus, ratio = np.array([0.01, 0.16]), {"AdaScale": np.array([[1.0, 1.21], [1.02, 1.02]]),
-                                          "EqualAlloc": np.array([[4.0, 9.0], [1.2, 1.2]])}  # fmt: skip
+    nus, ratio = (
+        np.array([0.01, 0.16]),
+        {"AdaScale": np.array([[1.0, 1.21], [1.02, 1.02]]), "EqualAlloc": np.array([[4.0, 9.0], [1.2, 1.2]])},
+    )
     texts = told_penalty.of_closeness(nus, ratio, np.array([[0.4, 31], [0.1, 0.2]]))
     assert (texts["excess-low"], texts["excess-high"], texts["worst"]) == ("10", "2.0", "1.21")
     assert (texts["equal-low"], texts["equal-high"]) == ("6", "1.20")

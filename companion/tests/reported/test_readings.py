@@ -40,9 +40,12 @@ def test_some_choices_multiply_epsilon_and_others_do_little(choices):
 
 
 def test_nothing_but_a_growing_penalty_and_a_filled_queue_is_kinder_than_what_is_drawn(choices):
-    kinder = {"LyapunovPowerControl: r = 0.99", "LyapunovPowerControl: r = 0.999",
-              "LyapunovPowerControl: queue filled at the start",
-              "LyapunovPowerControl: filled, and V = 30 η̄³"}  # fmt: skip
+    kinder = {
+        "LyapunovPowerControl: r = 0.99",
+        "LyapunovPowerControl: r = 0.999",
+        "LyapunovPowerControl: queue filled at the start",
+        "LyapunovPowerControl: filled, and V = 30 η̄³",
+    }
     assert (choices[~choices.choice.isin(kinder)].high > 0.99).all()
     assert {*choices[choices.high < 0.99].choice} <= kinder
 

@@ -39,7 +39,7 @@ def test_errors_are_proportional_and_a_longer_or_wider_realisation_keeps_them():
     part = channel.draw(3, 50, 0)
     np.testing.assert_array_equal(
         estimated("mmse", 0.1, part)[0], channel_estimates.estimate(DRAWN, 0.1, seed=7)[:3, :50]
-    )  # fmt: skip
+    )
     many = channel.draw(3, 50, [5, 0])
     lanes = channel_estimates.estimate(many, 0.1, seed=[3, 7])
     np.testing.assert_array_equal(lanes[1], estimated("mmse", 0.1, part)[0])
@@ -153,7 +153,7 @@ def test_misalignment_is_a_multiple_of_the_floor():
     problem = ReceiveScalingProblem(SCENARIO, SCENARIO.min_gain(np.abs(believed) ** 2), 0.1)
     energy = channel_estimates.misalignment(
         SCENARIO, channel_estimates.alignment_law(believed, DRAWN.path_loss, ERROR).variance
-    )  # fmt: skip
+    )
     received = SCENARIO.max_power / (DRAWN.path_loss * SCENARIO.noise_power) * ERROR / (1 + ERROR)
     bottleneck = (np.abs(believed) ** 2).argmin(axis=0)
     assert (energy <= received.sum() * problem.floor / 2 * (1 + 1e-12)).all()
@@ -241,7 +241,7 @@ def test_the_exponential_moment_of_the_alignment_ends_where_the_proposition_says
     upto = [
         integrate.quad(lambda r: np.exp((x - 1) * r**2 - 1) * 2 * r * np.i0(2 * r), 0, end, limit=400)[0]
         for end in (20, 30, 40)
-    ]  # fmt: skip
+    ]
     if finite:
         assert upto[2] == pytest.approx(np.exp(x / (1 - x)) / (1 - x), rel=1e-6)
     else:

@@ -80,9 +80,7 @@ def test_without_clipping_it_is_the_gradient_of_the_weighted_loss():
 
 def test_no_sample_counts_for_more_than_the_clip_norm():
     model, images, labels, _ = problem("digits_cnn", torch.double, 30)
-    alone = torch.stack([
-        clipped_sum(model, images[i : i + 1], labels[i : i + 1], 0.7).gradient for i in range(30)
-    ])  # fmt: skip
+    alone = torch.stack([clipped_sum(model, images[i : i + 1], labels[i : i + 1], 0.7).gradient for i in range(30)])
     norm = clipped_sum(model, images, labels, 0.7).norm
     assert (alone.norm(dim=1) <= 0.7 * (1 + 1e-12)).all()
     torch.testing.assert_close(alone.norm(dim=1), norm.clamp_max(0.7), rtol=1e-12, atol=0)

@@ -147,10 +147,18 @@ def test_no_order_of_the_samples_changes_the_sum_beyond_rounding(case, seed, cou
     assert float((first.gradient - second.gradient).norm()) <= 1e-10 * float(weights.abs().sum())
 
 
-NORMED = (1, 5, 5), nn.Sequential(
-    nn.Conv2d(1, 1, 2, bias=False), nn.GroupNorm(1, 1), nn.Tanh(), nn.Conv2d(1, 1, 1, dilation=2, bias=False),
-    nn.Tanh(), nn.Flatten(), nn.Linear(16, 3, bias=False),
-)  # fmt: skip
+NORMED = (
+    (1, 5, 5),
+    nn.Sequential(
+        nn.Conv2d(1, 1, 2, bias=False),
+        nn.GroupNorm(1, 1),
+        nn.Tanh(),
+        nn.Conv2d(1, 1, 1, dilation=2, bias=False),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(16, 3, bias=False),
+    ),
+)
 """A network that PyTorch's vmap takes a wrong gradient of at samples of 1e15: the control has to find it out."""
 
 
