@@ -86,7 +86,7 @@ def test_every_file_and_target_it_names_exists(text):
 
 def test_where_the_changelog_says_that_a_name_has_moved_there_it_is():
     rows = re.findall(r"^\| `.*? \| (.*) \|$", CHANGELOG, re.MULTILINE)
-    moved = [name for row in rows for name in re.findall(r"`(adascale(?:\.\w+)+)", row)]
+    moved = [name for row in rows for name in re.findall(r"`((?:adascale|companion)(?:\.\w+)+)", row)]
     assert len(moved) > 15
     assert [name for name in moved if not api_page.is_there(name)] == []
     assert not api_page.is_there("adascale.privacy")
