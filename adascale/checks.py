@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from adascale.errors import InvalidInput
+
 MOST_ENTRIES = 100_000_000
 """The largest array that is made from a few numbers alone, which is 1.6 GB of complex numbers."""
 
@@ -21,9 +23,9 @@ def _show(value: ArrayLike, bad: NDArray[np.bool_] | None = None) -> str:
 
 
 def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """``value`` as a fresh array of float64 in C order, or a ``ValueError`` that names it; a mask may hide nothing."""
+    """``value`` as a fresh array of float64 in C order, or ``InvalidInput`` that names it; a mask may hide nothing."""
     if _hides(value):
-        raise ValueError(f"{name} must have no masked entries; fill them or leave them out")
+        raise InvalidInput(f"{name} must have no masked entries; fill them or leave them out", name)
     array: NDArray[Any] | None
     try:
         array = np.asarray(value)
@@ -33,7 +35,7 @@ def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
         array = _unboxed(array)
     if array is None or array.dtype.kind not in "iuf":
         shown = " ".join(f"{value!r}".split())
-        raise ValueError(f"{name} must be a number or an array of numbers, got {shown[:80]}")
+        raise InvalidInput(f"{name} must be a number or an array of numbers, got {shown[:80]}", name)
     with np.errstate(over="ignore"):  # of a wider float
         return array.astype(float, order="C")  # the order too, in which numpy adds, is then the same for every layout
 
@@ -65,7 +67,7 @@ def positive(name: str, value: ArrayLike) -> NDArray[np.float64]:
     array = as_floats(name, value)
     bad = ~(np.isfinite(array) & (array > 0))
     if bad.any():
-        raise ValueError(f"{name} must be finite and > 0, got {_show(array, bad)}")
+        raise InvalidInput(f"{name} must be finite and > 0, got {_show(array, bad)}", name)
     return array
 
 
@@ -74,7 +76,7 @@ def at_least(name: str, value: ArrayLike, least: float) -> NDArray[np.float64]:
     array = as_floats(name, value)
     bad = ~(np.isfinite(array) & (array >= least))
     if bad.any():
-        raise ValueError(f"{name} must be finite and >= {least}, got {_show(array, bad)}")
+        raise InvalidInput(f"{name} must be finite and >= {least}, got {_show(array, bad)}", name)
     return array
 
 
@@ -83,7 +85,7 @@ def sampling_rate(name: str, value: ArrayLike) -> NDArray[np.float64]:
     array = as_floats(name, value)
     bad = ~((array > 0) & (array <= 1))
     if bad.any():
-        raise ValueError(f"{name} must be in (0, 1], got {_show(array, bad)}")
+        raise InvalidInput(f"{name} must be in (0, 1], got {_show(array, bad)}", name)
     return array
 
 
@@ -91,9 +93,9 @@ def order(name: str, value: ArrayLike) -> float:
     """A single Rényi order: finite and > 1."""
     array = as_floats(name, value)
     if array.ndim != 0:
-        raise ValueError(f"{name} must be one number, got an array of shape {array.shape}")
+        raise InvalidInput(f"{name} must be one number, got an array of shape {array.shape}", name)
     if not (np.isfinite(array) and array > 1):
-        raise ValueError(f"{name} must be finite and > 1, got {_show(value)}")
+        raise InvalidInput(f"{name} must be finite and > 1, got {_show(value)}", name)
     return float(array)
 
 
@@ -101,14 +103,14 @@ def fraction(name: str, value: ArrayLike) -> float:
     """A single probability strictly between 0 and 1."""
     array = as_floats(name, value)
     if array.ndim != 0 or not 0 < array < 1:
-        raise ValueError(f"{name} must be one number strictly between 0 and 1, got {_show(value)}")
+        raise InvalidInput(f"{name} must be one number strictly between 0 and 1, got {_show(value)}", name)
     return float(array)
 
 
 def whole(name: str, value: int | np.integer[Any]) -> int:
     """A single whole number >= 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {_show(value)}")
+        raise InvalidInput(f"{name} must be a whole number >= 1, got {_show(value)}", name)
     return int(value)
 
 
@@ -116,9 +118,10 @@ def within(name: str, array: NDArray[np.float64], low: float, high: float) -> No
     """No entry of ``array`` is outside what keeps the power limit and the floors within floating point."""
     bad = ~((array >= low) & (array <= high))
     if bad.any():
-        raise ValueError(
+        raise InvalidInput(
             f"{name} must be within {low:.3g} ... {high:.3g}, where floating point holds the power limit "
-            f"and the noise energy of this scenario, got {_show(array, bad)}"
+            f"and the noise energy of this scenario, got {_show(array, bad)}",
+            name,
         )
 
 
@@ -126,7 +129,7 @@ def entries(name: str, *shape: int) -> None:
     """No more than :data:`MOST_ENTRIES` in an array of this shape, before memory is asked for it."""
     if math.prod(shape) > MOST_ENTRIES:
         asked = " x ".join(map(str, shape))
-        raise ValueError(f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}")
+        raise InvalidInput(f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}", name)
 
 
 def held(what: str, *arrays: ArrayLike) -> None:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from adascale.errors import InvalidFile
+
 FloatArray = NDArray[np.float64]
 Choice = tuple[list[str], Callable[[str], float]]
 """The columns to read, in this order, and the function that turns each of their fields into a number."""
@@ -108,9 +110,10 @@ class Lines:
         """Accept the row that was read last: the next one has to follow it."""
         self._last = self._now
 
-    def error(self, message: str, number: int | None = None) -> ValueError:
+    def error(self, message: str, number: int | None = None) -> InvalidFile:
         """Return an error that names the table and the line."""
-        return ValueError(f"{self.name}, line {number or self.number}: {message}")
+        number = number or self.number
+        return InvalidFile(f"{self.name}, line {number}: {message}", self.name, number)
 
     def split(self, line: str) -> list[str]:
         """Return the fields of a line."""
@@ -182,7 +185,7 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) ->
             numbers.append(reader.number)
             reader.keep()
     if not numbers:
-        raise ValueError(f"{path} {'has no rows' if reader.columns else 'is empty'}; expected a header and rows")
+        raise InvalidFile(f"{path} {'has no rows' if reader.columns else 'is empty'}; expected a header and rows", path)
 
     def fields(t: int) -> list[str]:
         return reader.split(lines[numbers[t] - 1].decode())

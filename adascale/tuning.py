@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
+from adascale.errors import BudgetNotReached as BudgetNotReached
 from adascale.policies import Policy
 from adascale.policies.adascale_rounds import NoRoot
 from adascale.problem import ReceiveScalingProblem
@@ -20,10 +21,6 @@ FloatArray = NDArray[np.float64]
 
 _FARTHEST = 600.0  # a logarithm whose exponential is far from overflow
 _FINER = 1e-3  # of the tolerance: steps are so large near the root that this is nearly free
-
-
-class BudgetNotReached(RuntimeError):
-    """No parameter of a policy brings its cost to the budget."""
 
 
 def match_budget(

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 # The lowest first. A room (a module or folder of adascale/) imports only from storeys below its own.
 STOREYS = (
-    ("compiled",),
+    ("compiled", "errors"),
     ("registry", "checks", "files", "rootfind", "tables"),
     ("accounting", "scenario", "statistics"),
     ("channel", "problem"),

@@ -16,10 +16,10 @@ from adascale import registry
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison.methods import Method, as_method, find_method, keeps_its_own_promise
+from adascale.errors import BudgetNotReached
 from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
-from adascale.tuning import BudgetNotReached
 
 _BLOCK = 20  # realisations run side by side; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000

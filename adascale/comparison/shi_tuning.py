@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.accounting import OrdersTooFew
 from adascale.compiled import njit
+from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
 from adascale.policies.privacy_budget import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import Brackets, find_roots
-from adascale.tuning import BudgetNotReached, Lanes
+from adascale.tuning import Lanes
 
 FloatArray = NDArray[np.float64]
 Index = NDArray[np.intp]

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from adascale import checks as check
 from adascale.accounting import Accountant, RenyiAccountant
+from adascale.errors import Diverged as Diverged
 from adascale.learning.data import Dataset
 from adascale.learning.fedsgd import FedSGD, State
 from adascale.learning.gradients import NotFinite
@@ -22,13 +23,6 @@ from adascale.problem import ReceiveScalingProblem
 
 COLUMNS = ("round", "batch_size", "loss", "clipped", "noise_energy", "test_loss", "accuracy", "epsilon")
 """Of a history, see :class:`Trained`."""
-
-
-class Diverged(RuntimeError):
-    """A training whose model has left the finite numbers; the message names the round and what to try."""
-
-    history: pd.DataFrame
-    """The rounds before, see :class:`Trained`; the last of them still had a finite loss."""
 
 
 class Trained(NamedTuple):

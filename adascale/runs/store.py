@@ -38,6 +38,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from adascale import __version__
+from adascale.errors import Busy as Busy
 from adascale.files import in_turn, json_text, write_atomically
 from adascale.learning import Trained
 from adascale.learning.fedsgd import State
@@ -50,10 +51,6 @@ MAGIC = b"adascale checkpoint 2\n"
 
 SEAL = ',\n "sha256": "'
 """What the checksum of a row follows."""
-
-
-class Busy(Exception):
-    """Another process is working on this run."""
 
 
 class OtherVersion(UserWarning):

@@ -24,12 +24,13 @@ from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import Foresight, Hindsight, Method, leakage_table
 from adascale.comparison.foresight import SEED
 from adascale.comparison.shi_tuning import kindest_lyapunov, mean_inverse
+from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.rootfind import Brackets, find_roots
 from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
-from adascale.tuning import BudgetNotReached, draw_floors
+from adascale.tuning import draw_floors
 from companion.csv_pivot import read_wide, write_wide
 from companion.methods import METHODS
 

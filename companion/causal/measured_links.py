@@ -24,12 +24,12 @@ from adascale import checks as check
 from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
 from adascale.comparison import Foresight, Hindsight, Method
+from adascale.errors import BudgetNotReached
 from adascale.files import write_atomically
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
 from adascale.statistics import interval
-from adascale.tuning import BudgetNotReached
 from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, foreseen_lyapunov
 from companion.causal.link_data import (
     COMMIT,

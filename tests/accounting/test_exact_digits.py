@@ -15,8 +15,8 @@ import pytest
 from adascale.accounting.exact import certify as bracket
 from adascale.accounting.exact import discretize as atoms
 from adascale.accounting.exact import gaussian, inversion, moments, rounds, search
-from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.inversion import DIRECTIONS, Inversion, Plan
+from adascale.errors import CannotCertify
 
 from .test_exact_ends import EVEN, FALLING, RISING, coins
 

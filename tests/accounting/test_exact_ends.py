@@ -13,7 +13,7 @@ from adascale.accounting import exact_delta
 from adascale.accounting.exact import certify as bracket
 from adascale.accounting.exact import gaussian, inversion, rounds, search
 from adascale.accounting.exact.discretize import Atoms
-from adascale.accounting.exact.errors import CannotCertify
+from adascale.errors import CannotCertify
 
 from .test_exact import gaussian_delta
 

@@ -8,8 +8,8 @@ import pytest
 
 from adascale.accounting.exact import discretize as atoms
 from adascale.accounting.exact import inversion, moments, rounds
-from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.inversion import ADD, Inversion, Plan
+from adascale.errors import CannotCertify
 
 from .test_exact import gaussian_delta
 from .test_exact_ends import coins

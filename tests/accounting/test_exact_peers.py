@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from adascale.accounting import exact_delta, exact_epsilon
 from adascale.accounting.exact import certify as bracket
 from adascale.accounting.exact import inversion, rounds
-from adascale.accounting.exact.errors import CannotCertify
+from adascale.errors import CannotCertify
 
 from .test_exact import gaussian_delta, one_round
 

@@ -9,8 +9,8 @@ import pytest
 
 from adascale.accounting import exact_delta, exact_epsilon
 from adascale.accounting.exact import gaussian
-from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.sharp import sharp_epsilon
+from adascale.errors import CannotCertify
 
 from .test_exact import gaussian_delta
 

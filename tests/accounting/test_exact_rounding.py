@@ -8,8 +8,8 @@ import pytest
 
 from adascale.accounting.exact import discretize as atoms
 from adascale.accounting.exact import inversion, moments, rounds
-from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.inversion import Inversion, Plan
+from adascale.errors import CannotCertify
 
 from . import exact
 from .test_exact import gaussian_delta, one_round

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from adascale.accounting.exact import gaussian
-from adascale.accounting.exact.errors import CannotCertify, RoundingFloor
 from adascale.accounting.exact.inversion import (
     ADD,
     REMOVE,
@@ -20,6 +19,7 @@ from adascale.accounting.exact.inversion import (
 )
 from adascale.accounting.exact.rounds import Rounds, cut, proven_log_moment
 from adascale.accounting.exact.search import largest_loss, most_apart, one_direction, settled, sharp, solve
+from adascale.errors import CannotCertify, RoundingFloor
 
 WIDEST = 0.01
 """A bracket that is wider than this, relative to its upper end, is an error."""

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.moments import MOST_WORK, lost, turn_in_blocks
 from adascale.compiled import njit
+from adascale.errors import CannotCertify
 
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]

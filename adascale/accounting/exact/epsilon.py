@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting.exact.certify import bracket, delta_bracket
-from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.rounds import Rounds, rounds_of
+from adascale.errors import CannotCertify
 
 FloatArray = NDArray[np.float64]
 

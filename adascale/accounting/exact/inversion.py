@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
 from adascale.compiled import njit
+from adascale.errors import CannotCertify
 
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]

@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 from scipy.special import erf
 
 from adascale.accounting.exact import gaussian
-from adascale.accounting.exact.errors import CannotCertify
 from adascale.accounting.exact.inversion import ADD, REMOVE, Inversion, Tilts, look, plan
 from adascale.accounting.exact.rounds import Rounds
+from adascale.errors import CannotCertify
 
 _PLAIN = math.log(1e-7)  # aliases, relative to delta
 _DIGITS = 20.0  # -ln of the error of an interpolation
