@@ -1,7 +1,7 @@
 r"""The method of Shi et al. brought to a cost, and plain drift-plus-penalty, whose first round has no minimiser.
 
-Here one condition for two parameters leaves a curve of pairs (:func:`match_lyapunov`).  The plain method is AdaScale
-without its quadratic term (:func:`plain_lyapunov`).
+One condition for two parameters leaves a curve of pairs, which :mod:`adascale.comparison.shi_tuning` searches.  The
+plain method is AdaScale without its quadratic term (:func:`plain_lyapunov`).
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def filled_lyapunov(
 
     :math:`V = k\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`, where the queue would rest if no cap bound; the rate
     :math:`\bar\eta` is tuned.  ``multiple`` is k, a number or one for each lane.  Without it each lane keeps the
-    :math:`V / \bar\eta^3` of its kindest pair with an empty queue (:func:`match_lyapunov`), and nothing but the start
-    changes.  With ``capped`` it starts at :math:`Q_0 = V / \tau^2`, where it rests under the caps of the realisation,
+    :math:`V / \bar\eta^3` of its kindest pair with an empty queue (:mod:`adascale.comparison.shi_tuning`), and
+    nothing but the start changes.  With ``capped`` it starts at :math:`Q_0 = V / \tau^2`, where it rests under the caps of the realisation,
     :math:`\tau` being their :func:`capped_level` at the rate.
     """
 

@@ -120,7 +120,7 @@ def test_chapters_import_only_what_the_extra_book_brings():
     wanted = itertools.chain(
         project["dependencies"], *(project["optional-dependencies"][name] for name in ("book", "learn"))
     )
-    brought = {canonicalize_name(Requirement(text).name) for text in wanted} | {project["name"]}
+    brought = {canonicalize_name(Requirement(text).name) for text in wanted} | {project["name"], "adascale-companion"}
     distributions = importlib.metadata.packages_distributions() | {project["name"]: [project["name"]]}
     chapters = sorted((ROOT / "notebooks").glob("*.md"))
     assert chapters

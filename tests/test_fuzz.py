@@ -27,7 +27,7 @@ def test_long():
 @pytest.fixture
 def run(tmp_path):
     """Runs these two tests under the settings of this folder; the outcome in words, and the examples in their order."""
-    shutil.copy(HERE / "conftest.py", tmp_path)
+    shutil.copy(HERE.parent / "conftest.py", tmp_path)
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = fuzz: long\n")
 
@@ -68,8 +68,8 @@ def test_with_it_the_examples_are_many_and_others_and_long_tests_run(run):
 
 def test_no_test_sets_its_number_of_examples():
     found = [
-        f"{path.relative_to(HERE)}:{each.lineno}"
-        for path in HERE.rglob("*.py")
+        f"{path.relative_to(HERE.parent)}:{each.lineno}"
+        for path in [*HERE.rglob("*.py"), *(HERE.parent / "companion" / "tests").rglob("*.py")]
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         for each in getattr(node, "decorator_list", [])
         if any(isinstance(part, ast.keyword) and part.arg == "max_examples" for part in ast.walk(each))

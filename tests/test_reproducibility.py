@@ -19,7 +19,7 @@ SHELL = [
     for line in block.splitlines()
     if line and not line.startswith("#")
 ]
-REPRODUCE = re.findall(r"-m (adascale\.[\w.]+(?: [\w./ -]+)?)$", MAKEFILE, re.MULTILINE)
+REPRODUCE = re.findall(r"-m (companion\.[\w.]+(?: [\w./ -]+)?)$", MAKEFILE, re.MULTILINE)
 
 
 def test_every_target_it_names_is_one():

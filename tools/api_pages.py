@@ -13,6 +13,7 @@ from inspect import getattr_static
 from sphinx.pycode import ModuleAnalyzer
 
 import adascale
+import companion
 
 
 def module_of_property(app, module, name):
@@ -27,7 +28,7 @@ def module_of_property(app, module, name):
 
 def adopt_constants(app):
     """The comments of a package's constants, from the modules that it imports them from."""
-    for package in pkgutil.walk_packages(adascale.__path__, "adascale."):
+    for package in [each for root in (adascale, companion) for each in walk(root)]:
         if package.ispkg:
             own = analysed(package.name)
             for node in ast.parse(own.code).body:
@@ -35,6 +36,12 @@ def adopt_constants(app):
                     found = analysed(node.module).attr_docs
                     keys = [("", alias.name) for alias in node.names]
                     own.attr_docs.update((key, found[key]) for key in keys if key in found)
+
+
+def walk(root):
+    """The modules of the library or the companion, without tests."""
+    found = pkgutil.walk_packages(root.__path__, f"{root.__name__}.")
+    return [each for each in found if not each.name.startswith("companion.tests")]
 
 
 def analysed(module):

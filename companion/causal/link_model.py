@@ -16,7 +16,7 @@ from adascale import checks as check
 FloatArray = NDArray[np.float64]
 
 LINK_UNITS = ("dbm", "db", "linear", "csi")
-"""What a file of links may hold: received power in dBm; the gain in dB, as a power ratio, or as complex h."""
+"""What a file of links may hold, received power in dBm or the gain in dB, as a power ratio, or as complex h."""
 GAPS = ("refuse", "hold", "floor")
 """What becomes of a round in which a link was not measured, see :func:`read_links`."""
 LAYOUTS = ("columns", "rows")

@@ -286,7 +286,7 @@ def test_the_bounds_of_a_sum_notice_a_moment_that_is_wrong(distinct):
         ((0.1, [math.inf]), "noise_multiplier must be finite and > 0, got inf at index 0"),
         ((0.1, []), r"noise_multiplier must have a last axis of rounds, got shape \(0,\)"),
         ((0.1, [[1.0]]), r"noise_multiplier must have shape \(T,\), got shape \(1, 1\)"),
-        (([0.1, 0.2], [1.0, 1.0, 1.0]), "shapes must broadcast together"),
+        (([0.1, 0.2], [1.0, 1.0, 1.0]), "sampling_rate must be one number or one per round"),
         ((0.1, [1e-9]), "noise_multiplier must be within 1e-6 ... 1e150, got 1e-09"),
         ((0.1, [1.0], 0.0), "delta must be one number strictly between 0 and 1, got 0.0"),
         ((0.1, [1.0], 1.0), "delta must be one number strictly between 0 and 1, got 1.0"),

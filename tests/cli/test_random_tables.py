@@ -367,12 +367,12 @@ def test_stream_answers_lines_right_or_refuses_them(folder, data):
     _, out, err, _ = command(
         "stream", "--scenario", "my.toml", "--nu", NU, "--state", "s", "--policy", "equalalloc", stdin=data
     )
-    etas = [float(line.split(",")[1]) for line in out.splitlines()[1:]]
+    etas = [float(line.split(",")[1]) for line in out.splitlines()[1:] if not line.startswith("error,")]
     numbers = {int(n) for n in re.findall(r"standard input, line (\d+): (?!'.*more power)", err)}
     event("answered" if etas else "refused")
     lines = [
         line.decode("utf-8-sig" if not n else "utf-8", "replace").rstrip("\r")
-        for n, line in enumerate(data.split(b"\n"))
+        for n, line in enumerate(data.split(b"\n")[:-1])  # a line without line break is none
     ]
     try:
         found = plain_lines(lines, "stream")

@@ -222,7 +222,7 @@ def test_checkpoint_of_another_version_is_refused(own, tmp_path):
     run, store = made(**KINDS["labels"]), Store(tmp_path / "store")
     checkpoint = begun(store, run)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adascale.runs.store.__version__", "9.9")
+        patch.setitem(Store.run.__globals__, "__version__", "9.9")
         with pytest.raises(ValueError, match=r"made with version '.+', not '9\.9'"):
             store.run(run)
     trained, seconds = checkpoint.read()

@@ -356,7 +356,7 @@ def test_sweep_without_workers_says_so_and_ends(file, tmp_path, no_workers, caps
     with pytest.warns(RuntimeWarning, match=f"^no workers at {no_workers} yet$") as noted:
         assert adascale("sweep", file, "--store", tmp_path / "store", "--dask", no_workers) == 1
     assert len(noted) == 1
-    assert capsys.readouterr().err == f"adascale sweep: no workers at {no_workers} for 1 seconds\n"
+    assert capsys.readouterr().err == f"adascale sweep: error: no workers at {no_workers} for 1 seconds\n"
 
 
 def test_worker_refuses_a_store_that_it_does_not_see(file, tmp_path, monkeypatch):
