@@ -107,8 +107,8 @@ def filled_lyapunov(
     :math:`V = k\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`, where the queue would rest if no cap bound; the rate
     :math:`\bar\eta` is tuned.  ``multiple`` is k, a number or one for each lane.  Without it each lane keeps the
     :math:`V / \bar\eta^3` of its kindest pair with an empty queue (:mod:`adascale.comparison.shi_tuning`), and
-    nothing but the start changes.  With ``capped`` it starts at :math:`Q_0 = V / \tau^2`, where it rests under the caps of the realisation,
-    :math:`\tau` being their :func:`capped_level` at the rate.
+    nothing but the start changes.  With ``capped`` it starts at :math:`Q_0 = V / \tau^2`, where it rests under the caps
+    of the realisation, :math:`\tau` being their :func:`capped_level` at the rate.
     """
 
     def build(rate: FloatArray, multiple: FloatArray, *caps: FloatArray) -> LyapunovPowerControl:

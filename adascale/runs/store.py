@@ -189,7 +189,8 @@ class Store:
         device, progress
             As for :func:`~adascale.runs.execution.perform`.
         wait : bool
-            What to do while another process works on this run: wait for it, or raise :class:`Busy`.
+            What to do while another process works on this run: wait for it, or raise
+            :class:`~adascale.errors.Busy`.
         save_seconds : float
             A checkpoint is written after the first round that ends so long after the last one.
 

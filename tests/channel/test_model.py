@@ -166,7 +166,7 @@ def test_a_model_is_found_by_name_with_its_parameters_and_says_them():
         ("rayleigh:K=3", "channel 'rayleigh' has no parameter 'K'; expected one of distance_range, placement"),
         ("adascale.channel:ChannelModel", "must define fading"),
         ("rayleigh:placement=line", "placement must be 'radius' or 'area', got 'line'"),
-        ("numpy:pi", "must be a subclass of adascale.channel.ChannelModel, got 3.14"),
+        ("numpy:pi", "must be a subclass of adascale.channel.ChannelModel, got float"),
     ],
 )
 def test_what_is_no_model_is_refused(name, said):
