@@ -128,6 +128,7 @@ def verdicts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mutants").resolve()
     for name in ("adascale", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "conftest.py", folder)
     shutil.copy(ROOT / "pyproject.toml", folder)
     tests = list(dict.fromkeys(mutant.test for mutant in MUTANTS.values()))
     work = [(UNCHANGED, "problem.py", "", "", tests)]

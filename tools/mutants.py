@@ -39,7 +39,7 @@ import pytest
 from source_changes import around, changes, checksum, loads, of_test, parsed, reached, statement
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("adascale", "tests", "tools", "pyproject.toml")
+COPIED = ("adascale", "companion", "tests", "tools", "conftest.py", "pyproject.toml")
 TABLE = ROOT / "results" / "mutation.md"
 
 # What is changed, and which tests should notice: none that is slow, nor one of the references.
