@@ -37,8 +37,8 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit codes where a signal ended the work, as a shell gives them: 128 and its number."""
 
 
-GRACE_SECONDS = 0.7
-"""How long a command may go on after a signal: an exception waits for the end of compiled code."""
+BLOCKED_SECONDS, GRACE_SECONDS = 0.3, 0.7
+"""How long a command may run after a signal: in code that does not return to Python, and in all."""
 
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signals do not end its parent
@@ -170,7 +170,9 @@ def _as_told(stop: _Stop) -> Iterator[None]:
     def watch() -> None:
         while number := os.read(signals, 1):
             if number[0] in handled:
-                time.sleep(GRACE_SECONDS)
+                time.sleep(BLOCKED_SECONDS)
+                if stop.code:  # the main thread has seen the signal, and may save what it has
+                    time.sleep(GRACE_SECONDS - BLOCKED_SECONDS)
                 if stop.said.acquire(blocking=False):
                     _say(stop.line)
                     os._exit(128 + number[0])
