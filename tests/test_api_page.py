@@ -6,7 +6,7 @@ import pytest
 
 from . import api_page
 from .api_page import Home
-from .test_architecture import STOREYS
+from .test_architecture import LAYERS
 
 
 def test_every_public_name_stands_on_the_page_exactly_once():
@@ -30,11 +30,11 @@ def test_what_computes_equation_30_and_the_optimum_stand_there():
     assert shown[Home("adascale.policies.optimal", "water_level")] == 1
 
 
-def test_modules_stand_in_the_order_of_their_storeys():
-    storey = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}
+def test_page_lists_modules_in_order_of_layers():
+    layer = {part: height for height, parts in enumerate(LAYERS) for part in parts}
     targets = [each.target for each in api_page.directives() if each.kind == "module"]
-    rooms = [target.split(".")[1] for target in targets if target.startswith("adascale.")]
-    assert [storey[room] for room in rooms] == sorted(storey[room] for room in rooms)
+    parts = [target.split(".")[1] for target in targets if target.startswith("adascale.")]
+    assert [layer[part] for part in parts] == sorted(layer[part] for part in parts)
 
 
 @pytest.mark.parametrize("lost", ["adascale.policies", "adascale.scenario", "adascale.learning.gradients"])

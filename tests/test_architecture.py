@@ -1,4 +1,4 @@
-"""How the house stands: who may import whom, no private name crosses a module, and what an import does not bring."""
+"""The layout: which module may import which, no private name crosses a module, and what an import does not bring."""
 
 import ast
 import re
@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# The lowest first. A room (a module or folder of adascale/) imports only from storeys below its own.
-STOREYS = (
+# The lowest first. A part (a module or folder of adascale/) imports only from layers below its own.
+LAYERS = (
     ("compiled", "errors"),
     ("registry", "checks", "files", "rootfind", "tables"),
     ("accounting", "scenario", "statistics"),
@@ -37,7 +37,7 @@ def modules(root):
     return found
 
 
-def room(module):
+def part(module):
     """``adascale.policies.base`` is in the package ``policies``; ``adascale`` itself and the companion are in none."""
     return module.split(".")[1] if module.startswith("adascale.") else ""
 
@@ -74,19 +74,19 @@ def uses_of_the_companion(found):
             yield from (f"{module}: {each!r}" for each in strings if isinstance(each, str) and named.fullmatch(each))
 
 
-def steps_up(found, storeys):
-    """Imports that do not lead down, and rooms that have no storey."""
-    height = {each: i for i, rooms in enumerate(storeys) for each in rooms}
+def steps_up(found, layers):
+    """Imports that do not lead down, and parts that have no layer."""
+    height = {each: i for i, parts in enumerate(layers) for each in parts}
     for module, tree in found.items():
-        here = room(module)
+        here = part(module)
         if here in ("", "__main__"):
             continue
         if here not in height:
-            yield f"{module} has no storey"
+            yield f"{module} has no layer"
             continue
         for each in imported(tree, found):
-            there = room(each)
-            if there not in ("", here) and height.get(there, len(storeys)) >= height[here]:
+            there = part(each)
+            if there not in ("", here) and height.get(there, len(layers)) >= height[here]:
                 yield f"{module} -> {each}"
 
 
@@ -130,30 +130,30 @@ def private_names_from_elsewhere(tree, known):
                     yield f"line {node.lineno}: {argument.value!r}"
 
 
-HOUSE = modules(ROOT)
-PRIVATE = private_names_of(HOUSE)
+CODE = modules(ROOT)
+PRIVATE = private_names_of(CODE)
 
 
 def test_library_imports_nothing_of_the_companion():
-    assert list(uses_of_the_companion(HOUSE)) == []
+    assert list(uses_of_the_companion(CODE)) == []
 
 
-def test_a_room_imports_only_from_storeys_below():
-    assert list(steps_up(HOUSE, STOREYS)) == []
+def test_modules_import_only_from_lower_layers():
+    assert list(steps_up(CODE, LAYERS)) == []
 
 
-def test_every_room_of_the_list_is_there():
-    assert {each for rooms in STOREYS for each in rooms} == {room(module) for module in HOUSE} - {"", "__main__"}
+def test_every_listed_module_exists():
+    assert {each for parts in LAYERS for each in parts} == {part(module) for module in CODE} - {"", "__main__"}
 
 
-def test_contributing_shows_the_same_storeys():
+def test_contributing_shows_the_same_layers():
     rows = re.findall(r"^\| (\d+) \| (.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
-    assert [int(number) for number, _ in rows] == list(range(1, len(STOREYS) + 1))
-    assert [tuple(re.findall(r"`(\w+)/?`", rooms)) for _, rooms in rows] == list(STOREYS)
+    assert [int(number) for number, _ in rows] == list(range(1, len(LAYERS) + 1))
+    assert [tuple(re.findall(r"`(\w+)/?`", parts)) for _, parts in rows] == list(LAYERS)
 
 
 def test_no_private_name_crosses_a_module():
-    crossing = {module: list(private_names_from_elsewhere(tree, PRIVATE)) for module, tree in HOUSE.items()}
+    crossing = {module: list(private_names_from_elsewhere(tree, PRIVATE)) for module, tree in CODE.items()}
     assert {module: names for module, names in crossing.items() if names} == {}
 
 
@@ -213,7 +213,7 @@ def test_use_of_the_companion_is_seen(small, text):
         ("adascale/low.py", "def f():\n    import adascale.cli", ["adascale.low -> adascale.cli"]),
         ("adascale/high/inner.py", "import adascale.cli", ["adascale.high.inner -> adascale.cli"]),
         ("adascale/low.py", "if TYPE_CHECKING:\n    from adascale import high", []),
-        ("adascale/garage.py", "", ["adascale.garage has no storey"]),
+        ("adascale/other.py", "", ["adascale.other has no layer"]),
     ],
 )
 def test_a_step_up_is_seen(small, place, text, seen):
@@ -263,5 +263,5 @@ def test_what_is_heavy_would_be_seen():
 
 
 def test_importing_the_library_brings_nothing_of_the_companion():
-    library = [module for module in HOUSE if room(module) and room(module) != "__main__"]
+    library = [module for module in CODE if part(module) and part(module) != "__main__"]
     assert not {each for each in loaded_by(f"import {', '.join(library)}") if each.split(".")[0] == "companion"}

@@ -47,7 +47,7 @@ def wheels(tmp_path):
 def test_library_wheel_holds_nothing_of_the_companion(wheels):
     names = zipfile.ZipFile(wheels[0]).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"adascale"}
-    assert wheels[0].stat().st_size < 600_000
+    assert wheels[0].stat().st_size < 300_000
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None = None) -> Chosen:
     """The policy of the options, for a horizon of ``scenario.num_rounds``.
 
-    Where ``trace`` is given, it is what the policy is judged on and known beforehand: the paper's protocol.
+    Where ``trace`` is given, the policy is evaluated on it and knows it beforehand: the paper's protocol.
     """
     from adascale import policies
     from adascale.channel import EmpiricalFloors, read_gains

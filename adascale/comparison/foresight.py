@@ -1,4 +1,4 @@
-r"""Foresight: policies whose parameters come from what is known before round 0, never from what they are judged on."""
+r"""Tune policies on what is known before round 0, never on the realisation they are evaluated on."""
 
 from __future__ import annotations
 

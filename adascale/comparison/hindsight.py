@@ -1,4 +1,4 @@
-r"""Hindsight: policies brought to the cost :math:`\nu` of the realisation they are judged on, as the paper does it."""
+r"""Tune policies to the cost :math:`\nu` on the realisation they are evaluated on, as the paper does."""
 
 from __future__ import annotations
 
