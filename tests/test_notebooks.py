@@ -1,9 +1,7 @@
-"""The committed notebooks: executed, in step with their chapters, and reproduced by whoever runs them again."""
+"""The committed notebooks: executed, and in step with their chapters (tests/book/test_executed.py runs them again)."""
 
 import importlib.util
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,41 +29,6 @@ def code_cells(notebook):
 
 def compared(cell):
     return not UNCOMPARED & set(cell.metadata.get("tags", []))
-
-
-def stdout_with_digit(cell):
-    """The stored stdout pieces of a cell that show a number, if nbval compares them."""
-    return [
-        output
-        for output in cell.outputs
-        if compared(cell)
-        and output.output_type == "stream"
-        and output.name == "stdout"
-        and re.search(r"\d", output.text)
-    ]
-
-
-@pytest.fixture(scope="session")
-def home(tmp_path_factory):
-    """An empty home with nothing but matplotlib's font cache, whose first making would speak up inside a notebook."""
-    folder = tmp_path_factory.mktemp("home")
-    subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], env=bare_environment(folder), check=True)
-    return folder
-
-
-def bare_environment(home):
-    return {"HOME": str(home), "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath])}
-
-
-def rerun(folder, name, home):
-    """What a reader does: go to the folder, run ``pytest --nbval``; no make, no variable, no repository around it."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", name],
-        cwd=folder,
-        env=bare_environment(home),
-        capture_output=True,
-        text=True,
-    )
 
 
 def test_every_chapter_has_its_notebook_and_every_notebook_its_chapter():
@@ -184,36 +147,6 @@ def test_outputs_are_not_kept_where_they_are_of_another_code(pair, change, said)
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert path.read_bytes() == before
-
-
-@each(NOTEBOOKS)
-def test_rerun_in_a_copied_folder_reproduces_the_stored_outputs(path, tmp_path, home):
-    shutil.copytree(path.parent, tmp_path / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
-    if (ROOT / "results").exists():  # committed results that chapters read
-        shutil.copytree(ROOT / "results", tmp_path / "results")
-    result = rerun(tmp_path / "notebooks", path.name, home)
-    assert result.returncode == 0, result.stdout + result.stderr
-
-
-def test_one_altered_digit_of_a_stored_output_is_noticed(tmp_path, home):
-    def cells_until_a_printed_number(notebook):
-        for position, cell in enumerate(notebook.cells):
-            if cell.cell_type == "code" and stdout_with_digit(cell):
-                return position + 1
-        return len(notebook.cells) + 1
-
-    # the chapter that prints a number soonest, cut off below it: the cheapest to execute
-    notebook = min((nbformat.read(path, as_version=4) for path in NOTEBOOKS), key=cells_until_a_printed_number)
-    notebook.cells = notebook.cells[: cells_until_a_printed_number(notebook)]
-    nbformat.write(notebook, tmp_path / "stored.ipynb")
-    output = stdout_with_digit(notebook.cells[-1])[0]
-    output.text = re.sub(r"\d", lambda digit: str((int(digit[0]) + 1) % 10), output.text, count=1)
-    nbformat.write(notebook, tmp_path / "altered.ipynb")
-
-    stored, altered = (rerun(tmp_path, name, home) for name in ("stored.ipynb", "altered.ipynb"))
-    assert stored.returncode == 0, stored.stdout + stored.stderr
-    assert altered.returncode == 1, altered.stdout + altered.stderr
-    assert "mismatch 'stdout'" in altered.stdout
 
 
 # Code that a reader sees, or can unfold, fits the column, on the screen and on paper.
