@@ -18,17 +18,16 @@ export IPYTHONDIR := $(CURDIR)/.venv/settings/ipython
 export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/settings/jupyter
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The environment. Its two stamps carry in their NAMES what they stand for, so that no file time can mislead make: a lock
-# from another branch, another interpreter or a moved folder all ask for a stamp that is not there. They are written last: a half-made
-# .venv is thrown away and made again.
+# The environment. .venv/made-from says of which lock, interpreter and folder it was made; where one of them has changed, or
+# an attempt was interrupted, it is made again. A changed pyproject.toml asks for the editable installs alone.
 
-python_version := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
-checksum = $(firstword $(shell $(1) | cksum))
-lock_stamp := .venv/lock-$(python_version)-$(call checksum,(echo '$(CURDIR)'; cat requirements.lock))
-venv := .venv/project-$(call checksum,cat pyproject.toml companion/pyproject.toml)
 BIN := .venv/bin
+python_version := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
+made_from := $(python_version) $(CURDIR) $(shell cksum < requirements.lock)
+installed_from := $(made_from) $(shell cat pyproject.toml companion/pyproject.toml | cksum)
 
-$(lock_stamp):
+venv: ## make or refresh .venv
+ifneq ($(shell cat .venv/made-from 2>/dev/null),$(made_from))
 	@case "$(python_version)" in 3.11.*|3.12.*|3.13.*) ;; *) \
 	  echo "$(PYTHON) $(if $(python_version),is Python $(python_version),cannot be run); what is needed is Python 3.11, 3.12 or 3.13, as in: make PYTHON=python3.12 test" >&2; exit 1;; esac
 	rm -rf .venv
@@ -41,14 +40,14 @@ $(lock_stamp):
 	@# what a cell prints goes out at its end, in one piece: in pieces, a line may be cut before its end, which becomes an empty line
 	@echo 'for _ in "stdout", "stderr": getattr(__import__("sys"), _).flush_interval = 86400' \
 	  > $(IPYTHONDIR)/profile_default/startup/in_one_piece.py
-	@touch $@
-
-$(venv): $(lock_stamp)
-	@rm -f .venv/project-*
+	@echo '$(made_from)' > .venv/made-from
+endif
+ifneq ($(shell cat .venv/installed-from 2>/dev/null),$(installed_from))
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable companion
-	@touch $@
+	@echo '$(installed_from)' > .venv/installed-from
+endif
 
-.PHONY: help book pdf pdf-needs notebooks check test fuzz coverage mutants twice reproduce quick bench lint clean lock venv book-key
+.PHONY: help book pdf notebooks check test fuzz coverage mutants twice reproduce quick bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -58,43 +57,40 @@ help: ## list the targets (the default)
 # call has changed: the package and the names that it registers, committed results, the environment. Pages are always rendered
 # afresh (seconds): Sphinx reports a warning only when it reads a page, and -W must see every one, every time.
 
-key = { echo $(lock_stamp); awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale companion results -type f ! -path 'companion/tests/*' ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt ! -name mutation.md 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
+key = { cat .venv/made-from; awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale companion results -type f ! -path 'companion/tests/*' ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt ! -name mutation.md 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
 
 book-key:
 	@$(key)
 
-book: $(venv) ## render the book into _build/html, executing chapters that changed
+book: venv ## render the book into _build/html, executing chapters that changed
 	@key="$$($(key))"; if [ "$$(cat _build/key 2>/dev/null)" != "$$key" ]; then \
 	  mkdir -p _build && find _build -mindepth 1 -maxdepth 1 ! -name mutants ! -name cosmic-ray -exec rm -rf {} + \
 	  && echo "$$key" > _build/key; fi
 	rm -rf _build/html _build/.doctrees
 	$(BIN)/jupyter-book build -W --keep-going -n .
 
-# What LaTeX needs is asked for first. The book is built before, so that its cache of executed chapters is there and is the right one.
-pdf-needs: $(venv)
-	@$(BIN)/python tools/pdf.py --check
+pdf: book ## the book as one PDF, _build/pdf/adascale.pdf, printed by Chromium
+	$(BIN)/jupyter-book build -W --keep-going -n --builder singlehtml .
+	mkdir -p _build/pdf && $(BIN)/python tools/pdf.py _build/singlehtml _build/pdf/adascale.pdf
 
-pdf: pdf-needs book ## the book as one PDF, _build/pdf/adascale.pdf: needs latexmk and XeLaTeX, and says which packages
-	$(BIN)/python tools/pdf.py
-
-notebooks: $(venv) ## execute the chapters again and write their committed .ipynb
+notebooks: venv ## execute the chapters again and write their committed .ipynb
 	$(BIN)/python tools/notebooks.py $(CHAPTERS)
 
 # The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest.
 APART = learning runs cli/test_train.py test_extension.py test_environment.py test_makefile.py test_notebooks.py \
   test_mutants.py test_fuzz.py test_tools.py
 
-check: $(venv) lint ## lint, types and the core's tests: under a minute
+check: venv lint ## lint, types and the core's tests: under a minute
 	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" tests $(APART:%=--ignore=tests/%)
 
 # One worker builds the book, and it starts first. Without the book: make test PYTEST="-m 'not book'"
-test: $(venv) lint ## lint, tests, the committed notebooks against their outputs, the built pages
+test: venv lint ## lint, tests, the committed notebooks against their outputs, the built pages
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 # The properties over thousands of random inputs, and the long fault tests. The seed is in the command that make prints; with it the
 # same inputs come again: make fuzz SEED=1. One file alone: make fuzz PYTEST=tests/test_problem.py
 EXAMPLES ?= 2000
-fuzz: $(venv) ## random inputs, EXAMPLES=2000 a property, and random faults (SEED)
+fuzz: venv ## random inputs, EXAMPLES=2000 a property, and random faults (SEED)
 	$(BIN)/python -m pytest -n 2 -q -m "hypothesis or fuzz" --fuzz --fuzz-examples $(EXAMPLES) \
 	  --hypothesis-seed $(or $(SEED),$(strip $(shell od -An -N4 -tu4 /dev/urandom))) $(PYTEST)
 
@@ -110,27 +106,27 @@ QUICK = not million and not tenth and not told_of and not little_memory and not 
 ASIDE = test_environment.py test_makefile.py test_notebooks.py test_mutants.py
 MEASURED = $(BIN)/python -m coverage run -m pytest -q -m "not book"
 
-coverage: $(venv) ## lines and branches that the tests run, into results/coverage.txt: most of an hour
+coverage: venv ## lines and branches that the tests run, into results/coverage.txt: most of an hour
 	rm -rf _build/coverage && mkdir -p _build/coverage
 	$(MEASURED) $(ASIDE:%=--ignore=tests/%)
 	NUMBA_DISABLE_JIT=1 $(MEASURED) -W ignore::RuntimeWarning -k "$(QUICK)" $(UNCOMPILED)
 	$(BIN)/python -m coverage combine -q
-	$(BIN)/python tools/coverage_table.py results/coverage.txt 95
+	$(BIN)/python -m coverage report --fail-under=95 > results/coverage.txt; status=$$?; cat results/coverage.txt; exit $$status
 
 # The mutation tester is needed here only, in a venv of its own. Verdicts are kept: the same command goes on where it was stopped,
 # and tries again only what an edit of the source or of a test has touched.
-mutants: $(venv) ## change the library in every small way: do the tests notice? hours (GROUPS=, SAMPLE=changes a group)
+mutants: venv ## change the library in every small way: do the tests notice? hours (GROUPS=, SAMPLE=changes a group)
 	[ -x _build/cosmic-ray/bin/cosmic-ray ] || { $(PYTHON) -m venv _build/cosmic-ray \
 	  && _build/cosmic-ray/bin/python -m pip install --quiet cosmic-ray==8.7.0; }
 	$(BIN)/python tools/mutants.py _build/mutants $(GROUPS) $(if $(SAMPLE),--sample $(SAMPLE)) \
 	  --cosmic-ray $(CURDIR)/_build/cosmic-ray/bin/python
 
 # Both in the same folder: the addresses of downloads contain a digest of where the book was built.
-twice: $(venv) ## build the book twice, from nothing, and compare every file: ten minutes
+twice: venv ## build the book twice, from nothing, and compare every file: ten minutes
 	rm -rf _build/twice
 	for build in 1 2; do \
 	  $(BIN)/jupyter-book build -W --keep-going -n --path-output _build/twice/new . && mv _build/twice/new _build/twice/$$build || exit; done
-	$(BIN)/python tools/compare_books.py _build/twice/1/_build/html _build/twice/2/_build/html
+	diff -r -I '<td><p>.*</p></td>' _build/twice/1/_build/html _build/twice/2/_build/html
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Committed results. A sweep file is a TOML file with [[runs]]; its table lies beside it. The store keeps finished runs and
@@ -146,7 +142,7 @@ $(BIN)/python tools/check_table.py $(1) $(2)
 
 endef
 
-reproduce: $(venv) ## make every committed result again, or SAMPLE=3 runs to compare (JOBS=; data sets in ADASCALE_DATA)
+reproduce: venv ## make every committed result again, or SAMPLE=3 runs to compare (JOBS=; data sets in ADASCALE_DATA)
 ifdef SAMPLE
 	rm -rf _build/sample
 	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
@@ -167,21 +163,19 @@ else
 	$(BIN)/python -m companion.training.estimates
 endif
 
-quick: $(venv) ## the same path in small, on data that is there: under a minute, into _build/quick
+quick: venv ## the same path in small, on data that is there: under a minute, into _build/quick
 	rm -rf _build/quick && mkdir -p _build/quick
 	$(call sweep,tests/quick.toml,_build/quick/quick.csv,_build/quick/store)
 
-bench: $(venv) ## time the package beside its peers and write results/benchmarks: many minutes
+bench: venv ## time the package beside its peers and write results/benchmarks: many minutes
 	$(BIN)/python tools/bench.py results/benchmarks
 	$(BIN)/python tools/bench_training.py results/benchmarks
 	$(BIN)/python tools/bench_accounting.py results/benchmarks
 
-lint: $(venv) ## check style and formatting (ruff) and types (mypy)
+lint: venv ## check style and formatting (ruff) and types (mypy)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
-
-venv: $(venv)
 
 clean: ## remove everything that a target made, .venv included
 	rm -rf .venv _build .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist *.egg-info

@@ -18,52 +18,6 @@ def tool(name):
     return module
 
 
-@pytest.fixture
-def book(tmp_path):
-    for build in ("one", "other"):
-        (tmp_path / build / "_static").mkdir(parents=True)
-        (tmp_path / build / "index.html").write_text("<p>the same</p>\n<p>and more</p>\n")
-        (tmp_path / build / "_static/figure.svg").write_bytes(b"<svg>\xff</svg>")
-    return tmp_path / "one", tmp_path / "other"
-
-
-def test_two_builds_of_the_same_bytes_are_one_book(book, capsys):
-    tool("compare_books").main(*book)
-    assert capsys.readouterr().out == "all 2 files are the same\n"
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (lambda path: (path / "index.html").write_text("<p>the same</p>\n<p>and less</p>\n"), "index.html: line 2"),
-        (lambda path: (path / "index.html").write_text("<p>the same</p>\n"), "index.html: 2 and 1 lines"),
-        (lambda path: (path / "_static/figure.svg").unlink(), "figure.svg: not in"),
-        (lambda path: (path / "more").touch(), "more: not in"),
-    ],
-)
-def test_a_file_that_differs_is_named(book, capsys, change, named):
-    change(book[1])
-    with pytest.raises(SystemExit, match=r"1 of [23] files differ"):
-        tool("compare_books").main(*book)
-    assert named in capsys.readouterr().out
-
-
-def test_the_seconds_of_the_chapters_may_differ_and_nothing_else_of_their_page(book, capsys):
-    row = '<td><p>{}</p></td>\n<td class="text-right seconds"><p>{}</p></td>\n'
-    for side, seconds in zip(book, (7, 12), strict=True):
-        (side / "status.html").write_text(row.format("causal", seconds))
-    tool("compare_books").main(*book)
-    (book[0] / "status.html").write_text(row.format("mnist", 12))
-    with pytest.raises(SystemExit, match="1 of 3 files differ"):
-        tool("compare_books").main(*book)
-    assert "status.html: line 1" in capsys.readouterr().out
-
-
-def test_no_book_is_not_the_same_book(tmp_path):
-    with pytest.raises(SystemExit, match="no book"):
-        tool("compare_books").main(tmp_path, tmp_path)
-
-
 MNIST = pd.read_csv(ROOT / "results/mnist/accuracy.csv", dtype={"run": str})
 
 

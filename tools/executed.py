@@ -1,76 +1,18 @@
-"""A Sphinx extension: what the execution of the chapters leaves for a reader.
+"""A Sphinx extension: the executed ``.ipynb`` of a chapter in its download button, and tables of committed results.
 
-The download button of a chapter offers the executed ``.ipynb`` beside it, too, copied into ``_sources``.
-``{executed} chapters`` is a table of the chapters with their seconds, ``{executed} versions`` one of what ran them.
-``{committed} FILE.csv`` is a committed table with the columns that its lines name, as ``column: what a reader sees``.
+``{committed} FILE.csv`` shows the columns that its lines name, as ``column: heading``.
 """
 
 import csv
-import platform
 import re
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 
-import jupytext
-from docutils import nodes
-from docutils.parsers.rst import directives
-from myst_nb.sphinx_ import NbMetadataCollector
-from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.nodes import make_refnode
 
 from companion.formatting import number
 
-PACKAGES = ["adascale", "numpy", "scipy", "numba", "pandas", "torch", "opacus", "cvxpy", "matplotlib", "jupyter-book"]
-
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
-
-
-class Times(nodes.General, nodes.Element):
-    """Where the chapters' times will stand, once all are executed."""
-
-
-def table(heads, rows):
-    """A table of rows of nodes or texts."""
-    built = nodes.table(classes=["colwidths-auto"])
-    group = nodes.tgroup(cols=len(heads))
-    group += [nodes.colspec(colwidth=1) for _ in heads]
-    parts = nodes.thead(), nodes.tbody()
-    for part, each in ((parts[0], [heads]), (parts[1], rows)):
-        for row in each:
-            line = nodes.row()
-            for place, content in enumerate(row):
-                shown = nodes.Text(content) if isinstance(content, str) else content
-                classes = ["text-right", "seconds"] if heads[place] == "seconds" else []
-                line += nodes.entry("", nodes.paragraph("", "", shown), classes=classes)
-            part += line
-    group += parts
-    built += group
-    return built
-
-
-def topics(source, results):
-    """The folders of ``results/`` that the cells of a chapter read."""
-    cells = jupytext.read(source, fmt="md:myst").cells
-    lines = [line for cell in cells if cell.cell_type == "code" for line in cell.source.splitlines()]
-    read = "\n".join(line for line in lines if "results" in line.lower())
-    names = sorted(path.name for path in results.iterdir() if path.is_dir())
-    return [name for name in names if re.search(rf"""["'/]{re.escape(name)}["'/]""", read)]
-
-
-class Executed(SphinxDirective):
-    """``chapters`` or ``versions``."""
-
-    required_arguments = 1
-
-    def run(self):
-        what = directives.choice(self.arguments[0], ("chapters", "versions"))
-        if what == "chapters":
-            return [Times()]
-        ran = f"{platform.system()}, {platform.machine()}"
-        rows = [["Python", platform.python_version()], ["system", ran], *([name, version(name)] for name in PACKAGES)]
-        return [table(["what", "version"], rows)]
 
 
 def shown(column, text):
@@ -96,32 +38,12 @@ class Committed(SphinxDirective):
         columns = dict(line.split(": ", 1) for line in self.content)
         with open(path, newline="") as file:
             rows = [[shown(column, row[column]) for column in columns] for row in csv.DictReader(file)]
-        return [table(list(columns.values()), rows)]
-
-
-class FillInTimes(SphinxPostTransform):
-    """The table of the chapters, in the order of the contents."""
-
-    default_priority = 8
-
-    def run(self, **kwargs):
-        for place in self.document.findall(Times):
-            rows, root = [], Path(self.app.srcdir)
-            known = NbMetadataCollector.get_doc_data(self.env)
-            for name in self.env.toctree_includes[self.config.root_doc]:
-                if not (ran := known[name].get("exec_data")):
-                    continue
-                title = self.env.titles[name].astext()
-                link = make_refnode(self.app.builder, self.env.docname, name, None, nodes.Text(title))
-                read = ", ".join(topics(root / f"{name}.md", root / "results"))
-                rows.append([link, read or "none", "" if ran["runtime"] is None else f"{ran['runtime']:.0f}"])
-            total = sum(int(row[-1] or 0) for row in rows)
-            rows.append([nodes.strong("", "all chapters"), "", f"{total}"])
-            place.replace_self(table(["chapter", "committed results that it reads", "seconds"], rows))
+        lines = [columns.values(), ["---"] * len(columns), *rows]
+        return self.parse_text_to_nodes("\n".join(f"| {' | '.join(line)} |" for line in lines))
 
 
 def offer_notebook(app, pagename, templatename, context, doctree):
-    """Hand the notebook to the theme's download button."""
+    """Hand the notebook to the theme's download button, copied into ``_sources``."""
     notebook = Path(app.srcdir) / f"{pagename}.ipynb"
     if app.builder.format == "html" and notebook.exists():
         target = Path(app.outdir) / "_sources" / f"{pagename}.ipynb"
@@ -131,9 +53,6 @@ def offer_notebook(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
-    app.add_node(Times)
-    app.add_directive("executed", Executed)
     app.add_directive("committed", Committed)
-    app.add_post_transform(FillInTimes)
     app.connect("html-page-context", offer_notebook, priority=400)  # the theme makes its buttons at 501
     return {"parallel_read_safe": True, "parallel_write_safe": True}
