@@ -36,7 +36,7 @@ from pathlib import Path
 import coverage
 import numba
 import pytest
-from source_changes import around, changes, checksum, loads, of_test, parsed, reached, statement
+from source_changes import around, changes, checksum, of_test, parsed, reached, statement
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("adascale", "companion", "tests", "tools", "conftest.py", "pyproject.toml")
@@ -252,13 +252,6 @@ class Chosen:
             self.verdict("left")
 
 
-def users_of(change, known):
-    """Of a change that an import runs, the tests that run a line which loads what it defines; else none."""
-    imported = set(statement(change.file, change.line)).intersection(known["imports"].get(change.file, ()))
-    lines = loads(change.file, change.line) if imported else set()
-    return {name for name, test in known["tests"].items() if lines.intersection(test["lines"].get(change.file, ()))}
-
-
 def attempt(group, known, often, change, say):
     """Try a change, or None, by the quickest tests first; those that noticed changes nearby count as quicker."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -275,10 +268,9 @@ def attempt(group, known, often, change, say):
             return compile(change.source, self.path, "exec") if here else get_code(self, name)
 
         importlib.machinery.SourceFileLoader.get_code = changed
-        users = users_of(change, known)  # these first
 
         def place(test):
-            return test[0] not in users, test[1] / (1 + 4 * often[near, test[0]])
+            return test[1] / (1 + 4 * often[near, test[0]])
 
         tests = dict(sorted(tests_of(change, known).items(), key=place))
     run_tests(group, Chosen(tests, least, say))
@@ -291,11 +283,10 @@ def stamp(change, said, known):
 
 
 def kept_verdicts(folder, found, known):
-    """The verdicts of these changes that hold, and whether they were others before."""
+    """The verdicts of these changes that hold."""
     file = folder / "verdicts.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    once = {each["key"] for each in lines if each["verdict"] == "left"}
-    kept = {each["key"]: each | {"since": each["key"] in once} for each in lines}
+    kept = {each["key"]: each for each in lines}
     pairs = [(change, kept[change.key]) for change in found if change.key in kept]
     return {change.key: said for change, said in pairs if said["stamp"] == stamp(change, said, known)}
 
@@ -335,19 +326,18 @@ def report(groups):
     for group, (found, verdicts) in groups.items():
         said = [verdicts[change.key] for change in found if change.key in verdicts]
         left = [each for each in said if each["verdict"] == "left"]
-        since = [each for each in said if each["verdict"] != "left" and each["since"]]
-        late = [each for each in said if each["verdict"] == "late" and not each["since"]]
+        late = [each for each in said if each["verdict"] == "late"]
         kept = 0
         for file in files_of(group):
             here = sum(verdicts.get(each.key, {}).get("verdict") == "left" for each in found if each.file == file)
             kept += min(here, said_of := argued(TABLE.read_text(), file))
             if here != said_of:
                 print(f"{file}: {here} are left, {said_of} are argued")
-        killed = len(said) - len(left) - len(since) - len(late)
-        numbers = len(found), len(said), killed, len(late), len(left) + len(since), len(since), kept, len(left) - kept
+        killed = len(said) - len(left) - len(late)
+        numbers = len(found), len(said), killed, len(late), len(left), kept, len(left) - kept
         rows[f"`{GROUPS[group][0].removeprefix('adascale/')}`"] = numbers
     rows["together"] = tuple(map(sum, zip(*rows.values(), strict=True)))
-    names = "group", "changes", "tried", "killed at once", "late", "left", "of these killed since", "argued", "open"
+    names = "group", "changes", "tried", "killed", "late", "left", "argued", "open"
     table = [names, ["---"] * len(names), *((name, *row) for name, row in rows.items())]
     return "".join("| " + " | ".join(map(str, row)) + " |\n" for row in table)
 

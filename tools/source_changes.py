@@ -131,14 +131,6 @@ def around(file, line):
 
 
 @functools.cache
-def loads(file, line):
-    """The lines of a file that load what the statement of a module around a line defines."""
-    names = around(file, line)
-    found = (each for each in ast.walk(parsed(file)[1]) if isinstance(each, ast.Name) and each.id in names)
-    return {each.lineno for each in found if isinstance(each.ctx, ast.Load)}
-
-
-@functools.cache
 def reached(file, line):
     """The compiled functions that a change of this line may reach; by names alone, so rather too many."""
     found, new = set(), around(file, line)
