@@ -141,43 +141,10 @@ def labels(page, number):
 def short(entry):
     """Author and year of an entry, as in ``Mironov et al., 2019``."""
     people = entry.persons.get("author", []) or entry.persons.get("editor", [])
-    names = [
-        "".join(str(part) for part in person.rich_last_names[-1:])
-        if len(person.rich_last_names) == 1
-        else " ".join(str(part) for part in person.rich_prelast_names + person.rich_last_names)
-        for person in people
-    ]
-    names = names or [plain(entry.fields["title"])]
+    names = [" ".join(map(str, person.rich_prelast_names + person.rich_last_names)) for person in people]
+    names = names or [str(entry.rich_fields["title"])]
     shown = names[0] if len(names) == 1 else f"{names[0]} and {names[1]}" if len(names) == 2 else f"{names[0]} et al."
     return f"{shown}, {entry.fields['year']}" if "year" in entry.fields else shown
-
-
-def plain(text):
-    """A field of an entry without TeX's braces."""
-    from pybtex.richtext import Text
-
-    return str(Text.from_latex(text))
-
-
-def long(entry):
-    """An entry of the list of references."""
-    where = next(
-        (
-            plain(entry.fields[key])
-            for key in ("journal", "booktitle", "publisher", "school", "institution")
-            if key in entry.fields
-        ),
-        "",
-    )
-    notes = [plain(entry.fields[key]) for key in ("note",) if key in entry.fields]
-    if "eprint" in entry.fields:
-        notes.append(f"arXiv:{entry.fields['eprint']}")
-    if "doi" in entry.fields:
-        notes.append(f"doi:{entry.fields['doi']}")
-    parts = [f"{short(entry)}. *{plain(entry.fields['title'])}*", where, *notes]
-    text = ". ".join(part.rstrip(".") for part in parts if part) + "."
-    text = re.sub(r"\barXiv:((?:[a-z-]+/)?[\d.]*\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", text)
-    return re.sub(r"\bdoi:(10\.[^\s;,]*[^\s;,.])", r"[doi:\1](https://doi.org/\1)", text)
 
 
 class Chapter:
@@ -298,4 +265,12 @@ def one_line_formulas(lines):
 
 def references(book, cited):
     """The list of what a chapter cites."""
-    return "\n".join(["## References", "", *sorted(f"* {long(book.sources[key])}" for key in cited)])
+    from pybtex.backends.markdown import Backend
+    from pybtex.style.formatting.unsrt import Style
+
+    written = [
+        Style().format_entry("", book.sources[key]).text.render(Backend())
+        for key in sorted(cited, key=lambda key: short(book.sources[key]))
+    ]
+    lines = [re.sub(r"\\([-.()])", r"\1", text).replace("\n", " ") for text in written]
+    return "\n".join(["## References", "", *(f"* {line}" for line in lines)])

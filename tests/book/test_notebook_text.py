@@ -184,7 +184,7 @@ Yes.
 """
 BIB = r"""@article{knuth1984,
   author = {Knuth, D. E. and {\"U}ber, A. and Third, T.}, title = {Of {T}e{X}}, journal = {J.}, year = {1984},
-  note = {arXiv:1234.56789},
+  eprint = {1234.56789}, archiveprefix = {arXiv},
 }"""
 TOC = "{root: book/start, parts: [{numbered: true, chapters: [{file: notebooks/1}, {file: notebooks/2}]}]}"
 
