@@ -61,7 +61,7 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
     """
     from adascale import policies
     from adascale.channel import EmpiricalFloors, read_gains
-    from adascale.comparison import Hindsight, PolicyClass, find_method
+    from adascale.comparison import PolicyClass, TunedOnRealisation, find_method
     from adascale.problem import ReceiveScalingProblem
 
     given = options.policy or ("learn" if options.penalty is None and trace is None else "adascale")
@@ -114,7 +114,7 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
                 )
             problem = ReceiveScalingProblem(scenario, known.min_gain[-scenario.num_rounds :], options.nu)
     if isinstance(method, PolicyClass):
-        method = Hindsight(method.policy, **method.fixed | fixed)
+        method = TunedOnRealisation(method.policy, **method.fixed | fixed)
     with common.naming_own_code():
         policy = method(problem, None if known is None else known.mean_gain)  # without a problem nothing is tuned
     return Chosen(name, policy, PROMISES[_promise(policy, tuned, trace is not None)])

@@ -8,8 +8,15 @@ from scipy.stats import ncx2
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies, registry, tuning
 from adascale.channel import Rayleigh, RayleighFloors
-from adascale.comparison import Foresight, Hindsight, as_method, find_method, keeps_its_own_promise, leakage_table
-from adascale.comparison.foresight import SEED
+from adascale.comparison import (
+    TunedOnModel,
+    TunedOnRealisation,
+    as_method,
+    find_method,
+    keeps_its_own_promise,
+    leakage_table,
+)
+from adascale.comparison.methods import SEED
 from companion.causal.fresh import CAUSAL, TUNED
 from companion.methods import METHODS
 
@@ -49,7 +56,7 @@ def test_no_gain_of_the_realisation_is_seen(name):
 @pytest.mark.parametrize("name", ["AdaScale", "PowerControl"])
 def test_a_tuned_policy_spends_nu_on_average_over_draws_of_its_own_law(name):
     problem, mean_gain = lanes()
-    made = Foresight(getattr(policies, name), from_law=False, draws=12, seed=5)(problem, mean_gain)
+    made = TunedOnModel(getattr(policies, name), from_law=False, draws=12, seed=5)(problem, mean_gain)
     law = Rayleigh().floor_law(SMALL, mean_gain)
     floor = tuning.draw_floors(SMALL, law, 12, 5)
     cost = np.zeros((2, 2))
@@ -66,8 +73,8 @@ def test_on_fresh_realisations_the_mean_cost_is_nu():
         [0.02, 0.16],
         range(300, 400),
         {
-            "AdaScale": Foresight(policies.AdaScale, from_law=False, draws=100),
-            "PowerControl": Foresight(policies.PowerControl, draws=100),
+            "AdaScale": TunedOnModel(policies.AdaScale, from_law=False, draws=100),
+            "PowerControl": TunedOnModel(policies.PowerControl, draws=100),
             "Level": policies.ConstantLevel,
         },
     )
@@ -80,23 +87,23 @@ def test_on_fresh_realisations_the_mean_cost_is_nu():
 def test_a_class_with_from_law_is_built_by_it_unless_told_otherwise():
     problem, mean_gain = lanes()
     law = RayleighFloors.of(SMALL, mean_gain)
-    built = Foresight(policies.AdaScale, stiffness=10.0)(problem, mean_gain)
+    built = TunedOnModel(policies.AdaScale, stiffness=10.0)(problem, mean_gain)
     expected = policies.AdaScale.from_law(SMALL, BUDGETS[:, None], law=law, stiffness=10.0)
     np.testing.assert_array_equal(built.penalty, expected.penalty)
     np.testing.assert_array_equal(built.initial_queue, expected.initial_queue)
-    cold = Foresight(policies.AdaScale, from_law=False)(problem, mean_gain)
+    cold = TunedOnModel(policies.AdaScale, from_law=False)(problem, mean_gain)
     assert cold.initial_queue == 0
     assert not np.allclose(cold.penalty, built.penalty, rtol=0.1)
-    assert Foresight(policies.AdaScale, penalty=0.5)(problem, mean_gain).penalty == 0.5
-    given = Foresight(policies.AdaScale, law=law, stiffness=10.0)(problem)
+    assert TunedOnModel(policies.AdaScale, penalty=0.5)(problem, mean_gain).penalty == 0.5
+    given = TunedOnModel(policies.AdaScale, law=law, stiffness=10.0)(problem)
     np.testing.assert_array_equal(given.penalty, expected.penalty)
-    assert same(Foresight(policies.ReSolve, law=law)(problem), Foresight(policies.ReSolve)(problem, mean_gain))
+    assert same(TunedOnModel(policies.ReSolve, law=law)(problem), TunedOnModel(policies.ReSolve)(problem, mean_gain))
 
 
 def test_what_needs_nothing_is_taken_as_it_is_and_what_needs_gains_gets_them():
     problem, mean_gain = lanes()
-    assert Foresight(policies.Learn, promise="hard")(problem) == policies.Learn("hard")
-    made = Foresight(policies.EstimFuture, estimate="devices")(problem, mean_gain)
+    assert TunedOnModel(policies.Learn, promise="hard")(problem) == policies.Learn("hard")
+    made = TunedOnModel(policies.EstimFuture, estimate="devices")(problem, mean_gain)
     assert made.estimate == "devices"
     np.testing.assert_array_equal(made.mean_gain, mean_gain)
 
@@ -117,9 +124,9 @@ def test_the_table_s_channel_is_believed_and_a_given_one_wins():
         return leakage_table(SHORT, [0.04], range(30), {"Level": method}, channel=Rician()).cost.to_numpy()
 
     own = cost(policies.ConstantLevel)
-    np.testing.assert_array_equal(cost(Foresight(policies.ConstantLevel)), own)
-    np.testing.assert_array_equal(cost(Foresight(policies.ConstantLevel, channel=Rician())), own)
-    wrong = cost(Foresight(policies.ConstantLevel, channel=Rayleigh()))
+    np.testing.assert_array_equal(cost(TunedOnModel(policies.ConstantLevel)), own)
+    np.testing.assert_array_equal(cost(TunedOnModel(policies.ConstantLevel, channel=Rician())), own)
+    wrong = cost(TunedOnModel(policies.ConstantLevel, channel=Rayleigh()))
     error = own.std() / np.sqrt(30)
     assert abs(own.mean() - 0.04) < 4 * error
     assert wrong.mean() - 0.04 > 8 * error  # the control
@@ -127,7 +134,7 @@ def test_the_table_s_channel_is_believed_and_a_given_one_wins():
 
 def test_lanes_side_by_side_are_tuned_each_on_its_own():
     problem, mean_gain = lanes((0, 1, 2))
-    method = Foresight(policies.PowerControl)
+    method = TunedOnModel(policies.PowerControl)
     together = method(problem, mean_gain).privacy_budget
     for r in range(3):
         alone = ReceiveScalingProblem(SMALL, problem.min_gain[[r]], problem.budget)
@@ -149,13 +156,13 @@ def test_the_default_of_a_table_leaves_out_who_keeps_a_promise_of_its_own(name, 
 
 def test_a_class_that_needs_the_law_is_taken_with_foresight():
     made = as_method(policies.ReSolve)
-    assert isinstance(made, Foresight)
-    assert isinstance(as_method(policies.EqualAlloc), Hindsight)
+    assert isinstance(made, TunedOnModel)
+    assert isinstance(as_method(policies.EqualAlloc), TunedOnRealisation)
     problem, mean_gain = lanes()
     with pytest.raises(ValueError, match="ReSolve needs the law of the floors"):
-        Hindsight(policies.ReSolve)(problem, mean_gain)
+        TunedOnRealisation(policies.ReSolve)(problem, mean_gain)
     law = RayleighFloors.of(SMALL, mean_gain)
-    assert same(Hindsight(policies.ReSolve, law=law)(problem), made(problem, mean_gain))
+    assert same(TunedOnRealisation(policies.ReSolve, law=law)(problem), made(problem, mean_gain))
 
 
 @dataclass(frozen=True)
@@ -168,17 +175,17 @@ class Both(policies.ReSolve):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: Foresight(policies.Optimal), "Optimal decides with all rounds in view"),
-        (lambda: Foresight(policies.LyapunovPowerControl), "penalty, rate"),
-        (lambda: Foresight(dict), "start and step"),
-        (lambda: Foresight(policies.AdaScale, draws=0), "draws must be a whole number >= 1, got 0"),
-        (lambda: Foresight(policies.AdaScale, seed=-1), "seed must be a whole number >= 0, got -1"),
-        (lambda: Foresight(policies.AdaScale, channel=3), "channel must be a ChannelModel, got 3"),
-        (lambda: Foresight(policies.AdaScale)(lanes()[0]), "AdaScale needs mean_gain"),
-        (lambda: Foresight(policies.EstimFuture)(lanes()[0]), "EstimFuture needs mean_gain"),
-        (lambda: Foresight(policies.EqualAlloc, depth=3)(*lanes()), "EqualAlloc: .*no arguments"),
-        (lambda: Foresight(policies.AdaScale, depth=3)(*lanes()), "AdaScale: .*depth"),
-        (lambda: Foresight(Both)(*lanes()), "give it a from_law"),
+        (lambda: TunedOnModel(policies.Optimal), "Optimal decides with all rounds in view"),
+        (lambda: TunedOnModel(policies.LyapunovPowerControl), "penalty, rate"),
+        (lambda: TunedOnModel(dict), "start and step"),
+        (lambda: TunedOnModel(policies.AdaScale, draws=0), "draws must be a whole number >= 1, got 0"),
+        (lambda: TunedOnModel(policies.AdaScale, seed=-1), "seed must be a whole number >= 0, got -1"),
+        (lambda: TunedOnModel(policies.AdaScale, channel=3), "channel must be a ChannelModel, got 3"),
+        (lambda: TunedOnModel(policies.AdaScale)(lanes()[0]), "AdaScale needs mean_gain"),
+        (lambda: TunedOnModel(policies.EstimFuture)(lanes()[0]), "EstimFuture needs mean_gain"),
+        (lambda: TunedOnModel(policies.EqualAlloc, depth=3)(*lanes()), "EqualAlloc: .*no arguments"),
+        (lambda: TunedOnModel(policies.AdaScale, depth=3)(*lanes()), "AdaScale: .*depth"),
+        (lambda: TunedOnModel(Both)(*lanes()), "give it a from_law"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(call, said):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.comparison import Hindsight, find_method
+from adascale.comparison import TunedOnRealisation, find_method
 from adascale.comparison.shi_tuning import kindest_lyapunov
 
 BUDGETS = [2e-3, 8e-3]
@@ -19,7 +19,7 @@ def test_a_method_tunes_the_one_parameter_of_its_class(scenario):
     drawn = channel.draw(3, 40, [0, 1])
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), np.array(BUDGETS)[:, None])
     mean_gain = scenario.mean_gain(drawn.path_loss)
-    made = Hindsight(policies.PowerControl, contraction=0.99, estimate="minimum")
+    made = TunedOnRealisation(policies.PowerControl, contraction=0.99, estimate="minimum")
     assert made.tuned == ("privacy_budget",)
     policy = made(problem, mean_gain)
     assert (policy.contraction, policy.estimate) == (0.99, "minimum")
@@ -30,14 +30,14 @@ def test_a_method_tunes_the_one_parameter_of_its_class(scenario):
 
 def test_a_class_with_two_parameters_is_refused_by_name():
     with pytest.raises(ValueError, match=r"LyapunovPowerControl .* penalty, rate"):
-        Hindsight(policies.LyapunovPowerControl)
+        TunedOnRealisation(policies.LyapunovPowerControl)
 
 
 def test_a_parameter_that_is_fixed_is_not_tuned(scenario):
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(channel.draw(3, 40, 0).gain), BUDGETS[0])
-    assert Hindsight(policies.AdaScale, penalty=0.5)(problem).penalty == 0.5
+    assert TunedOnRealisation(policies.AdaScale, penalty=0.5)(problem).penalty == 0.5
     rate = float(policies.Optimal().schedule(problem).mean())
-    tuned = Hindsight(policies.LyapunovPowerControl, rate=rate)(problem)
+    tuned = TunedOnRealisation(policies.LyapunovPowerControl, rate=rate)(problem)
     assert problem.cost(tuned.schedule(problem)) == pytest.approx(BUDGETS[0], rel=1e-9)
 
 
@@ -50,7 +50,7 @@ def test_a_plain_class_with_start_and_step_is_taken_as_it_is(scenario):
             return scenario, scenario.x_max * min_gain_t
 
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(channel.draw(3, 40, 0).gain), BUDGETS[0])
-    np.testing.assert_array_equal(Hindsight(Plain)(problem).schedule(problem), problem.max_eta)
+    np.testing.assert_array_equal(TunedOnRealisation(Plain)(problem).schedule(problem), problem.max_eta)
 
 
 class Undeclared(policies.EqualAlloc):
@@ -78,13 +78,13 @@ class HalfDone(policies.OnlinePolicy):
 )
 def test_what_is_no_policy_is_refused(policy, said):
     with pytest.raises(ValueError, match=said):
-        Hindsight(policy)
+        TunedOnRealisation(policy)
 
 
 def test_a_parameter_that_is_not_declared_is_asked_for(scenario):
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(channel.draw(3, 40, 0).gain), BUDGETS[0])
     with pytest.raises(ValueError, match=r"Undeclared: .*level.*declared in `tuned`"):
-        Hindsight(Undeclared)(problem)
+        TunedOnRealisation(Undeclared)(problem)
 
 
 @pytest.mark.parametrize("name", ["EqualAlloc", "equal-alloc", "equal_alloc", "equalalloc"])

@@ -33,7 +33,7 @@ class Plain:
 
 
 class Joined(Plain, policies.OnlinePolicy):
-    """How `Hindsight` takes such a class."""
+    """How `TunedOnRealisation` takes such a class."""
 
 
 class Halved(policies.AdaScale):
