@@ -57,7 +57,7 @@ MUTANTS = {
         "tests/accounting/test_kernels.py::test_derivative_agrees_with_finite_differences",
     ),
     "AdaScale's queue forgets the budget": Mutant(
-        "policies/adascale_rounds.py",
+        "policies/adascale.py",
         "Q + (before - least) - budget[lane]",
         "Q + (before - least)",
         "tests/policies/test_policies.py::test_adascale_is_its_rounds_and_its_queue_written_out",

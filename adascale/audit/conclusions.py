@@ -103,7 +103,7 @@ def from_scores(
     accuracy: float,
 ) -> Audit:
     """Conclude all bounds from the likelihood ratios of independent trials and the coins, each of shape (m,)."""
-    m, (_, _, *known), doubt = score.size, claim, (claim.delta, claim.each)
+    m, doubt = score.size, (claim.delta, claim.each)
     guessed = [(r, scores.right_guesses(score, present, r)) for r in plan.guesses]
     best, guesses, right = max((one_run_bound(m, r, v, *doubt), r, v) for r, v in guessed)
     rates, scaled = (
@@ -112,14 +112,14 @@ def from_scores(
     )
     by_rates = max(rates_bound(counts, *doubt) for counts in rates)
     by_scale = max(scaled_bound(counts, claim.rate, claim.sigma, *doubt) for counts in scaled)
-    return Audit(kind, runs, m, guesses, right, *known, best, by_rates, by_scale, accuracy)
+    return Audit(kind, runs, m, guesses, right, *claim[2:], best, by_rates, by_scale, accuracy)
 
 
 def from_losses(
     kind: str, runs: int, claim: Claim, loss: FloatArray, present: NDArray[np.bool_], accuracy: float
 ) -> Audit:
     """Conclude from guesses: the quarter with the least loss is in, the quarter with the largest out."""
-    m, quarter, (_, _, *known) = loss.size, loss.size // 4, claim
+    m, quarter = loss.size, loss.size // 4
     right = scores.right_guesses(-loss, present, quarter, quarter)
     bound = one_run_bound(m, 2 * quarter, right, claim.delta, claim.confidence)
-    return Audit(kind, runs, m, 2 * quarter, right, *known, bound, None, None, accuracy)
+    return Audit(kind, runs, m, 2 * quarter, right, *claim[2:], bound, None, None, accuracy)

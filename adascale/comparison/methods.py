@@ -227,10 +227,10 @@ def as_method(policy: Method | type, channel: ChannelModel | None = None) -> Met
 def keeps_its_own_promise(policy: Method | type) -> bool:
     """Say whether a policy meets the budget on average or as a hard constraint, instead of spending it exactly.
 
-    Such a class needs the law of the floors, or has a ``promise``.
+    Such a class needs the law of the floors, or has a ``budget_mode``.
     """
     made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
-    return bool(getattr(made, "needs_law", False)) or hasattr(made, "promise")
+    return bool(getattr(made, "needs_law", False)) or any(hasattr(made, name) for name in ("budget_mode", "promise"))
 
 
 def find_method(name: str) -> tuple[str, Method]:
@@ -239,7 +239,7 @@ def find_method(name: str) -> tuple[str, Method]:
     Parameters
     ----------
     name : str
-        See :func:`adascale.registry.find`; with arguments of its constructor behind it, ``learn:promise=hard``.
+        See :func:`adascale.registry.find`; with arguments of its constructor behind it, ``learn:budget_mode=hard``.
     """
     kind, options = registry.parse_options(name)
     found = registry.find("policies", kind)

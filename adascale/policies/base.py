@@ -6,11 +6,12 @@ A policy class declares what others need to know: its tuned parameters, the chan
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from inspect import isfunction
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,7 @@ from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
+AnyPolicy = TypeVar("AnyPolicy", bound="Policy")
 _FLOAT64, _LARGEST = np.dtype(np.float64), float(np.finfo(float).max)
 
 
@@ -67,6 +69,8 @@ class Policy:
     r"""Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     label: ClassVar[str] = ""
     """Name in a legend; empty for the name of the class."""
+    former: ClassVar[Mapping[str, str]] = {}
+    """Old names of parameters, each with the new one."""
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
@@ -140,6 +144,26 @@ class OnlinePolicy(Policy):
         return run(self, problem)
 
 
+def renamed(**names: str) -> Callable[[type[AnyPolicy]], type[AnyPolicy]]:
+    """Let a class take its arguments by their old names too, with a ``DeprecationWarning``."""
+
+    def decorate(cls: type[AnyPolicy]) -> type[AnyPolicy]:
+        init: Any = cls.__init__
+
+        @wraps(init)
+        def renaming(self: AnyPolicy, *given: Any, **options: Any) -> None:
+            for old, new in names.items():
+                if old in options and new not in options:
+                    warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=2)
+                    options[new] = options.pop(old)
+            init(self, *given, **options)
+
+        cls.former, cls.__init__ = names, renaming  # type: ignore[method-assign, assignment]
+        return cls
+
+    return decorate
+
+
 class CompiledPolicy(OnlinePolicy):
     """An online policy that runs any number of rounds at once; a subclass defines ``start`` and ``rounds``."""
 
@@ -153,6 +177,7 @@ class CompiledPolicy(OnlinePolicy):
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
+        fit_lanes(problem.lanes, lanes_of_parameters=state.lanes)
         _, eta = self.rounds(state, np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)))
         return within_limit(eta, problem, type(self).__name__)
 

@@ -10,9 +10,9 @@ import numpy as np
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import CompiledPolicy, FloatArray, HorizonPolicy, in_rows, whole_budget
+from adascale.policies.base import CompiledPolicy, FloatArray, HorizonPolicy, in_rows, renamed, whole_budget
 from adascale.policies.coherence import check_coherence, next_coherence
-from adascale.policies.resolve import promised
+from adascale.policies.resolve import check_budget_mode
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 
@@ -36,6 +36,7 @@ class LearnState(NamedTuple):
         return self.left.shape
 
 
+@renamed(promise="budget_mode", reserve="safety_margin")
 @dataclass(frozen=True)
 class Learn(CompiledPolicy, HorizonPolicy):
     r"""As :class:`ReSolve`, with the law that the floors seen so far have: no channel statistics, no leakage.
@@ -51,7 +52,7 @@ class Learn(CompiledPolicy, HorizonPolicy):
 
     Parameters
     ----------
-    promise, reserve, hold, coherence
+    budget_mode, safety_margin, hold, coherence
         As for :class:`ReSolve`.
     prior : FloorLaw, optional
         Law of the floors assumed before the first round.
@@ -61,15 +62,15 @@ class Learn(CompiledPolicy, HorizonPolicy):
 
     label: ClassVar[str] = "learning"
 
-    promise: str = "average"
-    reserve: float = 2.0
+    budget_mode: str = "average"
+    safety_margin: float = 2.0
     hold: float = 0.1
     prior: FloorLaw | None = None
     weight: int = 20
     coherence: float | str = 1.0
 
     def __post_init__(self) -> None:
-        promised(self.promise, self.reserve, self.hold)
+        check_budget_mode(self.budget_mode, self.safety_margin, self.hold)
         check_coherence(self.coherence)
         check.whole("weight", self.weight)
         if self.prior is not None and not isinstance(self.prior, FloorLaw):
@@ -95,10 +96,10 @@ class Learn(CompiledPolicy, HorizonPolicy):
         new = in_rows(floor, lanes, rounds)[:, None]
         seen, before, moments = np.concatenate([state.seen, new.repeat(2, 1)], -1), state.before, state.moments.copy()
         left, level = in_rows(state.left, lanes), in_rows(state.level, lanes)
-        reserve = float(self.reserve) if self.promise == "hard" else -1.0
+        margin = float(self.safety_margin) if self.budget_mode == "hard" else -1.0
         coherence = 0.0 if isinstance(self.coherence, str) else float(self.coherence)
         held, dry = self.hold * state.scenario.num_rounds, int(self.prior is None)
-        spend = _spend(seen, before, moments, rounds, state.later, left, level, reserve, held, dry, coherence)
+        spend = _spend(seen, before, moments, rounds, state.later, left, level, margin, held, dry, coherence)
         if (number := seen.shape[-1]) >= _LONG and number & (number - 1) == 0:  # all in one run
             before, seen = np.concatenate([before, seen], -1), seen[..., :0]
             for row in before:
@@ -117,12 +118,12 @@ def _spend(
     later: int,
     left: FloatArray,
     level: FloatArray,
-    reserve: float,
+    margin: float,
     held: float,
     dry: int,
     coherence: float,
 ) -> FloatArray:
-    """What each of the last ``rounds`` of every lane spends.  A reserve below 0 is none, a coherence of 0 is seen.  The
+    """What each of the last ``rounds`` of every lane spends.  A margin below 0 is none, a coherence of 0 is seen.  The
     floors become runs; these and ``moments``, ``left`` and ``level`` follow the rounds."""
     known = seen.shape[2] - rounds
     spend = np.zeros((seen.shape[0], rounds))
@@ -132,13 +133,13 @@ def _spend(
             if coherence == 0:
                 c = next_coherence(moments[lane], seen[lane, 0, now - 1 : now])
             _add(seen[lane], now)
-            if reserve >= 0 or n > held:
+            if margin >= 0 or n > held:
                 own = min(c, n)
-                m = n - own + (reserve * (1 + c) / 2 * np.log(max(n / c, 1.0)) if reserve >= 0 else 0.0)
+                m = n - own + (margin * (1 + c) / 2 * np.log(max(n / c, 1.0)) if margin >= 0 else 0.0)
                 each = m / (before.shape[2] + now + dry)
                 level[lane] = _level(seen[lane], now, before[lane], floor, own, each, left[lane], level[lane])
             y = max(level[lane] - floor, 0.0)
-            if reserve >= 0:
+            if margin >= 0:
                 y = min(y, left[lane]) if n > 1 else left[lane]
             spend[lane, t] = y
             left[lane] = max(left[lane] - y, 0.0)

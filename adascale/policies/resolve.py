@@ -9,7 +9,7 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
-from adascale.policies.base import FloatArray, HorizonPolicy, LawPolicy, whole_budget
+from adascale.policies.base import FloatArray, HorizonPolicy, LawPolicy, renamed, whole_budget
 from adascale.policies.coherence import check_coherence, next_coherence
 from adascale.problem import scaling
 from adascale.scenario import Scenario
@@ -33,6 +33,7 @@ class ReSolveState(NamedTuple):
         return self.left.shape
 
 
+@renamed(promise="budget_mode", reserve="safety_margin")
 @dataclass(frozen=True)
 class ReSolve(LawPolicy, HorizonPolicy):
     r"""Fill this round's floor, and the later ones as their law has them, up to one level.
@@ -55,9 +56,9 @@ class ReSolve(LawPolicy, HorizonPolicy):
         :math:`\mathbb E|h_m|^2 / k_m^2` of independent Rayleigh fading.
     law : FloorLaw, optional
         Another law of the floors; exactly one of the two is given.
-    promise : {"average", "hard"}
+    budget_mode : {"average", "hard"}
         Whether :math:`\nu` is met on average, or never exceeded in any realisation.
-    reserve : float, >= 0
+    safety_margin : float, >= 0
         :math:`\varrho`, of a hard constraint.
     hold : float, in [0, 1)
         Share of rounds at the end whose level is frozen, on average.
@@ -68,14 +69,14 @@ class ReSolve(LawPolicy, HorizonPolicy):
 
     label: ClassVar[str] = "re-solving"
 
-    promise: str = "average"
-    reserve: float = 2.0
+    budget_mode: str = "average"
+    safety_margin: float = 2.0
     hold: float = 0.1
     coherence: float | str = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        promised(self.promise, self.reserve, self.hold)
+        check_budget_mode(self.budget_mode, self.safety_margin, self.hold)
         check_coherence(self.coherence)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ReSolveState:
@@ -87,15 +88,15 @@ class ReSolve(LawPolicy, HorizonPolicy):
         scenario, later = state.scenario, self.count_down(state)
         max_eta = scenario.x_max * min_gain_t
         floor = scenario.noise_scale / max_eta
-        level, seen, hard, n = state.level, state.seen, self.promise == "hard", state.later + 1
+        level, seen, hard, n = state.level, state.seen, self.budget_mode == "hard", state.later + 1
         coherence: Any = self.coherence
         if isinstance(coherence, str):
             seen, each = seen.copy(), floor.reshape(-1, 1)
             coherence = np.reshape([next_coherence(*pair) for pair in zip(seen, each, strict=True)], floor.shape)
         if hard or n > self.hold * scenario.num_rounds:
             own = np.minimum(coherence, n)
-            reserve = self.reserve * (1 + coherence) / 2 * np.log(np.maximum(n / coherence, 1.0)) if hard else 0.0
-            level = state.law.shared_level(state.left / own, floor, (n - own + reserve) / own, state.level)
+            margin = self.safety_margin * (1 + coherence) / 2 * np.log(np.maximum(n / coherence, 1.0)) if hard else 0.0
+            level = state.law.shared_level(state.left / own, floor, (n - own + margin) / own, state.level)
         spend = np.maximum(level - floor, 0.0)
         if hard:
             spend = np.minimum(spend, state.left) if state.later else state.left
@@ -104,11 +105,11 @@ class ReSolve(LawPolicy, HorizonPolicy):
         return state._replace(later=later, left=left, level=level, seen=seen), eta
 
 
-def promised(promise: str, reserve: float, hold: float) -> None:
+def check_budget_mode(budget_mode: str, safety_margin: float, hold: float) -> None:
     """Validate how a budget is met."""
-    if promise not in PROMISES:
-        raise ValueError(f"promise must be one of {PROMISES}, got {promise!r}")
-    for name, value in (("reserve", reserve), ("hold", hold)):
+    if budget_mode not in PROMISES:
+        raise ValueError(f"budget_mode must be one of {PROMISES}, got {budget_mode!r}")
+    for name, value in (("safety_margin", safety_margin), ("hold", hold)):
         if check.at_least(name, value, 0).ndim:
             raise ValueError(f"{name} must be one number, got {value!r}")
     if hold >= 1:

@@ -121,20 +121,20 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
         "EstimFuture": TunedOnModel(policies.EstimFuture, estimate="minimum"),
         "EqualAlloc": TunedOnModel(policies.EqualAlloc),
         "Learn": TunedOnModel(policies.Learn),
-        "Learn, hard": TunedOnModel(policies.Learn, promise="hard"),
+        "Learn, hard": TunedOnModel(policies.Learn, budget_mode="hard"),
         "DynamicProgramme, hard": TunedOnModel(policies.DynamicProgramme, channel=seen),
         **{name + HINDSIGHT: method for name, method in TUNED.items()},
     }
     law = EmpiricalFloors.of(scenario, seen.min_gain)
     found |= {
-        "ReSolve, hard, seen": TunedOnModel(policies.ReSolve, channel=seen, promise="hard", coherence="seen"),
+        "ReSolve, hard, seen": TunedOnModel(policies.ReSolve, channel=seen, budget_mode="hard", coherence="seen"),
         "Learn, prior, hard, seen": lambda *_: policies.Learn("hard", prior=law, coherence="seen"),
     }
     for behind, believed in (("", seen), (", Rayleigh", Rayleigh())):
         by_law: dict[str, Method] = {
             "ConstantLevel": TunedOnModel(policies.ConstantLevel, channel=believed),
             "ReSolve": TunedOnModel(policies.ReSolve, channel=believed),
-            "ReSolve, hard": TunedOnModel(policies.ReSolve, channel=believed, promise="hard"),
+            "ReSolve, hard": TunedOnModel(policies.ReSolve, channel=believed, budget_mode="hard"),
             "AdaScale, warm": TunedOnModel(policies.AdaScale, channel=believed),
             "Learn, prior": _learn_with_prior(believed, "average"),
             "Learn, prior, hard": _learn_with_prior(believed, "hard"),
