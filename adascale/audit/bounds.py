@@ -30,16 +30,12 @@ LEAST_SCALE, MOST_SCALE, _STEP = 0.2, 5.0, 1.25
 
 
 class Counts(NamedTuple):
-    """What an auditor said of canaries, half of them in the data."""
+    """Canaries that were in the data, the number of these called in, canaries that were not, and of these called in."""
 
     present: int
-    """Canaries that were in."""
     found: int
-    """Of these, the number called in."""
     absent: int
-    """Canaries that were not in."""
     false: int
-    """Of these, the number called in."""
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, float]:
@@ -143,10 +139,8 @@ def scaled_bound(
     ----------
     counts : Counts
         As for :func:`rates_bound`, by the test "the likelihood ratio is above :math:`e^\tau`", which is the best.
-    rate : float, in (0, 1]
-        :math:`q`.
-    sigma : numpy.ndarray, shape (T,), > 0
-        :math:`\sigma_t` as claimed.
+    rate, sigma
+        :math:`q` in (0, 1], and :math:`\sigma_t > 0` as claimed, shape (T,).
     delta, confidence : float, in (0, 1)
     threshold : float, >= 0
         :math:`\tau`.

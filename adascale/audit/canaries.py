@@ -70,12 +70,8 @@ class GradientCanaries:
 
     Parameters
     ----------
-    coordinate : numpy.ndarray, shape (k,)
-        :math:`j_i` in 0 ... d - 1, distinct.
-    sign : numpy.ndarray, shape (k,)
-        1 or -1.
-    present : numpy.ndarray, shape (k,)
-        Which are in the data.
+    coordinate, sign, present : numpy.ndarray, shape (k,)
+        Distinct :math:`j_i` in 0 ... d - 1, 1 or -1, and which are in the data.
     norm : float, > 0
         :math:`c`, in units of C: 1, or more where a device does not clip.
     """
@@ -114,9 +110,7 @@ class SampleCanaries:
 
     Parameters
     ----------
-    images, labels : torch.Tensor, shape (k, ...) and (k,)
-    present : numpy.ndarray, shape (k,)
-        Which are in the data.
+    images, labels, present : torch.Tensor or numpy.ndarray, shape (k, ...) and (k,)
     training : adascale.learning.Training
         The network, and how many samples at a time.
     """

@@ -21,21 +21,18 @@ ACCOUNTANT: Accountant = ExactAccountant()
 
 
 class Audit(NamedTuple):
-    r"""Lower bounds on :math:`\varepsilon` from audited trainings, and the accounted one; they hold together."""
+    r"""Lower bounds on :math:`\varepsilon` from audited trainings, which hold together, and the accounted one."""
 
     kind: str
     """``gradients`` (white box) or ``samples`` (black box); of paired runs, ``paired`` or ``paired samples``."""
     runs: int
-    """Number of trainings."""
     canaries: int
     """m, of all trainings together, half in the data by fair coins; in paired runs there is one in each."""
     guesses: int
-    """r, those that were guessed to be in, or out, for :attr:`one_run`."""
+    """r, those that were guessed to be in, or out, for :attr:`one_run`; v of them are ``right``."""
     right: int
-    """v, the right ones."""
     delta: float
     confidence: float
-    """Of all bounds together."""
     renyi: float
     """Epsilon of the schedule by :class:`~adascale.accounting.RenyiAccountant`."""
     accounted: float

@@ -68,9 +68,7 @@ class PolicyClass:
             listed = ", ".join(self.tuned)
             raise ValueError(f"policy {name} must have one parameter to tune at most, it declares {listed}; fix others")
         self.takes_law = self.policy.needs_law and not {"law", "mean_gain"} & {*fixed}
-        """Whether it has to be given the law of the floors."""
         self.takes_gain = self.policy.needs_mean_gain and "mean_gain" not in fixed
-        """Whether it has to be given mean gains."""
 
     def build(self, constructor: Callable[..., Policy] | None = None, /, **given: Any) -> Policy:
         """Build the policy with these arguments and the fixed ones, which win; by its class or another constructor."""
@@ -99,14 +97,7 @@ class TunedOnRealisation(PolicyClass):
     """The method of a policy class whose one ``tuned`` parameter is matched on the evaluated realisation.
 
     It **sees the whole future** (:func:`~adascale.tuning.match_budget`), as in the paper.  A class that has nothing
-    ``tuned`` is taken as it is, whatever it costs.
-
-    Parameters
-    ----------
-    policy : type
-        A subclass of :class:`~adascale.policies.Policy`, or any class with ``start`` and ``step``.
-    **fixed
-        Arguments of the constructor that keep one value.
+    ``tuned`` is taken as it is, whatever it costs; ``fixed`` are arguments of its constructor.
     """
 
     def __init__(self, policy: type, **fixed: Any):

@@ -173,12 +173,9 @@ def mean_inverse(
 
     Parameters
     ----------
-    caps : numpy.ndarray, shape (L, T)
-    weight : numpy.ndarray, shape (T,)
-        :math:`r^{-t}`.
-    lane : numpy.ndarray, shape (N,)
-        Of each pair.
-    penalty, rate : numpy.ndarray, shape (N,), > 0
+    caps, weight : numpy.ndarray, shape (L, T) and (T,)
+        Of every lane, and :math:`r^{-t}`.
+    lane, penalty, rate : numpy.ndarray, shape (N,)
     """
     mean, rounds = np.empty(lane.size), caps.shape[1]
     V, step, cap = np.ones(_TOGETHER), np.ones(_TOGETHER), np.ones(_TOGETHER)

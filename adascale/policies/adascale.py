@@ -92,10 +92,8 @@ class AdaScale(CompiledPolicy):
         scenario : Scenario
         budget : array_like, > 0
             :math:`\nu`.
-        mean_gain : array_like, shape (..., M), optional
-            :math:`\mathbb E|h_m|^2 / k_m^2` of independent Rayleigh fading.
-        law : FloorLaw, optional
-            Another law of the floors; exactly one of the two is given.
+        mean_gain, law
+            As for :class:`ConstantLevel`.
         stiffness : float, >= 1
             :math:`s`: the larger, the more slowly the pressure leaves that of the constant level; at 1 the queue starts
             empty.
@@ -144,16 +142,12 @@ def best_energy(
 
     Parameters
     ----------
-    floor : array_like, > 0
-        :math:`w_{\min}`.
-    queue : array_like, >= 0
-        :math:`Q`.
-    penalty : array_like, > 0
-        :math:`V`.
+    floor, queue, penalty : array_like
+        :math:`w_{\min} > 0`, :math:`Q \ge 0` and :math:`V > 0`.
     leakage : RoundLeakage
         :math:`F`.
     start : array_like, >= 0
-        Where to look first; it matters for the speed alone, and below the floor not at all.
+        Where to look first; it matters for the speed alone.
 
     Raises
     ------
@@ -175,12 +169,10 @@ def adascale_energies(
     ----------
     floor : array_like, shape (..., T), > 0
         :math:`w_{\min,t}`.
-    budget, penalty : array_like, > 0
-        :math:`\nu` and :math:`V`; they broadcast against the leading axes of ``floor``, as does the queue.
+    budget, penalty, initial_queue : array_like
+        :math:`\nu > 0`, :math:`V > 0` and :math:`Q_0 \ge 0`; they broadcast against the leading axes of ``floor``.
     leakage : RoundLeakage
         :math:`F`.
-    initial_queue : array_like, >= 0
-        :math:`Q_0`.
 
     Raises
     ------

@@ -74,7 +74,7 @@ class Policy:
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
-        """Return where the search for the one tuned parameter starts: positive, of the shape of the lanes or ()."""
+        """Return where the search for the one tuned parameter starts, > 0, of the shape of the lanes or ()."""
         return np.array(1.0)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
@@ -102,33 +102,16 @@ class OnlinePolicy(Policy):
                 setattr(cls, name, checked(method))
 
     def start(self, scenario: Scenario, budget: FloatArray) -> Any:
-        r"""Return the state before round 0.
+        r"""Return the state before round 0 of ``scenario.num_rounds``, for noise budgets :math:`\nu > 0`.
 
         If it has an attribute ``lanes``, the shape of a round's gains, ``step`` refuses any other shape.
-
-        Parameters
-        ----------
-        scenario : Scenario
-            Its ``num_rounds`` is the horizon T.
-        budget : array_like, > 0
-            :math:`\nu`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no start")
 
     def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Decide one round: return the next state, and :math:`\eta_t` of the shape of the gains.
+        r"""Decide one round of gains :math:`h_{\min,t}^2 > 0`: return the next state and :math:`\eta_t` of their shape.
 
-        Parameters
-        ----------
-        state : object
-            From ``start``, ``step`` or ``skip``.
-        min_gain_t : array_like, > 0
-            :math:`h_{\min,t}^2`.
-
-        Raises
-        ------
-        ValueError
-            Also if the policy has planned for T rounds and they are over.
+        A policy that plans for T rounds raises a ``ValueError`` when they are over.
         """
         raise NotImplementedError(f"{type(self).__name__} has no step")
 
@@ -268,9 +251,7 @@ def _stepped(policy: OnlinePolicy, returned: Any, lanes: tuple[int, ...]) -> tup
 
 
 def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> FloatArray:
-    """Return ``eta``, or raise a ``ValueError`` that ``name`` returned another shape or a scaling not in (0, cap]."""
-    if eta.shape != (*problem.lanes, problem.num_rounds):
-        raise ValueError(f"{name} has parameters for other lanes than {problem.lanes}, it returned shape {eta.shape}")
+    """Return ``eta``, or raise a ``ValueError`` that ``name`` returned a scaling not in (0, cap]."""
     good = (eta > 0) & (eta <= problem.max_eta)
     if not good.all():
         worst = tuple(int(i) for i in np.argwhere(~good)[0])

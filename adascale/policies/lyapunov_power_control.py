@@ -45,7 +45,7 @@ class LyapunovPowerControl(CompiledPolicy):
     rate : array_like, > 0
         :math:`\bar\eta`, the privacy budget per round in units of eta.
     contraction : float, in (0, 1]
-        :math:`r`; 1 is neutral.
+        :math:`r`, as for :class:`PowerControl`.
     initial_queue : array_like, >= 0
         :math:`Q_0`, in units of eta.  Zero, the customary start, puts the first round at full power.
     """

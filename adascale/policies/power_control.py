@@ -34,14 +34,12 @@ class PowerControl(CompiledPolicy, HorizonPolicy):
 
     Parameters
     ----------
-    mean_gain : array_like, shape (..., M), > 0
-        :math:`\mathbb E|h_m|^2 / k_m^2`.
+    mean_gain, estimate
+        As for :class:`EstimFuture`.
     privacy_budget : array_like, > 0
         :math:`S`, the largest sum of :math:`\eta_t`.
     contraction : float, in (0, 1]
         :math:`r`, the factor by which the loss gap shrinks per round; 1 is neutral.
-    estimate : {"devices", "minimum"}
-        See :func:`adascale.policies.estimated_min_gain`.
     subtract : bool
         Whether what a round spent is taken off the budget, as sound accounting must.
     """
@@ -143,10 +141,8 @@ class OfflinePowerControl(Policy):
 
     Parameters
     ----------
-    privacy_budget : array_like, > 0
-        :math:`S`, the largest sum of :math:`\eta_t`.
-    contraction : float, in (0, 1]
-        :math:`r`; 1 is neutral.
+    privacy_budget, contraction
+        As for :class:`PowerControl`.
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("privacy_budget",)

@@ -52,10 +52,8 @@ class ReSolve(LawPolicy, HorizonPolicy):
 
     Parameters
     ----------
-    mean_gain : array_like, shape (..., M), optional
-        :math:`\mathbb E|h_m|^2 / k_m^2` of independent Rayleigh fading.
-    law : FloorLaw, optional
-        Another law of the floors; exactly one of the two is given.
+    mean_gain, law
+        As for :class:`ConstantLevel`.
     budget_mode : {"average", "hard"}
         Whether :math:`\nu` is met on average, or never exceeded in any realisation.
     safety_margin : float, >= 0
