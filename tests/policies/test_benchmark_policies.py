@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
 
 from ..problems import MIXED
 
@@ -123,20 +123,6 @@ def test_online_power_control_never_spends_more_than_its_budget_and_without_subt
     budget = 0.05 * problem.max_eta.sum()
     assert policies.PowerControl(mean, budget).schedule(problem).sum() <= budget * (1 + 1e-12)
     assert policies.PowerControl(mean, budget, subtract=False).schedule(problem).sum() > 1.5 * budget
-
-
-@pytest.mark.parametrize("reading", READINGS)
-def test_power_control_is_tuned_to_the_budget_by_its_privacy_budget(reading):
-    budget = np.array([0.01, 0.16])[:, None]
-    problem, mean = drawn(MNIST, budget, seed=range(3))
-
-    def policy(privacy_budget, mean_gain):
-        return policies.PowerControl(mean_gain, privacy_budget, estimate=reading)
-
-    guess = policies.Optimal().schedule(problem).sum(axis=-1)
-    found = tuning.match_budget(policy, problem, mean, guess=guess)
-    cost = problem.cost(policy(found, mean).schedule(problem))
-    np.testing.assert_allclose(cost, np.broadcast_to(budget, cost.shape), rtol=1e-9)
 
 
 @pytest.mark.parametrize("contraction", [1.0, 0.9])

@@ -163,6 +163,9 @@ def test_penalties_budgets_and_gains_broadcast_against_each_other():
         # w -> eta -> w is two divisions, and a queue a sum of their differences
         np.testing.assert_allclose(problem.noise_energy(eta), energy, rtol=1e-15 * 4)
         np.testing.assert_allclose(queue, bounds.queue(problem, eta)[..., -1], rtol=1e-9, atol=1e-12)
+    for k, r in np.ndindex(3, 2):
+        alone = ReceiveScalingProblem(MIXED, gain[r], problem.budget[k, 0])
+        np.testing.assert_array_equal(eta[k, r], policies.AdaScale(penalty[k, r]).schedule(alone))
 
 
 def test_a_round_without_a_root_is_named_with_its_lane_and_its_values():
@@ -257,15 +260,6 @@ def test_lanes_do_not_touch_each_other(name):
         for r in range(3):
             alone = ReceiveScalingProblem(MNIST, min_gain[r], nu[k])
             np.testing.assert_array_equal(eta[k, r], policy.schedule(alone))
-
-
-def test_every_lane_has_its_own_penalty():
-    problem = make(MNIST, np.array([0.01, 0.16])[:, None], seeds=[0, 1, 2], rounds=30)
-    penalty = np.geomspace(1e-4, 10, 6).reshape(2, 3)
-    eta = policies.AdaScale(penalty).schedule(problem)
-    for k, r in np.ndindex(2, 3):
-        alone = ReceiveScalingProblem(MNIST, problem.min_gain[r], problem.budget[k, 0])
-        np.testing.assert_array_equal(eta[k, r], policies.AdaScale(penalty[k, r]).schedule(alone))
 
 
 @dataclass
