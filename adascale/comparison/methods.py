@@ -7,7 +7,7 @@ on the realisation itself (:class:`TunedOnRealisation`), or under a model of the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +27,6 @@ SEED = 51_000_017
 """The default seed of the draws on which :class:`TunedOnModel` tunes."""
 
 
-@runtime_checkable
-class _Decides(Protocol):
-    """The least that a class of your own must have."""
-
-    def start(self, scenario: Any, budget: Any) -> Any: ...
-
-    def step(self, state: Any, min_gain_t: Any) -> Any: ...
-
-
 class PolicyClass:
     """A policy class with fixed values for some arguments of its constructor.
 
@@ -47,7 +38,8 @@ class PolicyClass:
     """
 
     def __init__(self, policy: type, fixed: dict[str, Any]):
-        if not isinstance(policy, type) or not issubclass(policy, Policy | _Decides):
+        decides = hasattr(policy, "start") and hasattr(policy, "step")
+        if not isinstance(policy, type) or not (decides or issubclass(policy, Policy)):
             wanted = "a subclass of adascale.policies.Policy, or a class with start and step"
             raise ValueError(f"policy must be {wanted}, got {policy!r}")
         name = policy.__name__
