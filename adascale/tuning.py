@@ -12,7 +12,7 @@ from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.errors import BudgetNotReached as BudgetNotReached
 from adascale.policies import Policy
-from adascale.policies.adascale_rounds import NoRoot
+from adascale.policies.adascale import NoRoot
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import find_roots, widen
 from adascale.scenario import Scenario

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from adascale import policies
-from adascale.comparison import Hindsight, Method
+from adascale.comparison import Method, TunedOnRealisation
 from adascale.comparison.shi_tuning import kindest_lyapunov
 from companion.shi import filled_lyapunov
 
 METHODS: dict[str, Method] = {
-    "Optimal": Hindsight(policies.Optimal),
-    "AdaScale": Hindsight(policies.AdaScale),
-    "EqualAlloc": Hindsight(policies.EqualAlloc),
-    "EstimFuture": Hindsight(policies.EstimFuture),
-    "PowerControl": Hindsight(policies.PowerControl),
+    "Optimal": TunedOnRealisation(policies.Optimal),
+    "AdaScale": TunedOnRealisation(policies.AdaScale),
+    "EqualAlloc": TunedOnRealisation(policies.EqualAlloc),
+    "EstimFuture": TunedOnRealisation(policies.EstimFuture),
+    "PowerControl": TunedOnRealisation(policies.PowerControl),
     "LyapunovPowerControl": kindest_lyapunov,
 }
 """Every method of the paper's figures by the name of its policy.
@@ -23,10 +23,10 @@ METHODS: dict[str, Method] = {
 """
 
 VARIANTS: dict[str, Method] = {
-    "EstimFuture, devices": Hindsight(policies.EstimFuture, estimate="devices"),
-    "PowerControl, minimum": Hindsight(policies.PowerControl, estimate="minimum"),
-    "PowerControl, r = 0.99": Hindsight(policies.PowerControl, contraction=0.99),
-    "PowerControl, not subtracted": Hindsight(policies.PowerControl, subtract=False),
+    "EstimFuture, devices": TunedOnRealisation(policies.EstimFuture, estimate="devices"),
+    "PowerControl, minimum": TunedOnRealisation(policies.PowerControl, estimate="minimum"),
+    "PowerControl, r = 0.99": TunedOnRealisation(policies.PowerControl, contraction=0.99),
+    "PowerControl, not subtracted": TunedOnRealisation(policies.PowerControl, subtract=False),
     "LyapunovPowerControl, half the rate": partial(kindest_lyapunov, relative_rates=0.5),
     "LyapunovPowerControl, 1.2 times the rate": partial(kindest_lyapunov, relative_rates=1.2),
     "LyapunovPowerControl, filled queue": filled_lyapunov,

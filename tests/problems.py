@@ -23,8 +23,20 @@ def make(scenario, budget, seeds=0, rounds=None):
     return ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget)
 
 
+def with_floors(scenario, floor, budget):
+    """A problem that has these floors."""
+    return ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * np.array(floor)), budget)
+
+
 def feasible(problem, eta):
     return (eta > 0).all() and (eta <= problem.max_eta).all()
+
+
+def spend_of(policy, problem):
+    """What each round of a schedule spends, which is feasible."""
+    eta = policy.schedule(problem)
+    assert feasible(problem, eta)
+    return np.maximum(problem.noise_energy(eta) - problem.floor, 0)
 
 
 class OnlySome(policies.EqualAlloc):

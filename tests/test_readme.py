@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import adascale
-from adascale.comparison import Hindsight
+from adascale.comparison import TunedOnRealisation
 from adascale.streaming import Stream
 
 from . import api_page
@@ -42,7 +42,7 @@ def test_example_runs_and_adascale_leaks_at_least_what_the_optimum_does():
 
 def test_the_policy_of_contributing_is_tuned_to_the_budget():
     problem = example(README)["problem"]
-    policy = Hindsight(example(CONTRIBUTING)["Level"])(problem)
+    policy = TunedOnRealisation(example(CONTRIBUTING)["Level"])(problem)
     np.testing.assert_allclose(problem.cost(policy.schedule(problem)), problem.budget, rtol=1e-6)
 
 

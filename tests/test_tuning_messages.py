@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adascale import ReceiveScalingProblem, policies, tuning
-from adascale.policies.adascale_rounds import NoRoot
+from adascale.policies.adascale import NoRoot
 
 from .problems import MNIST, OnlySome, make
 

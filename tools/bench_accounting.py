@@ -21,7 +21,7 @@ from opacus.accountants import PRVAccountant
 
 from adascale import ReceiveScalingProblem, accounting, channel, policies, presets
 from adascale.accounting.exact.sharp import sharp_epsilon
-from adascale.comparison import Hindsight
+from adascale.comparison import TunedOnRealisation
 from adascale.files import write_atomically
 from adascale.runs.provenance import write_provenance
 
@@ -35,7 +35,7 @@ def schedule(preset, nu, policy, seed=7):
     scenario = presets.load(preset).scenario
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed).gain
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
-    sigma = problem.noise_multiplier(Hindsight(policy)(problem).schedule(problem))[0]
+    sigma = problem.noise_multiplier(TunedOnRealisation(policy)(problem).schedule(problem))[0]
     assert np.unique(sigma).size == sigma.size
     return scenario.sampling_rate, sigma
 
@@ -145,7 +145,7 @@ def many(count=500):
         scenario = presets.load(preset).scenario
         gain = channel.draw(scenario.num_devices, scenario.num_rounds, range(count)).gain
         problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
-        sigma = problem.noise_multiplier(Hindsight(policies.AdaScale)(problem).schedule(problem))[..., 0, :]
+        sigma = problem.noise_multiplier(TunedOnRealisation(policies.AdaScale)(problem).schedule(problem))[..., 0, :]
         seconds, _ = timed(lambda q=scenario.sampling_rate, sigma=sigma: sharp_epsilon(q, sigma, DELTA))
         found.append(
             {

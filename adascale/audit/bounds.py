@@ -1,12 +1,11 @@
 r"""Lower bounds on :math:`\varepsilon` from what an auditor guessed right: no mechanism may be below them.
 
-Each holds with the stated confidence, whatever the mechanism is, as far as its assumption goes:
+Each holds with the stated confidence, whatever the mechanism is, under its assumption:
 
-* :func:`one_run_bound`: the coins of the canaries are fair and independent, and that is all.
-* :func:`rates_bound`: alarms are independent trials, too, each by a training of its own or by a canary on an axis of
-  its own.
-* :func:`scaled_bound`: the mechanism is, besides, a sequence of sampled Gaussians whose noise is the claimed one times
-  one unknown factor.
+* :func:`one_run_bound`: the coins of the canaries are fair and independent.
+* :func:`rates_bound`: alarms are also independent trials, each by its own training or a canary on its own axis.
+* :func:`scaled_bound`: the mechanism is also a sequence of sampled Gaussians whose noise is the claimed one times one
+  unknown factor.
 """
 
 from __future__ import annotations
@@ -31,20 +30,16 @@ LEAST_SCALE, MOST_SCALE, _STEP = 0.2, 5.0, 1.25
 
 
 class Counts(NamedTuple):
-    """What an auditor said of canaries, half of them in the data."""
+    """Canaries that were in the data, the number of these called in, canaries that were not, and of these called in."""
 
     present: int
-    """Canaries that were in."""
     found: int
-    """Of these, how many he called in."""
     absent: int
-    """Canaries that were not in."""
     false: int
-    """Of these, how many he called in."""
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, float]:
-    """The exact two-sided interval of a probability, each end one-sided at ``(1 + confidence) / 2``."""
+    """Return the exact two-sided interval of a probability, each end one-sided at ``(1 + confidence) / 2``."""
     check.fraction("confidence", confidence)
     if not 0 <= hits <= trials:
         raise ValueError(f"hits must be 0 ... {trials}, got {hits}")
@@ -55,7 +50,7 @@ def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, f
 
 
 def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    r"""The largest probability of ``right`` correct guesses or more, of any :math:`(\varepsilon, \delta)`-DP mechanism.
+    r"""Bound the probability of ``right`` correct guesses or more, for any :math:`(\varepsilon, \delta)`-DP mechanism.
 
     .. math::
         \Pr[\text{right} \ge v] \le f(v) + 2 m \delta \max_{1 \le i \le m} \frac{f(v - i) - f(v)}{i}, \qquad
@@ -67,16 +62,9 @@ def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta:
     Parameters
     ----------
     canaries, guesses, right : int
-        :math:`m \ge r \ge v \ge 0`; r is fixed before the scores are seen.
-    epsilon : float
-        :math:`\varepsilon \ge 0`.
-    delta : float
-        :math:`\delta` in [0, 1).
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or :math:`2 m \delta > 1`, where the theorem has little to say.
+        :math:`m \ge r \ge v \ge 0`; r is fixed before the scores are seen, and :math:`2 m \delta \le 1`.
+    epsilon : float, >= 0
+    delta : float, in [0, 1)
     """
     if not 0 <= right <= guesses <= canaries:
         raise ValueError(f"expected 0 <= right <= guesses <= canaries, got {right}, {guesses}, {canaries}")
@@ -96,14 +84,13 @@ def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta:
 
 
 def one_run_bound(canaries: int, guesses: int, right: int, delta: float, confidence: float) -> float:
-    r"""The largest :math:`\varepsilon` that one run refutes: that of :func:`one_run_tail` = 1 - confidence, or 0.
+    r"""Return the largest :math:`\varepsilon` that one run refutes: :func:`one_run_tail` = 1 - confidence, or 0.
 
     Parameters
     ----------
     canaries, guesses, right, delta
-        As :func:`one_run_tail` takes them.
-    confidence : float
-        In (0, 1).
+        As for :func:`one_run_tail`.
+    confidence : float, in (0, 1)
     """
     doubt = 1 - check.fraction("confidence", confidence)
 
@@ -115,23 +102,20 @@ def one_run_bound(canaries: int, guesses: int, right: int, delta: float, confide
 
 
 def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
-    r"""The lower bound from the rates of true and of false alarms, in independent trials.
+    r"""Return the lower bound from the rates of true and of false alarms, in independent trials, or 0.
 
     .. math::
         \varepsilon \ge \ln \frac{\mathrm{TPR} - \delta}{\mathrm{FPR}} , \qquad
         \varepsilon \ge \ln \frac{1 - \mathrm{FPR} - \delta}{1 - \mathrm{TPR}}
 
-    with the ends of Clopper and Pearson's intervals in place of the rates; the larger of both, or 0.  Both rates are
-    inside their intervals together with the stated confidence.
+    with the ends of Clopper and Pearson's intervals for the rates, which hold together with the confidence.
 
     Parameters
     ----------
     counts : Counts
         Trials with the sample and without; the threshold is fixed before they are seen.
-    delta : float
-        :math:`\delta` in [0, 1).
-    confidence : float
-        In (0, 1).
+    delta : float, in [0, 1)
+    confidence : float, in (0, 1)
     """
     true, false = _rates(counts, confidence)
     bounds = [0.0]
@@ -144,44 +128,32 @@ def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
 def scaled_bound(
     counts: Counts, rate: float, sigma: FloatArray, delta: float, confidence: float, threshold: float = 0.0
 ) -> float:
-    r"""The lower bound of a mechanism that is known but for the scale of its noise.
+    r"""Return the lower bound of a mechanism that is known but for the scale of its noise; 0 if nothing is shown.
 
     A test with the rates TPR and FPR shows that :math:`\delta(\tau) \ge \mathrm{TPR} - e^\tau\, \mathrm{FPR}` at every
     :math:`\tau`.  Among schedules with the noise multipliers :math:`c\,\sigma_t`, this leaves :math:`c \le c_1`, and
-    the bound is the exact :math:`\varepsilon` at :math:`c_1`.  It is in the spirit of the tight audits of Nasr et al.
-    (2023), who assume a Gaussian trade-off curve.
+    the bound is the exact :math:`\varepsilon` at :math:`c_1`, in the spirit of the tight audits of Nasr et al. (2023),
+    who assume a Gaussian trade-off curve.
 
     Parameters
     ----------
     counts : Counts
         As for :func:`rates_bound`, by the test "the likelihood ratio is above :math:`e^\tau`", which is the best.
-    rate : float
-        :math:`q` in (0, 1].
-    sigma : numpy.ndarray
-        :math:`\sigma_t > 0` as claimed, shape (T,).
-    delta : float
-        :math:`\delta` in (0, 1).
-    confidence : float
-        In (0, 1).
-    threshold : float
-        :math:`\tau \ge 0`.
-
-    Returns
-    -------
-    float
-        0 where the test shows nothing; where the accountant gives up, because noise is so weak, what it said before.
+    rate, sigma
+        :math:`q` in (0, 1], and :math:`\sigma_t > 0` as claimed, shape (T,).
+    delta, confidence : float, in (0, 1)
+    threshold : float, >= 0
+        :math:`\tau`.
     """
     check.at_least("threshold", threshold, 0)
     true, false = _rates(counts, confidence)
     shown = true[0] - math.exp(threshold) * false[1]
-    if shown <= 0:
-        return 0.0
 
     def over(scale: float) -> float:
         return accounting.exact_delta(rate, scale * sigma, threshold).upper - shown
 
     scale = MOST_SCALE
-    if over(scale) > 0:
+    if shown <= 0 or over(scale) > 0:
         return 0.0
     # noise may be so weak that the accountant gives up: the last scale stands, and more noise is less epsilon
     with contextlib.suppress(ValueError, ArithmeticError):
@@ -196,9 +168,7 @@ def scaled_bound(
     return 0.0
 
 
-def _rates(counts: Counts, confidence: float) -> tuple[tuple[float, float], tuple[float, float]]:
+def _rates(counts: Counts, confidence: float) -> list[tuple[float, float]]:
     """Clopper and Pearson's intervals of both rates; one end of each is used, at half of the doubt."""
-    return (
-        clopper_pearson(counts.found, counts.present, confidence),
-        clopper_pearson(counts.false, counts.absent, confidence),
-    )
+    pairs = ((counts.found, counts.present), (counts.false, counts.absent))
+    return [clopper_pearson(hits, trials, confidence) for hits, trials in pairs]

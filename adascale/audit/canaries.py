@@ -22,56 +22,57 @@ _COINS, _PLACES, _BATCHES, _RUNS = range(4)
 
 
 def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
-    """The devices whose guarantee is that of device 0: the same sampling rate and the same divisor."""
+    """Return the devices whose guarantee is that of device 0: the same sampling rate and the same divisor."""
     pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
     pairs = np.broadcast_to(pairs, (scenario.num_devices, 2))
     return np.flatnonzero((pairs == pairs[0]).all(axis=1))
 
 
+def unit(scenario: Scenario) -> float:
+    r"""Return the sensitivity :math:`C/(M B_m)` of the audited devices."""
+    return scenario.clip_norm / (scenario.num_devices * float(np.ravel(scenario.batch_size)[0]))
+
+
 def coins(count: int, seed: int) -> NDArray[np.bool_]:
-    """A fair coin for each canary: True where it is in the data."""
+    """Toss a fair coin for each canary: True where it is in the data."""
     return stream(seed, AUDIT, _COINS).random(check.whole("canaries", count)) < 0.5
 
 
 def run_seeds(count: int, seed: int) -> list[int]:
-    """A seed for each of many trainings."""
+    """Draw a seed for each of many trainings."""
     return [int(each) for each in stream(seed, AUDIT, _RUNS).integers(2**63, size=check.whole("runs", count))]
 
 
 def batch_of(present: NDArray[np.bool_], rate: float, seed: int, round_index: int) -> NDArray[np.intp]:
-    """The canaries in the batches of a round: those that are in the data, each with the sampling rate."""
+    """Draw the canaries in the batches of a round: those in the data, each with the sampling rate."""
     drawn = stream(seed, AUDIT, _BATCHES, round_index).random(present.size) < rate
     return np.flatnonzero(drawn & present)
 
 
 class Canaries(Protocol):
-    """What :func:`adascale.audit.observe` puts on the air beside the data."""
+    """What :func:`adascale.audit.observe` adds to the received sum."""
 
     @property
     def present(self) -> NDArray[np.bool_]:
         """Which are in the data, shape (k,)."""
 
     def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
-        r"""What those chosen add to :math:`\mathbf s_t`, shape (d,), at the parameters of the round."""
+        r"""Return what the chosen ones add to :math:`\mathbf s_t`, shape (d,), at the parameters of the round."""
 
 
 @dataclass(frozen=True)
 class GradientCanaries:
-    r"""Gradients of norm C along axes of their own, so that none is in the way of another.
+    r"""Gradients of norm C, each along its own axis, so that none interferes with another.
 
-    The gradient of canary i is :math:`\pm c\, C\, \mathbf e_{j_i}`, with distinct random coordinates :math:`j_i`; it
-    enters :math:`\mathbf s_t` divided by :math:`M B_m`, as any clipped gradient does.  Nasr et al. (2023) call such
-    canaries Dirac's.  As the receiver noise is the same in all directions, no other ones are easier to find.
+    The gradient of canary i is :math:`\pm c\, C\, \mathbf e_{j_i}`; it enters :math:`\mathbf s_t` divided by
+    :math:`M B_m`, as any clipped gradient does.  Nasr et al. (2023) call such canaries Dirac's.  As the receiver noise
+    is the same in all directions, no other ones are easier to find.
 
     Parameters
     ----------
-    coordinate : numpy.ndarray
-        :math:`j_i` in 0 ... d - 1, distinct, shape (k,).
-    sign : numpy.ndarray
-        1 or -1, shape (k,).
-    present : numpy.ndarray
-        Which are in the data, shape (k,).
-    norm : float
+    coordinate, sign, present : numpy.ndarray, shape (k,)
+        Distinct :math:`j_i` in 0 ... d - 1, 1 or -1, and which are in the data.
+    norm : float, > 0
         :math:`c`, in units of C: 1, or more where a device does not clip.
     """
 
@@ -82,13 +83,7 @@ class GradientCanaries:
 
     @classmethod
     def draw(cls, scenario: Scenario, count: int, seed: int, norm: float = 1.0) -> GradientCanaries:
-        """Coordinates, signs and coins from the audit's streams.
-
-        Raises
-        ------
-        ValueError
-            If there are more canaries than coordinates, or the norm is not positive.
-        """
+        """Draw coordinates, signs and coins from the audit's streams; no more canaries than coordinates."""
         if check.whole("canaries", count) > scenario.num_parameters:
             raise ValueError(f"canaries must be at most the {scenario.num_parameters} parameters, got {count}")
         check.positive("norm", norm)
@@ -104,7 +99,7 @@ class GradientCanaries:
         return added
 
     def heard(self, scenario: Scenario, residual: Tensor) -> NDArray[np.float64]:
-        r"""The residual along each canary, in units of the sensitivity :math:`C/(M B_m)`, shape (k,)."""
+        r"""Return the residual along each canary, in units of the sensitivity :math:`C/(M B_m)`, shape (k,)."""
         along: NDArray[np.float64] = residual[torch.as_tensor(self.coordinate)].double().cpu().numpy()
         return along * self.sign / unit(scenario)
 
@@ -115,10 +110,7 @@ class SampleCanaries:
 
     Parameters
     ----------
-    images, labels : torch.Tensor
-        Shape (k, ...) and (k,).
-    present : numpy.ndarray
-        Which are in the data, shape (k,).
+    images, labels, present : torch.Tensor or numpy.ndarray, shape (k, ...) and (k,)
     training : adascale.learning.Training
         The network, and how many samples at a time.
     """
@@ -130,13 +122,7 @@ class SampleCanaries:
 
     @classmethod
     def mislabelled(cls, dataset: Dataset, training: Training, count: int, seed: int) -> SampleCanaries:
-        """Scans of the test set, drawn without replacement, each with another class than its own.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer scans than canaries.
-        """
+        """Draw scans of the test set without replacement, and a wrong class for each."""
         if check.whole("canaries", count) > len(dataset.test_labels):
             raise ValueError(f"canaries must be at most the {len(dataset.test_labels)} test samples, got {count}")
         rng = stream(seed, AUDIT, _PLACES)
@@ -152,24 +138,17 @@ class SampleCanaries:
         place = torch.as_tensor(chosen)
         weights = torch.full((chosen.size,), unit(scenario) / scenario.clip_norm, dtype=parameters.dtype)
         models.assign(self._network, parameters)
-        return clipped_sum(
-            self._network, self.images[place], self.labels[place], scenario.clip_norm, weights, self.training.chunk
-        ).gradient
+        batch = (self.images[place], self.labels[place], scenario.clip_norm, weights, self.training.chunk)
+        return clipped_sum(self._network, *batch).gradient
 
     def losses(self, parameters: Tensor) -> NDArray[np.float64]:
-        """The cross entropy of each canary at some parameters, nats, shape (k,)."""
+        """Return the cross entropy of each canary at some parameters, nats, shape (k,)."""
         network = self._network
         models.assign(network, parameters)
         with torch.no_grad(), models.evaluation(network):
             loss = torch.nn.functional.cross_entropy(network(self.images), self.labels, reduction="none")
-        values: NDArray[np.float64] = loss.double().numpy()
-        return values
+        return np.asarray(loss.double().numpy())
 
     @cached_property
     def _network(self) -> torch.nn.Module:
         return models.build(self.training.model, 0, self.training.initialisation)
-
-
-def unit(scenario: Scenario) -> float:
-    r"""The sensitivity :math:`C/(M B_m)` of the devices that are audited."""
-    return scenario.clip_norm / (scenario.num_devices * float(np.ravel(scenario.batch_size)[0]))

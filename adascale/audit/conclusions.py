@@ -21,27 +21,20 @@ ACCOUNTANT: Accountant = ExactAccountant()
 
 
 class Audit(NamedTuple):
-    r"""Trainings that were audited: bounds on :math:`\varepsilon` from below beside the one that is accounted for.
-
-    All bounds hold together with the confidence.
-    """
+    r"""Lower bounds on :math:`\varepsilon` from audited trainings, which hold together, and the accounted one."""
 
     kind: str
     """``gradients`` (white box) or ``samples`` (black box); of paired runs, ``paired`` or ``paired samples``."""
     runs: int
-    """How many trainings."""
     canaries: int
-    """m, of all of them together, half in the data by fair coins; in paired runs there is one in each."""
+    """m, of all trainings together, half in the data by fair coins; in paired runs there is one in each."""
     guesses: int
-    """r, those that were guessed to be in, or out, for :attr:`one_run`."""
+    """r, those that were guessed to be in, or out, for :attr:`one_run`; v of them are ``right``."""
     right: int
-    """v, the right ones."""
     delta: float
-    r""":math:`\delta` of every epsilon here."""
     confidence: float
-    """Of all bounds together."""
     renyi: float
-    """Epsilon as :class:`~adascale.accounting.RenyiAccountant` accounts for the schedule."""
+    """Epsilon of the schedule by :class:`~adascale.accounting.RenyiAccountant`."""
     accounted: float
     """The exact epsilon, an upper bound that no lower bound may exceed."""
     one_run: float
@@ -51,7 +44,7 @@ class Audit(NamedTuple):
     scaled: float | None
     """See :func:`~adascale.audit.scaled_bound`, from what the server receives."""
     accuracy: float
-    """On the test set, of the models that were trained, on average."""
+    """Mean accuracy on the test set of the trained models."""
 
     @property
     def lower(self) -> float:
@@ -60,18 +53,16 @@ class Audit(NamedTuple):
 
     @property
     def refuted(self) -> dict[str, float]:
-        """The bounds that exceed what is accounted for. There is none unless something is wrong."""
+        """The bounds that exceed what is accounted for; none unless something is wrong."""
         bounds = {"one_run": self.one_run, "rates": self.rates, "scaled": self.scaled}
         return {name: each for name, each in bounds.items() if each is not None and each > self.accounted}
 
 
 class Claim(NamedTuple):
-    """What an audit is out to refute: see :class:`Audit`."""
+    """What an audit tries to refute, see :class:`Audit`; rate and noise multipliers are the audited devices'."""
 
     rate: float
-    """q of the devices that are audited."""
     sigma: FloatArray
-    """Their noise multipliers, shape (T,)."""
     delta: float
     confidence: float
     renyi: float
@@ -84,16 +75,16 @@ class Claim(NamedTuple):
 
 
 def noise_of(problem: ReceiveScalingProblem, eta: ArrayLike) -> tuple[float, FloatArray]:
-    """Rate and noise multipliers of the devices that are audited."""
+    """Return rate and noise multipliers of the audited devices."""
     if problem.lanes != ():
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
-    problem.spend(eta)  # says so if it exceeds the power limit
+    problem.spend(eta)  # raises if it exceeds the power limit
     device = int(audited_devices(problem.scenario)[0])
     return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(eta)[device]
 
 
 def claimed(problem: ReceiveScalingProblem, eta: ArrayLike, delta: float, confidence: float) -> Claim:
-    """See :class:`Claim`."""
+    """Return what is claimed of a schedule."""
     rate, sigma = noise_of(problem, eta)
     renyi, exact = (float(by.epsilon(rate, sigma, delta)) for by in (RenyiAccountant(), ACCOUNTANT))
     return Claim(rate, sigma, delta, check.fraction("confidence", confidence), renyi, exact)
@@ -108,52 +99,24 @@ def from_scores(
     present: NDArray[np.bool_],
     accuracy: float,
 ) -> Audit:
-    """All bounds, from the likelihood ratios of independent trials and the coins, each of shape (m,)."""
-    one_run = [
-        (one_run_bound(score.size, r, v, claim.delta, claim.each), r, v)
-        for r, v in ((r, scores.right_guesses(score, present, r)) for r in plan.guesses)
-    ]
+    """Conclude all bounds from the likelihood ratios of independent trials and the coins, each of shape (m,)."""
+    m, doubt = score.size, (claim.delta, claim.each)
+    guessed = [(r, scores.right_guesses(score, present, r)) for r in plan.guesses]
+    best, guesses, right = max((one_run_bound(m, r, v, *doubt), r, v) for r, v in guessed)
     rates, scaled = (
         [scores.count_alarms(score, present, threshold) for threshold in (first, plan.thresholds[1])]
         for first in (plan.thresholds[0], 0.0)
     )
-    best, guesses, right = max(one_run)
-    return Audit(
-        kind,
-        runs,
-        score.size,
-        guesses,
-        right,
-        claim.delta,
-        claim.confidence,
-        claim.renyi,
-        claim.accounted,
-        best,
-        max(rates_bound(counts, claim.delta, claim.each) for counts in rates),
-        max(scaled_bound(counts, claim.rate, claim.sigma, claim.delta, claim.each) for counts in scaled),
-        accuracy,
-    )
+    by_rates = max(rates_bound(counts, *doubt) for counts in rates)
+    by_scale = max(scaled_bound(counts, claim.rate, claim.sigma, *doubt) for counts in scaled)
+    return Audit(kind, runs, m, guesses, right, *claim[2:], best, by_rates, by_scale, accuracy)
 
 
 def from_losses(
     kind: str, runs: int, claim: Claim, loss: FloatArray, present: NDArray[np.bool_], accuracy: float
 ) -> Audit:
-    """The quarter with the least loss is guessed to be in, the quarter with the largest to be out; no threshold."""
-    quarter = loss.size // 4
+    """Conclude from guesses: the quarter with the least loss is in, the quarter with the largest out."""
+    m, quarter = loss.size, loss.size // 4
     right = scores.right_guesses(-loss, present, quarter, quarter)
-    bound = one_run_bound(loss.size, 2 * quarter, right, claim.delta, claim.confidence)
-    return Audit(
-        kind,
-        runs,
-        loss.size,
-        2 * quarter,
-        right,
-        claim.delta,
-        claim.confidence,
-        claim.renyi,
-        claim.accounted,
-        bound,
-        None,
-        None,
-        accuracy,
-    )
+    bound = one_run_bound(m, 2 * quarter, right, claim.delta, claim.confidence)
+    return Audit(kind, runs, m, 2 * quarter, right, *claim[2:], bound, None, None, accuracy)

@@ -24,11 +24,11 @@ class PairedRuns(NamedTuple):
     present: NDArray[np.bool_]
     """Whether the sample was in the data, by fair coins."""
     score: NDArray[np.float64]
-    """The logarithm of the likelihood ratio of all that the server received."""
+    """Log-likelihood ratio of all that the server received."""
     loss: NDArray[np.float64]
     """The sample's cross entropy under the final model, nats."""
     accuracy: float
-    """On the test set, on average."""
+    """Mean accuracy on the test set."""
 
 
 def paired_runs(
@@ -42,34 +42,27 @@ def paired_runs(
     noise: bool = True,
     norm: float = 1.0,
 ) -> PairedRuns:
-    r"""Trainings with and without one sample, which the training itself draws into batches, clips and divides.
+    r"""Train with and without one sample, which the training itself draws into batches, clips and divides.
 
-    Each run has batches and noise of its own, and the sample by a fair coin; the initial model and all other samples
-    are the same.  The sample is the last one of a device, a scan of the test set under the label of another class, so
-    that its gradient stays long.
+    Each run has its own batches and noise, and the sample by a fair coin; the initial model and all other samples are
+    the same.  The sample is the last one of a device, a scan of the test set under the label of another class, so that
+    its gradient stays long.
 
-    From what the server receives, :math:`\tilde{\mathbf r}_t`, the observer takes off :math:`\mathbf s_t`, what the
-    same round would be without sample and noise.  Let :math:`\mathbf g_t` be the sample's gradient at the parameters of
-    the round, clipped to C and divided by :math:`M B_m`.  What he hears along it is
+    From the received :math:`\tilde{\mathbf r}_t` the observer subtracts :math:`\mathbf s_t`, what the same round would
+    be without sample and noise.  Let :math:`\mathbf g_t` be the sample's gradient at the parameters of the
+    round, clipped to C and divided by :math:`M B_m`.  The observation along it is
 
     .. math::
         u_t = \frac{\langle \tilde{\mathbf r}_t - \mathbf s_t, \mathbf g_t \rangle}{\lVert \mathbf g_t \rVert^2}, \qquad
         \text{with the noise multiplier } \frac{\sigma_t\, C}{M B_m \lVert \mathbf g_t \rVert} ,
 
-    and his score is the sum of :func:`~adascale.audit.log_likelihood_ratio` over the rounds.  He knows the schedule,
-    the initial model, all other samples and their batches; not the coin, the sample's batches, nor the noise.
+    and the score is the sum of :func:`~adascale.audit.log_likelihood_ratio` over the rounds.  The observer knows the
+    schedule, the initial model, all other samples and their batches; not the coin, the sample's batches, nor the noise.
 
     Parameters
     ----------
     problem, eta, training, dataset, seed, runs, noise, norm
-        As :func:`audit_paired` takes them.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or they do not fit.
-    Diverged
-        If a parameter is no longer finite.
+        As for :func:`audit_paired`.
     """
     scenario, (rate, sigma) = problem.scenario, noise_of(problem, eta)
     inside, outside, sample = neighbours(problem, training, dataset, seed, norm)
@@ -107,43 +100,26 @@ def audit_paired(
     noise: bool = True,
     norm: float = 1.0,
 ) -> tuple[Audit, Audit]:
-    r"""The classical audit, by :func:`paired_runs` (Jagielski, Ullman and Oprea 2020).
+    """Audit by :func:`paired_runs`, the classical way (Jagielski, Ullman and Oprea 2020).
 
     Each run is one trial, so no independence between directions of the noise is assumed.
 
     Parameters
     ----------
-    problem : ReceiveScalingProblem
-        One lane: the scenario, and how many rounds.
-    eta : array_like
-        :math:`\eta_t` of every round, shape (T,), within the power limit.
-    training, dataset
-        As for :class:`~adascale.learning.fedsgd.FedSGD`.
+    problem, eta, training, dataset, delta, confidence, noise
+        As for :func:`audit_gradients`.
     seed : int
         Of the initial model, the partition, the coins, and the seeds of the runs.
-    runs : int
-        How many trainings, 10 to 1/(2 delta).
-    delta : float
-        :math:`\delta` in (0, 1).
-    confidence : float
-        In (0, 1), of all bounds of an audit together.
-    noise : bool
-        False: the receiver has no noise, though the accountant believes in it.
-    norm : float
-        What the devices clip to, in units of the C that the accountant believes in.
+    runs : int, 10 to 1/(2 delta)
+        Number of trainings.
+    norm : float, > 0
+        What the devices clip to, in units of the C that the accountant assumes.
 
     Returns
     -------
     tuple
-        The audit of an observer of all that the server receives, and that of one who sees no more than the sample's
-        loss under the final model.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or they do not fit.
-    Diverged
-        If a parameter is no longer finite.
+        The audit of an observer of all that the server receives, and that of one who sees the sample's loss under the
+        final model alone.
     """
     claim = claimed(problem, eta, delta, confidence)
     if check.whole("runs", runs) < 10:
@@ -159,7 +135,7 @@ def audit_paired(
 def neighbours(
     problem: ReceiveScalingProblem, training: Training, dataset: Dataset, seed: int, norm: float = 1.0
 ) -> tuple[FedSGD, FedSGD, SampleCanaries]:
-    """The federation with the sample and the one without, alike in all else, and the sample."""
+    """Return the federation with the sample, the one without, alike in all else, and the sample."""
     scenario = problem.scenario
     clipping = replace(scenario, clip_norm=float(check.positive("norm", norm)) * scenario.clip_norm)
     device = int(audited_devices(scenario)[-1])

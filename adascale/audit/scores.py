@@ -1,4 +1,4 @@
-"""How sure an auditor can be that a canary was in the data, from what he heard along it in every round."""
+"""How sure an auditor can be that a canary was in the data, from what is received along it in every round."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from adascale.audit.bounds import Counts, one_run_bound, rates_bound
 FloatArray = NDArray[np.float64]
 
 SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-"""Among which shares of all canaries :func:`plan` chooses how many to call in."""
+"""Shares of all canaries among which :func:`plan` chooses how many to call in."""
 
 
 def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> FloatArray:
-    r"""What one round adds to the logarithm of the likelihood ratio of "in" and "out".
+    r"""Return what one round adds to the log-likelihood ratio of "in" and "out".
 
     .. math::
         \ell(y) = \ln\Big(1 - q + q \exp\frac{2y - 1}{2\sigma^2}\Big), \qquad
         y \sim \begin{cases} b + \sigma \xi & \text{in} \\ \sigma \xi & \text{out} \end{cases},
         \quad b \sim \mathrm{Bernoulli}(q), \ \xi \sim \mathcal N(0, 1)
 
-    By Neyman and Pearson no test of the sum over rounds is better.  It weights a round by :math:`1/\sigma_t^2` and
-    knows of the sampling.
+    By Neyman and Pearson no test of the sum over rounds is better.
 
     Parameters
     ----------
     heard : array_like
-        y, in units of the sensitivity, of any shape.
-    rate : float
-        :math:`q` in (0, 1].
-    sigma : array_like
-        :math:`\sigma > 0`; broadcasts against ``heard``.
+        y, in units of the sensitivity.
+    rate : float, in (0, 1]
+        :math:`q`.
+    sigma : array_like, > 0
+        :math:`\sigma`.
     """
     check.sampling_rate("rate", rate)
     sigma = check.positive("sigma", sigma)
@@ -45,7 +44,7 @@ def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> Flo
 
 
 def simulated_scores(rng: np.random.Generator, rate: float, sigma: FloatArray, count: int, present: bool) -> FloatArray:
-    """Scores of independent canaries under the mechanism as it is claimed, shape (count,)."""
+    """Simulate scores of independent canaries under the claimed mechanism, shape (count,)."""
     score = np.zeros(count)
     for each in sigma:
         heard = each * rng.standard_normal(count)
@@ -56,10 +55,10 @@ def simulated_scores(rng: np.random.Generator, rate: float, sigma: FloatArray, c
 
 
 class Plan(NamedTuple):
-    """What is fixed before a score is seen: for a mechanism as it is claimed, and for one without noise."""
+    """What is fixed before a score is seen: for a mechanism as claimed, and for one without noise."""
 
     guesses: tuple[int, int]
-    """r, how many canaries with the highest scores are guessed to be in."""
+    """r, the number of canaries with the highest scores that are guessed to be in."""
     thresholds: tuple[float, float]
     """Above this score an alarm is given."""
 
@@ -67,17 +66,17 @@ class Plan(NamedTuple):
 def plan(
     rate: float, sigma: FloatArray, canaries: int, delta: float, confidence: float, seed: int = 0, draws: int = 20_000
 ) -> Plan:
-    r"""How many to guess, and when to give alarm, if the mechanism is as it is claimed, and if it has no noise.
+    r"""Plan how many to guess, and when to give alarm, if the mechanism is as claimed, and if it has no noise.
 
     The first is drawn from the claimed mechanism, not from the run; without noise two canaries in five are guessed, and
-    one that was heard once is an alarm.  So the bounds' confidence stays what it is.  The highest scores alone are
+    one that was heard once is an alarm.  So the bounds' confidence stays what it is.  Only the highest scores are
     guessed, since the likelihood ratio has a long tail above and none below.
 
     Parameters
     ----------
     rate, sigma
         :math:`q` and :math:`\sigma_t`, shape (T,).
-    canaries : int
+    canaries : int, >= 10
         m, half of them in.
     delta, confidence
         As for :func:`~adascale.audit.one_run_bound`.
@@ -104,12 +103,12 @@ def plan(
 
 
 def count_alarms(score: FloatArray, present: NDArray[np.bool_], threshold: float) -> Counts:
-    """True and false alarms above a threshold."""
+    """Count true and false alarms above a threshold."""
     alarm = score > threshold
     return Counts(int(present.sum()), int(alarm[present].sum()), int((~present).sum()), int(alarm[~present].sum()))
 
 
 def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int, lowest: int = 0) -> int:
-    """How many of those with the highest scores are in, and of those with the lowest are out."""
+    """Count those with the highest scores that are in, and those with the lowest that are out."""
     order = np.argsort(score, kind="stable")
     return int(present[order[score.size - highest :]].sum() + (~present[order[:lowest]]).sum())

@@ -33,38 +33,31 @@ def audit_gradients(
     noise: bool = True,
     norm: float = 1.0,
 ) -> Audit:
-    r"""The strongest observer: gradient canaries in a training, found again in what the server receives.
+    r"""Audit by the strongest observer: gradient canaries, found again in what the server receives.
 
-    He knows the schedule, the canaries, all other samples and their batches, so that he can take their gradients off
-    (:prf:ref:`prop-composition` allows him that); not the canaries' coins and batches, nor the noise.
+    The observer knows the schedule, the canaries, all other samples and their batches, and so subtracts their gradients
+    (:prf:ref:`prop-composition` allows that); not the canaries' coins and batches, nor the noise.
 
     Parameters
     ----------
     problem : ReceiveScalingProblem
         One lane: the scenario, and how many rounds.
-    eta : array_like
-        :math:`\eta_t` of every round, shape (T,), within the power limit.
+    eta : array_like, shape (T,), > 0
+        :math:`\eta_t` of every round, within the power limit.
     training, dataset, seed
         As for :class:`~adascale.learning.fedsgd.FedSGD`.
-    canaries : int
-        In each training, 10 to d; they are on devices that have the rate and the divisor of the first one.
-    runs : int
-        How many trainings, at ``seed``, ``seed + 1``, ..., each with other canaries and the same schedule.
-    delta : float
-        :math:`\delta` in (0, 1), at most 1/(2m), where m are the canaries of all runs.
-    confidence : float
-        In (0, 1), of all bounds together.
+    canaries : int, 10 to d
+        In each training, on devices that have the rate and the divisor of the first one.
+    runs : int, >= 1
+        Number of trainings, at ``seed``, ``seed + 1``, ..., each with other canaries and the same schedule.
+    delta : float, in (0, 1)
+        At most 1/(2m), where m are the canaries of all runs.
+    confidence : float, in (0, 1)
+        Of all bounds together.
     noise : bool
-        False: the receiver has no noise, though the accountant believes in it.
-    norm : float
-        Of a canary's gradient, in units of C: more than 1 where the device does not clip, as the accountant believes.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or they do not fit.
-    Diverged
-        If a parameter is no longer finite.
+        False: the receiver has no noise, though the accountant assumes it.
+    norm : float, > 0
+        Of a canary's gradient, in units of C: more than 1 where the device does not clip.
     """
     claim = claimed(problem, eta, delta, confidence)
     total = check.whole("canaries", canaries) * check.whole("runs", runs)
@@ -95,21 +88,14 @@ def audit_samples(
     confidence: float = 0.95,
     noise: bool = True,
 ) -> Audit:
-    r"""An observer of the final model alone, who looks at its loss on mislabelled scans.
+    """Audit by an observer of the final model alone, who looks at its loss on mislabelled scans.
 
     The quarter with the least loss is guessed to be in, the quarter with the largest to be out.
 
     Parameters
     ----------
     problem, eta, training, dataset, seed, canaries, delta, confidence, noise
-        As :func:`audit_gradients` takes them; as many canaries as there are test samples at most.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or they do not fit.
-    Diverged
-        If a parameter is no longer finite.
+        As for :func:`audit_gradients`; at most as many canaries as test samples.
     """
     claim = claimed(problem, eta, delta, confidence)
     drawn = SampleCanaries.mislabelled(dataset, training, canaries, seed)
@@ -126,7 +112,7 @@ def observe(
     canaries: Canaries,
     listen: Callable[[int, Tensor], None] | None = None,
 ) -> tuple[float, State]:
-    r"""A training with canaries on the air, and what is left of each round when the known data are taken off.
+    """Train with canaries: return the accuracy on the test set (0 ... 1) and the last state.
 
     The air adds, so the canaries' signal is added to what
     :meth:`FedSGD.step <adascale.learning.fedsgd.FedSGD.step>` received.
@@ -134,25 +120,12 @@ def observe(
     Parameters
     ----------
     problem, training, dataset, seed
-        As :func:`audit_gradients` takes them.
+        As for :func:`audit_gradients`.
     eta : array_like or None
         The schedule; ``None`` for a receiver without noise.
     canaries : Canaries
-        What is added.
     listen : callable, optional
-        Called with each round and its residual, noise and canaries, shape (d,).
-
-    Returns
-    -------
-    tuple
-        Accuracy on the test set (0 ... 1), and the last state.
-
-    Raises
-    ------
-    ValueError
-        If the arguments do not fit.
-    Diverged
-        If a parameter is no longer finite.
+        Called with each round and what is left of it without the known data: noise and canaries, shape (d,).
     """
     scenario = problem.scenario
     schedule = np.full(problem.num_rounds, math.inf) if eta is None else np.asarray(eta, dtype=float)

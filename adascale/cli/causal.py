@@ -61,7 +61,7 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
     """
     from adascale import policies
     from adascale.channel import EmpiricalFloors, read_gains
-    from adascale.comparison import Hindsight, PolicyClass, find_method
+    from adascale.comparison import PolicyClass, TunedOnRealisation, find_method
     from adascale.problem import ReceiveScalingProblem
 
     given = options.policy or ("learn" if options.penalty is None and trace is None else "adascale")
@@ -74,12 +74,12 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
         if kind is not policies.AdaScale:
             raise ValueError(f"--penalty is AdaScale's, got it with --policy {given}")
         return Chosen(name, policies.AdaScale(options.penalty), PROMISES["own"])
-    if options.promise and (kind is None or "promise" not in inspect.signature(kind).parameters):
+    if options.promise and (kind is None or "budget_mode" not in inspect.signature(kind).parameters):
         raise ValueError(f"--promise is of learn and resolve, got it with --policy {given}")
     if trace is not None and options.past is not None:
         raise ValueError("--past is for decisions that see no later round, got it with --hindsight")
 
-    fixed: dict[str, Any] = {"promise": options.promise} if options.promise else {}
+    fixed: dict[str, Any] = {"budget_mode": options.promise} if options.promise else {}
     tuned = kind is None or bool(method.tuned)
     warm = kind is policies.AdaScale and trace is None and tuned
     needs_law = warm or (kind is not None and kind.needs_law)
@@ -114,7 +114,7 @@ def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None 
                 )
             problem = ReceiveScalingProblem(scenario, known.min_gain[-scenario.num_rounds :], options.nu)
     if isinstance(method, PolicyClass):
-        method = Hindsight(method.policy, **method.fixed | fixed)
+        method = TunedOnRealisation(method.policy, **method.fixed | fixed)
     with common.naming_own_code():
         policy = method(problem, None if known is None else known.mean_gain)  # without a problem nothing is tuned
     return Chosen(name, policy, PROMISES[_promise(policy, tuned, trace is not None)])
@@ -131,5 +131,5 @@ def _promise(policy: Policy, tuned: bool, hindsight: bool) -> str:
         return "hard"
     if isinstance(policy, policies.ConstantLevel):
         return "hindsight" if hindsight else "law"
-    promise = getattr(policy, "promise", "own")
+    promise = getattr(policy, "budget_mode", getattr(policy, "promise", "own"))
     return promise if promise in PROMISES else "own"

@@ -1,8 +1,8 @@
-r"""Leakage against the convergence level :math:`\nu` as a tidy table: the paper's Figures 1 and 2, and a user's own."""
+r"""Leakage against the noise budget :math:`\nu` as a tidy table: the paper's Figures 1 and 2, and a user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -38,47 +38,36 @@ def leakage_table(
     delta: float = 1e-5,
     progress: bool = False,
 ) -> pd.DataFrame:
-    r"""Run policies over budgets and channel realisations.
+    r"""Run policies over noise budgets and channel realisations.
 
     Parameters
     ----------
     scenario : Scenario
-        The experiment; its order is the one minimised and reported.
-    budgets : iterable of float
-        The convergence levels :math:`\nu > 0`.
-    seeds : iterable of int
-        One channel realisation each, a million at the most.
-    chosen : mapping, optional
-        Names of policies, each with its method or simply its class, see :func:`~adascale.comparison.as_method`.
-        Default: every registered policy that can be brought to :math:`\nu` on every realisation, as the paper compares
-        them; those that promise :math:`\nu` on average or as a limit, and so spend something else on each, are to be
-        named (:func:`~adascale.comparison.keeps_its_own_promise`).
+        Its order is the one minimised and reported.
+    budgets : iterable of float, > 0
+        :math:`\nu`.
+    seeds : iterable of int, >= 0
+        One channel realisation each, a million at most.
+    chosen : mapping of str to method or policy class, optional
+        See :func:`~adascale.comparison.as_method`.  Default: every registered policy that can be brought to
+        :math:`\nu` on every realisation (not :func:`~adascale.comparison.keeps_its_own_promise`), as in the paper.
     channel : ChannelModel, optional
-        What realisations are drawn from, and what is believed by a policy that needs the law of the floors and was
-        given none; default :class:`~adascale.channel.Rayleigh`, the paper's.
+        What realisations are drawn from, and what a policy that needs the law of the floors assumes; default
+        :class:`~adascale.channel.Rayleigh`.
     accountant : Accountant, optional
-        What ``epsilon`` is computed by; default :class:`~adascale.accounting.RenyiAccountant`, the paper's.
-    delta : float
-        :math:`\delta` of the DP leakage.
+        Of ``epsilon``; default :class:`~adascale.accounting.RenyiAccountant`.
+    delta : float, in (0, 1)
     progress : bool
         Show a progress bar on standard error.
 
     Returns
     -------
     pandas.DataFrame
-        One row a policy, budget and seed, in this order: ``dataset, policy, nu, seed``; a column for every parameter
-        that a policy declares as ``tuned`` (NaN where a policy has none of that name); ``cost``; ``order, rdp`` (nats:
-        sum over rounds, mean over devices); ``delta, epsilon`` (mean over devices) and before it, where devices differ,
-        ``epsilon_max``, the guarantee for every device; ``full_power``, the share of rounds at the power limit;
-        ``floor_max, floor_max_round`` (the largest :math:`w_{\min,t}` and its round: floors are heavy-tailed).
-        Where a policy cannot reach :math:`\nu`, its cost and leakages are NaN.  ``attrs["labels"]`` has the labels that
-        policies declare, where they go by the name of their class.
-
-    Raises
-    ------
-    ValueError
-        If a budget, seed or delta is out of range, one repeats, or a policy is none or tunes what has the name of
-        another column.
+        One row per policy, budget and seed: ``dataset, policy, nu, seed``; every parameter declared as ``tuned``;
+        ``cost``; ``order, rdp`` (nats: sum over rounds, mean over devices); ``delta, epsilon`` (mean over devices) and
+        before it, where devices differ, ``epsilon_max``, the guarantee for every device; ``full_power``, the share of
+        rounds at the power limit; ``floor_max, floor_max_round``.  Where a policy cannot reach :math:`\nu`, its cost
+        and leakages are NaN.  ``attrs["labels"]`` has the labels of policies that go by the name of their class.
     """
     levels = np.atleast_1d(check.positive("nu", list(budgets)))
     seeds = list(islice(seeds, _MOST_SEEDS + 1))
@@ -115,7 +104,8 @@ def leakage_table(
     measured = [each for each in _MEASURED if each != "epsilon_max" or RoundLeakage(scenario).rate.size > 1]
     table = pd.concat([each.reindex(columns=[*_FIRST, *parameters, *measured]) for each in rows])
     rank = {name: i for i, name in enumerate(methods)}
-    table = table.sort_values(["policy", "nu", "seed"], key=_ranks(rank), ignore_index=True)
+    keys = ["policy", "nu", "seed"]
+    table = table.sort_values(keys, key=lambda x: x.map(rank) if x.name == "policy" else x, ignore_index=True)
     table.attrs["labels"] = labels
     return table
 
@@ -123,32 +113,22 @@ def leakage_table(
 def _rows(
     method: Method, problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64], accountant: Accountant, delta: float
 ) -> tuple[pd.DataFrame, Policy | None]:
-    """A row a lane, budgets outside and realisations inside; NaN in the lanes whose budget is out of reach."""
-    parameters: dict[str, Any] = {}
+    """A row per lane, budgets outside and realisations inside; NaN in the lanes whose budget is out of reach."""
     measured: dict[str, Any] = dict.fromkeys(("cost", "rdp", "epsilon", "epsilon_max", "full_power"), np.nan)
     policy = None
     try:
         policy = method(problem, mean_gain)
     except BudgetNotReached:
         if problem.lanes != (1, 1):
-            gains, budgets = problem.min_gain, problem.budget
-            parts = [
-                _rows(
-                    method,
-                    ReceiveScalingProblem(problem.scenario, gains[[r]], budgets[[k]]),
-                    mean_gain[[r]],
-                    accountant,
-                    delta,
-                )
-                for k, r in np.ndindex(problem.lanes)
-            ]
-            reached = [each for _, each in parts if each is not None]
-            return pd.concat([rows for rows, _ in parts]), reached[0] if reached else None
+            parts = []
+            for k, r in np.ndindex(problem.lanes):
+                alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[[r]], problem.budget[[k]])
+                parts.append(_rows(method, alone, mean_gain[[r]], accountant, delta))
+            return pd.concat([rows for rows, _ in parts]), next((each for _, each in parts if each is not None), None)
     else:
         eta = policy.schedule(problem)
-        parameters = {name: getattr(policy, name) for name in policy.tuned}
         epsilon = problem.device_epsilons(eta, accountant, delta)
-        measured = {
+        measured = {name: getattr(policy, name) for name in policy.tuned} | {
             "cost": problem.cost(eta),
             "rdp": problem.rdp(eta),
             "epsilon_max": epsilon.largest,
@@ -158,7 +138,6 @@ def _rows(
     columns = {
         "dataset": problem.scenario.name,
         "nu": problem.budget,
-        **parameters,
         **measured,
         "order": problem.scenario.order,
         "delta": delta,
@@ -166,7 +145,3 @@ def _rows(
         "floor_max_round": problem.floor.argmax(axis=-1),
     }
     return pd.DataFrame({key: np.broadcast_to(value, problem.lanes).ravel() for key, value in columns.items()}), policy
-
-
-def _ranks(rank: Mapping[str, int]) -> Callable[[Any], Any]:
-    return lambda column: column.map(rank) if column.name == "policy" else column

@@ -1,71 +1,228 @@
 r"""Methods: what a leakage table compares, by class or by name.
 
 A *method* is a function of a problem and its channel statistics that returns a policy whose cost is the budget there:
-on the realisation itself (:class:`~adascale.comparison.Hindsight`), or on average over the law of the channel or on no
-path above it (:class:`~adascale.comparison.Foresight`).
+on the realisation itself (:class:`TunedOnRealisation`), or under a model of the channel (:class:`TunedOnModel`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adascale import registry
-from adascale.channel import ChannelModel
-from adascale.comparison.classes import PolicyClass
-from adascale.comparison.foresight import Foresight
-from adascale.comparison.hindsight import Hindsight
-from adascale.policies import Policy
+from adascale import checks as check
+from adascale import registry, tuning
+from adascale.channel import ChannelModel, Rayleigh
+from adascale.policies import OnlinePolicy, Policy
 from adascale.problem import ReceiveScalingProblem
 
-Method = Callable[[ReceiveScalingProblem, NDArray[np.float64] | None], Policy]
+FloatArray = NDArray[np.float64]
+
+Method = Callable[[ReceiveScalingProblem, FloatArray | None], Policy]
 """From a problem and its ``mean_gain`` of shape (..., M), or None where it is not known, to a policy."""
+
+SEED = 51_000_017
+"""The default seed of the draws on which :class:`TunedOnModel` tunes."""
+
+
+class PolicyClass:
+    """A policy class with fixed values for some arguments of its constructor.
+
+    Parameters
+    ----------
+    policy : type
+        A subclass of :class:`~adascale.policies.Policy`, or any class with ``start`` and ``step``.
+    fixed : dict
+    """
+
+    def __init__(self, policy: type, fixed: dict[str, Any]):
+        decides = hasattr(policy, "start") and hasattr(policy, "step")
+        if not isinstance(policy, type) or not (decides or issubclass(policy, Policy)):
+            wanted = "a subclass of adascale.policies.Policy, or a class with start and step"
+            raise ValueError(f"policy must be {wanted}, got {policy!r}")
+        name = policy.__name__
+        if not issubclass(policy, Policy):
+            policy = type(name, (policy, OnlinePolicy), {"__module__": policy.__module__})
+        self.policy, self.fixed = cast("type[Policy]", policy), fixed
+        undecided = self.policy.schedule is Policy.schedule
+        if issubclass(self.policy, OnlinePolicy) and self.policy.schedule is OnlinePolicy.schedule:
+            undecided = self.policy.start is OnlinePolicy.start or self.policy.step is OnlinePolicy.step
+        if undecided:
+            raise ValueError(f"policy {name} must define start and step, or schedule")
+        declared: object = self.policy.tuned
+        if not isinstance(declared, tuple | list) or not all(isinstance(each, str) for each in declared):
+            raise ValueError(f"policy {name}: tuned must be a tuple of names, got {declared!r}")
+        self.tuned = tuple(each for each in self.policy.tuned if each not in fixed)
+        """The parameters left to be tuned: at most one name."""
+        if len(self.tuned) > 1:
+            listed = ", ".join(self.tuned)
+            raise ValueError(f"policy {name} must have one parameter to tune at most, it declares {listed}; fix others")
+        self.takes_law = self.policy.needs_law and not {"law", "mean_gain"} & {*fixed}
+        self.takes_gain = self.policy.needs_mean_gain and "mean_gain" not in fixed
+
+    def build(self, constructor: Callable[..., Policy] | None = None, /, **given: Any) -> Policy:
+        """Build the policy with these arguments and the fixed ones, which win; by its class or another constructor."""
+        name = self.policy.__name__
+        try:
+            made = (constructor or self.policy)(**(given | self.fixed))
+        except TypeError as error:
+            hint = "a parameter to be tuned is declared in `tuned`, statistics in `needs_mean_gain` or `needs_law`"
+            raise ValueError(f"policy {name}: {error}; {hint}") from None
+        if forgotten := [each for each in self.tuned if not hasattr(made, each)]:
+            kept = "must keep what it declares in `tuned` as an attribute"
+            raise ValueError(f"policy {name} {kept}, it has no {forgotten[0]!r}")
+        return made
+
+    def _made(self, value: FloatArray | None, *mean_gain: FloatArray) -> Policy:
+        """The policy with this value of its tuned parameter, if it has one, and mean gains, if it takes them."""
+        return self.build(**dict.fromkeys(self.tuned, value), **dict(zip(("mean_gain",), mean_gain, strict=False)))
+
+    def _gain(self, mean_gain: FloatArray | None) -> FloatArray:
+        if mean_gain is None:
+            raise ValueError(f"{self.policy.__name__} needs mean_gain, the mean channel gain of every device")
+        return mean_gain
+
+
+class TunedOnRealisation(PolicyClass):
+    """The method of a policy class whose one ``tuned`` parameter is matched on the evaluated realisation.
+
+    It **sees the whole future** (:func:`~adascale.tuning.match_budget`), as in the paper.  A class that has nothing
+    ``tuned`` is taken as it is, whatever it costs; ``fixed`` are arguments of its constructor.
+    """
+
+    def __init__(self, policy: type, **fixed: Any):
+        super().__init__(policy, fixed)
+
+    def __call__(self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> Policy:
+        """Return the policy with its cost brought to the budget of every lane."""
+        if self.takes_law:
+            raise ValueError(f"{self.policy.__name__} needs the law of the floors: use TunedOnModel, or give law=")
+        statistics = (self._gain(mean_gain),) if self.takes_gain else ()
+        if not self.tuned:
+            return self._made(None, *statistics)
+        guess = self.policy.guess(problem)
+        return self._made(tuning.match_budget(self._made, problem, *statistics, guess=guess), *statistics)
+
+
+class TunedOnModel(PolicyClass):
+    r"""The method of an online policy that is tuned without the future, on a model of the channel.
+
+    It sees T, :math:`\nu`, the scenario and the devices' mean gains, and from these the law of the floors under the
+    assumed channel (:meth:`~adascale.channel.ChannelModel.floor_law`); no gain of the realisation.
+
+    ============================= =====================================================================================
+    the class                     is built
+    ============================= =====================================================================================
+    has ``from_law``              by it, from scenario, budget and law
+    has one ``tuned`` parameter   with the value whose mean cost over ``draws`` realisations of the law is :math:`\nu`
+                                  (:func:`~adascale.tuning.match_law`)
+    has none                      as it is; with ``law`` or ``mean_gain`` where it declares that it needs them
+    ============================= =====================================================================================
+
+    So the cost of a realisation is not :math:`\nu`: see :func:`~adascale.comparison.promises`.
+
+    Parameters
+    ----------
+    policy : type
+        A subclass of :class:`~adascale.policies.OnlinePolicy`, or any class with ``start`` and ``step``.
+    channel : ChannelModel, optional
+        The assumed model; default that of the :func:`~adascale.comparison.leakage_table` that asks, elsewhere Rayleigh.
+    draws : int, >= 1
+        Number of realisations on which a parameter is tuned.
+    seed : int, >= 0
+        Of the draws, which come from the law of the floors, so that no seed of a channel can meet them.
+    from_law : bool
+        Whether to use the ``from_law`` of a class that has one; otherwise its parameter is tuned.
+    **fixed
+        Arguments of the constructor, or of ``from_law``, that keep one value.
+    """
+
+    def __init__(
+        self,
+        policy: type,
+        *,
+        channel: ChannelModel | None = None,
+        draws: int = 30,
+        seed: int = SEED,
+        from_law: bool = True,
+        **fixed: Any,
+    ):
+        super().__init__(policy, fixed)
+        if not issubclass(self.policy, OnlinePolicy):
+            raise ValueError(f"policy {self.policy.__name__} sees all rounds at once, expected an OnlinePolicy")
+        if channel is not None and not isinstance(channel, ChannelModel):
+            raise ValueError(f"channel must be a ChannelModel, got {channel!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
+        self.channel, self.draws, self.seed = channel, check.whole("draws", draws), int(seed)
+        self.by_law = bool(from_law and self.tuned and callable(getattr(self.policy, "from_law", None)))
+        self.takes_law = (self.policy.needs_law or self.by_law) and not {"law", "mean_gain"} & {*fixed}
+
+    def believing(self, channel: ChannelModel) -> TunedOnModel:
+        """Return the same method with this channel assumed, if none was given."""
+        if self.channel is not None:
+            return self
+        return TunedOnModel(
+            self.policy, channel=channel, draws=self.draws, seed=self.seed, from_law=self.by_law, **self.fixed
+        )
+
+    def __call__(self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> Policy:
+        """Return the policy of every lane, from its budget and the law of its floors."""
+        scenario, budget = problem.scenario, problem.budget
+        searched = bool(self.tuned) and not self.by_law
+        law, given = None, dict[str, Any]()
+        if self.takes_law or searched:
+            law = (self.channel or Rayleigh()).floor_law(scenario, self._gain(mean_gain))
+        if self.takes_gain:
+            given["mean_gain"] = self._gain(mean_gain)
+        if searched:
+            if self.takes_law:  # one law for all lanes that are tuned side by side would be another problem
+                name = self.policy.__name__
+                raise ValueError(f"{name} needs the law and has a parameter to tune; give it a from_law")
+            assert law is not None
+            how: dict[str, Any] = {"draws": self.draws, "seed": self.seed, "guess": self.policy.guess}
+            found = tuning.match_law(self._made, scenario, budget, law, *given.values(), **how)
+            return self._made(found, *given.values())
+        if self.takes_law:
+            given["law"] = law
+        if self.by_law:
+            return self.build(self.policy.from_law, scenario=scenario, budget=budget, **given)  # type: ignore[attr-defined]
+        return self.build(**given)
 
 
 def as_method(policy: Method | type, channel: ChannelModel | None = None) -> Method:
-    r"""A class as its method, a method as it is.
+    """Return the method of a class, or a method as it is.
 
     Parameters
     ----------
     policy : callable or type
-        A class that needs the law of the floors becomes a :class:`Foresight`, another one a :class:`Hindsight`.
+        A class that needs the law of the floors becomes a :class:`TunedOnModel`, others a :class:`TunedOnRealisation`.
     channel : ChannelModel, optional
-        What a :class:`Foresight` without a channel of its own believes.
+        Assumed by a :class:`TunedOnModel` without a channel of its own.
     """
     if isinstance(policy, type):
-        policy = Foresight(policy) if getattr(policy, "needs_law", False) else Hindsight(policy)
-    return policy.believing(channel) if isinstance(policy, Foresight) and channel is not None else policy
+        policy = TunedOnModel(policy) if getattr(policy, "needs_law", False) else TunedOnRealisation(policy)
+    return policy.believing(channel) if isinstance(policy, TunedOnModel) and channel is not None else policy
 
 
 def keeps_its_own_promise(policy: Method | type) -> bool:
-    r"""Whether a policy keeps the budget in its own way, on average or on every path, instead of spending it exactly.
+    """Say whether a policy meets the budget on average or as a hard constraint, instead of spending it exactly.
 
-    Such a class needs the law of the floors, or has a ``promise``.
+    Such a class needs the law of the floors, or has a ``budget_mode``.
     """
     made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
-    return bool(getattr(made, "needs_law", False)) or hasattr(made, "promise")
+    return bool(getattr(made, "needs_law", False)) or any(hasattr(made, name) for name in ("budget_mode", "promise"))
 
 
 def find_method(name: str) -> tuple[str, Method]:
-    r"""A method by name: a registered one, or ``module:Class`` for a policy of one's own.
+    """Find a method by name: return the name to show, and the method.
 
     Parameters
     ----------
     name : str
-        See :func:`adascale.registry.find`; with arguments of its constructor behind it, ``learn:promise=hard``.
-
-    Returns
-    -------
-    tuple
-        The name to show, and the method, see :func:`as_method`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such policy, module or class, the class is none, or what is registered takes no arguments.
+        See :func:`adascale.registry.find`; with arguments of its constructor behind it, ``learn:budget_mode=hard``.
     """
     kind, options = registry.parse_options(name)
     found = registry.find("policies", kind)

@@ -1,4 +1,4 @@
-r"""The two parameters of Shi et al. for a noise budget: one condition leaves a curve of pairs, searched here."""
+"""The two parameters of Shi et al. for a noise budget: one condition leaves a curve of pairs, searched here."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ Index = NDArray[np.intp]
 _RATES = np.array([0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0])
 _PENALTIES = np.geomspace(1e-5, 1e4, 19)  # in units of the cubed scaling at the water level
 _ZOOMS = 2
+_TOGETHER = 16  # pairs that run side by side, so that roots and quotients are vectorised
 
 
 class LyapunovMatch(NamedTuple):
-    """The kindest pair of every lane, and all pairs found."""
+    """The pair of the smallest epsilon of every lane, and all pairs found."""
 
     penalty: FloatArray
     rate: FloatArray
@@ -39,7 +40,7 @@ class LyapunovMatch(NamedTuple):
 def kindest_lyapunov(
     problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, relative_rates: ArrayLike | None = None
 ) -> LyapunovPowerControl:
-    r"""Shi et al. with the pair of the smallest epsilon found, at delta = 1e-5: see :func:`match_lyapunov`."""
+    """Return Shi et al. with the pair of the smallest epsilon at delta = 1e-5, see :func:`match_lyapunov`."""
     found = match_lyapunov(problem, relative_rates)
     return LyapunovPowerControl(found.penalty, found.rate)
 
@@ -52,39 +53,35 @@ def match_lyapunov(
     delta: float = 1e-5,
     tolerance: float = 1e-9,
 ) -> LyapunovMatch:
-    r"""The pairs :math:`(V, \bar\eta)` of :class:`~adascale.policies.LyapunovPowerControl` that cost :math:`\nu`.
+    r"""Find the pairs :math:`(V, \bar\eta)` of :class:`~adascale.policies.LyapunovPowerControl` that cost :math:`\nu`.
 
-    One condition for two parameters leaves a curve of pairs, and they differ widely in what they leak.  For rates
-    :math:`\bar\eta` around the mean scaling of the offline optimum, below which no policy of this cost can stay
-    (:prf:ref:`prop-least-scaling`), the cost is scanned in :math:`V`; every crossing of :math:`\nu`
-    seen on a grid of two penalties a decade is refined, since the cost is not monotone (where it is jagged some
-    crossings are missed); and the search is repeated between the neighbours of the
-    rate of the smallest epsilon.  Like :func:`~adascale.tuning.match_budget` it **sees the whole future**.
+    For rates :math:`\bar\eta` around the mean scaling of the offline optimum,
+    below which no policy of this cost can stay (:prf:ref:`prop-least-scaling`), the cost is scanned on a grid of two
+    :math:`V` per decade and every crossing of :math:`\nu` seen is refined, since the cost is not monotone (where it is
+    jagged some are missed); the search is repeated between the neighbours of the rate of the smallest epsilon.  Like
+    :func:`~adascale.tuning.match_budget` it **sees the whole future**.
 
     Parameters
     ----------
     problem : ReceiveScalingProblem
-        The lanes to match.
-    relative_rates : array_like, optional
-        Try these rates only, each over the optimum's mean scaling.  Default: thirteen from 0.05 to 6, then zoom.
-    contraction : float
-        The policy's r in (0, 1].
-    delta : float
-        :math:`\delta` of the epsilon by which pairs are compared.
-    tolerance : float
+    relative_rates : array_like, > 0, optional
+        Try these rates only, relative to the optimum's mean scaling.  Default: thirteen from 0.05 to 6, then zoom.
+    contraction : float, in (0, 1]
+        The policy's r.
+    delta : float, in (0, 1)
+        Of the epsilon by which pairs are compared.
+    tolerance : float, > 0
         Largest :math:`|\mathrm{cost} / \nu - 1|` of a pair.
 
     Returns
     -------
     LyapunovMatch
-        ``penalty`` and ``rate`` of the smallest epsilon, each of shape ``problem.lanes``; ``pairs``, a table of all
-        pairs with the columns ``lane`` (flat index), ``penalty, rate, relative_rate`` (over the optimum's mean
-        scaling), ``epsilon`` and ``full_power`` (the share of rounds at the power limit).
+        ``penalty`` and ``rate`` of the smallest epsilon, of shape ``problem.lanes``; ``pairs``, a table of all pairs:
+        ``lane`` (flat index), ``penalty, rate, relative_rate, epsilon, full_power`` (share of rounds at the power
+        limit).
 
     Raises
     ------
-    ValueError
-        If delta, contraction or a rate is out of range.
     BudgetNotReached
         If no pair on the grid brings some lane's cost to its budget: the message names the lane.
     """
@@ -110,17 +107,14 @@ def match_lyapunov(
 
 def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
     """Of every lane, four rates between the best one and its neighbours on either side."""
-    known = np.unique(pairs[["lane", "relative_rate"]].to_numpy(), axis=0)  # sorted
-    ends = np.searchsorted(known[:, 0], np.arange(best.size + 1))
-    between = np.empty((best.size, 4))
-    for lane, middle in enumerate(best):
-        rates = known[ends[lane] : ends[lane + 1], 1]
+    between, share = [], np.array([1, 2]) / 3
+    for (_, tried), middle in zip(pairs.groupby("lane")["relative_rate"], best, strict=True):
+        rates = np.unique(tried)
         at = np.searchsorted(rates, middle)
         low = rates[at - 1] if at > 0 else middle / 2
         high = rates[at + 1] if at + 1 < rates.size else middle * 2
-        share = np.array([1, 2]) / 3
-        between[lane] = np.concatenate([low + (middle - low) * share, middle + (high - middle) * share])
-    return between
+        between.append(np.concatenate([low + (middle - low) * share, middle + (high - middle) * share]))
+    return np.reshape(between, (best.size, 4))
 
 
 def _crossings(
@@ -149,9 +143,8 @@ def _crossings(
 
     i, j, k = np.nonzero((seen[..., 1:] > 0) != (seen[..., :-1] > 0))
     lane, rate, low = lanes.index[i], relative[i, j] * mean_eta[i], np.log(natural[i] * _PENALTIES[k])
-    unknown = np.full(low.shape, np.nan)
-    ends = (low, seen[i, j, k], low + np.log(_PENALTIES[1] / _PENALTIES[0]), seen[i, j, k + 1])
-    brackets = Brackets(*ends, unknown, unknown, np.full(low.shape, True))
+    high, unknown = low + np.log(_PENALTIES[1] / _PENALTIES[0]), np.full(low.shape, np.nan)
+    brackets = Brackets(low, seen[i, j, k], high, seen[i, j, k + 1], unknown, unknown, np.full(low.shape, True))
     root = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), brackets, tolerance / 2)
     met = np.abs(root.residual) <= tolerance  # elsewhere the cost jumps over its budget
     lane, penalty, rate = lane[met], np.exp(root.x[met]), rate[met]
@@ -172,42 +165,25 @@ def _crossings(
     )
 
 
-_TOGETHER = 16
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def mean_inverse(
     caps: FloatArray, weight: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray
 ) -> FloatArray:
-    r"""The mean of :math:`1/\eta_t` of Shi et al. with each of N pairs of parameters, from an empty queue.
-
-    Sixteen pairs run side by side, so that roots and quotients go in vectors.
+    r"""Return the mean of :math:`1/\eta_t` of Shi et al. with each of N pairs of parameters, from an empty queue.
 
     Parameters
     ----------
-    caps : numpy.ndarray
-        :math:`\mathrm{cap}_t` of every lane, shape (L, T).
-    weight : numpy.ndarray
-        :math:`r^{-t}`, shape (T,).
-    lane : numpy.ndarray
-        The lane of each pair, shape (N,).
-    penalty, rate : numpy.ndarray
-        :math:`V > 0` and :math:`\bar\eta > 0`, shape (N,).
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (N,).
+    caps, weight : numpy.ndarray, shape (L, T) and (T,)
+        Of every lane, and :math:`r^{-t}`.
+    lane, penalty, rate : numpy.ndarray, shape (N,)
     """
     mean, rounds = np.empty(lane.size), caps.shape[1]
     V, step, cap = np.ones(_TOGETHER), np.ones(_TOGETHER), np.ones(_TOGETHER)
-    queue, total = np.empty(_TOGETHER), np.empty(_TOGETHER)
+    queue, total = np.zeros(_TOGETHER), np.zeros(_TOGETHER)
     for first in range(0, lane.size, _TOGETHER):
         count = min(_TOGETHER, lane.size - first)
-        for n in range(_TOGETHER):
-            queue[n] = total[n] = 0.0
-        for n in range(count):
-            V[n], step[n] = penalty[first + n], rate[first + n]
+        queue[:], total[:] = 0.0, 0.0
+        V[:count], step[:count] = penalty[first : first + count], rate[first : first + count]
         for t in range(rounds):
             for n in range(count):
                 cap[n] = caps[lane[first + n], t]
@@ -217,6 +193,5 @@ def mean_inverse(
                 total[n] += 1 / eta
                 longer = queue[n] + eta - step[n]
                 queue[n] = longer if longer > 0 else 0.0
-        for n in range(count):
-            mean[first + n] = total[n] / rounds
+        mean[first : first + count] = total[:count] / rounds
     return mean

@@ -1,4 +1,4 @@
-r"""AdaScale: the paper's online policy (Algorithm 1)."""
+"""AdaScale: the paper's online policy (Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,32 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
+from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
-from adascale.policies.adascale_rounds import run_rounds
-from adascale.policies.base import OnlinePolicy, known_law, within_limit
+from adascale.compiled import njit
+from adascale.policies.base import CompiledPolicy, FloatArray, LawPolicy, fit_lanes, in_rows
 from adascale.policies.optimal import water_level
-from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
+from adascale.problem import (
+    LeakageTerms,
+    ReceiveScalingProblem,
+    RoundLeakage,
+    few_leakage_slopes,
+    leakage_slopes,
+    scaling,
+)
+from adascale.rootfind import Search, power_law_step, search_from
 from adascale.scenario import Scenario
 
-FloatArray = NDArray[np.float64]
+
+class NoRoot(RuntimeError):
+    """A round of AdaScale whose equation has no root in floating point."""
 
 
 class AdaScaleState(NamedTuple):
-    """The virtual queue of every lane and the last noise energy, where the next search starts; and the constants."""
+    """The virtual queue, the last noise energy, where the next search starts, and the constants."""
 
     scenario: Scenario
     leakage: RoundLeakage
@@ -30,32 +41,28 @@ class AdaScaleState(NamedTuple):
 
     @property
     def lanes(self) -> tuple[int, ...]:
-        """The shape of a round's gains."""
         return self.queue.shape
 
 
 @dataclass(frozen=True)
-class AdaScale(OnlinePolicy):
-    r"""Each round minimises leakage, queue pressure and a quadratic guard (:eq:`eq:adascale-round`).
+class AdaScale(CompiledPolicy):
+    r"""Minimise leakage, queue pressure and a quadratic guard in each round (:eq:`eq:adascale-round`).
 
     .. math::
         w_t = \arg\min_{w \ge w_{\min,t}} V F(w) + Q_t (w - w_{\min,t}) + \tfrac12 (w - w_{\min,t})^2, \qquad
         Q_{t+1} = \max(Q_t + w_t - w_{\min,t} - \nu, 0),
 
-    the paper's problem (30) and queue (29) in the noise energy, which starts from :math:`Q_0 = 0` there.  The objective
-    is convex, so the round is the root of :math:`V F'(w) + Q_t + w - w_{\min,t}` above the floor, or the floor.
-    ``schedule`` runs all rounds compiled (:func:`adascale_energies`); ``start`` and ``step`` are the same rounds one at
-    a time.
+    the paper's problem (30) and queue (29) in the noise energy.  The objective is convex, so a round is the root of
+    :math:`V F'(w) + Q_t + w - w_{\min,t}` above the floor, or the floor.
 
     Parameters
     ----------
-    penalty : array_like
-        :math:`V > 0`: the weight of leakage against the budget; broadcasts against the lanes.  F is a sum over
-        devices, so V scales with M.  Exactly one V has the cost :math:`\nu` (:prf:ref:`thm-one-penalty`);
-        :func:`adascale.tuning.match_budget` finds it.
-    initial_queue : array_like
-        :math:`Q_0 \ge 0`; broadcasts against the lanes.  A queue that starts where it would end up,
-        :math:`V |F'(\ell)|`, spends no rounds on getting there (:meth:`from_law`).
+    penalty : array_like, > 0
+        :math:`V`, the weight of leakage against the budget.  F is a sum over devices, so V scales with M.  Exactly one
+        V has the cost :math:`\nu` (:prf:ref:`thm-one-penalty`); :func:`adascale.tuning.match_budget` finds it.
+    initial_queue : array_like, >= 0
+        :math:`Q_0`, zero in the paper.  A queue that starts at :math:`V |F'(\ell)|`, where it would end up, spends no
+        rounds on getting there (:meth:`from_law`).
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("penalty",)
@@ -76,37 +83,25 @@ class AdaScale(OnlinePolicy):
         law: FloorLaw | None = None,
         stiffness: float = 30.0,
     ) -> AdaScale:
-        r"""AdaScale that no realisation has tuned: penalty and queue from the law of the floors.
+        r"""Build AdaScale from the law of the floors, tuned on no realisation (:prf:ref:`thm-warm-start`).
 
         .. math:: V = \frac{s\,\nu}{|F'(\ell)|}, \qquad Q_0 = V |F'(\ell)| - \nu = (s - 1)\,\nu, \qquad g(\ell) = \nu
-
-        The pressure :math:`Q_0 + y_0` is the price of the constant level :math:`\ell` from the first round on
-        (:prf:ref:`thm-warm-start`), and the larger s, the more slowly it leaves it: what is lost is of order
-        :math:`T / V` where an empty queue loses :math:`\sqrt T`.
 
         Parameters
         ----------
         scenario : Scenario
-            The constants, whose order says which leakage F is.
-        budget : array_like
-            :math:`\nu > 0`.
-        mean_gain : array_like, optional
-            :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M), of independent Rayleigh fading.
-        law : FloorLaw, optional
-            The law of the floors, if it is another one.  Exactly one of the two is given; lanes and budgets broadcast.
-        stiffness : float
-            :math:`s \ge 1`; at 1 the queue starts empty.
-
-        Raises
-        ------
-        ValueError
-            If a value is out of range, both of ``mean_gain`` and ``law`` are given or none, or the penalty is beyond
-            floating point.
+        budget : array_like, > 0
+            :math:`\nu`.
+        mean_gain, law
+            As for :class:`ConstantLevel`.
+        stiffness : float, >= 1
+            :math:`s`: the larger, the more slowly the pressure leaves that of the constant level; at 1 the queue starts
+            empty.
         """
         budget, stiff = check.positive("budget", budget), check.at_least("stiffness", stiffness, 1)
         if stiff.ndim:
             raise ValueError(f"stiffness must be one number, got {stiffness!r}")
-        level = known_law(scenario, mean_gain, law).level(budget)
+        level = LawPolicy(mean_gain, law).known(scenario, budget)[0].level(budget)  # type: ignore[arg-type]
         with np.errstate(all="ignore"):
             penalty = -stiff * budget / RoundLeakage(scenario).slope(level)
         check.held(f"the penalty at a level of {np.max(level, initial=0):.3g}", penalty)
@@ -114,121 +109,149 @@ class AdaScale(OnlinePolicy):
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
-        r"""Where to look first for the penalty that spends the budget: :math:`5 \nu / |F'(\ell)|` at the water level.
+        r"""Return :math:`5 \nu / |F'(\ell)|` at the water level, where the search for the penalty starts.
 
         Measured, not proved: in both of the paper's scenarios the penalty found lies within a factor 4 of it.
         """
-        level = water_level(problem.floor, problem.budget)
-        slope = RoundLeakage(problem.scenario).slope(level)
+        slope = RoundLeakage(problem.scenario).slope(water_level(problem.floor, problem.budget))
         with np.errstate(all="ignore"):  # no leakage to speak of: an infinite penalty
             return -5 * problem.budget / slope
 
     def start(self, scenario: Scenario, budget: FloatArray) -> AdaScaleState:
-        self._check_lanes(np.shape(budget))
+        fit_lanes(np.shape(budget), penalty=np.shape(self.penalty), initial_queue=np.shape(self.initial_queue))
         zero = np.zeros(np.shape(budget))
         return AdaScaleState(scenario, RoundLeakage(scenario), budget, zero + self.initial_queue, zero)
 
-    def step(self, state: AdaScaleState, min_gain_t: FloatArray) -> tuple[AdaScaleState, FloatArray]:
-        max_eta = state.scenario.x_max * min_gain_t
+    def rounds(self, state: AdaScaleState, max_eta: FloatArray) -> tuple[AdaScaleState, FloatArray]:
         floor = state.scenario.noise_scale / max_eta
-        energy = _round(floor, state.queue, self.penalty, state.leakage, state.energy)
-        queue = np.maximum(state.queue + (energy - floor) - state.budget, 0.0)
-        return state._replace(queue=queue, energy=energy), scaling(energy, floor, max_eta, state.scenario.noise_scale)
+        energy, queue = _run(floor, state.queue, state.energy, state.budget, self.penalty, state.leakage)
+        eta = scaling(energy, floor, max_eta, state.scenario.noise_scale)
+        return state._replace(queue=queue, energy=energy[..., -1]), eta
 
     def skip(self, state: AdaScaleState) -> AdaScaleState:
-        r"""A round that spends nothing: the queue falls by :math:`\nu`, never below 0: others may spend more."""
+        r"""Spend nothing: the queue falls by :math:`\nu`, never below 0, and later rounds may spend more."""
         return state._replace(queue=np.maximum(state.queue - state.budget, 0.0))
-
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta_t`, shape (..., T): all rounds in one compiled loop; errors as ``start`` and ``step``."""
-        self._check_lanes(problem.lanes)
-        leakage = RoundLeakage(problem.scenario)
-        energy, _ = adascale_energies(problem.floor, problem.budget, self.penalty, leakage, self.initial_queue)
-        eta = scaling(energy, problem.floor, problem.max_eta, problem.scenario.noise_scale)
-        return within_limit(eta, problem, "AdaScale")
-
-    def _check_lanes(self, lanes: tuple[int, ...]) -> None:
-        for name in ("penalty", "initial_queue"):
-            shape = np.shape(getattr(self, name))
-            if check.broadcast(**{name: shape, "lanes": lanes}) != lanes:
-                raise ValueError(f"{name} must broadcast against lanes {lanes}, got shape {shape}")
 
 
 def best_energy(
     floor: ArrayLike, queue: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, start: ArrayLike = 0.0
 ) -> FloatArray:
-    r"""The minimiser of one AdaScale round.
+    r"""Return the minimiser of one AdaScale round, to the last few digits.
 
     .. math:: \arg\min_{w \ge w_{\min}} V F(w) + Q (w - w_{\min}) + \tfrac12 (w - w_{\min})^2
 
     Parameters
     ----------
     floor, queue, penalty : array_like
-        :math:`w_{\min} > 0`, :math:`Q \ge 0` and :math:`V > 0`; they broadcast.
+        :math:`w_{\min} > 0`, :math:`Q \ge 0` and :math:`V > 0`.
     leakage : RoundLeakage
         :math:`F`.
-    start : array_like
-        Where to look first; it matters for the speed alone, and below the floor not at all.
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`w`, of the broadcast shape, to the last few digits.
+    start : array_like, >= 0
+        Where to look first; it matters for the speed alone.
 
     Raises
     ------
-    ValueError
-        If a value is out of range.
     RuntimeError
         If no root is found, as where :math:`V F'(w)` is beyond floating point.
     """
     floor, penalty = check.positive("floor", floor), check.positive("penalty", penalty)
     queue, start = check.at_least("queue", queue, 0), check.at_least("start", start, 0)
-    shapes = {"floor": floor.shape, "queue": queue.shape, "penalty": penalty.shape, "start": start.shape}
-    check.broadcast(**shapes)
-    return _round(floor, queue, penalty, leakage, start)
-
-
-def _round(
-    floor: ArrayLike, queue: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, start: ArrayLike
-) -> FloatArray:
-    """:func:`best_energy` of values that are known to be in range."""
-    energy, _ = run_rounds(np.asarray(floor, dtype=float)[..., None], queue, start, 0.0, penalty, leakage)
-    return energy[..., 0]
+    check.broadcast(floor=floor.shape, queue=queue.shape, penalty=penalty.shape, start=start.shape)
+    return _run(floor[..., None], queue, start, 0.0, penalty, leakage)[0][..., 0]
 
 
 def adascale_energies(
     floor: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, initial_queue: ArrayLike = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    r"""AdaScale over whole horizons, in one compiled loop: :func:`best_energy` round by round, and the queue.
+    r"""Run AdaScale over whole horizons: noise energies :math:`w_t`, shape (..., T), and the last queue :math:`Q_T`.
 
     Parameters
     ----------
-    floor : array_like
-        :math:`w_{\min,t} > 0`, shape (..., T).
-    budget, penalty : array_like
-        :math:`\nu > 0` and :math:`V > 0`; they broadcast against the leading axes of ``floor``.
+    floor : array_like, shape (..., T), > 0
+        :math:`w_{\min,t}`.
+    budget, penalty, initial_queue : array_like
+        :math:`\nu > 0`, :math:`V > 0` and :math:`Q_0 \ge 0`; they broadcast against the leading axes of ``floor``.
     leakage : RoundLeakage
         :math:`F`.
-    initial_queue : array_like
-        :math:`Q_0 \ge 0`; it broadcasts as the penalty does.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        The noise energies :math:`w_t`, shape (..., T), and the last queue :math:`Q_T`, shape (...).
 
     Raises
     ------
-    ValueError
-        If a value is out of range.
     RuntimeError
         If a round has no root: the message names the lane, the round and the values.
     """
-    floor, budget, penalty = (
-        check.positive(name, value) for name, value in (("floor", floor), ("budget", budget), ("penalty", penalty))
-    )
+    floor, budget = check.positive("floor", floor), check.positive("budget", budget)
+    penalty, queue = check.positive("penalty", penalty), check.at_least("initial_queue", initial_queue, 0)
     if floor.ndim == 0:
         raise ValueError(f"floor must have a last axis of rounds, got {floor}")
-    queue = check.at_least("initial_queue", initial_queue, 0)
-    return run_rounds(floor, queue, 0.0, budget, penalty, leakage)
+    return _run(floor, queue, 0.0, budget, penalty, leakage)
+
+
+def _run(
+    floor: FloatArray, queue: ArrayLike, start: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage
+) -> tuple[FloatArray, FloatArray]:
+    """Return the noise energies of rounds and the queue after them; the first search begins at ``start``."""
+    *outer, T = floor.shape
+    lanes = np.broadcast_shapes(outer, *(np.shape(each) for each in (queue, start, budget, penalty)))
+    rows, last = in_rows(floor, lanes, T), in_rows(queue, lanes)
+    before, nu, V = (in_rows(one, lanes) for one in (start, budget, penalty))
+    energy, lane, t = _rounds(rows, last, before, nu, V, leakage.terms, are_few(leakage.terms.moments))
+    if lane >= 0:
+        where = tuple(int(i) for i in np.unravel_index(lane, lanes))
+        named = f" of lane {where}" if where else ""
+        values = f"floor {rows[lane, t]}, queue {last[lane]}, penalty {V[lane]}"
+        raise NoRoot(f"no root found in round {t}{named}: {values}")
+    return energy.reshape(*lanes, T), last.reshape(lanes)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _rounds(
+    floor: FloatArray,
+    queue: FloatArray,
+    start: FloatArray,
+    budget: FloatArray,
+    penalty: FloatArray,
+    terms: LeakageTerms,
+    few: bool,
+) -> tuple[FloatArray, int, int]:
+    """Every round of every lane; ``queue`` is left as the last round leaves it."""
+    energy = np.empty(floor.shape)
+    for lane in range(floor.shape[0]):
+        V, before = penalty[lane], start[lane]
+        for t in range(floor.shape[1]):
+            Q, least = queue[lane], floor[lane, t]
+            search = search_from(before, 0.0)
+            for _ in range(100):
+                if not search.x < np.inf:  # V F' overflows
+                    break
+                slope, curvature = slopes(max(search.x, least), terms, few)
+                search = _advance(search, V * slope, V * curvature, Q, least)
+                if search.converged:
+                    break
+            if not search.converged:
+                return energy, lane, t
+            energy[lane, t] = before = max(search.x, least)
+            queue[lane] = max(Q + (before - least) - budget[lane], 0.0)
+    return energy, -1, -1
+
+
+@njit(cache=True, inline="always")
+def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
+    """F' and F'', compiled; ``few`` says whether the terms ``are_few``."""
+    both: tuple[float, float] = few_leakage_slopes(w, terms) if few else leakage_slopes(w, terms)
+    return both
+
+
+@njit(cache=True, inline="always")
+def _advance(search: Search, slope: float, curvature: float, Q: float, least: float) -> Search:
+    """One step towards the zero of V F'(w) + Q + w - floor, given V F' and V F'' at ``search.x``, or at the floor."""
+    if search.x <= least:
+        # the sum is concave: a Newton step from the floor stays below its root; none upwards if that is no root above
+        if -np.inf < slope < -Q and curvature == np.inf:  # V F'' overflows: there is a root above, and no Newton step
+            following = Search(2 * least, least, np.inf, np.inf, False)
+        else:
+            step = least + max(-slope - Q, 0.0) / (1 + curvature)
+            following = Search(step, least, np.inf, np.inf, step == least)
+    else:
+        against = Q + (search.x - least)
+        following = power_law_step(search, -slope / against, search.x * (1 / against - curvature / slope))
+    return following

@@ -1,16 +1,17 @@
-"""What a policy is: a schedule of receive scalings, or a decision a round that sees nothing later.
+"""What a policy is: a schedule of receive scalings, or one decision per round that sees nothing later.
 
-A policy also says of itself what others need to know: which parameters of its constructor are tuned to a budget,
-whether it needs channel statistics, and how a legend names it.  Nothing is read off its signature.
+A policy class declares what others need to know: its tuned parameters, the channel statistics it takes, its label.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from inspect import isfunction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,112 +22,12 @@ from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
+AnyPolicy = TypeVar("AnyPolicy", bound="Policy")
 _FLOAT64, _LARGEST = np.dtype(np.float64), float(np.finfo(float).max)
-_LEAST, _MOST = np.minimum.reduce, np.maximum.reduce
-
-
-class Policy:
-    r"""Anything that gives a problem its receive scalings; subclass it for a method that sees all rounds at once."""
-
-    tuned: ClassVar[tuple[str, ...]] = ()
-    r"""The constructor's positive parameters that have to be chosen so that the cost is :math:`\nu`: the columns that a
-    table has for them.  With exactly one, :class:`~adascale.comparison.Hindsight` finds it."""
-    needs_mean_gain: ClassVar[bool] = False
-    r"""Whether the constructor takes ``mean_gain``, the channel statistics :math:`\mathbb E|h_m|^2/k_m^2`."""
-    needs_law: ClassVar[bool] = False
-    r"""Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
-    label: ClassVar[str] = ""
-    """What a legend says; empty for the name of the class."""
-
-    @classmethod
-    def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
-        """Where the search for the one tuned parameter starts: positive, of the shape of the lanes or ()."""
-        return np.array(1.0)
-
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta_t` of every lane, shape (..., T), in watts, within the power limit."""
-        raise NotImplementedError(f"{type(self).__name__} has no schedule")
-
-
-class OnlinePolicy(Policy):
-    r"""A policy that is handed one round at a time; subclass it and define ``start`` and ``step``.
-
-    Both are pure: a state is never changed, so it can be kept, compared and resumed from.  A subclass may run the whole
-    horizon at once in a ``schedule`` of its own.
-
-    What ``start`` and ``step`` of a subclass are handed is checked before they see it, and is an array of float64 then.
-    After a ``ValueError`` the state is what it was, and the round can be repeated, or left out by ``skip``.
-    """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Whoever changes a round of a policy gets the rounds one by one, not the parent's compiled horizon."""
-        super().__init_subclass__(**options)
-        own = vars(cls)
-        if ("start" in own or "step" in own) and "schedule" not in own:
-            cls.schedule = OnlinePolicy.schedule  # type: ignore[method-assign]  # what the class would inherit from here
-        for name, checked in (("start", _checked_start), ("step", _checked_step)):
-            method = getattr(cls, name)  # its own, or that of a class beside this one
-            known = method is vars(OnlinePolicy)[name] or hasattr(method, "checks_what_it_is_given")
-            if isfunction(method) and not known:
-                setattr(cls, name, checked(method))
-
-    def start(self, scenario: Scenario, budget: FloatArray) -> Any:
-        r"""The state before round 0.
-
-        Parameters
-        ----------
-        scenario : Scenario
-            The constants; ``scenario.num_rounds`` is the horizon T.
-        budget : array_like
-            :math:`\nu > 0` of every lane, any shape, maybe ``()``.
-
-        Returns
-        -------
-        object
-            Whatever ``step`` needs to know.  Where it has an attribute ``lanes``, the shape of the lanes, ``step``
-            refuses gains of any other shape.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no start")
-
-    def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
-        r"""One round.
-
-        Parameters
-        ----------
-        state : object
-            From ``start``, ``step`` or ``skip``.
-        min_gain_t : array_like
-            :math:`h_{\min,t}^2 > 0` of every lane.
-
-        Returns
-        -------
-        tuple
-            The next state, and :math:`\eta_t` of the shape of the gains.
-
-        Raises
-        ------
-        ValueError
-            If a gain is not finite and positive, there is not one for every lane, or the policy has planned for T
-            rounds and they are over.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no step")
-
-    def skip(self, state: Any) -> Any:
-        r"""The next state if nobody transmits in this round: :math:`\eta_t = 0`, nothing leaks and nothing is spent.
-
-        The round counts towards T all the same.  By default the state remains as it is, which is right where the state
-        does not count rounds or budget.  What later rounds do with the budget that was not spent is the policy's: see
-        its ``skip``.
-        """
-        return state
-
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r"""Run the policy over a whole problem: :math:`\eta_t` of shape (..., T), see :func:`run`."""
-        return run(self, problem)
 
 
 def _checked_start(start: Callable[..., Any]) -> Callable[..., Any]:
-    """``start``, handed budgets that are finite and positive."""
+    """Return ``start`` with validated budgets."""
 
     @wraps(start)
     def checked(self: OnlinePolicy, scenario: Scenario, budget: ArrayLike, *rest: Any, **more: Any) -> Any:
@@ -137,19 +38,15 @@ def _checked_start(start: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step``, handed gains that are finite and positive, one for every lane that the state has."""
+    """Return ``step`` with validated gains, one for each of the state's lanes."""
 
     @wraps(step)
     def checked(self: OnlinePolicy, state: Any, min_gain_t: ArrayLike, *rest: Any, **more: Any) -> Any:
         gain: Any = min_gain_t
-        low, high = _limits(state)
-        if isinstance(gain, np.float64):
-            good = bool(low <= gain <= high)
-        elif type(gain) is np.ndarray and gain.dtype is _FLOAT64 and gain.size:
-            good = bool(_LEAST(gain, axis=None) >= low and _MOST(gain, axis=None) <= high)
-        else:
-            good = False
-        if not good:
+        scenario = getattr(state, "scenario", state)
+        low, high = scenario.gain_limits if isinstance(scenario, Scenario) else (5e-324, _LARGEST)
+        floats = type(gain) is np.float64 or (type(gain) is np.ndarray and gain.dtype is _FLOAT64 and gain.size)
+        if not (floats and np.minimum.reduce(gain, axis=None) >= low and np.maximum.reduce(gain, axis=None) <= high):
             gain = check.positive("min_gain_t", gain)
             check.within("min_gain_t", gain, low, high)
         lanes = getattr(state, "lanes", None)
@@ -161,50 +58,175 @@ def _checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _limits(state: Any) -> tuple[float, float]:
-    """What float64 holds of gains: in the scenario that the state has, or at all."""
-    scenario = getattr(state, "scenario", state)
-    return scenario.gain_limits if isinstance(scenario, Scenario) else (5e-324, _LARGEST)
+class Policy:
+    """Anything that gives a problem its receive scalings; subclass it for a method that sees all rounds at once."""
+
+    tuned: ClassVar[tuple[str, ...]] = ()
+    r"""Positive parameters to be chosen so that the cost is :math:`\nu`; a table has a column for each."""
+    needs_mean_gain: ClassVar[bool] = False
+    r"""Whether the constructor takes ``mean_gain``, the channel statistics :math:`\mathbb E|h_m|^2/k_m^2`."""
+    needs_law: ClassVar[bool] = False
+    r"""Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
+    label: ClassVar[str] = ""
+    """Name in a legend; empty for the name of the class."""
+    former: ClassVar[Mapping[str, str]] = {}
+    """Old names of parameters, each with the new one."""
+
+    @classmethod
+    def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
+        """Return where the search for the one tuned parameter starts, > 0, of the shape of the lanes or ()."""
+        return np.array(1.0)
+
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+        r"""Return :math:`\eta_t` of all rounds, shape (..., T), in watts, within the power limit."""
+        raise NotImplementedError(f"{type(self).__name__} has no schedule")
 
 
-def rounds_left(policy: OnlinePolicy, scenario: Scenario, left: int) -> None:
-    """A ``ValueError`` unless the horizon that a policy plans for has a round left."""
-    if left < 1:
-        name, rounds = type(policy).__name__, scenario.num_rounds
-        raise ValueError(f"{name} has planned for scenario.num_rounds = {rounds} rounds, and all are over")
+class OnlinePolicy(Policy):
+    """A policy that decides one round at a time; subclass it and define ``start`` and ``step``.
+
+    Both are pure: a state is never changed, so it can be kept and resumed from.  Their arguments are validated, and
+    float64 arrays, before a subclass sees them.  After a ``ValueError`` a round can be repeated, or skipped.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Validate what a subclass's rounds take; one that changes a round is run by rounds, not the parent's loop."""
+        super().__init_subclass__(**options)
+        own = vars(cls)
+        if ("start" in own or "step" in own) and "schedule" not in own and "rounds" not in own:
+            cls.schedule = OnlinePolicy.schedule  # type: ignore[method-assign]  # what the class would inherit from here
+        for name, checked in (("start", _checked_start), ("step", _checked_step)):
+            method = getattr(cls, name)  # its own, or that of a class beside this one
+            known = method is vars(OnlinePolicy)[name] or hasattr(method, "checks_what_it_is_given")
+            if isfunction(method) and not known:
+                setattr(cls, name, checked(method))
+
+    def start(self, scenario: Scenario, budget: FloatArray) -> Any:
+        r"""Return the state before round 0 of ``scenario.num_rounds``, for noise budgets :math:`\nu > 0`.
+
+        If it has an attribute ``lanes``, the shape of a round's gains, ``step`` refuses any other shape.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no start")
+
+    def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
+        r"""Decide one round of gains :math:`h_{\min,t}^2 > 0`: return the next state and :math:`\eta_t` of their shape.
+
+        A policy that plans for T rounds raises a ``ValueError`` when they are over.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no step")
+
+    def skip(self, state: Any) -> Any:
+        r"""Return the next state if nobody transmits in this round: :math:`\eta_t = 0`, and nothing is spent.
+
+        The round counts towards T.  By default the state is unchanged.
+        """
+        return state
+
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+        r"""Run the policy over a whole problem: :math:`\eta_t`, shape (..., T), see :func:`run`."""
+        return run(self, problem)
 
 
-def one_law(mean_gain: ArrayLike | None, law: FloorLaw | None) -> None:
-    """A ``ValueError`` unless exactly one of the two is given, and is what it has to be."""
-    if (mean_gain is None) == (law is None):
-        raise ValueError(f"exactly one of mean_gain and law must be given, got {'none' if law is None else 'both'}")
-    if mean_gain is not None and check.positive("mean_gain", mean_gain).ndim == 0:
-        raise ValueError(f"mean_gain must have a last axis of devices, got {mean_gain}")
-    if law is not None and not isinstance(law, FloorLaw):
-        raise ValueError(f"law must be a FloorLaw, got {law!r}")
+def renamed(**names: str) -> Callable[[type[AnyPolicy]], type[AnyPolicy]]:
+    """Let a class take its arguments by their old names too, with a ``DeprecationWarning``."""
+
+    def decorate(cls: type[AnyPolicy]) -> type[AnyPolicy]:
+        init: Any = cls.__init__
+
+        @wraps(init)
+        def renaming(self: AnyPolicy, *given: Any, **options: Any) -> None:
+            for old, new in names.items():
+                if old in options and new not in options:
+                    warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=2)
+                    options[new] = options.pop(old)
+            init(self, *given, **options)
+
+        cls.former, cls.__init__ = names, renaming  # type: ignore[method-assign, assignment]
+        return cls
+
+    return decorate
 
 
-def known_law(scenario: Scenario, mean_gain: ArrayLike | None, law: FloorLaw | None) -> FloorLaw:
-    """The law of the floors that a policy plans with: ``law`` itself, or that of Rayleigh fading with these means."""
-    one_law(mean_gain, law)
-    return RayleighFloors.of(scenario, mean_gain) if law is None else law  # type: ignore[arg-type]  # one of the two
+class CompiledPolicy(OnlinePolicy):
+    """An online policy that runs any number of rounds at once; a subclass defines ``start`` and ``rounds``."""
+
+    def rounds(self, state: Any, max_eta: FloatArray) -> tuple[Any, FloatArray]:
+        r"""Return the state after the rounds of these power limits, shape (..., rounds), and their :math:`\eta_t`."""
+        raise NotImplementedError(f"{type(self).__name__} has no rounds")
+
+    def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
+        state, eta = self.rounds(state, np.asarray(state.scenario.x_max * min_gain_t)[..., None])
+        return state, eta[..., 0]
+
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+        state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
+        fit_lanes(problem.lanes, lanes_of_parameters=state.lanes)
+        _, eta = self.rounds(state, np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)))
+        return within_limit(eta, problem, type(self).__name__)
+
+
+class HorizonState(NamedTuple):
+    """What is left of a budget and how many rounds come after the next one."""
+
+    scenario: Scenario
+    later: int
+    left: FloatArray
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        return self.left.shape
+
+
+class HorizonPolicy(OnlinePolicy):
+    """An online policy that divides a budget among T rounds; its state counts the ``later`` ones."""
+
+    def skip(self, state: Any) -> Any:
+        """Spend nothing in this round; its share of the budget is for the rounds that are left."""
+        return state._replace(later=self.count_down(state))
+
+    def count_down(self, state: Any, rounds: int = 1) -> int:
+        """Return ``later`` after so many rounds, or raise a ``ValueError`` if the horizon is over."""
+        if state.later < 0:
+            name, T = type(self).__name__, state.scenario.num_rounds
+            raise ValueError(f"{name} has planned for scenario.num_rounds = {T} rounds, and all are over")
+        return int(state.later) - rounds
+
+
+@dataclass(frozen=True)
+class LawPolicy(OnlinePolicy):
+    """An online policy that knows the law of the floors: that of Rayleigh fading with mean gains, or another one."""
+
+    needs_law: ClassVar[bool] = True
+
+    mean_gain: FloatArray | None = None
+    law: FloorLaw | None = None
+
+    def __post_init__(self) -> None:
+        if (self.mean_gain is None) == (self.law is None):
+            got = "none" if self.law is None else "both"
+            raise ValueError(f"exactly one of mean_gain and law must be given, got {got}")
+        if self.mean_gain is not None and check.positive("mean_gain", self.mean_gain).ndim == 0:
+            raise ValueError(f"mean_gain must have a last axis of devices, got {self.mean_gain}")
+        if self.law is not None and not isinstance(self.law, FloorLaw):
+            raise ValueError(f"law must be a FloorLaw, got {self.law!r}")
+
+    def known(self, scenario: Scenario, budget: FloatArray) -> tuple[FloorLaw, tuple[int, ...]]:
+        """Return the law, and the common shape of its lanes and the budgets."""
+        law = self.law
+        if law is None:
+            law = RayleighFloors.of(scenario, self.mean_gain)  # type: ignore[arg-type]  # one of the two
+        return law, check.broadcast(lanes_of_law=law.lanes, lanes=np.shape(budget))
 
 
 def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
-    r"""Feed a problem's rounds to an online policy, one at a time, all lanes side by side.
+    r"""Run an online policy over a problem, one round at a time: :math:`\eta_t`, shape (..., T).
 
-    Causality holds by construction: what is decided in round t is decided before round t + 1 is handed over.
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`\eta_t`, shape (..., T).
+    Causality holds by construction: round t is decided before round t + 1 is handed over.
 
     Raises
     ------
     ValueError
-        If ``step`` returns no state and scalings of the shape of the lanes, or a scaling that is not positive or
-        exceeds the power limit; it names the class.
+        If ``step`` returns anything but a state and scalings of the shape of the lanes, positive and within the limit.
     """
     state = policy.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
     shape = (*problem.lanes, problem.num_rounds)
@@ -217,23 +239,19 @@ def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
 
 
 def _stepped(policy: OnlinePolicy, returned: Any, lanes: tuple[int, ...]) -> tuple[Any, Any]:
-    """What ``step`` has returned: a state, and a scaling for every lane; numpy would spread a single one over all."""
-    got = f"{type(returned).__name__}"
+    """Return what ``step`` has returned, validated: numpy would spread a single scaling over all lanes."""
+    got = type(returned).__name__
     if isinstance(returned, tuple) and len(returned) == 2:
         eta = np.asarray(returned[1])
         if eta.shape == lanes and eta.dtype.kind in "iuf":
             return returned
         got = f"a state and {eta.dtype} of shape {eta.shape}"
-    raise ValueError(
-        f"{type(policy).__name__}.step must return the next state and eta, numbers of shape {lanes} as "
-        f"the gains it was given, got {got}"
-    )
+    wanted = f"the next state and eta, numbers of shape {lanes} as the gains it was given"
+    raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {got}")
 
 
 def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> FloatArray:
-    """``eta`` itself, or a ``ValueError`` that ``name`` returned another shape or something that is not in (0, cap]."""
-    if eta.shape != (*problem.lanes, problem.num_rounds):
-        raise ValueError(f"{name} has parameters for other lanes than {problem.lanes}, it returned shape {eta.shape}")
+    """Return ``eta``, or raise a ``ValueError`` that ``name`` returned a scaling not in (0, cap]."""
     good = (eta > 0) & (eta <= problem.max_eta)
     if not good.all():
         worst = tuple(int(i) for i in np.argwhere(~good)[0])
@@ -242,7 +260,22 @@ def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> 
     return eta
 
 
+def fit_lanes(lanes: tuple[int, ...], **shapes: tuple[int, ...]) -> None:
+    """Raise a ``ValueError`` unless each of the named shapes broadcasts to the lanes and adds none."""
+    for name, shape in shapes.items():
+        if check.broadcast(**{name: shape, "lanes": lanes}) != lanes:
+            raise ValueError(f"{name} must broadcast to lanes {lanes}, got shape {shape}")
+
+
+def whole_budget(scenario: Scenario, budget: FloatArray, lanes: tuple[int, ...]) -> FloatArray:
+    r"""Return :math:`T \nu` of every lane."""
+    with np.errstate(over="ignore"):
+        left = np.broadcast_to(np.asarray(budget, dtype=float) * scenario.num_rounds, lanes)
+    check.held(f"the budget of all {scenario.num_rounds} rounds", left)
+    return left
+
+
 def in_rows(array: ArrayLike, lanes: tuple[int, ...], *rounds: int) -> FloatArray:
-    """A fresh array for a kernel: a number, or a row of ``rounds``, for every lane; the lanes in one row."""
+    """Return a fresh array for a kernel: the lanes in one row, each with a number or a row of ``rounds``."""
     fresh = np.array(np.broadcast_to(np.asarray(array, dtype=float), (*lanes, *rounds)), order="C")
     return fresh.reshape(math.prod(lanes), *rounds)

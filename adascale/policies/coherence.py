@@ -1,39 +1,33 @@
-r"""For how many rounds a floor counts: fading that hangs together from round to round, known or seen."""
+"""For how many rounds a floor counts where fading is correlated from round to round, known or estimated."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
-
-FloatArray = NDArray[np.float64]
+from adascale.policies.base import FloatArray
 
 SEEN = "seen"
-"""The coherence of a policy that takes it from the floors it has seen."""
+"""The coherence of a policy that estimates it from the floors seen so far."""
 
 
 def seen_coherence(floor: ArrayLike) -> FloatArray:
-    r"""For how many rounds a floor counts, from the floors seen, by von Neumann's ratio.
+    r"""Estimate for how many rounds a floor counts, by von Neumann's ratio of the floors seen; shape (...).
 
     .. math::
         \hat c = 1 + \tfrac32 \Big(\frac{1 + \hat\varrho_1}{1 - \hat\varrho_1} - 1\Big)
         = \frac{6 \sum_i (x_i - \bar x)^2}{\sum_i (x_{i+1} - x_i)^2} - 2, \qquad x_i = \frac{1}{w_{\min,i}}
 
-    with the correlation :math:`\hat\varrho_1` of neighbours, held between 1 and the number of floors.  The inner
-    fraction is the integrated autocorrelation time of correlations that fall geometrically.  The bottleneck of
-    Gauss-Markov gains has about twice that, blocks half of it; the factor 3/2 was chosen between them.
+    with the correlation :math:`\hat\varrho_1` of neighbours, clipped to 1 ... n.  The inner fraction is the integrated
+    autocorrelation time of correlations that fall geometrically.  The bottleneck of Gauss-Markov gains has about twice
+    that, blocks half of it; the factor 3/2 was chosen between them.
 
     Parameters
     ----------
-    floor : array_like
-        :math:`w_{\min,i} > 0`, shape (..., n), in the order of the rounds, n >= 1.
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`\hat c`, shape (...); n where all floors are equal.
+    floor : array_like, shape (..., n), > 0
+        :math:`w_{\min,i}`, in the order of the rounds.
     """
     floor = check.positive("floor", floor)
     if floor.ndim == 0 or floor.shape[-1] == 0:
@@ -60,7 +54,7 @@ def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
 
 
 def check_coherence(coherence: float | str) -> None:
-    """A ``ValueError`` unless it is one number >= 1, or ``"seen"``."""
+    """Raise a ``ValueError`` unless it is one number >= 1, or ``"seen"``."""
     if isinstance(coherence, str):
         if coherence != SEEN:
             raise ValueError(f"coherence must be a number of rounds >= 1, or {SEEN!r}, got {coherence!r}")

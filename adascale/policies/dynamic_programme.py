@@ -1,32 +1,22 @@
-r"""DynamicProgramme: the least expected leakage of any policy that knows the law and never exceeds the budget."""
+"""DynamicProgramme: the least expected leakage of any policy that knows the law and never exceeds the budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import OnlinePolicy, in_rows, known_law, one_law, rounds_left, within_limit
-from adascale.policies.resolve import whole_budget
-from adascale.problem import (
-    LeakageTerms,
-    ReceiveScalingProblem,
-    RoundLeakage,
-    few_leakage_slopes,
-    leakage_slopes,
-    scaling,
-)
+from adascale.policies.adascale import slopes
+from adascale.policies.base import FloatArray, HorizonPolicy, LawPolicy, fit_lanes, in_rows, whole_budget, within_limit
+from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, scaling
 from adascale.rootfind import power_law_step, search_from
 from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
 
 _STEP, _LEAST, _FLOORS = 0.05, 1e-3, 2000
 _NODES = (np.polynomial.legendre.leggauss(12)[0] + 1) / 2
@@ -34,7 +24,7 @@ _WEIGHTS = np.polynomial.legendre.leggauss(12)[1] / 2
 
 
 class DynamicProgrammeState(NamedTuple):
-    """What is left of the budget, in noise energy, and of the horizon; and a table, which no round changes."""
+    """What is left of the budget and the horizon; and a table, which no round changes."""
 
     scenario: Scenario
     table: FloatArray
@@ -45,12 +35,11 @@ class DynamicProgrammeState(NamedTuple):
 
     @property
     def lanes(self) -> tuple[int, ...]:
-        """The shape of a round's gains."""
         return self.left.shape
 
 
 @dataclass(frozen=True)
-class DynamicProgramme(OnlinePolicy):
+class DynamicProgramme(LawPolicy, HorizonPolicy):
     r"""The optimum among policies that see no future, know the law, and never spend more than :math:`T\nu`.
 
     With n rounds to come and b left, :math:`v_n(b)` is what a little more budget would save.  A round spends until its
@@ -61,74 +50,47 @@ class DynamicProgramme(OnlinePolicy):
         \Lambda_n(s) = |F'(w)| \text{ where } |F'(w)| = v_{n-1}(s - w), \qquad v_0 = 0,
 
     and :math:`\Lambda_n(s) = |F'(s)|` where all is spent.  The recursion runs backwards over budgets in ratios of 5 %,
-    with the expectation as an integral over what is spent; what is decided is feasible whatever the grid.  It serves
-    as a reference for what re-solving loses; it minimises the leakage of one order, that of the scenario.
+    with the expectation as an integral over what is spent; any decision is feasible whatever the grid.  It minimises
+    the leakage of the scenario's order.
 
     Parameters
     ----------
-    mean_gain : array_like, optional
-        :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M), of independent Rayleigh fading; its leading axes broadcast
-        against the lanes.
-    law : FloorLaw, optional
-        The law of the floors, if it is another one.  Exactly one of the two is given.
-
-    Raises
-    ------
-    ValueError
-        If both are given or none, or a gain is not finite and positive; from ``start`` and ``schedule`` also if the
-        tables of all lanes are too large, or a price is beyond floating point.
+    mean_gain, law
+        As for :class:`ConstantLevel`.
     """
 
-    needs_law: ClassVar[bool] = True
     label: ClassVar[str] = "dynamic programme"
 
-    mean_gain: FloatArray | None = None
-    law: FloorLaw | None = None
-
-    def __post_init__(self) -> None:
-        one_law(self.mean_gain, self.law)
-
     def start(self, scenario: Scenario, budget: FloatArray) -> DynamicProgrammeState:
-        law = known_law(scenario, self.mean_gain, self.law)
-        lanes = check.broadcast(lanes_of_law=law.lanes, lanes=np.shape(budget))
+        law, lanes = self.known(scenario, budget)
         whole, T = whole_budget(scenario, budget, lanes), scenario.num_rounds
         check.entries("the tables of lanes x rounds x budgets", *lanes, T, _points(T))
-        of, table = _tables(scenario, law, lanes), np.empty((*lanes, T, _points(T)))
-        for lane in np.ndindex(lanes):
-            table[lane] = of(lane, float(whole[lane]))
+        table = np.empty((*lanes, T, _points(T)))
+        for lane, levels in _tables(scenario, law, whole):
+            table[lane] = levels
         return DynamicProgrammeState(scenario, table, whole, T - 1, whole)
 
     def step(self, state: DynamicProgrammeState, min_gain_t: FloatArray) -> tuple[DynamicProgrammeState, FloatArray]:
-        scenario, lanes = state.scenario, state.lanes
-        rounds_left(self, scenario, state.later + 1)
+        scenario, lanes, later = state.scenario, state.lanes, self.count_down(state)
         max_eta = scenario.x_max * min_gain_t
         floor = scenario.noise_scale / max_eta
-        row = np.ascontiguousarray(state.table[..., state.later, :]).reshape(-1, state.table.shape[-1])
+        level = np.ascontiguousarray(state.table[..., state.later, :]).reshape(-1, 1, state.table.shape[-1])
         left = in_rows(state.left, lanes)
-        spend = _round(in_rows(floor, lanes), row, in_rows(state.whole, lanes), left, state.later).reshape(lanes)
-        eta = scaling(floor + spend, floor, max_eta, scenario.noise_scale)
-        return state._replace(later=state.later - 1, left=left.reshape(lanes)), eta
-
-    def skip(self, state: DynamicProgrammeState) -> DynamicProgrammeState:
-        """A round that spends nothing: its share of the budget is for the rounds that are left."""
-        rounds_left(self, state.scenario, state.later + 1)
-        return state._replace(later=state.later - 1)
+        spend = _spend(in_rows(floor, lanes).reshape(-1, 1), level, in_rows(state.whole, lanes), left, state.later)
+        eta = scaling(floor + spend.reshape(lanes), floor, max_eta, scenario.noise_scale)
+        return state._replace(later=later, left=left.reshape(lanes)), eta
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta_t`, shape (..., T): one lane after another, so that one table is held at a time."""
+        r"""Return :math:`\eta_t`, shape (..., T): one lane after another, so that one table is held at a time."""
         scenario, lanes, T = problem.scenario, problem.lanes, problem.num_rounds
-        law = known_law(scenario, self.mean_gain, self.law)
-        if check.broadcast(lanes_of_law=law.lanes, lanes=lanes) != lanes:
-            raise ValueError(f"the law must have lanes that broadcast against {lanes}, got {law.lanes}")
-        whole = whole_budget(scenario, np.broadcast_to(problem.budget, lanes), lanes)
-        floor = np.broadcast_to(problem.floor, (*lanes, T))
-        of, spend = _tables(scenario, law, lanes), np.empty((*lanes, T))
-        for lane in np.ndindex(lanes):
-            table, left = of(lane, float(whole[lane])), np.array([whole[lane]])
-            for t in range(T):
-                spend[lane][t : t + 1] = _round(
-                    floor[lane][t : t + 1], table[T - 1 - t : T - t], whole[lane].reshape(1), left, T - 1 - t
-                )
+        law, _ = self.known(scenario, np.broadcast_to(problem.budget, lanes))
+        fit_lanes(lanes, lanes_of_law=law.lanes)
+        whole, floor = whole_budget(scenario, problem.budget, lanes), np.broadcast_to(problem.floor, (*lanes, T))
+        spend = np.empty((*lanes, T))
+        for lane, table in _tables(scenario, law, whole):
+            one, left = (in_rows(whole[lane], (1,)) for _ in range(2))
+            levels = np.ascontiguousarray(table[None, ::-1])
+            spend[lane] = _spend(in_rows(floor[lane], (1,), T), levels, one, left, T - 1)[0]
         eta = scaling(floor + spend, floor, problem.max_eta, scenario.noise_scale)
         return within_limit(eta, problem, "DynamicProgramme")
 
@@ -138,44 +100,29 @@ def _points(rounds: int) -> int:
     return int(np.ceil(np.log(rounds / _LEAST) / _STEP)) + 1
 
 
-def _tables(
-    scenario: Scenario, law: FloorLaw, lanes: tuple[int, ...]
-) -> Callable[[tuple[int, ...], float], FloatArray]:
-    """A function from a lane and its whole budget to its table."""
+def _tables(scenario: Scenario, law: FloorLaw, whole: FloatArray) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
+    """Yield every lane and its table, from its whole budget."""
     ends = np.log(law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *[1] * len(law.lanes)))))
     start, step = ends[0], np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
     index = np.arange(_FLOORS).reshape(-1, *[1] * len(law.lanes))
     share = np.moveaxis(law.cdf(np.exp(start + step * index)), 0, -1)
-    start, step = np.broadcast_to(start, lanes), np.broadcast_to(step, lanes)
-    share = np.broadcast_to(share, (*lanes, _FLOORS))
-    terms, T = RoundLeakage(scenario).terms, scenario.num_rounds
-    few = are_few(terms.moments)
-    shared, kept = int(np.prod(law.lanes)) == 1, dict[float, FloatArray]()
-
-    def table(lane: tuple[int, ...], whole: float) -> FloatArray:
-        if whole in kept:  # of a law that all lanes share
-            return kept[whole]
-        levels = _levels(
-            float(whole), T, _points(T), start[lane], step[lane], np.ascontiguousarray(share[lane]), terms, few
-        )
-        check.held(f"the price of a budget of {whole / T:.3g}", levels[1:])
-        if shared:
-            kept[whole] = levels
-        return levels
-
-    return table
+    start, step = np.broadcast_to(start, whole.shape), np.broadcast_to(step, whole.shape)
+    share = np.broadcast_to(share, (*whole.shape, _FLOORS))
+    terms, T, kept = RoundLeakage(scenario).terms, scenario.num_rounds, dict[float, FloatArray]()
+    few, shared = are_few(terms.moments), int(np.prod(law.lanes)) == 1
+    for lane in np.ndindex(whole.shape):
+        all_of_it, first, width = (float(each[lane]) for each in (whole, start, step))
+        if not shared or all_of_it not in kept:  # lanes of one law and budget share a table
+            shares = np.ascontiguousarray(share[lane])
+            levels = _levels(all_of_it, T, _points(T), first, width, shares, terms, few)
+            check.held(f"the price of a budget of {all_of_it / T:.3g}", levels[1:])
+            kept = kept | {all_of_it: levels} if shared else {all_of_it: levels}
+        yield lane, kept[all_of_it]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _levels(
-    whole: float,
-    rounds: int,
-    points: int,
-    start: float,
-    step: float,
-    share: FloatArray,
-    terms: LeakageTerms,
-    few: bool,
+    whole: float, rounds: int, points: int, start: float, step: float, share: FloatArray, terms: LeakageTerms, few: bool
 ) -> FloatArray:
     r"""The table of a lane: :math:`\ell_n(b)` with :math:`|F'(\ell_n(b))| = v_n(b)`, for n = 0 ... T - 1."""
     table, price, least = np.full((rounds, points), np.inf), np.empty(points), np.exp(start)
@@ -191,7 +138,7 @@ def _levels(
                 width = lowest - b - least
                 for i in range(_NODES.size):
                     w = least + width * _NODES[i]
-                    value += width * _WEIGHTS[i] * _share(w, start, step, share) * _slopes(b + w, terms, few)[1]
+                    value += width * _WEIGHTS[i] * _share(w, start, step, share) * slopes(b + w, terms, few)[1]
             if n > 1:
                 most = _spent(least, b, level, whole)
                 for i in range(_NODES.size):
@@ -215,8 +162,8 @@ def _last_price(b: float, start: float, step: float, share: FloatArray, terms: L
     for i in range(0, last + 1, every):
         w = np.exp(start + i * step)
         weight = 0.5 if i == 0 or i == last else 1.0
-        total += weight * every * step * w * share[i] * _slopes(b + w, terms, few)[1]
-    price: float = total - _slopes(b + np.exp(start + last * step), terms, few)[0]
+        total += weight * every * step * w * share[i] * slopes(b + w, terms, few)[1]
+    price: float = total - slopes(b + np.exp(start + last * step), terms, few)[0]
     return price
 
 
@@ -225,18 +172,11 @@ def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> floa
     """The w at which |F'(w)| is ``price``, or NaN."""
     search = search_from(guess, 1e-9 * guess)
     for _ in range(100):
-        slope, curvature = _slopes(search.x, terms, few)
+        slope, curvature = slopes(search.x, terms, few)
         search = power_law_step(search, -slope / price, search.x * curvature / -slope)
         if search.converged or not search.x < np.inf:
             break
     return search.x if search.converged else np.nan
-
-
-@njit(cache=True, inline="always")
-def _slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
-    """F' and F''."""
-    slopes: tuple[float, float] = few_leakage_slopes(w, terms) if few else leakage_slopes(w, terms)
-    return slopes
 
 
 @njit(cache=True, inline="always")
@@ -295,13 +235,14 @@ def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _round(floor: FloatArray, level: FloatArray, whole: FloatArray, left: FloatArray, later: int) -> FloatArray:
-    """What one round of every lane spends; ``left`` follows it."""
-    spend = np.zeros(floor.size)
-    for lane in range(floor.size):
-        if later == 0:
-            spend[lane] = left[lane]
-        elif left[lane] > 0:
-            spend[lane] = _spent(floor[lane], left[lane], level[lane], whole[lane])
-        left[lane] = max(left[lane] - spend[lane], 0.0)
+def _spend(floor: FloatArray, level: FloatArray, whole: FloatArray, left: FloatArray, later: int) -> FloatArray:
+    """What rounds of every lane spend, each with its row of the table; ``left`` follows them."""
+    spend = np.zeros(floor.shape)
+    for lane in range(floor.shape[0]):
+        for t in range(floor.shape[1]):
+            if t == later:
+                spend[lane, t] = left[lane]
+            elif left[lane] > 0:
+                spend[lane, t] = _spent(floor[lane, t], left[lane], level[lane, t], whole[lane])
+            left[lane] = max(left[lane] - spend[lane, t], 0.0)
     return spend

@@ -1,4 +1,4 @@
-r"""Learn: re-solving by the floors seen, with nothing known but the budget and the horizon."""
+"""Learn: re-solving by the floors seen, with nothing known but the budget and the horizon."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import OnlinePolicy, in_rows, rounds_left, within_limit
+from adascale.policies.base import CompiledPolicy, FloatArray, HorizonPolicy, in_rows, renamed, whole_budget
 from adascale.policies.coherence import check_coherence, next_coherence
-from adascale.policies.resolve import promised, whole_budget
-from adascale.problem import ReceiveScalingProblem, scaling
+from adascale.policies.resolve import check_budget_mode
+from adascale.problem import scaling
 from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
 
 _LONG = 4096  # a run of so many floors is not copied in the next rounds
 
 
 class LearnState(NamedTuple):
-    """The floors seen, what is left of the budget, in noise energy, and of the horizon; and the level before."""
+    """The floors seen, what is left of the budget and the horizon, and the last level."""
 
     scenario: Scenario
     seen: FloatArray
@@ -36,12 +33,12 @@ class LearnState(NamedTuple):
 
     @property
     def lanes(self) -> tuple[int, ...]:
-        """The shape of a round's gains."""
         return self.left.shape
 
 
+@renamed(promise="budget_mode", reserve="safety_margin")
 @dataclass(frozen=True)
-class Learn(OnlinePolicy):
+class Learn(CompiledPolicy, HorizonPolicy):
     r"""As :class:`ReSolve`, with the law that the floors seen so far have: no channel statistics, no leakage.
 
     .. math::
@@ -49,103 +46,67 @@ class Learn(OnlinePolicy):
         \max(\ell_t - w_{\min,t}, 0) + \frac{m}{t + 2} \sum_{i \le t} \max(\ell_t - w_{\min,i}, 0)
         = T\nu - \sum_{i<t} (w_i - w_{\min,i})
 
-    with :math:`m = n - 1` on average and :math:`m = n - 1 + \varrho \ln n` under a hard promise, n rounds left.  The
-    divisor counts one imaginary dry round beside the t + 1 floors seen.  With a prior law, ``weight`` floors at its
-    quantiles take that round's place.  A ``coherence`` of c rounds changes the first term and m as in
-    :class:`ReSolve`.
+    with :math:`m = n - 1` on average and :math:`m = n - 1 + \varrho \ln n` with a hard constraint, n rounds left.  The
+    divisor counts one imaginary round at its floor beside the t + 1 seen; with a prior law, ``weight`` floors at its
+    quantiles take that round's place.  A ``coherence`` changes the first term and m as in :class:`ReSolve`.
 
     Parameters
     ----------
-    promise : {"average", "hard"}
-        Whether :math:`\nu` is kept on average, or never exceeded on any path.
-    reserve : float
-        :math:`\varrho \ge 0`, of a hard promise.
-    hold : float
-        The share of rounds at the end, in [0, 1), whose level is frozen; of a promise on average.
+    budget_mode, safety_margin, hold, coherence
+        As for :class:`ReSolve`.
     prior : FloorLaw, optional
-        What is believed of the floors before the first round; its lanes broadcast against the lanes.
-    weight : int
-        :math:`\ge 1`, as many floors as the prior counts for.
-    coherence : float or "seen"
-        :math:`c \ge 1`, for how many rounds a floor counts, as in :class:`ReSolve`; ``"seen"`` takes it from the floors
-        seen so far, and so needs nothing to be known still.
+        Law of the floors assumed before the first round.
+    weight : int, >= 1
+        As many floors as the prior counts for.
     """
 
     label: ClassVar[str] = "learning"
 
-    promise: str = "average"
-    reserve: float = 2.0
+    budget_mode: str = "average"
+    safety_margin: float = 2.0
     hold: float = 0.1
     prior: FloorLaw | None = None
     weight: int = 20
     coherence: float | str = 1.0
 
     def __post_init__(self) -> None:
-        promised(self.promise, self.reserve, self.hold)
+        check_budget_mode(self.budget_mode, self.safety_margin, self.hold)
         check_coherence(self.coherence)
         check.whole("weight", self.weight)
         if self.prior is not None and not isinstance(self.prior, FloorLaw):
             raise ValueError(f"prior must be a FloorLaw, got {self.prior!r}")
 
     def start(self, scenario: Scenario, budget: FloatArray) -> LearnState:
-        believed = self._believed()
-        lanes = check.broadcast(lanes_of_prior=believed.shape[:-1], lanes=np.shape(budget))
+        assumed = np.empty(0)  # or floors at the quantiles of the prior, shape (..., weight)
+        if self.prior is not None:
+            share = (np.arange(self.weight) + 0.5) / self.weight
+            assumed = np.moveaxis(self.prior.quantile(share.reshape(-1, *[1] * len(self.prior.lanes))), 0, -1)
+        lanes = check.broadcast(lanes_of_prior=assumed.shape[:-1], lanes=np.shape(budget))
         left = whole_budget(scenario, budget, lanes)
-        seen = np.repeat(in_rows(believed, lanes, believed.shape[-1])[:, None], 2, axis=1)
+        seen = np.repeat(in_rows(assumed, lanes, assumed.shape[-1])[:, None], 2, axis=1)
         for row in seen:
-            for number in range(1, self.weight + 1 if believed.size else 0):
+            for number in range(1, assumed.shape[-1] + 1):
                 _add(row, number)
         moments = np.zeros((left.size, 6))
         return LearnState(scenario, seen, seen[..., :0], moments, scenario.num_rounds - 1, left, np.zeros(lanes))
 
-    def step(self, state: LearnState, min_gain_t: FloatArray) -> tuple[LearnState, FloatArray]:
-        scenario = state.scenario
-        rounds_left(self, scenario, state.later + 1)
-        max_eta = scenario.x_max * min_gain_t
-        floor = scenario.noise_scale / max_eta
-        state, spend = self._rounds(state, floor[..., None])
-        return state, scaling(floor + spend[..., 0], floor, max_eta, scenario.noise_scale)
-
-    def skip(self, state: LearnState) -> LearnState:
-        """A round that spends nothing and shows no floor: its share of the budget is for the rounds that are left."""
-        rounds_left(self, state.scenario, state.later + 1)
-        return state._replace(later=state.later - 1)
-
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta_t`, shape (..., T): all rounds in one compiled loop; errors as ``start`` and ``step``."""
-        state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
-        if state.lanes != problem.lanes:
-            raise ValueError(f"prior must have lanes that broadcast against {problem.lanes}, got {state.lanes}")
-        floor = np.broadcast_to(problem.floor, (*problem.lanes, problem.num_rounds))
-        _, spend = self._rounds(state, floor)
-        eta = scaling(floor + spend, floor, problem.max_eta, problem.scenario.noise_scale)
-        return within_limit(eta, problem, "Learn")
-
-    def _believed(self) -> FloatArray:
-        """The floors at the quantiles of the prior, shape (..., weight), or none."""
-        if self.prior is None:
-            return np.empty(0)
-        share = (np.arange(self.weight) + 0.5) / self.weight
-        return np.moveaxis(self.prior.quantile(share.reshape(-1, *[1] * len(self.prior.lanes))), 0, -1)
-
-    def _rounds(self, state: LearnState, floor: FloatArray) -> tuple[LearnState, FloatArray]:
-        """The state after rounds with these floors, shape (..., rounds), and what they spend."""
-        lanes, rounds = state.lanes, floor.shape[-1]
+    def rounds(self, state: LearnState, max_eta: FloatArray) -> tuple[LearnState, FloatArray]:
+        floor, lanes, rounds = state.scenario.noise_scale / max_eta, state.lanes, max_eta.shape[-1]
+        later = self.count_down(state, rounds)
         new = in_rows(floor, lanes, rounds)[:, None]
         seen, before, moments = np.concatenate([state.seen, new.repeat(2, 1)], -1), state.before, state.moments.copy()
         left, level = in_rows(state.left, lanes), in_rows(state.level, lanes)
-        reserve = float(self.reserve) if self.promise == "hard" else -1.0
+        margin = float(self.safety_margin) if self.budget_mode == "hard" else -1.0
         coherence = 0.0 if isinstance(self.coherence, str) else float(self.coherence)
         held, dry = self.hold * state.scenario.num_rounds, int(self.prior is None)
-        spend = _spend(seen, before, moments, rounds, state.later, left, level, reserve, held, dry, coherence)
+        spend = _spend(seen, before, moments, rounds, state.later, left, level, margin, held, dry, coherence)
         if (number := seen.shape[-1]) >= _LONG and number & (number - 1) == 0:  # all in one run
             before, seen = np.concatenate([before, seen], -1), seen[..., :0]
             for row in before:
                 _add(row, row.shape[-1])
-        after = LearnState(
-            state.scenario, seen, before, moments, state.later - rounds, left.reshape(lanes), level.reshape(lanes)
-        )
-        return after, spend.reshape(floor.shape)
+        eta = scaling(floor + spend.reshape(floor.shape), floor, max_eta, state.scenario.noise_scale)
+        left, level = left.reshape(lanes), level.reshape(lanes)
+        return LearnState(state.scenario, seen, before, moments, later, left, level), eta
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -157,12 +118,12 @@ def _spend(
     later: int,
     left: FloatArray,
     level: FloatArray,
-    reserve: float,
+    margin: float,
     held: float,
     dry: int,
     coherence: float,
 ) -> FloatArray:
-    """What each of the last ``rounds`` of every lane spends.  A reserve below 0 is none, a coherence of 0 is seen.  The
+    """What each of the last ``rounds`` of every lane spends.  A margin below 0 is none, a coherence of 0 is seen.  The
     floors become runs; these and ``moments``, ``left`` and ``level`` follow the rounds."""
     known = seen.shape[2] - rounds
     spend = np.zeros((seen.shape[0], rounds))
@@ -172,13 +133,13 @@ def _spend(
             if coherence == 0:
                 c = next_coherence(moments[lane], seen[lane, 0, now - 1 : now])
             _add(seen[lane], now)
-            if reserve >= 0 or n > held:
+            if margin >= 0 or n > held:
                 own = min(c, n)
-                m = n - own + (reserve * (1 + c) / 2 * np.log(max(n / c, 1.0)) if reserve >= 0 else 0.0)
+                m = n - own + (margin * (1 + c) / 2 * np.log(max(n / c, 1.0)) if margin >= 0 else 0.0)
                 each = m / (before.shape[2] + now + dry)
                 level[lane] = _level(seen[lane], now, before[lane], floor, own, each, left[lane], level[lane])
             y = max(level[lane] - floor, 0.0)
-            if reserve >= 0:
+            if margin >= 0:
                 y = min(y, left[lane]) if n > 1 else left[lane]
             spend[lane, t] = y
             left[lane] = max(left[lane] - y, 0.0)
@@ -214,7 +175,7 @@ def _level(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _below(seen: FloatArray, now: int, before: FloatArray, level: float) -> tuple[int, float]:
-    """How many of the floors are below the level, and their sum."""
+    """How many of the floors are below the level, and their sum: a binary search in each run."""
     below, total = 0, 0.0
     for runs, number in ((seen, now), (before, before.shape[1])):
         while number > 0:
@@ -232,7 +193,7 @@ def _below(seen: FloatArray, now: int, before: FloatArray, level: float) -> tupl
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add(seen: FloatArray, number: int) -> None:
-    """Make runs of the first floors, of which all but the last are in runs."""
+    """Make runs of the first floors, of which all but the last are in runs: merge those of equal length."""
     floor, sums, size, total = seen[0], seen[1], 1, 0.0
     while size < number & -number:
         first, i, j = number - 2 * size, number - 2 * size, number - size

@@ -1,4 +1,4 @@
-r"""The power control of Shi et al.: a virtual queue of the privacy spent beyond its rate."""
+"""The power control of Shi et al.: a virtual queue of the privacy spent beyond its rate."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import OnlinePolicy, in_rows, within_limit
+from adascale.policies.base import CompiledPolicy, FloatArray, in_rows
 from adascale.policies.privacy_budget import check_contraction
-from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
 
 
 class LyapunovPowerControlState(NamedTuple):
@@ -28,32 +25,29 @@ class LyapunovPowerControlState(NamedTuple):
 
     @property
     def lanes(self) -> tuple[int, ...]:
-        """The shape of a round's gains."""
         return self.queue.shape
 
 
 @dataclass(frozen=True)
-class LyapunovPowerControl(OnlinePolicy):
+class LyapunovPowerControl(CompiledPolicy):
     r"""The standard Lyapunov construction of Shi et al., without a reconfigurable surface.
 
     .. math::
         \eta_t = \min\Big(\mathrm{cap}_t, \sqrt{V r^{-t} / Q_t}\Big), \qquad
         Q_{t+1} = \max(Q_t + \eta_t - \bar\eta, 0)
 
-    with full power while the queue is empty.  Units are those of eta: :math:`\bar\eta` is the privacy budget a round,
-    and the constants of its accounting are inside :math:`V`.
+    with full power while the queue is empty.  The constants of its privacy accounting are inside :math:`V`.
 
     Parameters
     ----------
-    penalty : array_like
-        :math:`V > 0`, in units of eta cubed; broadcasts against the lanes.
-    rate : array_like
-        :math:`\bar\eta > 0`, the privacy budget of a round in units of eta; broadcasts against the lanes.
-    contraction : float
-        :math:`r \in (0, 1]`; 1 is neutral.
-    initial_queue : array_like
-        :math:`Q_0 \ge 0`, in units of eta; broadcasts against the lanes.  Zero, the customary start, puts the first
-        round at full power.
+    penalty : array_like, > 0
+        :math:`V`, in units of eta cubed.
+    rate : array_like, > 0
+        :math:`\bar\eta`, the privacy budget per round in units of eta.
+    contraction : float, in (0, 1]
+        :math:`r`, as for :class:`PowerControl`.
+    initial_queue : array_like, >= 0
+        :math:`Q_0`, in units of eta.  Zero, the customary start, puts the first round at full power.
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("penalty", "rate")
@@ -76,40 +70,30 @@ class LyapunovPowerControl(OnlinePolicy):
         shape = check.broadcast(**shapes, lanes=np.shape(budget))
         return LyapunovPowerControlState(scenario, 0, np.broadcast_to(self.initial_queue, shape))
 
-    def step(
-        self, state: LyapunovPowerControlState, min_gain_t: FloatArray
+    def rounds(
+        self, state: LyapunovPowerControlState, max_eta: FloatArray
     ) -> tuple[LyapunovPowerControlState, FloatArray]:
-        if state.round >= state.scenario.num_rounds:
-            check_contraction(self.contraction, state.round)  # no horizon ends it, but the weights grow on
-        cap = state.scenario.x_max * min_gain_t
-        with np.errstate(divide="ignore", over="ignore"):
-            eta = np.sqrt(self.penalty * self.contraction ** -float(state.round) / state.queue)
-        eta = np.minimum(eta, cap)
-        queue = np.maximum(state.queue + eta - self.rate, 0.0)
-        return LyapunovPowerControlState(state.scenario, state.round + 1, queue), eta
+        lanes, T, t = state.lanes, max_eta.shape[-1], state.round
+        if t >= state.scenario.num_rounds:
+            check_contraction(self.contraction, t)  # no horizon ends it, but the weights grow on
+        weight = np.array([self.contraction ** -float(each) for each in range(t, t + T)])
+        penalty, rate, queue = (in_rows(one, lanes) for one in (self.penalty, self.rate, state.queue))
+        eta = _rounds(in_rows(max_eta, lanes, T), penalty, rate, queue, weight)
+        return state._replace(round=t + T, queue=queue.reshape(lanes)), eta.reshape(*lanes, T)
 
     def skip(self, state: LyapunovPowerControlState) -> LyapunovPowerControlState:
-        r"""A round that spends nothing: the queue falls by the rate, never below 0, so later rounds may spend more."""
+        """Spend nothing: the queue falls by the rate, never below 0, so later rounds may spend more."""
         return state._replace(round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0))
-
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta_t`, shape (..., T): all rounds in one compiled loop; errors as ``start``."""
-        state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
-        lanes, T = state.queue.shape, problem.num_rounds
-        growth = np.array([self.contraction ** -float(t) for t in range(T)])
-        penalty, rate, start = (in_rows(one, lanes) for one in (self.penalty, self.rate, state.queue))
-        eta = _rounds(in_rows(problem.max_eta, lanes, T), penalty, rate, start, growth)
-        return within_limit(eta.reshape(*lanes, T), problem, type(self).__name__)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _rounds(
-    cap: FloatArray, penalty: FloatArray, rate: FloatArray, start: FloatArray, growth: FloatArray
+    cap: FloatArray, penalty: FloatArray, rate: FloatArray, queue: FloatArray, weight: FloatArray
 ) -> FloatArray:
+    """Every round of every lane; ``queue`` is left as the last round leaves it."""
     eta = np.empty(cap.shape)
     for lane in range(cap.shape[0]):
-        queue = start[lane]
         for t in range(cap.shape[1]):
-            eta[lane, t] = min(math.sqrt(penalty[lane] * growth[t] / queue), cap[lane, t])
-            queue = max(queue + eta[lane, t] - rate[lane], 0.0)
+            eta[lane, t] = min(math.sqrt(penalty[lane] * weight[t] / queue[lane]), cap[lane, t])
+            queue[lane] = max(queue[lane] + eta[lane, t] - rate[lane], 0.0)
     return eta

@@ -1,4 +1,4 @@
-r"""The offline optimum in closed form: water-filling."""
+"""The offline optimum in closed form: water-filling."""
 
 from __future__ import annotations
 
@@ -6,33 +6,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.policies.base import Policy
+from adascale.policies.base import FloatArray, Policy
 from adascale.problem import ReceiveScalingProblem, scaling
-
-FloatArray = NDArray[np.float64]
 
 
 def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
-    r"""The level :math:`\ell` with :math:`\frac1T \sum_t \max(\ell - w_{\min,t}, 0) = \nu`, exactly.
+    r"""Return the :math:`\ell` with :math:`\frac1T \sum_t \max(\ell - w_{\min,t}, 0) = \nu` (:eq:`eq:water-level`).
+
+    It is exact to T units in the last place; where :math:`T \nu` is below the rounding of the lowest floor, it is that
+    floor.
 
     Parameters
     ----------
-    floor : array_like
-        :math:`w_{\min,t} > 0`, shape (..., T).
-    budget : array_like
-        :math:`\nu > 0`, broadcasting against the leading axes.
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`\ell`, of the shape of the lanes (:eq:`eq:water-level`), to T units in the last place.  Where
-        :math:`T \nu` is below the rounding of the lowest floor, it is that floor, to as many units.
-
-    Raises
-    ------
-    ValueError
-        If a floor or budget is not finite and positive, their shapes do not broadcast, or their sum over all rounds is
-        beyond floating point.
+    floor : array_like, shape (..., T), > 0
+        :math:`w_{\min,t}`.
+    budget : array_like, > 0
+        :math:`\nu`, broadcasts against the leading axes.
     """
     floor, budget = check.positive("floor", floor), check.positive("budget", budget)
     if floor.ndim == 0 or floor.shape[-1] == 0:
@@ -50,23 +39,21 @@ def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
     floor, below = (np.broadcast_to(each, (*lanes, rounds[-1])) for each in (floor, below))
 
     def of(values: FloatArray, k: NDArray[np.intp]) -> FloatArray:
-        kth: FloatArray = np.take_along_axis(values, k - 1, axis=-1)[..., 0]
-        return kth
+        return np.asarray(np.take_along_axis(values, k - 1, axis=-1)[..., 0])
 
     level = (total[..., 0] + of(below, wet)) / wet[..., 0]
     dry = np.where(wet[..., 0] < rounds[-1], of(floor, np.minimum(wet + 1, rounds[-1])), np.inf)
-    inside: FloatArray = np.clip(level, of(floor, wet), dry)
-    return inside
+    return np.asarray(np.clip(level, of(floor, wet), dry))
 
 
 class Optimal(Policy):
     r"""The offline optimum by water-filling: :math:`w^\star_t = \max(\ell, w_{\min,t})` (:prf:ref:`thm-water-filling`).
 
-    One schedule is optimal for every convex decreasing leakage at once: every real order above 1, any :math:`q_m`, any
+    One schedule is optimal for every convex decreasing leakage: every real order above 1, any :math:`q_m`, any
     :math:`B_m`.  It sees the whole future, so it is a bound and no policy.
     """
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta^\star_t`, shape (..., T)."""
+        r"""Return :math:`\eta^\star_t`, shape (..., T)."""
         level = water_level(problem.floor, problem.budget)[..., None]
         return scaling(np.maximum(level, problem.floor), problem.floor, problem.max_eta, problem.scenario.noise_scale)

@@ -3,15 +3,16 @@ r"""How Liu & Simeone and Shi et al. count privacy: composition without subsampl
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from adascale import checks as check
+from adascale.policies.base import FloatArray
 from adascale.scenario import Scenario
 
 
-def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> NDArray[np.float64]:
-    r"""The sum of scalings that Liu & Simeone and Shi et al. allow under an :math:`(\varepsilon, \delta)` budget.
+def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> FloatArray:
+    r"""Return the sum of scalings that Liu & Simeone and Shi et al. allow under :math:`(\varepsilon, \delta)`, in W.
 
     .. math::
         S = \frac{M^2 B^2 \sigma_n^2}{G^2} \big(\sqrt{\varepsilon + c^2} - c\big)^2, \qquad
@@ -23,27 +24,17 @@ def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) 
     Parameters
     ----------
     scenario : Scenario
-        Gives M, B, G and the noise power.
-    epsilon : array_like
-        :math:`\varepsilon > 0`, any shape.
-    delta : float
-        :math:`\delta` in (0, 1).
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`S` in the unit of eta (W), of the shape of ``epsilon``.
+    epsilon : array_like, > 0
+    delta : float, in (0, 1)
     """
     c = _tail(delta)
     return _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
 
 
-def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5) -> NDArray[np.float64]:
-    r"""The :math:`\varepsilon` of a sum of scalings by their count: the inverse of :func:`scaling_budget`.
+def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5) -> FloatArray:
+    r"""Return the :math:`\varepsilon` of a sum of scalings ``total_eta`` > 0: the inverse of :func:`scaling_budget`.
 
     .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
-
-    Parameters, units and errors are those of :func:`scaling_budget`, with ``total_eta`` > 0 in the place of epsilon.
     """
     spent = check.positive("total_eta", total_eta) / _unit(scenario)
     return spent + 2 * _tail(delta) * np.sqrt(spent)
@@ -59,7 +50,7 @@ def _unit(scenario: Scenario) -> float:
 
 
 def check_contraction(value: float, rounds: int = 1) -> None:
-    """In (0, 1], and large enough that its weights over all rounds stay within floating point."""
+    """Raise a ``ValueError`` unless it is in (0, 1], and its weights over all rounds stay within floating point."""
     if not 0 < check.positive("contraction", value) <= 1:
         raise ValueError(f"contraction must be in (0, 1], got {value}")
     if -rounds * np.log(value) > 600:

@@ -265,6 +265,9 @@ class Stream:
             there = None
         if not heading.startswith(_FORM) or not isinstance(there, dict):
             raise ValueError(f"{path} is no state of a stream of this version: it begins with {heading[:40]!r}")
+        for old, new in getattr(self.policy, "former", {}).items():  # parameters as 0.2 named them
+            if old in there:
+                there[new] = there.pop(old)
         if (key := "unit of gains") not in there:
             there[key] = known[key]
             lacks = f"it has no {key} ({known[key]} now), and rounds cut off its end are not missed"

@@ -2,7 +2,7 @@ r"""Every method without the future, on fresh realisations: ``python -m companio
 
 No parameter has seen the realisation that it is judged on, nor another one that is judged: it comes from T,
 :math:`\nu`, the scenario and the law of the floors for the devices' mean gains, or from realisations drawn from that
-law (:class:`~adascale.comparison.Foresight`).  Beside them stand the paper's methods tuned in hindsight, on the same
+law (:class:`~adascale.comparison.TunedOnModel`).  Beside them stand the paper's methods tuned in hindsight, on the same
 realisations.
 """
 
@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale import policies, presets
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison import Foresight, Hindsight, Method, leakage_table
-from adascale.comparison.foresight import SEED
+from adascale.comparison import Method, TunedOnModel, TunedOnRealisation, leakage_table
+from adascale.comparison.methods import SEED
 from adascale.comparison.shi_tuning import kindest_lyapunov, mean_inverse
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
@@ -147,21 +147,21 @@ def learn_with_prior(promise: str) -> Method:
 
 
 CAUSAL: dict[str, Method] = {
-    "ConstantLevel": Foresight(policies.ConstantLevel),
-    "ReSolve": Foresight(policies.ReSolve),
-    "AdaScale, warm": Foresight(policies.AdaScale),
+    "ConstantLevel": TunedOnModel(policies.ConstantLevel),
+    "ReSolve": TunedOnModel(policies.ReSolve),
+    "AdaScale, warm": TunedOnModel(policies.AdaScale),
     "Learn, prior": learn_with_prior("average"),
-    "Learn": Foresight(policies.Learn),
-    "AdaScale": Foresight(policies.AdaScale, from_law=False, draws=DRAWS),
-    "PowerControl": Foresight(policies.PowerControl, draws=DRAWS),
+    "Learn": TunedOnModel(policies.Learn),
+    "AdaScale": TunedOnModel(policies.AdaScale, from_law=False, draws=DRAWS),
+    "PowerControl": TunedOnModel(policies.PowerControl, draws=DRAWS),
     "LyapunovPowerControl": foreseen_lyapunov,
-    "DynamicProgramme, hard": Foresight(policies.DynamicProgramme),
-    "ReSolve, hard": Foresight(policies.ReSolve, promise="hard"),
+    "DynamicProgramme, hard": TunedOnModel(policies.DynamicProgramme),
+    "ReSolve, hard": TunedOnModel(policies.ReSolve, budget_mode="hard"),
     "Learn, prior, hard": learn_with_prior("hard"),
-    "Learn, hard": Foresight(policies.Learn, promise="hard"),
-    "EstimFuture": Foresight(policies.EstimFuture, estimate="minimum"),
-    "EstimFuture, devices": Foresight(policies.EstimFuture, estimate="devices"),
-    "EqualAlloc": Foresight(policies.EqualAlloc),
+    "Learn, hard": TunedOnModel(policies.Learn, budget_mode="hard"),
+    "EstimFuture": TunedOnModel(policies.EstimFuture, estimate="minimum"),
+    "EstimFuture, devices": TunedOnModel(policies.EstimFuture, estimate="devices"),
+    "EqualAlloc": TunedOnModel(policies.EqualAlloc),
 }
 """Every method without the future. The first keep the budget on average and the last never exceed it.
 
@@ -172,8 +172,8 @@ CAUSAL: dict[str, Method] = {
 """
 
 TUNED: dict[str, Method] = {
-    "AdaScale": Hindsight(policies.AdaScale),
-    "PowerControl": Hindsight(policies.PowerControl),
+    "AdaScale": TunedOnRealisation(policies.AdaScale),
+    "PowerControl": TunedOnRealisation(policies.PowerControl),
     "LyapunovPowerControl": kindest_lyapunov,
 }
 """The paper's methods that have a parameter, tuned on the realisation that is judged.
@@ -189,7 +189,7 @@ _STORED = ("cost", "rdp", "epsilon")
 def methods() -> dict[str, Method]:
     """Optimal, :data:`CAUSAL`, and :data:`TUNED` with :data:`HINDSIGHT` behind the name."""
     tuned = {name + HINDSIGHT: method for name, method in TUNED.items()}
-    return {"Optimal": Hindsight(policies.Optimal), **CAUSAL, **tuned}
+    return {"Optimal": TunedOnRealisation(policies.Optimal), **CAUSAL, **tuned}
 
 
 def causal_table(

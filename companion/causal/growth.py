@@ -111,13 +111,13 @@ def methods(
     warm = policies.AdaScale.from_law(scenario, budget, law=law, stiffness=30.0)
     return {
         "offline optimum": (policies.Optimal, lambda T: A),
-        "re-solving, hard": (lambda: policies.ReSolve(law=law, promise="hard"), lambda T: A * np.log(T)),
+        "re-solving, hard": (lambda: policies.ReSolve(law=law, budget_mode="hard"), lambda T: A * np.log(T)),
         "re-solving, hard, no reserve": (
-            lambda: policies.ReSolve(law=law, promise="hard", reserve=0.0),
+            lambda: policies.ReSolve(law=law, budget_mode="hard", safety_margin=0.0),
             lambda T: A * np.log(T),
         ),
         "level of the past": (LevelOfThePast, lambda T: A * np.log(T)),
-        "learning, hard": (lambda: policies.Learn(promise="hard"), lambda T: 2 * A * np.log(T)),
+        "learning, hard": (lambda: policies.Learn(budget_mode="hard"), lambda T: 2 * A * np.log(T)),
         "AdaScale, empty queue": (
             lambda: policies.AdaScale(best),
             lambda T: float(empty_queue_regret(leakage, law, budget, best, T)),

@@ -23,7 +23,7 @@ from adascale import accounting, channel, policies
 from adascale import checks as check
 from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
-from adascale.comparison import Foresight, Hindsight, Method
+from adascale.comparison import Method, TunedOnModel, TunedOnRealisation
 from adascale.errors import BudgetNotReached
 from adascale.files import write_atomically
 from adascale.problem import ReceiveScalingProblem
@@ -114,28 +114,28 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
     """
     seen = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
     found: dict[str, Method] = {
-        "Optimal": Hindsight(policies.Optimal),
-        "AdaScale": Foresight(policies.AdaScale, channel=seen, from_law=False, draws=DRAWS),
-        "PowerControl": Foresight(policies.PowerControl, channel=seen, draws=DRAWS),
+        "Optimal": TunedOnRealisation(policies.Optimal),
+        "AdaScale": TunedOnModel(policies.AdaScale, channel=seen, from_law=False, draws=DRAWS),
+        "PowerControl": TunedOnModel(policies.PowerControl, channel=seen, draws=DRAWS),
         "LyapunovPowerControl": partial(foreseen_lyapunov, channel=seen),
-        "EstimFuture": Foresight(policies.EstimFuture, estimate="minimum"),
-        "EqualAlloc": Foresight(policies.EqualAlloc),
-        "Learn": Foresight(policies.Learn),
-        "Learn, hard": Foresight(policies.Learn, promise="hard"),
-        "DynamicProgramme, hard": Foresight(policies.DynamicProgramme, channel=seen),
+        "EstimFuture": TunedOnModel(policies.EstimFuture, estimate="minimum"),
+        "EqualAlloc": TunedOnModel(policies.EqualAlloc),
+        "Learn": TunedOnModel(policies.Learn),
+        "Learn, hard": TunedOnModel(policies.Learn, budget_mode="hard"),
+        "DynamicProgramme, hard": TunedOnModel(policies.DynamicProgramme, channel=seen),
         **{name + HINDSIGHT: method for name, method in TUNED.items()},
     }
     law = EmpiricalFloors.of(scenario, seen.min_gain)
     found |= {
-        "ReSolve, hard, seen": Foresight(policies.ReSolve, channel=seen, promise="hard", coherence="seen"),
+        "ReSolve, hard, seen": TunedOnModel(policies.ReSolve, channel=seen, budget_mode="hard", coherence="seen"),
         "Learn, prior, hard, seen": lambda *_: policies.Learn("hard", prior=law, coherence="seen"),
     }
     for behind, believed in (("", seen), (", Rayleigh", Rayleigh())):
         by_law: dict[str, Method] = {
-            "ConstantLevel": Foresight(policies.ConstantLevel, channel=believed),
-            "ReSolve": Foresight(policies.ReSolve, channel=believed),
-            "ReSolve, hard": Foresight(policies.ReSolve, channel=believed, promise="hard"),
-            "AdaScale, warm": Foresight(policies.AdaScale, channel=believed),
+            "ConstantLevel": TunedOnModel(policies.ConstantLevel, channel=believed),
+            "ReSolve": TunedOnModel(policies.ReSolve, channel=believed),
+            "ReSolve, hard": TunedOnModel(policies.ReSolve, channel=believed, budget_mode="hard"),
+            "AdaScale, warm": TunedOnModel(policies.AdaScale, channel=believed),
             "Learn, prior": _learn_with_prior(believed, "average"),
             "Learn, prior, hard": _learn_with_prior(believed, "hard"),
         }
@@ -259,10 +259,9 @@ def first_look(folder: Path | str, num_rounds: int = 500) -> pd.DataFrame:
                 gain = group[:, ::sampling][:, :num_rounds]
                 problem, past = problem_of(Realisation("", "", 0, gain, gain))
                 mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
-                epsilon = {
-                    policy.__name__: float(problem.dp_epsilon(Hindsight(policy)(problem, mean_gain).schedule(problem)))
-                    for policy in (policies.Optimal, policies.AdaScale, policies.PowerControl)
-                }
+                compared = (policies.Optimal, policies.AdaScale, policies.PowerControl)
+                tuned = {policy.__name__: TunedOnRealisation(policy)(problem, mean_gain) for policy in compared}
+                epsilon = {name: float(problem.dp_epsilon(each.schedule(problem))) for name, each in tuned.items()}
                 rows.append(
                     {
                         "sampling": sampling,

@@ -311,13 +311,13 @@ def _most_hard(cell: _Cell) -> float:
 def _wrong_law_hard() -> Counterexample:
     """Re-solving with path losses believed 3 dB too large: the leakage over the optimum's."""
     cell = _Cell(100)
-    resolve = [policies.ReSolve(law=RayleighFloors(scale * _SCALE), promise="hard") for scale in (2, 1)]
+    resolve = [policies.ReSolve(law=RayleighFloors(scale * _SCALE), budget_mode="hard") for scale in (2, 1)]
     return Counterexample(_most_hard(cell), *(_over_optimum(cell, policy) for policy in resolve))
 
 
 def _two_halves_hard() -> Counterexample:
     """Re-solving and learning, the better of both on each path."""
-    both = policies.ReSolve(law=RayleighFloors(_SCALE), promise="hard"), policies.Learn("hard")
+    both = policies.ReSolve(law=RayleighFloors(_SCALE), budget_mode="hard"), policies.Learn("hard")
     cell = _Cell(100)
     return Counterexample(
         _most_hard(cell), _over_optimum(_Cell(100).in_two_halves(), *both), _over_optimum(cell, *both)

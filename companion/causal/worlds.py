@@ -25,8 +25,8 @@ from adascale import channel, policies
 from adascale.accounting import Accountant, OrdersTooFew
 from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison import Foresight, Hindsight, Method, leakage_table, promises
-from adascale.comparison.foresight import SEED
+from adascale.comparison import Method, TunedOnModel, TunedOnRealisation, leakage_table, promises
+from adascale.comparison.methods import SEED
 from adascale.policies import Policy
 from adascale.policies.coherence import SEEN
 from adascale.problem import ReceiveScalingProblem
@@ -152,9 +152,9 @@ def remembered(method: Method) -> Method:
 
 def methods(belief: ChannelModel) -> dict[str, Method]:
     """Every method of the table by name, with this belief; the optimum first."""
-    know = partial(Foresight, channel=belief)
+    know = partial(TunedOnModel, channel=belief)
     return {
-        "Optimal": Hindsight(policies.Optimal),
+        "Optimal": TunedOnRealisation(policies.Optimal),
         "ConstantLevel": know(policies.ConstantLevel),
         "ReSolve": know(policies.ReSolve),
         "ReSolve, coherent": know(policies.ReSolve, coherence=SEEN),
@@ -165,13 +165,13 @@ def methods(belief: ChannelModel) -> dict[str, Method]:
         "PowerControl": remembered(know(policies.PowerControl, draws=DRAWS)),
         "LyapunovPowerControl": remembered(partial(foreseen_lyapunov, channel=belief)),
         "DynamicProgramme, hard": know(policies.DynamicProgramme),
-        "ReSolve, hard": know(policies.ReSolve, promise="hard"),
-        "ReSolve, coherent, hard": know(policies.ReSolve, promise="hard", coherence=SEEN),
-        "Learn, hard": know(policies.Learn, promise="hard"),
-        "Learn, coherent, hard": know(policies.Learn, promise="hard", coherence=SEEN),
+        "ReSolve, hard": know(policies.ReSolve, budget_mode="hard"),
+        "ReSolve, coherent, hard": know(policies.ReSolve, budget_mode="hard", coherence=SEEN),
+        "Learn, hard": know(policies.Learn, budget_mode="hard"),
+        "Learn, coherent, hard": know(policies.Learn, budget_mode="hard", coherence=SEEN),
         "EstimFuture": know(policies.EstimFuture, estimate="minimum"),
         "EqualAlloc": know(policies.EqualAlloc),
-        HINDSIGHT: Hindsight(policies.AdaScale),
+        HINDSIGHT: TunedOnRealisation(policies.AdaScale),
     }
 
 

@@ -22,8 +22,8 @@ BELIEVERS: dict[str, Callable[[Scenario, float, RayleighFloors], Policy]] = {
     "ReSolve": lambda scenario, nu, law: policies.ReSolve(law=law),
     "AdaScale, warm": lambda scenario, nu, law: policies.AdaScale.from_law(scenario, nu, law=law),
     "Learn": lambda scenario, nu, law: policies.Learn(),
-    "ReSolve, hard": lambda scenario, nu, law: policies.ReSolve(law=law, promise="hard"),
-    "Learn, hard": lambda scenario, nu, law: policies.Learn(promise="hard"),
+    "ReSolve, hard": lambda scenario, nu, law: policies.ReSolve(law=law, budget_mode="hard"),
+    "Learn, hard": lambda scenario, nu, law: policies.Learn(budget_mode="hard"),
 }
 """Policies for a law that they believe; the two that learn do not look at it.
 

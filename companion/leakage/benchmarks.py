@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from adascale import channel, policies, presets
 from adascale import checks as check
-from adascale.comparison import Hindsight, Method, leakage_table, promises
+from adascale.comparison import Method, TunedOnRealisation, leakage_table, promises
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.statistics import log_interval
@@ -24,11 +24,11 @@ from companion.shi import filled_lyapunov
 FloatArray = NDArray[np.float64]
 
 CHOICES: dict[str, tuple[str, Method]] = {
-    "EstimFuture: reading devices": ("EstimFuture", Hindsight(policies.EstimFuture, estimate="devices")),
-    "PowerControl: reading minimum": ("PowerControl", Hindsight(policies.PowerControl, estimate="minimum")),
-    "PowerControl: r = 0.999": ("PowerControl", Hindsight(policies.PowerControl, contraction=0.999)),
-    "PowerControl: r = 0.99": ("PowerControl", Hindsight(policies.PowerControl, contraction=0.99)),
-    "PowerControl: not subtracted": ("PowerControl", Hindsight(policies.PowerControl, subtract=False)),
+    "EstimFuture: reading devices": ("EstimFuture", TunedOnRealisation(policies.EstimFuture, estimate="devices")),
+    "PowerControl: reading minimum": ("PowerControl", TunedOnRealisation(policies.PowerControl, estimate="minimum")),
+    "PowerControl: r = 0.999": ("PowerControl", TunedOnRealisation(policies.PowerControl, contraction=0.999)),
+    "PowerControl: r = 0.99": ("PowerControl", TunedOnRealisation(policies.PowerControl, contraction=0.99)),
+    "PowerControl: not subtracted": ("PowerControl", TunedOnRealisation(policies.PowerControl, subtract=False)),
 }
 """Choices that change a method of the figures, each with the method it changes.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from adascale.comparison import Hindsight, Method, leakage_table
+from adascale.comparison import Method, TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import LyapunovMatch
 from adascale.policies import EstimFuture, Optimal
 from adascale.problem import ReceiveScalingProblem
@@ -94,7 +94,7 @@ def of_estim_future(
     """
     below = {name: (many.floor < each[:, None]).mean() for name, each in later_floor.items()}
     methods: dict[str, Method | type] = {"Optimal": Optimal}
-    methods |= {name: Hindsight(EstimFuture, estimate=name) for name in later_floor}
+    methods |= {name: TunedOnRealisation(EstimFuture, estimate=name) for name in later_floor}
     table = leakage_table(many.scenario, np.ravel(many.budget), seeds, methods)
     spent = many.noise_energy(EstimFuture(mean_gain, "devices").schedule(many)) - many.floor
     late = spent[..., -many.scenario.num_rounds // 20 :].sum(axis=-1) / spent.sum(axis=-1)

@@ -45,7 +45,7 @@ def of_causal(tables: Mapping[str, pd.DataFrame]) -> Texts:
         "level-over": f"{100 * mnist.over['ConstantLevel'].iloc[0]:.0f}",
         "level-most": f"{100 * mnist.excess['ConstantLevel'].iloc[0]:.1f}",
         "resolve-most": f"{100 * mnist.excess['ReSolve'].iloc[0]:.1f}",
-        "reserve": f"{policies.ReSolve.reserve:g}",
+        "reserve": f"{policies.ReSolve.safety_margin:g}",
     }
 
 

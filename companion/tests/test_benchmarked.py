@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies, presets
-from adascale.comparison import Hindsight, leakage_table
+from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.policies import water_level
 from companion.causal import fresh as causal
@@ -85,7 +85,7 @@ def test_estim_future_starts_too_low_and_releases_late(many):
 @pytest.mark.slow
 def test_the_power_control_leaks_late_and_its_aim_never_falls(many):
     problem, mean_gain = many
-    eta = Hindsight(policies.PowerControl)(problem, mean_gain).schedule(problem)
+    eta = TunedOnRealisation(policies.PowerControl)(problem, mean_gain).schedule(problem)
     aim = eta[1, 0][eta[1, 0] < problem.max_eta[0] if problem.max_eta.ndim > 1 else eta[1, 0] < problem.max_eta]
     assert (np.diff(aim) > -1e-12 * aim[1:]).all()
     last = late_share(problem, eta, MNIST.num_rounds // 100)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.comparison import Hindsight, leakage_table
+from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.problem import RoundLeakage
 from companion.causal import fresh as causal
 from companion.leakage.benchmarks import CHOICES, both_protocols, choices_table, full_power, late_share, order_table
@@ -82,7 +82,7 @@ def test_a_choice_is_divided_by_the_method_it_changes_and_every_choice_is_there(
         range(3),
         {
             "drawn": METHODS["PowerControl"],
-            "other": Hindsight(policies.PowerControl, contraction=0.99),
+            "other": TunedOnRealisation(policies.PowerControl, contraction=0.99),
         },
     ).pivot(index="seed", columns="policy", values="epsilon")
     expected = np.exp(np.log(made["other"] / made["drawn"]).mean())

@@ -73,7 +73,7 @@ def by_package(scenario, channel, draw, level, order, multiple, cap):
         "adascale": policies.AdaScale(penalty).schedule(problem),
         "equal": policies.EqualAlloc().schedule(problem),
         "constant": problem.scenario.noise_scale / constant,
-        "learn": policies.Learn(promise="hard").schedule(problem),
+        "learn": policies.Learn(budget_mode="hard").schedule(problem),
     }
     if cap:
         plain = plain_lyapunov(problem, float(penalty), cap).energy[0]

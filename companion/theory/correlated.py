@@ -198,9 +198,9 @@ def block_table(
         optimum = one.noise_energy(policies.DynamicProgramme(law=law).schedule(one))
         energies = {BLOCK_OPTIMUM: np.repeat(optimum, c, axis=-1)}
         for name, policy in {
-            "ReSolve, hard": policies.ReSolve(law=law, promise="hard"),
-            "ReSolve, coherence known, hard": policies.ReSolve(law=law, promise="hard", coherence=c),
-            "ReSolve, coherent, hard": policies.ReSolve(law=law, promise="hard", coherence=SEEN),
+            "ReSolve, hard": policies.ReSolve(law=law, budget_mode="hard"),
+            "ReSolve, coherence known, hard": policies.ReSolve(law=law, budget_mode="hard", coherence=c),
+            "ReSolve, coherent, hard": policies.ReSolve(law=law, budget_mode="hard", coherence=SEEN),
             "Learn, hard": policies.Learn("hard"),
             "Learn, coherence known, hard": policies.Learn("hard", coherence=c),
             "Learn, coherent, hard": policies.Learn("hard", coherence=SEEN),

@@ -143,20 +143,20 @@ def test_the_interval_covers_as_often_as_stated(trials, probability):
     assert covered >= 0.9 - 1e-12
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: one_run_tail(10, 11, 3, 1, 0), "right <= guesses <= canaries"),
-        (lambda: one_run_tail(10, 5, 6, 1, 0), "right <= guesses <= canaries"),
-        (lambda: one_run_tail(10, 5, 3, -1, 0), "epsilon"),
-        (lambda: one_run_tail(10, 5, 3, 1, 1), "delta must be in"),
-        (lambda: one_run_tail(1000, 5, 3, 1, 1e-2), "canaries must be at most"),
-        (lambda: one_run_bound(10, 5, 3, 0, 1), "confidence"),
-        (lambda: clopper_pearson(3, 2, 0.9), "hits must be 0 ... 2"),
-        (lambda: rates_bound(Counts(2, 3, 2, 1), 0, 0.9), "hits"),
-        (lambda: scaled_bound(Counts(2, 1, 2, 1), 0.1, np.ones(2), 1e-5, 0.9, -1), "threshold"),
-    ],
-)
-def test_what_is_out_of_range_is_said(call, words):
-    with pytest.raises(ValueError, match=words):
+BAD = [
+    ("guesses", lambda: one_run_tail(10, 11, 3, 1, 0)),
+    ("right", lambda: one_run_tail(10, 5, 6, 1, 0)),
+    ("epsilon", lambda: one_run_tail(10, 5, 3, -1, 0)),
+    ("delta", lambda: one_run_tail(10, 5, 3, 1, 1)),
+    ("canaries", lambda: one_run_tail(1000, 5, 3, 1, 1e-2)),
+    ("confidence", lambda: one_run_bound(10, 5, 3, 0, 1)),
+    ("hits", lambda: clopper_pearson(3, 2, 0.9)),
+    ("hits", lambda: rates_bound(Counts(2, 3, 2, 1), 0, 0.9)),
+    ("threshold", lambda: scaled_bound(Counts(2, 1, 2, 1), 0.1, np.ones(2), 1e-5, 0.9, -1)),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), BAD)
+def test_bad_arguments_are_refused(name, call):
+    with pytest.raises(ValueError, match=name):
         call()

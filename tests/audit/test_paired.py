@@ -29,12 +29,8 @@ TRAINING = replace(Training.digits(), model=f"{__name__}:linear", momentum=0.5)
 @cache
 def digits():
     whole = data.load("digits")
-    return whole._replace(
-        images=whole.images[:40],
-        labels=whole.labels[:40],
-        test_images=whole.test_images[:20],
-        test_labels=whole.test_labels[:20],
-    )
+    train = {"images": whole.images[:40], "labels": whole.labels[:40]}
+    return whole._replace(**train, test_images=whole.test_images[:20], test_labels=whole.test_labels[:20])
 
 
 def problem_and_eta(sigma, scenario=SMALL):
@@ -46,9 +42,6 @@ def problem_and_eta(sigma, scenario=SMALL):
 
 def audited(sigma=1.5, runs=RUNS, seed=0, **how):
     return audit_paired(*problem_and_eta([sigma] * ROUNDS), TRAINING, digits(), seed, runs, **how)
-
-
-# The pair -------------------------------------------------------------------------------------------------------------
 
 
 def test_both_trainings_draw_the_same_batches_but_for_the_sample():
@@ -86,9 +79,6 @@ def test_the_sample_has_a_scan_of_another_class():
     assert sample.labels == digits().labels[inside.parts[-1][-1]]
 
 
-# The score ------------------------------------------------------------------------------------------------------------
-
-
 def test_without_sampling_the_score_is_normal_as_neyman_and_pearson_say():
     # N(mu^2 / 2, mu^2) with the sample and N(-mu^2 / 2, mu^2) without, where mu^2 is the sum of 1 / sigma^2
     sigma = np.array([1.0, 2.0, 1.5])
@@ -110,20 +100,17 @@ def test_runs_differ_in_batches_and_noise_and_come_again_by_their_seed():
     assert np.unique(once.loss).size == 12
 
 
-# The bounds -----------------------------------------------------------------------------------------------------------
-
-
 def test_an_honest_training_is_not_refuted_and_a_good_part_of_its_epsilon_is_shown():
-    heard, final = audited(0.6, 240)
+    heard, final = audited(0.6, 160)
     assert heard.refuted == final.refuted == {}
-    assert (heard.kind, heard.runs, heard.canaries, final.kind) == ("paired", 240, 240, "paired samples")
+    assert (heard.kind, heard.runs, heard.canaries, final.kind) == ("paired", 160, 160, "paired samples")
     exact = accounting.exact_epsilon(0.5, np.full(ROUNDS, 0.6), 1e-5)
     assert heard.accounted == pytest.approx(exact.upper, rel=1e-3)
     assert 1 < heard.rates < heard.accounted < heard.renyi
     assert heard.lower == max(heard.one_run, heard.rates)
     assert 0.4 * heard.accounted < heard.scaled < heard.accounted
     assert final.one_run < heard.one_run
-    assert (final.rates, final.scaled, final.guesses) == (None, None, 120)
+    assert (final.rates, final.scaled, final.guesses) == (None, None, 80)
 
 
 def test_without_noise_it_is_refuted():
@@ -159,37 +146,28 @@ def test_a_sample_that_is_in_every_batch_is_refuted(monkeypatch):
     assert audit_paired(*given)[0].refuted != {}
 
 
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ({"runs": 9}, "runs must be at least 10, got 9"),
-        ({"runs": 1.5}, "runs"),
-        ({"norm": 0.0}, "norm"),
-        ({"confidence": 1.0}, "confidence"),
-        ({"delta": 0.0}, "delta"),
-        ({"seed": -1}, "seed"),
-    ],
-)
-def test_what_cannot_be_audited_is_said(how, words):
-    with pytest.raises(ValueError, match=words):
-        audited(**how)
+BAD = [("runs", 9), ("runs", 1.5), ("norm", 0.0), ("confidence", 1.0), ("delta", 0.0), ("seed", -1)]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD)
+def test_bad_arguments_are_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        audited(**{name: value})
 
 
 def test_a_test_set_of_one_class_is_refused():
     label = digits().labels[neighbours(problem_and_eta([1.0])[0], TRAINING, digits(), 0)[0].parts[-1][-1]]
     same = digits()._replace(test_labels=torch.full((20,), int(label)))
-    with pytest.raises(ValueError, match="a test sample of another class than"):
+    with pytest.raises(ValueError, match="dataset"):
         neighbours(problem_and_eta([1.0])[0], TRAINING, same, 0)
 
 
 def test_a_gradient_that_vanishes_tells_nothing(monkeypatch):
-    monkeypatch.setattr(
-        SampleCanaries, "signal", lambda self, scenario, chosen, parameters: torch.zeros_like(parameters)
-    )
+    monkeypatch.setattr(SampleCanaries, "signal", lambda *given: torch.zeros_like(given[-1]))
     assert (paired_runs(*problem_and_eta([1.0]), TRAINING, digits(), 0, 2).score == 0).all()
 
 
 def test_a_training_that_diverges_is_said():
     wild = replace(TRAINING, learning_rate=1e39)
-    with pytest.raises(Diverged, match="run 0 diverged in round 0"):
+    with pytest.raises(Diverged):
         paired_runs(*problem_and_eta([1.0] * ROUNDS), wild, digits(), 0, 1)

@@ -129,7 +129,7 @@ def test_every_error_names_the_command(capsys, arguments, error):
 def test_policies_take_parameters_behind_their_name(place, capsys):
     command = ["schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy"]
     for name, option, given, shown in (
-        ("Learn", "promise", "hard", "Learn:promise=hard"),
+        ("Learn", "promise", "hard", "Learn:budget_mode=hard"),
         ("AdaScale", "penalty", 3, "AdaScale:penalty=3"),
     ):
         assert run(*command, name, f"--{option}", given) == 0

@@ -26,7 +26,7 @@ OTHER = {
     "delta": ["--delta", 1e-6],
     "orders": ["--orders", "64"],
     "policy": ["--policy", "equalalloc"],
-    "promise": ["--promise", "hard"],
+    "budget_mode": ["--promise", "hard"],
     "prior": PAST,
     "unit of gains": ["--unit", "db"],
 }
@@ -73,7 +73,7 @@ def test_any_change_of_the_state_is_refused_with_its_line(tmp_path):
     ends = [i for i, byte in enumerate(good) if byte == ord("\n")]
     altered = [
         (good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :], good[:i].count(b"\n") + 1 if i > 15 else 5)
-        for i in {*range(0, len(good) - 1, 3), *ends[:-1]}
+        for i in {*range(0, 15, 3), *range(16, len(good) - 1, 3), *ends[:-1]}  # 15: of this digest or the one before
     ]
     whole = good.splitlines(keepends=True)
     for i in range(1, len(whole) - 1):

@@ -5,23 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, policies
+from adascale import policies
 from adascale.channel import RayleighFloors
 from adascale.policies import seen_coherence
 
-from ..problems import MNIST
+from ..problems import MNIST, with_floors
 
 LAW = RayleighFloors(0.03)
-OPTIONS = [
-    {"promise": promise, "coherence": coherence, "hold": hold, **prior}
-    for promise, hold in (("average", 0.1), ("average", 0.0), ("hard", 0.1))
-    for coherence in (1.0, 3.5, "seen")
-    for prior in ({}, {"prior": LAW, "weight": 7})
-]
-
-
-def problem_of(floor, budget):
-    return ReceiveScalingProblem(MNIST, MNIST.noise_scale / (MNIST.x_max * np.asarray(floor)), budget)
+PROMISED = [("average", 2.0, 0.0), ("average", 2.0, 0.1), ("average", 2.0, 0.6), ("hard", 0.0, 0.1), ("hard", 2.5, 0.1)]
+COHERENCE = (1.0, 3.5, 40.0, "seen")
+PRIORS = ({}, {"prior": LAW, "weight": 1}, {"prior": LAW, "weight": 20})
 
 
 def level_of(seen, own, each, left):
@@ -33,7 +26,7 @@ def level_of(seen, own, each, left):
     return floor[wet] + (left - spent[wet]) / weight[: wet + 1].sum()
 
 
-def energies(problem, *, promise, coherence, hold, prior=None, weight=20):
+def energies(problem, *, budget_mode, safety_margin, hold, coherence, prior=None, weight=20):
     """The noise energies of all rounds, at a cost that is quadratic in their number."""
     T, spent, level = problem.num_rounds, [], 0.0
     believed = [] if prior is None else prior.quantile((np.arange(weight) + 0.5) / weight)
@@ -41,24 +34,33 @@ def energies(problem, *, promise, coherence, hold, prior=None, weight=20):
     for t, floor in enumerate(problem.floor):
         n, seen = T - t, np.append(believed, problem.floor[: t + 1])
         c = float(seen_coherence(problem.floor[: t + 1])) if coherence == "seen" else coherence
-        if promise == "hard" or n > hold * T:
-            m = n - min(c, n) + (2 * (1 + c) / 2 * np.log(max(n / c, 1)) if promise == "hard" else 0)
+        if budget_mode == "hard" or n > hold * T:
+            m = n - min(c, n) + (safety_margin * (1 + c) / 2 * np.log(max(n / c, 1)) if budget_mode == "hard" else 0)
             level = level_of(seen, min(c, n), m / (len(seen) + (prior is None)), left)
         y = max(level - floor, 0.0)
-        if promise == "hard":
+        if budget_mode == "hard":
             y = min(y, left) if n > 1 else left
         spent.append(y)
         left = max(left - y, 0.0)
     return problem.floor + spent
 
 
+@pytest.mark.parametrize(("budget_mode", "safety_margin", "hold"), PROMISED)
 @given(
     st.lists(st.floats(-8, 8).map(lambda x: 10.0**x), min_size=1, max_size=70),
     st.floats(-6, 6).map(lambda x: 10.0**x),
-    st.sampled_from(OPTIONS),
+    st.sampled_from(COHERENCE),
+    st.sampled_from(PRIORS),
 )
-def test_learn_solves_its_equation_in_deep_fades(floor, budget, options):
-    problem = problem_of(floor, budget)
+def test_learn_solves_its_equation_in_deep_fades(budget_mode, safety_margin, hold, floor, budget, coherence, prior):
+    options = {
+        "budget_mode": budget_mode,
+        "safety_margin": safety_margin,
+        "hold": hold,
+        "coherence": coherence,
+        **prior,
+    }
+    problem = with_floors(MNIST, floor, budget)
     eta = policies.Learn(**options).schedule(problem)
     np.testing.assert_allclose(problem.noise_energy(eta), energies(problem, **options), rtol=1e-9)
 
@@ -67,13 +69,13 @@ def test_learn_solves_its_equation_in_deep_fades(floor, budget, options):
 def test_rounds_of_learn_are_its_schedule_beyond_4096_floors(coherence):
     """Both in the two lanes: the first runs are put away after 4096 floors, and merged with those after 8192."""
     floor = 0.03 / np.random.default_rng(0).exponential(size=(2, 8300))
-    policy, problem = policies.Learn(coherence=coherence, prior=LAW, weight=3), problem_of(floor, 0.04)
+    policy, problem = policies.Learn(coherence=coherence, prior=LAW, weight=3), with_floors(MNIST, floor, 0.04)
     np.testing.assert_array_equal(policy.schedule(problem), policies.run(policy, problem))
 
 
 def test_a_state_of_learn_can_be_left_in_two_ways():
     floor = 0.03 / np.random.default_rng(1).exponential(size=4200)
-    policy, problem = policies.Learn(coherence="seen"), problem_of(floor, 0.04)
+    policy, problem = policies.Learn(coherence="seen"), with_floors(MNIST, floor, 0.04)
     state, kept = policy.start(problem.scenario, problem.budget), []
     for gain in problem.min_gain:
         kept.append(state)
@@ -90,7 +92,7 @@ def test_a_state_of_learn_can_be_left_in_two_ways():
 def test_learn_meets_its_equation_over_a_million_rounds(coherence):
     T = 1_000_000  # hours, were each round to look at all floors before it
     floor = 0.03 / np.random.default_rng(2).exponential(size=T)
-    problem = problem_of(floor, 0.04)
+    problem = with_floors(MNIST, floor, 0.04)
     energy = problem.noise_energy(policies.Learn(coherence=coherence).schedule(problem))
     spent = np.maximum(energy - floor, 0)
     for t in np.random.default_rng(3).choice(np.flatnonzero(spent[: T // 2] > 1e-9), 20):

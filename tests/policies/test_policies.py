@@ -17,8 +17,6 @@ from companion.theory import optimal_cvxpy
 from .. import reference
 from ..problems import FULL, MIXED, MNIST, PAPER, budgets, feasible, gains, make, penalties
 
-# The optimum ---------------------------------------------------------------------------------------------------------
-
 
 @given(
     st.lists(st.floats(-6, 6).map(lambda x: 10.0**x), min_size=1, max_size=30), st.floats(-8, 6).map(lambda x: 10.0**x)
@@ -70,16 +68,13 @@ def test_cvxpy_finds_no_better_schedule_than_the_closed_form(scenario, budget):
     assert cvxpy_gap(scenario, budget) < 1e-6  # Clarabel's default tolerance is 1e-8
 
 
-@pytest.mark.parametrize("order", [2, 8])
-@pytest.mark.parametrize("budget", [0.01, 0.16])
-def test_cvxpy_agrees_at_other_integer_orders(order, budget):
-    assert cvxpy_gap(replace(MNIST, order=order), budget) < 1e-6
+OTHERS = [(replace(MNIST, order=order), budget) for order in (2, 8) for budget in (0.01, 0.16)]
+OTHERS += [(MIXED, 1.0), (FULL, 1.0)]  # unequal devices, no sampling; the budget makes for a sigma of order 1
 
 
-@pytest.mark.parametrize("scenario", [MIXED, FULL], ids=lambda scenario: scenario.name)
-def test_cvxpy_agrees_for_unequal_devices_and_without_sampling(scenario):
-    # the same budget in units of the leakage's own scale: sigma of order 1
-    assert cvxpy_gap(scenario, 1.0) < 1e-6
+@pytest.mark.parametrize(("scenario", "budget"), OTHERS)
+def test_cvxpy_agrees_at_other_orders_and_with_other_devices(scenario, budget):
+    assert cvxpy_gap(scenario, budget) < 1e-6
 
 
 def test_one_schedule_is_optimal_for_every_order():
@@ -90,9 +85,6 @@ def test_one_schedule_is_optimal_for_every_order():
         np.testing.assert_array_equal(policies.Optimal().schedule(other), eta)
 
 
-# EqualAlloc ----------------------------------------------------------------------------------------------------------
-
-
 def test_equal_allocation_is_the_paper_s_formula():
     problem = make(MNIST, 0.04)
     x_max = reference.x_max(MNIST)
@@ -101,19 +93,10 @@ def test_equal_allocation_is_the_paper_s_formula():
     np.testing.assert_allclose(policies.EqualAlloc().schedule(problem), expected, rtol=1e-13)  # a few roundings
 
 
-def test_equal_allocation_meets_the_budget_in_every_round():
-    problem = make(MNIST, 0.04)
-    spent = problem.noise_energy(policies.EqualAlloc().schedule(problem)) - problem.floor
-    np.testing.assert_allclose(spent, 0.04, rtol=1e-12)
-
-
 def test_on_a_constant_channel_equal_allocation_is_optimal():
     problem = ReceiveScalingProblem(MNIST, np.full(7, 1e-11), 0.04)
     equal, best = (policy.schedule(problem) for policy in (policies.EqualAlloc(), policies.Optimal()))
     np.testing.assert_allclose(equal, best, rtol=1e-14)
-
-
-# AdaScale ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scenario", [MNIST, MIXED, FULL], ids=lambda scenario: scenario.name)
@@ -189,12 +172,14 @@ def test_adascale_is_its_rounds_and_its_queue_written_out(gain, budget, penalty)
         queue = max(queue + energy - floor - budget, 0.0)
 
 
-@pytest.mark.parametrize(("scenario", "budget"), PAPER, ids=lambda value: getattr(value, "name", value))
-def test_a_whole_horizon_is_a_plain_loop_over_generic_roots(scenario, budget):
+@pytest.mark.parametrize("queue", [0.0, 0.02, 0.7])
+@pytest.mark.parametrize(("scenario", "budget"), PAPER[::3], ids=lambda value: getattr(value, "name", value))
+def test_a_whole_horizon_is_a_plain_loop_over_generic_roots(scenario, budget, queue):
     problem, leakage = make(scenario, budget, rounds=80), RoundLeakage(scenario)
     penalty = float(policies.AdaScale.guess(problem))
-    energy, last = policies.adascale_energies(problem.floor, budget, penalty, leakage)
-    queue, floors = 0.0, 0
+    energy, last = policies.adascale_energies(problem.floor, budget, penalty, leakage, queue)
+    eta, floors = policies.AdaScale(penalty, queue).schedule(problem), 0
+    np.testing.assert_allclose(problem.noise_energy(eta), energy, rtol=1e-11)
     for floor, found in zip(problem.floor.tolist(), energy.tolist(), strict=True):
 
         def pressure(w, floor=floor, queue=queue):

@@ -12,15 +12,7 @@ from adascale.problem import RoundLeakage
 from companion.theory import optimal_cvxpy
 from companion.training import weighted_optimal
 
-from ..problems import FULL, MIXED, make
-
-
-def with_floors(scenario, floor, budget):
-    """A problem that has these floors."""
-    return ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * np.array(floor)), budget)
-
-
-# Weights -------------------------------------------------------------------------------------------------------------
+from ..problems import FULL, MIXED, make, with_floors
 
 
 def test_under_weights_all_noise_may_go_to_the_one_round_that_is_far_below_the_others():
@@ -55,9 +47,6 @@ def test_a_lane_without_a_price_is_named_be_it_the_first(lane):
     floor[lane] = 1e200  # the slope of a leakage of the order of 1e-200 is beyond floating point
     with pytest.raises(RuntimeError, match=f"no price found in lane {lane}: budget 1.0, floors from"):
         weighted_optimal.WeightedOptimal([1.0, 2.0, 3.0]).schedule(with_floors(FULL, floor, 1.0))
-
-
-# Those of the literature ---------------------------------------------------------------------------------------------
 
 
 def test_a_round_left_out_counts_towards_the_weights_of_shi_et_al():
@@ -97,9 +86,6 @@ def test_the_least_contraction_that_is_named_is_where_contractions_are_taken_fro
         schedule(least * np.exp(-0.5 / rounds))
 
 
-# AdaScale ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("floor", [0.1, 7.9])
 def test_the_level_whose_penalty_is_beyond_floating_point_is_named(floor):
     """A law of one floor has the level floor + nu."""
@@ -114,9 +100,6 @@ def test_the_first_guess_of_a_penalty_is_five_budgets_over_the_slope_at_the_wate
     # without sampling the leakage is F(1) / w, and its slope -F(1) / w^2
     expected = 5 * np.array([0.1, 1.0]) * level**2 / RoundLeakage(FULL)(1.0)
     np.testing.assert_allclose(policies.AdaScale.guess(problem), expected, rtol=1e-12)
-
-
-# Units and lanes -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("power", [1e-12, 1.0, 1e6])
@@ -141,9 +124,6 @@ def test_two_rows_of_mean_gains_make_two_lanes_of_one_budget(of):
         assert eta[lane] == alone.step(alone.start(MIXED, 0.1), gain[lane])[1]
     with pytest.raises(ValueError, match=r"lanes_of_mean_gain \(2,\), lanes \(3,\)$"):
         policy.start(MIXED, [0.1, 0.2, 0.3])
-
-
-# Where squares and products leave floating point ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", [1e-78, 1.0, 1e80, 1e82])
@@ -173,8 +153,6 @@ def test_a_round_far_below_its_root_finds_it_though_the_curvature_overflows(floo
     # found is the root to some units in its last place; the slope falls as its square
     assert -penalty * float(leakage.slope(found)) == pytest.approx(queue + found - floor, rel=1e-9)
 
-
-# What a class says of its policies -----------------------------------------------------------------------------------
 
 GAIN = np.array([1e-10, 2e-10])
 

@@ -9,6 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, policies
+from adascale.channel import EmpiricalFloors
+from adascale.comparison import find_method
+from adascale.errors import InvalidInput
+from adascale.streaming import Stream
+from adascale.streaming.journal import Journal
 from companion import bounds
 
 from ..problems import MIXED, MNIST, budgets, gains, make
@@ -33,7 +38,7 @@ class Plain:
 
 
 class Joined(Plain, policies.OnlinePolicy):
-    """How `Hindsight` takes such a class."""
+    """How `TunedOnRealisation` takes such a class."""
 
 
 class Halved(policies.AdaScale):
@@ -48,60 +53,33 @@ EVERY = ONLINE | {
     "joined": lambda problem: Joined(),
     "around": lambda problem: Halved(0.01),
 }
-NO_GAIN = {
-    "nan": (math.nan, "finite and > 0, got nan"),
-    "zero": (0.0, "finite and > 0, got 0.0"),
-    "negative": (-1e-10, "finite and > 0, got -1e-10"),
-    "infinite": (math.inf, "finite and > 0, got inf"),
-    "huge": (1e308, "within .* got 1e[+]308"),
-    "vanishing": (5e-324, "within .* got 5e-324"),
-    "text": ("1e-10", "a number"),
-    "nothing": (None, "a number"),
-    "truth": (True, "a number"),
-    "complex": (1e-10 + 0j, "a number"),
-    "masked": (np.ma.masked_array(1e-10, True), "no masked entries"),
-}
-NO_BUDGET = {"nan": math.nan, "zero": 0.0, "negative": -1.0, "infinite": math.inf, "text": "0.1", "nothing": None}
+NO_GAIN = [math.nan, 0.0, -1e-10, math.inf, 1e308, 5e-324, "1e-10", None, True, 1e-10 + 0j]
+NO_GAIN.append(np.ma.masked_array(1e-10, True))
 
 
-def same(first, second):
-    """Whether two states are alike, array by array."""
-    return all(
-        np.array_equal(a, b) if isinstance(a, np.ndarray) else a is b or a == b
-        for a, b in zip(first, second, strict=True)
-    )
-
-
-@pytest.mark.parametrize("bad", NO_GAIN)
 @pytest.mark.parametrize("name", EVERY)
-def test_after_a_bad_gain_the_round_is_repeated_and_nothing_has_happened(name, bad):
-    value, said = NO_GAIN[bad]
-    problem = make(MIXED, 0.1)
+def test_after_a_bad_gain_the_round_is_repeated_and_nothing_has_happened(name):
+    problem = make(MIXED, np.array([0.01, 0.1, 1.0]), seeds=[0, 1, 2])
     policy = EVERY[name](problem)
     undisturbed = policies.run(policy, problem)
-    state, eta = policy.start(problem.scenario, problem.budget), np.empty(problem.num_rounds)
-    for t in range(problem.num_rounds):
-        if t % 3 == 1:
-            with pytest.raises(ValueError, match=rf"^min_gain_t must (be|have) {said}"):
-                policy.step(state, value)
-        state, eta[t] = policy.step(state, problem.min_gain[t])
-    np.testing.assert_array_equal(eta, undisturbed)
+    state, eta = policy.start(problem.scenario, problem.budget), np.empty((problem.num_rounds, 3))
+    for t, gain in enumerate(problem.min_gain.T):
+        with pytest.raises(InvalidInput, match=r"nan at index 1$") as error:
+            policy.step(state, np.where(np.arange(3) == 1, math.nan, gain))
+        assert error.value.argument == "min_gain_t"
+        state, eta[t] = policy.step(state, gain.copy())
+    np.testing.assert_array_equal(eta.T, undisturbed)
 
 
-@pytest.mark.parametrize("bad", [math.nan, 0.0, -1e-10, math.inf])
-@pytest.mark.parametrize("name", ONLINE)
-def test_a_bad_gain_leaves_the_state_as_it_was_and_is_named_with_its_lane(name, bad):
-    problem = make(MIXED, np.array([0.01, 0.1, 1.0]), seeds=[0, 1, 2])
-    policy = ONLINE[name](problem)
-    state, _ = policy.step(policy.start(problem.scenario, problem.budget), problem.min_gain[:, 0])
-    kept = state._replace(
-        **{field: np.copy(value) for field, value in state._asdict().items() if isinstance(value, np.ndarray)}
-    )
-    gain = problem.min_gain[:, 1].copy()
-    gain[1] = bad
-    with pytest.raises(ValueError, match=rf"^min_gain_t must be finite and > 0, got {bad} at index 1$"):
-        policy.step(state, gain)
-    assert same(state, kept)
+@pytest.mark.parametrize("bad", NO_GAIN, ids=repr)
+def test_no_gain_of_numpy_s_is_passed_that_one_of_python_s_is_not(bad):
+    policy = policies.EqualAlloc()
+    state = policy.start(MIXED, 0.1)
+    kinds = [bad, np.float64(bad), np.array(bad), np.array([bad])] if type(bad) is float else [bad]
+    for gain in kinds:
+        with pytest.raises(InvalidInput) as error:
+            policy.step(state, gain)
+        assert error.value.argument == "min_gain_t"
 
 
 @pytest.mark.parametrize("name", ONLINE)
@@ -110,9 +88,9 @@ def test_there_is_one_gain_for_every_lane(name):
     policy = ONLINE[name](problem)
     many, one = (policy.start(problem.scenario, budget) for budget in (problem.budget, 0.1))
     for gain in (1e-10, np.full(2, 1e-10), np.full((3, 1), 1e-10), np.empty(0)):
-        with pytest.raises(ValueError, match=r"^min_gain_t must have the shape of the lanes, \(3,\), got \("):
+        with pytest.raises(ValueError, match="min_gain_t"):
             policy.step(many, gain)
-    with pytest.raises(ValueError, match=r"^min_gain_t must have the shape of the lanes, \(\), got \(1,\)$"):
+    with pytest.raises(ValueError, match="min_gain_t"):
         policy.step(one, [1e-10])
 
 
@@ -133,28 +111,27 @@ def test_a_state_of_one_s_own_may_say_its_lanes():
 
     state = Minded().start(MIXED, [0.1, 0.2])
     assert Minded().step(state, [1e-10, 1e-10])[1].shape == (2,)
-    with pytest.raises(ValueError, match=r"^min_gain_t must have the shape of the lanes, \(2,\), got \(3,\)$"):
+    with pytest.raises(ValueError, match="min_gain_t"):
         Minded().step(state, np.full(3, 1e-10))
 
 
-@pytest.mark.parametrize("bad", NO_BUDGET)
 @pytest.mark.parametrize("name", EVERY)
-def test_what_is_no_budget_starts_nothing(name, bad):
+def test_what_is_no_budget_starts_nothing(name):
     policy = EVERY[name](make(MIXED, 0.1))
-    with pytest.raises(ValueError, match=r"^budget must be "):
-        policy.start(MIXED, NO_BUDGET[bad])
-    with pytest.raises(ValueError, match=r"^budget must be "):
-        policy.start(MIXED, [0.1, NO_BUDGET[bad]])
+    for bad in (math.nan, [0.1, -1.0]):
+        with pytest.raises(InvalidInput) as error:
+            policy.start(MIXED, bad)
+        assert error.value.argument == "budget"
 
 
-@pytest.mark.parametrize("kind", [np.float64, float, np.float32, np.array, lambda x: np.array(x, dtype=">f8")])
 @pytest.mark.parametrize("name", EVERY)
-def test_a_gain_may_be_any_number(name, kind):
+def test_a_gain_may_be_any_number(name):
     problem = make(MIXED, 0.1)
     gain = np.float64(np.float32(problem.min_gain[0]))
     policy = EVERY[name](problem)
     wanted = policy.step(policy.start(problem.scenario, 0.1), gain)[1]
-    assert policy.step(policy.start(problem.scenario, np.array([0.1])[0]), kind(gain))[1] == wanted
+    for kind in (float, np.float32, np.array, lambda x: np.array(x, dtype=">f8")):
+        assert policy.step(policy.start(problem.scenario, np.array([0.1])[0]), kind(gain))[1] == wanted
 
 
 def test_what_is_checked_keeps_its_name_its_words_and_its_arguments():
@@ -181,8 +158,6 @@ def test_one_bad_gain_would_spoil_the_rounds_after_it():
     assert (policy.schedule(problem) < problem.max_eta).mean() > 0.5
 
 
-# Horizons and gaps ---------------------------------------------------------------------------------------------------
-
 PLANNING = [name for name in ONLINE if name.startswith(("estim", "power", "resolve", "learn", "programme"))]
 
 
@@ -194,7 +169,7 @@ def test_a_plan_for_t_rounds_ends_with_them(name):
     for t in range(problem.num_rounds):
         state, _ = policy.step(state, problem.min_gain[t])
     for after in (lambda: policy.step(state, 1e-10), lambda: policy.skip(state)):
-        with pytest.raises(ValueError, match=r"has planned for scenario.num_rounds = 8 rounds, and all are over$"):
+        with pytest.raises(ValueError, match=r"8 rounds"):
             after()
 
 
@@ -271,10 +246,10 @@ def test_each_policy_does_with_a_gap_what_it_says():
     after = {name: ONLINE[name](problem).skip(state) for name, state in states.items()}
     assert after["equal"] is states["equal"]
     assert after["adascale"].queue == max(states["adascale"].queue - 0.1, 0)
-    assert after["estim-devices"].later == states["estim-devices"].later - 1
-    assert after["estim-devices"].left == states["estim-devices"].left
-    assert after["power"].round == 2
-    assert after["power"].left == states["power"].left
+    for name in PLANNING:
+        assert after[name].later == states[name].later - 1
+        assert after[name].left == states[name].left
+        assert not hasattr(after[name], "seen") or after[name].seen is states[name].seen  # no floor is shown
     assert after["lyapunov"].queue == max(states["lyapunov"].queue - ONLINE["lyapunov"](problem).rate, 0)
     assert Mine().skip(MIXED) is MIXED  # the default: the state as it was
 
@@ -292,3 +267,39 @@ def test_what_a_gap_saves_is_spent_later_by_who_plans_and_by_who_keeps_a_queue()
     spend, state = played(policies.AdaScale(0.3), problem, gap)
     assert spend.mean() <= 0.04 + state.queue / problem.num_rounds + 1e-12
     assert bounds.queue(problem, policies.AdaScale(0.3).schedule(problem)).max() > 0
+
+
+@pytest.mark.parametrize(
+    "kind", [policies.Learn, lambda **given: policies.ReSolve(None, EmpiricalFloors([0.2]), **given)]
+)
+def test_former_names_of_parameters_are_deprecated_and_work(kind):
+    with pytest.warns(DeprecationWarning, match="deprecated") as warned:
+        former = kind(promise="hard", reserve=3.0)
+    assert len(warned) == 2
+    assert (former.budget_mode, former.safety_margin) == ("hard", 3.0)
+    with pytest.raises(TypeError):
+        kind(promise="hard", budget_mode="hard")
+
+
+def test_former_names_work_in_commands():
+    method = find_method("learn:promise=hard")[1]
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        assert method(None) == policies.Learn("hard")
+
+
+def test_a_state_with_former_names_goes_on(tmp_path):
+    policy, (first, second) = policies.Learn("hard", 3.0), make(MIXED, 0.1).min_gain[:2]
+    with Stream(policy, MIXED, 0.1, tmp_path / "new") as stream:
+        wanted = [stream.answer(first), stream.answer(second)]
+    with Journal(tmp_path / "new", "") as journal:
+        heading, lines = (
+            journal.heading.replace("budget_mode", "promise").replace("safety_margin", "reserve"),
+            journal.lines,
+        )
+    with Journal(tmp_path / "old", heading) as journal:
+        journal.append(lines[0])
+        journal.done()
+    with Stream(policy, MIXED, 0.1, tmp_path / "old") as stream:
+        assert [stream.last, stream.answer(second)] == wanted
+    with pytest.raises(ValueError, match=r"safety_margin is 3.0 there, and 2.0 here"):
+        Stream(policies.Learn("hard"), MIXED, 0.1, tmp_path / "old")

@@ -262,7 +262,7 @@ def programmed(floor):
 
 def test_the_dynamic_programme_pays_A_for_each_factor_e_of_rounds_and_re_solving_does_too():
     floor, A, level = UNIT.law.draw(np.random.default_rng(5), 400, 400), UNIT.value.log_coefficient, UNIT.value.level
-    re_solving = policies.ReSolve(law=UNIT.law, promise="hard", reserve=0)
+    re_solving = policies.ReSolve(law=UNIT.law, budget_mode="hard", safety_margin=0)
     # the totals are those of a dynamic programme on another grid, by another recursion
     for energy, total in ((programmed(floor), 6.486), (UNIT.energy(re_solving, floor), 6.662)):
         assert (energy - floor).sum(axis=1) == pytest.approx(np.full(400, 200.0), rel=1e-9)
@@ -284,7 +284,7 @@ def test_a_frozen_end_keeps_the_budget_on_average_and_costs_A_times_the_logarith
     assert over.std() == pytest.approx(np.sqrt(value.spread * kept), rel=0.1)
     cost = unit_parts(floor, energy)[:, : rounds - kept].sum(axis=1)
     assert cost.mean() == pytest.approx(value.log_coefficient * np.log(rounds / kept), abs=0.05 * value.log_coefficient)
-    hard = UNIT.energy(policies.ReSolve(law=UNIT.law, promise="hard", reserve=0), floor)
+    hard = UNIT.energy(policies.ReSolve(law=UNIT.law, budget_mode="hard", safety_margin=0), floor)
     assert np.abs((hard - floor).sum(axis=1) - rounds * UNIT.nu).max() < 1e-9 * rounds  # nothing frozen, nothing over
 
 
@@ -435,7 +435,7 @@ def test_a_learner_with_a_hard_budget_keeps_it_on_every_sequence_of_floors(floor
     floor = np.array([floor])
     levels, left = learned_and_hard(floor, nu)
     assert np.minimum(np.maximum(levels - floor, 0), left).sum() <= floor.size * nu * (1 + 1e-12)
-    for policy in (policies.Learn(promise="hard"), policies.ReSolve(law=UNIT.law, promise="hard")):
+    for policy in (policies.Learn(budget_mode="hard"), policies.ReSolve(law=UNIT.law, budget_mode="hard")):
         problem = UNIT._replace(nu=nu).problem(floor)
         assert problem.cost(policy.schedule(problem)) <= nu * (1 + 1e-9)
 

@@ -1,0 +1,267 @@
+"""Methods: what they see, what they are tuned on, and how they are found by name."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy.stats import ncx2
+
+from adascale import ReceiveScalingProblem, Scenario, channel, policies, registry, tuning
+from adascale.channel import Rayleigh, RayleighFloors
+from adascale.comparison import (
+    TunedOnModel,
+    TunedOnRealisation,
+    as_method,
+    find_method,
+    keeps_its_own_promise,
+    leakage_table,
+)
+from adascale.comparison.methods import SEED
+from adascale.comparison.shi_tuning import kindest_lyapunov
+from companion.causal.fresh import CAUSAL, TUNED
+from companion.methods import METHODS
+
+SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
+SHORT = replace(Scenario.mnist(), num_rounds=100)
+BUDGETS = np.array([2e-3, 8e-3])
+
+
+def lanes(seeds=(0, 1), scenario=SMALL):
+    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, list(seeds))
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), BUDGETS[:, None])
+    return problem, scenario.mean_gain(drawn.path_loss)
+
+
+def one_lane():
+    return ReceiveScalingProblem(SMALL, SMALL.min_gain(channel.draw(3, 40, 0).gain), BUDGETS[0])
+
+
+def another(problem, seed=7):
+    """The same devices in another realisation."""
+    factor = np.random.default_rng(seed).exponential(size=problem.min_gain.shape)
+    return ReceiveScalingProblem(problem.scenario, problem.min_gain * factor, problem.budget)
+
+
+def same(one, other):
+    """Whether two policies decide alike on the same gains."""
+    problem, _ = lanes((11, 12))
+    return np.array_equal(one.schedule(problem), other.schedule(problem))
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_no_gain_of_the_realisation_is_seen(name):
+    problem, mean_gain = lanes()
+    policy = CAUSAL[name](problem, mean_gain)
+    assert isinstance(policy, policies.OnlinePolicy)
+    assert same(policy, CAUSAL[name](another(problem), mean_gain))
+    if name in TUNED:  # the control
+        assert not same(TUNED[name](problem, mean_gain), TUNED[name](another(problem), mean_gain))
+
+
+@pytest.mark.parametrize("name", ["AdaScale", "PowerControl"])
+def test_a_tuned_policy_spends_nu_on_average_over_draws_of_its_own_law(name):
+    problem, mean_gain = lanes()
+    made = TunedOnModel(getattr(policies, name), from_law=False, draws=12, seed=5)(problem, mean_gain)
+    law = Rayleigh().floor_law(SMALL, mean_gain)
+    floor = tuning.draw_floors(SMALL, law, 12, 5)
+    cost = np.zeros((2, 2))
+    for draw in range(12):  # one draw at a time, in the lanes of the policy
+        gain = SMALL.noise_scale / (SMALL.x_max * floor[:, draw])
+        each = ReceiveScalingProblem(SMALL, gain, BUDGETS[:, None])
+        cost += each.cost(made.schedule(each)) / 12
+    np.testing.assert_allclose(cost, np.broadcast_to(BUDGETS[:, None], (2, 2)), rtol=1e-6)  # what is promised
+
+
+def test_on_fresh_realisations_the_mean_cost_is_nu():
+    chosen = {
+        "AdaScale": TunedOnModel(policies.AdaScale, from_law=False, draws=60),
+        "PowerControl": TunedOnModel(policies.PowerControl, draws=60),
+        "Level": policies.ConstantLevel,
+    }
+    table = leakage_table(SHORT, [0.02, 0.16], range(300, 360), chosen)
+    for _, rows in table.groupby(["policy", "nu"]):
+        spent = rows.cost / rows.nu
+        assert spent.std() > 1e-3  # nobody is brought to nu on the realisation itself
+        assert abs(spent.mean() - 1) < 4 * np.sqrt(2 / 60) * spent.std()  # of the draws and of the realisations
+
+
+def test_a_class_with_from_law_is_built_by_it_unless_told_otherwise():
+    problem, mean_gain = lanes()
+    law = RayleighFloors.of(SMALL, mean_gain)
+    built = TunedOnModel(policies.AdaScale, stiffness=10.0)(problem, mean_gain)
+    expected = policies.AdaScale.from_law(SMALL, BUDGETS[:, None], law=law, stiffness=10.0)
+    np.testing.assert_array_equal(built.penalty, expected.penalty)
+    np.testing.assert_array_equal(built.initial_queue, expected.initial_queue)
+    cold = TunedOnModel(policies.AdaScale, from_law=False)(problem, mean_gain)
+    assert cold.initial_queue == 0
+    assert not np.allclose(cold.penalty, built.penalty, rtol=0.1)
+    assert TunedOnModel(policies.AdaScale, penalty=0.5)(problem, mean_gain).penalty == 0.5
+    given = TunedOnModel(policies.AdaScale, law=law, stiffness=10.0)(problem)
+    np.testing.assert_array_equal(given.penalty, expected.penalty)
+    assert same(TunedOnModel(policies.ReSolve, law=law)(problem), TunedOnModel(policies.ReSolve)(problem, mean_gain))
+
+
+def test_what_needs_nothing_is_taken_as_it_is_and_what_needs_gains_gets_them():
+    problem, mean_gain = lanes()
+    assert TunedOnModel(policies.Learn, budget_mode="hard")(problem) == policies.Learn("hard")
+    made = TunedOnModel(policies.EstimFuture, estimate="devices")(problem, mean_gain)
+    assert made.estimate == "devices"
+    np.testing.assert_array_equal(made.mean_gain, mean_gain)
+
+
+@dataclass(frozen=True)
+class Rician(channel.ChannelModel):
+    """A line of sight, ten times as strong as what is scattered."""
+
+    def fading(self, rng, num_rounds):
+        return np.sqrt(10 / 11) + rng.standard_normal((num_rounds, 2)).view(complex)[:, 0] / np.sqrt(22)
+
+    def survival(self, power):
+        return ncx2.sf(22 * power, 2, 20)
+
+
+def test_the_table_s_channel_is_believed_and_a_given_one_wins():
+    def cost(method):
+        return leakage_table(SHORT, [0.04], range(30), {"Level": method}, channel=Rician()).cost.to_numpy()
+
+    own = cost(policies.ConstantLevel)
+    np.testing.assert_array_equal(cost(TunedOnModel(policies.ConstantLevel)), own)
+    np.testing.assert_array_equal(cost(TunedOnModel(policies.ConstantLevel, channel=Rician())), own)
+    wrong = cost(TunedOnModel(policies.ConstantLevel, channel=Rayleigh()))
+    error = own.std() / np.sqrt(30)
+    assert abs(own.mean() - 0.04) < 4 * error
+    assert wrong.mean() - 0.04 > 8 * error  # the control
+
+
+def test_lanes_side_by_side_are_tuned_each_on_its_own():
+    problem, mean_gain = lanes((0, 1, 2))
+    method = TunedOnModel(policies.PowerControl)
+    together = method(problem, mean_gain).privacy_budget
+    for r in range(3):
+        alone = ReceiveScalingProblem(SMALL, problem.min_gain[[r]], problem.budget)
+        single = method(alone, mean_gain[[r]]).privacy_budget
+        np.testing.assert_allclose(single[:, 0], together[:, r], rtol=1e-6)  # each meets the cost to 1e-6
+
+
+@pytest.mark.parametrize("name", ["ConstantLevel", "ReSolve", "Learn"])
+def test_the_default_of_a_table_leaves_out_who_keeps_a_promise_of_its_own(name, monkeypatch):
+    known = registry.names("policies")
+    assert keeps_its_own_promise(find_method(f"adascale.policies:{name}")[1])
+    paper = [each for each in known if not keeps_its_own_promise(find_method(each)[1])]
+    assert {*paper} >= {*METHODS}
+    monkeypatch.setattr(registry, "names", lambda kind: (*paper, f"adascale.policies:{name}"))
+    table = leakage_table(SMALL, BUDGETS, [0])
+    assert list(table.policy.unique()) == paper
+    assert (abs(table.cost / table.nu - 1) < 1e-9).all()
+
+
+def test_a_class_that_needs_the_law_is_taken_with_foresight():
+    made = as_method(policies.ReSolve)
+    assert isinstance(made, TunedOnModel)
+    assert isinstance(as_method(policies.EqualAlloc), TunedOnRealisation)
+    problem, mean_gain = lanes()
+    law = RayleighFloors.of(SMALL, mean_gain)
+    assert same(TunedOnRealisation(policies.ReSolve, law=law)(problem), made(problem, mean_gain))
+
+
+class Undeclared(policies.EqualAlloc):
+    def __init__(self, level):
+        self.level = level
+
+
+class Misspelt(policies.EqualAlloc):
+    tuned = "level"
+
+
+class HalfDone(policies.OnlinePolicy):
+    def start(self, scenario, budget):
+        return scenario
+
+
+class Forgets(policies.EqualAlloc):
+    tuned = ("extra",)
+
+    def __init__(self, extra):
+        pass
+
+
+@dataclass(frozen=True)
+class Both(policies.ReSolve):
+    """Needs the law and has a parameter to tune."""
+
+    tuned = ("safety_margin",)
+
+
+def refusals():
+    for method in (TunedOnModel, TunedOnRealisation):
+        yield "penalty, rate", lambda method=method: method(policies.LyapunovPowerControl)
+        yield "start and step", lambda method=method: method(dict)
+        yield "start and step", lambda method=method: method(3)
+        yield "HalfDone", lambda method=method: method(HalfDone)
+        yield "tuned", lambda method=method: method(Misspelt)
+        yield "Undeclared: .*level.*`tuned`", lambda method=method: method(Undeclared)(*lanes())
+        yield "EqualAlloc: ", lambda method=method: method(policies.EqualAlloc, depth=3)(*lanes())
+        yield "AdaScale: .*depth", lambda method=method: method(policies.AdaScale, depth=3)(*lanes())
+        yield "needs mean_gain", lambda method=method: method(policies.EstimFuture)(lanes()[0])
+    yield "Forgets .*'extra'", lambda: TunedOnRealisation(Forgets)(*lanes())
+    yield "needs the law", lambda: TunedOnRealisation(policies.ReSolve)(*lanes())
+    yield "needs mean_gain", lambda: TunedOnModel(policies.AdaScale)(lanes()[0])
+    yield "Optimal", lambda: TunedOnModel(policies.Optimal)
+    yield "draws", lambda: TunedOnModel(policies.AdaScale, draws=0)
+    yield "seed", lambda: TunedOnModel(policies.AdaScale, seed=-1)
+    yield "channel", lambda: TunedOnModel(policies.AdaScale, channel=3)
+    yield "from_law", lambda: TunedOnModel(Both)(*lanes())
+    yield "takes no parameters", lambda: find_method("LyapunovPowerControl:rate=1")
+
+
+@pytest.mark.parametrize(("said", "call"), [*refusals()])
+def test_what_cannot_be_is_refused_in_one_line(said, call):
+    with pytest.raises(ValueError, match=said) as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_the_draws_are_no_realisation_of_the_channel():
+    """They are drawn from the law of the floors, by a seed that no table uses."""
+    assert SEED > 10**6
+
+
+def test_a_method_tunes_the_one_parameter_of_its_class():
+    problem, mean_gain = lanes()
+    made = TunedOnRealisation(policies.PowerControl, contraction=0.99, estimate="minimum")
+    assert made.tuned == ("privacy_budget",)
+    policy = made(problem, mean_gain)
+    assert (policy.contraction, policy.estimate) == (0.99, "minimum")
+    np.testing.assert_allclose(problem.cost(policy.schedule(problem)) / problem.budget, 1, rtol=1e-9)
+    with pytest.raises(ValueError, match="PowerControl needs mean_gain"):
+        made(problem)
+
+
+def test_a_parameter_that_is_fixed_is_not_tuned():
+    problem = one_lane()
+    assert TunedOnRealisation(policies.AdaScale, penalty=0.5)(problem).penalty == 0.5
+    rate = float(policies.Optimal().schedule(problem).mean())
+    tuned = TunedOnRealisation(policies.LyapunovPowerControl, rate=rate)(problem)
+    assert problem.cost(tuned.schedule(problem)) == pytest.approx(BUDGETS[0], rel=1e-9)
+
+
+def test_a_plain_class_with_start_and_step_is_taken_as_it_is():
+    class Plain:
+        def start(self, scenario, budget):
+            return scenario
+
+        def step(self, scenario, min_gain_t):
+            return scenario, scenario.x_max * min_gain_t
+
+    problem = one_lane()
+    np.testing.assert_array_equal(TunedOnRealisation(Plain)(problem).schedule(problem), problem.max_eta)
+
+
+@pytest.mark.parametrize("name", ["EqualAlloc", "equal-alloc", "equal_alloc", "equalalloc"])
+def test_a_method_is_found_however_its_name_is_written(name):
+    label, found = find_method(name)
+    assert (label, found.policy) == ("EqualAlloc", policies.EqualAlloc)
+
+
+def test_what_is_registered_as_a_function_is_a_method_itself():
+    assert find_method("LyapunovPowerControl") == ("LyapunovPowerControl", kindest_lyapunov)
