@@ -47,7 +47,7 @@ ENDS = [f"tests/test_{each}.py" for each in ("caps", "curvature", "extreme_numbe
 POLICIES = ("tests/policies", *ENDS, "-k", "not without_limit and not extreme")
 FAST = "not million and not tenth and not told_of and not reference and not judge and not little_memory"
 CONVEXITY = "tests/test_problem_theory.py", "tests/test_privacy_theorems.py"
-PARTS = "", "_digits", "_ends", "_parts", "_peers", "_properties", "_range", "_rounding"
+PARTS = "", "_digits", "_ends", "_parts", "_peers"
 EXACT = [f"tests/accounting/test_exact{each}.py" for each in PARTS]
 GROUPS = {
     "tuning": ("adascale/tuning.py", ["tests/test_tuning.py", "tests/test_tuning_messages.py"]),

@@ -1,42 +1,34 @@
-"""What an accountant is: from the noise multipliers of a schedule to its epsilon."""
-
-from __future__ import annotations
+"""The protocol of accountants, the accountant of the paper, and accountants by name."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale import registry
+from adascale.accounting.kernels import FloatArray
 from adascale.accounting.orders import DEFAULT_ORDERS, as_orders
 from adascale.accounting.schedules import schedule_epsilon
 
 
 @runtime_checkable
 class Accountant(Protocol):
-    r"""Anything that turns a schedule of sampled Gaussian mechanisms into an :math:`(\varepsilon, \delta)` guarantee.
+    r"""Anything that turns schedules of sampled Gaussian mechanisms into :math:`(\varepsilon, \delta)` guarantees.
 
-    A class of one's own needs this one method, and joins the command line by its name, ``module:Class``.
+    Your own class needs this one method; the command line takes it by its name, ``module:Class``.
     """
 
-    def epsilon(self, sampling_rate: float, noise_multiplier: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
-        r""":math:`\varepsilon \ge 0` of whole schedules.
+    def epsilon(self, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
+        r"""Return :math:`\varepsilon \ge 0` of each schedule, shape (...).
 
         Parameters
         ----------
-        sampling_rate : float
-            :math:`q` in (0, 1], the same in every round.
-        noise_multiplier : numpy.ndarray
-            :math:`\sigma_t > 0`, shape (..., T): rounds last, leading axes are independent schedules.
-        delta : float
-            :math:`\delta` in (0, 1).
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (...).
+        sampling_rate : float, in (0, 1]
+            The same in every round.
+        noise_multiplier : numpy.ndarray, shape (..., T), > 0
+            Rounds last; leading axes are independent schedules.
+        delta : float, in (0, 1)
         """
 
 
@@ -46,9 +38,8 @@ class RenyiAccountant:
 
     Parameters
     ----------
-    orders : tuple of float
-        The orders to choose from, each > 1 and at most 1e12; default Opacus'.  More of them:
-        :func:`~adascale.accounting.order_grid`.
+    orders : tuple of float, > 1, <= 1e12
+        The orders to choose from; default Opacus'.  More of them: :func:`~adascale.accounting.order_grid`.
     """
 
     orders: tuple[float, ...] = DEFAULT_ORDERS
@@ -56,32 +47,15 @@ class RenyiAccountant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(as_orders(self.orders).tolist()))
 
-    def epsilon(self, sampling_rate: float, noise_multiplier: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
-        """See :class:`Accountant`; errors and warnings as :func:`~adascale.accounting.schedule_epsilon`."""
+    def epsilon(self, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
+        """See :class:`Accountant`; warnings as :func:`~adascale.accounting.schedule_epsilon`."""
         return schedule_epsilon(sampling_rate, noise_multiplier, delta, self.orders).epsilon
 
 
-def epsilon_by(
-    accountant: Accountant, sampling_rate: float, noise_multiplier: NDArray[np.float64], delta: float
-) -> NDArray[np.float64]:
-    r"""What an accountant says of whole schedules, or one error that names it where that is none.
+def epsilon_by(accountant: Accountant, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
+    """Return the accountant's epsilon of whole schedules, validated; the arguments are those of its method.
 
-    Parameters
-    ----------
-    accountant : Accountant
-        Any, also one of a user's own.
-    sampling_rate, noise_multiplier, delta
-        As :meth:`Accountant.epsilon` takes them.
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`\varepsilon \ge 0`, shape (...); ``inf`` where the accountant gives no guarantee.
-
-    Raises
-    ------
-    ValueError
-        If the result is no number for every schedule, or one of them is negative or NaN.
+    It is ``inf`` where the accountant gives no guarantee.  An error names the accountant.
     """
     name = f"epsilon of the accountant {type(accountant).__name__}"
     epsilon = check.as_floats(name, accountant.epsilon(sampling_rate, noise_multiplier, delta))
@@ -94,13 +68,7 @@ def epsilon_by(
 
 
 def find(name: str) -> Accountant:
-    """An accountant by its name: a registered one (``renyi``) or ``module:Class``; arguments as ``name:key=value``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such accountant, it does not take the arguments, or it has no method ``epsilon``.
-    """
+    """Find an accountant: a registered one (``renyi``) or ``module:Class``; arguments as ``name:key=value``."""
     name, options = registry.parse_options(name)
     found = registry.find("accountants", name)
     try:

@@ -1,11 +1,8 @@
 r"""A table of one log-moment, for schedules with many different noise multipliers.
 
-:math:`\ln A_\alpha(q, e^y)` is a smooth function of :math:`y = \ln s`; on panels of 1/2, or 1/16 where that is too
-wide, both narrower at higher orders, it is a polynomial of degree 13 to eleven digits in all ordinary cases, so that a
-multiplier costs one polynomial instead of one integral.  A table that is not that good says so, and is not used.
+:math:`\ln A_\alpha(q, e^y)` is smooth in :math:`y = \ln s`: on panels of 1/2, or 1/16 where that is too wide, both
+narrower at higher orders, a polynomial of degree 13 has eleven digits in all ordinary cases.  Other tables say so.
 """
-
-from __future__ import annotations
 
 import math
 from functools import lru_cache
@@ -14,28 +11,16 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from adascale.accounting.kernels import MomentTerms, map_log_moment, moment_terms
+from adascale.accounting.kernels import FloatArray, MomentTerms, map_log_moment, moment_terms
 from adascale.compiled import njit
-
-FloatArray = NDArray[np.float64]
 
 _WIDTH = 1 / 16  # up to order 6; half of it up to order 12
 _WIDER = 8  # narrow panels in a wide one
 _DEGREE = 13
 _ACCURACY = 1e-11
-_SPAN = 8 * math.log(2)  # ends of a table are rounded outwards to powers of 256, so that it serves again
+_SPAN = 8 * math.log(2)  # ends of a table are rounded outwards to powers of 256, so that it can be reused
 _NODE = chebyshev.chebpts1(_DEGREE + 1)
 _TO_POWERS = np.array([np.pad(chebyshev.cheb2poly(row), (0, _DEGREE - k)) for k, row in enumerate(np.eye(_DEGREE + 1))])
-
-
-def table_for(q: float, alpha: float, low: float, high: float) -> LogMomentTable:
-    """The table that covers ``low <= ln s <= high``, made once for every such range."""
-    return _made(q, alpha, math.floor(low / _SPAN), math.ceil(high / _SPAN))
-
-
-@lru_cache(maxsize=512)
-def _made(q: float, alpha: float, first: int, last: int) -> LogMomentTable:
-    return LogMomentTable(q, alpha, _SPAN * first, _SPAN * max(last, first + 1))
 
 
 class LogMomentTable:
@@ -54,32 +39,34 @@ class LogMomentTable:
         panel[split] = start.size + np.arange(finer.size).reshape(-1, _WIDER)
         self.panel = panel.ravel()
         self.start = np.concatenate([start, finer])
-        self.scale = np.concatenate([np.full(start.size, 2 / wide), np.full(finer.size, 2 / self.width)])
+        self.scale = np.repeat([2 / wide, 2 / self.width], [start.size, finer.size])
         coefficient = np.concatenate([coefficient, _fit(finer, self.width, terms)])
-        self.worst = float(_tail(coefficient)[self.panel].max())
+        self.accurate = bool(_tail(coefficient)[self.panel].max() < _ACCURACY)  # the last coefficients have died out
         self.coefficient = coefficient @ _TO_POWERS
 
-    @property
-    def accurate(self) -> bool:
-        """Whether the last coefficients have died out in every panel."""
-        return self.worst < _ACCURACY
-
     def total(self, log_s: FloatArray) -> float:
-        """The log-moments of a schedule, summed; ``log_s`` are the sorted logarithms of its :math:`1 / \\sigma_t^2`."""
+        """The log-moments of a schedule, summed; ``log_s`` are the sorted logarithms of its 1 / sigma_t^2."""
         return float(_total(log_s, self.low, self.width, self.panel, self.start, self.scale, self.coefficient))
+
+
+_cached = lru_cache(maxsize=512)(LogMomentTable)
+
+
+def table_for(q: float, alpha: float, low: float, high: float) -> LogMomentTable:
+    """The table that covers ``low <= ln s <= high``, made once for every such range."""
+    first, last = math.floor(low / _SPAN), math.ceil(high / _SPAN)
+    return _cached(q, alpha, _SPAN * first, _SPAN * max(last, first + 1))
 
 
 def _fit(start: FloatArray, width: float, terms: MomentTerms) -> FloatArray:
     """The polynomials of the panels that begin there, shape (panels, degree + 1)."""
     y = start[:, None] + width * (_NODE + 1) / 2
-    value = map_log_moment(np.exp(y).ravel(), terms, 0).reshape(y.shape)
-    value = np.maximum(value, 1e-300)  # what is 0 has no logarithm
+    value = np.maximum(map_log_moment(np.exp(y).ravel(), terms).reshape(y.shape), 1e-300)  # what is 0 has no logarithm
     return np.asarray(chebyshev.chebfit(_NODE, np.log(value).T, _DEGREE).T, dtype=float)
 
 
 def _tail(coefficient: FloatArray) -> FloatArray:
-    last: FloatArray = np.abs(coefficient[:, -2:]).max(axis=-1)
-    return last
+    return np.asarray(np.abs(coefficient[:, -2:]).max(axis=-1))
 
 
 @njit(cache=True, nogil=True)

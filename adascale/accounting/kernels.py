@@ -1,37 +1,19 @@
 r"""Compiled kernels: the log-moment of the sampled Gaussian mechanism and its slope, without cancellation.
 
-Everything is a function of :math:`s = 1/\sigma^2`.  With :math:`L \sim \mathcal N(-s/2, s)`, the privacy loss of
-the Gaussian mechanism, the log-moment is
+All are functions of :math:`s = 1/\sigma^2`.  With the privacy loss :math:`L \sim \mathcal N(-s/2, s)`,
 
 .. math::
     A_\alpha(q, s) = \ln \mathbb E\big[(1 - q + q e^{L})^\alpha\big], \qquad \rho_\alpha = A_\alpha / (\alpha - 1).
 
-Because :math:`\mathbb E[1 - q + q e^L] = 1`, the leading 1 can be taken out before anything is rounded:
+Integer orders to 512 are the sum :eq:`eq:sgm-expm1`, in logarithms where a power of exp(s) would overflow.  The others
+are the integral :eq:`eq:sgm-any-order` by the trapezoidal rule (:ref:`app-rdp`), above 512 only where the integrand is
+within exp(-60) of its peaks.  Two cases need no integral, which leaves it s below 600 and 3,000 points at q > 1e-12:
+all but the last term below exp(-37) of it, :math:`A = \alpha \ln q + \alpha (\alpha - 1) s / 2`; and two Gaussians that
+are both 9 standard deviations from where the parts of the mixture are equal, :math:`L_0 = \ln((1 - q) / q)`,
+:math:`e^A = (1 - q)^\alpha + q^\alpha e^{\alpha (\alpha - 1) s / 2}`.
 
-* integer order: :math:`e^A - 1 = \sum_{k \ge 2} \binom{\alpha}{k} q^k (1-q)^{\alpha-k} (e^{k(k-1)s/2} - 1)`;
-* any order: :math:`e^A - 1 = \mathbb E[g(\ell)]` with :math:`\ell = \ln(1 - q + q e^L)` and
-  :math:`g(\ell) = e^{\alpha \ell} - 1 - \alpha (e^\ell - 1) \ge 0`, by the trapezoidal rule, which converges
-  exponentially: the integrand is analytic up to :math:`|\mathrm{Im}\, L| = \pi`.
-
-All summands are non-negative, so small leakages keep their digits.  The derivations stand in :ref:`app-rdp`.
-
-Which of them stands where, with :math:`L_0 = \ln((1 - q) / q)`, the loss at which both parts of the mixture are equal:
-
-=============================================== =======================================================================
-integer orders to 512                           the finite sum; in logarithms, where a power of exp(s) would overflow
-all but the last term below exp(-37) of it      :math:`A = \alpha \ln q + \alpha (\alpha - 1) s / 2`
-:math:`s / 2 - L_0 \ge 9 \sqrt s`               two Gaussians so far apart that nothing lies where the mixture bends:
-                                                :math:`e^A = (1 - q)^\alpha + q^\alpha e^{\alpha (\alpha - 1) s / 2}`
-other orders to 512                             the trapezoidal rule; where q > 1e-12, s is below 600 by then, and
-                                                there are 3,000 points at the most
-orders above 512                                the same rule, only where the integrand is within exp(-60) of its peaks
-=============================================== =======================================================================
-
-The worst relative error found against 50-digit arithmetic is stated, and tested, by :func:`adascale.accounting.rdp`.
-A log-moment that exceeds the largest double is ``inf``, never NaN; one below the smallest is 0.
+A log-moment above the largest double is ``inf``, never NaN; one below the smallest is 0.
 """
-
-from __future__ import annotations
 
 import math
 from typing import NamedTuple
@@ -50,9 +32,9 @@ LARGEST_ORDER = 1e12
 _NO_OVERFLOW = 600.0  # exp(600) is still far from the largest double
 _FEW = 10  # up to this many terms the powers of exp(s) are multiplied up: at most 55 factors, 1e-14 relative
 _REACH = 9.0  # standard deviations kept on each side: exp(-9^2 / 2) = 3e-18
-_STEP = 0.6  # trapezoidal step in standard deviations: its error is of order exp(-2 pi^2 / 0.6^2) = 2e-24
-# ... and at most 0.6 in L: the branch points at +- i pi give exp(-2 pi^2 / 0.6 + pi^2 / (2 s)) < 1e-12 where it rules
-_STEP_LOSS = 0.6
+# Trapezoidal step in standard deviations: its error is of order exp(-2 pi^2 / 0.6^2) = 2e-24; and at most 0.6 in L: the
+# branch points at +- i pi give exp(-2 pi^2 / 0.6 + pi^2 / (2 s)) < 1e-12 where that is the smaller
+_STEP = 0.6
 _NEGLIGIBLE = -37.0  # exp(-37) = 9e-17, below one unit in the last place
 _APART = 9.0  # standard deviations between the upper Gaussian and the bend: exp(-9^2 / 2) = 3e-18
 _LARGE = 512.0  # up to this order alpha ln 2, by which the scale of the sums may be off, is far from overflow
@@ -60,20 +42,16 @@ _DEPTH = 60.0  # logarithms below its peak down to which an integrand is summed
 
 
 class MomentTerms(NamedTuple):
-    r"""One order at K sampling rates, as the kernels take it; made by :func:`moment_terms`."""
+    """One order at K sampling rates, as the kernels take it; made by :func:`moment_terms`."""
 
     order: float
-    r""":math:`\alpha`."""
-    rate: FloatArray
-    r""":math:`q`, shape (K,)."""
-    weight: FloatArray
-    r""":math:`\binom{\alpha}{k} q^k (1-q)^{\alpha-k}` for k = 2 ... alpha, shape (K, alpha - 1), or (K, 0)."""
-    log_weight: FloatArray
-    """Their logarithms, for where the powers of exp(s) overflow."""
+    rate: FloatArray  # shape (K,)
+    weight: FloatArray  # C(alpha, k) q^k (1 - q)^(alpha - k) for k = 2 ... alpha, shape (K, alpha - 1), or (K, 0)
+    log_weight: FloatArray  # their logarithms, for where the powers of exp(s) overflow
 
 
 def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
-    r"""The terms of :math:`A_\alpha(q, \cdot)` for every rate :math:`q` in (0, 1] of a 1-d array, or for one."""
+    r"""Make the terms of :math:`A_\alpha(q, \cdot)` for every rate :math:`q` in (0, 1] of a 1-d array, or for one."""
     if order > LARGEST_ORDER:
         raise ValueError(f"order must be at most {LARGEST_ORDER:g}, got {order:g}")
     q = np.atleast_1d(np.asarray(rate, dtype=float))
@@ -107,20 +85,13 @@ def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
         return np.inf
     if s == 0.0:
         return 0.0
-    peak = -np.inf  # the same in logarithms
+    log_term = np.empty(count)  # the same in logarithms
     for i in range(count):
-        peak = max(peak, _log_term(i, s, terms.log_weight[kind, i]))
-    total = 0.0
-    for i in range(count):
-        total += math.exp(_log_term(i, s, terms.log_weight[kind, i]) - peak)
-    excess = peak + math.log(total)  # ln(e^A - 1)
+        x = 0.5 * (i + 2) * (i + 1) * s
+        log_term[i] = terms.log_weight[kind, i] + x + math.log(-math.expm1(-x))
+    peak = log_term.max()
+    excess = peak + math.log(np.exp(log_term - peak).sum())  # ln(e^A - 1)
     return math.log1p(math.exp(excess)) if excess < 30 else excess + math.exp(-excess)
-
-
-@njit(cache=True, nogil=True)
-def _log_term(i: int, s: float, log_weight: float) -> float:
-    x = 0.5 * (i + 2) * (i + 1) * s
-    return log_weight + x + math.log(-math.expm1(-x))
 
 
 @njit(cache=True, nogil=True)
@@ -199,15 +170,9 @@ def _convex_excess(ell: float, a: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _step(root: float) -> float:
-    return _STEP if root <= 1 else _STEP_LOSS / root
-
-
-@njit(cache=True, nogil=True)
-def _grid(s: float, alpha: float) -> tuple[float, int]:
+def _grid(root: float, alpha: float) -> tuple[float, int]:
     """Step and number of steps of the trapezoidal rule, from -_REACH on, in standard deviations."""
-    root = math.sqrt(s)
-    step = _step(root)
+    step = _STEP / max(root, 1.0)
     return step, int(math.ceil((max(alpha, 2.0) * root + 2 * _REACH) / step))
 
 
@@ -223,7 +188,7 @@ def _fractional_log_moment(s: float, q: float, alpha: float) -> float:
         return _around_peaks(s, q, alpha)[0]
     scale = max(0.0, top)  # ln E is within alpha ln 2 of this
     a, root = alpha - 1, math.sqrt(s)
-    step, steps = _grid(s, alpha)
+    step, steps = _grid(root, alpha)
     total = 0.0
     for i in range(steps + 1):
         u = i * step - _REACH
@@ -252,7 +217,7 @@ def _fractional_slopes(s: float, q: float, alpha: float) -> tuple[float, float]:
         return _around_peaks(s, q, alpha)[1:]
     scale = max(0.0, alpha * math.log(q) + pairs * s)
     root, b = math.sqrt(s), alpha - 2
-    step, steps = _grid(s, alpha)
+    step, steps = _grid(root, alpha)
     moment = first = second = 0.0
     for i in range(steps + 1):
         u = i * step - _REACH
@@ -268,18 +233,13 @@ def _fractional_slopes(s: float, q: float, alpha: float) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def _share(u: float, s: float, q: float) -> float:
-    """r = q e^L / (1 - q + q e^L) at L = u sqrt(s) - s / 2."""
-    x = (math.log1p(-q) - math.log(q)) - (math.sqrt(s) * u - 0.5 * s)
-    return 1 / (1 + math.exp(x)) if x < 700 else 0.0
-
-
-@njit(cache=True, nogil=True)
 def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
     """Where u - alpha sqrt(s) r(u) changes its sign from - to +, which is a peak of alpha ell(u) - u^2 / 2."""
+    root = math.sqrt(s)
     for _ in range(64):
         middle = 0.5 * (low + high)
-        if middle < alpha * math.sqrt(s) * _share(middle, s, q):
+        x = (math.log1p(-q) - math.log(q)) - (root * middle - 0.5 * s)
+        if middle < alpha * root * (1 / (1 + math.exp(x)) if x < 700 else 0.0):
             low = middle
         else:
             high = middle
@@ -288,18 +248,17 @@ def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
-    """The one or two peaks of alpha ell(u) - u^2 / 2; the same twice where there is one.
-
-    Its second derivative is alpha s r (1 - r) - 1: it bends downwards outside of two points, and has a peak at the most
-    on either side.
-    """
-    end = alpha * math.sqrt(s)
+    """The one or two peaks of alpha ell(u) - u^2 / 2; the same twice where there is one."""
+    # its second derivative is alpha s r (1 - r) - 1: it is concave outside of two points, and has a peak at most on
+    # either side
+    root = math.sqrt(s)
+    end = alpha * root
     if alpha * s <= 4:
         only = _peak(0.0, end, s, q, alpha)
         return only, only
     less = 2 / (alpha * s) / (1 + math.sqrt(1 - 4 / (alpha * s)))  # the smaller r with alpha s r (1 - r) = 1
     middle, reach = (math.log1p(-q) - math.log(q)) + 0.5 * s, math.log((1 - less) / less)
-    first, last = (middle - reach) / math.sqrt(s), (middle + reach) / math.sqrt(s)
+    first, last = (middle - reach) / root, (middle + reach) / root
     rising, falling = last < end * (1 - less), first > end * less
     if rising and falling:
         return _peak(0.0, first, s, q, alpha), _peak(last, end, s, q, alpha)
@@ -325,7 +284,7 @@ def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float
         return alpha * math.log(q) + pairs * s, pairs, 0.0  # a Gaussian alone; exponents of 1e20 have no digits for it
     scale = max(lower, scale)
     depth = scale - _DEPTH + min(0.0, math.log(pairs) + 2 * math.log(q) + math.log(s))  # e^A - 1 may be as small
-    step = _step(root)
+    step = _STEP / max(root, 1.0)
     excess = moment = first = second = 0.0
     lowest = i = int(round(right / step))
     for run in range(4):  # down from the right peak and up, then up from the left one to where it began and down
@@ -406,20 +365,11 @@ def few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def map_log_moment(s: FloatArray, terms: MomentTerms, kind: int) -> FloatArray:
-    """:func:`log_moment` for every entry of the 1-d array ``s``."""
+def map_log_moment(s: FloatArray, terms: MomentTerms, slope: bool = False) -> FloatArray:
+    """:func:`log_moment` for every entry of the 1-d array ``s``, or its slope."""
     out = np.empty(s.size)
     for i in range(s.size):
-        out[i] = log_moment(s[i], terms, kind)
-    return out
-
-
-@njit(cache=True, nogil=True)
-def map_log_moment_slope(s: FloatArray, terms: MomentTerms, kind: int) -> FloatArray:
-    """The slope of :func:`log_moment` for every entry of the 1-d array ``s``."""
-    out = np.empty(s.size)
-    for i in range(s.size):
-        out[i] = log_moment_slopes(s[i], terms, kind)[0]
+        out[i] = log_moment_slopes(s[i], terms, 0)[0] if slope else log_moment(s[i], terms, 0)
     return out
 
 

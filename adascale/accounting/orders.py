@@ -1,72 +1,52 @@
-r"""Lists of Rényi orders: the usual one, longer ones, and what to say where a list was too short."""
-
-from __future__ import annotations
+r"""Lists of Rényi orders, and the warning that a list was too short."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.accounting.kernels import LARGEST_ORDER
+from adascale.accounting.kernels import LARGEST_ORDER, FloatArray
 
 DEFAULT_ORDERS: tuple[float, ...] = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
-"""The orders over which Opacus' RDP accountant minimises by default, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
+"""The default orders of Opacus' RDP accountant, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
 
 :meta hide-value:
 """
 
 
+@dataclass(eq=False)
 class OrdersTooFew(UserWarning):
-    r"""The best of the given orders is the first or the last of them, and one beyond gives a smaller epsilon.
+    """The best of the given orders is the first or the last, and one beyond may give a smaller epsilon.
 
-    The guarantee is valid, and larger than need be: :func:`order_grid` has more orders.  It is raised once a call.
-
-    Attributes
-    ----------
-    end : float
-        The order at the end.
-    epsilon : float
-        There, of the schedule that has most to win.
-    order : float or None
-        An order beyond; None from :func:`to_dp`, which cannot try.
-    better : float or None
-        The epsilon there, or slightly more than it.
-    number : int
-        How many schedules have their best order at this end.
-    total : int
-        How many there are.
+    The guarantee is valid, but larger than necessary: :func:`order_grid` has more orders.  It is issued once per call,
+    for the ``number`` of ``total`` schedules whose best order is ``end``.  Of the one with most to gain, ``epsilon`` is
+    the value there and ``better`` a value no smaller than that at ``order``, which lies beyond; both are None from
+    :func:`to_dp`, which cannot try other orders.
     """
 
-    def __init__(
-        self,
-        end: float,
-        epsilon: float,
-        number: int,
-        total: int,
-        is_last: bool,
-        order: float | None = None,
-        better: float | None = None,
-    ) -> None:
-        self.end, self.epsilon, self.order, self.better = end, epsilon, order, better
-        self.number, self.total, self._is_last = number, total, is_last
-        place, kind = ("last", "larger") if is_last else ("first", "smaller")
-        where = f" of {number} of {total} schedules" if total > 1 else ""
-        what = f"{kind} ones may give a smaller epsilon"
-        grid = f"order_grid({'' if is_last else 'smallest='}...)"
-        if order is not None and better is not None:
-            what = f"order {_digits(order)} gives epsilon {better:.4g} for {epsilon:.4g}"
-            largest = min(2.0 ** np.ceil(np.log2(1.5 * order)), LARGEST_ORDER)
-            enough = f"{largest:.0f}" if is_last else f"smallest={_digits(1 + (order - 1) / 2)}"
-            grid = f"order_grid({enough})"
-        super().__init__(
-            f"the best order{where} is the {place} one given, {_digits(end)}, and {what}: give {kind} "
-            f"orders, such as adascale.accounting.{grid}"
-        )
+    end: float
+    epsilon: float
+    number: int
+    total: int
+    is_last: bool
+    order: float | None = None
+    better: float | None = None
 
-    def __reduce__(self) -> tuple[type[OrdersTooFew], tuple[object, ...]]:
-        """Processes may pass it on."""
-        return OrdersTooFew, (self.end, self.epsilon, self.number, self.total, self._is_last, self.order, self.better)
+    def __str__(self) -> str:
+        place, kind = ("last", "larger") if self.is_last else ("first", "smaller")
+        where = f" of {self.number} of {self.total} schedules" if self.total > 1 else ""
+        what = f"{kind} ones may give a smaller epsilon"
+        grid = "..." if self.is_last else "smallest=..."
+        if self.order is not None and self.better is not None:
+            what = f"order {_digits(self.order)} gives epsilon {self.better:.4g} for {self.epsilon:.4g}"
+            largest = min(2.0 ** np.ceil(np.log2(1.5 * self.order)), LARGEST_ORDER)
+            grid = f"{largest:.0f}" if self.is_last else f"smallest={_digits(1 + (self.order - 1) / 2)}"
+        return (
+            f"the best order{where} is the {place} one given, {_digits(self.end)}, and {what}: give {kind} "
+            f"orders, such as adascale.accounting.order_grid({grid})"
+        )
 
 
 def _digits(order: float) -> str:
@@ -75,19 +55,14 @@ def _digits(order: float) -> str:
 
 
 def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...]:
-    r"""Opacus' orders, continued in steps of 5 % beyond 63, and below 1.1 in steps of 20 % of :math:`\alpha - 1`.
+    r"""Extend Opacus' orders, in steps of 5 % above 63 and, below 1.1, of 20 % of :math:`\alpha - 1`.
 
     Parameters
     ----------
-    largest : float
-        The last order, at most 1e12; 63 or less only leaves orders out.
-    smallest : float
-        The first order, > 1 and less than ``largest``.
-
-    Returns
-    -------
-    tuple of float
-        The orders, increasing.
+    largest : float, > smallest, <= 1e12
+        The last order; 63 or less only leaves orders out.
+    smallest : float, > 1
+        The first order.
     """
     last, first = check.order("largest", largest), check.order("smallest", smallest)
     if not first < last <= LARGEST_ORDER:
@@ -101,13 +76,12 @@ def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...
     return tuple(sorted(each for each in grid if first <= each <= last))
 
 
-def as_orders(orders: ArrayLike) -> NDArray[np.float64]:
+def as_orders(orders: ArrayLike) -> FloatArray:
     """A list of Rényi orders as an array, or a ``ValueError`` that names the first that is none."""
     listed = check.as_floats("orders", orders)
     if listed.ndim != 1 or listed.size == 0:
-        raise ValueError(
-            f"orders must be a list of one or more numbers, got {f'shape {listed.shape}' if listed.ndim else orders}"
-        )
+        shown = f"shape {listed.shape}" if listed.ndim else orders
+        raise ValueError(f"orders must be a list of one or more numbers, got {shown}")
     if not (fits := (listed > 1) & (listed <= LARGEST_ORDER)).all():
         raise ValueError(f"orders must be finite and > 1, and at most {LARGEST_ORDER:g}, got {listed[~fits][0]}")
     return listed

@@ -1,65 +1,48 @@
 r"""Whole schedules: their epsilon at the best order, found without evaluating every order."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import kernels
 from adascale.accounting.interpolation import table_for
+from adascale.accounting.kernels import FloatArray
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
 from adascale.accounting.renyi import DpGuarantee, at_end, conversion_offset
-
-FloatArray = NDArray[np.float64]
 
 _TINIEST = 1e-300  # of 1 / sigma^2 in a schedule: nothing less adds to an epsilon
 _HUGEST = 1e200  # above, a table would have to hold what exceeds floating point
 _TABLES = 100.0  # above this order the panels of a table are narrower than it is worth
-_WORTH_IT = 0.99  # an epsilon that an order beyond lowers by less than 1 % is not spoken of
+_WORTH_IT = 0.99  # no warning where an order beyond lowers epsilon by less than 1 %
 _STEPS = 81  # orders tried beyond the end: in steps of the fourth root of 2, to a million times as far
 
 
 def schedule_epsilon(
     sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS
 ) -> DpGuarantee:
-    r"""The DP guarantee of whole schedules :math:`\sigma_0, \dots, \sigma_{T-1}` at the best order.
+    r"""Compute the DP guarantee of whole schedules :math:`\sigma_0, \dots, \sigma_{T-1}` at the best order.
 
-    The same number as :func:`to_dp` of the composed :func:`rdp` curve, without evaluating every order: since
+    The same number as :func:`to_dp` of the composed :func:`rdp` curve, without evaluating every order: as
     :math:`(\alpha - 1)\,\varepsilon(\alpha)` is convex, :math:`\varepsilon` has one valley in :math:`\alpha`
-    (:prf:ref:`lem-one-valley`), found by a search over the sorted
-    orders that starts where the schedule before it ended.  Equal multipliers are evaluated once, and
-    many different ones from a table of eleven digits.
+    (:prf:ref:`lem-one-valley`), which a search over the sorted orders finds.  Equal multipliers are evaluated once,
+    and many different ones from a table of eleven digits.
 
     Parameters
     ----------
-    sampling_rate : float
-        :math:`q` in (0, 1], the same in every round.
-    noise_multiplier : array_like
-        :math:`\sigma_t > 0`, shape (..., T): rounds last, leading axes are independent schedules.
-    delta : float
-        :math:`\delta` in (0, 1).
-    orders : sequence of float
-        The orders to choose from, each > 1 and at most 1e12.
-
-    Returns
-    -------
-    DpGuarantee
-        ``epsilon`` (clamped at 0) and the best ``order``, each of shape (...).
+    sampling_rate : float, in (0, 1]
+    noise_multiplier : array_like, shape (..., T), > 0
+        Rounds last; leading axes are independent schedules.
+    delta : float, in (0, 1)
+    orders : sequence of float, in (1, 1e12]
 
     Warns
     -----
     OrdersTooFew
         If the best of several orders is the smallest or the largest, and one beyond lowers epsilon by more than 1 %.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range, or epsilon exceeds floating point at every order.
     """
     rate = check.sampling_rate("sampling_rate", sampling_rate)
     if rate.ndim:
@@ -101,9 +84,8 @@ def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, 
         tried = _Composed(q, beyond, delta, _rounded_up(s[lane]))
         best, better = valley(partial(tried, ()), beyond.size, 0 if end > 0 else beyond.size - 1)
         if max(better, 0.0) < _WORTH_IT * epsilon:
-            return OrdersTooFew(
-                last, epsilon, int(there.sum()), there.size, end > 0, float(beyond[best]), max(better, 0.0)
-            )
+            counts = int(there.sum()), there.size
+            return OrdersTooFew(last, epsilon, *counts, end > 0, float(beyond[best]), max(better, 0.0))
     return None
 
 
@@ -142,13 +124,7 @@ class _Composed:
 
 def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
     """Where the one valley of value(0), ..., value(size - 1) is deepest: gallop away from ``guess``, then bisect."""
-    known: dict[int, float] = {}
-
-    def at(i: int) -> float:
-        if i not in known:
-            known[i] = value(i)
-        return known[i]
-
+    at = cache(value)
     low, high, middle, step = 0, size - 1, min(guess, size - 2), 1
     while low < high:  # the deepest point is in low ... high
         if at(middle) <= at(middle + 1):

@@ -63,6 +63,11 @@ COINS = {
 }
 
 
+def named(name, values):
+    """Several values, by their number."""
+    return {f"{name}{i}": each for i, each in enumerate(values)}
+
+
 def one_round():
     places = [(0.3, 0.7), (45.0, 1.0), (-6.0, 2.0), (9.0, 6.0), (-1.0, 0.1), (3.0, 11.0)]
     for q in (1e-12, 0.02, 0.97):
@@ -81,12 +86,9 @@ def one_round():
 
 def one_line():
     for q, u, c in ROUNDS:
-        yield {
-            f"line {q}, {u}, {c}, {i}": each
-            for i, each in enumerate(moments.line(np.array([u, 1.1 * u]), q, c, 0.7, 5))
-        }
+        yield named(f"line {q}, {u}, {c}, ", moments.line(np.array([u, 1.1 * u]), q, c, 0.7, 5))
     for q, u, c in [(0.2, 4.0, 3.0), (0.2, 4.0, -3.0)]:  # so many points that a larger step is looked for
-        yield {f"long {q}, {u}, {c}, {i}": each for i, each in enumerate(moments.line(np.array([u]), q, c, 0.5, 300))}
+        yield named(f"long {q}, {u}, {c}, ", moments.line(np.array([u]), q, c, 0.5, 300))
     u, q, number = np.array([0.1, 0.4, 1.0]), np.array([0.1, 0.2, 0.1]), np.array([1.0, 5.0, 2.0])
     for c in (-2.0, 7.0):
         above = moments.total_log_moment_above(u, 0.1, number, c)
@@ -99,12 +101,11 @@ def atoms_of_one_round():
         for above in (True, False):
             atom = atoms.atoms_of(q, u, above, 0.2, end)
             name = f"{q}, {u}, {end}, {above}"
-            yield {f"atoms {name}, {i}": each for i, each in enumerate(atom)}
-            yield {f"atoms {name} off, to {i}": each[::97] for i, each in enumerate(atom[2:4])}
+            yield named(f"atoms {name}, ", atom)
+            yield named(f"atoms {name} off, to ", (each[::97] for each in atom[2:4]))
             for c in (5.0, -4.0):
                 yield {f"atoms {name}: moment at {c}": atoms.log_moment_of_atoms(atom.loss, atom.log_mass, c)}
-                line = atoms.line_of_atoms(*atom[:4], c, 0.6, 4)
-                yield {f"atoms {name}: line at {c}, {i}": each for i, each in enumerate(line)}
+                yield named(f"atoms {name}: line at {c}, ", atoms.line_of_atoms(*atom[:4], c, 0.6, 4))
 
 
 def schedules():
@@ -112,14 +113,11 @@ def schedules():
         for q, u, number in zip(each.rates, each.energies, each.counts, strict=True):
             yield {f"{name}: rate and size": [q, each.size, each.gaussian], f"{name}: u": u, f"{name}: counts": number}
         for width in (0.2, 0.05):
-            yield {f"{name}: thinned by {width}, {i}": part for i, part in enumerate(rounds.thinned(each, width))}
+            yield named(f"{name}: thinned by {width}, ", rounds.thinned(each, width))
         for c in (6.0, -5.0):
             yield {f"{name}: quick at {c}": rounds.quick_log_moment(each)(c, 24.0)}
             yield {f"{name}: proven at {c}": rounds.proven_log_moment(each, c)}
-            yield {
-                f"{name}: line at {c}, {i}": part
-                for i, part in enumerate(rounds.moments_on_line(each, c, 0.4, 6, 27.0))
-            }
+            yield named(f"{name}: line at {c}, ", rounds.moments_on_line(each, c, 0.4, 6, 27.0))
     small = rounds.rounds_of(np.full(3, 1e-6), np.array([1e3, 2e3, 2e3]))
     yield {f"small: proven at {c}": rounds.proven_log_moment(small, c) for c in (40.0, -40.0)}
     for above in (True, False):
@@ -128,10 +126,7 @@ def schedules():
         for c in (6.0, -5.0):
             yield {f"cut {above}: quick at {c}": rounds.quick_log_moment(cut)(c, 24.0)}
             yield {f"cut {above}: proven at {c}": rounds.proven_log_moment(cut, c)}
-            yield {
-                f"cut {above}: line at {c}, {i}": part
-                for i, part in enumerate(rounds.moments_on_line(cut, c, 0.4, 4, 27.0))
-            }
+            yield named(f"cut {above}: line at {c}, ", rounds.moments_on_line(cut, c, 0.4, 4, 27.0))
 
 
 def interpolation():
@@ -140,8 +135,7 @@ def interpolation():
         each = spread(0.03, np.linspace(low, high, size))
         for c in (4.0, 25.0, -8.0):
             for digits in (12.0, 27.0):
-                line = rounds.moments_on_line(each, c, 0.3, 3, digits)
-                yield {f"{low} to {high} at {c}, {digits}: {i}": part for i, part in enumerate(line)}
+                yield named(f"{low} to {high} at {c}, {digits}: ", rounds.moments_on_line(each, c, 0.3, 3, digits))
 
 
 def looks():
@@ -150,9 +144,7 @@ def looks():
             for log_delta, at in ((-12.0, 0.0), (-3.0, 0.0), (None, 1.5), (None, 0.1)):
                 tilts = inversion.look(each, direction, log_delta, at)
                 label = f"{name}, {direction}, {log_delta}, {at}"
-                yield {
-                    f"look {label}: {field}": value for field, value in tilts._asdict().items() if field != "direction"
-                }
+                yield {f"look {label}: {name}": value for name, value in tilts._asdict().items() if name != "direction"}
                 for tau in (0.0, 0.1):
                     near = at or tilts.top
                     planned = partial(inversion.plan, tilts, 0.98 * near, 1.02 * near, log_delta or -9.0, -12.0, tau)
@@ -172,7 +164,7 @@ def inversions():
                 places = np.array([-5.0, -0.3, 0.0, 0.2, 0.9, 2.0, 9.0])
                 low, high = sums.bounds(places)
                 yield {f"{label}: value": sums.value(places), f"{label}: bounds": [low, high]}
-                yield {f"{label}: aliases {i}": part for i, part in enumerate(sums.aliases_left(places))}
+                yield named(f"{label}: aliases ", sums.aliases_left(places))
                 yield {f"{label}: ends": [sums.lower(0.9), sums.upper(0.9), sums.lower(2.0)]}
                 yield {f"{label}: died out": [sums.died_out(size) for size in np.arange(-9.0, 3.0)]}
 
@@ -227,21 +219,8 @@ def brackets():
         yield {f"delta of {name}": [*found, DIRECTIONS.index(direction)]}
 
 
-PARTS = {
-    part.__name__: part
-    for part in (
-        one_round,
-        one_line,
-        atoms_of_one_round,
-        schedules,
-        interpolation,
-        looks,
-        inversions,
-        closed_forms,
-        searches,
-        brackets,
-    )
-}
+PARTS = [one_round, one_line, atoms_of_one_round, schedules, interpolation, looks, inversions, closed_forms, searches]
+PARTS = {part.__name__: part for part in (*PARTS, brackets)}
 
 
 def computed(part):

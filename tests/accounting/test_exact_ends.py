@@ -77,24 +77,13 @@ def test_both_ends_enclose_a_composition_whichever_direction_binds(ratios, bindi
         assert lower <= truth <= upper <= lower * (1 + 3e-3)
 
 
-@pytest.mark.parametrize(
-    "root",
-    [
-        lambda low, high: low,
-        lambda low, high: high,
-        lambda low, high: 0.999 * low,
-        lambda low, high: 1.001 * high,
-        lambda low, high: 0.5 * (low + high),
-    ],
-    ids=["low", "high", "below", "above", "between"],
-)
+@pytest.mark.parametrize("root", [(1, 0), (0, 1), (0.999, 0), (0, 1.001), (0.5, 0.5)])
 @pytest.mark.parametrize("ratios", [RISING, FALLING])
 def test_the_ends_hold_wherever_the_search_for_a_root_stops(monkeypatch, ratios, root):
-    monkeypatch.setattr(bracket, "solve", lambda function, low, high: root(low, high))
+    monkeypatch.setattr(bracket, "solve", lambda function, low, high: root[0] * low + root[1] * high)
     for epsilon in (0.3, 1.5):
         delta = most(epsilon, ratios=ratios)
-        found = bracket.by_inversion(coins(ratios), delta)
-        assert is_between(found, delta, ratios=ratios)
+        assert is_between(bracket.by_inversion(coins(ratios), delta), delta, ratios=ratios)
 
 
 @pytest.mark.parametrize("off", [0.995, 1.0, 1.005])
@@ -113,13 +102,10 @@ def test_the_ends_hold_whatever_value_and_direction_the_search_finds(monkeypatch
             assert off != 1.0 or {direction, *known} != {binding}  # only where what was found is wrong
 
 
-def test_where_delta_at_zero_is_below_delta_epsilon_is_zero_in_both_directions():
+def test_epsilon_is_zero_where_delta_at_zero_is_below_delta():
     rare = rounds.rounds_of(np.full(3, 0.01), np.array([1.0, 2.0, 2.0]))
     assert search.sharp(rare, 0.05) == (0.0, ADD, {ADD: 0.0, REMOVE: 0.0})
-
-
-def test_where_delta_at_zero_is_below_delta_and_only_the_sum_says_so_epsilon_is_zero():
-    schedule = rounds.rounds_of(np.full(40, 0.02), np.linspace(1, 2, 40))
+    schedule = rounds.rounds_of(np.full(40, 0.02), np.linspace(1, 2, 40))  # only the sum says so
     delta = 1.001 * exact_delta(0.02, np.linspace(1, 2, 40), 0.0).upper
     assert delta < search.most_apart(schedule)
     assert search.sharp(schedule, delta)[0] == 0
@@ -146,16 +132,14 @@ def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
 
     monkeypatch.setattr(bracket, "plan", moved)
     delta = most(1.5)
-    refused = 0
-    for ask in (
+    for holds in (
         lambda: is_between(bracket.by_inversion(coins(), delta), delta),
-        lambda: bracket.delta_of(coins(), ADD, 1.5)[1] <= delta <= bracket.delta_of(coins(), ADD, 1.5)[2],
+        lambda: sorted([*bracket.delta_of(coins(), ADD, 1.5)[1:], delta])[1] == delta,
     ):
         try:
-            assert ask()
+            assert holds()
         except CannotCertify:
-            refused += 1
-    assert refused == 0 or abs(math.log(factor)) > 0.1
+            assert abs(math.log(factor)) > 0.1
 
 
 @pytest.mark.parametrize("direction", inversion.DIRECTIONS)
@@ -167,13 +151,9 @@ def test_no_direction_is_called_below_that_is_not(monkeypatch, direction, believ
         delta = delta_of_coins(epsilon, direction, ratios) * (1 + 1e-9)
         value = None if believed is None else believed * epsilon
         assert not bracket.is_below(coins(ratios), direction, delta, 0.999 * epsilon, value)
+    assert not bracket.is_below(coins(), direction, 0.0, 1.0, None)
     monkeypatch.setattr(inversion, "MOST_POINTS", 0)
     assert not bracket.is_below(coins(ratios), direction, delta, 0.999 * epsilon, value)
-
-
-@pytest.mark.parametrize("direction", inversion.DIRECTIONS)
-def test_no_direction_is_called_below_a_delta_of_zero(direction):
-    assert not bracket.is_below(coins(), direction, 0.0, 1.0, None)
 
 
 @pytest.mark.parametrize("direction", inversion.DIRECTIONS)
@@ -205,7 +185,7 @@ def nearby(lost):
     return less, more, lambda _, above, *__: coins(more, lost=lost / NUMBER) if above else coins(less)
 
 
-def test_the_lower_end_of_epsilon_is_of_atoms_below_and_the_upper_end_of_atoms_above_and_what_they_lose(monkeypatch):
+def test_lower_ends_are_of_atoms_below_and_upper_ends_of_atoms_above_and_what_they_lose(monkeypatch):
     delta = most(1.5)
     lost = 0.01 * delta
     less, more, cut = nearby(lost)
@@ -214,10 +194,7 @@ def test_the_lower_end_of_epsilon_is_of_atoms_below_and_the_upper_end_of_atoms_a
     assert most(lower * (1 - 1e-3), ratios=less) >= delta >= most(lower * (1 + 1e-3), ratios=less)
     assert most(lower, ratios=less) >= delta
     assert most(upper * (1 - 1e-3), ratios=more) >= delta - lost >= most(upper, ratios=more)
-
-
-def test_the_lower_end_of_delta_is_of_atoms_below_and_the_upper_end_of_atoms_above_and_what_they_lose(monkeypatch):
-    lost = 1e-3 * most(1.5)
+    lost = 1e-3 * delta
     less, more, cut = nearby(lost)
     monkeypatch.setattr(bracket, "cut", cut)
     _, lower, upper, _ = bracket.delta_by_atoms(coins(), 1.5)
@@ -243,41 +220,36 @@ class Known:
 
 @pytest.mark.parametrize(
     ("ask", "rate", "sigma"),
-    [
-        (bracket.delta_by_inversion, 0.9999, np.array([0.02, 0.03])),
-        (bracket.delta_by_atoms, 0.5, np.linspace(0.15, 0.165, 20)),
-    ],
+    [(bracket.delta_by_inversion, 0.9999, [0.02, 0.03]), (bracket.delta_by_atoms, 0.5, np.linspace(0.15, 0.165, 20))],
 )
 def test_the_upper_end_of_a_delta_near_one_is_one(ask, rate, sigma):
     """What was rounded and what is lost are added, and a probability ends there."""
-    schedule = rounds.rounds_of(np.full(sigma.size, rate), sigma)
-    value, lower, upper, _ = ask(schedule, 0.0)
+    value, lower, upper, _ = ask(rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)), 0.0)
     assert 0.9999 < lower <= value <= upper == 1
+
+
+def known_ends(monkeypatch, start, solve):
+    """The ends of an epsilon of 2 by the known sum, where the sharp value and the root are as told."""
+    monkeypatch.setattr(bracket, "Inversion", Known)
+    monkeypatch.setattr(bracket, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0}))
+    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
+    monkeypatch.setattr(bracket, "solve", solve)
+    return bracket.by_inversion(GAUSSIAN, Known.upper(2.0))[1:3]
 
 
 @pytest.mark.parametrize("off", [-1e-3, -5e-7, -5e-9, -5e-11, 0.0, 5e-11, 5e-9, 5e-7, 1e-3])
 @pytest.mark.parametrize("start", [0.997, 1.0, 1.003])
 def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start, off):
     """Its root may be found a little or much too far to either side."""
-    epsilon = 2.0
-    delta = math.exp(-3 * epsilon)
-    monkeypatch.setattr(bracket, "Inversion", Known)
-    monkeypatch.setattr(bracket, "sharp", lambda *_: (start * epsilon, ADD, {ADD: start * epsilon}))
-    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
-    monkeypatch.setattr(bracket, "solve", lambda *arguments: search.solve(*arguments) * (1 + off))
-    _, lower, upper, _ = bracket.by_inversion(GAUSSIAN, delta)
-    assert Known.lower(lower / (1 - 1e-12)) >= delta * (1 - 1e-14)
-    assert Known.upper(upper / (1 + 1e-12)) <= delta * (1 + 1e-14)
+    lower, upper = known_ends(monkeypatch, start, lambda *arguments: search.solve(*arguments) * (1 + off))
+    assert Known.lower(lower / (1 - 1e-12)) >= Known.upper(2.0) * (1 - 1e-14)
+    assert Known.upper(upper / (1 + 1e-12)) <= Known.upper(2.0) * (1 + 1e-14)
     assert upper - lower <= (3e-4 if start == 1.0 else 0.01) * upper
 
 
 @pytest.mark.parametrize("start", [0.997, 1.003])
 def test_an_end_whose_root_is_known_is_moved_outward_by_one_part_in_1e12(monkeypatch, start):
-    monkeypatch.setattr(bracket, "Inversion", Known)
-    monkeypatch.setattr(bracket, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0}))
-    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
-    monkeypatch.setattr(bracket, "solve", lambda *_: 2.0)
-    _, lower, upper, _ = bracket.by_inversion(GAUSSIAN, Known.upper(2.0))
+    lower, upper = known_ends(monkeypatch, start, lambda *_: 2.0)
     end, sign = (upper, 1) if start < 1 else (lower, -1)
     assert end / 2 - 1 == pytest.approx(sign * 1e-12, rel=1e-3)
 
@@ -316,12 +288,8 @@ def smoothings(monkeypatch):
     return first
 
 
-@pytest.mark.parametrize(
-    "bound", [{"upper": lambda _: 1.0}, {"lower": lambda epsilon: 0.9 * math.exp(-3 * epsilon)}], ids=["none", "wide"]
-)
-def test_an_epsilon_that_a_first_sum_does_not_bracket_or_not_narrowly_is_bracketed_with_less_smoothing(
-    smoothings, bound
-):
+@pytest.mark.parametrize("bound", [{"upper": lambda _: 1.0}, {"lower": lambda epsilon: 0.9 * math.exp(-3 * epsilon)}])
+def test_an_epsilon_without_a_narrow_bracket_is_tried_with_less_smoothing(smoothings, bound):
     tried = smoothings(**bound)
     _, lower, upper, _ = bracket.by_inversion(GAUSSIAN, math.exp(-6.0))
     assert lower <= 2.0 <= upper < 1.001 * lower
@@ -329,7 +297,7 @@ def test_an_epsilon_that_a_first_sum_does_not_bracket_or_not_narrowly_is_bracket
     assert tried[1] < 0.5 * tried[0]
 
 
-def test_a_delta_whose_first_bracket_is_wide_is_bracketed_again_with_less_smoothing(smoothings):
+def test_a_delta_without_a_narrow_bracket_is_tried_with_less_smoothing(smoothings):
     tried = smoothings(lower=lambda epsilon: 0.9 * math.exp(-3 * epsilon))
     assert bracket.delta_of(coins(), ADD, 1.5) == (math.exp(-4.5),) * 3
     assert len(tried) == 2
@@ -338,9 +306,7 @@ def test_a_delta_whose_first_bracket_is_wide_is_bracketed_again_with_less_smooth
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (4.0, 1e-3)])
 @pytest.mark.parametrize(("times", "below"), [(-1.0, False), (0.97, False), (1.03, True)])
-def test_a_chernoff_bound_that_is_less_than_its_own_rounding_below_is_no_proof(
-    monkeypatch, times, below, epsilon, delta
-):
+def test_a_chernoff_bound_within_its_rounding_is_no_proof(monkeypatch, times, below, epsilon, delta):
     schedule = coins()
 
     def log_moment(_, order):
@@ -353,32 +319,28 @@ def test_a_chernoff_bound_that_is_less_than_its_own_rounding_below_is_no_proof(
     assert bracket.is_below(schedule, ADD, delta, epsilon, None) is below
 
 
-@pytest.mark.parametrize("ask", [lambda: bracket.by_atoms(coins(), 1e-3), lambda: bracket.delta_by_atoms(coins(), 1.5)])
+BY_ATOMS = [lambda: bracket.by_atoms(coins(), 1e-3), lambda: bracket.delta_by_atoms(coins(), 1.5)]
+
+
+def refuse(*_):
+    raise CannotCertify("for a reason")
+
+
+@pytest.mark.parametrize("ask", BY_ATOMS)
 def test_atoms_that_do_not_do_are_refused_with_their_reason(monkeypatch, ask):
     less, more = coins(), coins((0.78, 1.66))
     monkeypatch.setattr(bracket, "cut", lambda _, above, *__: more if above else less)
     with pytest.raises(CannotCertify, match=r"it lies between [0-9.e-]+ and [0-9.e-]+$"):
         ask()
-
-    def refuse(*_):
-        raise CannotCertify("for a reason")
-
     monkeypatch.setattr(bracket, "cut", refuse)
     with pytest.raises(CannotCertify, match="for a reason"):
         ask()
 
 
-@pytest.mark.parametrize("ask", [lambda: bracket.by_atoms(coins(), 1e-3), lambda: bracket.delta_by_atoms(coins(), 1.5)])
+@pytest.mark.parametrize("ask", BY_ATOMS)
 def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
     tried = []
-
-    def refuse_once(schedule, *_):
-        tried.append(schedule)
-        if len(tried) == 1:
-            raise CannotCertify("for a reason")
-        return schedule
-
-    monkeypatch.setattr(bracket, "cut", refuse_once)
+    monkeypatch.setattr(bracket, "cut", lambda each, *_: tried.append(each) or (each if len(tried) > 1 else refuse()))
     _, lower, upper, _ = ask()
     assert 0 < lower <= upper < 1.01 * lower
 
@@ -386,22 +348,17 @@ def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
 @pytest.mark.parametrize(
     ("rate", "sigma", "reason"),
     [
-        (0.501, np.array([1.0, 2.0]), "too many nodes"),
-        (0.01, np.array([0.0999, 2.0]), "too many nodes"),  # an energy of 100.2
-        (0.5, np.array([0.1, 2.0]), "for a reason"),
+        (0.501, [1.0, 2.0], "too many nodes"),
+        (0.01, [0.0999, 2.0], "too many nodes"),  # an energy of 100.2
+        (0.5, [0.1, 2.0], "for a reason"),
         (0.01, np.geomspace(1, 2, 2001), "more than 2,000 distinct rounds"),
         (0.01, np.geomspace(1, 2, 2000), "for a reason"),
     ],
 )
-def test_atoms_are_cut_up_to_a_rate_of_one_half_an_energy_of_100_and_2000_distinct_rounds(
-    monkeypatch, rate, sigma, reason
-):
-    def refuse(*_):
-        raise CannotCertify("for a reason")
-
+def test_atoms_have_limits_of_rate_energy_and_distinct_rounds(monkeypatch, rate, sigma, reason):
     monkeypatch.setattr(bracket, "cut", refuse)
     with pytest.raises(CannotCertify, match=reason):
-        bracket.by_atoms(rounds.rounds_of(np.full(sigma.size, rate), sigma), 1e-5)
+        bracket.by_atoms(rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)), 1e-5)
 
 
 @pytest.fixture
@@ -439,16 +396,13 @@ def test_a_sum_of_too_many_points_is_tried_again_with_more_smoothing_up_to_a_lim
     known = search.sharp(schedule, delta)
     monkeypatch.setattr(bracket, "sharp", lambda *_: known)
     monkeypatch.setattr(bracket, "settled", lambda *_: None)  # the sum for the value itself
-    for ask in (
-        lambda: bracket.by_inversion(schedule, delta)[1:3],
-        lambda: bracket.delta_of(schedule, ADD, epsilon)[1:],
-    ):
+    for ask in (lambda: bracket.by_inversion(schedule, delta), lambda: bracket.delta_of(schedule, ADD, epsilon)):
         counted.clear()
         ask()
         points = counted[0].xi.size
         with monkeypatch.context() as fewer:
             fewer.setattr(inversion, "MOST_POINTS", int(0.7 * points))
-            lower, upper = ask()
+            _, lower, upper, *_ = ask()
             assert lower < upper <= 1.01 * lower
             fewer.setattr(inversion, "MOST_POINTS", int(0.15 * points))
             with pytest.raises(CannotCertify, match="points on the line"):
@@ -464,10 +418,9 @@ def test_what_smoothing_adds_to_a_sum_that_does_not_die_out_is_taken_off(epsilon
     assert -3e-5 * epsilon < value - epsilon < 1e-10
 
 
-@pytest.mark.parametrize(
-    ("q", "u", "n"), [(0.01, 0.3, 1), (1e-150, 2.0, 1), (1e-150, 1e-8, 40), (0.3, 9.0, 1), (1e-3, 1e-3, 1)]
-)
-def test_the_sum_of_the_variations_of_all_rounds_is_not_below_itself_in_forty_digits(q, u, n):
+@pytest.mark.parametrize("case", [(0.01, 0.3, 1), (1e-150, 2.0, 1), (1e-150, 1e-8, 40), (0.3, 9.0, 1), (1e-3, 1e-3, 1)])
+def test_the_sum_of_variations_is_not_below_itself_in_forty_digits(case):
+    q, u, n = case
     many = rounds.Rounds((q,), (np.array([u]),), (np.array([float(n)]),), 0.0, n)
     with mp.workdps(40):
         truth = n * mp.mpf(q) * mp.erf(mp.sqrt(mp.mpf(u) / 8))
@@ -479,13 +432,12 @@ def test_the_sum_of_the_variations_of_all_rounds_is_not_below_itself_in_forty_di
             assert more <= search.most_apart(beside)
 
 
-@pytest.mark.parametrize(
-    ("q", "u", "gaussian"), [(0.01, 0.25, 0.0), (0.2, 1.0, 0.5), (0.5, 1e-4, 1e-3), (1e-3, 1.0, 0.0)]
-)
-def test_many_rounds_are_no_further_apart_than_their_chi_squared_says(q, u, gaussian):
-    many = rounds.Rounds((q,), (np.array([u]),), (np.array([1e5]),), gaussian, 10**5)
+@pytest.mark.parametrize("case", [(0.01, 0.25, 0.0), (0.2, 1.0, 0.5), (0.5, 1e-4, 1e-3), (1e-3, 1.0, 0.0)])
+def test_many_rounds_are_no_further_apart_than_their_chi_squared_says(case):
+    q, u, energy = case
+    many = rounds.Rounds((q,), (np.array([u]),), (np.array([1e5]),), energy, 10**5)
     with mp.workdps(40):
-        rest = mp.exp(-mp.mpf(gaussian)) * (1 + mp.mpf(q) ** 2 * mp.expm1(mp.mpf(u))) ** -(10**5)
+        rest = mp.exp(-mp.mpf(energy)) * (1 + mp.mpf(q) ** 2 * mp.expm1(mp.mpf(u))) ** -(10**5)
         truth = mp.sqrt(1 - rest)
         assert truth <= search.most_apart(many) <= truth * (1 + 3e-9)
 

@@ -1,19 +1,8 @@
-"""The exact accountant: no orders, no grid of losses but for rare samples, and a bracket that is proven."""
+"""The exact accountant: no orders, no grid of losses except for rare samples, and proven bounds (:ref:`app-exact`)."""
 
-from adascale.accounting.exact.accountant import ExactAccountant
-from adascale.accounting.exact.epsilon import (
-    ExactDelta,
-    ExactEpsilon,
-    exact_delta,
-    exact_epsilon,
-    trade_off,
-)
-
-__all__ = [
-    "ExactAccountant",
-    "ExactDelta",
-    "ExactEpsilon",
-    "exact_delta",
-    "exact_epsilon",
-    "trade_off",
-]
+from adascale.accounting.exact.epsilon import ExactAccountant as ExactAccountant
+from adascale.accounting.exact.epsilon import ExactDelta as ExactDelta
+from adascale.accounting.exact.epsilon import ExactEpsilon as ExactEpsilon
+from adascale.accounting.exact.epsilon import exact_delta as exact_delta
+from adascale.accounting.exact.epsilon import exact_epsilon as exact_epsilon
+from adascale.accounting.exact.epsilon import trade_off as trade_off

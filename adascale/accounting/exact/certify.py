@@ -1,32 +1,18 @@
-"""The proven ends of an epsilon and of a delta."""
-
-from __future__ import annotations
+"""The proven bounds of an epsilon and of a delta."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from adascale.accounting.exact import gaussian
-from adascale.accounting.exact.inversion import (
-    ADD,
-    REMOVE,
-    Inversion,
-    Tilts,
-    chernoff_offset,
-    look,
-    plan,
-    real_order,
-)
+from adascale.accounting.exact.inversion import ADD, REMOVE, Inversion, Tilts, chernoff_offset, look, plan, real_order
 from adascale.accounting.exact.rounds import Rounds, cut, proven_log_moment
 from adascale.accounting.exact.search import largest_loss, most_apart, one_direction, settled, sharp, solve
 from adascale.errors import CannotCertify, RoundingFloor
 
-WIDEST = 0.01
-"""A bracket that is wider than this, relative to its upper end, is an error."""
-
-NOTHING = 1e-6
-"""An epsilon that is proven to be below this needs no lower end above 0."""
-
+WIDEST = 0.01  # a bracket that is wider than this, relative to its upper end, is an error
+NOTHING = 1e-6  # an epsilon that is proven to be below this needs no lower end above 0
 _WANTED = 9e-4  # the relative width that is tried for
 _PROVEN = math.log(1e-6)  # aliases of the bounds, relative to delta
 _DIGITS = 27.0  # -ln of the error of an interpolation
@@ -35,8 +21,11 @@ _FLOOR = math.log(0.9)  # what a sum may be off for other reasons than aliases, 
 _OUTWARD = 1e-12  # what the last roundings may move an end
 
 
-def bracket(rounds: Rounds, delta: float) -> tuple[float, float, float, str]:
-    """The sharp epsilon, its proven ends, and the binding direction."""
+Bracket = tuple[float, float, float, str]  # the sharp value, its proven ends, and the binding direction
+
+
+def bracket(rounds: Rounds, delta: float) -> Bracket:
+    """Find the sharp epsilon, its proven ends, and the binding direction."""
     if not rounds.rates:
         return *gaussian.epsilon(rounds.gaussian, delta), ADD
     if most_apart(rounds) <= delta:
@@ -50,7 +39,7 @@ def bracket(rounds: Rounds, delta: float) -> tuple[float, float, float, str]:
         return by_atoms(rounds, delta)
 
 
-def by_atoms(rounds: Rounds, delta: float) -> tuple[float, float, float, str]:
+def by_atoms(rounds: Rounds, delta: float) -> Bracket:
     """As :func:`bracket`: the lower end of one schedule of atoms and the upper end of another."""
     lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper end is found")
     for width, lost in _CUTS:
@@ -58,11 +47,10 @@ def by_atoms(rounds: Rounds, delta: float) -> tuple[float, float, float, str]:
             below, above = _cut(rounds, width, math.log(delta) + math.log(lost))
             value, low, _, direction = by_inversion(below, delta)
             lower, upper = max(lower, low), min(upper, by_inversion(above, delta - above.lost)[2])
+            if upper - lower <= max(5 * _WANTED * upper, 0.1 * NOTHING):
+                break
         except CannotCertify as error:
             failed = error
-            continue
-        if upper - lower <= max(5 * _WANTED * upper, 0.1 * NOTHING):
-            break
     if not upper < math.inf:
         raise failed
     return min(max(value, lower), upper), lower, _narrow(lower, upper), direction
@@ -77,7 +65,7 @@ def _cut(rounds: Rounds, width: float, log_lost: float) -> tuple[Rounds, Rounds]
     return cut(rounds, False, width, log_lost), cut(rounds, True, width, log_lost)
 
 
-def by_inversion(rounds: Rounds, delta: float) -> tuple[float, float, float, str]:
+def by_inversion(rounds: Rounds, delta: float) -> Bracket:
     """As :func:`bracket`, of sampled rounds or of atoms in their place."""
     value, direction, found = sharp(rounds, delta)
     lower, upper = _ends(rounds, direction, delta, value)
@@ -108,8 +96,7 @@ def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, ta
 
 def _ends(rounds: Rounds, direction: str, delta: float, value: float) -> tuple[float, float]:
     """The proven ends of one direction, whose sharp epsilon is known."""
-    log_delta = math.log(delta)
-    tilts = look(rounds, direction, None, value)
+    log_delta, tilts = math.log(delta), look(rounds, direction, None, value)
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(value))])  # about -d ln delta / d epsilon
     lower, upper = 0.0, math.inf
     scale, wanted, failed = max(value, 0.1 / slope), 7e-4, CannotCertify("no upper end is found")
@@ -123,9 +110,9 @@ def _ends(rounds: Rounds, direction: str, delta: float, value: float) -> tuple[f
                 break
             wanted *= 3.0
             continue
-        before = upper - lower
-        lower = max(lower, _least(inversion, delta, value))
-        upper = min(upper, _largest(inversion, delta, value))
+        before, step = upper - lower, max(1e-4 * value, 1e-4 / inversion.where.tilt)
+        lower = max(lower, _nearest(inversion.lower, delta, value, step, -1))
+        upper = 0.0 if inversion.upper(0.0) <= delta else min(upper, _nearest(inversion.upper, delta, value, step, 1))
         if upper < math.inf and (upper - lower <= max(_WANTED * upper, 0.1 * NOTHING) or upper - lower > 0.9 * before):
             break
         wanted *= 0.8 * min(max(_WANTED * upper / (upper - lower), 0.05), 1.0) if upper < math.inf else 0.05
@@ -141,44 +128,26 @@ def _narrow(lower: float, upper: float, nothing: float = NOTHING) -> float:
     return upper
 
 
-def _largest(inversion: Inversion, delta: float, value: float) -> float:
-    """An epsilon at which delta is proven to be no larger than the given one; infinite if there is none near."""
-    if inversion.upper(0.0) <= delta:
-        return 0.0
-    low, step = value, max(1e-4 * value, 1e-4 / inversion.where.tilt)
-    for _ in range(40):
-        if inversion.upper(low + step) <= delta:
-            break
-        low, step = low + step, 1.5 * step
-    else:
-        return math.inf
-    high = low + step
-    if inversion.upper(low) > delta:
-        high = solve(lambda x: inversion.upper(x) - delta, low, high)
-    for outward in (0.0, 1e-10, 1e-8, 1e-6):
-        if inversion.upper(high * (1 + outward)) <= delta:
-            return high * (1 + outward)
-    return low + step
+def _nearest(bound: Callable[[float], float], delta: float, value: float, step: float, way: int) -> float:
+    """An epsilon above (``way`` 1) or below (-1) where the bound proves it; inf or 0 if there is none near."""
 
+    def holds(epsilon: float) -> bool:
+        return bound(epsilon) <= delta if way > 0 else bound(epsilon) >= delta
 
-def _least(inversion: Inversion, delta: float, value: float) -> float:
-    """An epsilon at which delta is proven to be no smaller than the given one; 0 if there is none near."""
-    high, step = value, max(1e-4 * value, 1e-4 / inversion.where.tilt)
+    near = value
     for _ in range(40):
-        if high - step <= 0:
+        if (far := near + way * step) <= 0:
             return 0.0
-        if inversion.lower(high - step) >= delta:
+        if holds(far):
             break
-        high, step = high - step, 1.5 * step
+        near, step = far, 1.5 * step
     else:
-        return 0.0
-    low = high - step
-    if inversion.lower(high) < delta:
-        low = solve(lambda x: inversion.lower(x) - delta, low, high)
-    for inward in (0.0, 1e-10, 1e-8, 1e-6):
-        if inversion.lower(low * (1 - inward)) >= delta:
-            return low * (1 - inward)
-    return high - step
+        return math.inf if way > 0 else 0.0
+    end = far if holds(near) else solve(lambda x: bound(x) - delta, min(near, far), max(near, far))
+    for outward in (0.0, 1e-10, 1e-8, 1e-6):
+        if holds(end * (1 + way * outward)):
+            return end * (1 + way * outward)
+    return far
 
 
 def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value: float | None) -> bool:
@@ -187,26 +156,25 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
         return True
     if not rounds.rates or delta <= 0:
         return False
-    tilts = look(rounds, direction, None, epsilon)
+    tilts, log_delta = look(rounds, direction, None, epsilon), math.log(delta)
     i = int(np.argmin(tilts.log_bound(epsilon)))
-    if tilts.log_bound(epsilon)[i] < math.log(delta) + 0.5:
-        a = float(tilts.tilt[i])
+    a = float(tilts.tilt[i])  # about the slope of -ln delta, too
+    if tilts.log_bound(epsilon)[i] < log_delta + 0.5:
         log_moment = proven_log_moment(rounds, real_order(direction, a)) + 0.5 * rounds.gaussian * a * (a + 1)
         log_bound = log_moment + chernoff_offset(a) - a * epsilon
-        if log_bound + 1e-13 * (abs(log_moment) + a * epsilon + 10) <= math.log(delta):
+        if log_bound + 1e-13 * (abs(log_moment) + a * epsilon + 10) <= log_delta:
             return True
     if value is None or value > 0.998 * epsilon:
         return False
-    slope = float(tilts.tilt[i])
-    tau = min(math.sqrt(0.5 * (epsilon - value) / (slope + 1)), 0.5)
+    tau = min(math.sqrt(0.5 * (epsilon - value) / (a + 1)), 0.5)
     try:
-        return _smoothed(rounds, tilts, epsilon, math.log(delta), tau).upper(epsilon) <= delta
+        return _smoothed(rounds, tilts, epsilon, log_delta, tau).upper(epsilon) <= delta
     except CannotCertify:
         return False
 
 
-def delta_bracket(rounds: Rounds, epsilon: float) -> tuple[float, float, float, str]:
-    """The sharp delta, its proven ends, and the binding direction."""
+def delta_bracket(rounds: Rounds, epsilon: float) -> Bracket:
+    """As :func:`bracket`, of delta."""
     if not rounds.rates:
         return *gaussian.delta(rounds.gaussian, epsilon), ADD
     if rounds.size == 1:
@@ -218,8 +186,8 @@ def delta_bracket(rounds: Rounds, epsilon: float) -> tuple[float, float, float, 
         return delta_by_atoms(rounds, epsilon)
 
 
-def delta_by_inversion(rounds: Rounds, epsilon: float) -> tuple[float, float, float, str]:
-    """As :func:`delta_bracket`, of sampled rounds or of atoms in their place."""
+def delta_by_inversion(rounds: Rounds, epsilon: float) -> Bracket:
+    """As :func:`by_inversion`, of delta."""
     found = [delta_of(rounds, ADD, epsilon)]
     if not is_below(rounds, REMOVE, found[0][1], epsilon, None):
         found.append(delta_of(rounds, REMOVE, epsilon))
@@ -227,8 +195,8 @@ def delta_by_inversion(rounds: Rounds, epsilon: float) -> tuple[float, float, fl
     return value, lower, upper, ADD if value == found[0][0] else REMOVE
 
 
-def delta_by_atoms(rounds: Rounds, epsilon: float) -> tuple[float, float, float, str]:
-    """As :func:`delta_bracket`: the lower end of one schedule of atoms and the upper end of another."""
+def delta_by_atoms(rounds: Rounds, epsilon: float) -> Bracket:
+    """As :func:`by_atoms`, of delta."""
     about = float(look(rounds, ADD, None, epsilon).log_bound(epsilon).min()) - 3.0
     lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper end is found")
     for width, lost in _CUTS:
@@ -236,19 +204,16 @@ def delta_by_atoms(rounds: Rounds, epsilon: float) -> tuple[float, float, float,
             below, above = _cut(rounds, width, about + math.log(lost))
             value, low, _, direction = delta_by_inversion(below, epsilon)
             lower, upper = max(lower, low), min(upper, delta_by_inversion(above, epsilon)[2] + above.lost)
+            if upper - lower <= WIDEST * upper:
+                return min(max(value, lower), upper), lower, min(upper, 1.0), direction
+            about, failed = math.log(upper), CannotCertify(f"it lies between {lower:.6g} and {upper:.6g}")
         except CannotCertify as error:
-            failed = error
-            continue
-        if upper - lower <= WIDEST * upper:
-            return min(max(value, lower), upper), lower, min(upper, 1.0), direction
-        about = math.log(upper)
-    raise failed if math.isinf(upper) else CannotCertify(f"it lies between {lower:.6g} and {upper:.6g}")
+            failed = failed if upper < math.inf else error
+    raise failed
 
 
 def delta_of(rounds: Rounds, direction: str, epsilon: float) -> tuple[float, float, float]:
     """The sharp delta of one direction and its proven ends."""
-    if not rounds.rates:
-        return gaussian.delta(rounds.gaussian, epsilon)
     if direction == REMOVE and largest_loss(rounds) <= epsilon:
         return 0.0, 0.0, 0.0
     tilts = look(rounds, direction, None, epsilon)

@@ -1,30 +1,21 @@
 r"""A round of finitely many outcomes, on either side of a sampled Gaussian round: for samples that are rare.
 
-The likelihood ratio :math:`\lambda = 1 - q + q e^L` is cut into cells.  Told only the cell, nobody learns more: each
-cell becomes an atom at its mean ratio, and :math:`\delta` can only fall.  Spread to the two ends of its cell, with mass
-and mean ratio kept, the ratio is larger in convex order, and :math:`\delta`, the mean of a convex function of a product
-of ratios, can only rise; what lies beyond the last cell is kept up to the end, and the rest counts as lost.
-Moments of atoms are finite sums at every order, where those of the round itself grow like
-:math:`e^{u \alpha^2 / 2}`.  See :ref:`app-exact`.
+The likelihood ratio :math:`1 - q + q e^L` is cut into cells.  Each becomes an atom at its mean ratio, and delta can
+only fall; or it is spread to its two ends, with mass and mean ratio kept, and delta can only rise.  What lies beyond
+the last cell is kept up to its end, and the rest counts as lost (:ref:`app-exact`).
 """
-
-from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from adascale.accounting.exact.moments import MOST_WORK, lost, turn_in_blocks
+from adascale.accounting.exact.moments import MOST_WORK, ULP, ComplexArray, lost, turn_in_blocks
+from adascale.accounting.kernels import FloatArray
 from adascale.compiled import njit
 from adascale.errors import CannotCertify
 
-FloatArray = NDArray[np.float64]
-ComplexArray = NDArray[np.complex128]
-
-_ULP = 2.0**-52
 _START = -9.5  # the null has a mass of 1e-21 below it
 _WIDEST = 0.03  # of a cell, in standard deviations
 _FARTHEST = 37.0  # where a cell of the null still has all its digits
@@ -34,16 +25,11 @@ _RULE = np.polynomial.legendre.leggauss(12)
 class Atoms(NamedTuple):
     """A round whose loss has finitely many values."""
 
-    loss: FloatArray
-    """y, the logarithms of the likelihood ratio, rising."""
-    log_mass: FloatArray
-    """ln of the masses under the null."""
-    loss_off: FloatArray
-    """What each loss may be off."""
-    mass_off: FloatArray
-    """What each mass may be off, over itself."""
-    lost: float
-    """The mass under the mixture that lies on no atom."""
+    loss: FloatArray  # y, the logarithms of the likelihood ratio, rising
+    log_mass: FloatArray  # ln of the masses under the null
+    loss_off: FloatArray  # the error of each loss is at most this
+    mass_off: FloatArray  # the relative error of each mass is at most this
+    lost: float  # the mass under the mixture that lies on no atom
 
 
 def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms:
@@ -75,8 +61,8 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
         ratio = q * np.concatenate([[math.expm1(ends[0])], mean, [math.expm1(ends[1])]])
         loss, at = np.log1p(ratio), np.concatenate([x, x[-1:]])
     share_of = q * np.exp(np.minimum(root * at - 0.5 * u, 700.0)) * np.exp(-loss)
-    off = 32 * _ULP * (np.abs(loss) + share_of * (4 + 4 * root * np.abs(at) + u + at * at))
-    mass_off = _ULP * (24 + 2 * at * at)
+    off = 32 * ULP * (np.abs(loss) + share_of * (4 + 4 * root * np.abs(at) + u + at * at))
+    mass_off = ULP * (24 + 2 * at * at)
     return Atoms(loss, np.log(mass), off, mass_off, q * tail * (1 + 1e-10) if above else 0.0)
 
 
@@ -85,9 +71,7 @@ def log_moment_of_atoms(loss: FloatArray, log_mass: FloatArray, c: float) -> flo
     """ln M(c)."""
     exponent = log_mass + c * loss
     peak = exponent.max()
-    total: float = np.exp(exponent - peak).sum()
-    value: float = peak + math.log(total)
-    return value
+    return float(peak + math.log(np.exp(exponent - peak).sum()))
 
 
 @njit(cache=True, nogil=True)
@@ -101,15 +85,11 @@ def line_of_atoms(
     exponent = log_mass + c * loss
     peak = exponent.max()
     real, cos, sin = np.exp(exponent - peak), np.cos(h * loss), np.sin(h * loss)
-    rounding = real * (mass_off + abs(c) * loss_off + 4 * _ULP * (np.abs(c * loss) + np.abs(log_mass) + abs(peak)))
-    phase = real * h * (loss_off + 4 * _ULP * np.abs(loss))
+    rounding = real * (mass_off + abs(c) * loss_off + 4 * ULP * (np.abs(c * loss) + np.abs(log_mass) + abs(peak)))
+    phase = real * h * (loss_off + 4 * ULP * np.abs(loss))
     imaginary = np.zeros(loss.size)
     for k in range(count):
         a, b = turn_in_blocks(real, imaginary, cos, sin)
         out[k] = complex(a, b)
-    return (
-        out,
-        peak,
-        rounding.sum() / out[0].real + _ULP * (lost(loss.size) + 8.0),
-        phase.sum() / out[0].real + 6 * _ULP,
-    )
+    off = rounding.sum() / out[0].real + ULP * (lost(loss.size) + 8.0)
+    return out, peak, off, phase.sum() / out[0].real + 6 * ULP

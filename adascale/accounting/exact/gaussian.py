@@ -1,27 +1,22 @@
-r"""Gaussian differential privacy, where every round uses all samples, and one sampled round: closed forms.
+r"""Closed forms: Gaussian differential privacy, where every round uses all samples, and one sampled round.
 
 With :math:`\delta_\mu` that of a Gaussian mechanism, one round with rate q has
-
-.. math::
-    \delta(\varepsilon) = q\, \delta_\mu\big(\ln(1 + (e^\varepsilon - 1) / q)\big) ,
-
-for mixture against null; the other direction is never larger at :math:`\varepsilon \ge 0`.
+:math:`\delta(\varepsilon) = q\, \delta_\mu\big(\ln(1 + (e^\varepsilon - 1) / q)\big)` for mixture against null; the
+other direction is never larger at :math:`\varepsilon \ge 0`.
 """
-
-from __future__ import annotations
 
 import math
 
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-_ULP = 2.0**-52
+from adascale.accounting.exact.moments import ULP
 
 
 def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
-    r""":math:`\delta = \Phi(\mu/2 - \varepsilon/\mu) - e^{\varepsilon} \Phi(-\mu/2 - \varepsilon/\mu)` and its ends.
+    r""":math:`\delta = \Phi(\mu/2 - \varepsilon/\mu) - e^{\varepsilon} \Phi(-\mu/2 - \varepsilon/\mu)` and its bounds.
 
-    With :math:`\mu^2` the sum of :math:`1 / \sigma_t^2`.
+    With :math:`\mu^2` the energy, the sum of :math:`1 / \sigma_t^2`.
     """
     if energy == 0.0:
         return 0.0, 0.0, 0.0
@@ -30,23 +25,19 @@ def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
     if math.isinf(first):
         return 0.0, 0.0, 1e-300  # as at the end: it has underflowed
     value = -math.exp(first) * math.expm1(min(second + epsilon - first, 0.0))
-    off = 16 * _ULP * math.exp(first) * (4 + abs(first) + abs(second) + epsilon)
+    off = 16 * ULP * math.exp(first) * (4 + abs(first) + abs(second) + epsilon)
     return min(max(0.0, value), 1.0), max(0.0, value - off), min(value + off + 1e-300, 1.0)  # it may have underflowed
 
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:
-    """The smallest epsilon with delta at most ``at``, and its ends."""
+    """The smallest epsilon with delta at most ``at``, and its bounds."""
     found = []
-    for end in range(3):
-        if delta(energy, 0.0)[end] <= at:
-            found.append(0.0)
-            continue
-        high = 1.0
-        while delta(energy, high)[end] > at:
-            high *= 2.0
-        root: float = brentq(
-            lambda x, end=end: delta(energy, x)[end] - at, 0.0, high, rtol=1e-14, xtol=1e-300, maxiter=2000
-        )
+    for i in range(3):
+        root, high = 0.0, 1.0
+        if delta(energy, 0.0)[i] > at:
+            while delta(energy, high)[i] > at:
+                high *= 2.0
+            root = brentq(lambda x, i=i: delta(energy, x)[i] - at, 0.0, high, rtol=1e-14, xtol=1e-300, maxiter=2000)
         found.append(root)
     return found[0], found[1] * (1 - 1e-11), found[2] * (1 + 1e-11)
 
@@ -68,12 +59,11 @@ def _within(q: float, value: float) -> float:
 
 def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float, float]:
     """As :func:`delta`, of one round with rate ``q``."""
-    inner = (
-        math.log1p(math.expm1(epsilon) / q)
-        if epsilon < 30.0
-        else epsilon - math.log(q) + math.log1p((q - 1) * math.exp(-epsilon))
-    )
+    if epsilon < 30.0:
+        inner = math.log1p(math.expm1(epsilon) / q)
+    else:
+        inner = epsilon - math.log(q) + math.log1p((q - 1) * math.exp(-epsilon))
     value = delta(energy, inner)[0]
     # inner is right to a few units, and delta falls with it
-    low, high = (delta(energy, inner * (1 + sign * 1e-14))[end] for sign, end in ((1, 1), (-1, 2)))
+    low, high = delta(energy, inner * (1 + 1e-14))[1], delta(energy, inner * (1 - 1e-14))[2]
     return q * value, q * low * (1 - 1e-15), q * high * (1 + 1e-15)

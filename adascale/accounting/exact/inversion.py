@@ -1,4 +1,4 @@
-r"""delta(epsilon) by inversion of the moments on a vertical line, and what bounds it from both sides.
+r"""delta(epsilon) by inversion of the moments on a vertical line, bounded from both sides.
 
 With :math:`G(s) = M(1 + s)` for mixture against null ("add"), :math:`G(s) = M(-s)` for null against mixture
 ("remove"), and any :math:`a > 0`
@@ -7,38 +7,28 @@ With :math:`G(s) = M(1 + s)` for mixture against null ("add"), :math:`G(s) = M(-
     \delta(\varepsilon) = \frac{1}{2 \pi i} \int_{\mathrm{Re}\, s = a}
     \frac{G(s)\, e^{-s \varepsilon}}{s (s + 1)}\, ds .
 
-The sum with step :math:`h = 2 \pi / \ell` is :math:`\sum_m e^{a m \ell}\, \delta(\varepsilon + m \ell)`: all
-terms but one are aliases, and none is negative.  One more Gaussian round of :math:`u = \tau^2` multiplies :math:`G` by
-:math:`e^{\tau^2 s (s + 1) / 2}`, which ends the sum, and can only raise :math:`\delta`: an upper bound.  A lower bound
-is found by its being a mean of the convex :math:`\delta(\ln k)`.  See :ref:`app-exact`.
+The sum with step :math:`2 \pi / \ell` is :math:`\sum_m e^{a m \ell}\, \delta(\varepsilon + m \ell)`: all terms but one
+are aliases, and none is negative.  One more Gaussian round of :math:`u = \tau^2` ends the sum, and can only raise
+delta: an upper bound.  A lower bound follows as it is a mean of the convex :math:`\delta(\ln k)` (:ref:`app-exact`).
 """
-
-from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
+from adascale.accounting.kernels import FloatArray
 from adascale.compiled import njit
 from adascale.errors import CannotCertify
 
-FloatArray = NDArray[np.float64]
-ComplexArray = NDArray[np.complex128]
-
-ADD, REMOVE = "add", "remove"
-DIRECTIONS = (ADD, REMOVE)
-"""Mixture against null: one sample is added to what is compared with; and null against mixture."""
-
-_ULP = 2.0**-52
-_MOVED = 2.0**-48 + 4 * _ULP  # what the energy of the Gaussian rounds is off, over itself: u is kept to 48 digits
+ADD, REMOVE = DIRECTIONS = ("add", "remove")  # mixture against null (one sample is added), and null against mixture
+_MOVED = 2.0**-48 + 4 * ULP  # what the energy of the Gaussian rounds is off, over itself: u is kept to 48 digits
 _RATIO = 1.25  # of the tilts that are tried
 _MOST_TILTS = 150
-MOST_POINTS = 100_000
-"""More points on a line are refused."""
+MOST_POINTS = 100_000  # on a line
 
 
 def real_order(direction: str, tilt: float) -> float:
@@ -58,8 +48,7 @@ class Tilts(NamedTuple):
     tilt: FloatArray
     log_moment: FloatArray
     offset: FloatArray
-    top: float
-    """About the epsilon of the Renyi conversion."""
+    top: float  # about the epsilon of the Renyi conversion
 
     def log_bound(self, epsilon: float) -> FloatArray:
         """ln of the Chernoff bound of delta at every tilt."""
@@ -104,11 +93,9 @@ class Plan(NamedTuple):
     """Where to sum."""
 
     tilt: float
-    beyond: float
-    """A larger tilt, which bounds the aliases from above."""
+    beyond: float  # a larger tilt, which bounds the aliases from above
     period: float
-    curvature: float
-    """About the second derivative of ln G at the tilt: how fast the terms die out."""
+    curvature: float  # about the second derivative of ln G at the tilt: how fast the terms die out
 
 
 def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance: float, tau: float = 0.0) -> Plan:
@@ -176,7 +163,8 @@ class Inversion:
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
         """The sum itself, of which nothing is subtracted but the aliases at negative epsilons."""
-        return self._sum(np.asarray(epsilon, dtype=float)) - self.aliases_left(np.asarray(epsilon, dtype=float))[0]
+        eps = np.asarray(epsilon, dtype=float)
+        return self._sum(eps) - self.aliases_left(eps)[0]
 
     def _scale(self, epsilon: FloatArray) -> FloatArray:
         return self.step / math.pi * np.exp(self.log_moment - self.where.tilt * epsilon)
@@ -198,9 +186,7 @@ class Inversion:
     def died_out(self, log_size: float) -> bool:
         """Whether the last terms are below this, if the ones beyond are no larger."""
         last = float(np.abs(self.terms[-3:]).max())
-        return bool(last == 0 or math.log(last * self.terms.size * self.step) < log_size)
-
-    # ---- proven ----------------------------------------------------------------------------------------------
+        return last == 0 or math.log(last * self.terms.size * self.step) < log_size
 
     def prove(self) -> None:
         """Whatever the bounds need once."""
@@ -210,7 +196,7 @@ class Inversion:
         # of the sum, of every factor, of e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}; and kappa itself was rounded
         turned = kappa * self.xi * (a + 0.5 + self.xi)
         moved = 0.5 * _MOVED * self.rounds.gaussian * np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
-        rounding = _ULP * (40.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
+        rounding = ULP * (40.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
         # relative to the scale: moments, their sum; the terms that are not there
         self.error = (
             1.1 * float(self.weights @ (self.line.off + rounding))
@@ -220,48 +206,38 @@ class Inversion:
         top = proven_log_moment(self.rounds, real_order(self.direction, b)) + 0.5 * kappa * b * (b + 1)
         gap = (b - a) * period
         self.log_right = top + chernoff_offset(b) - gap - math.log(-math.expm1(-gap))
-        self.log_right += 16 * _ULP * (abs(top) + gap + 4.0) + 0.5 * _MOVED * self.rounds.gaussian * b * (b + 1)
+        self.log_right += 16 * ULP * (abs(top) + gap + 4.0) + 0.5 * _MOVED * self.rounds.gaussian * b * (b + 1)
 
     def bounds(self, epsilon: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """What the smoothed delta is at least and at most."""
         eps = np.asarray(epsilon, dtype=float)
         middle = self._sum(eps)
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
-        phase = 4 * _ULP * (a + self.xi[-1]) * np.abs(eps) * self.weight
+        phase = 4 * ULP * (a + self.xi[-1]) * np.abs(eps) * self.weight
         off = self._scale(eps) * (self.error + phase)
         left_low, left_high = self.aliases_left(eps)
         # of both series and of the period in them; what cancels is two parts that are no larger than left_high
-        cancelled = 8 * _ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
-        right = np.exp(np.minimum(self.log_right - b * eps + 8 * _ULP * b * np.abs(eps), 700.0))
+        cancelled = 8 * ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
+        right = np.exp(np.minimum(self.log_right - b * eps + 8 * ULP * b * np.abs(eps), 700.0))
         cancelled += left_high * self.rounds.lost  # delta may be as much less than 1 far left
         return middle - left_high - right - off - cancelled, middle - left_low + off + cancelled
 
     def upper(self, epsilon: float) -> float:
-        """Delta is at most this."""
+        """Delta is at most this: one more round can only raise it."""
         return float(self.bounds(epsilon)[1])
 
     def lower(self, epsilon: float) -> float:
         """Delta is at least this: the mean of a convex function is known, and what it is above at other points."""
         tau, a = self.smoothing, self.where.tilt
-        if tau == 0.0:
-            return float(self.bounds(epsilon)[0])
         at, weight = hats(tau)
         low, high = self.bounds(epsilon + tau * at)
-        zero = int(np.flatnonzero(at == 0)[0])
         others = np.minimum(high, 1.0) * weight
-        others[zero] = 0.0
+        others[_LEFT] = 0.0
         # below the last point delta is at most its Chernoff bound, whose mean there is known
-        last = float(at[0])
-        log_tail = (
-            self.log_moment
-            - 0.5 * tau * tau * a * (a + 1)
-            + chernoff_offset(a)
-            - a * epsilon
-            + self.line.error
-            + 0.5 * tau * tau * a * (a + 1)
-        )
-        tail = math.exp(min(log_tail, 700.0)) * float(ndtr(last + 0.5 * tau + a * tau))
-        return (float(low[zero]) - (float(others.sum()) + tail) * (1 + 1e-10)) / (float(weight[zero]) * (1 + 1e-10))
+        smooth = 0.5 * tau * tau * a * (a + 1)
+        log_tail = self.log_moment - smooth + chernoff_offset(a) - a * epsilon + self.line.error + smooth
+        tail = math.exp(min(log_tail, 700.0)) * float(ndtr(float(at[0]) + 0.5 * tau + a * tau))
+        return (float(low[_LEFT]) - (float(others.sum()) + tail) * (1 + 1e-10)) / (float(weight[_LEFT]) * (1 + 1e-10))
 
 
 _LEFT, _RIGHT, _SPACING = 5, 3, 1.7

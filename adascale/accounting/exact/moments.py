@@ -1,43 +1,31 @@
 r"""Moments of one round's privacy loss at complex order, by a trapezoidal rule with a proven error.
 
-With :math:`u = 1/\sigma^2` and :math:`x \sim \mathcal N(0, 1)` the likelihood ratio of mixture and null is
-:math:`1 - q + q e^L`, where :math:`L = \sqrt u\, x - u / 2`, and
+With :math:`u = 1/\sigma^2`, :math:`x \sim \mathcal N(0, 1)` and :math:`L = \sqrt u\, x - u / 2`,
 
 .. math::
-    M(z) = \mathbb E\big[(1 - q + q e^{L})^{z}\big] , \qquad z = c + i \xi .
+    M(z) = \mathbb E\big[(1 - q + q e^{L})^{z}\big] , \qquad z = c + i \xi , \qquad c > 1 \text{ or } c < 0 .
 
-Here :math:`c > 1` or :math:`c < 0`, so that :math:`1 \le \lvert M(c) \rvert` and :math:`\lvert M(z) \rvert \le M(c)`.
-The error of every value is stated relative to :math:`M(c)`; it is the sum of three, derived in :ref:`app-exact`:
-
-* *the step*: in the strip :math:`\lvert \mathrm{Im}\, x \rvert < d \le \pi / \sqrt u` the integrand is analytic, and
-  its integral on the edges is at most :math:`e^{d^2/2 + \xi \sqrt u d}` times :math:`M(c)`, for :math:`c < 0` also
-  times :math:`\cos(\sqrt u d / 2)^{c}`;
-* *what is left out*: nodes at which the integrand is below exp(-42) of its peak;
-* *rounding*: of the exponent, of the phase, of the powers of :math:`e^{ihy}` and of the sums.
+The error of every value is stated relative to :math:`M(c)`, which is at least 1 and :math:`\lvert M(z) \rvert`.  It is
+the sum of the step's, by a bound on a strip around the real line; of the nodes below exp(-42) of the peak, which are
+left out; and of rounding (:ref:`app-exact`).
 """
-
-from __future__ import annotations
 
 import math
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adascale.accounting.kernels import FloatArray
 from adascale.compiled import njit
 
-FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
-MOST_NODES = 200_000.0
-"""More of them for one round are refused: its moments are then not certified."""
-
-MOST_WORK = 1e9
-"""More nodes times points on the line, of all rounds of a call together, are refused: a second or two."""
-
+MOST_NODES = 200_000.0  # for one round; the moments of others are not certified
+MOST_WORK = 1e9  # nodes times points on the line, of all rounds of a call together: a second or two
+ULP = 2.0**-52  # elementary functions are taken to be right to two of these, a margin of four over what is documented
 _DEPTH = 42.0  # logarithms below the peak down to which the integrand is summed: exp(-42) = 6e-19
-_ULP = 2.0**-52  # elementary functions are taken to be right to two of these, a margin of four over what is documented
 _STEPS = 400  # of an iteration towards a peak, or of a walk down from it
-_WORTH_IT = 3e4  # nodes times points above which a larger step is looked for
+_WORTH_IT = 3e4  # nodes times points above which a larger step is searched for
 _ROOT = math.sqrt(2 * math.pi)
 _TOGETHER = 64  # terms of a block of a sum
 
@@ -107,16 +95,17 @@ def _windows(root: float, q: float, c: float) -> tuple[float, float, float, floa
     two = _peak(c * root, root, q, c) if c > 0.0 else one
     f_one, f_two = _log_integrand(one, root, q, c), _log_integrand(two, root, q, c)
     level = max(f_one, f_two) - _DEPTH
+    peak = level + _DEPTH
     if two - one < 1.0 or f_one < level:
         low = _walk(two if f_one < level else one, -0.5, level, root, q, c)
-        return low, _walk(two, 0.5, level, root, q, c), 0.0, -1.0, level + _DEPTH
+        return low, _walk(two, 0.5, level, root, q, c), 0.0, -1.0, peak
     low, middle = _walk(one, -0.5, level, root, q, c), _walk(one, 0.5, level, root, q, c)
     if f_two < level:
-        return low, middle, 0.0, -1.0, level + _DEPTH
+        return low, middle, 0.0, -1.0, peak
     again, high = _walk(two, -0.5, level, root, q, c), _walk(two, 0.5, level, root, q, c)
     if again <= middle:
-        return low, high, 0.0, -1.0, level + _DEPTH
-    return low, middle, again, high, level + _DEPTH
+        return low, high, 0.0, -1.0, peak
+    return low, middle, again, high, peak
 
 
 @njit(cache=True, nogil=True)
@@ -159,7 +148,7 @@ def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 
     if not total > 0.0:  # what cancels in the exponent is more than it
         return math.inf, math.inf
     left_out = _left_out(root, c, dx, size, total * dx / _ROOT)
-    off = math.exp(-digits) + left_out + _ULP * (rounding / total + size + 8.0)
+    off = math.exp(-digits) + left_out + ULP * (rounding / total + size + 8.0)
     return math.log(total * dx / _ROOT), off
 
 
@@ -179,7 +168,7 @@ def log_moment_above(u: float, q: float, c: float, digits: float = 24.0) -> floa
     value, off = log_moment_at(root, q, c, peak, digits)
     if not off < 0.04:
         return math.inf
-    return value + peak + 1.05 * off + 4 * _ULP * (abs(value) + abs(peak))
+    return value + peak + 1.05 * off + 4 * ULP * (abs(value) + abs(peak))
 
 
 @njit(cache=True, nogil=True)
@@ -246,7 +235,7 @@ def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float
         each = number[t] * log_moment_above(u[t], q, c)
         total += each
         size += abs(each)
-    return total + _ULP * (u.size + 4.0) * size
+    return total + ULP * (u.size + 4.0) * size
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -284,10 +273,7 @@ def lost(size: int) -> float:
 def line(
     u: FloatArray, q: float, c: float, h: float, count: int
 ) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
-    """M(c + i k h) for k < count of every u: divided by exp(scale), and the scales; then what each is off, over M(c).
-
-    That is the third array, and k times the fourth.
-    """
+    """M(c + i k h) exp(-scale) for k < count of every u; the scales; its error over M(c): the third + k the fourth."""
     out = np.empty((u.size, count), dtype=np.complex128)
     scale, error, drift = np.empty(u.size), np.empty(u.size), np.zeros(u.size)
     top, work = (count - 1) * h, 0.0
@@ -332,6 +318,6 @@ def line(
             error[:] = math.inf
             break
         left_out = _left_out(root, c, dx, size, out[t, 0].real)
-        error[t] = math.exp(-33.0) + left_out + _ULP * (rounding / out[t, 0].real + kept + 8.0)
-        drift[t] = _ULP * (phase / out[t, 0].real + 6.0)
+        error[t] = math.exp(-33.0) + left_out + ULP * (rounding / out[t, 0].real + kept + 8.0)
+        drift[t] = ULP * (phase / out[t, 0].real + 6.0)
     return out, scale, error, drift

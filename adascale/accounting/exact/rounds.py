@@ -1,40 +1,31 @@
 r"""The moments of a whole schedule: many rounds of one rate by interpolation in :math:`\ln u`, with its bound.
 
-For complex :math:`u` with :math:`\lvert \arg u \rvert \le \theta < \pi / 2` the normal density of :math:`L` gives
-
-.. math::
-    \lvert M_u(z) \rvert \le (\cos\theta)^{-1/2}\, e^{\lvert u \rvert \tan\theta \sin\theta / 8}\;
-    M_{\lvert u \rvert / \cos\theta}(\mathrm{Re}\, z) ,
-
-at every :math:`\mathrm{Im}\, z` alike, and the interpolant of degree n on an interval differs by at most
-:math:`4 \rho^{-n} / (\rho - 1)` times the bound on its Bernstein ellipse :math:`\rho` (:ref:`app-exact`).
+For complex :math:`u` with :math:`\lvert \arg u \rvert \le \theta < \pi / 2`, :eq:`eq:complex-noise` bounds
+:math:`M_u(z)` at every :math:`\mathrm{Im}\, z` alike, and the interpolant of degree n on an interval differs by at most
+:math:`4 \rho^{-n} / (\rho - 1)` times that bound on its Bernstein ellipse :math:`\rho` (:ref:`app-exact`).
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
 from adascale.accounting.exact.discretize import Atoms, atoms_of, line_of_atoms, log_moment_of_atoms
 from adascale.accounting.exact.moments import (
     MOST_WORK,
+    ULP,
+    ComplexArray,
     line,
     log_moment,
     log_moment_above,
     total_log_moment,
     total_log_moment_above,
 )
+from adascale.accounting.kernels import FloatArray
 from adascale.compiled import njit
 
-FloatArray = NDArray[np.float64]
-ComplexArray = NDArray[np.complex128]
-
-_ULP = 2.0**-52
 _MOST = 65  # as many nodes are too many for a panel
 _ELLIPSES = (1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0)  # the parameters rho that are tried
 _STEEP = 6.0  # ln of how far a moment may rise over a panel: rounding grows with it
@@ -42,64 +33,48 @@ _DEPTH = 6  # halvings of the range of ln u
 _NARROW = 1e-3  # of a range of ln u
 _KEPT = 48  # binary digits of u
 # What their rounding moves M(z) by, over u |z (z - 1)| M(c), where dM/du = z (z - 1) E[p^2 (1 - q + q e^L)^z] / 2
-_MOVED = 0.505 * (2.0**-_KEPT + 4 * _ULP)
+_MOVED = 0.505 * (2.0**-_KEPT + 4 * ULP)
 _BLOCK = 2048  # rounds at a time, which bounds the memory
 
 
 class Rounds(NamedTuple):
-    """A schedule as its moments need it; what is equal stands once."""
+    """A schedule as its moments need it; equal rounds appear once."""
 
-    rates: tuple[float, ...]
-    """The rates in (0, 1)."""
-    energies: tuple[FloatArray, ...]
-    """For each of them the distinct u = 1 / sigma^2, rising."""
-    counts: tuple[FloatArray, ...]
-    """How often each of them stands in the schedule."""
-    gaussian: float
-    """The sum of u over the rounds without sampling, which are one Gaussian mechanism together."""
-    size: int
-    """Rounds in all."""
-    atoms: tuple[tuple[Atoms, ...], ...] = ()
-    """What stands in for each round, if anything does: in the order of ``energies``."""
+    rates: tuple[float, ...]  # those in (0, 1)
+    energies: tuple[FloatArray, ...]  # for each of them the distinct u = 1 / sigma^2, rising
+    counts: tuple[FloatArray, ...]  # how often each of them appears in the schedule
+    gaussian: float  # the sum of u over the rounds without sampling, which are one Gaussian mechanism together
+    size: int  # rounds in all
+    atoms: tuple[tuple[Atoms, ...], ...] = ()  # in place of each round, if any: in the order of ``energies``
+
+    def each_atom(self) -> Iterator[tuple[Atoms, float]]:
+        """What is in place of the rounds, and how often."""
+        for atoms, counts in zip(self.atoms, self.counts, strict=False):
+            yield from zip(atoms, counts.tolist(), strict=True)
 
     @property
     def lost(self) -> float:
         """No less than the mass under the mixture that lies on no atom."""
-        pairs = zip(self.atoms, self.counts, strict=False)
-        return sum(float(n) * atom.lost for atoms, counts in pairs for atom, n in zip(atoms, counts, strict=True))
+        return sum(n * atom.lost for atom, n in self.each_atom())
 
 
 class Line(NamedTuple):
     """The moments of the schedule on the points c + i k h of a vertical line."""
 
-    log_moment: float
-    """ln M(c), without the Gaussian rounds."""
-    share: ComplexArray
-    """M(c + i k h) / M(c), shape (count,)."""
-    error: float
-    """What ln M(c) may be off."""
-    off: FloatArray
-    """What each share may be off, shape (count,)."""
+    log_moment: float  # ln M(c), without the Gaussian rounds
+    share: ComplexArray  # M(c + i k h) / M(c), shape (count,)
+    error: float  # of ln M(c), at most
+    off: FloatArray  # the error of each share, at most
 
 
 def rounds_of(rate: FloatArray, sigma: FloatArray) -> Rounds:
     """Sort the rounds, given as arrays of equal length; those that are never sampled leak nothing."""
-    u = _rounded(sigma**-2.0)
-    rates = [float(q) for q in np.unique(rate) if 0 < q < 1]
+    mantissa, exponent = np.frexp(sigma**-2.0)  # so that rounds that differ by rounding alone are one
+    u = np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
+    rates = tuple(float(q) for q in np.unique(rate) if 0 < q < 1)
     pairs = [np.unique(u[rate == q], return_counts=True) for q in rates]
-    return Rounds(
-        tuple(rates),
-        tuple(each for each, _ in pairs),
-        tuple(number.astype(float) for _, number in pairs),
-        math.fsum(u[rate == 1]),
-        int((rate > 0).sum()),
-    )
-
-
-def _rounded(u: FloatArray) -> FloatArray:
-    """With 48 binary digits, so that rounds that differ by rounding alone are one; :data:`_MOVED` is what this does."""
-    mantissa, exponent = np.frexp(u)
-    return np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
+    energies, counts = tuple(each for each, _ in pairs), tuple(number.astype(float) for _, number in pairs)
+    return Rounds(rates, energies, counts, math.fsum(u[rate == 1]), int((rate > 0).sum()))
 
 
 def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -136,35 +111,31 @@ def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
 
 def quick_log_moment(rounds: Rounds) -> Callable[[float, float], float]:
     """About ln M(c) of all rounds but the Gaussian ones, and -ln of its error, where that is a choice."""
-    if rounds.atoms:
-        return lambda c, digits: _of_atoms(rounds, c)
-    u, q, n = thinned(rounds)
-    return lambda c, digits: total_log_moment(u, q, n, c, digits)
+    u, q, number = thinned(rounds)
 
+    def of_atoms(c: float, digits: float) -> float:
+        total = 0.0
+        for atom, n in rounds.each_atom():
+            total += n * log_moment_of_atoms(atom.loss, atom.log_mass, c)
+        return total
 
-def _of_atoms(rounds: Rounds, c: float) -> float:
-    total = 0.0
-    for atoms, number in zip(rounds.atoms, rounds.counts, strict=True):
-        for atom, n in zip(atoms, number, strict=True):
-            total += float(n) * log_moment_of_atoms(atom.loss, atom.log_mass, c)
-    return total
+    return of_atoms if rounds.atoms else lambda c, digits: total_log_moment(u, q, number, c, digits)
 
 
 def proven_log_moment(rounds: Rounds, c: float) -> float:
     """No less than ln M(c) of all rounds but the Gaussian ones: quadrature and rounding included."""
     total, moved = 0.0, 0.0
+    for atom, n in rounds.each_atom():
+        _, scale, off, _ = line_of_atoms(*atom[:4], c, 0.0, 1)
+        if not off < 0.04:
+            return math.inf
+        value = log_moment_of_atoms(atom.loss, atom.log_mass, c)
+        total += n * (value + 1.05 * off + 8 * ULP * (abs(value) + abs(scale) + 1))
     if rounds.atoms:
-        for atoms, number in zip(rounds.atoms, rounds.counts, strict=True):
-            for atom, n in zip(atoms, number, strict=True):
-                _, scale, off, _ = line_of_atoms(*atom[:4], c, 0.0, 1)
-                if not off < 0.04:
-                    return math.inf
-                value = log_moment_of_atoms(atom.loss, atom.log_mass, c)
-                total += float(n) * (value + 1.05 * off + 8 * _ULP * (abs(value) + abs(scale) + 1))
-        return total + _ULP * rounds.size * abs(total)
-    for q, u, n in zip(*rounds[:3], strict=True):
-        total += total_log_moment_above(u, q, n, c) * (1 + 4 * _ULP)
-        moved += 1.05 * float(n @ u) * _MOVED * abs(c * (c - 1))
+        return total + ULP * rounds.size * abs(total)
+    for q, u, number in zip(*rounds[:3], strict=True):
+        total += total_log_moment_above(u, q, number, c) * (1 + 4 * ULP)
+        moved += 1.05 * float(number @ u) * _MOVED * abs(c * (c - 1))
     return total + moved
 
 
@@ -192,14 +163,14 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
                 total += float(each.sum())
                 magnitude += float(np.abs(each).sum())
                 worst, worst_k = max(worst, float(off.max())), max(worst_k, float(off_k.max()))
-                error += float((n[part] * (2.1 * off + 8 * _ULP)).sum())
+                error += float((n[part] * (2.1 * off + 8 * ULP)).sum())
                 moved += 0.0 if atoms else 2.1 * float(n[part] @ u[part]) * _MOVED
                 drift += float((n[part] * 2.1 * off_k).sum())
     if not math.isfinite(total):
         return failed
     k = np.arange(count)
     order = (abs(c) + 1 + h * k) ** 2
-    error += _ULP * (40 * magnitude + 60)
+    error += ULP * (40 * magnitude + 60)
     off = np.expm1(np.minimum(error + drift * k + moved * order, 700.0))
     # beyond it the 2.1 does not cover a quotient of two; both are at most 1 and what was computed
     largest = 0.0 if rounds.atoms else max((u[-1] for u in rounds.energies), default=0.0)
@@ -322,7 +293,7 @@ def _interpolated(
     bounds = [_log_bound(q, low, high, c, rho) - (nodes - 1) * math.log(rho) for rho in _ELLIPSES]
     truncated = math.exp(min(min(bounds) - reference, 700.0)) / least
     ratio = float(values[0, 0].real) / least * (2 + 0.64 * math.log(nodes))
-    rounding = _ULP * (10 * nodes + 2 * nodes**2 / max(high - low, 1e-300) * max(abs(low), abs(high), 1.0))
+    rounding = ULP * (10 * nodes + 2 * nodes**2 / max(high - low, 1e-300) * max(abs(low), abs(high), 1.0))
     error = 1.01 * truncated + ratio * (float(off.max()) + rounding)
     size = matrix.shape[0]
     return matrix, values, np.full(size, reference), np.full(size, error), np.full(size, ratio * float(off_k.max()))

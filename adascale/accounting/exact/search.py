@@ -1,10 +1,7 @@
 """The sharp epsilon of a schedule: a sum that has died out, solved for delta.  Nothing here is proven."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -42,8 +39,7 @@ def most_apart(rounds: Rounds) -> float:
 
 def solve(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a falling function crosses 0 between the two."""
-    root: float = brentq(function, low, high, rtol=1e-11, xtol=1e-300)
-    return root
+    return float(brentq(function, low, high, rtol=1e-11, xtol=1e-300))
 
 
 def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: float, tau: float) -> Inversion | None:
@@ -66,8 +62,7 @@ def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: fl
 
 def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     """The sharp epsilon of one direction; by ever less smoothing where the sum itself does not die out."""
-    root = _root(rounds, tilts, delta, 0.0)
-    if root is not None:
+    if (root := _root(rounds, tilts, delta, 0.0)) is not None:
         return root
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])  # smoothing adds some slope * tau^2 / 2
     soon = math.sqrt(0.04 * max(tilts.top, 0.01 / slope) / slope)
@@ -87,10 +82,6 @@ def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     return before
 
 
-def _excess(inversion: Inversion, delta: float, epsilon: float) -> float:
-    return float(inversion.value(epsilon)) - delta
-
-
 def _root(rounds: Rounds, tilts: Tilts, delta: float, tau: float) -> float | None:
     """Where the sum is delta; 0 where it is less already at 0, and None where it does not die out."""
     high = 1.02 * max(tilts.top, 0.0)  # the Renyi value, to which the thinned rounds come within a per cent
@@ -99,10 +90,11 @@ def _root(rounds: Rounds, tilts: Tilts, delta: float, tau: float) -> float | Non
         inversion = settled(rounds, tilts, low, high, math.log(delta), tau)
         if inversion is None:
             return None
-        if float(inversion.value(low)) > delta:
-            if float(inversion.value(high)) > delta:
+        value = inversion.value
+        if value(low) > delta:
+            if value(high) > delta:
                 raise CannotCertify("the sum does not settle")
-            return solve(partial(_excess, inversion, delta), low, high)
+            return solve(lambda epsilon, value=value: float(value(epsilon)) - delta, low, high)  # type: ignore[misc]
     return 0.0
 
 
@@ -113,11 +105,9 @@ def sharp(rounds: Rounds, delta: float) -> tuple[float, str, dict[str, float]]:
         return value, ADD, {ADD: value, REMOVE: value}
     if most_apart(rounds) <= delta:
         return 0.0, ADD, {ADD: 0.0, REMOVE: 0.0}
-    log_delta = math.log(delta)
-    tilts = look(rounds, ADD, log_delta)
-    found = {ADD: one_direction(rounds, tilts, delta)}
+    found = {ADD: one_direction(rounds, look(rounds, ADD, math.log(delta)), delta)}
     if largest_loss(rounds) > found[ADD]:
-        other = look(rounds, REMOVE, log_delta)
+        other = look(rounds, REMOVE, math.log(delta))
         if other.top > 0.99 * found[ADD]:
             found[REMOVE] = one_direction(rounds, other, delta)
     direction = max(found, key=lambda name: found[name])

@@ -1,0 +1,283 @@
+"""Schedules at the best order: the search, tables of log-moments, lists of orders, and lists that were too short."""
+
+import math
+import pickle
+import re
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from adascale import accounting
+from adascale.accounting import interpolation as tables
+from adascale.accounting import kernels, schedules
+
+from .. import reference
+
+DELTA = 1e-5
+# what a schedule for a hundred devices is like: 0.1207 at order 63, and a third less at 150
+MANY_DEVICES = np.full(500, 94.0)
+
+
+def gaussian_epsilon(sigma, alpha):
+    """Without sampling: rho = alpha / (2 sigma^2) a round, then Remark 1 of the paper."""
+    rho = alpha / 2 * np.sum(np.asarray(sigma) ** -2.0)
+    return rho + math.log1p(-1 / alpha) - (math.log(DELTA) + math.log(alpha)) / (alpha - 1)
+
+
+def warned(function, *arguments, **options):
+    """What a function gives and the one warning that it issues."""
+    with pytest.warns(accounting.OrdersTooFew) as caught:
+        found = function(*arguments, **options)
+    (warning,) = caught
+    assert warning.filename in (__file__, accounting.base.__file__)
+    return found, warning.message
+
+
+def test_search_ends_in_the_valley_from_any_start():
+    """In a list of any length, also where larger orders overflow: they are all infinite, and the valley is before."""
+    for size in range(1, 18):  # doubled steps from the middle of 8 and of 16 orders end on the last one
+        for deepest in range(size):
+            for finite in (0, 2, size):
+                slope = [abs(i - deepest) if i <= deepest + finite else math.inf for i in range(size)]
+                for guess in range(size):
+                    assert schedules.valley(slope.__getitem__, size, guess) == (deepest, 0)
+
+
+@pytest.mark.parametrize("number", [8, 16])
+def test_the_last_of_some_orders_may_be_the_best(number):
+    """A schedule without rounds leaks nothing: its epsilon falls up to order 1 / delta."""
+    found, _ = warned(accounting.schedule_epsilon, 0.1, [], DELTA, np.arange(2.0, 2 + number))
+    assert found.order == 1 + number
+    assert float(found.epsilon) == pytest.approx(gaussian_epsilon([], 1 + number), rel=1e-14)
+
+
+@pytest.mark.parametrize("q", [1.0, 0.5])
+def test_an_epsilon_that_only_the_smallest_orders_have_is_found(q):
+    # 1 / sigma^2 = 5.1e307: from order 7 on, and so in the middle of the list, alpha / (2 sigma^2) is infinite
+    found, _ = warned(accounting.schedule_epsilon, q, [1.4e-154])
+    assert found.order == 1.1
+    # sampling adds alpha ln(q) / (alpha - 1), which is nothing beside it
+    assert float(found.epsilon) == pytest.approx(1.1 / 2 * (1e154 / 1.4) / 1e-154 / 1.4, rel=1e-14)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize("away", [0, 1, 2, 5, 20])
+def test_search_cost_grows_with_the_distance_of_its_start(side, away):
+    """And not with the length of the list."""
+
+    def cost(size):
+        asked = []
+
+        def value(i):
+            asked.append(i)
+            return abs(i - size // 2)
+
+        assert schedules.valley(value, size, size // 2 + side * away) == (size // 2, 0)
+        return len(asked)
+
+    # two orders a step: steps that double, then halve, and one more at each turn
+    assert cost(1_000) == cost(1_000_000) <= 2 * (2 * math.log2(away + 1) + 3)
+
+
+RANGES = [(q, alpha, math.log(1e-4), math.log(10.0), 400) for q in (0.01, 0.08, 0.5) for alpha in (1.1, 3.5, 5.9, 10.9)]
+RANGES += [(0.5, 2.5, low, high, 40) for low, high in ((1.0, 5.54), (-8.0, -1.0))]  # up to ends near a power of 256
+
+
+@pytest.mark.parametrize("case", RANGES)
+def test_table_has_eleven_digits_of_the_log_moment(case):
+    q, alpha, low, high, size = case
+    table = tables.table_for(q, alpha, low, high)
+    assert table.accurate
+    log_s = np.linspace(low, high, size)
+    exact = kernels.map_log_moment(np.exp(log_s), kernels.moment_terms(q, alpha))
+    found = [table.total(np.array([each])) for each in log_s]
+    np.testing.assert_allclose(found, exact, rtol=5e-11)  # two coefficients of 1e-11, and their like
+
+
+@pytest.mark.parametrize("alpha", [6.3, 6.9])
+def test_panels_are_narrow_enough_just_above_order_six(alpha):
+    # panels have to be narrow where q^alpha exp(alpha (alpha - 1) s / 2) = 1, here at s = 2.6 and 2.3; the last
+    # coefficients there are 2e-12 at the most, and 5e-10 at twice the width
+    assert tables.LogMomentTable(1e-3, alpha, 0.0, 2.0).accurate
+
+
+def test_a_table_that_is_too_coarse_says_so():
+    assert not tables.LogMomentTable(1e-6, 60.5, -3.0, 6.0).accurate  # a kink at s = 0.5, as steep as the order
+
+
+def test_a_long_schedule_takes_no_integral_a_round(monkeypatch):
+    q, alpha, sigma = 0.1, 2.5, np.full(6000, 20.0)
+    monkeypatch.setattr(kernels, "total_log_moment", None)
+    found = accounting.schedule_epsilon(q, sigma, DELTA, [alpha])
+    # the table has eleven digits
+    expected = 6000 * reference.rdp(q, 20.0, alpha) + gaussian_epsilon([], alpha)
+    assert float(found.epsilon) == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_table_that_is_not_accurate_is_not_used():
+    """At a rate of 1e-9 the log-moment of order 10.9 has a kink at sigma = 0.488: six digits are left there."""
+    q, alpha, sigma = 1e-9, 10.9, 0.4882635292167177
+    s = math.log(sigma**-2)
+    expected = reference.rdp(q, sigma, alpha)
+    assert abs(tables.table_for(q, alpha, s, s).total(np.array([s])) / (alpha - 1) / expected - 1) > 1e-7
+    found = accounting.schedule_epsilon(q, np.full(6000, sigma), DELTA, [alpha])
+    assert float(found.epsilon) == pytest.approx(6000 * expected + gaussian_epsilon([], alpha), rel=1e-11)
+
+
+ENTRIES = {
+    "rdp": lambda order: accounting.rdp(1.0, 1e3, order),
+    "rdp_derivative": lambda order: accounting.rdp_derivative(0.1, 1.0, order),
+    "moment_terms": lambda order: kernels.moment_terms(0.5, order),
+    "order_grid": lambda order: accounting.order_grid(order),
+    "schedule_epsilon": lambda order: accounting.schedule_epsilon(1.0, [1.0], orders=[2, order]),
+    "to_dp": lambda order: accounting.to_dp([1.0, 0.5, 1.0], [2, order, 3]),
+    "accountant": lambda order: accounting.RenyiAccountant((2, order)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_the_largest_order_is_ten_to_the_twelve(entry):
+    ENTRIES[entry](1e12)
+    for above in (math.nextafter(1e12, math.inf), 1e18):
+        with pytest.raises(ValueError, match=r"at most 1e\+12"):
+            ENTRIES[entry](above)
+
+
+@pytest.mark.parametrize("bad", [[], [2.0, math.nan], [[2.0]], [2.0, 1.0], [math.inf], "many"], ids=repr)
+def test_bad_lists_of_orders_are_refused(bad):
+    for call in (
+        accounting.RenyiAccountant,
+        lambda orders: accounting.schedule_epsilon(0.1, [1.0], orders=orders),
+        lambda orders: accounting.at_end(accounting.DpGuarantee(np.ones(1), np.ones(1)), orders),
+    ):
+        with pytest.raises(ValueError, match=r"^orders must be"):
+            call(bad)
+
+
+def test_integer_orders_have_their_finite_sum_to_512():
+    assert kernels.moment_terms(0.1, 512).weight.shape == (1, 511)  # k = 2 ... 512
+    assert kernels.moment_terms(0.1, 513).weight.shape == (1, 0)
+
+
+@given(st.floats(0.01, 12).map(lambda x: 1 + 10.0**x), st.floats(-15, -0.1).map(lambda x: 1 + 10.0**x))
+def test_a_grid_has_its_ends_and_no_gap(largest, smallest):
+    assume(smallest < largest <= 1e12)
+    grid = np.array(accounting.order_grid(largest, smallest))
+    assert (grid[0], grid[-1]) == (smallest, largest)
+    gap = grid - 1
+    assert (gap[1:] > gap[:-1]).all()
+    assert (gap[1:] <= np.maximum(2.0 * gap[:-1], gap[:-1] + 1.1)).all()  # from 1.1 to 1.2, and from 10.9 to 12
+    assert len(grid) < 1000
+
+
+def test_the_grid_goes_on_where_the_usual_orders_end():
+    assert accounting.order_grid(63) == accounting.DEFAULT_ORDERS
+    assert accounting.order_grid() == accounting.order_grid(1024, 1.1)
+    assert accounting.order_grid()[: len(accounting.DEFAULT_ORDERS)] == accounting.DEFAULT_ORDERS
+
+
+@pytest.mark.parametrize("ends", [(1e13, 1.1), (1.05, 1.1), (2, 2), (math.nan, 1.1), (64, 1.0), (64, "1")])
+def test_a_grid_without_meaning_is_refused(ends):
+    with pytest.raises(ValueError, match=r"largest|smallest"):
+        accounting.order_grid(*ends)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(63.0, 1.0, 1, 2, True, 150.0, 0.5), (1.1, 1.0, 1, 1, False, 1.04, 0.5), (63.0, 1.0, 1, 1, True)]
+)
+def test_the_warning_of_too_few_orders_survives_a_process(arguments):
+    warning = accounting.OrdersTooFew(*arguments)
+    text = str(warning)
+    assert str(pickle.loads(pickle.dumps(warning))) == text
+    assert ("1 of 2 schedules" in text) == (warning.total > 1)
+    given_ = re.search(r"order_grid\((.*)\)$", text)[1]
+    # half as far from 1 as the order that was tried
+    assert given_ == {150.0: "256", 1.04: "smallest=1.02", None: "..."}[warning.order]
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "delta", "orders", "gain"),
+    [
+        (0.1, MANY_DEVICES, 1e-5, accounting.DEFAULT_ORDERS, 0.7),
+        (0.1, np.full(500, 0.05), 1e-5, accounting.DEFAULT_ORDERS, 0.9),
+        (0.1, np.full(3, 1e-6), 1e-5, accounting.DEFAULT_ORDERS, 1.0),
+        (0.1, np.full(3, 3e-6), 1e-5, accounting.DEFAULT_ORDERS, 1.0),  # the best order is 1 + 1e-6
+        (1.0, np.full(3, 2e10), 1e-300, accounting.order_grid(1e7), 1.0),  # the best order is near the largest
+    ],
+)
+def test_the_orders_that_a_warning_recommends_are_enough(rate, sigma, delta, orders, gain):
+    before, warning = warned(accounting.schedule_epsilon, rate, sigma, delta, orders)
+    assert (warning.end, warning.epsilon) == (before.order, before.epsilon)
+    assert accounting.at_end(before, orders) == (1 if warning.is_last else -1)
+    recommended = re.search(r"adascale\.accounting\.(order_grid\(.*\))$", str(warning))[1]
+    longer = eval(f"accounting.{recommended}")
+    after = accounting.schedule_epsilon(rate, sigma, delta, longer)  # no warning
+    assert after.epsilon < gain * before.epsilon
+    assert accounting.at_end(after, longer) == 0
+    # orders in steps of a square root of two and of 5 %: the valley is flat
+    assert warning.better == pytest.approx(float(after.epsilon), rel=0.02) or gain == 1.0
+
+
+def test_an_accountant_warns_once_for_many_schedules():
+    sigma = np.stack([MANY_DEVICES, MANY_DEVICES / 30, 1.1 * MANY_DEVICES])
+    _, warning = warned(accounting.RenyiAccountant().epsilon, 0.1, sigma, 1e-5)
+    assert (warning.number, warning.total) == (2, 3)
+    assert warning.epsilon == pytest.approx(0.118, abs=0.002)  # of the one with most to win
+
+
+# up to 200 rounds each is tried as it is; then blocks of 2, 3, 3 and 6, of which the last is not full
+@pytest.mark.parametrize("rounds", [1, 2, 7, 200, 201, 401, 402, 1001])
+@pytest.mark.parametrize("order", [1.01, 300])
+def test_an_order_beyond_is_reported_with_a_bound_of_its_epsilon(rounds, order):
+    # unsampled, the best order is about 1 + sqrt(2 ln(1 / delta) / sum of 1 / sigma^2)
+    sigma = np.random.default_rng(rounds).uniform(0.9, 1.1, rounds)
+    sigma *= (order - 1) * math.sqrt(rounds / 2 / math.log(1 / DELTA))
+    _, warning = warned(accounting.schedule_epsilon, 1.0, sigma, DELTA)
+    exact = gaussian_epsilon(sigma, warning.order)
+    # 1 / sigma^2 lies in 0.83 ... 1.23 of its middle; sorted, a hundred blocks and more
+    assert exact * (1 - 1e-12) <= warning.better <= exact * (1.005 if rounds > 200 else 1 + 1e-12)
+
+
+@pytest.mark.parametrize("lanes", [(), (3,)])
+def test_a_schedule_without_rounds_has_the_epsilon_of_the_conversion(lanes):
+    found, warning = warned(accounting.schedule_epsilon, 0.1, np.empty((*lanes, 0)), DELTA)
+    assert found.epsilon.shape == lanes
+    np.testing.assert_allclose(found.epsilon, gaussian_epsilon([], 63), rtol=1e-14)
+    assert warning.better == max(0.0, gaussian_epsilon([], warning.order))
+
+
+def test_no_warning_where_nothing_is_to_be_gained():
+    """An order inside, a single order, an epsilon of zero, less than one per cent."""
+    accounting.schedule_epsilon(0.01, np.full(500, 1.0))
+    accounting.schedule_epsilon(0.1, MANY_DEVICES, orders=[63])
+    accounting.to_dp([1.0], [63])
+    assert accounting.schedule_epsilon(0.01, [1e8], delta=0.5).epsilon == 0
+    best = accounting.schedule_epsilon(0.1, MANY_DEVICES, orders=accounting.order_grid(1024)).order
+    accounting.schedule_epsilon(0.1, MANY_DEVICES, orders=[2, best - 0.5])
+
+
+def test_a_curve_whose_best_order_is_an_end_is_reported():
+    curve = 250 * accounting.rdp(0.1, 94.0, 2) * np.arange(2, 64)
+    _, warning = warned(accounting.to_dp, curve, range(2, 64))
+    assert (warning.end, warning.is_last, warning.order, warning.better) == (63, True, None, None)
+    _, warning = warned(accounting.to_dp, [9.0, 90.0], [2, 3])
+    assert (warning.end, warning.is_last) == (2, False)
+
+
+def test_schedules_at_both_ends_of_a_list_are_one_warning():
+    found, warning = warned(accounting.to_dp, [[1.0, 1.0], [1.0, 90.0]], [2.0, 3.0])
+    assert (warning.number, warning.total, warning.is_last) == (1, 2, True)
+    assert found.order.tolist() == [3.0, 2.0]
+
+
+def test_a_guarantee_of_zero_is_at_no_end():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = accounting.to_dp([0.0, 0.0], [2.0, 3.0], delta=0.9)  # ln(2 / 3) - ln(2.7) / 2 < 0
+    assert (found.epsilon, found.order) == (0.0, 2.0)
+    assert accounting.at_end(found, [2.0, 3.0]) == 0
+    assert accounting.at_end(accounting.DpGuarantee(np.zeros(2), np.array([2.0, 3.0])), [2.0, 3.0]).tolist() == [0, 0]
