@@ -48,11 +48,6 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     -------
     PlainRun
         ``energy`` and ``queue``.
-
-    Raises
-    ------
-    ValueError
-        If the problem has lanes, or the penalty or a cap is not finite and positive.
     """
     penalty, caps = float(check.positive("penalty", penalty)), np.atleast_1d(check.positive("caps", caps))
     if problem.lanes != ():

@@ -67,11 +67,6 @@ def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> Leve
     -------
     LevelValue
         The integrals by quadrature, to about 1e-8.
-
-    Raises
-    ------
-    ValueError
-        As :meth:`FloorLaw.level <adascale.channel.FloorLaw.level>`.
     """
     budget, level = check.positive("budget", budget), law.level(budget)
     wet = law.cdf(level)

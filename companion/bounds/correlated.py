@@ -49,11 +49,6 @@ def correlated_regret_bound(
     -------
     numpy.ndarray
         Nats, summed over devices.
-
-    Raises
-    ------
-    ValueError
-        As :func:`~companion.bounds.stationary_level`, or if a lag is negative or a coefficient outside 0 ... 1/4.
     """
     penalty, level = check.positive("penalty", penalty), stationary_level(scale, budget)
     lag, mixing = check.at_least("lag", lag, 0), check.at_least("mixing", mixing, 0)

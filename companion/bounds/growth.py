@@ -62,11 +62,6 @@ def growth_constant(leakage: RoundLeakage, c: ArrayLike) -> FloatArray:
     -------
     numpy.ndarray
         :math:`C`, in the unit of :math:`\nu`.
-
-    Raises
-    ------
-    ValueError
-        If c is not finite and positive.
     """
     return np.cbrt(2.25 * kappa_limits(leakage).low * check.positive("c", c))
 
@@ -92,11 +87,6 @@ def queue_from_below(problem: ReceiveScalingProblem, penalty: ArrayLike) -> Floa
     -------
     numpy.ndarray
         A lower bound of :math:`Q_T \ge 0`, of the shape of the lanes.
-
-    Raises
-    ------
-    ValueError
-        If a penalty is not finite and positive or does not broadcast.
     """
     penalty, leakage, nu = checked_penalty(problem, penalty), RoundLeakage(problem.scenario), problem.budget
     jump = np.maximum(nu, np.cbrt(-penalty * nu**2 * leakage.slope(nu)))[..., None]

@@ -114,11 +114,6 @@ def nearly_exact_bound(
     -------
     ConvergenceBound
         The four terms, in squared gradients; ``.total`` is their sum.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range, the learning rate at its limit or above, or the shapes do not broadcast.
     """
     w = check_noise_energy(noise_energy)
     rate, L = check.positive("learning_rate", learning_rate), check.positive("smoothness", smoothness)

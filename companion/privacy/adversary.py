@@ -52,11 +52,6 @@ def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: floa
     -------
     float
         :math:`\sigma`, to a millionth of itself.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or no :math:`\sigma` in 0.05 ... 1000 has this :math:`\varepsilon`.
     """
     target, q = float(check.positive("epsilon", epsilon)), float(check.sampling_rate("sampling_rate", sampling_rate))
     size = check.whole("rounds", rounds)

@@ -197,11 +197,6 @@ def gaussian_epsilon(mu: float, delta: float = 1e-5) -> float:
     .. math::
         \delta = \Phi\Big(\frac\mu2 - \frac\varepsilon\mu\Big)
             - e^\varepsilon\, \Phi\Big(-\frac\mu2 - \frac\varepsilon\mu\Big)
-
-    Raises
-    ------
-    ValueError
-        If mu is not positive or delta not in (0, 1).
     """
     mu, delta = float(check.positive("mu", mu)), check.fraction("delta", delta)
 

@@ -37,11 +37,6 @@ def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[FloatArray, FloatA
     -------
     tuple of numpy.ndarray
         Both of shape (...).
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two runs, or ``tests`` is no whole number of at least 1.
     """
     array = check.as_floats("values", values)
     if array.ndim == 0 or len(array) < 2:
