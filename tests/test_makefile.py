@@ -343,7 +343,7 @@ def test_reproduce_runs_every_sweep_file_and_the_guarantees_and_no_benchmark(che
         table = file.with_suffix(".csv")
         ran = planned.index(f".venv/bin/adascale sweep {file} --out {table} --store runs --jobs 3")
         assert planned[ran + 1] == f".venv/bin/python tools/check_table.py {file} {table}"
-    names = "fork scaling causal growth exact audit-mnist audit-paired".split()
+    names = ["fork", "scaling", "causal", "growth", "exact", "audit-mnist", "audit-paired"]
     names += [f"weights-{name}" for name in ("quadratic", "thirds", "response", "contest")] + ["channels", "estimates"]
     assert planned[2 * len(tables) :] == [f".venv/bin/python -m companion make {name}" for name in names]
 

@@ -29,11 +29,9 @@ def texts(place: str) -> dict[str, str]:
 def values(text: str) -> dict[str, dict[str, str]]:
     """The glued values of a notebook in every form but pictures, by name."""
     outputs = [each for cell in nbformat.reads(text, as_version=4).cells for each in cell.get("outputs", [])]
-    return {
-        each.metadata["scrapbook"]["name"]: {kind: each.data[kind] for kind in each.data if "image/" not in kind}
-        for each in outputs
-        if "scrapbook" in each.get("metadata", {})
-    }
+    found = [each for each in outputs if "scrapbook" in each.get("metadata", {})]
+    shown = [{kind: each.data[kind] for kind in each.data if "image/" not in kind} for each in found]
+    return {each.metadata["scrapbook"]["name"]: data for each, data in zip(found, shown, strict=True)}
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:

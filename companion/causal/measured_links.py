@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -360,8 +361,8 @@ def committed(source: Path) -> Made:
     table = links_table(measured, progress=sys.stderr.isatty())
     server = [each for each in measured if each.trace == SCALED]
     scaled = links_table(server, SCALES, progress=sys.stderr.isatty())
-    about = {"source": SOURCE, "source_commit": COMMIT, "files": [MICHIGAN, RUTGERS], "original": list(ORIGINAL)}
-    about |= {"licence": LICENCE, "nu": BUDGET, "draws": DRAWS}
+    about: dict[str, Any] = {"source": SOURCE, "source_commit": COMMIT, "files": [MICHIGAN, RUTGERS]}
+    about |= {"original": list(ORIGINAL), "licence": LICENCE, "nu": BUDGET, "draws": DRAWS}
     yield stored_csv(table), about
     for content in (
         summary(pd.concat([table[table["trace"] == SCALED], scaled])),
