@@ -45,10 +45,6 @@ def test_a_constant_that_sees_no_future_is_within_half_a_per_cent_and_nothing_el
     assert (abs(protocols.cost - 1) < 0.03).all()
     assert protocols.unseen.drop(index="ConstantLevel", level="policy").min() > 1.01
     assert [float(told[f"loss-{name}"]) for name in ("ada", "power", "queue")] < [0.5, 2, 8]
-    shown = benchmarked.protocol_table(protocols)
-    assert shown.index.tolist()[0] == "constant level"
-    assert "Liu & Simeone" in shown.index
-    assert shown.shape == (6, 6)
 
 
 def test_the_authors_scripts_agree_where_the_multiplier_is_found_and_stop_short_elsewhere():
@@ -59,8 +55,6 @@ def test_the_authors_scripts_agree_where_the_multiplier_is_found_and_stop_short_
     assert online.spent_low.min() > 1.3
     assert online.stopped_high.max() < 1.1
     assert (online[online.rounds == 10].stopped_low > 0.999).all()
-    assert len(benchmarked.published_table(published)) == len(online) == 8
-    assert benchmarked.of_published(published)["matlab-r"] == "0.09"
 
 
 @pytest.mark.slow
@@ -147,15 +141,6 @@ def test_most_of_the_excess_is_the_empty_queue_s_on_mnist_and_not_at_the_smalles
     assert row.ratio["mnist", "filled, 10", 0.04] > ada[2]
     told = benchmarked.of_starts(cells, matched, own)
     assert told["thirty-04"] < told["ada-04"] < told["ten-04"]
-    shown = benchmarked.starts_table(cells)
-    assert shown.columns[0].startswith(("MNIST", "CIFAR-10"))
-    assert shown.rename(lambda name: name.replace("\N{NO-BREAK SPACE}", " ")).index.tolist()[:4] == [
-        "empty",
-        "filled",
-        "at rest",
-        "empty, V = 30 η̄³",
-    ]
-    assert "%" not in "".join(shown.loc["empty"])
 
 
 def test_the_order_moves_adascale_by_little_next_to_three_and_more_far_away():

@@ -80,10 +80,7 @@ def test_a_choice_is_divided_by_the_method_it_changes_and_every_choice_is_there(
         MNIST,
         [0.04],
         range(3),
-        {
-            "drawn": METHODS["PowerControl"],
-            "other": Hindsight(policies.PowerControl, contraction=0.99),
-        },
+        {"drawn": METHODS["PowerControl"], "other": Hindsight(policies.PowerControl, contraction=0.99)},
     ).pivot(index="seed", columns="policy", values="epsilon")
     expected = np.exp(np.log(made["other"] / made["drawn"]).mean())
     assert table.ratio["PowerControl: r = 0.99"] == pytest.approx(expected, rel=1e-9)

@@ -7,16 +7,7 @@ import pandas as pd
 import pytest
 
 from adascale.statistics import interval
-from companion.reported.control_results import (
-    LEVELLED,
-    TWO_CLASSES,
-    UNCLIPPED,
-    fade_texts,
-    levelled_fades,
-    partition_texts,
-    two_partitions,
-)
-from companion.summary import band
+from companion.reported.control_results import LEVELLED, TWO_CLASSES, UNCLIPPED, levelled_fades, two_partitions
 
 RESULTS = Path(__file__).parents[2] / "results"
 COLUMNS = ["reading", "policy", "nu", "seed", "test_accuracy", "floor_mean"]
@@ -100,15 +91,3 @@ def test_two_classes_a_device_change_nothing_on_mnist_and_clipping_costs_the_sam
     assert all(-0.5 < interval(found.lost[arm]).low < interval(found.lost[arm]).high < 0.5 for arm in found.lost)
     assert min(each.low for each in found.clipping().values()) > 2
     assert abs(interval(found.more_to_clipping()).centre) < 0.5
-
-
-def test_texts_are_those_of_their_tables(mnist):
-    controls, readings, stated = mnist
-    found = levelled_fades(controls, readings)
-    assert fade_texts(found)["fade-small"] == band(found.gained[0.01], 2, sign=True)
-    parts = two_partitions(pd.concat([stated, controls]))
-    texts = partition_texts(parts, "x")
-    assert texts["x-more"] == band(parts.more_to_clipping(), 2, sign=True)
-    assert texts["x-change-quiet"] == band(-parts.lost["no noise"], 2, sign=True)
-    cost = (parts.skewed["no noise"] - parts.skewed["ν = 0.16"]) - (parts.iid["no noise"] - parts.iid["ν = 0.16"])
-    assert texts["x-sensitive"] == band(cost, 2, sign=True)

@@ -8,8 +8,8 @@ import pytest
 
 from adascale.statistics import interval
 from companion.claims import QUOTED_ACCURACY
-from companion.reported.forecast import REALISATIONS, WITHIN, Forecast, beside_texts, forecast, forecast_texts
-from companion.summary import band, number
+from companion.reported.forecast import REALISATIONS, WITHIN, Forecast, forecast
+from companion.summary import band
 
 QUOTED = (0.65, 0.60)
 
@@ -51,27 +51,6 @@ def test_of_three_realisations_nothing_is_missing_and_the_mean_is_in_or_out():
         wrong.needed()
 
 
-def test_the_texts_and_the_table_say_the_same():
-    found = forecast(table((0.6418, 0.6281)), QUOTED)
-    texts = forecast_texts(found)
-    assert texts == {
-        "twice-small": "64.2",
-        "twice-large": "62.8",
-        "twice-fall": "1.4",
-        "twice-seeds": "1",
-        "twice-most": "1.4",
-        "twice-apart": "0.0",
-        "twice-needed": "3.8",
-    }
-    both = forecast_texts(forecast(table((0.6418, 0.6281), (0.702, 0.681)), QUOTED))
-    assert [both[f"twice-{name}"] for name in ("fall", "most", "apart")] == ["1.7", "2.1", "6.0"]
-    assert both["twice-fall-high"] == number(interval([1.37, 2.1]).high, ".2f")
-    shown = found.table()
-    assert shown["realisation 0"].tolist() == ["64.2", "62.8", "1.4"]
-    assert shown["still needed"].iloc[-1] == "3.8 to 9.8"
-    assert "mean" not in shown
-
-
 def test_a_realisation_with_one_level_is_left_out_and_none_is_an_error():
     rows = table((0.65, 0.60), (0.64, 0.61))
     assert forecast(rows.iloc[:3], QUOTED).found.index.tolist() == [0]
@@ -79,23 +58,6 @@ def test_a_realisation_with_one_level_is_left_out_and_none_is_an_error():
         with pytest.raises(ValueError, match="at two levels on a realisation"):
             forecast(bad, QUOTED)
     assert isinstance(forecast(rows, QUOTED), Forecast)
-
-
-def test_texts_beside_are_of_each_realisation_and_of_the_difference_where_both_are():
-    found, stated = table((0.64, 0.62), (0.70, 0.68), (0.66, 0.63)), table((0.642, 0.63), (0.71, 0.70))
-    texts = beside_texts(forecast(found, QUOTED), forecast(stated, QUOTED))
-    assert texts == {
-        "stated-seeds": "2",
-        "stated-ends": "from 64.2 to 63.0 and from 71.0 to 70.0",
-        "stated-falls": "1.2 and 1.0",
-        "stated-fall": "1.10 [−0.17, 2.37]",
-        "stated-apart": "7.0",
-        "twice-costs-small": "0.2 and 1.0",
-        "twice-costs-large": "1.0 and 2.0",
-    }
-    alone = beside_texts(forecast(found, QUOTED), forecast(found, QUOTED))
-    assert alone["stated-falls"] == "2.0, 2.0 and 3.0"
-    assert beside_texts(forecast(found, QUOTED), forecast(stated[:2], QUOTED))["stated-falls"] == "1.2"
 
 
 def test_the_mean_of_three_lies_outside_of_what_was_predicted_and_falls_more_than_as_stated():

@@ -178,11 +178,7 @@ def test_alpha_hardly_moves_the_dp_leakage_of_adascale(dataset):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dataset", "policy", "nu", "seed"),
-    [
-        ("mnist", "AdaScale", 0.01, 7),
-        ("mnist", "LyapunovPowerControl", 0.16, 2),
-        ("cifar10", "EstimFuture", 0.32, 3),
-    ],
+    [("mnist", "AdaScale", 0.01, 7), ("mnist", "LyapunovPowerControl", 0.16, 2), ("cifar10", "EstimFuture", 0.32, 3)],
 )
 def test_the_epsilon_of_a_figure_is_that_of_opacus(dataset, policy, nu, seed):
     scenario = SCENARIOS[dataset]

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 from adascale import presets
 from companion import figures
 from companion.claims import QUOTED_ACCURACY
-from companion.reported.trainings import Pair, fade_ranks, fades, many_texts, minus, spread_along
+from companion.reported.trainings import Pair, fade_ranks, fades, many_texts, spread_along
 from companion.training.counterfactual import forked
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -82,17 +82,6 @@ def test_equal_losses_share_a_rank(mnist):
     assert [fade_ranks(found)[name] for name in ("fade-rank", "mean-rank")] == expected == ["0.68", "0.71"]
 
 
-def test_the_texts_are_those_of_made_up_trainings():
-    rows = [("AdaScale", nu, seed, (90 + seed - 10 * nu) / 100) for nu in (0.1, 0.2) for seed in range(3)]
-    rows += [("NoiseFree", np.nan, seed, (91 + seed) / 100) for seed in range(3)]
-    texts = many_texts(pd.DataFrame(rows, columns=["policy", "nu", "seed", "test_accuracy"]))
-    assert (texts["acc-low"], texts["acc-high"], texts["acc-quiet"]) == ("89.00", "90.00", "92.00")
-    assert texts["acc-fall"] == texts["acc-fall-low"] == texts["acc-fall-high"] == "1.00"
-    assert (texts["acc-lost"], texts["acc-seeds"], texts["acc-seed-high"]) == ("3.00", "3", "91.0")
-    assert (texts["shared-AdaScale"], texts["shared-seeds"]) == ("−2.00", "3")
-    assert minus(-1.256) == "−1.26"
-
-
 def test_where_policies_have_unlike_realisations_they_are_told_on_those_that_all_have(mnist):
     texts = many_texts(mnist[0])
     assert (texts["shared-seeds"], texts["acc-seeds"]) == ("3", "10")
@@ -117,26 +106,6 @@ def test_on_cifar10_a_fade_costs_more_than_the_range_of_nu(cifar10):
     assert around.iloc[-1].tolist() == [pair.small.iloc[-1], pair.large.iloc[-1]]
     ends = QUOTED_ACCURACY["cifar10"]
     assert 100 * ends[1] <= told["acc-large"] <= told["acc-small"] <= 100 * ends[0]
-
-
-def test_what_noise_costs_is_the_lead_of_the_training_without_it_before_the_round_and_in_the_end():
-    evaluated = [24, 49, 74, 99, 119]
-    one, other = [42.0, 50.0, 45.0, 49.0, 52.0], [43.0, 51.0, 44.0, 46.0, 50.0]
-    small, large = (pd.Series(each, evaluated) for each in (one, other))
-    quiet = pd.Series([41.0, 50.5, 55.0, 56.0, 57.0], evaluated)
-    assert Pair(small, large, (9.0, 3.0)).texts_quiet(quiet, 60) == {
-        "quiet-end": "57.0",
-        "quiet-evaluations": "2",
-        "quiet-behind": "1",
-        "quiet-lag-small": "1.0",
-        "quiet-lag-large": "2.0",
-        "quiet-before-small": "0.5",
-        "quiet-before-large": "−0.5",
-        "quiet-second-small": "7.0",
-        "quiet-second-large": "10.0",
-        "quiet-above-small": "5.0",
-        "quiet-above-large": "7.0",
-    }
 
 
 def test_on_cifar10_noise_costs_more_than_the_range_of_nu_and_most_of_it_after_the_deepest_fade():

@@ -208,10 +208,7 @@ def block_table(
         }.items():
             energies[name] = problem.noise_energy(policy.schedule(problem))
         for name, energy in energies.items():
-            found = {
-                "cost": (energy - floor).mean(axis=-1) / budget,
-                "ratio": leakage(energy).sum(axis=-1) / best,
-            }
+            found = {"cost": (energy - floor).mean(axis=-1) / budget, "ratio": leakage(energy).sum(axis=-1) / best}
             rows.append(pd.DataFrame({"block": c, "policy": name, "nu": budget, "seed": seeds} | found))
         rows.append(rows[-1].assign(policy=BLOCK_PREDICTED, cost=1.0, ratio=predicted))
     return pd.concat(rows, ignore_index=True)

@@ -50,20 +50,6 @@ def test_nothing_but_a_growing_penalty_and_a_filled_queue_is_kinder_than_what_is
     assert {*choices[choices.high < 0.99].choice} <= kinder
 
 
-def test_the_effect_of_a_choice_is_told_with_its_interval():
-    rows = [
-        (choice, data, nu, 1.5 + nu, 1.25, 2.0)
-        for choice, data in {*told_readings.NAMED.values()}
-        for nu in (0.01, 0.16)
-    ]
-    rows += [("LyapunovPowerControl: r = 0.999", "mnist", nu, 1 - nu, 0.9, 1.0) for nu in (0.01, 0.16)]
-    effect = pd.DataFrame(rows, columns=["choice", "data", "nu", "ratio", "low", "high"])
-    texts = told_readings.of_choices(effect.set_index(["choice", "data", "nu"]).sort_index())
-    assert texts["devices-mnist"] == "1.51 [1.25, 2.00]"
-    assert texts["contracted-high"] == "1.66 [1.25, 2.00]"
-    assert texts["contracted-little"] == "16"
-
-
 def test_cost_rises_with_v_below_a_quarter_of_the_cubed_rate_and_hardly_above(lanes):
     relative, rates = np.geomspace(1e-2, 1e4, 601), [0.5, 1.0, 3.0]
     one = ReceiveScalingProblem(MNIST, lanes.min_gain[1], 0.16)
@@ -78,22 +64,11 @@ def test_cost_rises_with_v_below_a_quarter_of_the_cubed_rate_and_hardly_above(la
     assert large.min() < 0.25
 
 
-def test_shares_of_rises_are_counted_on_both_sides_of_a_quarter():
-    scan = told_readings.Scan(np.array([0.1, 0.2, 0.25, 1.5, 9.0]), np.array([[2.0, 3.0, 1.5, 0.5, 0.4]]))
-    assert (scan.rises_below, scan.rises_above) == (0.5, 0.0)
-    assert scan.crossings.tolist() == [[False, False, True, False]]
-    assert scan.plateau(0).tolist() == [0.5, 0.4]
-
-
 def test_the_kindest_rate_is_the_optimum_s_mean_scaling_and_a_growing_penalty_shortens_the_opening(lanes):
     matched = match_lyapunov(lanes)
     pairs, opened = pair_table(lanes, matched), told_readings.openings(lanes)
     assert opened[0.99].start[0] < 0.3 * opened[1.0].start[0]
     assert opened[0.99].early[0] < 0.75 * opened[1.0].early[0]  # twenty realisations
-    texts = told_readings.of_pairs(lanes, matched, pairs, opened)
-    assert int(texts["at-one"]) > 80
-    assert texts["of-pairs"] == "40"
-    assert int(texts["overspending"]) > 32
 
 
 def test_at_the_optimum_dry_rounds_are_flatter_and_delta_is_nearly_a_sum():
