@@ -58,6 +58,11 @@ def test_methods_differ_in_what_they_leak_and_hardly_in_what_they_learn(study):
     assert (ratio[[2.56, 10.24]] < 1.05).all(axis=None)
 
 
+def test_a_policy_that_was_not_trained_is_refused(study):
+    with pytest.raises(ValueError, match="no training with 'Learn'"):
+        study.of("Learn", "epsilon")
+
+
 def test_two_classes_a_device_change_neither_learning_nor_what_noise_costs(table):
     found = two_partitions(table)
     assert [*found.lost] == ["no clipping", "no noise", "ν = 0.01", "ν = 2.56"]
