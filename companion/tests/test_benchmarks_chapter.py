@@ -29,7 +29,7 @@ def drawn(scenario, budget, seed=0):
     return ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget), scenario.mean_gain(made.path_loss)
 
 
-# The least sum of scalings -------------------------------------------------------------------------------------------
+# The least sum of scalings
 
 shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(lambda share: sum(share) > 1e-3)
 
@@ -71,7 +71,7 @@ def test_a_privacy_budget_below_the_least_sum_cannot_reach_the_cost():
     assert problem.cost(policies.OfflinePowerControl(1.001 * least).schedule(problem)) < 0.04  # the control
 
 
-# The composition of [19], [21], [28] ---------------------------------------------------------------------------------
+# The composition of [19], [21], [28]
 
 
 def privacy_loss(epsilon, spent):
@@ -111,7 +111,7 @@ def test_without_amplification_the_same_schedule_is_ascribed_a_far_larger_epsilo
     assert policies.spent_epsilon(MNIST, eta.sum()) > 50 * problem.dp_epsilon(eta)
 
 
-# [19] ----------------------------------------------------------------------------------------------------------------
+# [19]
 
 
 def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_leaves():
@@ -130,7 +130,7 @@ def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_lea
     assert (np.diff(aims) >= -1e-12 * np.array(aims[1:])).all()
 
 
-# [28] ----------------------------------------------------------------------------------------------------------------
+# [28]
 
 
 @pytest.mark.parametrize("start", [0.9, 1.1])
@@ -173,7 +173,7 @@ def test_a_first_round_with_an_empty_queue_is_at_full_power_at_any_tuning():
     assert policies.Optimal().schedule(problem)[0] < 0.5 * problem.max_eta[0]  # the optimum there is not
 
 
-# A policy of one's own -----------------------------------------------------------------------------------------------
+# A policy of one's own
 
 
 def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path, monkeypatch, capsys):

@@ -70,7 +70,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
     pd.testing.assert_frame_equal(read(tmp_path / "table.csv"), table, rtol=1e-6)
 
 
-# What the tables say --------------------------------------------------------------------------------------------------
+# What the tables say
 
 
 @pytest.mark.parametrize(("dataset", "most"), [("mnist", 1.04), ("cifar10", 1.02)])
@@ -145,7 +145,7 @@ def test_a_constant_level_leaks_what_the_optimum_does_at_the_cost_paid_and_a_fil
         assert name == "ConstantLevel" or (ratio > 1.005).all()
 
 
-# Verdicts under both --------------------------------------------------------------------------------------------------
+# Verdicts under both
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -183,7 +183,7 @@ def test_verdicts_are_counted_protocol_by_protocol():
         side_by_side({"x": one, "y": other.iloc[:2]})
 
 
-# [28] without the future ----------------------------------------------------------------------------------------------
+# [28] without the future
 
 
 def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_kindest_tried():
@@ -229,7 +229,7 @@ def test_what_28_cannot_be_tuned_with_is_named(change, said):
         foreseen_lyapunov(ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.04), **given)
 
 
-# The figure -----------------------------------------------------------------------------------------------------------
+# The figure
 
 
 def test_the_figure_draws_the_mean_excess_of_both_protocols(tables, kept):

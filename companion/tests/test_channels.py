@@ -109,7 +109,7 @@ def test_in_slow_fading_the_coherence_seen_saves_a_hard_budget(promised, table):
             assert (pair.ratio < 1.02).all()
 
 
-# Exact epsilon -------------------------------------------------------------------------------------------------------
+# Exact epsilon
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_means_of_exact_ratios_are_those_of_a_plain_loop(accounted):
     assert (found.ratio.xs("Optimal", level="policy") == 1).all()
 
 
-# Blocks --------------------------------------------------------------------------------------------------------------
+# Blocks
 
 
 def test_the_table_of_blocks_is_complete(blocks):

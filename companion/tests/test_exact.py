@@ -135,7 +135,7 @@ def test_looseness_is_that_of_a_table_in_which_it_is_known():
     }
 
 
-# What the tables say --------------------------------------------------------------------------------------------------
+# What the tables say
 
 
 @pytest.mark.parametrize(("dataset", "least", "most"), [("mnist", 1.07, 2.5), ("cifar10", 1.07, 1.15)])

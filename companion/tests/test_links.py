@@ -215,7 +215,7 @@ def test_the_command_makes_every_table_and_says_whose_data_it_was(clone, few, tm
         assert (tmp_path / f"{name}.csv").is_file()
 
 
-# What is committed ---------------------------------------------------------------------------------------------------
+# What is committed
 
 
 @pytest.fixture(scope="module")

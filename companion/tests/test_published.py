@@ -28,7 +28,7 @@ def data():
     return features, features @ np.array([1.0, -2.0, 0.5]) + 0.2 * rng.standard_normal(400)
 
 
-# Budgets -------------------------------------------------------------------------------------------------------------
+# Budgets
 
 
 @given(st.floats(0.1, 1e3), st.floats(1e-12, 0.3))
@@ -44,7 +44,7 @@ def test_the_published_tail_constant_solves_its_equation():
     assert published_budget(20.0, 0.01) == pytest.approx(float(expected), rel=1e-13)
 
 
-# Plans ---------------------------------------------------------------------------------------------------------------
+# Plans
 
 
 @given(st.floats(0.01, 10), st.floats(0.01, 10), st.integers(1, 40), st.floats(0.05, 0.99), st.floats(0.05, 1.0))
@@ -78,7 +78,7 @@ def test_offline_schedules_are_ours():
         assert published.offline(contraction, seeds=3)["solved"] < 1e-12
 
 
-# Forecasts -----------------------------------------------------------------------------------------------------------
+# Forecasts
 
 
 def test_a_forecast_scales_today_s_gain_and_is_the_mean_under_rayleigh_fading_alone():
@@ -90,7 +90,7 @@ def test_a_forecast_scales_today_s_gain_and_is_the_mean_under_rayleigh_fading_al
     assert np.mean(np.abs(drawn) ** 2) == pytest.approx(1, abs=0.01)
 
 
-# Trainings -----------------------------------------------------------------------------------------------------------
+# Trainings
 
 
 def test_their_training_learns_and_spends_more_than_its_budget(data):

@@ -21,7 +21,7 @@ from .bounds_cases import assert_holds, instances, with_floors
 MNIST = Scenario.mnist()
 
 
-# Independent floors -------------------------------------------------------------------------------------------------
+# Independent floors
 
 
 @pytest.mark.parametrize(("scale", "budget"), [(0.02, 0.04), (1e-4, 0.04), (5.0, 0.001), (30.0, 1e-6)])
@@ -50,22 +50,17 @@ def test_expected_regret_under_rayleigh_fading_is_below_its_bound():
     scale, nu, lanes = 0.03, 0.04, 4000
     problem = with_floors(MNIST, rayleigh_floors(scale, lanes, 25, 1), np.full(lanes, nu))
     for V in (0.05, 0.5, 5.0, 50.0):
-        regret = bounds.regret_bound(problem, policies.AdaScale(np.full(lanes, V)).schedule(problem), V).left
+        regret = bounds.regret_bound(problem, policies.AdaScale(V).schedule(problem), V).left
         error = regret.std(ddof=1) / math.sqrt(lanes)
         assert regret.mean() - 3 * error < bounds.stationary_regret_bound(scale, nu, V)
 
 
 def test_the_bound_for_independent_floors_fails_where_the_order_is_adverse():
     scale, nu, rounds = 0.03, 0.04, 2000
-    floor = rayleigh_floors(scale, 1, rounds, 2)
-    V = 20.0
-    right = bounds.stationary_regret_bound(scale, nu, V)
-    independent, ordered = with_floors(MNIST, floor, nu), with_floors(MNIST, -np.sort(-floor), nu)
-    left = {
-        name: bounds.regret_bound(problem, policies.AdaScale(V).schedule(problem), V).left
-        for name, problem in {"independent": independent, "ordered": ordered}.items()
-    }
-    assert left["independent"] < right < left["ordered"]
+    floor, V = rayleigh_floors(scale, 1, rounds, 2), 20.0
+    problems = [with_floors(MNIST, each, nu) for each in (floor, -np.sort(-floor))]
+    any_order, falling = (bounds.regret_bound(each, policies.AdaScale(V).schedule(each), V).left for each in problems)
+    assert any_order < bounds.stationary_regret_bound(scale, nu, V) < falling
 
 
 @pytest.mark.parametrize("penalty", [0.3, 3.0, 30.0])
@@ -102,7 +97,7 @@ def test_queue_bound_under_rayleigh_fading_against_quadrature():
     assert got == pytest.approx(least, rel=2e-3)
 
 
-# Correlated floors --------------------------------------------------------------------------------------------------
+# Correlated floors
 
 
 def test_without_correlation_the_bound_is_that_for_independent_rounds():
@@ -179,7 +174,7 @@ def test_gauss_markov_fading_is_below_the_bound_for_correlated_rounds(correlatio
         assert correlated.level_regret(floor, float(scales.sum()), nu, V, leakage).high < right
 
 
-# Two futures --------------------------------------------------------------------------------------------------------
+# Two futures
 
 
 def two_futures(leakage, a, nu, first, second_a, second_b):

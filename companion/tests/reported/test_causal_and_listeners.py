@@ -16,7 +16,7 @@ CHAPTERS = Path(__file__).parents[3] / "notebooks"
 MNIST = Scenario.mnist()
 
 
-# Chapter 12 -----------------------------------------------------------------------------------------------------------
+# Chapter 12
 
 
 def test_the_first_table_names_the_best_policy_of_each_world_or_one_as_good():
@@ -40,7 +40,7 @@ def test_a_wrong_law_and_slow_fading_single_out_learning_and_a_warm_queue():
     assert both.middle.cost[wrong, "ConstantLevel"] > 1.5
 
 
-# Chapter 13 -----------------------------------------------------------------------------------------------------------
+# Chapter 13
 
 
 @pytest.mark.parametrize(("value", "said"), [(17.99, "17.9"), (49.0, "49.0"), (0.049, "0.0")])

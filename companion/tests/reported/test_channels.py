@@ -42,7 +42,7 @@ def found(measured):
     return links.summary(measured).set_index(["trace", "policy"])
 
 
-# Chapter 14 -----------------------------------------------------------------------------------------------------------
+# Chapter 14
 
 
 def test_where_the_law_is_known_nothing_is_to_be_gained(middle):
@@ -117,7 +117,7 @@ def test_jakes_rounds_are_known_by_doppler_times_round():
     assert other.in_turns()["Jakes, 0.1 Hz"].endswith("0.026")
 
 
-# Chapter 15 -----------------------------------------------------------------------------------------------------------
+# Chapter 15
 
 
 def test_in_hindsight_liu_and_simeone_lead_unless_a_count_is_a_decibel_or_floors_are_higher(measured, found):

@@ -22,7 +22,7 @@ def drawn(seeds, budget=0.04):
     return ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), budget)
 
 
-# Chapter 1 ------------------------------------------------------------------------------------------------------------
+# Chapter 1
 
 
 def test_a_batch_attains_the_second_moment_and_no_smaller_one():
@@ -50,7 +50,7 @@ def test_the_running_mean_of_the_floors_has_landaus_law():
     assert stats.kstest(last + np.euler_gamma, landau.cdf).pvalue < 1e-6  # negative control: the wrong centring
 
 
-# Chapter 3 ------------------------------------------------------------------------------------------------------------
+# Chapter 3
 
 
 def test_clipped_training_rests_where_the_gradient_is_not_zero():
@@ -78,7 +78,7 @@ def test_the_floors_term_falls_like_landaus_median():
     np.testing.assert_allclose(middle, np.log(rounds) + shift, atol=1)  # three standard errors of 200 lanes
 
 
-# Chapter 5 ------------------------------------------------------------------------------------------------------------
+# Chapter 5
 
 
 @pytest.fixture(scope="module")

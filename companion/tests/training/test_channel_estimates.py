@@ -22,7 +22,7 @@ def estimated(kind, error=ERROR, drawn=DRAWN, seed=7):
     return believed, channel_estimates.alignment(drawn.coefficient, believed)
 
 
-# The law of the alignment ---------------------------------------------------------------------------------------------
+# The law of the alignment
 
 
 def test_both_estimates_are_of_one_measurement_and_without_error_they_are_the_channel():
@@ -126,7 +126,7 @@ def test_a_phase_error_keeps_the_modulus_and_shortens_the_mean():
     assert c.real.var() == pytest.approx(variance, rel=0.03)
 
 
-# Energy and power -----------------------------------------------------------------------------------------------------
+# Energy and power
 
 
 def test_pilots_as_strong_as_data_give_every_device_one_received_error():
@@ -186,7 +186,7 @@ def test_the_floor_of_the_estimates_keeps_the_power_and_the_true_one_does_not_in
     assert abs(over - 0.5) < slack
 
 
-# Privacy --------------------------------------------------------------------------------------------------------------
+# Privacy
 
 
 def test_both_quadratures_together_tell_the_server_the_modulus():
@@ -256,7 +256,7 @@ def test_no_round_exceeds_the_bound_but_with_the_probability_that_is_given():
     assert 0.01 < beyond < 0.2  # a union bound, and a triangle
 
 
-# Bad input ------------------------------------------------------------------------------------------------------------
+# Bad input
 
 FEW = channel.draw(2, 3, 0)
 
