@@ -1,6 +1,5 @@
 """How regret grows without the future, and policies that believe a wrong channel."""
 
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -47,26 +46,6 @@ def test_a_surplus_is_never_negative_and_zero_for_the_level_alone():
     assert (causal_growth.surplus(leakage, value, floor, steady) == 0).all()
     # control: below its floor a round may gain
     assert causal_growth.surplus(leakage, value, floor, 0.9 * floor).min() < 0
-
-
-def test_a_small_table_has_a_row_a_policy_and_horizon_and_the_committed_one_says_what_made_it():
-    small = causal_growth.growth_table((20, 40), draws=30)
-    committed = pd.read_csv(COMMITTED)
-    assert [*small] == [*committed]
-    assert set(small.policy) == set(committed.policy)
-    assert sorted(committed["T"].unique()) == sorted(causal_growth.HORIZONS)
-    assert (committed.groupby("policy")["T"].nunique() == len(causal_growth.HORIZONS)).all()
-    made = tomllib.loads(COMMITTED.with_suffix(".provenance.toml").read_text())
-    assert made["command"] == "python -m companion.causal.growth"
-    assert made["draws"] == causal_growth.DRAWS
-
-
-def test_a_committed_row_is_made_again():
-    again = causal_growth.growth_table(causal_growth.HORIZONS[:1])
-    committed = pd.read_csv(COMMITTED)
-    committed = committed[committed["T"] == causal_growth.HORIZONS[0]].reset_index(drop=True)
-    np.testing.assert_allclose(again.regret, committed.regret, rtol=1e-4)
-    np.testing.assert_allclose(again.predicted, committed.predicted, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

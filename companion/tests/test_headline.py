@@ -4,7 +4,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -21,19 +20,6 @@ STORED = Path(__file__).parents[2] / "results" / "exact" / "headline.csv"
 @pytest.fixture(scope="module")
 def table():
     return exact.read(STORED)
-
-
-def test_the_committed_table_has_every_method_at_every_level_on_the_fresh_realisations(table):
-    levels = presets.load("mnist").levels
-    expected = [(name, nu, seed) for name in exact.HEADLINE for nu in levels for seed in causal.SEEDS]
-    assert list(table[["policy", "nu", "seed"]].itertuples(index=False, name=None)) == expected
-    assert (table[["epsilon", "exact"]] > 0).all(axis=None)
-
-
-def test_rows_drawn_from_it_are_made_again(table):
-    stored = table[(table["nu"] == 0.02) & (table["seed"] == 70_033)].reset_index(drop=True)
-    again = exact.exact_table("mnist", [70_033], [0.02], exact.HEADLINE)
-    pd.testing.assert_frame_equal(again, stored, rtol=3e-6, check_dtype=False)  # seven digits are stored
 
 
 def test_its_schedules_are_those_of_the_chapter_without_the_future(table):

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel
@@ -23,7 +22,6 @@ from companion.training.weights import (
     least_squares,
     loss_weights,
     saving,
-    table,
 )
 
 RESULTS = Path(__file__).parents[2] / "results/weights"
@@ -191,14 +189,6 @@ def test_bad_values_are_refused_by_name():
             call()
     with pytest.raises(ValueError, match="curvature must be finite and >= 0"):
         loss_weights([-1.0], 0.5, 3)
-
-
-def test_the_committed_table_is_what_a_part_of_it_gives_again():
-    committed = pd.read_csv(RESULTS / "quadratic.csv")
-    again = table(nu=(0.01,), forgetting=(6.0,), seeds=(3,))
-    expected = committed[(committed.nu == 0.01) & (committed.forgetting == 6.0) & (committed.seed == 3)]
-    for column in again:
-        np.testing.assert_allclose(again[column], expected[column], rtol=1e-5)  # seven digits are written
 
 
 def test_with_strong_convexity_the_final_loss_is_below_a_bound_with_geometric_weights():
