@@ -64,11 +64,6 @@ def test_no_single_change_gives_both_headlines(judged):
     assert judged.loc["momentum 0.9", ["fall", "gap"]].tolist() == ["fails", "holds"]
 
 
-def test_momentum_and_the_energy_received_together_give_the_fall_and_the_gap(judged):
-    assert judged.loc["momentum 0.9, budget 2 nu", ["fall", "gap", "narrows"]].tolist() == ["holds"] * 3
-    assert judged.both["momentum 0.9, budget 2 nu"] != "fails"
-
-
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_committed_table_is_the_whole_of_its_sweep_and_in_its_order(name):
     entries, table = read_sweep(RESULTS / f"{name}.toml"), committed(name)
@@ -85,7 +80,7 @@ def test_a_committed_table_is_the_whole_of_its_sweep_and_in_its_order(name):
 @pytest.mark.parametrize("name", SWEEPS)
 def test_what_needs_no_training_is_computed_again_from_the_channel(name):
     entries, table = read_sweep(RESULTS / f"{name}.toml"), committed(name)
-    chosen = np.random.default_rng(0).permutation(len(entries))[:8]
+    chosen = np.random.default_rng(0).permutation(len(entries))[:5]
     for i in chosen:
         run, row = entries[i].run, table.iloc[i]
         problem, mean_gain = problem_of(run)

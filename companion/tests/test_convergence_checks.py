@@ -16,7 +16,6 @@ from companion.theory.convergence_checks import (
     promised,
     running_floors,
     signal_bounds,
-    told_of_panels,
 )
 from companion.theory.least_squares import LeastSquares
 
@@ -120,21 +119,16 @@ def test_what_the_chapter_says_of_its_panels():
     assert 0 < np.argmin(curves["rate"]["total"]) < 8  # a best learning rate, inside
     slope = np.diff(np.log(curves["energy"]["exact"]))[-1] / np.log(200 ** (1 / 8))
     assert 0.9 < slope < 1  # in proportion to the noise where it dominates
-    told = told_of_panels(CENTRE, curves)
-    assert float(told["share-max"]) > 90 > 50 > float(told["share-min"])
-    assert float(told["spread-real"]) < float(told["spread-near"]) < 3 < 10 < float(told["spread-bound"])
-    lost = [float(told[f"lost-{name}"]) for name in ("half", "moment", "curvature")]
-    assert np.prod(lost) == pytest.approx(float(told["noise-slack"]), abs=0.02)  # the three steps, rounded
     assert 1 - 2 * L * limit * (A1 + 1) == pytest.approx(0.5)  # all is lost in the lemma at the limit
     assert 1.9 < 2 * float(CENTRE.signal_moment().bracket(limit, L)) < 2
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="values must have at least two runs"):
-        mean_interval([1.0])
-    with pytest.raises(ValueError, match="tests must be a whole number"):
-        mean_interval([1.0, 2.0], 0)
-    with pytest.raises(ValueError, match="lanes must be a whole number"):
-        running_floors(np.random.default_rng(0), [1], 0)
-    with pytest.raises(ValueError, match="noise_energy"):
-        fixed_data(PROBLEM, np.random.default_rng(0), 0.004, [-1.0], 4, 40, 2)
+    for named, call in (
+        ("values", lambda: mean_interval([1.0])),
+        ("tests", lambda: mean_interval([1.0, 2.0], 0)),
+        ("lanes", lambda: running_floors(np.random.default_rng(0), [1], 0)),
+        ("noise_energy", lambda: fixed_data(PROBLEM, np.random.default_rng(0), 0.004, [-1.0], 4, 40, 2)),
+    ):
+        with pytest.raises(ValueError, match=f"^{named} must"):
+            call()

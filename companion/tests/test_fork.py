@@ -1,7 +1,5 @@
 """A training told apart at its deepest fade: what the branch changes, and what it shares."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint
 from adascale.runs.sweep import read_sweep
+from companion.__main__ import main
 from companion.training.counterfactual import fade_levelled, fork, forked
 
 
@@ -47,15 +46,9 @@ def kept():
     eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
     fade = int(problem.floor.argmax())
     states = []
-    trained = train(
-        problem,
-        eta,
-        run.training,
-        data.load("digits", run.training.input_scaling),
-        run.seed,
-        every=run.every,
-        keep=lambda state, rows: states.append((state, list(rows))),
-    )
+    dataset = data.load("digits", run.training.input_scaling)
+    keep = lambda state, rows: states.append((state, list(rows)))  # noqa: E731
+    trained = train(problem, eta, run.training, dataset, run.seed, every=run.every, keep=keep)
     return run, trained, fade, states
 
 
@@ -87,39 +80,20 @@ def test_the_command_forks_the_runs_of_a_sweep_from_their_checkpoints(kept, tmp_
     Checkpoint(tmp_path / f"{run.address}.checkpoint", run).write(begun, 1.0)
     lines = "".join(f"{key} = {value!r}\n" for key, value in RUN.items())
     (tmp_path / "one.toml").write_text(f"[[runs]]\nreading = 'small'\n{lines}")
-    command = [
-        sys.executable,
-        "-m",
-        "companion.training.counterfactual",
-        "one.toml",
-        "--from",
-        ".",
-        "--out",
-        "fork.csv",
-    ]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    folder = str(tmp_path)
+    main(["make", "fork", "--sweep", f"{folder}/one.toml", "--checkpoints", folder, "--out", folder])
     found = pd.read_csv(tmp_path / "fork.csv")
     expected = fork(run)
     assert found["accuracy"].tolist() == expected["accuracy"].tolist()
     assert set(found.run) == {run.address}
-    assert "companion.training.counterfactual one.toml" in (tmp_path / "fork.provenance.toml").read_text()
+    assert "one.toml" in (tmp_path / "fork.provenance.toml").read_text()
 
 
 def test_what_is_gained_is_read_evaluation_by_evaluation():
     table = pd.DataFrame({"run": ["a", "b"], "nu": [0.01, 0.32], "seed": 0})
-    along = [
-        ("a", 4, 0.60),
-        ("a", 9, 0.50),
-        ("a", 14, 0.55),
-        ("a", 19, 0.58),
-        ("b", 4, 0.60),
-        ("b", 9, 0.48),
-        ("b", 14, 0.52),
-        ("b", 19, 0.59),
-    ]
-    curves = pd.DataFrame(along, columns=["run", "round", "accuracy"])
-    gains = {("a", 9): 0.11, ("a", 14): 0.07, ("a", 19): 0.04, ("b", 9): 0.1, ("b", 14): 0.09, ("b", 19): -0.02}
-    without = [each + gains.get((run, t), 0) for run, t, each in along]
+    curves = pd.DataFrame({"run": ["a"] * 4 + ["b"] * 4, "round": [4, 9, 14, 19] * 2})
+    curves["accuracy"] = [0.60, 0.50, 0.55, 0.58, 0.60, 0.48, 0.52, 0.59]
+    without = curves.accuracy + [0, 0.11, 0.07, 0.04, 0, 0.1, 0.09, -0.02]
     forks = curves.assign(accuracy=without, nu=[0.01] * 4 + [0.32] * 4, seed=0, fade_round=7)
     found = forked(forks, table, curves)
     assert found.gained.round(9).to_numpy().tolist() == [[11, 10], [7, 9], [4, -2]]

@@ -13,8 +13,12 @@ from companion.privacy import observers as listeners
 RATE = 0.01
 
 
-def test_every_listener_has_a_row_with_what_would_restore_it():
-    table = listeners.listeners_table(budgets=(0.16,), seeds=range(3))
+@pytest.fixture(scope="module")
+def table():
+    return listeners.listeners_table(budgets=(0.16,), seeds=range(3))
+
+
+def test_every_listener_has_a_row_with_what_would_restore_it(table):
     assert list(table.listener) == list(listeners.ROWS)
     assert (table.protected != "").all()
     assert (table.restored != "").all()
@@ -26,14 +30,14 @@ def test_every_listener_has_a_row_with_what_would_restore_it():
     assert sigma["server"] / sigma["quieter 3 dB"] == pytest.approx(math.sqrt(10**0.3))
     far, near = channel.cost_hata_path_loss(np.array([200.0, 10.0]))
     assert sigma["server"] / sigma["neighbour"] == pytest.approx(math.sqrt(far / near))
-    assert table.set_index("listener").beyond["neighbour"]
+    assert table.set_index("listener").beyond[["stranger", "neighbour"]].all()
+    assert epsilon["server"] < 1 < 10 < epsilon["stranger"] < epsilon["neighbour"]
     assert not table.beyond[0]
 
 
-def test_the_server_s_row_is_what_the_accountant_says():
+def test_the_server_s_row_is_what_the_accountant_says(table):
     scenario = Scenario.mnist()
     each = [float(sharp_epsilon(RATE, one.sigma)) for one in listeners.realisations(scenario, 0.16, range(3))]
-    table = listeners.listeners_table(budgets=(0.16,), seeds=range(3))
     assert table.epsilon[0] == pytest.approx(np.median(each), rel=1e-9)
 
 

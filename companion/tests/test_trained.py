@@ -3,16 +3,12 @@
 from pathlib import Path
 
 import matplotlib as mpl
-import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import pearsonr
 
 mpl.use("agg")
-import matplotlib.pyplot as plt
 
-from adascale import presets
-from companion import figures
 from companion.claims import QUOTED_ACCURACY
 from companion.reported.trainings import Pair, fade_ranks, fades, many_texts, spread_along
 from companion.training.counterfactual import forked
@@ -32,16 +28,6 @@ def mnist():
 @pytest.fixture(scope="module")
 def cifar10():
     return committed("cifar10")
-
-
-@pytest.mark.parametrize("dataset", ["mnist", "cifar10"])
-def test_the_trainings_are_whole_and_spend_nu(dataset):
-    trained, curves = committed(dataset)
-    paid = trained[trained.policy != "NoiseFree"]
-    assert not trained.shortened.any()
-    assert (trained.rounds == presets.load(dataset).scenario.num_rounds).all()
-    assert (abs(paid.cost / paid.budget - 1) < 1e-8).all()
-    assert set(curves.run) == set(trained.run)
 
 
 def test_on_mnist_noise_costs_less_than_a_point_and_nu_less_than_half_of_one(mnist):
@@ -69,28 +55,6 @@ def test_the_deepest_fade_and_the_mean_floor_go_with_what_is_lost_and_cannot_be_
     assert texts["fade-rank"] == pytest.approx(pearsonr(found.floor_max.rank(), found.lost.rank()).statistic, abs=0.005)
     assert texts["fade-rank-p"] < 0.05
     assert abs(texts["fade-rank"] - texts["mean-rank"]) < 0.05
-
-
-def test_equal_losses_share_a_rank(mnist):
-    """Of test images that are lost, which are whole numbers, the ranks are those of exact arithmetic."""
-    found = fades(mnist[0])
-    images = (100 * found.lost).round().astype(int)
-    assert images.duplicated().sum() == 2
-    expected = [
-        f"{pearsonr(found[floor].rank(), images.rank()).statistic:.2f}" for floor in ("floor_max", "floor_mean")
-    ]
-    assert [fade_ranks(found)[name] for name in ("fade-rank", "mean-rank")] == expected == ["0.68", "0.71"]
-
-
-def test_where_policies_have_unlike_realisations_they_are_told_on_those_that_all_have(mnist):
-    texts = many_texts(mnist[0])
-    assert (texts["shared-seeds"], texts["acc-seeds"]) == ("3", "10")
-    told = {name: float(texts[f"shared-{name}"].replace("−", "-")) for name in ("AdaScale", "Optimal", "EqualAlloc")}
-    rows = mnist[0][(mnist[0].seed < 3)].pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
-    for name, value in told.items():
-        change = 100 * (rows[name, 0.01] - rows["NoiseFree"].iloc[:, 0]).mean()
-        assert value == pytest.approx(change, abs=0.005)
-    assert max(told.values()) - min(told.values()) < 0.02
 
 
 def test_on_cifar10_a_fade_costs_more_than_the_range_of_nu(cifar10):
@@ -130,37 +94,3 @@ def test_on_cifar10_noise_costs_more_than_the_range_of_nu_and_most_of_it_after_t
     made = forked(pd.read_csv(RESULTS / "cifar10" / "fork.csv"), every[every.reading == "budget 2 nu"], curves)
     gained = {name: float(text) for name, text in made.texts().items()}
     assert all(2 * gained[f"fork-end-{end}"] < doubled[f"quiet-above-{end}"] for end in ("small", "large"))
-
-
-def test_bars_go_from_the_smallest_level_to_the_largest_beside_those_of_the_paper():
-    rows = [(nu, seed, (70 - 10 * nu - seed) / 100, 0.5 + seed) for nu in (0.1, 0.2) for seed in range(3)]
-    made = pd.DataFrame(rows, columns=["nu", "seed", "test_accuracy", "floor_mean"])
-    lone = made[(made.seed == 1) | (made.nu == 0.1)]  # of the others one end is missing
-    drawn = figures.accuracy_ends({"one": made, "other": lone}, (0.65, 0.6))
-    bars = [line.get_ydata() for line in drawn.axes[0].lines if len(line.get_ydata()) == 2]
-    expected = [[65, 60], [69, 68], [68, 67], [67, 66], [68, 67]]
-    np.testing.assert_allclose(bars, expected, rtol=1e-12)
-    names = [text.get_text() for text in drawn.axes[0].get_xticklabels()]
-    assert names == ["the paper", *(f"realisation {seed}\nmean floor {0.5 + seed:.2f}" for seed in range(3))]
-    assert [text.get_text() for text in drawn.axes[0].get_legend().get_texts()][:2] == ["one", "other"]
-    plt.close(drawn)
-
-
-def test_figures_show_differences_within_a_realisation_where_there_is_something_to_compare(mnist, cifar10):
-    for (trained, curves), panels in ((mnist, 2), (cifar10, 1)):
-        drawn = figures.accuracy(trained, QUOTED_ACCURACY["mnist"])
-        assert len(drawn.axes) == panels
-        plt.close(drawn)
-        ends = [trained.nu.min(), trained.nu.max()]
-        drawn = figures.learning_curves(trained, curves, ends)
-        reach = max(np.abs(line.get_ydata()).max() for line in drawn.axes[0].lines)
-        assert (reach < 1) == (panels == 2)  # points beside per cent
-        assert {*drawn.legends[0].get_texts()}
-        plt.close(drawn)
-    trained = mnist[0]
-    points = 100 * trained.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
-    drawn = figures.accuracy(trained, QUOTED_ACCURACY["mnist"]).axes[1]
-    centre = {line.get_color(): line.get_ydata() for line in drawn.lines if line.get_marker() == "s"}
-    expected = points["AdaScale"].sub(points["NoiseFree"].iloc[:, 0], axis=0)
-    assert np.allclose(centre[figures.STYLE["AdaScale"]["color"]], expected[:3].mean())  # those that all have
-    assert not np.allclose(expected[:3].mean(), expected.mean(), atol=0.02)

@@ -261,11 +261,11 @@ def programmed(floor):
 
 
 def test_the_dynamic_programme_pays_A_for_each_factor_e_of_rounds_and_re_solving_does_too():
-    floor, A, level = UNIT.law.draw(np.random.default_rng(5), 400, 400), UNIT.value.log_coefficient, UNIT.value.level
+    floor, A, level = UNIT.law.draw(np.random.default_rng(5), 200, 400), UNIT.value.log_coefficient, UNIT.value.level
     re_solving = policies.ReSolve(law=UNIT.law, promise="hard", reserve=0)
     # the totals are those of a dynamic programme on another grid, by another recursion
     for energy, total in ((programmed(floor), 6.486), (UNIT.energy(re_solving, floor), 6.662)):
-        assert (energy - floor).sum(axis=1) == pytest.approx(np.full(400, 200.0), rel=1e-9)
+        assert (energy - floor).sum(axis=1) == pytest.approx(np.full(200, 200.0), rel=1e-9)
         parts = unit_parts(floor, energy)
         assert within(parts.sum(axis=1), total * A)
         assert parts[:, :350].sum(axis=1).mean() == pytest.approx(A * np.log(8), rel=0.02)  # from 400 to 50 rounds left

@@ -8,7 +8,6 @@ from adascale import Scenario
 from companion.causal import worlds as channels
 from companion.causal import wrong_laws as causal_beliefs
 from companion.formatting import rounded_down, rounded_up
-from companion.privacy import observers as listeners
 from companion.reported import causal as told
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -52,12 +51,3 @@ def test_a_lower_bound_is_not_rounded_up(value, said):
 @pytest.mark.parametrize(("value", "digits", "said"), [(0.034, 2, "0.04"), (5.61, 0, "6"), (1.4, 1, "1.4")])
 def test_an_upper_bound_is_not_rounded_down(value, digits, said):
     assert rounded_up(value, digits) == said
-
-
-def test_the_server_keeps_its_promise_and_a_stranger_has_none():
-    table = listeners.listeners_table(seeds=range(5))
-    at, loose = table.set_index(["listener", "nu"]), table.nu.max()
-    assert (at.epsilon["server"] == at.epsilon["model"]).all()
-    assert at.beyond["stranger", loose]
-    assert at.beyond["neighbour", loose]
-    assert not at.beyond["server", loose]

@@ -72,14 +72,6 @@ def test_equal_weights_give_the_unweighted_optimum(value):
         np.testing.assert_allclose(same, policies.Optimal().schedule(problem), rtol=1e-12)
 
 
-def test_cvxpy_with_equal_weights_is_cvxpy_without():
-    problem = make(MNIST, 0.04, rounds=30)
-    np.testing.assert_array_equal(
-        optimal_cvxpy.OptimalCvxpy(weights=np.full(30, 2.0)).schedule(problem),
-        optimal_cvxpy.OptimalCvxpy().schedule(problem),
-    )
-
-
 @given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5]))
 def test_no_schedule_of_the_same_weighted_cost_leaks_less(gain, budget, seed, order):
     problem = ReceiveScalingProblem(replace(MIXED, order=order), gain, budget)
