@@ -15,7 +15,7 @@ from adascale.runs.specification import NOISE_FREE, make_run
 from adascale.runs.sweep import read_sweep
 from companion.claims import CLOSE, QUOTED_ACCURACY, compare
 from companion.methods import METHODS
-from companion.training.accuracy import accuracy_claims, reading_table, reading_verdicts
+from companion.training.accuracy import accuracy_claims
 
 RESULTS = Path(__file__).parents[2] / "results"
 ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
@@ -44,24 +44,6 @@ def test_at_the_largest_nu_mnist_does_not_fall_to_90_per_cent(mnist):
 
 def test_the_methods_learn_equally_well_on_mnist(mnist):
     assert set(mnist["same"]) == {"holds"}
-
-
-@pytest.fixture(scope="module")
-def judged():
-    names = ("accuracy", "readings")
-    entries = [entry for name in names for entry in read_sweep(RESULTS / "mnist" / f"{name}.toml")]
-    results = pd.concat([committed(f"mnist/{name}") for name in names])
-    return reading_verdicts(reading_table(entries, results, range(20)), QUOTED_ACCURACY["mnist"])
-
-
-def test_as_stated_there_is_a_gap_and_no_fall(judged):
-    assert judged.loc["as stated"].tolist() == ["holds", "fails", "fails", "holds", "holds", "fails"]
-
-
-def test_no_single_change_gives_both_headlines(judged):
-    assert set(judged.both.drop("momentum 0.9, budget 2 nu")) == {"fails"}
-    assert judged.loc["budget M^2 nu / 2", ["fall", "gap"]].tolist() == ["holds", "fails"]
-    assert judged.loc["momentum 0.9", ["fall", "gap"]].tolist() == ["fails", "holds"]
 
 
 @pytest.mark.parametrize("name", SWEEPS)

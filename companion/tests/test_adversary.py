@@ -68,13 +68,8 @@ def test_the_matched_noise_has_the_epsilon():
 
 @pytest.mark.parametrize(
     ("values", "named"),
-    [
-        ((0.0, 0.01, 500), "epsilon"),
-        ((1.0, 0.0, 500), "sampling_rate"),
-        ((1.0, 0.01, 0), "rounds"),
-        ((1.0, 0.01, 500, 2.0), "delta"),
-        ((1.0, 0.01, 500, 1e-5, 0.0), "false_alarms"),
-    ],
+    [((0.0, 0.01, 500), "epsilon"), ((1.0, 0.0, 500), "sampling_rate"), ((1.0, 0.01, 0), "rounds")]
+    + [((1.0, 0.01, 500, 2.0), "delta"), ((1.0, 0.01, 500, 1e-5, 0.0), "false_alarms")],
 )
 def test_bad_input_is_named(values, named):
     with pytest.raises(ValueError, match=named):

@@ -7,7 +7,6 @@ import pytest
 
 from companion.privacy.audits import (
     BUDGETS,
-    PAIRED_BUDGETS,
     PAIRS,
     SETTINGS,
     SIZES,
@@ -29,13 +28,18 @@ def test_the_committed_table_has_every_budget_and_setting():
     assert (claimed.rounds == 500).all()
 
 
-def test_on_mnist_no_honest_training_is_refuted_and_every_broken_one_is():
-    bounds = KEPT[BOUNDS].apply(pd.to_numeric, errors="coerce")
-    refuted = bounds.gt(KEPT.accounted, axis=0)
-    broken = KEPT.setting.isin(["no noise", "not clipped"])
+@pytest.mark.parametrize(("table", "sure"), [(KEPT, ["rates", "scaled"]), (PAIRED, ["scaled"])])
+def test_no_honest_training_is_refuted_and_every_broken_one_is(table, sure):
+    bounds = table[BOUNDS].apply(pd.to_numeric, errors="coerce")
+    refuted = bounds.gt(table.accounted, axis=0)
+    broken, claimed = table.setting.isin(["no noise", "not clipped"]), table.setting == "as claimed"
     assert not refuted[~broken].any(axis=None)
-    assert refuted[broken][["rates", "scaled"]].all(axis=None)
-    assert ((KEPT.refuted != "") == broken).all()
+    assert refuted[broken][sure].all(axis=None)
+    assert ((table.refuted != "") == broken).all()
+    assert (table.accounted <= table.renyi)[claimed].all()
+    assert bounds[claimed][["one_run", "rates"]].lt(table.accounted[claimed] / 3, axis=0).all(axis=None)
+    if table is PAIRED:
+        assert refuted[broken & (table.nu == table.nu.max())].all(axis=None)
 
 
 def test_on_mnist_the_white_box_comes_near_and_the_black_box_does_not():
@@ -57,16 +61,6 @@ def test_the_committed_paired_runs_have_every_budget_and_setting():
     broken = PAIRED.setting.isin(["no noise", "not clipped"])
     assert (PAIRED.runs == broken.map({True: PAIRS.broken, False: PAIRS.runs})).all()
     assert (PAIRED.rounds == PAIRS.rounds).all()
-
-
-def test_no_honest_paired_runs_are_refuted_and_all_broken_ones_are():
-    bounds = PAIRED[BOUNDS].apply(pd.to_numeric, errors="coerce")
-    refuted = bounds.gt(PAIRED.accounted, axis=0)
-    broken = PAIRED.setting.isin(["no noise", "not clipped"])
-    assert not refuted[~broken].any(axis=None)
-    assert refuted[broken].scaled.all()
-    assert refuted[broken & (PAIRED.nu == max(PAIRED_BUDGETS))].all(axis=None)
-    assert ((PAIRED.refuted != "") == broken).all()
 
 
 def test_the_paired_table_is_made_by_its_command():

@@ -122,9 +122,6 @@ def test_a_choice_is_divided_by_the_method_it_changes_and_every_choice_is_there(
     assert table.ratio["LyapunovPowerControl: worst pair on the grid"] > 2
 
 
-# The pairs of [28]
-
-
 def test_the_scan_is_the_cost_of_every_rate_and_penalty_written_out(problem):
     one = ReceiveScalingProblem(MNIST, problem.min_gain[0], 0.16)
     relative_rates, multiples = [0.5, 3.0], [0.1, 1.0, 30.0]

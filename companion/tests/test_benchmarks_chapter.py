@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 
 from adascale import ReceiveScalingProblem, Scenario, channel, cli, policies
 from adascale.comparison.shi_tuning import match_lyapunov
@@ -28,8 +27,6 @@ def drawn(scenario, budget, seed=0):
     made = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     return ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget), scenario.mean_gain(made.path_loss)
 
-
-# The least sum of scalings
 
 shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(lambda share: sum(share) > 1e-3)
 
@@ -71,9 +68,6 @@ def test_a_privacy_budget_below_the_least_sum_cannot_reach_the_cost():
     assert problem.cost(policies.OfflinePowerControl(1.001 * least).schedule(problem)) < 0.04  # the control
 
 
-# The composition of [19], [21], [28]
-
-
 def privacy_loss(epsilon, spent):
     """Tails of N(R, 2R) beyond epsilon and below -epsilon, in 40 digits."""
     with mp.workdps(40):
@@ -111,9 +105,6 @@ def test_without_amplification_the_same_schedule_is_ascribed_a_far_larger_epsilo
     assert policies.spent_epsilon(MNIST, eta.sum()) > 50 * problem.dp_epsilon(eta)
 
 
-# [19]
-
-
 def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_leaves():
     problem, mean_gain = drawn(MNIST, 0.04)
     budget = 1.02 * policies.Optimal().schedule(problem).sum()
@@ -128,9 +119,6 @@ def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_lea
         left -= eta[t]
     assert len(aims) > 400  # the estimated caps do not bind before
     assert (np.diff(aims) >= -1e-12 * np.array(aims[1:])).all()
-
-
-# [28]
 
 
 @pytest.mark.parametrize("start", [0.9, 1.1])
@@ -173,9 +161,6 @@ def test_a_first_round_with_an_empty_queue_is_at_full_power_at_any_tuning():
     assert policies.Optimal().schedule(problem)[0] < 0.5 * problem.max_eta[0]  # the optimum there is not
 
 
-# A policy of one's own
-
-
 def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path, monkeypatch, capsys):
     notebook = nbformat.read(CHAPTER.with_suffix(".ipynb"), as_version=4)
     (cell,) = (cell for cell in notebook.cells if "own-policy" in cell.metadata.get("tags", []))
@@ -191,13 +176,3 @@ def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path
     budgets = table.index.get_level_values("nu")
     np.testing.assert_allclose(table["cost", "MyPolicy"], budgets, rtol=1e-8)  # tuned to 1e-9
     np.testing.assert_allclose(table["rdp", "MyPolicy"], table["rdp", "Optimal"], rtol=1e-6)  # 1e-9 of the budget
-
-
-def test_a_constant_level_of_the_right_cost_is_the_water_level():
-    problem, _ = drawn(MNIST, 0.04)
-
-    def excess(level):
-        return np.maximum(level - problem.floor, 0).mean() / 0.04 - 1
-
-    level = brentq(excess, problem.floor.min(), 100, xtol=1e-15, rtol=1e-14)
-    assert level == pytest.approx(water_level(problem.floor, 0.04), rel=1e-12)

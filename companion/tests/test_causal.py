@@ -37,9 +37,6 @@ def kept(tables):
     return {dataset: promises(table).set_index(["policy", "nu"]) for dataset, table in tables.items()}
 
 
-# What the tables say
-
-
 @pytest.mark.parametrize(("dataset", "most"), [("mnist", 1.04), ("cifar10", 1.02)])
 def test_with_the_law_known_the_budget_on_average_costs_a_few_per_cent_at_most(dataset, most, kept):
     for nu in presets.load(dataset).levels:
@@ -112,9 +109,6 @@ def test_a_constant_level_leaks_what_the_optimum_does_at_the_cost_paid_and_a_fil
         assert name == "ConstantLevel" or (ratio > 1.005).all()
 
 
-# Verdicts under both
-
-
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_both_protocols_have_the_paper_s_methods_and_only_one_spends_nu_exactly(dataset, tables):
     found = protocols(tables[dataset])
@@ -148,9 +142,6 @@ def test_verdicts_are_counted_protocol_by_protocol():
     assert counts.loc["close"].to_list() == ["1✓"] * 2
     with pytest.raises(ValueError, match="y must have the statements of x"):
         side_by_side({"x": one, "y": other.iloc[:2]})
-
-
-# [28] without the future
 
 
 def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_kindest_tried():
@@ -194,9 +185,6 @@ def test_what_28_cannot_be_tuned_with_is_named(change, said):
     given = {"mean_gain": scenario.mean_gain(drawn.path_loss), "draws": 2} | change
     with pytest.raises((ValueError, tuning.BudgetNotReached), match=said):
         foreseen_lyapunov(ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.04), **given)
-
-
-# The figure
 
 
 def test_the_figure_draws_the_mean_excess_of_both_protocols(tables, kept):

@@ -171,9 +171,6 @@ def test_a_wide_table_is_read_as_it_was_written(tmp_path):
     pd.testing.assert_frame_equal(again[[*table]], table, rtol=1e-6)
 
 
-# The command
-
-
 def test_every_committed_table_of_the_studies_has_a_name():
     files = [f"{result.folder}/{file}" for result in RESULTS.values() for file in result.files.split()]
     assert len(files) == len({*files})

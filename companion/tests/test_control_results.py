@@ -60,12 +60,6 @@ def test_partitions_are_compared_arm_by_arm_on_the_seeds_that_both_have():
     assert found.table().iloc[1].tolist() == ["95.0", "90.0", "−5.00 [−5.00, −5.00]"]
 
 
-def test_one_partition_alone_is_refused():
-    table = partitions()
-    with pytest.raises(ValueError, match="both partitions"):
-        two_partitions(table[~table.reading.str.startswith(TWO_CLASSES)])
-
-
 @pytest.fixture(scope="module")
 def mnist():
     names = ("controls", "readings", "accuracy")

@@ -8,7 +8,7 @@ import pytest
 
 from adascale.statistics import interval
 from companion.claims import QUOTED_ACCURACY
-from companion.reported.forecast import REALISATIONS, WITHIN, Forecast, forecast
+from companion.reported.forecast import REALISATIONS, WITHIN, forecast
 from companion.summary import band
 
 QUOTED = (0.65, 0.60)
@@ -49,15 +49,6 @@ def test_of_three_realisations_nothing_is_missing_and_the_mean_is_in_or_out():
     assert shown["mean"].tolist() == [band(column) for _, column in wrong.found.items()]
     with pytest.raises(ValueError, match="less than 3 realisations, got 3"):
         wrong.needed()
-
-
-def test_a_realisation_with_one_level_is_left_out_and_none_is_an_error():
-    rows = table((0.65, 0.60), (0.64, 0.61))
-    assert forecast(rows.iloc[:3], QUOTED).found.index.tolist() == [0]
-    for bad in (rows.iloc[:1], rows.assign(reading="as stated")):
-        with pytest.raises(ValueError, match="at two levels on a realisation"):
-            forecast(bad, QUOTED)
-    assert isinstance(forecast(rows, QUOTED), Forecast)
 
 
 def test_the_mean_of_three_lies_outside_of_what_was_predicted_and_falls_more_than_as_stated():

@@ -83,18 +83,6 @@ def test_the_cost_of_lyapunov_power_control_is_not_monotone(matched):
     assert (np.diff(cost) < 0).any()
 
 
-def test_no_policy_of_that_cost_scales_less_than_the_optimum(matched):
-    """The unit of the rates: sum of eta is least for the offline optimum."""
-    problem, found = matched
-    least = policies.Optimal().schedule(problem).sum(axis=-1)
-    for policy in (
-        policies.EqualAlloc(),
-        policies.AdaScale(tuning.match_budget(policies.AdaScale, problem)),
-        policies.LyapunovPowerControl(found.penalty, found.rate),
-    ):
-        assert (policy.schedule(problem).sum(axis=-1) > least).all()
-
-
 def test_the_method_of_the_figures_is_the_kindest_pair(matched):
     problem, found = matched
     policy = kindest_lyapunov(problem)
@@ -129,17 +117,6 @@ def test_a_rate_out_of_all_reach_is_named_lane_and_all():
 def test_bad_arguments_are_named(arguments):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         match_lyapunov(make(Scenario.mnist(), [0.04]), **arguments)
-
-
-def test_a_filled_queue_starts_where_it_rests_and_costs_the_budget():
-    problem = make(Scenario.mnist(), [0.01, 0.16])
-    policy = filled_lyapunov(problem, multiple=30.0)
-    np.testing.assert_allclose(policy.penalty / policy.rate**2, policy.initial_queue, rtol=1e-12)
-    cost = problem.cost(policy.schedule(problem))
-    np.testing.assert_allclose(cost, np.broadcast_to(problem.budget, (2, 2)), rtol=1e-9)
-    resting = np.sqrt(policy.penalty / policy.initial_queue)
-    first = policy.schedule(problem)[..., 0]
-    np.testing.assert_allclose(first, np.minimum(resting, problem.max_eta[..., 0]), rtol=1e-12)
 
 
 def test_the_capped_level_has_the_mean_that_is_asked_for_or_is_infinite():

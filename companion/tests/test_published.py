@@ -28,9 +28,6 @@ def data():
     return features, features @ np.array([1.0, -2.0, 0.5]) + 0.2 * rng.standard_normal(400)
 
 
-# Budgets
-
-
 @given(st.floats(0.1, 1e3), st.floats(1e-12, 0.3))
 def test_the_published_budget_is_ours(epsilon, delta):
     ours = float(policies.scaling_budget(MNIST, epsilon, delta)) / UNIT
@@ -42,9 +39,6 @@ def test_the_published_tail_constant_solves_its_equation():
     c = mp.findroot(lambda x: mp.exp(-(x**2)) / (x * mp.sqrt(mp.pi)) - delta, 1.8)
     expected = (mp.sqrt(20 + c**2) - c) ** 2
     assert published_budget(20.0, 0.01) == pytest.approx(float(expected), rel=1e-13)
-
-
-# Plans
 
 
 @given(st.floats(0.01, 10), st.floats(0.01, 10), st.integers(1, 40), st.floats(0.05, 0.99), st.floats(0.05, 1.0))
@@ -78,9 +72,6 @@ def test_offline_schedules_are_ours():
         assert published.offline(contraction, seeds=3)["solved"] < 1e-12
 
 
-# Forecasts
-
-
 def test_a_forecast_scales_today_s_gain_and_is_the_mean_under_rayleigh_fading_alone():
     today = np.array([0.2, 3.0])
     np.testing.assert_allclose(forecast(today, 2, rice=0.0), [today, [1, 1], [1, 1]])
@@ -88,9 +79,6 @@ def test_a_forecast_scales_today_s_gain_and_is_the_mean_under_rayleigh_fading_al
     rng = np.random.default_rng(0)  # rounds without memory: what comes does not depend on today
     drawn = np.sqrt(5 / 6) + np.sqrt(1 / 12) * (rng.standard_normal(10**5) + 1j * rng.standard_normal(10**5))
     assert np.mean(np.abs(drawn) ** 2) == pytest.approx(1, abs=0.01)
-
-
-# Trainings
 
 
 def test_their_training_learns_and_spends_more_than_its_budget(data):

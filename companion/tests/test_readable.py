@@ -8,26 +8,16 @@ from bs4 import BeautifulSoup
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from companion.formatting import as_html, number, signed
+from companion.formatting import as_html, number, rounded_down, rounded_up, signed
 
 PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 @pytest.mark.parametrize(
     ("value", "digits", "shown"),
-    [
-        (0.0073, 2, "0.0073"),
-        (1299.0, 2, "1,300"),
-        (1.7e-5, 2, "1.7·10⁻⁵"),
-        (-0.0, 2, "0"),
-        (23.0, 2, "23"),
-        (2.0, 2, "2.0"),
-        (0.996, 2, "1.0"),
-        (99.96, 3, "100"),
-        (-3514.2, 3, "−3,510"),
-        (5e6, 2, "5.0·10⁶"),
-        (999_999, 2, "1.0·10⁶"),
-    ],
+    [(0.0073, 2, "0.0073"), (1299.0, 2, "1,300"), (1.7e-5, 2, "1.7·10⁻⁵"), (-0.0, 2, "0"), (23.0, 2, "23")]
+    + [(2.0, 2, "2.0"), (0.996, 2, "1.0"), (99.96, 3, "100"), (-3514.2, 3, "−3,510"), (5e6, 2, "5.0·10⁶")]
+    + [(999_999, 2, "1.0·10⁶")],
 )
 def test_numbers_are_shown_as_a_reader_wants_them(value, digits, shown):
     assert number(value, digits) == shown
@@ -41,6 +31,12 @@ def test_what_is_shown_is_the_number_to_its_digits(value, digits):
     read = float(f"{mantissa}e{exponent.translate(PLAIN) or 0}")
     assert read == pytest.approx(value, rel=0.51 * 10.0 ** (1 - digits))
     assert not re.search(r"e[+-]|\.$|\.(?!\d)", shown)
+
+
+@pytest.mark.parametrize(("value", "digits", "low", "high"), [(17.94, 1, "17.9", "18.0"), (0.034, 2, "0.03", "0.04")])
+def test_bounds_are_rounded_outwards(value, digits, low, high):
+    assert (rounded_down(value, digits), rounded_up(value, digits)) == (low, high)
+    assert (rounded_down(49.0), rounded_up(1.4, 1)) == ("49.0", "1.4")
 
 
 def test_bad_input_is_named():

@@ -120,9 +120,6 @@ def test_without_one_of_its_terms_the_paper_s_would_be_wrong(term):
     assert bound.total - getattr(bound, term) < training.exact() <= bound.total
 
 
-# The nearly exact theorem
-
-
 def example(rate, energy, T=1000):
     """The chapter's."""
     deviation = np.random.default_rng(0).standard_normal((5, 5))

@@ -75,9 +75,6 @@ def test_what_is_no_noise_or_epsilon_is_named(sigma, epsilon, named):
         two_round_delta(0.5, (1.0, 1.0, 1.0), 1.0)
 
 
-# The line
-
-
 def gaussian(sigma, epsilon):
     """Without sampling the rounds are one Gaussian of 1/sigma^2 = S: delta, slope, curvature and mixed curvature."""
     s = np.asarray(sigma) ** -2.0

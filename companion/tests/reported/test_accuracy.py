@@ -67,6 +67,13 @@ def test_accuracy_is_lost_where_there_is_no_gap_left(readings, results):
     assert own.lost[0.16] == pytest.approx((accuracy_told.silent(results) - paired).mean())
 
 
+def test_no_single_change_gives_both_headlines(judged):
+    assert judged.loc["as stated"].tolist() == ["holds", "fails", "fails", "holds", "holds", "fails"]
+    assert set(judged.both.drop(PAIR)) == {"fails"}
+    assert judged.loc["budget M^2 nu / 2", ["fall", "gap"]].tolist() == ["holds", "fails"]
+    assert judged.loc["momentum 0.9", ["fall", "gap"]].tolist() == ["fails", "holds"]
+
+
 def test_what_rescales_has_no_gap_where_there_is_a_fall(readings, judged):
     large = at(readings, 0.16)
     rescaled = [

@@ -22,9 +22,6 @@ def drawn(seeds, budget=0.04):
     return ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), budget)
 
 
-# Chapter 1
-
-
 def test_a_batch_attains_the_second_moment_and_no_smaller_one():
     scenario = Scenario("small", 1, 40, 30, 2, 20, 1.0, 0.2, 1e-12)
     sizes = np.random.default_rng(0).binomial(20, 0.1, 20_000)
@@ -50,9 +47,6 @@ def test_the_running_mean_of_the_floors_has_landaus_law():
     assert stats.kstest(last + np.euler_gamma, landau.cdf).pvalue < 1e-6  # negative control: the wrong centring
 
 
-# Chapter 3
-
-
 def test_clipped_training_rests_where_the_gradient_is_not_zero():
     outcomes, probability = np.array([0.0, 10.0]), np.array([0.9, 0.1])
     assert probability @ np.clip(1 / 9 - outcomes, -1, 1) == pytest.approx(0, abs=1e-15)
@@ -76,9 +70,6 @@ def test_the_floors_term_falls_like_landaus_median():
     assert (np.diff(middle / np.sqrt(rounds)) < 0).all()
     shift = 1 - 2 * np.euler_gamma + stats.landau(np.log(np.pi / 2), np.pi / 2).median()
     np.testing.assert_allclose(middle, np.log(rounds) + shift, atol=1)  # three standard errors of 200 lanes
-
-
-# Chapter 5
 
 
 @pytest.fixture(scope="module")
