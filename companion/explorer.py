@@ -107,8 +107,7 @@ def explorer_problem(
         Names of :data:`SCENARIOS` and :data:`CHANNELS`.
     draw : int
         From 0 to :data:`DRAWS` - 1.
-    budget : array_like
-        :math:`\nu > 0`.
+    budget : array_like, > 0
     order : float
         :math:`\alpha > 1`.
     """

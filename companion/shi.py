@@ -37,8 +37,7 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     ----------
     problem : ReceiveScalingProblem
         One lane.
-    penalty : float
-        :math:`V > 0`.
+    penalty : float, > 0
     caps : array_like
         :math:`W > 0`, shape (K,).
     halvings : int

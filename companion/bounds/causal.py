@@ -57,9 +57,7 @@ def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> Leve
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`.
     law : FloorLaw
-        The law of the floors.
     budget : array_like
         :math:`\nu > 0`; broadcasts against the lanes of the law.
 
@@ -95,8 +93,7 @@ def empty_queue_regret(
         As in :func:`level_value`.
     penalty : array_like
         V > 0; broadcasts against the lanes.
-    rounds : int
-        :math:`T \ge 1`.
+    rounds : int, >= 1
 
     Returns
     -------

@@ -35,11 +35,9 @@ def correlated_regret_bound(
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`.
     scale, budget, penalty : array_like
         :math:`\omega`, :math:`\nu` and V, all positive; they broadcast.
-    rounds : int
-        :math:`T \ge 1`.
+    rounds : int, >= 1
     lag : array_like
         :math:`\tau \ge 0`, whole numbers.
     mixing : array_like

@@ -35,7 +35,6 @@ def kappa_limits(leakage: RoundLeakage) -> KappaLimits:
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`, of any real order :math:`\alpha > 1`.
 
     Returns
     -------
@@ -54,7 +53,6 @@ def growth_constant(leakage: RoundLeakage, c: ArrayLike) -> FloatArray:
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`.
     c : array_like
         :math:`c > 0` of :math:`V = c\,T^\beta`.
 

@@ -123,7 +123,6 @@ def stationary_queue_bound(leakage: RoundLeakage, scale: float, budget: float, p
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`.
     scale, budget : float
         :math:`\omega > 0` and :math:`\nu > 0`.
     penalty : array_like

@@ -139,12 +139,10 @@ def growth_table(
         Numbers of rounds T.
     draws : int
         Independent sequences of floors for each.
-    budget : float
-        :math:`\nu > 0`.
+    budget : float, > 0
     scenario : Scenario, optional
         Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
     seed : int
-        Of the draws.
     only : sequence of str
         Which policies; default those of the committed table.
 

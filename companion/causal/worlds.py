@@ -189,7 +189,6 @@ def worlds_table(
     worlds : mapping
         Names and worlds, whose beliefs are the same.
     seeds : iterable of int
-        Realisations.
     budgets : sequence of float, optional
         :math:`\nu > 0`.  Default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`.
     chosen : sequence of str, optional
@@ -252,7 +251,6 @@ def exact_table(accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Itera
     accounted : mapping
         Names of :data:`WORLDS`, each with names of :func:`methods`; the optimum is added.
     seeds : iterable of int
-        Realisations.
 
     Returns
     -------

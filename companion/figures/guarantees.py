@@ -115,7 +115,6 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`.
     floor, budget : float
         :math:`a > 0` and :math:`\nu > 0`.
     """

@@ -126,11 +126,8 @@ def order_table(dataset: str, levels: Sequence[float], seeds: Iterable[int], ord
     Parameters
     ----------
     dataset : str
-        The name of a preset.
     levels : sequence of float
-        Values of :math:`\nu`.
     seeds : iterable of int
-        Realisations.
     orders : sequence of float
         :math:`\alpha`, the reference first.
 
@@ -154,11 +151,8 @@ def choices_table(dataset: str, levels: Sequence[float], seeds: Iterable[int]) -
     Parameters
     ----------
     dataset : str
-        The name of a preset.
     levels : sequence of float
-        Values of :math:`\nu`.
     seeds : iterable of int
-        Realisations.
 
     Returns
     -------

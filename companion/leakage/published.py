@@ -50,8 +50,7 @@ def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
     ----------
     epsilon : array_like
         :math:`\varepsilon > 0`, any shape.
-    delta : float
-        :math:`\delta` in (0, 1).
+    delta : float, in (0, 1)
 
     Returns
     -------

@@ -43,10 +43,8 @@ def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: floa
         :math:`\varepsilon > 0` of the whole training.
     sampling_rate : float
         :math:`q` in (0, 1].
-    rounds : int
-        :math:`T \ge 1`.
-    delta : float
-        :math:`\delta` in (0, 1).
+    rounds : int, >= 1
+    delta : float, in (0, 1)
 
     Returns
     -------

@@ -78,8 +78,7 @@ def audit_row(
     ----------
     dataset : str
         A preset.
-    nu : float
-        :math:`\nu > 0`.
+    nu : float, > 0
     setting : str
         One of :data:`SETTINGS`.
     policy : str

@@ -17,6 +17,7 @@ from companion.claims import compare
 from companion.leakage.benchmarks import CHOICES, both_protocols, choices_table, full_power, late_share, order_table
 from companion.leakage.shi_pairs import lyapunov_starts, pair_table, penalty_scan
 from companion.methods import METHODS
+from companion.reported.readings import Scan
 from companion.shi import filled_lyapunov
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -110,16 +111,26 @@ def test_the_schedules_of_the_others_do_not_contain_the_order(name):
     assert np.array_equal(policy.schedule(other), policy.schedule(one))
 
 
-def test_a_choice_is_divided_by_the_method_it_changes_and_every_choice_is_there():
-    table = choices_table("mnist", [0.04], range(3)).set_index("choice")
+def test_a_choice_is_divided_by_the_method_it_changes_and_few_choices_leak_less():
+    choices = choices_table("mnist", [0.01, 0.16], range(6))
+    table = choices[choices.nu == 0.16].set_index("choice")
     assert [*table.index[: len(CHOICES)]] == [*CHOICES]
     assert len(table) == len(CHOICES) + 6
     assert ((table.low <= table.ratio) & (table.ratio <= table.high)).all()
     pair = {"drawn": METHODS["PowerControl"], "other": Hindsight(policies.PowerControl, contraction=0.99)}
-    made = leakage_table(MNIST, [0.04], range(3), pair).pivot(index="seed", columns="policy", values="epsilon")
+    made = leakage_table(MNIST, [0.16], range(6), pair).pivot(index="seed", columns="policy", values="epsilon")
     expected = np.exp(np.log(made["other"] / made["drawn"]).mean())
     assert table.ratio["PowerControl: r = 0.99"] == pytest.approx(expected, rel=1e-9)
-    assert table.ratio["LyapunovPowerControl: worst pair on the grid"] > 2
+    most = np.exp(abs(np.log(choices.ratio)).groupby(choices.choice).max())
+    large = ["LyapunovPowerControl: worst pair on the grid", "PowerControl: not subtracted", "PowerControl: r = 0.99"]
+    assert (most[large] > 3).all()
+    assert most["AdaScale: order 32"] < 1.2
+    assert most["LyapunovPowerControl: r = 0.999"] < 1.08  # six realisations; 0.97 to 1.00 with a hundred
+    # nothing but a growing penalty and a filled queue leaks less than what is drawn
+    queue = "LyapunovPowerControl: "
+    less = {queue + each for each in ("r = 0.99", "r = 0.999", "queue filled at the start", "filled, and V = 30 η̄³")}
+    assert (choices[~choices.choice.isin(less)].high > 0.99).all()
+    assert {*choices[choices.high < 0.99].choice} <= less
 
 
 def test_the_scan_is_the_cost_of_every_rate_and_penalty_written_out(problem):
@@ -136,6 +147,26 @@ def test_the_scan_is_the_cost_of_every_rate_and_penalty_written_out(problem):
         assert scan[i, j] == pytest.approx(spent / MNIST.num_rounds / 0.16, rel=1e-9)
     with pytest.raises(ValueError, match="problem must have no lanes"):
         penalty_scan(problem, relative_rates, multiples)
+
+
+def test_cost_rises_with_v_below_a_quarter_of_the_cubed_rate_and_hardly_above():
+    relative, rates = np.geomspace(1e-2, 1e4, 601), [0.5, 1.0, 3.0]
+    one = ReceiveScalingProblem(MNIST, lanes("mnist", [0.16], [1])[0].min_gain[0], 0.16)
+    scan = Scan(relative, penalty_scan(one, rates, relative))
+    assert (scan.rises_below > 0.1).all()
+    assert (scan.rises_above < 0.01).all()
+    assert abs(scan.plateau(1) - 1).max() < 0.06
+    assert (scan.plateau(0) > 1.1).all()
+    assert (scan.plateau(2) < 1).all()
+    small, large = (relative[1:][scan.crossings[row]] for row in (0, 2))
+    assert small.min() > 1 > large.max()
+    assert large.min() < 0.25
+
+
+def test_a_growing_penalty_shortens_the_opening():
+    opened = openings()
+    assert opened[0.99].start[0] < 0.3 * opened[1.0].start[0]
+    assert opened[0.99].early[0] < 0.75 * opened[1.0].early[0]  # twenty realisations
 
 
 @pytest.fixture(scope="module")

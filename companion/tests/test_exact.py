@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, accounting, channel, presets
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies, presets
 from adascale.comparison import leakage_table
 from companion import figures
+from companion.bounds.convexity import delta_slopes
 from companion.claims import compare, paper_claims
 from companion.leakage.exact import DATASETS, leads, looseness, read, with_exact
 from companion.methods import METHODS
@@ -131,7 +132,7 @@ def test_every_other_lead_stands_and_adascale_is_close_to_the_optimum(dataset, j
 
 
 def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_bracket():
-    table = pd.read_csv(Path(__file__).parents[2] / "results" / "benchmarks" / "accounting.csv")
+    table = pd.read_csv(FOLDER.parent / "benchmarks" / "accounting.csv")
     found = {name: rows.set_index("accountant") for name, rows in table.groupby("schedule")}
     found = {name: rows for name, rows in found.items() if "adascale, certified" in rows.index}
     assert len(found) == 2
@@ -141,3 +142,26 @@ def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_br
         assert (peers.lower.fillna(-np.inf) <= ours.upper).all()
         assert (peers.upper.fillna(np.inf) >= ours.lower).all()
         assert rows.loc["adascale, Renyi"].upper > peers.upper.max()  # control: the Renyi value lies outside of all
+
+
+def test_at_the_optimum_dry_rounds_are_flatter_and_delta_is_nearly_a_sum():
+    """In the paper's regime, for one of the lines of the appendix."""
+    scenario = Scenario.mnist()
+    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed=0).gain
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 0.04)
+    sigma, rate = problem.noise_multiplier(policies.Optimal().schedule(problem))[0], float(scenario.sampling_rate)
+    assert problem.noise_multiplier(problem.max_eta).min() < 12**-0.5 < sigma.min()
+    exact = accounting.exact_epsilon(rate, sigma, 1e-5)
+    assert exact.direction == "add"
+    found, wet = delta_slopes(rate, sigma, exact.epsilon), sigma < sigma.min() * (1 + 1e-9)
+    assert abs(found.delta / 1e-5 - 1) < 1e-4
+    assert (found.slope[~wet] / found.slope[wet][0]).max() < 1
+    assert found.curvature[wet][0] > found.mixed[wet][0] > 0
+
+
+def test_the_package_is_faster_than_its_peers_by_more_than_the_appendix_says():
+    table = pd.read_csv(FOLDER.parent / "benchmarks" / "accounting.csv")
+    peers = table[table.accountant.str.startswith(("Opacus", "dp-"))]
+    assert len(peers) == 6
+    assert (peers.times_certified > 20).all()
+    assert (peers.times_sharp > 50).all()

@@ -210,7 +210,6 @@ def promised(known: Constants, gap: float, target: float, rounds: int) -> dict[s
     target : float
         :math:`\gamma`.
     rounds : int
-        :math:`T`.
 
     Returns
     -------
@@ -308,7 +307,6 @@ def running_floors(rng: np.random.Generator, rounds: ArrayLike, lanes: int) -> F
     rounds : array_like of int
         Numbers of rounds :math:`T \ge 1`, rising.
     lanes : int
-        Realisations.
 
     Returns
     -------

@@ -44,8 +44,7 @@ def scaling_table(
         Pairs of :math:`V |F'(\ell_\infty)| / \nu` at the shortest horizon, and :math:`\beta`.
     horizons, seeds : iterable
         Numbers of rounds T, and realisations.
-    budget : float
-        :math:`\nu > 0`.
+    budget : float, > 0
     scenario : Scenario, optional
         Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
 

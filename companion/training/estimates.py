@@ -105,8 +105,7 @@ def realise(scenario: Scenario, nu: float, error: str, kind: str, seed: int) -> 
     ----------
     scenario : Scenario
         The constants.
-    nu : float
-        :math:`\nu > 0`.
+    nu : float, > 0
     error : str
         A key of :data:`ERRORS`.
     kind : str

@@ -31,7 +31,6 @@ def timed_rounds(run: Run, dataset: Dataset, rounds: int) -> pd.DataFrame:
     run : Run
         What would be trained.
     dataset : Dataset
-        Its data.
     rounds : int
         How many rounds, >= 1.
 

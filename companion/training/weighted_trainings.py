@@ -99,7 +99,6 @@ def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | N
     name : str
         One of ``SETTINGS``.
     seed : int
-        The realisation.
     later : sequence of int
         How many rounds come after the disturbed one.
     rounds : int, optional
@@ -184,7 +183,6 @@ def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dic
     name : str
         One of ``SETTINGS``.
     seed : int
-        The realisation.
     weights : mapping
         Name of a schedule to the weights under which it is the optimum, shape (T,) each.
 

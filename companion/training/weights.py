@@ -43,8 +43,7 @@ def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, mo
     ----------
     curvature : array_like
         :math:`h \ge 0`, any shape; with weight decay :math:`h + \beta`.
-    learning_rate : float
-        :math:`\lambda > 0`.
+    learning_rate : float, > 0
     rounds : int
         How many :math:`k` from 0 on.
     momentum : float
@@ -85,7 +84,6 @@ def loss_weights(
     learning_rate, momentum, weight_decay : float
         :math:`\lambda`, :math:`\mu` and :math:`\beta \ge 0` of the server's step.
     rounds : int
-        :math:`T`.
 
     Returns
     -------
