@@ -17,7 +17,7 @@ from companion.claims import compare
 from companion.leakage.benchmarks import CHOICES, both_protocols, choices_table, full_power, late_share, order_table
 from companion.leakage.shi_pairs import lyapunov_starts, pair_table, penalty_scan
 from companion.methods import METHODS
-from companion.reported.readings import Scan
+from companion.reported.readings import Scan, openings
 from companion.shi import filled_lyapunov
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -164,7 +164,7 @@ def test_cost_rises_with_v_below_a_quarter_of_the_cubed_rate_and_hardly_above():
 
 
 def test_a_growing_penalty_shortens_the_opening():
-    opened = openings()
+    opened = openings(lanes("mnist", [0.01, 0.16], range(20))[0])
     assert opened[0.99].start[0] < 0.3 * opened[1.0].start[0]
     assert opened[0.99].early[0] < 0.75 * opened[1.0].early[0]  # twenty realisations
 

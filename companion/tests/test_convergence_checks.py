@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from adascale import Scenario, channel
 from companion.bounds import largest_learning_rate
-from companion.theory.convergence import Training, compare, step_moments
+from companion.reported.system import limit_of_scale
+from companion.theory.convergence import Training, compare, step_moments, used_power
 from companion.theory.convergence_checks import (
     allowances,
     broken_bounds,
@@ -100,6 +102,48 @@ def test_running_floors_are_means_of_inverse_exponentials():
     for lane in found:
         floors = 1 / rng.standard_exponential(10)
         np.testing.assert_allclose(lane, [floors[0], floors[:3].mean(), floors.mean()], rtol=1e-13)
+
+
+def test_a_batch_attains_the_second_moment_and_no_smaller_one():
+    scenario = Scenario("small", 1, 40, 30, 2, 20, 1.0, 0.2, 1e-12)
+    sizes = np.random.default_rng(0).binomial(20, 0.1, 20_000)
+    mean, half = mean_interval(sizes**2 / 4)
+    assert abs(mean - float(scenario.batch_second_moment)) < 1.5 * half
+    assert mean - 1.5 * half > 1  # negative control: a size that does not vary
+
+
+def test_the_scale_of_the_floors_times_the_devices_has_a_limit():
+    for size in (10, 200):
+        scenario = Scenario("many", size, 1, 100, 60, 6000, 1.0, 0.2, 1e-12)
+        terms = scenario.noise_scale / scenario.x_max
+        places = channel.draw(size, 1, seed=range(300)).path_loss
+        product = size * terms * (1 / scenario.mean_gain(places)).sum(axis=-1)
+        assert abs(product.mean() - limit_of_scale(scenario)) < 2.6 * product.std() / 300**0.5
+
+
+def test_the_running_mean_of_the_floors_has_landaus_law():
+    rounds = 4096
+    last = running_floors(np.random.default_rng(0), [rounds], 800)[:, 0] - np.log(rounds) - 1
+    landau = stats.landau(loc=np.log(np.pi / 2), scale=np.pi / 2)
+    assert stats.kstest(last + 2 * np.euler_gamma, landau.cdf).pvalue > 0.01
+    assert stats.kstest(last + np.euler_gamma, landau.cdf).pvalue < 1e-6  # negative control: the wrong centring
+
+
+def test_clipped_training_rests_where_the_gradient_is_not_zero():
+    outcomes, probability = np.array([0.0, 10.0]), np.array([0.9, 0.1])
+    assert probability @ np.clip(1 / 9 - outcomes, -1, 1) == pytest.approx(0, abs=1e-15)
+    assert probability @ (1 / 9 - outcomes) == pytest.approx(-8 / 9)
+
+
+def test_less_power_is_used_with_larger_batches_and_near_the_minimiser():
+    features, labels = PROBLEM.draw(np.random.default_rng(80), 2000, 20)
+    clip = float(np.median(np.linalg.norm(features * labels[..., None], axis=-1)))
+    used = {
+        (size, name): used_power(PROBLEM, place, clip, size, 0.01, np.random.default_rng(80))
+        for size in (4, 60)
+        for name, place in (("first", np.zeros(5)), ("last", PROBLEM.minimiser))
+    }
+    assert used[60, "last"] < used[4, "last"] < used[4, "first"] < 1
 
 
 def test_what_the_chapter_says_of_its_panels():

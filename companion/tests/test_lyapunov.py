@@ -157,3 +157,12 @@ def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():
             assert queue[k, t + 1] == max(queue[k, t] + energy[k, t] - floor - 0.04, 0)
     with pytest.raises(ValueError, match="problem must have no lanes"):
         plain_lyapunov(make(Scenario.mnist(), [0.01]), V, caps)
+
+
+def test_the_plain_method_leaks_more_the_higher_its_cap():
+    scenario, caps = Scenario.mnist(), np.geomspace(1, 1e5, 6)
+    problem = ReceiveScalingProblem(scenario, make(scenario, [0.04]).min_gain[0], 0.04)
+    plain = plain_lyapunov(problem, float(tuning.match_budget(policies.AdaScale, problem)), caps)
+    leaked = [float(problem.rdp(scenario.noise_scale / row)) for row in plain.energy]
+    assert (np.diff(leaked) > 0).all()
+    assert (plain.energy[-1] - problem.floor).mean() == pytest.approx(1e5 / scenario.num_rounds, rel=0.01)
