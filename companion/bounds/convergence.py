@@ -135,5 +135,10 @@ def convergence_bound(
             k2 * L * rate * A2,
             L * rate / 2 * w.mean(axis=-1),
         )
+    return bound_of(terms)
+
+
+def bound_of(terms: tuple[FloatArray, ...]) -> ConvergenceBound:
+    """The four terms, each of the shape of the lanes, or an error that one of them overflows."""
     check.held("a term of this bound for these constants", *terms)
     return ConvergenceBound(*(array.copy() for array in np.broadcast_arrays(*terms)))

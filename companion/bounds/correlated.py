@@ -34,9 +34,8 @@ def correlated_regret_bound(
 
     Parameters
     ----------
-    leakage : RoundLeakage
-    scale, budget, penalty : array_like
-        :math:`\omega`, :math:`\nu` and V, all positive; they broadcast.
+    leakage, scale, budget, penalty
+        As for :func:`~companion.bounds.stationary_queue_bound`; they broadcast.
     rounds : int, >= 1
     lag : array_like
         :math:`\tau \ge 0`, whole numbers.

@@ -72,19 +72,8 @@ def queue_from_below(problem: ReceiveScalingProblem, penalty: ArrayLike) -> Floa
     .. math:: \tfrac23 S^{3/2} + \Big(\hat y + \sum_{t \in \mathcal G} w_{\min,t}\Big) S^{1/2}
         \;\ge\; |\mathcal G| \sqrt{V \underline\kappa}, \qquad \hat y = \max\big(\nu, (V \kappa(\nu))^{1/3}\big) .
 
-    The best set of each size are the rounds with the lowest floors; the best size is taken.
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        Floors and budget of every lane.
-    penalty : array_like
-        AdaScale's :math:`V > 0`, broadcasting against the lanes.
-
-    Returns
-    -------
-    numpy.ndarray
-        A lower bound of :math:`Q_T \ge 0`, of the shape of the lanes.
+    The best set of each size are the rounds with the lowest floors; the best size is taken.  Arguments as of
+    :func:`~companion.bounds.queue_bound`.
     """
     penalty, leakage, nu = checked_penalty(problem, penalty), RoundLeakage(problem.scenario), problem.budget
     jump = np.maximum(nu, np.cbrt(-penalty * nu**2 * leakage.slope(nu)))[..., None]

@@ -46,16 +46,7 @@ def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
         \big(\sqrt{\varepsilon + C^2} - C\big)^2, \qquad
         C = \frac{1}{\delta \sqrt\pi} \exp\Big(-\tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big)\Big)
 
-    Parameters
-    ----------
-    epsilon : array_like
-        :math:`\varepsilon > 0`, any shape.
-    delta : float, in (0, 1)
-
-    Returns
-    -------
-    numpy.ndarray
-        Without unit, of the shape of ``epsilon``.
+    Without unit; arguments as of :func:`~adascale.policies.scaling_budget`.
     """
     delta = check.fraction("delta", delta)
     c = np.exp(-lambertw(2 / (np.pi * delta**2)).real / 2) / (delta * np.sqrt(np.pi))
