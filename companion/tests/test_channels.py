@@ -5,21 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from companion.causal.worlds import (
-    HARD,
-    KNOWN,
-    MIDDLE,
-    SEEDS,
-    WORLDS,
-    against,
-    exactly,
-    kept,
-    read,
-    read_blocks,
-    read_exact,
-    worlds_table,
-)
+from adascale.channel import BlockFading, Rayleigh, TappedDelayLine
+from companion.causal import worlds
+from companion.reported import channels as other
 from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED, block_table
+from companion.theory.rounds_inside import ONE_GAIN, inside_table
+from companion.training import estimates
 
 FOLDER = Path(__file__).parents[2] / "results" / "channels"
 SLOW = "Gauss-Markov, r = 0.99"
@@ -27,44 +18,49 @@ SLOW = "Gauss-Markov, r = 0.99"
 
 @pytest.fixture(scope="module")
 def table():
-    return read(FOLDER / "table.csv")
+    return worlds.read(FOLDER / "table.csv")
 
 
 @pytest.fixture(scope="module")
 def promised(table):
-    return kept(table).set_index(["world", "policy", "nu"])
+    return worlds.kept(table).set_index(["world", "policy", "nu"])
+
+
+@pytest.fixture(scope="module")
+def middle(promised):
+    return promised.xs(worlds.MIDDLE, level="nu")
 
 
 @pytest.fixture(scope="module")
 def blocks():
-    return read_blocks(FOLDER / "table_blocks.csv")
+    return worlds.read_blocks(FOLDER / "table_blocks.csv")
 
 
 def test_worlds_of_two_beliefs_are_refused():
     with pytest.raises(ValueError, match=r"^worlds must have one belief, got 6$"):
-        worlds_table(WORLDS, [0])
+        worlds.worlds_table(worlds.WORLDS, [0])
 
 
 def test_a_hard_promise_is_kept_in_every_world(promised):
-    for name in HARD:
+    for name in worlds.HARD:
         assert (promised.xs(name, level="policy").over == 0).all()
-    assert promised.loc[(SLOW, "ConstantLevel", MIDDLE)].over > 0.2  # the control
+    assert promised.loc[(SLOW, "ConstantLevel", worlds.MIDDLE)].over > 0.2  # the control
 
 
 def test_in_slow_fading_the_coherence_seen_saves_a_hard_budget(promised, table):
     """Where rounds are independent it costs next to nothing."""
     for name in ("ReSolve", "Learn"):
-        plain, seen = (promised.loc[(SLOW, f"{name}{how}, hard", MIDDLE)] for how in ("", ", coherent"))
+        plain, seen = (promised.loc[(SLOW, f"{name}{how}, hard", worlds.MIDDLE)] for how in ("", ", coherent"))
         assert seen.rdp < plain.rdp / 4
         assert seen.rdp_worst < plain.rdp_worst / 4
-        for world in KNOWN:
-            pair = against(table[table["world"] == world], f"{name}, coherent, hard", f"{name}, hard")
+        for world in worlds.KNOWN:
+            pair = worlds.against(table[table["world"] == world], f"{name}, coherent, hard", f"{name}, hard")
             assert (pair.ratio < 1.02).all()
 
 
 @pytest.fixture(scope="module")
 def accounted():
-    return read_exact(FOLDER / "exact.csv")
+    return worlds.read_exact(FOLDER / "exact.csv")
 
 
 def test_the_exact_table_has_the_schedules_of_the_table_of_worlds(accounted, table):
@@ -76,17 +72,17 @@ def test_the_exact_table_has_the_schedules_of_the_table_of_worlds(accounted, tab
 
 
 def test_means_of_exact_ratios_are_those_of_a_plain_loop(accounted):
-    found = exactly(accounted)
+    found = worlds.exactly(accounted)
     rows = accounted[accounted.world == SLOW].set_index(["policy", "seed"]).exact
-    ratios = [rows["EqualAlloc", seed] / rows["Optimal", seed] for seed in SEEDS]
+    ratios = [rows["EqualAlloc", seed] / rows["Optimal", seed] for seed in worlds.SEEDS]
     assert found.ratio[SLOW, "EqualAlloc"] == pytest.approx(sum(ratios) / len(ratios))
     assert found.exact[SLOW, "EqualAlloc"] == pytest.approx(rows["EqualAlloc"].mean())
     assert (found.ratio.xs("Optimal", level="policy") == 1).all()
 
 
 def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks(blocks):
-    """In ratios of means; single realisations scatter.  What has the length of the blocks comes close at MIDDLE."""
-    mean = blocks[blocks["nu"] == MIDDLE].groupby(["block", "policy"]).ratio.mean().unstack("policy")
+    """In ratios of means; single realisations scatter.  What has the length of the blocks comes close at 0.04."""
+    mean = blocks[blocks["nu"] == worlds.MIDDLE].groupby(["block", "policy"]).ratio.mean().unstack("policy")
     others = mean.drop(columns=[BLOCK_OPTIMUM, BLOCK_PREDICTED])
     assert (others.min(axis=1) > 0.99 * mean[BLOCK_OPTIMUM]).all()
     assert mean[BLOCK_OPTIMUM].is_monotonic_increasing  # longer blocks, fewer chances
@@ -94,9 +90,6 @@ def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks(blocks):
     assert (
         mean.loc[25:, "ReSolve, hard"] > 5 * mean.loc[25:, BLOCK_OPTIMUM]
     ).all()  # the control: who does not know of them
-    kept_ = kept(read(FOLDER / "table.csv")).set_index(["nu", "world", "policy"])
-    warm = kept_.loc[0.01, "moving at 1.5 m/s", "AdaScale, warm"]
-    assert warm.rdp > 2 * warm.rdp_median  # a few draws make the mean
     short = mean.loc[[1, 5]]
     np.testing.assert_allclose(short[BLOCK_OPTIMUM], short[BLOCK_PREDICTED], atol=0.01)
 
@@ -104,3 +97,51 @@ def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks(blocks):
 def test_blocks_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"^block must divide the 500 rounds, got 7$"):
         block_table(0.04, (7,), [0])
+
+
+def test_where_the_law_is_known_nothing_is_to_be_gained(middle):
+    for world in worlds.KNOWN:
+        for policy in other.KNOWING:
+            assert middle.rdp[world, policy] < 1.03
+            assert abs(middle.cost[world, policy] - 1) < 0.01
+
+
+def test_where_the_law_is_wrong_learning_keeps_nu_and_leaks_less(table, middle):
+    hard = worlds.against(table, "Learn, hard", "ReSolve, coherent, hard").set_index(["world", "nu"])
+    for world in other.WRONG:
+        assert abs(middle.cost[world, "Learn"] - 1) < 0.005
+        assert hard.high[world, worlds.MIDDLE] < 1
+
+
+def test_a_warm_queue_is_ahead_in_slow_fading_and_motion(table, middle, promised):
+    def low(above, below):
+        return worlds.against(table, above, below).set_index(["nu", "world"]).low[worlds.MIDDLE]
+
+    warm = promised.loc[other.MOVING, "AdaScale, warm", 0.01]
+    assert warm.rdp > 2 * warm.rdp_median  # a few draws make the mean
+    assert (low("AdaScale", "AdaScale, warm") > 1).all()
+    assert (low("Learn", "AdaScale, warm")[[other.SLOW, other.MOVING, "Jakes, 0.1 Hz"]] > 1).all()
+    assert low("ConstantLevel", "AdaScale, warm")[other.MOVING] > 1
+    assert low("ReSolve, hard", "ReSolve, coherent, hard")[other.SLOW] > 1
+    assert middle.rdp[other.SLOW, "ConstantLevel"] < middle.rdp[other.SLOW, "AdaScale, warm"]
+    assert middle.spread[other.SLOW, "ConstantLevel"] > 3 * middle.spread[other.SLOW, "AdaScale, warm"]
+    assert middle.rdp[other.SLOW, "Learn, coherent, hard"] > middle.rdp[other.SLOW, "EqualAlloc"]
+
+
+def test_two_blocks_double_the_floor_and_a_narrow_band_does_nothing():
+    cases = {
+        ("MNIST", ONE_GAIN): Rayleigh(),
+        ("MNIST", "2 blocks, energy anywhere"): BlockFading(blocks=2),
+        ("MNIST", "16 subcarriers over 100 kHz, even"): TappedDelayLine(subcarriers=16),
+    }
+    floor = inside_table(0.04, range(30), cases).floor["MNIST"]
+    assert abs(floor["2 blocks, energy anywhere"] / floor[ONE_GAIN] - 2) < 0.1  # thirty realisations
+    assert abs(floor["16 subcarriers over 100 kHz, even"] / floor[ONE_GAIN] - 1) < 0.05
+
+
+def test_estimates_cost_accuracy_with_ten_pilots_at_the_smallest_nu_alone():
+    table = estimates.read(FOLDER / "estimates.csv")
+    digits = estimates.compared(table, "digits")
+    compared = digits[digits.kind == "mmse"].dropna(subset=["lost"])
+    clear = compared[(compared.low > 0) | (compared.high < 0)]
+    assert [*zip(clear.error, clear.nu, strict=True)] == [("10 pilots", 0.01)]

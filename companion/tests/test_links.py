@@ -10,6 +10,7 @@ import pytest
 
 from adascale import ReceiveScalingProblem
 from adascale.channel import EmpiricalFloors
+from adascale.statistics import interval
 from companion.__main__ import make
 from companion.causal import measured_links as links
 from companion.causal.fresh import HINDSIGHT
@@ -26,6 +27,7 @@ from companion.causal.link_data import (
     michigan,
     orbit,
 )
+from companion.reported import channels as other
 
 FOLDER = Path(__file__).parents[2] / "results" / "links"
 SAMPLES = 260
@@ -250,3 +252,39 @@ def test_a_wrong_law_costs_more_than_none(kept):
         assert kept.epsilon[trace, "ReSolve, hard, Rayleigh"] > 2 * kept.epsilon[trace, "Learn, hard"]
         assert kept.cost[trace, "ConstantLevel, Rayleigh"] > 3
         assert kept.cost[trace, "AdaScale, warm"] == pytest.approx(1, abs=0.02)
+
+
+def test_in_hindsight_liu_and_simeone_lead_unless_a_count_is_a_decibel_or_floors_are_higher(committed, kept):
+    ada, power = "AdaScale" + HINDSIGHT, "PowerControl" + HINDSIGHT
+    lead = other.leads(committed, ada, power)
+    for trace in other.REAL:
+        assert kept.epsilon[trace, power] < kept.epsilon[trace, ada]
+        assert interval(lead[trace].groupby("group").mean().to_numpy()).low > 0
+    assert kept.epsilon[other.COUNTED, power] > kept.epsilon[other.COUNTED, ada]
+    scaled = pd.read_csv(FOLDER / "scales.csv").set_index(["scale", "policy"]).epsilon[10.0]
+    assert scaled[ada] < scaled[power]
+    look = pd.read_csv(FOLDER / "first_look.csv")
+    sixth = look[(look.sampling == 6) & (look.unit == "CC1000")][["AdaScale", "PowerControl"]].max()
+    assert sixth.PowerControl < sixth.AdaScale
+
+
+def test_re_solving_runs_dry_where_floors_have_fallen(committed):
+    statistics = pd.read_csv(FOLDER / "statistics.csv")
+    dry = other.ran_dry(committed, statistics)
+    assert len(dry) > 0
+    assert (dry.drift_db < -1).all()
+
+
+def test_the_chapter_fetches_the_commit_that_the_tables_were_made_from():
+    text = (FOLDER.parents[1] / "notebooks" / "15_measured_links.md").read_text()
+    assert f"https://github.com/sensorlab/link-quality-estimation links && git -C links checkout {COMMIT[:7]}" in text
+    assert SOURCE.endswith("sensorlab/link-quality-estimation")
+    evidence = pd.read_csv(FOLDER / "evidence.csv", index_col="what").value
+    assert evidence.until > 5 * evidence.since > 0
+
+
+def test_the_commands_for_links_of_one_s_own_are_those_that_the_page_has_run():
+    text = (FOLDER.parents[1] / "notebooks" / "15_measured_links.md").read_text()
+    ran = text.split('COMMANDS = r"""\n')[1].split('"""')[0]
+    assert f"```sh\n{ran}```" in text
+    assert ran.count("\n") == 3

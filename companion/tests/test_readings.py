@@ -18,7 +18,7 @@ from companion.summary import by_seed
 from companion.training.accuracy import accuracy_claims, reading_table, reading_verdicts
 from companion.training.weighted_trainings import SETTINGS
 
-RESULTS = Path(__file__).parents[3] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 QUOTED = QUOTED_ACCURACY["mnist"]
 CALM = [
     "clipping norm 0.3",
