@@ -5,16 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from companion.privacy.audits import (
-    BUDGETS,
-    PAIRS,
-    SETTINGS,
-    SIZES,
-    Pairs,
-    Size,
-    audit_row,
-    paired_table,
-)
+from companion.privacy.audits import BUDGETS, PAIRS, SETTINGS, SIZES, Pairs, Size, audit_row, paired_table
 
 RESULTS = Path(__file__).parents[2] / "results/audit"
 KEPT = pd.read_csv(RESULTS / "mnist.csv", keep_default_na=False)

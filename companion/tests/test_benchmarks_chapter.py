@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, Scenario, channel, cli, policies
-from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.policies import water_level
 
 MNIST = Scenario.mnist()
@@ -118,15 +117,6 @@ def test_the_queue_s_slope_is_one_less_the_cubed_scaling_over_twice_the_penalty(
         eta = float(after(queue)[1])
         slope = (after(queue + 1e-6)[0].queue - after(queue - 1e-6)[0].queue) / 2e-6
         assert slope == pytest.approx(1 - eta**3 / (2 * 2.0), rel=1e-7)  # a central difference
-
-
-def test_a_first_round_with_an_empty_queue_is_at_full_power_at_any_tuning():
-    problem, _ = drawn(MNIST, 0.16, seed=1)
-    found = match_lyapunov(problem)
-    for row in found.pairs.itertuples():
-        eta = policies.LyapunovPowerControl(row.penalty, row.rate).schedule(problem)
-        assert eta[0] == problem.max_eta[0]
-    assert policies.Optimal().schedule(problem)[0] < 0.5 * problem.max_eta[0]  # the optimum there is not
 
 
 def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path, monkeypatch, capsys):

@@ -14,14 +14,7 @@ from adascale.problem import RoundLeakage
 from companion import bounds, figures
 from companion.causal import growth as causal_growth
 from companion.causal import wrong_laws as causal_beliefs
-from companion.causal.fresh import (
-    CAUSAL,
-    HINDSIGHT,
-    SEEDS,
-    foreseen_lyapunov,
-    protocols,
-    read,
-)
+from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, protocols, read
 from companion.claims import paper_claims, side_by_side, verdict_counts
 from companion.figures.causal import without_future
 from companion.methods import METHODS
@@ -160,12 +153,8 @@ def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [
-        ({"mean_gain": None}, "needs mean_gain"),
-        ({"relative_rates": 0.0}, "relative_rates must be"),
-        ({"draws": 0}, "draws must be"),
-        ({"relative_rates": 1e6}, "no pair of V and rate brings the mean cost to nu = 0.04"),
-    ],
+    [({"mean_gain": None}, "needs mean_gain"), ({"relative_rates": 0.0}, "relative_rates must be")]
+    + [({"draws": 0}, "draws must be"), ({"relative_rates": 1e6}, "no pair of V and rate")],
 )
 def test_what_28_cannot_be_tuned_with_is_named(change, said):
     scenario = presets.load("mnist").scenario

@@ -9,21 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from companion.theory.convergence import (
-    Training,
-    compare,
-    momentum_over_bound,
-    relative_bias,
-    reuse_breaks,
-    reuse_left_side,
-    server_decay,
-    step_moments,
-    used_power,
-)
+from companion.theory import convergence as theory
 from companion.theory.least_squares import LeastSquares, empirical_constants, simulate
 
 PROBLEM = LeastSquares([0.5, 1.5], [[1.0, 0.0], [0.0, -2.0], [0.5, 0.5]], 0.4)
-TRAINING = Training(PROBLEM, np.array([2.0, 1.0]), 0.05, np.full(30, 2.0), 3, 12)
+TRAINING = theory.Training(PROBLEM, np.array([2.0, 1.0]), 0.05, np.full(30, 2.0), 3, 12)
 
 
 def test_poisson_sums_over_all_batches():
@@ -53,7 +43,7 @@ def half_width(values, tests=1):
 
 
 def test_every_expectation_of_the_two_lemmas_is_met():
-    moments = step_moments(TRAINING, [0.3, -0.4], np.random.default_rng(1), 20_000)
+    moments = theory.step_moments(TRAINING, [0.3, -0.4], np.random.default_rng(1), 20_000)
     for name, (values, exact) in moments.items():
         assert abs(values.mean() - exact) < half_width(values, len(moments)), name
     values, _ = moments["squared batch size / B²"]
@@ -69,7 +59,7 @@ def test_simulated_gradients_have_the_exact_mean():
 
 def test_only_data_that_are_kept_bias_the_gradient():
     for reuse in (True, False):
-        estimate, error = relative_bias(TRAINING, np.random.default_rng(3), 2000, reuse=reuse)
+        estimate, error = theory.relative_bias(TRAINING, np.random.default_rng(3), 2000, reuse=reuse)
         assert abs(estimate[0]) < 4 * error[0]
         assert (estimate[-1] < -4 * error[-1]) == reuse
 
@@ -84,16 +74,16 @@ def by_loop(samples, T):
 
 @pytest.mark.parametrize("T", [4, 17, 462, 2000])
 def test_left_side_on_reused_data_is_that_of_the_recursion(T):
-    assert float(reuse_left_side(20, T)) == pytest.approx(by_loop(20, T), rel=1e-11)
+    assert float(theory.reuse_left_side(20, T)) == pytest.approx(by_loop(20, T), rel=1e-11)
 
 
 @pytest.mark.parametrize(("k2", "T"), [(2, 1722), (1, 462)])
 def test_reused_data_break_the_bound_from_there_on(k2, T):
-    assert reuse_breaks(20, k2) == T
+    assert theory.reuse_breaks(20, k2) == T
     assert by_loop(20, T) > k2 / np.sqrt(T)
     assert by_loop(20, T - 1) <= k2 / np.sqrt(T - 1)
     later = np.arange(T, 200_000)
-    assert (reuse_left_side(20, later) > k2 / np.sqrt(later)).all()
+    assert (theory.reuse_left_side(20, later) > k2 / np.sqrt(later)).all()
 
 
 def decay_by_loop(zeta, rounds):
@@ -111,7 +101,7 @@ def decay_by_loop(zeta, rounds):
 
 @pytest.mark.parametrize("zeta", [1.0, 0.3, 1e-2])
 def test_decay_by_the_server_is_that_of_the_recursion(zeta):
-    left, right, broken_from = server_decay(zeta, 500)
+    left, right, broken_from = theory.server_decay(zeta, 500)
     assert left == pytest.approx(decay_by_loop(zeta, 500), rel=1e-10)
     assert right == pytest.approx(2 * 0.5 / (1 + zeta) / (500 / (4 * (1 + zeta))), rel=1e-13)
     assert decay_by_loop(zeta, broken_from + 1) > 4 / (broken_from + 1)
@@ -120,28 +110,28 @@ def test_decay_by_the_server_is_that_of_the_recursion(zeta):
 
 def test_without_random_batches_decay_by_the_server_is_harmless():
     """Negative control: q = 1 leaves no variance; from any number of rounds on."""
-    found = server_decay(1.0, 10_000, batch_size=100, dataset_size=100.0000001)
+    found = theory.server_decay(1.0, 10_000, batch_size=100, dataset_size=100.0000001)
     assert found.left < found.right
 
 
 def test_a_device_whose_samples_agree_uses_all_of_its_power():
     agreeing = LeastSquares([1.0], [[0.0], [0.0]], 1e-9)
-    near, far = (used_power(agreeing, [model], 1e-3, 4, 0.01, np.random.default_rng(4)) for model in (1e-9, 1e6))
+    near, far = (theory.used_power(agreeing, [model], 1e-3, 4, 0.01, np.random.default_rng(4)) for model in (1e-9, 1e6))
     assert near < 1e-6
     assert far == pytest.approx(1, abs=0.02)  # all gradients are clipped to one and the same
 
 
 def test_bad_input_is_named():
     for call, named in (
-        (lambda: reuse_left_side(20, 1), "rounds"),
-        (lambda: reuse_left_side(0, 4), "samples"),
-        (lambda: reuse_breaks(20, 0.5), "batch_second_moment"),
-        (lambda: momentum_over_bound(1.0, 0.1), "momentum"),
-        (lambda: momentum_over_bound(0.5, 3.0), "learning_rate < 2"),
-        (lambda: server_decay(0.0, 10), "zeta"),
-        (lambda: server_decay(1.0, 0), "rounds"),
-        (lambda: server_decay(1.0, 10, 0.5), "batch_size"),
-        (lambda: server_decay(1.0, 10, 5, 4), "batch_size / dataset_size"),
+        (lambda: theory.reuse_left_side(20, 1), "rounds"),
+        (lambda: theory.reuse_left_side(0, 4), "samples"),
+        (lambda: theory.reuse_breaks(20, 0.5), "batch_second_moment"),
+        (lambda: theory.momentum_over_bound(1.0, 0.1), "momentum"),
+        (lambda: theory.momentum_over_bound(0.5, 3.0), "learning_rate < 2"),
+        (lambda: theory.server_decay(0.0, 10), "zeta"),
+        (lambda: theory.server_decay(1.0, 0), "rounds"),
+        (lambda: theory.server_decay(1.0, 10, 0.5), "batch_size"),
+        (lambda: theory.server_decay(1.0, 10, 5, 4), "batch_size / dataset_size"),
         (lambda: PROBLEM.expected_squared_gradients([0.0, 0.0], 0.1, [1.0], 3, 12, noise_split=[1.0]), "noise_split"),
     ):
         with pytest.raises(ValueError, match=named):
@@ -197,14 +187,14 @@ def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
         new_vv = mu**2 * vv + xx + 2 * mu * xv + 0.5  # E xi^2 = w / 2 with w = 1
         moved = mu * xv + xx
         xx, xv, vv = xx - 2 * lam * moved + lam**2 * new_vv, moved - lam * new_vv, new_vv
-    ratio = float(momentum_over_bound(mu, lam))
+    ratio = float(theory.momentum_over_bound(mu, lam))
     assert xx / (lam / 2) == pytest.approx(ratio, rel=1e-10)
     assert (ratio <= 1) == (mu == 0)  # negative control: without momentum the bound holds
 
 
 def test_comparison_is_that_of_each_training():
     quiet = TRAINING._replace(learning_rate=0.005)
-    found = compare([quiet, quiet._replace(noise_energy=3 * quiet.noise_energy)])
+    found = theory.compare([quiet, quiet._replace(noise_energy=3 * quiet.noise_energy)])
     assert (found["exact"] < found["near"]).all()
     assert (found["near"] < found["total"]).all()
     assert found["noise"][1] == pytest.approx(3 * found["noise"][0], rel=1e-14)

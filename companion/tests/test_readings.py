@@ -20,16 +20,8 @@ from companion.training.weighted_trainings import SETTINGS
 
 RESULTS = Path(__file__).parents[2] / "results"
 QUOTED = QUOTED_ACCURACY["mnist"]
-CALM = [
-    "clipping norm 0.3",
-    "learning rate 0.1",
-    "Glorot initialisation",
-    "pixels in [0, 1]",
-    "clipping norm 3",
-    "as stated",
-    "floors times 2",
-    "distances uniform in area",
-]
+CALM = ["clipping norm 0.3", "learning rate 0.1", "Glorot initialisation", "pixels in [0, 1]", "clipping norm 3"]
+CALM += ["as stated", "floors times 2", "distances uniform in area"]
 
 
 @pytest.fixture(scope="module")
