@@ -127,9 +127,6 @@ def test_one_training_ends_at_its_cost():
     assert tuned.axes[0].lines[0].get_ydata().tolist() == (10 * SCALED).ravel().tolist()
 
 
-# Trainings
-
-
 def test_falls_are_paired_with_the_smallest_level_of_the_same_realisation():
     figure = experiments.falls({"one": FALLS, "two": FALLS[[0.01, 0.16]]}, (0.95, 0.9))
     one, two = centres(figure.axes[0])
@@ -190,9 +187,6 @@ def test_scans_deals_and_powers_are_drawn_as_given():
     assert lines[2].get_ydata() == pytest.approx([20, 30])
 
 
-# Leakage
-
-
 @pytest.fixture(scope="module")
 def table():
     return leakage_table(SMALL, BUDGETS, range(12), METHODS)
@@ -250,9 +244,6 @@ def test_bounds_against_the_penalty_are_drawn_whole_under_one_legend():
         low, high = axis.get_ylim()
         drawn_at = np.concatenate([line.get_ydata() for line in axis.lines])
         assert low < drawn_at.min() <= drawn_at.max() < high
-
-
-# Markup
 
 
 def test_a_notebook_shows_a_table_with_its_minus_signs():

@@ -198,9 +198,6 @@ def test_the_command_makes_every_table_and_says_whose_data_it_was(clone, few, tm
         assert (tmp_path / f"{name}.csv").is_file()
 
 
-# What is committed
-
-
 @pytest.fixture(scope="module")
 def committed():
     return links.read(FOLDER / "leakage.csv")

@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from companion.training import weighted_trainings
 from companion.training import weighted_trainings as trainings
 from companion.training.weights import impulse_response
 
@@ -47,9 +46,8 @@ def test_all_thirds_have_the_same_total_energy(monkeypatch):
 
 def test_the_contest_is_at_equal_leakage():
     weights = np.geomspace(1, 20, 6)
-    table = pd.DataFrame(trainings.contest("momentum 0.9", 0, {"late": weights, "early": weights[::-1]})).set_index(
-        "schedule"
-    )
+    rows = trainings.contest("momentum 0.9", 0, {"late": weights, "early": weights[::-1]})
+    table = pd.DataFrame(rows).set_index("schedule")
     assert list(table.index) == ["none", "flat", "late", "early"]
     np.testing.assert_allclose(table.rdp[1:], table.rdp["flat"], rtol=1e-8)
     assert table.cost["flat"] == pytest.approx(trainings.SETTINGS["momentum 0.9"].nu)
@@ -64,7 +62,7 @@ def test_the_weights_of_thirds_are_what_each_has_added_and_never_negative():
 
 
 def test_response_weights_are_those_of_the_responses_and_not_below_the_least():
-    later = np.array(weighted_trainings.LATER)
+    later = np.array(trainings.LATER)
     true = impulse_response(0.02, 0.5, 200, 0.9)[later] ** 2
     rows = [
         {"setting": "momentum 0.9", "seed": seed, "later": k, "response": value * factor}
@@ -78,7 +76,7 @@ def test_response_weights_are_those_of_the_responses_and_not_below_the_least():
 
 def test_the_committed_contest_is_at_equal_leakage_and_complete():
     table = pd.read_csv(Path(__file__).parents[2] / "results/weights/contest.csv")
-    assert len(table) == len(trainings.SETTINGS) * len(weighted_trainings.SEEDS["contest"]) * 5
+    assert len(table) == len(trainings.SETTINGS) * len(trainings.SEEDS["contest"]) * 5
     spread = table.groupby(["setting", "seed"]).rdp.agg(["min", "max"])
     np.testing.assert_allclose(spread["max"], spread["min"], rtol=1e-6)  # seven digits are written
-    assert not set(weighted_trainings.SEEDS["contest"]) & set(weighted_trainings.SEEDS["response"])
+    assert not set(trainings.SEEDS["contest"]) & set(trainings.SEEDS["response"])

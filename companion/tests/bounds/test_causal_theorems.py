@@ -183,9 +183,6 @@ def test_an_atom_at_the_level_changes_the_constant():
     assert not within(found, spread / share)  # and from the left
 
 
-# a hard budget
-
-
 def unit_parts(floor, energy):
     """What each round of UNIT adds to the cost of a hard budget, shape (lanes, T); the last spends what is left."""
     spend, rounds = energy - floor, floor.shape[1]
@@ -286,9 +283,6 @@ def test_a_frozen_end_keeps_the_budget_on_average_and_costs_A_times_the_logarith
     assert cost.mean() == pytest.approx(value.log_coefficient * np.log(rounds / kept), abs=0.05 * value.log_coefficient)
     hard = UNIT.energy(policies.ReSolve(law=UNIT.law, promise="hard", reserve=0), floor)
     assert np.abs((hard - floor).sum(axis=1) - rounds * UNIT.nu).max() < 1e-9 * rounds  # nothing frozen, nothing over
-
-
-# a law to be learned
 
 
 def mean_surplus(level, rate=0.5):
@@ -424,9 +418,6 @@ def test_a_learner_with_a_hard_budget_keeps_it_on_every_sequence_of_floors(floor
         assert problem.cost(policy.schedule(problem)) <= nu * (1 + 1e-9)
 
 
-# AdaScale
-
-
 def run(case, floor, penalty, start):
     """The surplus of each round, what it and what the level spends, and the queue before and after all rounds."""
     value = case.value
@@ -486,9 +477,6 @@ def test_an_empty_queue_costs_the_root_of_T_whatever_V_and_a_warm_one_does_not()
         warm.append(run(UNIT, floor, float(rounds), rounds * value.price)[0].sum(axis=1).mean())
     assert max(lowest) / min(lowest) < 1.3
     assert max(warm) < 0.08
-
-
-# prices
 
 
 def controlled(floor, step, aim_at_rest):

@@ -22,9 +22,6 @@ def estimated(kind, error=ERROR, drawn=DRAWN, seed=7):
     return believed, ce.alignment(drawn.coefficient, believed)
 
 
-# The law of the alignment
-
-
 def test_both_estimates_are_of_one_measurement_and_without_error_they_are_the_channel():
     ls, mmse = (estimated(kind)[0] for kind in KINDS)
     np.testing.assert_allclose(ls, mmse * (1 + ERROR[:, None]), rtol=1e-14)
@@ -124,9 +121,6 @@ def test_a_phase_error_keeps_the_modulus_and_shortens_the_mean():
     assert c.real.var() == pytest.approx(variance, rel=0.03)
 
 
-# Energy and power
-
-
 def test_pilots_as_strong_as_data_give_every_device_one_received_error():
     error = ce.pilot_error(DRAWN.path_loss, 8, SCENARIO.max_power, SCENARIO.noise_power)
     np.testing.assert_allclose(error * SCENARIO.max_power / (DRAWN.path_loss * SCENARIO.noise_power), 1 / 8)
@@ -180,9 +174,6 @@ def test_the_floor_of_the_estimates_keeps_the_power_and_the_true_one_does_not_in
     scaled = estimated("least-squares")[0] / np.sqrt(1 + ERROR[:, None])
     over = (SCENARIO.min_gain(DRAWN.gain) > SCENARIO.min_gain(np.abs(scaled) ** 2)).mean()
     assert abs(over - 0.5) < slack
-
-
-# Privacy
 
 
 def test_both_quadratures_together_tell_the_server_the_modulus():
