@@ -15,6 +15,7 @@ from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint
 from adascale.runs.sweep import read_sweep
 from companion.__main__ import main
+from companion.training.controls import FadeLevelled
 from companion.training.counterfactual import fade_levelled, fork, forked
 
 
@@ -119,3 +120,21 @@ def test_on_cifar10_both_trainings_gain_points_at_every_evaluation_after_the_fad
         assert set(own.fade_round) == {problem.floor.argmax()}
         assert np.allclose(own.fade_floor, problem.floor.max(), rtol=1e-12, atol=0)
         assert np.allclose(own.level_floor, np.sort(problem.floor)[problem.num_rounds // 2], rtol=1e-12, atol=0)
+
+
+def test_the_deepest_fade_alone_is_taken_away_and_has_the_median_instead():
+    plain, levelled = (model.draw(10, 301, [4, 5]) for model in (channel.Rayleigh(), FadeLevelled()))
+    before, after = (drawn.gain.min(axis=-2) for drawn in (plain, levelled))
+    changed = (plain.coefficient != levelled.coefficient).any(axis=-2)
+    assert (changed.sum(axis=-1) == 1).all()
+    assert (changed.argmax(axis=-1) == before.argmin(axis=-1)).all()
+    assert np.array_equal(after[changed], np.median(before, axis=-1))
+    assert np.array_equal(plain.path_loss, levelled.path_loss)
+    one = FadeLevelled().draw(10, 301, 5)
+    assert np.array_equal(one.coefficient, levelled.coefficient[1])
+
+
+def test_it_can_be_named_in_a_sweep():
+    made = channel.find("companion.training.controls:FadeLevelled:placement=area")
+    assert channel.specification(made)["model"] == "companion.training.controls:FadeLevelled"
+    assert made.placement == "area"
