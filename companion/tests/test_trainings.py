@@ -23,9 +23,6 @@ def committed(dataset, *names, part=""):
     return pd.concat(pd.read_csv(RESULTS / dataset / f"{name}{part}.csv") for name in names)
 
 
-# MNIST
-
-
 @pytest.fixture(scope="module")
 def mnist():
     return committed("mnist", "accuracy")
