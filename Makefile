@@ -142,25 +142,21 @@ $(BIN)/python tools/check_table.py $(1) $(2)
 
 endef
 
+define study
+$(BIN)/python -m companion make $(1)
+
+endef
+
+studies = fork scaling causal growth exact audit-mnist audit-paired weights-quadratic weights-thirds weights-response \
+  weights-contest channels estimates
+
 reproduce: venv ## make every committed result again, or SAMPLE=3 runs to compare (JOBS=; data sets in ADASCALE_DATA)
 ifdef SAMPLE
 	rm -rf _build/sample
 	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 else
 	$(foreach file,$(sweep_files),$(call sweep,$(file),$(file:.toml=.csv),runs))
-	$(BIN)/python -m companion.training.counterfactual results/cifar10/readings.toml --out results/cifar10/fork.csv
-	$(BIN)/python -m companion.theory.scaling
-	$(BIN)/python -m companion.causal.fresh
-	$(BIN)/python -m companion.causal.growth
-	$(BIN)/python -m companion.leakage.exact
-	$(BIN)/python -m companion.privacy.audits mnist
-	$(BIN)/python -m companion.privacy.audits paired
-	$(BIN)/python -m companion.training.weights
-	$(BIN)/python -m companion.training.weighted_trainings thirds
-	$(BIN)/python -m companion.training.weighted_trainings response
-	$(BIN)/python -m companion.training.weighted_trainings contest
-	$(BIN)/python -m companion.causal.worlds
-	$(BIN)/python -m companion.training.estimates
+	$(foreach name,$(studies),$(call study,$(name)))
 endif
 
 quick: venv ## the same path in small, on data that is there: under a minute, into _build/quick

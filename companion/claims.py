@@ -84,11 +84,6 @@ def compare(
     pandas.DataFrame
         One row a budget: ``nu, realisations, ratio, low, high`` (with its 95 % interval) and ``share``, of the
         realisations in which the ratio is above 1.
-
-    Raises
-    ------
-    ValueError
-        If a policy or the metric is not in the table, or there is no such average.
     """
     top, bottom = (_side(table, metric, side).unstack("nu") for side in (above, below))
     return pd.DataFrame([_row(nu, [top[nu]], [bottom[nu]], average) for nu in top], columns=_COLUMNS)
@@ -133,11 +128,6 @@ def paper_claims(
         ``claim, metric, policy, nu, realisations, ratio, low, high, share, limit, verdict``; the last of "holds",
         "fails", "not settled".  For *narrows in nats* ``ratio`` is that share and ``low, high`` its Clopper-Pearson
         interval, or (arithmetic) the mean by which the difference falls, in the leakage's own unit.
-
-    Raises
-    ------
-    ValueError
-        As :func:`compare`.
     """
     rows = []
 
@@ -197,11 +187,6 @@ def holm(claims: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     -------
     pandas.DataFrame
         The rows concerned, with their ``p``.
-
-    Raises
-    ------
-    ValueError
-        If averages are arithmetic.
     """
     if (claims.loc[claims["claim"] == "narrows in nats", "limit"] != 0.5).any():
         raise ValueError("claims must be of geometric averages, got arithmetic ones")
@@ -260,11 +245,6 @@ def side_by_side(claims: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     pandas.DataFrame
         A row a statement, leakage, policy and budget: ``claim, metric, policy, nu``; for every protocol its ratio and
         verdict, columns ``(protocol, "ratio")`` and ``(protocol, "verdict")``; the first four are the index.
-
-    Raises
-    ------
-    ValueError
-        If two protocols are not judged on the same statements.
     """
     keys = ["claim", "metric", "policy", "nu"]
     parts = {name: each.set_index(keys)[["ratio", "verdict"]] for name, each in claims.items()}

@@ -7,22 +7,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from adascale.files import write_atomically
-
 ROW = ("nu", "seed")
 """What a row is for."""
 
 
 def read_wide(path: Path | str, columns: Sequence[str], row: Sequence[str] = ROW) -> pd.DataFrame:
-    """What :func:`write_wide` has written, with the columns ``policy``, those of the row, and these."""
+    """What :func:`wide_csv` has written, with the columns ``policy``, those of the row, and these."""
     wide = pd.read_csv(path, header=[0, 1], index_col=[*range(len(row))])
     order = list(dict.fromkeys(wide.columns.get_level_values(0)))
     parts = [wide[name].rename_axis([*row]).reset_index().assign(policy=name) for name in order]
     return pd.concat(parts, ignore_index=True)[["policy", *row, *columns]]
 
 
-def write_wide(table: pd.DataFrame, path: Path, columns: Sequence[str], row: Sequence[str] = ROW) -> None:
-    """These columns of a table that has one row a policy and ``row``, to seven digits."""
+def wide_csv(table: pd.DataFrame, columns: Sequence[str], row: Sequence[str] = ROW) -> str:
+    """These columns of a table that has one row a policy and ``row``, as CSV of seven digits."""
     order = list(dict.fromkeys(table["policy"]))
     wide = table.pivot(index=[*row], columns="policy", values=list(columns)).swaplevel(axis=1)
-    write_atomically(path, wide[[(name, value) for name in order for value in columns]].to_csv(float_format="%.7g"))
+    text: str = wide[[(name, value) for name in order for value in columns]].to_csv(float_format="%.7g")
+    return text

@@ -1,15 +1,13 @@
 r"""What the explorer knows: channels, levels and constants, as the small script that its page loads.
 
-``python -m companion.explorer`` writes it.  The page computes in JavaScript from rounded gains, and
+``python -m companion make explorer`` writes it.  The page computes in JavaScript from rounded gains, and
 :func:`explorer_problem` has the same gains, so the two can be compared digit by digit.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
 from adascale.channel import AntennaSelection, ChannelModel, GaussMarkov, Nakagami, Rayleigh, Rician
-from adascale.files import write_atomically
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
+from companion.results import Made
 
 CHANNELS: dict[str, ChannelModel] = {
     "rayleigh": Rayleigh(),
@@ -51,9 +49,6 @@ r"""The :math:`\nu` of its slider, from 0.005 to 0.32 in steps of the fourth roo
 DELTA = 1e-5
 r"""The :math:`\delta` of its epsilon."""
 
-SCRIPT = Path("book/_static/explorer/data.js")
-"""Where the page looks for it, in a checkout."""
-
 _GAIN_STEPS, _LEVEL_STEPS = 1e3, 1e5  # a decade in hundredths, and in ten-thousandths, of a decibel
 _ALPHABET = "".join(
     chr(code) for code in range(33, 127) if chr(code) not in "\"'\\<"
@@ -74,11 +69,6 @@ def pack(numbers: ArrayLike, width: int) -> str:
     -------
     str
         N times ``width`` signs.
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole or does not fit.
     """
     base, wanted = len(_ALPHABET), check.as_floats("numbers", numbers)
     whole = wanted.astype(np.int64)
@@ -101,11 +91,6 @@ def explorer_gain(channel: str, draw: int) -> NDArray[np.float64]:
         A name of :data:`CHANNELS`.
     draw : int
         From 0 to :data:`DRAWS` - 1.
-
-    Raises
-    ------
-    ValueError
-        If there is no such channel or draw.
     """
     gain: NDArray[np.float64] = 10 ** (-_losses(channel, draw) / _GAIN_STEPS)
     return gain
@@ -122,8 +107,7 @@ def explorer_problem(
         Names of :data:`SCENARIOS` and :data:`CHANNELS`.
     draw : int
         From 0 to :data:`DRAWS` - 1.
-    budget : array_like
-        :math:`\nu > 0`.
+    budget : array_like, > 0
     order : float
         :math:`\alpha > 1`.
     """
@@ -157,7 +141,7 @@ def explorer_script() -> str:
         for name, scenario in SCENARIOS.items()
     }
     lines = [
-        "// Written by `python -m companion.explorer`, not by hand: its docstrings say what is in it.",
+        "// Written by `python -m companion make explorer`, not by hand: its docstrings say what is in it.",
         "// A number of `gains` or `levels` is two or three signs of `alphabet`, in base 90, plus the one before it:",
         "// hundredths of a dB of loss, ten-thousandths of a dB of noise energy. `slow` has the levels of `rayleigh`.",
         "globalThis.ADASCALE_DATA = {",
@@ -184,10 +168,9 @@ def explorer_script() -> str:
     return "\n".join([*lines, "}};", ""])
 
 
-def write_explorer(path: Path | str = SCRIPT) -> Path:
-    """Write :func:`explorer_script` to a file, whole or not at all, and return its path."""
-    write_atomically(Path(path), explorer_script())
-    return Path(path)
+def committed() -> Made:
+    """The committed script, ``book/_static/explorer/data.js``."""
+    yield explorer_script(), {}
 
 
 def _packed(codes: NDArray[np.int64], width: int) -> str:
@@ -222,9 +205,3 @@ def _scenario(name: str) -> Scenario:
     if name not in SCENARIOS:
         raise ValueError(f"scenario must be one of {', '.join(SCENARIOS)}, got {name!r}")
     return SCENARIOS[name]
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Write the data of the book's explorer.")
-    parser.add_argument("path", nargs="?", default=SCRIPT, type=Path, help=f"default: {SCRIPT}")
-    print(write_explorer(parser.parse_args().path))

@@ -29,11 +29,6 @@ def number(value: float, digits: int = 2) -> str:
     -------
     str
         For instance ``0.0073``, ``1,300``, ``−1.7·10⁻⁵``; ``0`` for zero of either sign.
-
-    Raises
-    ------
-    ValueError
-        If the number is not finite, or ``digits`` is less than 1.
     """
     if digits < 1:
         raise ValueError(f"digits must be at least 1, got {digits}")

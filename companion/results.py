@@ -6,9 +6,14 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 __all__ = ["folder", "stand_in"]
+
+Made = Iterator[tuple[str, dict[str, Any]]]
+"""What makes committed files yields: the text of each, and what its provenance states."""
 
 
 def folder() -> Path:

@@ -37,8 +37,7 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     ----------
     problem : ReceiveScalingProblem
         One lane.
-    penalty : float
-        :math:`V > 0`.
+    penalty : float, > 0
     caps : array_like
         :math:`W > 0`, shape (K,).
     halvings : int
@@ -48,11 +47,6 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     -------
     PlainRun
         ``energy`` and ``queue``.
-
-    Raises
-    ------
-    ValueError
-        If the problem has lanes, or the penalty or a cap is not finite and positive.
     """
     penalty, caps = float(check.positive("penalty", penalty)), np.atleast_1d(check.positive("caps", caps))
     if problem.lanes != ():

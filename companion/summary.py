@@ -25,11 +25,6 @@ def by_seed(table: pd.DataFrame, column: str = "test_accuracy", arm: Sequence[st
         What is wanted.
     arm : sequence of str
         The columns that name an arm.
-
-    Raises
-    ------
-    ValueError
-        If an arm has two rows for one seed.
     """
     if table.duplicated(["seed", *arm]).any():
         raise ValueError(f"the table must have one row a seed and {', '.join(arm)}")

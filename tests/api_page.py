@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "book" / "api.md"
-NO_LIBRARY = ("adascale.cli", "adascale.__main__")  # the command line has --help
+NO_LIBRARY = ("adascale.cli", "adascale.__main__", "companion.__main__")  # the command line has --help
 
 
 class Home(NamedTuple):
@@ -149,7 +149,7 @@ def public():
         names = listed(module)
         if names is None:
             body = [node for node in tree(module).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-            names = [node.name for node in body if not compiled(node) and node.name != "main"]
+            names = [node.name for node in body if not compiled(node) and node.name not in ("main", "committed")]
         homes = [home(module, name) for name in names if not name.startswith("_")]
         found |= {each for each in homes if each and f"{each.module}.{each.name}" not in modules()}
     return found

@@ -166,8 +166,8 @@ def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
     return target
 
 
-def execute(source: Path) -> Path:
-    """Execute one chapter where it lies, as JupyterLab does, and write its .ipynb."""
+def executed(source: Path) -> nbformat.NotebookNode:
+    """Execute one chapter where it lies, as JupyterLab does."""
     notebook = with_install(convert(source))
     metadata = notebook.metadata.copy()
     NotebookClient(
@@ -175,7 +175,12 @@ def execute(source: Path) -> Path:
     ).execute()
     notebook.metadata = metadata
     merge_streams(notebook)
-    return write(notebook, source)
+    return notebook
+
+
+def execute(source: Path) -> Path:
+    """Execute one chapter and write its .ipynb."""
+    return write(executed(source), source)
 
 
 def keep_outputs(source: Path) -> Path:

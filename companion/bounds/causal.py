@@ -57,9 +57,7 @@ def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> Leve
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`.
     law : FloorLaw
-        The law of the floors.
     budget : array_like
         :math:`\nu > 0`; broadcasts against the lanes of the law.
 
@@ -67,11 +65,6 @@ def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> Leve
     -------
     LevelValue
         The integrals by quadrature, to about 1e-8.
-
-    Raises
-    ------
-    ValueError
-        As :meth:`FloorLaw.level <adascale.channel.FloorLaw.level>`.
     """
     budget, level = check.positive("budget", budget), law.level(budget)
     wet = law.cdf(level)
@@ -100,8 +93,7 @@ def empty_queue_regret(
         As in :func:`level_value`.
     penalty : array_like
         V > 0; broadcasts against the lanes.
-    rounds : int
-        :math:`T \ge 1`.
+    rounds : int, >= 1
 
     Returns
     -------

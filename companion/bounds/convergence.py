@@ -60,11 +60,6 @@ def largest_learning_rate(
     -------
     numpy.ndarray
         Of the broadcast shape.
-
-    Raises
-    ------
-    ValueError
-        As :func:`~companion.bounds.convergence_bound`.
     """
     smoothness = check.positive("smoothness", smoothness)
     A1, C1 = check.at_least("A1", A1, 0), check.at_least("C1", C1, 0)
@@ -117,11 +112,6 @@ def convergence_bound(
     -------
     ConvergenceBound
         The four terms, in squared gradients; ``.total`` is their sum.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range, the learning rate above its limit, or the shapes do not broadcast.
     """
     w = check_noise_energy(noise_energy)
     rate, L = check.positive("learning_rate", learning_rate), check.positive("smoothness", smoothness)
@@ -145,5 +135,10 @@ def convergence_bound(
             k2 * L * rate * A2,
             L * rate / 2 * w.mean(axis=-1),
         )
+    return bound_of(terms)
+
+
+def bound_of(terms: tuple[FloatArray, ...]) -> ConvergenceBound:
+    """The four terms, each of the shape of the lanes, or an error that one of them overflows."""
     check.held("a term of this bound for these constants", *terms)
     return ConvergenceBound(*(array.copy() for array in np.broadcast_arrays(*terms)))

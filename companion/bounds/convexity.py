@@ -62,11 +62,6 @@ def delta_slopes(sampling_rate: float, noise_multiplier: ArrayLike, epsilon: flo
     -------
     DeltaSlopes
         Some five digits, for schedules of tens of rounds and more; the exact accountant has a certified delta.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range, or the integral does not settle, as it may for two or three rounds.
     """
     q = float(check.fraction("sampling_rate", sampling_rate))
     sigma = check.positive("noise_multiplier", noise_multiplier)

@@ -34,12 +34,9 @@ def correlated_regret_bound(
 
     Parameters
     ----------
-    leakage : RoundLeakage
-        :math:`F`.
-    scale, budget, penalty : array_like
-        :math:`\omega`, :math:`\nu` and V, all positive; they broadcast.
-    rounds : int
-        :math:`T \ge 1`.
+    leakage, scale, budget, penalty
+        As for :func:`~companion.bounds.stationary_queue_bound`; they broadcast.
+    rounds : int, >= 1
     lag : array_like
         :math:`\tau \ge 0`, whole numbers.
     mixing : array_like
@@ -49,11 +46,6 @@ def correlated_regret_bound(
     -------
     numpy.ndarray
         Nats, summed over devices.
-
-    Raises
-    ------
-    ValueError
-        As :func:`~companion.bounds.stationary_level`, or if a lag is negative or a coefficient outside 0 ... 1/4.
     """
     penalty, level = check.positive("penalty", penalty), stationary_level(scale, budget)
     lag, mixing = check.at_least("lag", lag, 0), check.at_least("mixing", mixing, 0)

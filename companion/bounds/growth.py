@@ -35,7 +35,6 @@ def kappa_limits(leakage: RoundLeakage) -> KappaLimits:
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`, of any real order :math:`\alpha > 1`.
 
     Returns
     -------
@@ -54,7 +53,6 @@ def growth_constant(leakage: RoundLeakage, c: ArrayLike) -> FloatArray:
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`.
     c : array_like
         :math:`c > 0` of :math:`V = c\,T^\beta`.
 
@@ -62,11 +60,6 @@ def growth_constant(leakage: RoundLeakage, c: ArrayLike) -> FloatArray:
     -------
     numpy.ndarray
         :math:`C`, in the unit of :math:`\nu`.
-
-    Raises
-    ------
-    ValueError
-        If c is not finite and positive.
     """
     return np.cbrt(2.25 * kappa_limits(leakage).low * check.positive("c", c))
 
@@ -79,24 +72,8 @@ def queue_from_below(problem: ReceiveScalingProblem, penalty: ArrayLike) -> Floa
     .. math:: \tfrac23 S^{3/2} + \Big(\hat y + \sum_{t \in \mathcal G} w_{\min,t}\Big) S^{1/2}
         \;\ge\; |\mathcal G| \sqrt{V \underline\kappa}, \qquad \hat y = \max\big(\nu, (V \kappa(\nu))^{1/3}\big) .
 
-    The best set of each size are the rounds with the lowest floors; the best size is taken.
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        Floors and budget of every lane.
-    penalty : array_like
-        AdaScale's :math:`V > 0`, broadcasting against the lanes.
-
-    Returns
-    -------
-    numpy.ndarray
-        A lower bound of :math:`Q_T \ge 0`, of the shape of the lanes.
-
-    Raises
-    ------
-    ValueError
-        If a penalty is not finite and positive or does not broadcast.
+    The best set of each size are the rounds with the lowest floors; the best size is taken.  Arguments as of
+    :func:`~companion.bounds.queue_bound`.
     """
     penalty, leakage, nu = checked_penalty(problem, penalty), RoundLeakage(problem.scenario), problem.budget
     jump = np.maximum(nu, np.cbrt(-penalty * nu**2 * leakage.slope(nu)))[..., None]

@@ -56,11 +56,6 @@ def queue(problem: ReceiveScalingProblem, eta: ArrayLike) -> FloatArray:
     -------
     numpy.ndarray
         :math:`Q_0, \dots, Q_T`, shape (..., T + 1).
-
-    Raises
-    ------
-    ValueError
-        If ``eta`` is not positive, exceeds the power limit, or does not have T rounds.
     """
     spend = problem.spend(eta)
     budget = np.broadcast_to(np.asarray(problem.budget), spend.shape[:-1])
@@ -109,11 +104,6 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
     -------
     QueueLimits
         In the unit of :math:`\nu`; the last entry of ``full_power`` is the paper's :math:`Q_T^{\max}`.
-
-    Raises
-    ------
-    ValueError
-        If a penalty is not finite and positive or does not broadcast, or a limit is beyond floating point.
     """
     penalty = checked_penalty(problem, penalty)[..., None]
     leakage, budget = RoundLeakage(problem.scenario), np.asarray(problem.budget)[..., None]
@@ -158,11 +148,6 @@ def queue_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLi
     -------
     Sides
         Each of shape (..., T + 1).
-
-    Raises
-    ------
-    ValueError
-        As :func:`~companion.bounds.queue` and :func:`~companion.bounds.queue_limits`.
     """
     limits = queue_limits(problem, penalty)
     right = np.min(np.broadcast_arrays(*limits), axis=0) if sharp else limits.full_power

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from companion.bounds.convergence import ConvergenceBound, check_noise_energy
+from companion.bounds.convergence import ConvergenceBound, bound_of, check_noise_energy
 
 FloatArray = NDArray[np.float64]
 
@@ -97,14 +97,9 @@ def nearly_exact_bound(
 
     Parameters
     ----------
-    noise_energy : array_like
-        :math:`w_t \ge 0`, shape (..., T): the leading axes are lanes.  The noise has the same power in every direction.
-    learning_rate : array_like
-        :math:`0 < \lambda < 2 / (D_1 L)`; broadcasts against the lanes, as does all that follows.
-    initial_gap : array_like
-        :math:`f(\boldsymbol\theta_0) - f^\star \ge 0`.
-    smoothness : array_like
-        :math:`L > 0`, the largest eigenvalue of the matrix :math:`\mathbf H` that bounds the curvature of f.
+    noise_energy, learning_rate, initial_gap, smoothness : array_like
+        As for :func:`~companion.bounds.convergence_bound`, with noise of the same power in every direction,
+        :math:`0 < \lambda < 2 / (D_1 L)`, and L the largest eigenvalue of the matrix :math:`\mathbf H`.
     signal : SignalMoment
         :math:`D_1` and :math:`D_2`.
     mean_curvature : array_like, optional
@@ -114,11 +109,6 @@ def nearly_exact_bound(
     -------
     ConvergenceBound
         The four terms, in squared gradients; ``.total`` is their sum.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range, the learning rate at its limit or above, or the shapes do not broadcast.
     """
     w = check_noise_energy(noise_energy)
     rate, L = check.positive("learning_rate", learning_rate), check.positive("smoothness", smoothness)
@@ -143,5 +133,4 @@ def nearly_exact_bound(
             L * rate / 2 * parts[1] / c,
             rate * flat / 4 * w.mean(axis=-1) / c,
         )
-    check.held("a term of this bound for these constants", *terms)
-    return ConvergenceBound(*(array.copy() for array in np.broadcast_arrays(*terms)))
+    return bound_of(terms)

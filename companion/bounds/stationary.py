@@ -32,12 +32,6 @@ def stationary_level(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
     -------
     numpy.ndarray
         :math:`\ell_\infty` (:eq:`eq:stationary-level`), which lies above :math:`\nu`.
-
-    Raises
-    ------
-    ValueError
-        If a scale or budget is not finite and positive, their shapes do not broadcast, or the level (its exponential
-        integral) is beyond floating point.
     """
     return RayleighFloors(scale).level(budget)
 
@@ -56,11 +50,6 @@ def stationary_square(scale: ArrayLike, level: ArrayLike) -> FloatArray:
     -------
     numpy.ndarray
         In the unit of :math:`\nu^2`.
-
-    Raises
-    ------
-    ValueError
-        If a value is not finite and positive, the shapes do not broadcast, or the square is beyond floating point.
     """
     scale, level = check.positive("scale", scale), check.positive("level", level)
     check.broadcast(scale=scale.shape, level=level.shape)
@@ -112,11 +101,6 @@ def stationary_regret_bound(scale: ArrayLike, budget: ArrayLike, penalty: ArrayL
     -------
     numpy.ndarray
         Nats, summed over devices.
-
-    Raises
-    ------
-    ValueError
-        As :func:`~companion.bounds.stationary_level`.
     """
     penalty, spread = check.positive("penalty", penalty), stationary_spread(scale, budget)
     check.broadcast(penalty=penalty.shape, scale_and_budget=spread.shape)
@@ -139,7 +123,6 @@ def stationary_queue_bound(leakage: RoundLeakage, scale: float, budget: float, p
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`.
     scale, budget : float
         :math:`\omega > 0` and :math:`\nu > 0`.
     penalty : array_like
@@ -149,11 +132,6 @@ def stationary_queue_bound(leakage: RoundLeakage, scale: float, budget: float, p
     -------
     numpy.ndarray
         Of the shape of ``penalty``, in the unit of :math:`\nu`.
-
-    Raises
-    ------
-    ValueError
-        As :func:`~companion.bounds.stationary_level`.
     """
     penalty, top = check.positive("penalty", penalty), float(stationary_level(scale, budget))
     edges = top * (1 - np.geomspace(1e-6, 1 - 1e-3, 513))  # downwards from the level

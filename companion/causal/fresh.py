@@ -1,4 +1,4 @@
-r"""Every method without the future, on fresh realisations: ``python -m companion.causal.fresh``.
+r"""Every method without the future, on fresh realisations: ``python -m companion make causal``.
 
 No parameter has seen the realisation that it is judged on, nor another one that is judged: it comes from T,
 :math:`\nu`, the scenario and the law of the floors for the devices' mean gains, or from realisations drawn from that
@@ -8,9 +8,7 @@ realisations.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -28,11 +26,11 @@ from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.rootfind import Brackets, find_roots
-from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
 from adascale.tuning import draw_floors
-from companion.csv_pivot import read_wide, write_wide
+from companion.csv_pivot import read_wide, wide_csv
 from companion.methods import METHODS
+from companion.results import Made
 
 FloatArray = NDArray[np.float64]
 
@@ -259,32 +257,8 @@ def read(path: Path | str) -> pd.DataFrame:
     return read_wide(path, _STORED)
 
 
-def write(table: pd.DataFrame, path: Path) -> None:
-    """A table as :func:`read` reads it."""
-    write_wide(table, path, _STORED)
-
-
-def main(folder: Path, datasets: Sequence[str] = DATASETS) -> None:
-    """Write the tables, and beside each what made it."""
-    folder.mkdir(parents=True, exist_ok=True)
+def committed(datasets: Sequence[str] = DATASETS) -> Made:
+    """The committed tables, a data set each."""
     for dataset in datasets:
-        began = time.perf_counter()
-        table, target = causal_table(dataset, progress=sys.stderr.isatty()), folder / f"{dataset}.csv"
-        write(table, target)
-        what = {
-            "scenario": dataset,
-            "seeds": f"{SEEDS[0]}-{SEEDS[-1]}",
-            "draws": DRAWS,
-            "draws_seed": SEED,
-            "threads": 1,
-        }
-        seconds = round(time.perf_counter() - began)
-        write_provenance(
-            target, "python -m companion.causal.fresh", "numpy", "numba", "scipy", **what, wall_seconds=seconds
-        )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.causal.fresh", description="Make the tables again.")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("results/causal"))
-    main(parser.parse_args().folder)
+        about = {"scenario": dataset, "seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "draws": DRAWS, "draws_seed": SEED}
+        yield wide_csv(causal_table(dataset, progress=sys.stderr.isatty()), _STORED), about | {"threads": 1}

@@ -1,4 +1,4 @@
-r"""How regret without the future grows with the horizon: ``python -m companion.causal.growth``.
+r"""How regret without the future grows with the horizon: ``python -m companion make growth``.
 
 One law of floors, Rayleigh fading with the median scale of the paper's MNIST cell, and horizons of its own.  What a
 schedule leaks beyond the constant level, at that level's price, is a sum of terms that are never negative
@@ -7,11 +7,8 @@ schedule leaks beyond the constant level, at that level's price, is a sum of ter
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,13 +17,12 @@ from numpy.typing import NDArray
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
 from adascale.compiled import njit
-from adascale.files import write_atomically
 from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
-from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
 from companion.bounds import empty_queue_regret, level_value
 from companion.bounds.causal import LevelValue, approach_constant
+from companion.results import Made
 
 FloatArray = NDArray[np.float64]
 
@@ -143,12 +139,10 @@ def growth_table(
         Numbers of rounds T.
     draws : int
         Independent sequences of floors for each.
-    budget : float
-        :math:`\nu > 0`.
+    budget : float, > 0
     scenario : Scenario, optional
         Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
     seed : int
-        Of the draws.
     only : sequence of str
         Which policies; default those of the committed table.
 
@@ -176,17 +170,6 @@ def growth_table(
     return pd.DataFrame(rows, columns=["policy", "T", "draws", "regret", "half", "predicted", "cost"])
 
 
-def main(target: Path) -> None:
-    """Write the table, and beside it what made it."""
-    began = time.perf_counter()
-    table = growth_table()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(target, table.to_csv(index=False, float_format="%.7g"))
-    what = {"scenario": "mnist", "nu": BUDGET, "draws": DRAWS, "wall_seconds": round(time.perf_counter() - began)}
-    write_provenance(target, "python -m companion.causal.growth", "numpy", "numba", "scipy", **what)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.causal.growth", description="Make the table again.")
-    parser.add_argument("target", nargs="?", type=Path, default=Path("results/causal/growth.csv"))
-    main(parser.parse_args().target)
+def committed() -> Made:
+    """The committed table."""
+    yield growth_table().to_csv(index=False, float_format="%.7g"), {"scenario": "mnist", "nu": BUDGET, "draws": DRAWS}

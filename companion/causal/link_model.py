@@ -51,11 +51,6 @@ class Links:
         r"""The gains of groups of M links, in their order, shape (L // M, M, T); what is left over is left out.
 
         :meth:`Scenario.min_gain <adascale.scenario.Scenario.min_gain>` takes it as it is.
-
-        Raises
-        ------
-        ValueError
-            If M is no whole number from 1 to L.
         """
         size, (links, rounds) = check.whole("num_devices", num_devices), self.gain.shape
         if size > links:

@@ -1,4 +1,4 @@
-r"""Every method on measured links: ``python -m companion.causal.measured_links FOLDER``, the folder of a clone.
+r"""Every method on measured links: ``python -m companion make links --source CLONE``.
 
 The links are those of :mod:`companion.causal.link_data`.  No measurement is part of this repository; what is, is what
 the methods did.  None without the future sees a round before it comes: what it believes is taken from earlier rounds.
@@ -6,13 +6,12 @@ the methods did.  None without the future sees a round before it comes: what it 
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +24,7 @@ from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
 from adascale.comparison import Method, TunedOnModel, TunedOnRealisation
 from adascale.errors import BudgetNotReached
-from adascale.files import write_atomically
 from adascale.problem import ReceiveScalingProblem
-from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
 from adascale.statistics import interval
 from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, foreseen_lyapunov
@@ -45,6 +42,7 @@ from companion.causal.link_data import (
     michigan,
     realisations,
 )
+from companion.results import Made
 
 FloatArray = NDArray[np.float64]
 
@@ -334,14 +332,15 @@ _KEYS = ["trace", "group", "window"]
 _STORED = ("cost", "rdp", "epsilon", "exact")
 
 
-def write(table: pd.DataFrame, path: Path) -> None:
+def stored_csv(table: pd.DataFrame) -> str:
     """The realisations at the scale 1 as :func:`read` reads them: a row each, under two rows of heading."""
     table = table[table["scale"] == 1]
     order = list(dict.fromkeys(table["policy"]))
     wide = table.pivot(index=_KEYS, columns="policy", values=list(_STORED)).swaplevel(axis=1)
     wide = wide.reindex(table[_KEYS].drop_duplicates().itertuples(index=False, name=None))
     kept = [(name, value) for name in order for value in _STORED if value != "exact" or name in EXACT]
-    write_atomically(path, wide[kept].to_csv(float_format="%.6g"))
+    text: str = wide[kept].to_csv(float_format="%.6g")
+    return text
 
 
 def read(path: Path | str) -> pd.DataFrame:
@@ -355,51 +354,20 @@ def read(path: Path | str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[[*_KEYS, "scale", "policy", *_STORED]]
 
 
-def main(source: Path, folder: Path, *, measured: Sequence[Realisation] | None = None) -> None:
-    """Write the tables of a clone, and beside each what made it, where the data come from, and their licence."""
-    folder.mkdir(parents=True, exist_ok=True)
-    began = time.perf_counter()
-    measured = realisations(source) if measured is None else measured
+def committed(source: Path) -> Made:
+    """The committed tables, of a clone at :data:`~companion.causal.link_data.COMMIT`."""
+    measured = realisations(source)
     table = links_table(measured, progress=sys.stderr.isatty())
-    write(table, folder / "leakage.csv")
     server = [each for each in measured if each.trace == SCALED]
     scaled = links_table(server, SCALES, progress=sys.stderr.isatty())
-    for name, content in {
-        "scales": summary(pd.concat([table[table["trace"] == SCALED], scaled])),
-        "statistics": links_statistics(measured),
-        "evidence": evidence(michigan(source)),
-        "first_look": first_look(source),
-        "example": example(server[0]),
-    }.items():
-        write_atomically(folder / f"{name}.csv", content.to_csv(index=False, float_format="%.6g"))
-    seconds = round(time.perf_counter() - began)
-    for name in TABLES:
-        what = {
-            "source": SOURCE,
-            "source_commit": COMMIT,
-            "files": [MICHIGAN, RUTGERS],
-            "original": list(ORIGINAL),
-            "licence": LICENCE,
-            "nu": BUDGET,
-            "draws": DRAWS,
-            "wall_seconds": seconds,
-        }
-        write_provenance(
-            folder / f"{name}.csv",
-            "python -m companion.causal.measured_links FOLDER",
-            "numpy",
-            "numba",
-            "scipy",
-            "pandas",
-            **what,
-        )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        prog="python -m companion.causal.measured_links", description="Make the tables again."
-    )
-    parser.add_argument("source", type=Path, metavar="FOLDER", help=f"a clone of {SOURCE} at {COMMIT[:7]}")
-    parser.add_argument("--out", type=Path, default=Path("results/links"), metavar="FOLDER", help="where tables go")
-    options = parser.parse_args()
-    main(options.source, options.out)
+    about: dict[str, Any] = {"source": SOURCE, "source_commit": COMMIT, "files": [MICHIGAN, RUTGERS]}
+    about |= {"original": list(ORIGINAL), "licence": LICENCE, "nu": BUDGET, "draws": DRAWS}
+    yield stored_csv(table), about
+    for content in (
+        summary(pd.concat([table[table["trace"] == SCALED], scaled])),
+        links_statistics(measured),
+        evidence(michigan(source)),
+        first_look(source),
+        example(server[0]),
+    ):
+        yield content.to_csv(index=False, float_format="%.6g"), about

@@ -1,4 +1,4 @@
-r"""Which policy on which channel: ``python -m companion.causal.worlds``.
+r"""Which policy on which channel: ``python -m companion make channels``.
 
 A *world* is a pair of channel models: what realisations are drawn from, and what is believed by policies that need a
 law.  Every policy runs on the same realisations of a world; no parameter has seen one, but where the name says
@@ -7,15 +7,13 @@ law.  Every policy runs on the same realisations of a world; no parameter has se
 
 from __future__ import annotations
 
-import argparse
-import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,11 +28,11 @@ from adascale.comparison.methods import SEED
 from adascale.policies import Policy
 from adascale.policies.coherence import SEEN
 from adascale.problem import ReceiveScalingProblem
-from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
 from companion.causal.fresh import DRAWS, foreseen_lyapunov
 from companion.claims import compare
-from companion.csv_pivot import read_wide, write_wide
+from companion.csv_pivot import read_wide, wide_csv
+from companion.results import Made
 from companion.theory.correlated import block_table
 
 
@@ -191,7 +189,6 @@ def worlds_table(
     worlds : mapping
         Names and worlds, whose beliefs are the same.
     seeds : iterable of int
-        Realisations.
     budgets : sequence of float, optional
         :math:`\nu > 0`.  Default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`.
     chosen : sequence of str, optional
@@ -205,11 +202,6 @@ def worlds_table(
     -------
     pandas.DataFrame
         One row a world, policy, budget and seed: ``world, policy, nu, seed, cost, rdp, epsilon``.
-
-    Raises
-    ------
-    ValueError
-        If the beliefs differ.
     """
     beliefs, seeds, parts = {world.belief for world in worlds.values()}, list(seeds), []
     if len(beliefs) != 1:
@@ -259,7 +251,6 @@ def exact_table(accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Itera
     accounted : mapping
         Names of :data:`WORLDS`, each with names of :func:`methods`; the optimum is added.
     seeds : iterable of int
-        Realisations.
 
     Returns
     -------
@@ -319,22 +310,10 @@ def read(path: Path | str) -> pd.DataFrame:
     return table[["world", "policy", "nu", "seed", *_STORED]]
 
 
-def write(table: pd.DataFrame, path: Path) -> None:
-    """A table as :func:`read` reads it."""
-    write_wide(table, path, _STORED, _ROW)
-
-
 def read_exact(path: Path | str) -> pd.DataFrame:
     """The committed table, ``results/channels/exact.csv``, as :func:`exact_table` makes it."""
     table = read_wide(path, _EXACT_STORED, _ROW).dropna(subset=["exact"])  # not every policy is in every world
     return table[["world", "policy", "nu", "seed", *_EXACT_STORED]].reset_index(drop=True)
-
-
-def write_exact(target: Path) -> None:
-    """That table, and beside it what made it."""
-    began = time.perf_counter()
-    write_wide(exact_table(), target, _EXACT_STORED, _ROW)
-    _provenance(target, began, SEEDS)
 
 
 def read_blocks(path: Path | str) -> pd.DataFrame:
@@ -342,41 +321,14 @@ def read_blocks(path: Path | str) -> pd.DataFrame:
     return read_wide(path, _BLOCK_STORED, _BLOCK_ROW)
 
 
-def write_blocks(target: Path) -> None:
-    """That table at the three budgets, and beside it what made it."""
-    began = time.perf_counter()
-    table = pd.concat([block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)], ignore_index=True)
-    write_wide(table, target, _BLOCK_STORED, _BLOCK_ROW)
-    _provenance(target, began, BLOCK_SEEDS)
+def committed(processes: int) -> Made:
+    """The committed tables: of blocks, of exact epsilons and of all worlds."""
 
+    def about(seeds: range, **more: int) -> dict[str, Any]:
+        return {"scenario": "mnist", "seeds": f"{seeds[0]}-{seeds[-1]}", **more}
 
-def main(folder: Path, processes: int = 2) -> None:
-    """Write the tables, and beside each what made it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_blocks(folder / "table_blocks.csv")
-    write_exact(folder / "exact.csv")
-    began = time.perf_counter()
-    write(channels_table(processes=processes), folder / "table.csv")
-    _provenance(folder / "table.csv", began, SEEDS, draws=DRAWS, draws_seed=SEED, processes=processes)
-
-
-def _provenance(target: Path, began: float, seeds: range, **more: int) -> None:
-    write_provenance(
-        target,
-        "python -m companion.causal.worlds",
-        "numpy",
-        "numba",
-        "scipy",
-        scenario="mnist",
-        seeds=f"{seeds[0]}-{seeds[-1]}",
-        **more,
-        wall_seconds=round(time.perf_counter() - began),
-    )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.causal.worlds", description="Make the tables again.")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("results/channels"))
-    parser.add_argument("--processes", type=int, default=2)
-    arguments = parser.parse_args()
-    main(arguments.folder, arguments.processes)
+    blocks = pd.concat([block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)], ignore_index=True)
+    yield wide_csv(blocks, _BLOCK_STORED, _BLOCK_ROW), about(BLOCK_SEEDS)
+    yield wide_csv(exact_table(), _EXACT_STORED, _ROW), about(SEEDS)
+    table = channels_table(processes=processes)
+    yield wide_csv(table, _STORED, _ROW), about(SEEDS, draws=DRAWS, draws_seed=SEED, processes=processes)

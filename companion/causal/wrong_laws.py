@@ -46,8 +46,7 @@ def beliefs_table(
 
     Parameters
     ----------
-    budget : float
-        :math:`\nu > 0`.
+    budget : float, > 0
     seeds : sequence of int
         Realisations: of distances, fading and errors.
     scenario : Scenario, optional

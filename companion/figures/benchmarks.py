@@ -30,10 +30,6 @@ def planned_levels(
         The floor that each reading expects.
     levels : mapping
         Its planned level in every round, shape (T,).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.6))
     floors = np.sort(problem.floor)
@@ -70,10 +66,6 @@ def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
         One realisation.
     eta : numpy.ndarray
         The schedule, shape (T,).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.8))
     style, leakage = STYLE["PowerControl"], RoundLeakage(problem.scenario)

@@ -42,10 +42,6 @@ def without_future(
         RDP or DP leakage.
     hindsight : str
         What stands behind the name of a policy that is tuned in hindsight.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     if metric not in ("rdp", "epsilon"):
         raise ValueError(f"metric must be 'rdp' or 'epsilon', got {metric!r}")

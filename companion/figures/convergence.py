@@ -56,10 +56,6 @@ def bounds(panels: Mapping[str, Varied]) -> Figure:
     ----------
     panels : mapping
         What is varied, ``T``, ``rate``, ``energy`` and ``spread``.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axes = plt.subplots(2, 2, figsize=(9.4, 7.2))
     for axis, (name, panel) in zip(axes.flat, panels.items(), strict=True):
@@ -80,10 +76,6 @@ def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> F
         From ``"fixed data"`` and ``"fresh data"`` to :func:`companion.theory.convergence.relative_bias`.
     samples : int
         n of the case (:prf:ref:`prop-reuse`).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, (first, second) = plt.subplots(1, 2, figsize=(9.4, 3.8))
     for (name, (curve, error)), color, marker in zip(bias.items(), ("#D55E00", "#0072B2"), "os", strict=True):
@@ -114,10 +106,6 @@ def floors_term(rounds: FloatArray, term: FloatArray, shift: float) -> Figure:
         :math:`\Phi_T` over :math:`\lambda_0 L \omega / 2` (:prf:ref:`prop-rayleigh`), shape (realisations, K).
     shift : float
         The median is :math:`(\ln T + \text{shift}) / \sqrt T` by Landau's law.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axis = plt.subplots()
     low, middle, high = np.quantile(term, [0.05, 0.5, 0.95], axis=0)

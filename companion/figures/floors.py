@@ -24,10 +24,6 @@ def poured(floor: FloatArray, level: float) -> Figure:
         :math:`w_{\min,t}`, shape (T,).
     level : float
         :math:`\ell` (:eq:`eq:water-level`).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axis = plt.subplots()
     ground, rounds = np.sort(floor), np.arange(1, floor.size + 1)
@@ -55,10 +51,6 @@ def over_rounds(floor: FloatArray, levels: tuple[float, float]) -> Figure:
         :math:`w_{\min,t}`, shape (3, T).
     levels : tuple of float
         The least and the largest :math:`\nu`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axis = plt.subplots()
     for lane, (row, color, marker) in enumerate(zip(floor, _COLORS, "o^s", strict=True), 1):
@@ -82,10 +74,6 @@ def running_mean(over_scale: FloatArray, rounds: FloatArray, quantiles: FloatArr
         Horizons T, shape (K,).
     quantiles, theory : numpy.ndarray
         5 %, 50 % and 95 % quantiles of the mean at each horizon, simulated and by Landau's law, shape (3, K).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
     w = np.logspace(-0.5, 4, 20)
@@ -115,10 +103,6 @@ def farthest(scenario: Scenario, distance: FloatArray, omega: FloatArray) -> Fig
         Shape (realisations, M), in metres.
     omega : numpy.ndarray
         :math:`\omega` (:eq:`eq:floor-law`), shape (realisations,).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axis = plt.subplots()
     last = distance.max(axis=-1)

@@ -45,10 +45,6 @@ def queue_limits(runs: Mapping[float, tuple[FloatArray, QueueLimits]]) -> Figure
     ----------
     runs : mapping
         From :math:`\nu` to the queue, shape (T + 1,), and its :class:`~companion.bounds.QueueLimits`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axes = plt.subplots(1, len(runs), figsize=(9, 3.8), sharey=True)
     for axis, (nu, (queue, limits)) in zip(np.atleast_1d(axes), runs.items(), strict=True):
@@ -91,10 +87,6 @@ def against_penalty(penalty: FloatArray, panels: Sequence[Bounded]) -> Figure:
         V, shape (K,).
     panels : sequence of Bounded
         What to draw: three.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     style = {"bound on the mean": _OURS, "paper's bound": _PAPER, "on every channel": _OTHER}
     figure, axes = _three_panels()
@@ -123,13 +115,8 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     Parameters
     ----------
     leakage : RoundLeakage
-        :math:`F`.
     floor, budget : float
         :math:`a > 0` and :math:`\nu > 0`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
     spent = np.linspace(0, 2 * budget, 401)
@@ -160,10 +147,6 @@ def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
         Rows of :func:`companion.theory.scaling.scaling_table`.
     starts : array_like
         The start of the curves, and another one, of which the last panel shows the means, dotted.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     near, far = (table[table["start"] == start] for start in np.asarray(starts))
     figure, axes = _three_panels()

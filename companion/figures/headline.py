@@ -51,10 +51,6 @@ def headline(found: pd.DataFrame) -> Figure:
     ----------
     found : pandas.DataFrame
         What :func:`ratios` returns.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axis = plt.subplots(figsize=(7.0, 4.2))
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1.2)

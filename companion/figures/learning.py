@@ -144,10 +144,6 @@ def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[flo
         As :func:`adascale.runs.sweep.tables` gives them.
     nus : sequence of float
         The levels to draw.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     chosen = table[table["nu"].isin(nus) | (table["policy"] == "NoiseFree")]
     seeds = set.intersection(*(set(rows["seed"]) for _, rows in chosen.groupby(["policy", "nu"])))

@@ -47,10 +47,6 @@ def collapse(
         :math:`\nu`.
     queues : mapping
         From W to the queue, shape (T + 1,); three at most.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8))
     for (horizon, cost), look in zip(costs.items(), _LOOKS[::2], strict=True):
@@ -77,10 +73,6 @@ def against_cost(problem: ReceiveScalingProblem, factors: FloatArray, cost: Floa
         Penalties over the tuned one, shape (K,).
     cost, rdp : numpy.ndarray
         Of AdaScale at each, shape (K,).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8))
     nu = float(problem.budget)
@@ -112,10 +104,6 @@ def one_training(problem: ReceiveScalingProblem, eta: FloatArray, queue: FloatAr
         AdaScale's schedule, shape (T,).
     queue : numpy.ndarray
         :math:`Q_t`, shape (T + 1,).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axes = plt.subplots(3, 1, figsize=(7.5, 7), sharex=True)
     nu, w = float(problem.budget), problem.noise_energy(eta)
@@ -143,10 +131,6 @@ def near_optimal(nus: FloatArray, ratio: Mapping[str, FloatArray]) -> Figure:
         Levels of :math:`\nu`, shape (K,).
     ratio : mapping
         From a policy of the package to its leakage over the optimum's, shape (K, realisations).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axis = plt.subplots()
     for name, rows in ratio.items():
@@ -172,10 +156,6 @@ def tuned_penalties(nus: FloatArray, penalty: FloatArray, scaled: FloatArray, st
         Shape (K, realisations).
     start : float
         In the unit of ``scaled``.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6))
     for axis, values in zip(axes, (penalty, scaled), strict=True):
@@ -200,10 +180,6 @@ def blind_penalties(nus: FloatArray, share: Mapping[str, FloatArray], leaked: Ma
     share, leaked : mapping
         From a rule's name to its cost over :math:`\nu`, and to its leakage over the optimum's at :math:`\nu`, both of
         shape (K, realisations).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6))
     for axis, values, ticks, label in (

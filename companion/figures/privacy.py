@@ -47,10 +47,6 @@ def leakage(
         Policies that the RDP panel leaves out (default: those that the paper leaves out).
     columns : sequence of str
         The panels, of :data:`PANELS`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure, axes = plt.subplots(1, len(columns), figsize=(0.4 + 3.7 * len(columns), 4.2), squeeze=False)
     labels, handles = table.attrs.get("labels", {}), {}
@@ -105,10 +101,6 @@ def gap(
         Share of the realisations inside the bars.
     not_in_rdp : sequence of str
         Policies left out of the RDP ratio.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     metrics = [metric] if isinstance(metric, str) else list(metric)
     size = (7.0, 3.6) if len(metrics) == 1 else (0.4 + 3.7 * len(metrics), 4.0)

@@ -126,11 +126,8 @@ def order_table(dataset: str, levels: Sequence[float], seeds: Iterable[int], ord
     Parameters
     ----------
     dataset : str
-        The name of a preset.
     levels : sequence of float
-        Values of :math:`\nu`.
     seeds : iterable of int
-        Realisations.
     orders : sequence of float
         :math:`\alpha`, the reference first.
 
@@ -149,21 +146,10 @@ def order_table(dataset: str, levels: Sequence[float], seeds: Iterable[int], ord
 
 
 def choices_table(dataset: str, levels: Sequence[float], seeds: Iterable[int]) -> pd.DataFrame:
-    r"""What each choice that the paper leaves open does: epsilon with it, over epsilon as in the figures.
+    """What each choice that the paper leaves open does: epsilon with it, over epsilon as in the figures.
 
-    Parameters
-    ----------
-    dataset : str
-        The name of a preset.
-    levels : sequence of float
-        Values of :math:`\nu`.
-    seeds : iterable of int
-        Realisations.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a choice and level: ``choice, nu, ratio, low, high`` (geometric mean and 95 % interval).
+    A row a choice and level: ``choice, nu, ratio, low, high`` (geometric mean and 95 % interval).  Arguments as of
+    :func:`order_table`.
     """
     scenario, seeds = presets.load(dataset).scenario, list(seeds)
     methods = {name: METHODS[name] for name in ("EstimFuture", "PowerControl")}

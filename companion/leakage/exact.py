@@ -1,4 +1,4 @@
-r"""Both figures of the paper under exact accounting: ``python -m companion.leakage.exact``.
+r"""Both figures of the paper under exact accounting: ``python -m companion make exact``.
 
 The schedules are those of the chapters on MNIST and CIFAR-10: the methods of the figures, tuned in hindsight, on a
 hundred realisations.  Beside the :math:`\varepsilon` of the Rényi conversion stands the sharp value
@@ -8,9 +8,7 @@ methods of the first page, with and without the future, on the fresh realisation
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,12 +18,12 @@ import pandas as pd
 from adascale import presets
 from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.comparison import Method, leakage_table
-from adascale.runs.provenance import write_provenance
 from adascale.statistics import log_interval
 from companion.causal import fresh as causal
 from companion.claims import compare
-from companion.csv_pivot import read_wide, write_wide
+from companion.csv_pivot import read_wide, wide_csv
 from companion.methods import METHODS
+from companion.results import Made
 
 SEEDS = range(100)
 """The realisations of the figures of a hundred."""
@@ -102,11 +100,6 @@ def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         The same rows, and one column more.
-
-    Raises
-    ------
-    ValueError
-        If a row is not stored, or is stored with another ``epsilon``: then the schedule is another one.
     """
     found = table[_KEYS].merge(stored, on=_KEYS, how="left", validate="one_to_one")
     same = np.isclose(found["epsilon"], table["epsilon"].to_numpy(), rtol=3e-6, atol=0)  # seven digits are stored
@@ -176,34 +169,10 @@ def read(path: Path | str) -> pd.DataFrame:
     return read_wide(path, _STORED)
 
 
-def write(table: pd.DataFrame, path: Path) -> None:
-    """A table as :func:`read` reads it."""
-    write_wide(table, path, _STORED)
-
-
-def main(folder: Path, datasets: Sequence[str] = DATASETS) -> None:
-    """Write the tables, and beside each what made it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    made = {dataset: (dataset, SEEDS, METHODS) for dataset in datasets} | {
-        "headline": ("mnist", causal.SEEDS, HEADLINE)
-    }
-    for name, (dataset, seeds, chosen) in made.items():
-        began, target = time.perf_counter(), folder / f"{name}.csv"
-        write(exact_table(dataset, seeds, chosen=chosen, progress=sys.stderr.isatty()), target)
-        write_provenance(
-            target,
-            "python -m companion.leakage.exact",
-            "numpy",
-            "numba",
-            "scipy",
-            scenario=dataset,
-            seeds=f"{seeds[0]}-{seeds[-1]}",
-            threads=1,
-            wall_seconds=round(time.perf_counter() - began),
-        )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.leakage.exact", description="Make the tables again.")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("results/exact"))
-    main(parser.parse_args().folder)
+def committed(datasets: Sequence[str] = DATASETS) -> Made:
+    """The committed tables: a data set each, and the headline's."""
+    made = [(dataset, SEEDS, METHODS) for dataset in datasets] + [("mnist", causal.SEEDS, HEADLINE)]
+    for dataset, seeds, chosen in made:
+        table = exact_table(dataset, seeds, chosen=chosen, progress=sys.stderr.isatty())
+        about = {"scenario": dataset, "seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
+        yield wide_csv(table, _STORED), about

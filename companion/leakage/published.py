@@ -1,4 +1,4 @@
-r"""The method of Liu & Simeone beside what they published: ``python -m companion.leakage.published CLONE``.
+r"""The method of Liu & Simeone beside what they published: ``python -m companion make published --source CLONE``.
 
 ``CLONE`` is a checkout of https://github.com/kclip/Privacy4Free_DPWFL, read at commit 97512c8.  The equations below are
 written anew from the paper and from what the scripts there compute; of the checkout only the data set is read.  Privacy
@@ -8,7 +8,6 @@ is counted in their unit, :math:`a_t = 2 \gamma^2 c_t^2 / \sigma^2`, which is :m
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,11 +21,10 @@ from scipy.io import loadmat
 from scipy.special import lambertw
 
 from adascale import checks as check
-from adascale.files import write_atomically
 from adascale.policies import OfflinePowerControl, PowerControl, scaling_budget
 from adascale.problem import ReceiveScalingProblem
-from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
+from companion.results import Made
 
 FloatArray = NDArray[np.float64]
 
@@ -48,17 +46,7 @@ def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
         \big(\sqrt{\varepsilon + C^2} - C\big)^2, \qquad
         C = \frac{1}{\delta \sqrt\pi} \exp\Big(-\tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big)\Big)
 
-    Parameters
-    ----------
-    epsilon : array_like
-        :math:`\varepsilon > 0`, any shape.
-    delta : float
-        :math:`\delta` in (0, 1).
-
-    Returns
-    -------
-    numpy.ndarray
-        Without unit, of the shape of ``epsilon``.
+    Without unit; arguments as of :func:`~adascale.policies.scaling_budget`.
     """
     delta = check.fraction("delta", delta)
     c = np.exp(-lambertw(2 / (np.pi * delta**2)).real / 2) / (delta * np.sqrt(np.pi))
@@ -299,23 +287,13 @@ def published_table(features: FloatArray, targets: FloatArray, contraction: floa
     return pd.DataFrame(rows, columns=columns).astype({"rounds": "Int64"})
 
 
-def main(clone: Path, folder: Path) -> None:
-    """Write the table, and beside it what made it."""
-    git = subprocess.run(["git", "-C", str(clone), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+def committed(source: Path) -> Made:
+    """The committed table, of a clone at :data:`COMMIT`."""
+    git = subprocess.run(["git", "-C", str(source), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     if (found := git.stdout.strip()) != COMMIT:
-        raise SystemExit(f"{clone} must be at commit {COMMIT}, it is at {found}")
-    data = loadmat(clone / "generated_Data_dim10.mat")
+        raise SystemExit(f"{source} must be at commit {COMMIT}, it is at {found}")
+    data = loadmat(source / "generated_Data_dim10.mat")
     contraction = 1 - data["mu"].item() / data["L"].item()
     table = published_table(data["X"].astype(float), data["Y"].astype(float).ravel(), contraction)
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / "matlab.csv"
-    write_atomically(target, table.to_csv(index=False, float_format="%.3g", lineterminator="\n"))
-    what = {"repository": REPOSITORY, "repository_commit": COMMIT, "contraction": contraction, "seeds": 10}
-    write_provenance(target, "python -m companion.leakage.published CLONE", "numpy", "scipy", **what)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.leakage.published", description="Make the table again.")
-    parser.add_argument("clone", type=Path, help=f"a checkout of {REPOSITORY}")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("results/benchmarks"))
-    main(**vars(parser.parse_args()))
+    about = {"repository": REPOSITORY, "repository_commit": COMMIT, "contraction": contraction, "seeds": 10}
+    yield table.to_csv(index=False, float_format="%.3g"), about

@@ -37,11 +37,6 @@ def penalty_scan(
     -------
     numpy.ndarray
         Shape (R, P).
-
-    Raises
-    ------
-    ValueError
-        If the problem has lanes, or a rate or penalty is not finite and positive.
     """
     if problem.lanes != ():
         raise ValueError(f"problem must have no lanes, got {problem.lanes}")

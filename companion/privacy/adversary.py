@@ -43,20 +43,13 @@ def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: floa
         :math:`\varepsilon > 0` of the whole training.
     sampling_rate : float
         :math:`q` in (0, 1].
-    rounds : int
-        :math:`T \ge 1`.
-    delta : float
-        :math:`\delta` in (0, 1).
+    rounds : int, >= 1
+    delta : float, in (0, 1)
 
     Returns
     -------
     float
         :math:`\sigma`, to a millionth of itself.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or no :math:`\sigma` in 0.05 ... 1000 has this :math:`\varepsilon`.
     """
     target, q = float(check.positive("epsilon", epsilon)), float(check.sampling_rate("sampling_rate", sampling_rate))
     size = check.whole("rounds", rounds)

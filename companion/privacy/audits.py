@@ -1,4 +1,4 @@
-r"""Audits of the book's trainings: ``python -m companion.privacy.audits mnist``, or ``paired`` for the paired runs.
+r"""Audits of the book's trainings: ``python -m companion make audit-mnist`` and ``audit-paired``.
 
 Gradient canaries in trainings as the accountant believes them to be, without the receiver's noise, and on a device that
 does not clip; mislabelled scans, told from the final model alone; and the same of short trainings of the digits with
@@ -7,10 +7,7 @@ and without one sample (:ref:`chap-how-private`).
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +17,11 @@ from numpy.typing import NDArray
 
 from adascale.audit import Audit, audit_gradients, audit_paired, audit_samples
 from adascale.comparison import as_method, find_method
-from adascale.files import write_atomically
 from adascale.learning import Dataset, Training, data
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.execution import problem_of
-from adascale.runs.provenance import write_provenance
 from adascale.runs.specification import make_run
+from companion.results import Made
 
 FloatArray = NDArray[np.float64]
 
@@ -82,8 +78,7 @@ def audit_row(
     ----------
     dataset : str
         A preset.
-    nu : float
-        :math:`\nu > 0`.
+    nu : float, > 0
     setting : str
         One of :data:`SETTINGS`.
     policy : str
@@ -147,22 +142,8 @@ def _row(dataset: str, nu: float, setting: str, policy: str, given: Given, audit
     return about | audit._asdict() | {"refuted": " ".join(audit.refuted)}
 
 
-def main(name: str, target: Path) -> None:
-    """Write the table, and beside it what made it."""
-    began = time.perf_counter()
+def committed(name: str) -> Made:
+    """A committed table: of a data set, or ``paired``."""
     torch.set_num_threads(1)
     table = paired_table() if name == "paired" else audit_table(name)
-    target.mkdir(parents=True, exist_ok=True)
-    place = target / f"{name}.csv"
-    write_atomically(place, table.to_csv(index=False, float_format="%.7g"))
-    command = f"python -m companion.privacy.audits {name}"
-    what = {"seed": 0, "threads": 1, "wall_seconds": round(time.perf_counter() - began)}
-    write_provenance(place, command, "numpy", "torch", "scipy", **what)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.privacy.audits", description="Make a table again.")
-    parser.add_argument("name", metavar="NAME", choices=[*sorted(SIZES), "paired"], help="a data set, or paired")
-    parser.add_argument("--target", type=Path, default=Path("results/audit"))
-    given = parser.parse_args()
-    main(given.name, given.target)
+    yield table.to_csv(index=False, float_format="%.7g"), {"seed": 0, "threads": 1}

@@ -128,12 +128,9 @@ def listeners_table(
     ----------
     scenario : Scenario, optional
         Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`; its devices are alike.
-    budgets : iterable of float
-        :math:`\nu > 0`.
+    budgets : iterable of float, > 0
     seeds : iterable of int
-        Realisations.
-    delta : float
-        :math:`\delta` in (0, 1).
+    delta : float, in (0, 1)
 
     Returns
     -------
@@ -197,11 +194,6 @@ def gaussian_epsilon(mu: float, delta: float = 1e-5) -> float:
     .. math::
         \delta = \Phi\Big(\frac\mu2 - \frac\varepsilon\mu\Big)
             - e^\varepsilon\, \Phi\Big(-\frac\mu2 - \frac\varepsilon\mu\Big)
-
-    Raises
-    ------
-    ValueError
-        If mu is not positive or delta not in (0, 1).
     """
     mu, delta = float(check.positive("mu", mu)), check.fraction("delta", delta)
 
@@ -234,8 +226,7 @@ def whole_device(scenario: Scenario, sigma: FloatArray, delta: float = 1e-5) -> 
         Its devices are alike.
     sigma : numpy.ndarray
         :math:`\sigma_t`, shape (T,).
-    delta : float
-        :math:`\delta` in (0, 1).
+    delta : float, in (0, 1)
     """
     square = float(np.ravel(scenario.batch_size)[0]) ** 2 * float(np.ravel(scenario.batch_second_moment)[0])
     return gaussian_epsilon(math.sqrt(square * float((1 / sigma**2).sum())), delta)
@@ -251,8 +242,7 @@ def replaced(rate: float, sigma: FloatArray, delta: float = 1e-5, splits: int = 
     ----------
     rate, sigma
         :math:`q` and :math:`\sigma_t`, shape (T,).
-    delta : float
-        :math:`\delta` in (0, 1).
+    delta : float, in (0, 1)
     splits : int
         How many ways are tried.
     """
@@ -279,8 +269,7 @@ def opposite_gradients(
     ----------
     rate, sigma
         :math:`q` and :math:`\sigma_t > 0`, shape (T,).
-    delta : float
-        :math:`\delta` in (0, 1).
+    delta : float, in (0, 1)
     orders : sequence of float
         Each > 1; default Opacus'.
     """

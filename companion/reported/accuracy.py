@@ -93,13 +93,7 @@ def stated_texts(results: pd.DataFrame, floors: Iterable[np.ndarray]) -> Texts:
 
 
 def at_loss(curve: pd.DataFrame, points: float) -> float:
-    """The budget at which so many points are lost: on a logarithmic scale, between the first two that were run.
-
-    Raises
-    ------
-    ValueError
-        If no budget loses more, or the smallest does already.
-    """
+    """The budget at which so many points are lost: on a logarithmic scale, between the first two that were run."""
     lost = curve.lost.to_numpy()
     k = int(np.argmax(lost > points))
     if k == 0:

@@ -210,12 +210,7 @@ def of_estimates(mnist: pd.DataFrame, trained: Iterable[tuple[str, pd.DataFrame]
     return texts
 
 
-HELD, SERVER, ORBIT, COUNTED = (
-    "Michigan, held",
-    "Michigan, broadcasts",
-    "ORBIT, packets",
-    "Michigan, a count as 1 dB",
-)
+HELD, SERVER, ORBIT, COUNTED = ("Michigan, held", "Michigan, broadcasts", "ORBIT, packets", "Michigan, a count as 1 dB")
 """The readings of the measured links; the last one takes a count for a decibel."""
 REAL = (HELD, SERVER, ORBIT)
 """Those that we take for right."""

@@ -45,11 +45,6 @@ def levelled_fades(controls: pd.DataFrame, readings: pd.DataFrame) -> Fades:
     -------
     Fades
         Of the seeds that both have.
-
-    Raises
-    ------
-    ValueError
-        If a table has no such training.
     """
     levelled, full = controls[controls.reading == LEVELLED], readings[readings.reading == "momentum 0.9"]
     if levelled.empty or full.empty:
@@ -114,11 +109,6 @@ def two_partitions(table: pd.DataFrame) -> Partitions:
     Partitions
         The arms ``no clipping`` (and no noise), ``no noise``, and ``ν = ...`` for each :math:`\nu` of AdaScale's, as
         far as both partitions have them, on the seeds that all of these share.
-
-    Raises
-    ------
-    ValueError
-        If a partition is missing.
     """
     known = table.reading.isin(["as stated", "without noise", UNCLIPPED]) | table.reading.str.startswith(TWO_CLASSES)
     table = table[known & table.policy.isin(["NoiseFree", "AdaScale"])]

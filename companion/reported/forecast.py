@@ -31,13 +31,7 @@ class Forecast(NamedTuple):
     """What the paper quotes, and the prediction with it, by the same columns."""
 
     def needed(self) -> pd.DataFrame:
-        """Where the mean of the missing realisations must lie for the prediction to come true: ``low`` and ``high``.
-
-        Raises
-        ------
-        ValueError
-            If no realisation is missing.
-        """
+        """Where the mean of the missing realisations must lie for the prediction to come true: ``low`` and ``high``."""
         missing = REALISATIONS - len(self.found)
         if missing < 1:
             raise ValueError(f"found must have less than {REALISATIONS} realisations, got {len(self.found)}")
@@ -81,11 +75,6 @@ def forecast(table: pd.DataFrame, quoted: tuple[float, float], reading: str = "b
         The paper's accuracies at the smallest and the largest level, as shares.
     reading : str
         Which rows are meant.
-
-    Raises
-    ------
-    ValueError
-        If no realisation has a training at two levels.
     """
     rows = table[table.reading == reading]
     ends = by_seed(rows, arm=("nu",)).dropna()

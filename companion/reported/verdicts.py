@@ -270,7 +270,6 @@ def judged(
         Levels of :math:`\nu`; default those of the preset.  With others the table has no column ``exact``, which is
         committed for the preset's alone.
     seeds : iterable of int
-        Realisations.
     results : path, optional
         The folder of the committed tables; default :func:`companion.results.folder`.
     """
@@ -361,7 +360,6 @@ def readings(scenario: Scenario, nus: Sequence[float], seeds: Iterable[int] = ex
     nus : sequence of float
         Levels of :math:`\nu`.
     seeds : iterable of int
-        Realisations.
     """
     basic = {name: METHODS[name] for name in ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture")}
     return Readings(leakage_table(scenario, nus, seeds, basic | VARIANTS))

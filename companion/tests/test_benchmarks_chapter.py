@@ -13,11 +13,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 
 from adascale import ReceiveScalingProblem, Scenario, channel, cli, policies
-from adascale.comparison.shi_tuning import match_lyapunov
+from adascale.files import read_toml
 from adascale.policies import water_level
+from companion.leakage import published
+from companion.leakage.published import Plan, Published, forecast, our_first, published_budget, published_plan, training
 
 MNIST = Scenario.mnist()
 SHORT = replace(MNIST, name="short", num_rounds=12)
@@ -28,8 +29,6 @@ def drawn(scenario, budget, seed=0):
     made = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     return ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget), scenario.mean_gain(made.path_loss)
 
-
-# The least sum of scalings -------------------------------------------------------------------------------------------
 
 shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(lambda share: sum(share) > 1e-3)
 
@@ -71,47 +70,10 @@ def test_a_privacy_budget_below_the_least_sum_cannot_reach_the_cost():
     assert problem.cost(policies.OfflinePowerControl(1.001 * least).schedule(problem)) < 0.04  # the control
 
 
-# The composition of [19], [21], [28] ---------------------------------------------------------------------------------
-
-
-def privacy_loss(epsilon, spent):
-    """Tails of N(R, 2R) beyond epsilon and below -epsilon, in 40 digits."""
-    with mp.workdps(40):
-        root = 2 * mp.sqrt(spent)
-        return mp.erfc((epsilon - spent) / root) / 2, mp.erfc((epsilon + spent) / root) / 2
-
-
-@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0, 500.0])
-def test_a_scaling_budget_keeps_the_privacy_loss_below_epsilon(epsilon, delta):
-    multiplier = MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm
-    total = float(policies.scaling_budget(MNIST, epsilon, delta))
-    spent = total / (MNIST.noise_power * multiplier**2)  # R: half the summed 1 / sigma^2
-    upper, lower = privacy_loss(epsilon, spent)
-    assert upper + lower <= delta
-    assert upper + lower > delta / 2.6  # what is given away: a factor 2 of the idle tail, and erfc's bound
-    more = sum(privacy_loss(epsilon, 1.2 * spent))
-    assert more > delta  # the control
-    assert policies.spent_epsilon(MNIST, total, delta) == pytest.approx(epsilon, rel=1e-9)
-
-
-def test_the_spent_sum_is_half_the_summed_inverse_squared_multipliers():
-    problem, _ = drawn(SHORT, 0.04)
-    eta = policies.EqualAlloc().schedule(problem)
-    spent = 0.5 * np.sum(problem.noise_multiplier(eta)[0] ** -2.0)
-    c = np.sqrt(float(mp.lambertw(2 / (mp.pi * mp.mpf(1e-5) ** 2))) / 2)
-    assert c == pytest.approx(3.1304, abs=5e-5)
-    expected = spent + 2 * c * np.sqrt(spent)
-    assert policies.spent_epsilon(SHORT, eta.sum()) == pytest.approx(expected, rel=1e-12)
-
-
 def test_without_amplification_the_same_schedule_is_ascribed_a_far_larger_epsilon():
     problem, _ = drawn(MNIST, 0.04)
     eta = policies.Optimal().schedule(problem)
     assert policies.spent_epsilon(MNIST, eta.sum()) > 50 * problem.dp_epsilon(eta)
-
-
-# [19] ----------------------------------------------------------------------------------------------------------------
 
 
 def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_leaves():
@@ -128,9 +90,6 @@ def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_lea
         left -= eta[t]
     assert len(aims) > 400  # the estimated caps do not bind before
     assert (np.diff(aims) >= -1e-12 * np.array(aims[1:])).all()
-
-
-# [28] ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", [0.9, 1.1])
@@ -164,18 +123,6 @@ def test_the_queue_s_slope_is_one_less_the_cubed_scaling_over_twice_the_penalty(
         assert slope == pytest.approx(1 - eta**3 / (2 * 2.0), rel=1e-7)  # a central difference
 
 
-def test_a_first_round_with_an_empty_queue_is_at_full_power_at_any_tuning():
-    problem, _ = drawn(MNIST, 0.16, seed=1)
-    found = match_lyapunov(problem)
-    for row in found.pairs.itertuples():
-        eta = policies.LyapunovPowerControl(row.penalty, row.rate).schedule(problem)
-        assert eta[0] == problem.max_eta[0]
-    assert policies.Optimal().schedule(problem)[0] < 0.5 * problem.max_eta[0]  # the optimum there is not
-
-
-# A policy of one's own -----------------------------------------------------------------------------------------------
-
-
 def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path, monkeypatch, capsys):
     notebook = nbformat.read(CHAPTER.with_suffix(".ipynb"), as_version=4)
     (cell,) = (cell for cell in notebook.cells if "own-policy" in cell.metadata.get("tags", []))
@@ -193,11 +140,101 @@ def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path
     np.testing.assert_allclose(table["rdp", "MyPolicy"], table["rdp", "Optimal"], rtol=1e-6)  # 1e-9 of the budget
 
 
-def test_a_constant_level_of_the_right_cost_is_the_water_level():
-    problem, _ = drawn(MNIST, 0.04)
+COMMITTED = Path(__file__).parents[2] / "results" / "benchmarks" / "matlab.csv"
+UNIT = MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
 
-    def excess(level):
-        return np.maximum(level - problem.floor, 0).mean() / 0.04 - 1
 
-    level = brentq(excess, problem.floor.min(), 100, xtol=1e-15, rtol=1e-14)
-    assert level == pytest.approx(water_level(problem.floor, 0.04), rel=1e-12)
+@pytest.fixture(scope="module")
+def data():
+    """A least-squares problem like theirs, in small."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((400, 3)) / np.sqrt(3)
+    return features, features @ np.array([1.0, -2.0, 0.5]) + 0.2 * rng.standard_normal(400)
+
+
+@given(st.floats(0.1, 1e3), st.floats(1e-12, 0.3))
+def test_the_published_budget_is_ours(epsilon, delta):
+    ours = float(policies.scaling_budget(MNIST, epsilon, delta)) / UNIT
+    assert published_budget(epsilon, delta) == pytest.approx(ours, rel=1e-11)  # two differences of like numbers
+
+
+def test_the_published_tail_constant_solves_its_equation():
+    delta = mp.mpf("0.01")
+    c = mp.findroot(lambda x: mp.exp(-(x**2)) / (x * mp.sqrt(mp.pi)) - delta, 1.8)
+    expected = (mp.sqrt(20 + c**2) - c) ** 2
+    assert published_budget(20.0, 0.01) == pytest.approx(float(expected), rel=1e-13)
+
+
+@given(st.floats(0.01, 10), st.floats(0.01, 10), st.integers(1, 40), st.floats(0.05, 0.99), st.floats(0.05, 1.0))
+def test_the_published_plan_begins_as_ours_when_its_multiplier_is_found_to_the_last_digit(now, later, n, share, r):
+    caps = np.array([now] + [later] * (n - 1))
+    weights = r ** ((n - np.arange(1, n + 1)) / 2)
+    plan, budget = Plan(caps, weights, 0.0), share * caps.sum()
+    theirs = published_plan(caps, weights, budget, stop=(1e80, 0.0), root=True)
+    assert theirs.sum() == pytest.approx(budget, rel=1e-9)
+    assert theirs[0] == pytest.approx(our_first(plan, budget, r), rel=1e-8)  # steps of the sum, 40 rounds apart
+
+
+def test_a_multiplier_found_to_an_absolute_width_misses_where_early_noise_is_forgotten():
+    n, r, budget = 30, 0.1, 9.0
+    caps, weights = np.full(n, 1.2 * budget / n), r ** ((n - np.arange(1, n + 1)) / 2)
+    exact = published_plan(caps, weights, budget, stop=(1e80, 0.0), root=True)
+    coarse = published_plan(caps, weights, budget, stop=published.STOP, root=True)
+    assert coarse[0] < 1e-3 * exact[0]
+    assert exact.sum() == pytest.approx(budget, rel=1e-9)
+    mild = published_plan(caps, 0.99 ** ((n - np.arange(1, n + 1)) / 2), budget, stop=published.STOP, root=True)
+    assert mild.sum() == pytest.approx(budget, rel=1e-6)  # the control: it is the contraction, not the horizon
+
+
+def test_caps_that_keep_the_budget_are_the_plan():
+    caps = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(published_plan(caps, [1.0, 1.0], 3.5, stop=published.STOP), caps)
+
+
+def test_offline_schedules_are_ours():
+    for contraction in (0.1, 0.999):
+        assert published.offline(contraction, seeds=3)["solved"] < 1e-12
+
+
+def test_a_forecast_scales_today_s_gain_and_is_the_mean_under_rayleigh_fading_alone():
+    today = np.array([0.2, 3.0])
+    np.testing.assert_allclose(forecast(today, 2, rice=0.0), [today, [1, 1], [1, 1]])
+    np.testing.assert_allclose(forecast(today, 2, rice=5.0)[1:], [5 / 6 * today + 1 / 6] * 2)
+    rng = np.random.default_rng(0)  # rounds without memory: what comes does not depend on today
+    drawn = np.sqrt(5 / 6) + np.sqrt(1 / 12) * (rng.standard_normal(10**5) + 1j * rng.standard_normal(10**5))
+    assert np.mean(np.abs(drawn) ** 2) == pytest.approx(1, abs=0.01)
+
+
+def test_their_training_learns_and_spends_more_than_its_budget(data):
+    features, targets = data
+    settings = Published(rounds=12, devices=4, epsilon=5.0)
+    row = published.online(features, targets, 0.3, settings, seeds=2)
+    assert row["compared"] == 24
+    assert row["solved"] < 1e-9
+    assert row["spent_low"] > 1.05  # nothing is subtracted
+    quiet = list(training(features, targets, 0.3, replace(settings, epsilon=1e9), np.random.default_rng(0)))
+    assert all(plan.spent == plan.caps[0] for plan in quiet)  # the control: a budget that never binds
+    assert [plan.caps.size for plan in quiet] == list(range(12, 0, -1))
+
+
+def test_the_committed_comparison_has_the_figures_of_the_chapter():
+    table, made = pd.read_csv(COMMITTED), read_toml(COMMITTED.with_suffix(".provenance.toml"))
+    assert made["repository_commit"] == published.COMMIT
+    assert made["seeds"] == 10
+    assert list(table.what.unique()) == ["budgets", "offline schedules", "online plans"]
+    assert table.solved.max() < 1e-12
+    over_the_air = table[table.what == "online plans"].set_index(["clip", "rounds"])
+    assert (over_the_air.spent_low > 1).all()
+    assert (over_the_air.stopped_low.xs(10, level="rounds") > 0.999).all()  # a short horizon: none
+    assert (over_the_air.stopped_low.xs(30, level="rounds") < 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "arguments"),
+    [("epsilon", published_budget, (-1.0, 0.1)), ("delta", published_budget, (1.0, 2.0))]
+    + [("caps", published_plan, ([0.0], [1.0], 1.0)), ("budget", published_plan, ([1.0], [1.0], 0.0))]
+    + [("gain", forecast, ([-1.0], 2, 5.0))],
+)
+def test_bad_arguments_are_named(name, function, arguments):
+    with pytest.raises(ValueError, match=f"^{name} must"):
+        function(*arguments, **({"stop": published.STOP} if function is published_plan else {}))

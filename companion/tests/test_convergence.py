@@ -1,26 +1,19 @@
 """What the convergence chapter measures and solves for, held to plain loops and to the networks themselves."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, stats
 
-from companion.theory.convergence import (
-    Training,
-    compare,
-    momentum_over_bound,
-    relative_bias,
-    reuse_breaks,
-    reuse_left_side,
-    server_decay,
-    step_moments,
-    used_power,
-)
-from companion.theory.least_squares import LeastSquares
+from companion.theory import convergence as theory
+from companion.theory.least_squares import LeastSquares, empirical_constants, simulate
 
 PROBLEM = LeastSquares([0.5, 1.5], [[1.0, 0.0], [0.0, -2.0], [0.5, 0.5]], 0.4)
-TRAINING = Training(PROBLEM, np.array([2.0, 1.0]), 0.05, np.full(30, 2.0), 3, 12)
+TRAINING = theory.Training(PROBLEM, np.array([2.0, 1.0]), 0.05, np.full(30, 2.0), 3, 12)
 
 
 def test_poisson_sums_over_all_batches():
@@ -50,7 +43,7 @@ def half_width(values, tests=1):
 
 
 def test_every_expectation_of_the_two_lemmas_is_met():
-    moments = step_moments(TRAINING, [0.3, -0.4], np.random.default_rng(1), 20_000)
+    moments = theory.step_moments(TRAINING, [0.3, -0.4], np.random.default_rng(1), 20_000)
     for name, (values, exact) in moments.items():
         assert abs(values.mean() - exact) < half_width(values, len(moments)), name
     values, _ = moments["squared batch size / B²"]
@@ -66,7 +59,7 @@ def test_simulated_gradients_have_the_exact_mean():
 
 def test_only_data_that_are_kept_bias_the_gradient():
     for reuse in (True, False):
-        estimate, error = relative_bias(TRAINING, np.random.default_rng(3), 2000, reuse=reuse)
+        estimate, error = theory.relative_bias(TRAINING, np.random.default_rng(3), 2000, reuse=reuse)
         assert abs(estimate[0]) < 4 * error[0]
         assert (estimate[-1] < -4 * error[-1]) == reuse
 
@@ -81,16 +74,16 @@ def by_loop(samples, T):
 
 @pytest.mark.parametrize("T", [4, 17, 462, 2000])
 def test_left_side_on_reused_data_is_that_of_the_recursion(T):
-    assert float(reuse_left_side(20, T)) == pytest.approx(by_loop(20, T), rel=1e-11)
+    assert float(theory.reuse_left_side(20, T)) == pytest.approx(by_loop(20, T), rel=1e-11)
 
 
 @pytest.mark.parametrize(("k2", "T"), [(2, 1722), (1, 462)])
 def test_reused_data_break_the_bound_from_there_on(k2, T):
-    assert reuse_breaks(20, k2) == T
+    assert theory.reuse_breaks(20, k2) == T
     assert by_loop(20, T) > k2 / np.sqrt(T)
     assert by_loop(20, T - 1) <= k2 / np.sqrt(T - 1)
     later = np.arange(T, 200_000)
-    assert (reuse_left_side(20, later) > k2 / np.sqrt(later)).all()
+    assert (theory.reuse_left_side(20, later) > k2 / np.sqrt(later)).all()
 
 
 def decay_by_loop(zeta, rounds):
@@ -108,7 +101,7 @@ def decay_by_loop(zeta, rounds):
 
 @pytest.mark.parametrize("zeta", [1.0, 0.3, 1e-2])
 def test_decay_by_the_server_is_that_of_the_recursion(zeta):
-    left, right, broken_from = server_decay(zeta, 500)
+    left, right, broken_from = theory.server_decay(zeta, 500)
     assert left == pytest.approx(decay_by_loop(zeta, 500), rel=1e-10)
     assert right == pytest.approx(2 * 0.5 / (1 + zeta) / (500 / (4 * (1 + zeta))), rel=1e-13)
     assert decay_by_loop(zeta, broken_from + 1) > 4 / (broken_from + 1)
@@ -117,28 +110,28 @@ def test_decay_by_the_server_is_that_of_the_recursion(zeta):
 
 def test_without_random_batches_decay_by_the_server_is_harmless():
     """Negative control: q = 1 leaves no variance; from any number of rounds on."""
-    found = server_decay(1.0, 10_000, batch_size=100, dataset_size=100.0000001)
+    found = theory.server_decay(1.0, 10_000, batch_size=100, dataset_size=100.0000001)
     assert found.left < found.right
 
 
 def test_a_device_whose_samples_agree_uses_all_of_its_power():
     agreeing = LeastSquares([1.0], [[0.0], [0.0]], 1e-9)
-    near, far = (used_power(agreeing, [model], 1e-3, 4, 0.01, np.random.default_rng(4)) for model in (1e-9, 1e6))
+    near, far = (theory.used_power(agreeing, [model], 1e-3, 4, 0.01, np.random.default_rng(4)) for model in (1e-9, 1e6))
     assert near < 1e-6
     assert far == pytest.approx(1, abs=0.02)  # all gradients are clipped to one and the same
 
 
 def test_bad_input_is_named():
     for call, named in (
-        (lambda: reuse_left_side(20, 1), "rounds"),
-        (lambda: reuse_left_side(0, 4), "samples"),
-        (lambda: reuse_breaks(20, 0.5), "batch_second_moment"),
-        (lambda: momentum_over_bound(1.0, 0.1), "momentum"),
-        (lambda: momentum_over_bound(0.5, 3.0), "learning_rate < 2"),
-        (lambda: server_decay(0.0, 10), "zeta"),
-        (lambda: server_decay(1.0, 0), "rounds"),
-        (lambda: server_decay(1.0, 10, 0.5), "batch_size"),
-        (lambda: server_decay(1.0, 10, 5, 4), "batch_size / dataset_size"),
+        (lambda: theory.reuse_left_side(20, 1), "rounds"),
+        (lambda: theory.reuse_left_side(0, 4), "samples"),
+        (lambda: theory.reuse_breaks(20, 0.5), "batch_second_moment"),
+        (lambda: theory.momentum_over_bound(1.0, 0.1), "momentum"),
+        (lambda: theory.momentum_over_bound(0.5, 3.0), "learning_rate < 2"),
+        (lambda: theory.server_decay(0.0, 10), "zeta"),
+        (lambda: theory.server_decay(1.0, 0), "rounds"),
+        (lambda: theory.server_decay(1.0, 10, 0.5), "batch_size"),
+        (lambda: theory.server_decay(1.0, 10, 5, 4), "batch_size / dataset_size"),
         (lambda: PROBLEM.expected_squared_gradients([0.0, 0.0], 0.1, [1.0], 3, 12, noise_split=[1.0]), "noise_split"),
     ):
         with pytest.raises(ValueError, match=named):
@@ -194,14 +187,14 @@ def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
         new_vv = mu**2 * vv + xx + 2 * mu * xv + 0.5  # E xi^2 = w / 2 with w = 1
         moved = mu * xv + xx
         xx, xv, vv = xx - 2 * lam * moved + lam**2 * new_vv, moved - lam * new_vv, new_vv
-    ratio = float(momentum_over_bound(mu, lam))
+    ratio = float(theory.momentum_over_bound(mu, lam))
     assert xx / (lam / 2) == pytest.approx(ratio, rel=1e-10)
     assert (ratio <= 1) == (mu == 0)  # negative control: without momentum the bound holds
 
 
 def test_comparison_is_that_of_each_training():
     quiet = TRAINING._replace(learning_rate=0.005)
-    found = compare([quiet, quiet._replace(noise_energy=3 * quiet.noise_energy)])
+    found = theory.compare([quiet, quiet._replace(noise_energy=3 * quiet.noise_energy)])
     assert (found["exact"] < found["near"]).all()
     assert (found["near"] < found["total"]).all()
     assert found["noise"][1] == pytest.approx(3 * found["noise"][0], rel=1e-14)
@@ -221,3 +214,183 @@ def test_second_moment_on_fixed_data_carries_one_minus_q():
     values = np.sum(values**2, axis=1)
     assert abs(values.mean() - mean @ mean - (1 - q) * squares / (M * q * n)) < half_width(values)
     assert abs(values.mean() - mean @ mean - squares / (M * q * n)) > half_width(values)  # negative control
+
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(4)  # exact for the moments up to order 7 of a Gaussian
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+def sample_moments(problem, model, m):
+    """Mean and covariance of the sample gradient of device m, by quadrature over x and the label noise."""
+    mean, square = np.zeros(2), np.zeros((2, 2))
+    for i, j, k in itertools.product(range(4), repeat=3):
+        weight = WEIGHTS[i] * WEIGHTS[j] * WEIGHTS[k]
+        x = np.sqrt(problem.feature_variance) * NODES[[i, j]]
+        g = x * (x @ (model - problem.targets[m]) - problem.label_noise * NODES[k])
+        mean += weight * g
+        square += weight * np.outer(g, g)
+    return mean, square - np.outer(mean, mean)
+
+
+coordinates = st.floats(-5, 5)
+
+
+@given(coordinates, coordinates)
+def test_constants_satisfy_the_assumptions(first, second):
+    model, known = np.array([first, second]), PROBLEM.constants
+    means = []
+    for m in range(3):
+        mean, covariance = sample_moments(PROBLEM, model, m)
+        means.append(mean)
+        assert np.trace(covariance) <= (known.A1 * mean @ mean + known.A2) * (1 + 1e-12)
+    gradient = np.mean(means, axis=0)
+    np.testing.assert_allclose(PROBLEM.gradient(model), gradient, atol=1e-12)
+    spread = np.mean(np.sum((np.array(means) - gradient) ** 2, axis=1))
+    assert spread == pytest.approx(known.C1 * gradient @ gradient + known.C2, rel=1e-11)
+    assert PROBLEM.loss(model) >= known.f_star * (1 - 1e-14)
+
+
+def test_no_constant_of_the_sample_noise_can_be_smaller():
+    known = PROBLEM.constants
+    at_its_target = np.trace(sample_moments(PROBLEM, PROBLEM.targets[0], 0)[1])
+    assert at_its_target == pytest.approx(known.A2, rel=1e-12)
+    far = PROBLEM.targets[0] + np.array([1e4, 0.0])  # along the axis of the least variance
+    mean, covariance = sample_moments(PROBLEM, far, 0)
+    assert np.trace(covariance) > (1 - 1e-6) * known.A1 * mean @ mean + known.A2
+
+
+def test_minimum_and_smoothness_are_those_of_the_loss():
+    found = optimize.minimize(PROBLEM.loss, np.zeros(2), tol=1e-12)
+    np.testing.assert_allclose(found.x, PROBLEM.minimiser, atol=1e-5)  # the loss is flat: half of its digits
+    assert found.fun == pytest.approx(PROBLEM.constants.f_star, rel=1e-10)
+    step = np.eye(2)[1]
+    curvature = PROBLEM.loss(step) - 2 * PROBLEM.loss(0 * step) + PROBLEM.loss(-step)
+    assert curvature == pytest.approx(PROBLEM.constants.smoothness, rel=1e-12)
+
+
+def by_matrices(problem, start, lam, noise_energy, B, n):
+    """The second moments with quadrature in place of every formula, and the mean kept beside them."""
+    S, (M, d) = np.diag(problem.feature_variance), problem.targets.shape
+    U, out = np.outer(start - problem.minimiser, start - problem.minimiser), []
+    for w in noise_energy:
+        out.append(np.trace(S @ U @ S))
+        # an average over devices and models: a model at each column of a root of U, both signs
+        root = np.linalg.cholesky(U + 1e-15 * np.eye(d)) * np.sqrt(d)
+        noise = np.zeros((d, d))
+        for column, sign, m in itertools.product(range(d), (-1, 1), range(M)):
+            mean, covariance = sample_moments(problem, problem.minimiser + sign * root[:, column], m)
+            noise += ((1 - B / n) * np.outer(mean, mean) + covariance) / (2 * d * M**2 * B)
+        shrink = np.eye(d) - lam * S
+        U = shrink @ U @ shrink + lam**2 * (noise + w / (2 * d) * np.eye(d))
+    return np.array(out)
+
+
+def test_exact_second_moments_agree_with_quadrature():
+    start, w = np.array([2.0, 1.0]), np.linspace(0, 3, 25)
+    left = PROBLEM.expected_squared_gradients(start, 0.1, w, 3, 12)
+    # the root of a singular U is taken 1e-15 beside it
+    np.testing.assert_allclose(left, by_matrices(PROBLEM, start, 0.1, w, 3, 12), rtol=1e-10)
+
+
+def final_squares(lam=0.1, energy=2.0, batch=3, runs=4000):
+    rounds = simulate(PROBLEM, np.random.default_rng(0), [2.0, 1.0], lam, np.full(21, energy), batch, 12, runs=runs)
+    return np.sum(PROBLEM.gradient(list(rounds)[-1].model) ** 2, axis=1)
+
+
+def test_simulation_has_the_exact_second_moment():
+    values = final_squares()
+    half = stats.norm.ppf(0.9995) * stats.sem(values)  # fails by chance once in a thousand seeds
+    for energy, batch, agrees in ((2.0, 3, True), (4.0, 3, False), (2.0, 1.5, False)):  # two negative controls
+        exact = PROBLEM.expected_squared_gradients([2.0, 1.0], 0.1, np.full(21, energy), batch, 12)[-1]
+        assert (abs(values.mean() - exact) < half) == agrees
+
+
+def test_signal_is_the_poisson_average_and_fixed_data_give_fixed_gradients():
+    data = PROBLEM.draw(np.random.default_rng(1), 1, 12)
+    rounds = list(simulate(PROBLEM, np.random.default_rng(2), [0.0, 0.0], 1e-9, np.zeros(3), 12, 12, runs=2, data=data))
+    features, labels = data[0][0], data[1][0]
+    expected = np.zeros(2)
+    for m in range(3):
+        for i in range(12):
+            expected -= features[m, i] * labels[m, i] / 36
+    for now in rounds:
+        np.testing.assert_allclose(now.full_gradient, np.tile(expected, (2, 1)), rtol=1e-6)  # the step is 1e-9
+        np.testing.assert_array_equal(now.signal, now.full_gradient)  # q = 1: every sample is in the batch
+    fresh = list(simulate(PROBLEM, np.random.default_rng(2), [0.0, 0.0], 1e-9, np.zeros(3), 12, 12, runs=2))
+    assert not np.allclose(fresh[0].full_gradient, fresh[1].full_gradient)
+
+
+def test_same_seed_same_training():
+    np.testing.assert_array_equal(final_squares(runs=5), final_squares(runs=5))
+
+
+def plain_gradients(features, labels, model):
+    """Gradients, sample-noise mean squares: plain."""
+    each = features * (features @ model - labels)[..., None]
+    local = each.mean(axis=1)
+    return local, np.mean(np.sum((each - local[:, None]) ** 2, axis=-1), axis=1)
+
+
+FEATURES, LABELS = (array[0] for array in PROBLEM.draw(np.random.default_rng(3), 1, 8))
+EMPIRICAL = empirical_constants(FEATURES, LABELS)
+
+
+def excess(model, known):
+    """How far A3 and A4 fail at a model, at most 0 when they hold."""
+    local, v = plain_gradients(FEATURES, LABELS, model)
+    gradient = local.mean(axis=0)
+    third = (v - known.A1 * np.sum(local**2, axis=1) - known.A2).max()
+    fourth = np.mean(np.sum((local - gradient) ** 2, axis=1)) - known.C1 * gradient @ gradient - known.C2
+    return np.array([third, fourth])
+
+
+@given(st.floats(-30, 30), st.floats(-30, 30))
+def test_empirical_constants_satisfy_the_assumptions(first, second):
+    assert (excess(np.array([first, second]), EMPIRICAL) <= 1e-9).all()  # rounding of values up to 1e4
+
+
+@pytest.mark.parametrize(("row", "changed"), [(0, {"A2": 0.98}), (1, {"C2": 0.98})])
+def test_empirical_constants_are_attained(row, changed):
+    """Negative control: two per cent less is not enough somewhere."""
+    ((name, factor),) = changed.items()
+    smaller = EMPIRICAL._replace(**{name: factor * getattr(EMPIRICAL, name)})
+    worst = -min(
+        optimize.minimize(lambda x: -excess(x, smaller)[row], x0, method="Nelder-Mead").fun for x0 in PROBLEM.targets
+    )
+    assert worst > 0
+
+
+def test_empirical_minimum_is_the_least_squares_fit():
+    stacked, target = FEATURES.reshape(-1, 2), LABELS.reshape(-1)
+    residual = np.linalg.lstsq(stacked, target, rcond=None)[1][0]
+    assert EMPIRICAL.f_star == pytest.approx(residual / (2 * target.size), rel=1e-12)
+
+
+def test_one_device_agrees_with_itself():
+    known = empirical_constants(FEATURES[:1], LABELS[:1])
+    assert max(known.C1, known.C2) < 1e-20  # rounding, squared
+
+
+BAD = [
+    (lambda: LeastSquares([1.0, 0.0], [[1.0, 1.0]], 1), "feature_variance"),
+    (lambda: LeastSquares([[1.0]], [[1.0]], 1), "feature_variance must have shape"),
+    (lambda: LeastSquares([1.0], [[math.nan]], 1), "targets"),
+    (lambda: LeastSquares([1.0], [[1.0]], [1, 2]), "label_noise must be one number"),
+    (lambda: simulate(PROBLEM, None, [0.0], 0.1, [1.0], 3, 12), "start"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], [0.1, 0.1], [1.0], 3, 12), "learning_rate must be one number"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, 1.0, 3, 12), "noise_energy must have shape"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 13, 12), "sampling rate"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12.5), "dataset_size"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, runs=0), "runs"),
+    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, data=(np.ones((1, 3, 5, 2)), None)), "data"),
+    (lambda: PROBLEM.expected_squared_gradients([0.0, 0.0], 0.1, [1.0], 3, [12, 12]), "must be one number each"),
+    (lambda: empirical_constants(FEATURES[:, :1], LABELS[:, :1]), "n >= d"),
+    (lambda: empirical_constants(FEATURES, LABELS[:, :1]), "shapes"),
+    (lambda: empirical_constants(FEATURES, LABELS, slack=1), "slack must be > 1, got 1"),
+]
+
+
+@pytest.mark.parametrize(("call", "named"), BAD)
+def test_bad_input_of_the_example_is_named(call, named):
+    with pytest.raises(ValueError, match=named):
+        call()

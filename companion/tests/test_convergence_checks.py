@@ -4,20 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from adascale import Scenario, channel
 from companion.bounds import largest_learning_rate
-from companion.theory.convergence import Training, compare, step_moments
-from companion.theory.convergence_checks import (
-    allowances,
-    broken_bounds,
-    fixed_data,
-    mean_interval,
-    measured,
-    over_exact,
-    promised,
-    running_floors,
-    signal_bounds,
-    told_of_panels,
-)
+from companion.reported.system import limit_of_scale
+from companion.theory import convergence_checks as checks
+from companion.theory.convergence import Training, compare, step_moments, used_power
 from companion.theory.least_squares import LeastSquares
 
 DEVIATION = np.random.default_rng(0).standard_normal((5, 5))
@@ -34,15 +25,15 @@ CENTRE = Training(PROBLEM, np.zeros(5), 0.02, np.full(1000, 5.0), 4, 20)
 
 def test_the_interval_of_a_mean_is_students():
     values = np.random.default_rng(0).standard_normal((30, 2))
-    mean, half = mean_interval(values)
+    mean, half = checks.mean_interval(values)
     low, high = stats.t.interval(0.95, 29, values.mean(axis=0), stats.sem(values))
     np.testing.assert_allclose([mean - half, mean + half], [low, high], rtol=1e-12)
-    assert (mean_interval(values, 10)[1] > half).all()
+    assert (checks.mean_interval(values, 10)[1] > half).all()
 
 
 def test_the_second_moment_of_the_signal_is_between_its_bounds():
     model = np.array([0.5, -0.2, 0.1, 0.8, 0.0])
-    found = signal_bounds(CENTRE, model)
+    found = checks.signal_bounds(CENTRE, model)
     assert (np.diff(list(found.values())) < 0).all()  # each step gives something away
     _, exact = step_moments(CENTRE, model, np.random.default_rng(0), 2)["‖s‖²"]
     assert found["exact"] == pytest.approx(exact, rel=1e-12)
@@ -53,26 +44,26 @@ def test_the_second_moment_of_the_signal_is_between_its_bounds():
 
 def test_the_nearly_exact_bound_is_the_nearest_and_every_bound_holds():
     for rate, energy in ((0.02, 5), (0.02, 100), (0.005, 5)):
-        found = over_exact(CENTRE._replace(learning_rate=rate, noise_energy=np.full(1000, energy)))
+        found = checks.over_exact(CENTRE._replace(learning_rate=rate, noise_energy=np.full(1000, energy)))
         assert 1 < found.pop("nearly exact") < min(1.04, *found.values())
 
 
 def test_wrong_forms_of_the_theorem_are_broken_and_the_right_one_is_not():
-    found = broken_bounds(CENTRE, (0.1, 0.5, 1.0), 20_000, 100.0)
+    found = checks.broken_bounds(CENTRE, (0.1, 0.5, 1.0), 20_000, 100.0)
     assert len(found) == 5
     assert max(found.values()) < 1
-    assert over_exact(CENTRE._replace(noise_energy=np.full(1000, 100.0)))["nearly exact"] > 1
+    assert checks.over_exact(CENTRE._replace(noise_energy=np.full(1000, 100.0)))["nearly exact"] > 1
 
 
 def test_simulated_trainings_have_the_exact_left_side():
     cases = [CENTRE._replace(noise_energy=np.full(50, energy)) for energy in (0.5, 50.0)]
-    mean, half = measured(cases, 3, runs=200, tests=2)
+    mean, half = checks.measured(cases, 3, runs=200, tests=2)
     assert (np.abs(mean - [case.exact() for case in cases]) < 2 * half).all()
     assert abs(mean[0] - cases[1].exact()) > 2 * half[0]  # negative control: the other noise
 
 
 def test_the_paper_refuses_the_noise_that_reaches_the_target():
-    found = allowances(CENTRE, 0.1)
+    found = checks.allowances(CENTRE, 0.1)
     admitted = found["at_reached"]
     assert admitted["the paper's"] < 0 < admitted["shorter form"] < admitted["nearly exact"] < 5
     for name, row in found.iterrows():  # what is admitted, put back into the bound, is the target
@@ -86,21 +77,63 @@ def test_the_paper_refuses_the_noise_that_reaches_the_target():
 
 
 def test_both_theorems_hold_for_the_loss_on_the_data_at_hand():
-    found = fixed_data(PROBLEM, np.random.default_rng(60), 0.004, np.full(600, 5.0), 4, 40, 100)
+    found = checks.fixed_data(PROBLEM, np.random.default_rng(60), 0.004, np.full(600, 5.0), 4, 40, 100)
     assert found.left + 2 * found.half < found.near < found.paper
     population, these = (
-        promised(known, gap, 0.1, 1000)
+        checks.promised(known, gap, 0.1, 1000)
         for known, gap in ((PROBLEM.constants, CENTRE.initial_gap), (found.constants, found.gap))
     )
     assert these["noise energy at γ = 0.1"] < 0 < population["noise energy at γ = 0.1"]
 
 
 def test_running_floors_are_means_of_inverse_exponentials():
-    found = running_floors(np.random.default_rng(1), [1, 3, 10], 4)
+    found = checks.running_floors(np.random.default_rng(1), [1, 3, 10], 4)
     rng = np.random.default_rng(1)
     for lane in found:
         floors = 1 / rng.standard_exponential(10)
         np.testing.assert_allclose(lane, [floors[0], floors[:3].mean(), floors.mean()], rtol=1e-13)
+
+
+def test_a_batch_attains_the_second_moment_and_no_smaller_one():
+    scenario = Scenario("small", 1, 40, 30, 2, 20, 1.0, 0.2, 1e-12)
+    sizes = np.random.default_rng(0).binomial(20, 0.1, 20_000)
+    mean, half = checks.mean_interval(sizes**2 / 4)
+    assert abs(mean - float(scenario.batch_second_moment)) < 1.5 * half
+    assert mean - 1.5 * half > 1  # negative control: a size that does not vary
+
+
+def test_the_scale_of_the_floors_times_the_devices_has_a_limit():
+    for size in (10, 200):
+        scenario = Scenario("many", size, 1, 100, 60, 6000, 1.0, 0.2, 1e-12)
+        terms = scenario.noise_scale / scenario.x_max
+        places = channel.draw(size, 1, seed=range(300)).path_loss
+        product = size * terms * (1 / scenario.mean_gain(places)).sum(axis=-1)
+        assert abs(product.mean() - limit_of_scale(scenario)) < 2.6 * product.std() / 300**0.5
+
+
+def test_the_running_mean_of_the_floors_has_landaus_law():
+    rounds = 4096
+    last = checks.running_floors(np.random.default_rng(0), [rounds], 800)[:, 0] - np.log(rounds) - 1
+    landau = stats.landau(loc=np.log(np.pi / 2), scale=np.pi / 2)
+    assert stats.kstest(last + 2 * np.euler_gamma, landau.cdf).pvalue > 0.01
+    assert stats.kstest(last + np.euler_gamma, landau.cdf).pvalue < 1e-6  # negative control: the wrong centring
+
+
+def test_clipped_training_rests_where_the_gradient_is_not_zero():
+    outcomes, probability = np.array([0.0, 10.0]), np.array([0.9, 0.1])
+    assert probability @ np.clip(1 / 9 - outcomes, -1, 1) == pytest.approx(0, abs=1e-15)
+    assert probability @ (1 / 9 - outcomes) == pytest.approx(-8 / 9)
+
+
+def test_less_power_is_used_with_larger_batches_and_near_the_minimiser():
+    features, labels = PROBLEM.draw(np.random.default_rng(80), 2000, 20)
+    clip = float(np.median(np.linalg.norm(features * labels[..., None], axis=-1)))
+    used = {
+        (size, name): used_power(PROBLEM, place, clip, size, 0.01, np.random.default_rng(80))
+        for size in (4, 60)
+        for name, place in (("first", np.zeros(5)), ("last", PROBLEM.minimiser))
+    }
+    assert used[60, "last"] < used[4, "last"] < used[4, "first"] < 1
 
 
 def test_what_the_chapter_says_of_its_panels():
@@ -120,21 +153,16 @@ def test_what_the_chapter_says_of_its_panels():
     assert 0 < np.argmin(curves["rate"]["total"]) < 8  # a best learning rate, inside
     slope = np.diff(np.log(curves["energy"]["exact"]))[-1] / np.log(200 ** (1 / 8))
     assert 0.9 < slope < 1  # in proportion to the noise where it dominates
-    told = told_of_panels(CENTRE, curves)
-    assert float(told["share-max"]) > 90 > 50 > float(told["share-min"])
-    assert float(told["spread-real"]) < float(told["spread-near"]) < 3 < 10 < float(told["spread-bound"])
-    lost = [float(told[f"lost-{name}"]) for name in ("half", "moment", "curvature")]
-    assert np.prod(lost) == pytest.approx(float(told["noise-slack"]), abs=0.02)  # the three steps, rounded
     assert 1 - 2 * L * limit * (A1 + 1) == pytest.approx(0.5)  # all is lost in the lemma at the limit
     assert 1.9 < 2 * float(CENTRE.signal_moment().bracket(limit, L)) < 2
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="values must have at least two runs"):
-        mean_interval([1.0])
-    with pytest.raises(ValueError, match="tests must be a whole number"):
-        mean_interval([1.0, 2.0], 0)
-    with pytest.raises(ValueError, match="lanes must be a whole number"):
-        running_floors(np.random.default_rng(0), [1], 0)
-    with pytest.raises(ValueError, match="noise_energy"):
-        fixed_data(PROBLEM, np.random.default_rng(0), 0.004, [-1.0], 4, 40, 2)
+    for named, call in (
+        ("values", lambda: checks.mean_interval([1.0])),
+        ("tests", lambda: checks.mean_interval([1.0, 2.0], 0)),
+        ("lanes", lambda: checks.running_floors(np.random.default_rng(0), [1], 0)),
+        ("noise_energy", lambda: checks.fixed_data(PROBLEM, np.random.default_rng(0), 0.004, [-1.0], 4, 40, 2)),
+    ):
+        with pytest.raises(ValueError, match=f"^{named} must"):
+            call()

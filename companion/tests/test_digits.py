@@ -56,7 +56,6 @@ def test_methods_differ_in_what_they_leak_and_hardly_in_what_they_learn(study):
     assert log_interval(ratio[0.01]).low > 1.2
     assert (ratio[0.01] > 1.1).all()
     assert (ratio[[2.56, 10.24]] < 1.05).all(axis=None)
-    assert study.texts()["unlike"] == f"{max(abs(end) for nu in points for end in interval(points[nu])[1:]):.1f}"
 
 
 def test_a_policy_that_was_not_trained_is_refused(study):
@@ -107,12 +106,13 @@ def test_under_opacus_the_layout_of_the_weights_decides_what_the_second_convolut
 
 
 def test_noise_has_its_share_of_energy_along_the_signal_alone():
-    """1/d of it: the mean over twelve rounds within what chi-square allows."""
+    """1/d of it: the mean over eight rounds within what chi-square allows."""
     from scipy import stats
 
     scenario = Scenario.digits()
     training = replace(Training.digits(), learning_rate=1.0, weight_decay=0.0)
-    server, rounds = FedSGD(scenario, training, data.load("digits"), 0), 12
+    torch.set_num_threads(1)
+    server, rounds = FedSGD(scenario, training, data.load("digits"), 0), 8
     min_gain = scenario.min_gain(channel.draw(scenario.num_devices, rounds, 0).gain)
     problem = ReceiveScalingProblem(replace(scenario, num_rounds=rounds), min_gain, 0.01)
     along = []
@@ -130,58 +130,3 @@ def test_late_noise_costs_more_than_early_noise():
     for setting in ("momentum 0.9", "no momentum"):
         own = lost.loc[setting]
         assert interval(own["early"] - own["late"]).low > 2
-    shown = digits.thirds_table(lost)
-    assert shown.loc["no momentum", "last third"].startswith("−5.9 [")
-
-
-def test_texts_of_floors_power_and_ends_are_those_of_small_examples():
-    floor = np.array([[0.1, 0.1, 0.1, 0.1, 0.1, 1.5], [0.2] * 6])
-    texts = digits.floor_texts(floor, (0.06, 0.3, 3.0, 30.0))
-    assert texts["floor-low"] == "0.20"
-    assert texts["floor-high"] == "0.33"
-    assert texts["many-rounds"] == f"{100 * 5 / 12:.0f}"
-    assert texts["few-high"] == "95"
-    share = np.array([[0.2, 0.1], [0.1, 0.3]])
-    texts = digits.power_texts(share, np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([0.4, 0.5]))
-    assert [texts[name] for name in ("power-worst", "power-mean", "power-ahead", "left-high")] == [
-        "20",
-        "15",
-        "1",
-        "50",
-    ]
-    ends = {
-        name: pd.DataFrame({"accuracy": [0.5, accuracy], "epsilon": [0.1, epsilon], "test_loss": [2.0, loss]})
-        for name, accuracy, epsilon, loss in (
-            ("Optimal", 0.9, 2.0, 0.31),
-            ("AdaScale", 0.91, 2.0, 0.28),
-            ("EqualAlloc", 0.9, 3.0, 0.32),
-            ("no noise", 0.92, np.inf, 0.3),
-        )
-    }
-    texts = digits.training_texts(ends)
-    assert texts["curve-spread"] == f"{round(2 * 2.97)}"
-    assert texts["leak-ratio"] == "1.50"
-    assert (texts["curve-loss-low"], texts["curve-loss-high"]) == ("−0.020", "+0.020")
-
-
-def test_texts_of_the_data_and_of_the_thirds_are_those_of_small_examples():
-    scenario = Scenario("small", 2, 40, 30, 2, 20, 1.5, 0.2, 1e-12)
-    texts = digits.data_texts(scenario, np.array([0, 1, 1, 2, 2, 2]), torch.tensor([1, 1]), (8, 9))
-    assert [texts[name] for name in ("train-size", "test-size", "class-low", "class-high")] == ["6", "2", "1", "3"]
-    assert [texts[name] for name in ("pixels", "rate-sampling", "clip-digits", "rounds")] == [
-        "8 × 9",
-        "0.1",
-        "1.5",
-        "40",
-    ]
-    texts = digits.signal_texts([1.0, 2.0, 30.0], [8.0, 8.0, 2.0], 10)
-    assert texts == {"signal-energy": "2.000", "noise-energy": "4.000", "noise-along": "0.2000"}
-    texts = digits.thirds_texts(digits.thirds_lost(pd.read_csv(RESULTS / "weights" / "thirds.csv")))
-    assert texts["late-third"].startswith("5.9 [")
-    assert texts["thirds-seeds"] == "8"
-    assert [texts[f"{name}-{label}"] for label in ("heavy", "plain") for name in ("nu", "rate")] == [
-        "0.32",
-        "0.5",
-        "2.56",
-        "1",
-    ]

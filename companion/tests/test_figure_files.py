@@ -7,14 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import nbformat
 import pandas as pd
 import pytest
 from jupyter_cache import get_cache
-
-mpl.use("agg")
-import matplotlib.pyplot as plt
 
 from companion.figures import files
 

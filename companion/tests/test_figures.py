@@ -1,39 +1,195 @@
-"""The figures that are drawn from tidy tables."""
+"""The figures draw the numbers that they are given, and name what they draw."""
 
 import base64
 import io
+import re
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from matplotlib.figure import Figure
 
-from adascale import Scenario, policies
+from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.comparison import leakage_table
-from companion.methods import METHODS
-
-mpl.use("agg")
+from adascale.statistics import interval
 from companion import figures
+from companion.figures import convergence, drawn_data, experiments, files, floors, penalty
+from companion.figures.data import check_sum, described
+from companion.figures.markup import download_link, embedded
+from companion.methods import METHODS
 from tests.problems import OnlySome
 
 BUDGETS = [2e-3, 8e-3]  # OnlySome reaches the first
+MNIST = Scenario.mnist()
+SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
 
 
-@pytest.fixture(scope="module")
-def scenario():
-    return Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
-
-
-@pytest.fixture(scope="module")
-def table(scenario):
-    return leakage_table(scenario, BUDGETS, range(12), METHODS)
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
 
 
 def legend(figure):
     """The words of the legends of a figure and its axes."""
     legends = [*figure.legends, *(axis.get_legend() for axis in figure.axes)]
     return [text.get_text() for each in legends if each is not None for text in each.get_texts()]
+
+
+def series(figure, name, panel=0):
+    data = drawn_data(figure)
+    return data[(data.panel == data.panel.unique()[panel]) & (data.series == name)]
+
+
+def centres(axis):
+    return [container.lines[0].get_ydata() for container in axis.containers]
+
+
+ROWS, SCALED = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([[2.0, 3.0], [4.0, 5.0]])
+NUS, LANDAU = np.array([0.01, 0.16]), np.array([[1.0, 0.1], [2, 0.2], [3, 0.3]])
+RATIO = {"AdaScale": np.array([[1.5, 1.5], [1.1, 1.1]]), "EqualAlloc": np.array([[4.0, 9.0], [2, 2]])}
+TERMS = ("initial", "heterogeneity", "sampling", "noise", "total", "near", "exact")
+CURVES = {name: np.array([1.0, 2.0]) * k for k, name in enumerate(TERMS, 1)}
+VARIED = convergence.Varied(np.array([1.0, 10]), CURVES, np.array([3.0]), (np.array([9.0]), np.array([1.0])))
+CAPS = np.array([1.0, 10.0])
+QUEUES = {1.0: np.array([0.0, 1, 2]), 10.0: np.array([0.0, 3, 4])}
+FALLS = pd.DataFrame({0.01: [90.0, 80.0], 0.04: [89.0, 79.0], 0.16: [85.0, 75.2]})
+# the figure; and of its panels series and what they show
+DRAWN = [
+    (lambda: floors.poured(np.array([3.0, 1.0, 2.0]), 2.5), {(0, "schedule $w_t$"): [2.5, 2.5, 3.0]}),
+    (
+        lambda: floors.over_rounds(ROWS, (0.01, 0.16)),
+        {(0, f"realisation {k}"): row.tolist() for k, row in enumerate(ROWS, 1)},
+    ),
+    (
+        lambda: floors.running_mean(np.array([0.1, 10.0]), np.array([16, 32]), ROWS, ROWS),
+        {(0, "simulated"): [0.5] * 7 + [0] * 13, (1, "median, simulated"): [3, 4]},
+    ),
+    (
+        lambda: convergence.bounds(dict.fromkeys(("T", "rate", "energy", "spread"), VARIED)),
+        {(0, "the paper's bound"): [5, 10], (3, "left side, exact"): [7, 14]},
+    ),
+    (
+        lambda: convergence.floors_term(np.array([100.0, 1000]), LANDAU, 1.2),
+        {(0, "median of 3 realisations"): [2, 0.2]},
+    ),
+    (
+        lambda: penalty.collapse(CAPS, {100: CAPS / 50, 1000: CAPS / 500}, 0.04, QUEUES),
+        {(0, "T = 1000"): [0.002, 0.02], (1, "W = 10"): [0.01, 3, 4]},  # from 0.01
+    ),
+    (lambda: penalty.near_optimal(NUS, RATIO), {(0, "EqualAlloc"): [5, 1]}),
+    (
+        lambda: penalty.blind_penalties(
+            NUS, {"one": SCALED, "other": 2 * SCALED}, dict.fromkeys(("one", "other"), SCALED)
+        ),
+        {(0, "other"): (2 * SCALED).ravel().tolist()},
+    ),
+]
+
+
+@pytest.mark.parametrize(("draw", "shown"), DRAWN)
+def test_series_are_those_given(draw, shown):
+    figure = draw()
+    for (panel, name), values in shown.items():
+        found = series(figure, name, panel).y.tolist()
+        assert found[-len(values) :] == pytest.approx(values)
+
+
+def test_no_realisation_lies_below_its_farthest_device_alone():
+    places = channel.draw(10, 1, seed=range(50))
+    omega = (MNIST.noise_scale / MNIST.x_max / MNIST.mean_gain(places.path_loss)).sum(axis=-1)
+    drawn = floors.farthest(MNIST, places.distance, omega)
+    points, line = series(drawn, "one realisation"), series(drawn, "farthest device alone")
+    assert (points.y > np.interp(points.x, line.x, line.y)).all()
+    assert not (points.y > 20 * np.interp(points.x, line.x, line.y)).any()  # negative control: not arbitrarily far
+
+
+def test_reused_data_cross_the_right_side_where_they_break_it():
+    bias = {name: (np.zeros(5), np.full(5, 0.1)) for name in ("fixed data", "fresh data")}
+    drawn = convergence.reused(bias, 20)
+    left, right = (series(drawn, name, 1) for name in ("left side", "right side, $k^2 = 2$"))
+    over = left.y.to_numpy() > right.y.to_numpy()
+    assert left.x[over].min() >= 1722 > left.x[~over].max()  # test_convergence.py has 1722
+
+
+def test_one_training_ends_at_its_cost():
+    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(channel.draw(10, 40, seed=0).gain), 0.04)
+    eta = problem.max_eta / 2
+    drawn = penalty.one_training(problem, eta, np.arange(41) * 0.04)
+    assert drawn.axes[1].lines[0].get_ydata() == pytest.approx(np.arange(41))
+    assert drawn.axes[2].lines[0].get_ydata()[-1] == pytest.approx(float(problem.cost(eta)) / 0.04)
+    again = penalty.against_cost(problem, np.array([1.0, 2]), np.array([0.04, 0.05]), np.array([2.0, 1]))
+    assert series(again, "cost / $\\nu$").y.tolist() == [1, 1.25]
+    assert series(again, "AdaScale", 1).y.tolist() == [2, 1]
+    tuned = penalty.tuned_penalties(NUS, 10 * SCALED, SCALED, 5)
+    assert tuned.axes[0].lines[0].get_ydata().tolist() == (10 * SCALED).ravel().tolist()
+
+
+def test_falls_are_paired_with_the_smallest_level_of_the_same_realisation():
+    figure = experiments.falls({"one": FALLS, "two": FALLS[[0.01, 0.16]]}, (0.95, 0.9))
+    one, two = centres(figure.axes[0])
+    assert one == pytest.approx([-1, -4.9])
+    assert two == pytest.approx([-4.9])
+    assert set(legend(figure)) == {"one", "two", "quoted by the paper"}
+
+
+def test_noise_and_leakage_have_a_mean_and_a_geometric_mean():
+    change = pd.DataFrame({0.01: [0.0, 1.0], 1.0: [-2.0, -4.0]})
+    ratio = pd.DataFrame({0.01: [1.0, 4.0], 1.0: [1.0, 1.0]})
+    found = [centres(axis)[0] for axis in experiments.noise_and_leakage(change, change / 10, ratio, 0.2).axes]
+    assert found[0] == pytest.approx([0.5, -3])
+    assert found[2] == pytest.approx([2, 1])
+
+
+def test_one_training_shows_losses_above_no_noise_and_leakage_over_the_reference():
+    made = (("Optimal", 1.5, 2.0), ("EqualAlloc", 1.25, 3.0), ("no noise", 1.0, np.inf))
+    columns = {"round": [0, 1], "accuracy": [np.nan, 0.9]}
+    histories = {
+        name: pd.DataFrame(columns | {"test_loss": [np.nan, loss], "epsilon": [np.nan, epsilon]})
+        for name, loss, epsilon in made
+    }
+    figure = experiments.one_training(histories)
+    assert [line.get_ydata().tolist() for line in figure.axes[1].lines[:2]] == [[0.5], [0.25]]
+    assert [line.get_ydata().tolist() for line in figure.axes[2].lines] == [[1.0], [1.5]]
+    drawn = {line.get_label() for axis in figure.axes for line in axis.lines}
+    assert set(legend(figure)) == {"no noise", "Optimal", "EqualAlloc"} <= drawn  # no entry without a line
+
+
+def test_lost_accuracy_stands_over_the_gap_by_budget():
+    names = ["nu", "budget", "lost", "lost_low", "lost_high", "gap", "gap_low", "gap_high"]
+    rows = pd.DataFrame([(0.01, 1.0, 2.0, 1.5, 2.5, 1.0, 1.0, 1.0), (0.16, 0.01, 0.5, 0.1, 0.9, 4.0, 3.0, 5.0)])
+    figure = experiments.lost_and_gap(rows.set_axis(names, axis=1), {"M": 10})
+    assert centres(figure.axes[0])[0] == pytest.approx([0.5, 2.0])
+    assert centres(figure.axes[1])[0] == pytest.approx([4.0, 1.0])
+
+
+def test_weights_name_each_setting_once():
+    settings = ["momentum 0.9", "no momentum"]
+    rows = [(name, seed, later, 1.0 + later + seed) for name in settings for seed in (0, 1) for later in (0, 4)]
+    responses = pd.DataFrame(rows, columns=["setting", "seed", "later", "response"])
+    index = pd.MultiIndex.from_product([settings, [0, 1]])
+    lost = pd.DataFrame(-np.arange(16.0).reshape(4, 4), index, ["early", "middle", "late", "even"])
+    figure = experiments.weights(responses, {name: np.ones(5) for name in settings}, lost)
+    assert legend(figure) == settings
+    first = centres(figure.axes[1])[0]
+    assert first == pytest.approx([interval(lost.loc["momentum 0.9", when]).centre for when in lost])
+
+
+def test_scans_deals_and_powers_are_drawn_as_given():
+    assert len(experiments.scans(np.zeros((4, 2, 2)), [0, 2, 0, 1]).axes) == 3
+    table = np.array([[3, 0], [0, 5]])
+    cells = [text.get_text() for text in experiments.dealt({"a": table, "b": table}).axes[0].texts]
+    assert cells == ["3", "", "", "5"]
+    lines = experiments.power_shares(np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([1, 0])).axes[0].lines
+    assert lines[1].get_ydata() == pytest.approx([30, 20])
+    assert lines[2].get_ydata() == pytest.approx([20, 30])
+
+
+@pytest.fixture(scope="module")
+def table():
+    return leakage_table(SMALL, BUDGETS, range(12), METHODS)
 
 
 class Cautious(policies.EqualAlloc):
@@ -45,23 +201,18 @@ class Cautious(policies.EqualAlloc):
         return super().start(scenario, budget / 2)
 
 
-def test_a_policy_of_ones_own_is_drawn_under_its_label_with_what_must_be_said_of_its_cost(scenario):
-    table = leakage_table(scenario, BUDGETS, range(3), {"Optimal": policies.Optimal, "Cautious": Cautious})
+def test_a_policy_of_ones_own_is_drawn_under_its_label_with_what_must_be_said_of_its_cost():
+    table = leakage_table(SMALL, BUDGETS, range(3), {"Optimal": policies.Optimal, "Cautious": Cautious})
     for drawn in (figures.leakage(table), figures.gap(table)):
         assert "half of it (cost is not $\\nu$)" in legend(drawn)
 
 
-def test_a_legend_names_the_authors_of_a_method(table):
-    assert {"Liu & Simeone", "Shi et al."} <= {*legend(figures.leakage(table))}
-
-
-def test_what_a_policy_cannot_reach_is_counted_and_not_drawn(scenario):
-    table = leakage_table(scenario, BUDGETS, range(3), {"Optimal": policies.Optimal, "OnlySome": OnlySome})
+def test_what_a_policy_cannot_reach_is_counted_and_not_drawn():
+    table = leakage_table(SMALL, BUDGETS, range(3), {"Optimal": policies.Optimal, "OnlySome": OnlySome})
     drawn = figures.leakage(table)
     assert "OnlySome (3 of 6 cannot reach $\\nu$)" in legend(drawn)
     color = figures.policy_style("OnlySome", table.policy)["color"]
-    lines = [line for line in drawn.axes[0].lines if line.get_color() == color]
-    drawn_at = np.concatenate([line.get_xdata() for line in lines])
+    drawn_at = np.concatenate([line.get_xdata() for line in drawn.axes[0].lines if line.get_color() == color])
     assert np.allclose(drawn_at, BUDGETS[0], rtol=0.05)  # moved aside a little, so that bars do not hide each other
 
 
@@ -72,43 +223,27 @@ def test_policies_differ_in_colour_and_in_marker():
         assert len({style[key] for style in styles}) == len(names)
 
 
-def test_the_leakage_figure_draws_every_realisation_and_their_interval(table):
+def test_leakage_figure_draws_every_realisation_and_their_interval(table):
     drawn = figures.leakage(table)
-    for axis, drawn_policies in (
-        (drawn.axes[0], len(METHODS) - len(figures.NOT_IN_RDP)),
-        (drawn.axes[1], len(METHODS)),
-    ):
+    assert {"Liu & Simeone", "Shi et al."} <= {*legend(drawn)}
+    for axis, number in zip(drawn.axes[:2], (len(METHODS) - len(figures.NOT_IN_RDP), len(METHODS)), strict=True):
         points = [line for line in axis.lines if line.get_linestyle() == "None"]
-        assert [line.get_xdata().size for line in points] == [len(BUDGETS) * 12] * drawn_policies
-        assert len(axis.collections) == drawn_policies
-    assert axis.get_xlabel()
-    assert axis.get_ylabel()
-
-
-def test_the_download_link_holds_the_table(table):
-    html = figures.download_link(table, "leakage.csv").data
-    data = base64.b64decode(html.split("base64,")[1].split('"')[0]).decode()
-    read = pd.read_csv(io.StringIO(data))
-    pd.testing.assert_frame_equal(read, table, rtol=1e-5, check_dtype=False)  # six digits are written
+        assert [line.get_xdata().size for line in points] == [len(BUDGETS) * 12] * number
+        assert len(axis.collections) == number
 
 
 def test_bounds_against_the_penalty_are_drawn_whole_under_one_legend():
-    penalty = np.geomspace(0.03, 3000, 8)
+    V = np.geomspace(0.03, 3000, 8)
     values = 1e-3 * np.linspace(-1, 1, 8)[:, None] * [0.9, 1, 1.1]
-    both = {"bound on the mean": 1 / penalty, "paper's bound": 100 / penalty}
-    drawn = figures.against_penalty(
-        penalty,
-        [
-            figures.Bounded("regret", values, both, 1e-5),
-            figures.Bounded("excess", abs(values), both),
-            figures.Bounded("violation", -values, both | {"on every channel": 10 * penalty}, 1e-4),
-        ],
-    )
+    both = {"bound on the mean": 1 / V, "paper's bound": 100 / V}
+    panels = [figures.Bounded("regret", values, both, 1e-5), figures.Bounded("excess", abs(values), both)]
+    panels.append(figures.Bounded("violation", -values, both | {"on every channel": 10 * V}, 1e-4))
+    drawn = figures.against_penalty(V, panels)
     assert legend(drawn) == ["AdaScale", "bound on the mean", "paper's bound", "on every channel"]
     for axis in drawn.axes:
         low, high = axis.get_ylim()
         drawn_at = np.concatenate([line.get_ydata() for line in axis.lines])
-        assert low < drawn_at.min() and drawn_at.max() < high  # noqa: PT018
+        assert low < drawn_at.min() <= drawn_at.max() < high
 
 
 def test_a_notebook_shows_a_table_with_its_minus_signs():
@@ -122,3 +257,127 @@ def test_a_notebook_shows_a_table_with_its_minus_signs():
         InteractiveShell.clear_instance()
     assert "−0.5" in shown["text/html"]
     assert "-0.5" in shown["text/plain"]
+
+
+def test_a_download_link_holds_its_table():
+    table = pd.DataFrame({"nu": [0.01, 0.16], "rdp": [1 / 3, 2.0]})
+    found = download_link(table, "t.csv").data
+    assert 'download="t.csv"' in found
+    data = base64.b64decode(re.search(r"base64,([^\"]+)", found)[1])
+    pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(data)), table, rtol=1e-5)  # six digits
+
+
+def test_an_embedded_figure_has_its_picture_and_its_words():
+    found = embedded(Figure(), 'it "falls" & falls').data
+    assert 'alt="it &quot;falls&quot; &amp; falls"' in found
+    assert base64.b64decode(re.search(r"base64,([^\"]+)", found)[1]).startswith(b"\x89PNG")
+
+
+@pytest.fixture
+def axes():
+    figure, axes = plt.subplots()
+    yield axes
+    plt.close(figure)
+
+
+KINDS = {
+    "line": lambda axes, y: axes.plot(np.arange(y.size), y),
+    "points": lambda axes, y: axes.scatter(np.arange(y.size), y),
+    "colours": lambda axes, y: axes.scatter(np.arange(y.size), np.arange(y.size), c=y),
+    "bar": lambda axes, y: axes.bar(np.arange(y.size), y),
+    "area": lambda axes, y: axes.fill_between(np.arange(y.size), 0, y),
+    "error bars": lambda axes, y: axes.errorbar(np.arange(y.size), 0 * y, yerr=y, linestyle="none"),
+    "image": lambda axes, y: axes.imshow([y]),
+    "cells": lambda axes, y: axes.pcolormesh(np.arange(y.size + 1), [0, 1], [y]),
+    "steps": lambda axes, y: axes.stairs(y),
+    "level": lambda axes, y: [axes.axhline(each) for each in y],
+}
+VALUES = np.random.default_rng(0).lognormal(0, 3, size=40)
+
+
+@pytest.mark.parametrize("draw", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("where", [0, 39])
+def test_one_datum_that_moves_by_a_thousandth_is_another_text(axes, draw, where):
+    def text(values):
+        axes.clear()
+        draw(axes, values)
+        return described(axes.figure)
+
+    moved = VALUES.copy()
+    moved[where] *= 1.001
+    assert text(VALUES) == text(VALUES.copy())
+    assert text(moved) != text(VALUES)
+
+
+def test_rounding_of_another_machine_is_the_same_text(axes):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        values = np.linspace(0, 1, 801) * rng.lognormal(0, 5)
+        other = values * (1 + 4e-16 * rng.standard_normal(values.shape)) + 1e-17 * values.max()
+        assert check_sum(values) == check_sum(other)
+
+
+def test_a_number_on_either_side_of_a_power_of_ten_is_the_same():
+    assert check_sum([1 - 1e-15, -1e-30, 3]) == check_sum([1 + 1e-15, 0.0, 3])
+    assert check_sum([1, np.nan]) != check_sum([1, np.inf])
+
+
+def test_the_text_names_what_is_drawn_and_says_its_ends(axes):
+    axes.set_ylabel("leakage [nats]")
+    axes.errorbar([1, 2, 3], [2.0, 1.0, 0.5], yerr=0.1, capsize=3, label="AdaScale")
+    lines = described(axes.figure).split("\n")
+    assert lines[:2] == ["Figure with 1 panel", "1 leakage [nats]"]
+    assert [line.rpartition(",")[0] for line in lines[2:]] == [
+        "  AdaScale: line of 3, 2 to 0.5",
+        "  AdaScale: intervals of 6, 1.9 to 0.6",
+    ]
+
+
+def test_words_and_decoration_are_no_data(axes):
+    axes.plot([0, 1], [0, 1], label="a line")
+    before = drawn_data(axes.figure)
+    axes.legend()
+    axes.text(0.1, 0.2, "words")
+    axes.annotate("more", (0, 0))
+    pd.testing.assert_frame_equal(drawn_data(axes.figure), before)
+
+
+def test_the_table_has_every_point_under_its_name(axes):
+    axes.plot([1, 2], [3, 4], label="here")
+    axes.scatter([5], [6], c=[7])
+    found = drawn_data(axes.figure)
+    assert found.loc[1, ["panel", "series", "drawn_as", "x", "y"]].tolist() == ["1", "here", "line", 2, 4]
+    assert found.iloc[-1][["x", "y", "value"]].tolist() == [5, 6, 7]
+    plt.close(figure := plt.figure())
+    assert drawn_data(figure).empty
+
+
+@pytest.fixture
+def shell():
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+def test_a_notebook_gets_picture_text_and_files_whatever_the_backend_registers(axes, shell):
+    from IPython.core.pylabtools import select_figure_formats
+
+    figures.use_style()
+    select_figure_formats(shell, {"png"})  # as matplotlib's inline backend does after the first cell
+    axes.plot([1, 2], [3.0, 4.0], label="here")
+    data, metadata = shell.display_formatter.format(axes.figure)
+    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+    assert data["text/plain"] == described(axes.figure)
+    found = files.unpacked(metadata[files.KEY])
+    assert "<svg" in found["svg"]
+    assert pd.read_csv(io.StringIO(found["csv"])).y.tolist() == [3, 4]
+
+
+def test_the_same_figure_is_the_same_file_and_a_large_one_has_pixels(axes):
+    figures.use_style()
+    axes.plot([1, 2], [3.0, 4.0])
+    assert files.as_svg(axes.figure) == files.as_svg(axes.figure)
+    assert "<image" not in files.as_svg(axes.figure)
+    axes.plot(*np.random.default_rng(0).standard_normal((2, 50_000)), "o")
+    drawn = files.as_svg(axes.figure)
+    assert "<image" in drawn
+    assert len(drawn) < 2 * files.LARGE

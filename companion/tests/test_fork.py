@@ -1,22 +1,26 @@
 """A training told apart at its deepest fade: what the branch changes, and what it shares."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch import nn
 
 from adascale import ReceiveScalingProblem, Scenario, channel
 from adascale.comparison import find_method
-from adascale.learning import data, train
+from adascale.learning import FedSGD, data, train
+from adascale.learning.models import build
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint
 from adascale.runs.sweep import read_sweep
+from companion.__main__ import main
+from companion.training.controls import FadeLevelled
 from companion.training.counterfactual import fade_levelled, fork, forked
+from companion.training.resnet import NETWORKS, ROUNDS, timed_rounds, whole_training
 
 
 @pytest.mark.parametrize("rounds", [30, 31])
@@ -47,15 +51,9 @@ def kept():
     eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
     fade = int(problem.floor.argmax())
     states = []
-    trained = train(
-        problem,
-        eta,
-        run.training,
-        data.load("digits", run.training.input_scaling),
-        run.seed,
-        every=run.every,
-        keep=lambda state, rows: states.append((state, list(rows))),
-    )
+    dataset = data.load("digits", run.training.input_scaling)
+    keep = lambda state, rows: states.append((state, list(rows)))  # noqa: E731
+    trained = train(problem, eta, run.training, dataset, run.seed, every=run.every, keep=keep)
     return run, trained, fade, states
 
 
@@ -87,50 +85,23 @@ def test_the_command_forks_the_runs_of_a_sweep_from_their_checkpoints(kept, tmp_
     Checkpoint(tmp_path / f"{run.address}.checkpoint", run).write(begun, 1.0)
     lines = "".join(f"{key} = {value!r}\n" for key, value in RUN.items())
     (tmp_path / "one.toml").write_text(f"[[runs]]\nreading = 'small'\n{lines}")
-    command = [
-        sys.executable,
-        "-m",
-        "companion.training.counterfactual",
-        "one.toml",
-        "--from",
-        ".",
-        "--out",
-        "fork.csv",
-    ]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    folder = str(tmp_path)
+    main(["make", "fork", "--sweep", f"{folder}/one.toml", "--checkpoints", folder, "--out", folder])
     found = pd.read_csv(tmp_path / "fork.csv")
     expected = fork(run)
     assert found["accuracy"].tolist() == expected["accuracy"].tolist()
     assert set(found.run) == {run.address}
-    assert "companion.training.counterfactual one.toml" in (tmp_path / "fork.provenance.toml").read_text()
+    assert "one.toml" in (tmp_path / "fork.provenance.toml").read_text()
 
 
 def test_what_is_gained_is_read_evaluation_by_evaluation():
     table = pd.DataFrame({"run": ["a", "b"], "nu": [0.01, 0.32], "seed": 0})
-    along = [
-        ("a", 4, 0.60),
-        ("a", 9, 0.50),
-        ("a", 14, 0.55),
-        ("a", 19, 0.58),
-        ("b", 4, 0.60),
-        ("b", 9, 0.48),
-        ("b", 14, 0.52),
-        ("b", 19, 0.59),
-    ]
-    curves = pd.DataFrame(along, columns=["run", "round", "accuracy"])
-    gains = {("a", 9): 0.11, ("a", 14): 0.07, ("a", 19): 0.04, ("b", 9): 0.1, ("b", 14): 0.09, ("b", 19): -0.02}
-    without = [each + gains.get((run, t), 0) for run, t, each in along]
+    curves = pd.DataFrame({"run": ["a"] * 4 + ["b"] * 4, "round": [4, 9, 14, 19] * 2})
+    curves["accuracy"] = [0.60, 0.50, 0.55, 0.58, 0.60, 0.48, 0.52, 0.59]
+    without = curves.accuracy + [0, 0.11, 0.07, 0.04, 0, 0.1, 0.09, -0.02]
     forks = curves.assign(accuracy=without, nu=[0.01] * 4 + [0.32] * 4, seed=0, fade_round=7)
     found = forked(forks, table, curves)
     assert found.gained.round(9).to_numpy().tolist() == [[11, 10], [7, 9], [4, -2]]
-    assert found.texts() == {
-        "fork-second-small": "7.0",
-        "fork-second-large": "9.0",
-        "fork-end-small": "4.0",
-        "fork-end-large": "−2.0",
-        "fork-least": "−2.0",
-        "fork-fall": "−1.0",
-    }
     assert found.table().index.tolist() == ["10 rounds", "15 rounds", "20 rounds"]
     with pytest.raises(ValueError, match="same evaluations after the fade"):
         forked(forks[forks["round"] != 14], table, curves)
@@ -153,3 +124,57 @@ def test_on_cifar10_both_trainings_gain_points_at_every_evaluation_after_the_fad
         assert set(own.fade_round) == {problem.floor.argmax()}
         assert np.allclose(own.fade_floor, problem.floor.max(), rtol=1e-12, atol=0)
         assert np.allclose(own.level_floor, np.sort(problem.floor)[problem.num_rounds // 2], rtol=1e-12, atol=0)
+
+
+def test_the_deepest_fade_alone_is_taken_away_and_has_the_median_instead():
+    plain, levelled = (model.draw(10, 301, [4, 5]) for model in (channel.Rayleigh(), FadeLevelled()))
+    before, after = (drawn.gain.min(axis=-2) for drawn in (plain, levelled))
+    changed = (plain.coefficient != levelled.coefficient).any(axis=-2)
+    assert (changed.sum(axis=-1) == 1).all()
+    assert (changed.argmax(axis=-1) == before.argmin(axis=-1)).all()
+    assert np.array_equal(after[changed], np.median(before, axis=-1))
+    assert np.array_equal(plain.path_loss, levelled.path_loss)
+    one = FadeLevelled().draw(10, 301, 5)
+    assert np.array_equal(one.coefficient, levelled.coefficient[1])
+
+
+def test_it_can_be_named_in_a_sweep():
+    made = channel.find("companion.training.controls:FadeLevelled:placement=area")
+    assert channel.specification(made)["model"] == "companion.training.controls:FadeLevelled"
+    assert made.placement == "area"
+
+
+TABLE = Path(__file__).parents[2] / "results" / "benchmarks" / "resnet32.csv"
+
+
+def test_the_timed_rounds_are_those_of_a_training():
+    run, digits = make_run("digits", "AdaScale", 0.01, 0), data.load("digits")
+    table = timed_rounds(run, digits, 2)
+    federation = FedSGD(run.scenario, run.training, digits, 0)
+    assert table["round"].tolist() == [0, 1]
+    assert table.samples.tolist() == [sum(map(len, federation.batches(t))) for t in (0, 1)]
+    assert (table.cpu_seconds > 0).all()
+    assert (table.parameters == 9370).all()
+
+
+def test_a_whole_training_is_extrapolated_from_the_mean_round():
+    table = pd.DataFrame({"model": ["a", "a", "b"], "cpu_seconds": [1.0, 3.0, 7.2]})
+    assert whole_training(table, 500).tolist() == pytest.approx([1000 / 3600, 1.0])
+
+
+def test_batch_norm_lets_one_sample_change_the_gradients_of_others_and_the_cited_network_has_none():
+    assert not any(isinstance(each, nn.BatchNorm2d) for each in build("resnet32", 0).modules())
+    images = torch.randn(4, 16, 2, 2, generator=torch.Generator().manual_seed(0))
+    other = torch.cat([images[:3], 9 * images[3:]])
+    for layer, mixes in ((nn.GroupNorm(8, 16), False), (nn.BatchNorm2d(16), True)):
+        assert (not torch.allclose(layer(images)[:3], layer(other)[:3])) is mixes
+
+
+def test_the_committed_table_has_the_rounds_of_both_networks():
+    table = pd.read_csv(TABLE)
+    assert table.groupby("model").size().to_dict() == dict.fromkeys(NETWORKS, ROUNDS)
+    assert table.groupby("round").samples.nunique().eq(1).all()  # the same batches
+    samples, run = table.samples.iloc[0], make_run("cifar10", "AdaScale", 0.01, 0, model="resnet32")
+    mean = 10 * run.scenario.batch_size
+    assert abs(samples - mean) < 4 * mean**0.5
+    assert problem_of(run)[0].scenario.num_parameters == table[table.model == "resnet32"].parameters.iloc[0]

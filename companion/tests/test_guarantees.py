@@ -1,5 +1,6 @@
 """The scaling experiment: the loop it runs is AdaScale, and its committed table is what its command makes."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,15 +8,17 @@ import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
+from adascale.statistics import interval
 from companion import bounds, figures
+from companion.bounds import level_value
+from companion.causal.which_guarantee import COUNTEREXAMPLES, GUARANTEES, KINDS, guarantees_table
 from companion.theory import scaling as guarantees
-
-from .made import assert_made_by
+from companion.theory.correlated import block_floors
 
 TABLE = Path(__file__).parents[2] / "results" / "guarantees" / "scaling.csv"
 MNIST = Scenario.mnist()
-KEYS = ["seed", "T", "start", "beta"]
 
 
 @pytest.fixture(scope="module")
@@ -110,26 +113,6 @@ def test_the_regret_is_negative_in_every_row_and_bought_by_the_budget(committed)
     assert dearer[last["beta"] == 0.5].max() < 1.003  # below one, both vanish
 
 
-def test_committed_table_is_complete_and_says_what_made_it(committed):
-    expected = [
-        (seed, T, start, beta)
-        for seed in guarantees.SEEDS
-        for T in guarantees.HORIZONS
-        for start, beta in guarantees.CASES
-    ]
-    assert [tuple(row) for row in committed[KEYS].itertuples(index=False)] == expected
-    seeds = f"{guarantees.SEEDS[0]}-{guarantees.SEEDS[-1]}"
-    assert_made_by(TABLE, "python -m companion.theory.scaling", seeds=seeds, nu=guarantees.BUDGET)
-
-
-def test_committed_table_is_reproduced_where_it_is_cheap(committed):
-    seed, horizons = guarantees.SEEDS[1], guarantees.HORIZONS[:3]
-    again = guarantees.scaling_table(horizons=horizons, seeds=[seed])
-    stored = committed[(committed["seed"] == seed) & committed["T"].isin(horizons)].reset_index(drop=True)
-    # nine digits are stored; the violation is a difference of two numbers of its own size
-    pd.testing.assert_frame_equal(again, stored, rtol=1e-7, check_dtype=False)
-
-
 def test_exponents_and_figures_come_from_the_committed_table(committed):
     found = guarantees.exponents(committed).set_index(["start", "beta"])
     far = found.loc[2e7]
@@ -149,3 +132,45 @@ def test_two_futures_are_drawn_with_their_gap():
     assert np.min(on_a) == pytest.approx(0, abs=1e-9)
     assert np.min(on_b) == pytest.approx(0, abs=1e-9)
     assert gap[0] == np.maximum(on_a, on_b).min() > 0
+
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+@pytest.mark.parametrize("name", COUNTEREXAMPLES)
+def test_a_counterexample_breaks_what_is_promised_and_its_control_keeps_it(name):
+    run = COUNTEREXAMPLES[name]()
+    assert run.control.high <= run.most < run.found.low
+
+
+def test_every_promise_that_fails_has_a_run_and_every_run_a_promise():
+    failing = {cell.why for each in GUARANTEES for cell in each.cells.values() if cell.verdict == "fails"}
+    assert failing == {*COUNTEREXAMPLES}
+
+
+def test_every_proof_is_in_the_book():
+    labels = set(re.findall(r"^:label: (\S+)", "\n".join(path.read_text() for path in NOTEBOOKS.glob("*.md")), re.M))
+    proofs = {cell.why for each in GUARANTEES for cell in each.cells.values() if cell.verdict == "holds"}
+    assert proofs | {each.label for each in GUARANTEES} <= labels
+    assert "thm-no-such" not in labels  # the control
+
+
+def test_the_table_has_a_verdict_in_every_cell():
+    table = guarantees_table()
+    assert list(table.columns) == list(KINDS.values())
+    assert len(table) == len(GUARANTEES)
+    assert table.map(lambda cell: re.match(r"(holds|fails|open): \S", cell) is not None).all(axis=None)
+    for each in GUARANTEES:  # on the paper's own channel everything holds
+        assert each.cells["known"].verdict == "holds"
+
+
+def test_the_mean_of_a_constant_level_needs_one_law_of_a_round_and_no_independence():
+    """The proof of thm-constant-level, 1, has expectations of single rounds alone."""
+    scenario, law, nu = Scenario.mnist(), RayleighFloors(0.037), 0.04
+    floor = block_floors(0.037, 10, (1000, 500), np.random.default_rng(20))
+    problem = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), nu)
+    energy = problem.noise_energy(policies.ConstantLevel(law=law).schedule(problem))
+    cost, leaked = interval((energy - floor).mean(-1) / nu), interval(RoundLeakage(scenario)(energy).mean(-1))
+    assert cost.low < 1 < cost.high
+    assert leaked.low < level_value(RoundLeakage(scenario), law, nu).leakage < leaked.high
+    assert cost.high - cost.low < 0.03

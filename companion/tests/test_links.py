@@ -10,21 +10,12 @@ import pytest
 
 from adascale import ReceiveScalingProblem
 from adascale.channel import EmpiricalFloors
+from adascale.statistics import interval
+from companion.__main__ import make
+from companion.causal import link_data as data
 from companion.causal import measured_links as links
 from companion.causal.fresh import HINDSIGHT
-from companion.causal.link_data import (
-    COMMIT,
-    MICHIGAN,
-    NODES,
-    RUTGERS,
-    SOURCE,
-    broadcasts,
-    cc1000_dbm,
-    heard,
-    held,
-    michigan,
-    orbit,
-)
+from companion.reported import channels as other
 
 FOLDER = Path(__file__).parents[2] / "results" / "links"
 SAMPLES = 260
@@ -35,22 +26,22 @@ def clone(tmp_path_factory):
     """A folder like the clone, of made-up links: its broadcasts are known, and so is what ORBIT lost."""
     folder, rng = tmp_path_factory.mktemp("clone"), np.random.default_rng(19)
     rows, times = [], []
-    for _ in range(NODES):
+    for _ in range(data.NODES):
         when = np.cumsum(rng.integers(3, 8, SAMPLES))
         when = when[when < SAMPLES]
-        level = rng.integers(30, 120, (NODES - 1, 1))
+        level = rng.integers(30, 120, (data.NODES - 1, 1))
         # +-1, so that all thirteen readings of a broadcast differ from those before
-        sent = level + np.cumsum(rng.choice([-1, 1], (NODES - 1, when.size)), axis=1).clip(-15, 15)
-        block = np.zeros((NODES - 1, SAMPLES), dtype=int)
+        sent = level + np.cumsum(rng.choice([-1, 1], (data.NODES - 1, when.size)), axis=1).clip(-15, 15)
+        block = np.zeros((data.NODES - 1, SAMPLES), dtype=int)
         for k, t in enumerate(when):
             block[:, t:] = sent[:, [k]]
         rows.append(block)
         times.append(when)
-    path = folder / MICHIGAN
+    path = folder / data.MICHIGAN
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(",".join(map(str, row)) for row in np.concatenate(rows)))
     for sender in range(12):
-        path = folder / RUTGERS / f"Results_node{sender:02}" / "sdec1-2"
+        path = folder / data.RUTGERS / f"Results_node{sender:02}" / "sdec1-2"
         path.parent.mkdir(parents=True)
         reading = rng.integers(18, 24, 300)
         lost = {7, 8} if sender == 0 else set(range(0, 300, 5)) if sender == 1 else set()
@@ -64,44 +55,46 @@ def clone(tmp_path_factory):
 @pytest.fixture(scope="module")
 def few(clone):
     """One short realisation of each kind."""
-    motes = michigan(clone[0])
-    return [held(motes, 60)[0], heard(motes, 12, 10)[0], orbit(clone[0], 250)[0]]
+    motes = data.michigan(clone[0])
+    return [data.held(motes, 60)[0], data.heard(motes, 12, 10)[0], data.orbit(clone[0], 250)[0]]
 
 
 def test_a_count_is_a_voltage_that_falls_with_the_power():
-    assert cc1000_dbm(np.array(0.0)) == -45.5
+    assert data.cc1000_dbm(np.array(0.0)) == -45.5
     for count in (13, 80, 180):
         volts = 3.0 * count / 1024
-        assert cc1000_dbm(np.array(count)) == pytest.approx(-50.0 * volts - 45.5, rel=1e-15)
-    weakest = cc1000_dbm(np.array(180.0))
+        assert data.cc1000_dbm(np.array(count)) == pytest.approx(-50.0 * volts - 45.5, rel=1e-15)
+    weakest = data.cc1000_dbm(np.array(180.0))
     assert -105 < weakest < -70  # within what the radio can hear; the same count of eight bits is below thermal noise
     assert 4 * (weakest + 45.5) - 45.5 < -121
 
 
 def test_the_motes_file_begins_where_each_has_been_heard(clone):
     folder, rows, times = clone
-    whole = michigan(folder)
+    whole = data.michigan(folder)
     start = max(when[0] for when in times)
     assert start > 0
     assert whole.rounds.tolist() == [*range(start, SAMPLES)]
     assert whole.measured.all()
-    np.testing.assert_allclose(10 * np.log10(whole.gain), cc1000_dbm(rows[:, start:].astype(float)), rtol=1e-12)
+    np.testing.assert_allclose(10 * np.log10(whole.gain), data.cc1000_dbm(rows[:, start:].astype(float)), rtol=1e-12)
 
 
 def test_a_block_changes_where_its_mote_was_heard_and_nowhere_else(clone):
     folder, rows, times = clone
-    whole = michigan(folder)
-    for block, when, raw in zip(broadcasts(whole), times, rows.reshape(NODES, NODES - 1, -1), strict=True):
+    whole = data.michigan(folder)
+    for block, when, raw in zip(
+        data.broadcasts(whole), times, rows.reshape(data.NODES, data.NODES - 1, -1), strict=True
+    ):
         start = whole.rounds[0]
         kept = [start, *when[when > start]]
-        np.testing.assert_allclose(10 * np.log10(block), cc1000_dbm(raw[:, kept].astype(float)), rtol=1e-12)
+        np.testing.assert_allclose(10 * np.log10(block), data.cc1000_dbm(raw[:, kept].astype(float)), rtol=1e-12)
 
 
 def test_windows_follow_each_other_and_the_past_is_all_before(clone):
-    motes = michigan(clone[0])
-    for found in (held(motes, 60), heard(motes, 12, 10)):
+    motes = data.michigan(clone[0])
+    for found in (data.held(motes, 60), data.heard(motes, 12, 10)):
         groups = {each.group for each in found}
-        assert len(groups) in (5, NODES)
+        assert len(groups) in (5, data.NODES)
         for group in groups:
             windows = [each for each in found if each.group == group]
             assert [each.window for each in windows] == [*range(1, len(windows) + 1)]
@@ -110,9 +103,9 @@ def test_windows_follow_each_other_and_the_past_is_all_before(clone):
 
 
 def test_of_orbit_only_senders_that_were_heard_are_taken_and_a_lost_packet_is_held(clone):
-    (found,) = orbit(clone[0])
+    (found,) = data.orbit(clone[0])
     assert (found.group, found.past.shape, found.gain.shape) == ("1-2", (10, 100), (10, 200))
-    folder = clone[0] / RUTGERS
+    folder = clone[0] / data.RUTGERS
     for link, sender in enumerate([0, *range(2, 11)]):  # 1 lost a fifth, and 11 is one too many
         lines = (folder / f"Results_node{sender:02}" / "sdec1-2").read_text().split("\n")
         sent = {int(line.split()[0]): int(line.split()[1]) for line in lines if line}
@@ -173,19 +166,9 @@ def test_statistics_are_those_of_a_plain_loop(few):
 
 
 def test_the_summary_averages_windows_before_the_interval():
-    table = pd.DataFrame(
-        {
-            "trace": "a",
-            "group": ["1", "1", "2"],
-            "window": [1, 2, 1],
-            "scale": 1.0,
-            "policy": "p",
-            "cost": [1.0, 1.2, 0.8],
-            "rdp": [1.0, 3.0, 4.0],
-            "epsilon": [1.0, 1.0, 2.0],
-            "exact": np.nan,
-        }
-    )
+    table = pd.DataFrame({"trace": "a", "group": ["1", "1", "2"], "window": [1, 2, 1], "scale": 1.0, "policy": "p"})
+    table["cost"], table["rdp"] = [1.0, 1.2, 0.8], [1.0, 3.0, 4.0]
+    table["epsilon"], table["exact"] = [1.0, 1.0, 2.0], np.nan
     (row,) = links.summary(table).itertuples()
     assert (row.realisations, row.cost, row.over, row.most) == (3, 1.0, 1 / 3, 1.2)
     assert row.rdp == pytest.approx(8 / 3)
@@ -197,7 +180,8 @@ def test_the_command_makes_every_table_and_says_whose_data_it_was(clone, few, tm
     monkeypatch.setattr(links, "EXACT", ("Optimal", "EqualAlloc"))  # the others take a second each
     monkeypatch.setattr(links, "SCALES", (10.0, np.nan))
     chosen = [few[0]._replace(trace=links.SCALED)]
-    links.main(clone[0], tmp_path, measured=chosen)
+    monkeypatch.setattr(links, "realisations", lambda source: chosen)
+    make("links", tmp_path, source=clone[0])
     table = links.read(tmp_path / "leakage.csv")
     again = links.links_table(chosen)
     assert table.policy.nunique() == len(table) == len(again)
@@ -210,12 +194,8 @@ def test_the_command_makes_every_table_and_says_whose_data_it_was(clone, few, tm
     assert scaled.scale.isna().any()
     for name in links.TABLES:
         said = tomllib.loads((tmp_path / f"{name}.provenance.toml").read_text())
-        assert said["command"] == "python -m companion.causal.measured_links FOLDER"
-        assert (said["source"], said["source_commit"]) == (SOURCE, COMMIT)
+        assert (said["source"], said["source_commit"]) == (data.SOURCE, data.COMMIT)
         assert (tmp_path / f"{name}.csv").is_file()
-
-
-# What is committed ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -228,16 +208,12 @@ def kept(committed):
     return links.summary(committed).set_index(["trace", "policy"])
 
 
-def test_the_tables_name_their_source_and_its_licence():
-    for name in links.TABLES:
-        said = tomllib.loads((FOLDER / f"{name}.provenance.toml").read_text())
-        assert said["source_commit"] == COMMIT
-        assert len(said["original"]) == 2
-        assert "GPL-3.0" in said["licence"]
-
-
 def test_no_measurement_is_kept():
     """Of the links only what is derived: of one of fourteen groups the extremes and the median, round by round."""
+    for name in links.TABLES:
+        said = tomllib.loads((FOLDER / f"{name}.provenance.toml").read_text())
+        assert (said["source_commit"], len(said["original"])) == (data.COMMIT, 2)
+        assert "GPL-3.0" in said["licence"]
     assert {path.name for path in FOLDER.iterdir()} == {
         f"{name}{end}" for name in links.TABLES for end in (".csv", ".provenance.toml")
     }
@@ -258,18 +234,46 @@ def test_the_optimum_leaks_least_of_those_that_spend_no_more(committed):
     assert (committed.rdp < 1).any()  # those that spend more may leak less
 
 
-def test_in_hindsight_power_control_leads_unless_counts_are_taken_for_decibels(kept):
-    ahead = {
-        trace: kept.epsilon[trace, "PowerControl" + HINDSIGHT] < kept.epsilon[trace, "AdaScale" + HINDSIGHT]
-        for trace in kept.index.levels[0]
-    }
-    assert ahead.pop("Michigan, a count as 1 dB") is np.False_
-    assert len(ahead) == 3
-    assert all(ahead.values())
-
-
 def test_a_wrong_law_costs_more_than_none(kept):
     for trace in ("Michigan, held", "Michigan, broadcasts", "ORBIT, packets"):
         assert kept.epsilon[trace, "ReSolve, hard, Rayleigh"] > 2 * kept.epsilon[trace, "Learn, hard"]
         assert kept.cost[trace, "ConstantLevel, Rayleigh"] > 3
         assert kept.cost[trace, "AdaScale, warm"] == pytest.approx(1, abs=0.02)
+
+
+def test_in_hindsight_liu_and_simeone_lead_unless_a_count_is_a_decibel_or_floors_are_higher(committed, kept):
+    ada, power = "AdaScale" + HINDSIGHT, "PowerControl" + HINDSIGHT
+    lead = other.leads(committed, ada, power)
+    for trace in other.REAL:
+        assert kept.epsilon[trace, power] < kept.epsilon[trace, ada]
+        assert interval(lead[trace].groupby("group").mean().to_numpy()).low > 0
+    assert kept.epsilon[other.COUNTED, power] > kept.epsilon[other.COUNTED, ada]
+    scaled = pd.read_csv(FOLDER / "scales.csv").set_index(["scale", "policy"]).epsilon[10.0]
+    assert scaled[ada] < scaled[power]
+    look = pd.read_csv(FOLDER / "first_look.csv")
+    sixth = look[(look.sampling == 6) & (look.unit == "CC1000")][["AdaScale", "PowerControl"]].max()
+    assert sixth.PowerControl < sixth.AdaScale
+
+
+def test_re_solving_runs_dry_where_floors_have_fallen(committed):
+    statistics = pd.read_csv(FOLDER / "statistics.csv")
+    dry = other.ran_dry(committed, statistics)
+    assert len(dry) > 0
+    assert (dry.drift_db < -1).all()
+
+
+def test_the_chapter_fetches_the_commit_that_the_tables_were_made_from():
+    text = (FOLDER.parents[1] / "notebooks" / "15_measured_links.md").read_text()
+    assert (
+        f"https://github.com/sensorlab/link-quality-estimation links && git -C links checkout {data.COMMIT[:7]}" in text
+    )
+    assert data.SOURCE.endswith("sensorlab/link-quality-estimation")
+    evidence = pd.read_csv(FOLDER / "evidence.csv", index_col="what").value
+    assert evidence.until > 5 * evidence.since > 0
+
+
+def test_the_commands_for_links_of_one_s_own_are_those_that_the_page_has_run():
+    text = (FOLDER.parents[1] / "notebooks" / "15_measured_links.md").read_text()
+    ran = text.split('COMMANDS = r"""\n')[1].split('"""')[0]
+    assert f"```sh\n{ran}```" in text
+    assert ran.count("\n") == 3

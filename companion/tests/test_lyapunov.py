@@ -83,18 +83,6 @@ def test_the_cost_of_lyapunov_power_control_is_not_monotone(matched):
     assert (np.diff(cost) < 0).any()
 
 
-def test_no_policy_of_that_cost_scales_less_than_the_optimum(matched):
-    """The unit of the rates: sum of eta is least for the offline optimum."""
-    problem, found = matched
-    least = policies.Optimal().schedule(problem).sum(axis=-1)
-    for policy in (
-        policies.EqualAlloc(),
-        policies.AdaScale(tuning.match_budget(policies.AdaScale, problem)),
-        policies.LyapunovPowerControl(found.penalty, found.rate),
-    ):
-        assert (policy.schedule(problem).sum(axis=-1) > least).all()
-
-
 def test_the_method_of_the_figures_is_the_kindest_pair(matched):
     problem, found = matched
     policy = kindest_lyapunov(problem)
@@ -129,17 +117,6 @@ def test_a_rate_out_of_all_reach_is_named_lane_and_all():
 def test_bad_arguments_are_named(arguments):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         match_lyapunov(make(Scenario.mnist(), [0.04]), **arguments)
-
-
-def test_a_filled_queue_starts_where_it_rests_and_costs_the_budget():
-    problem = make(Scenario.mnist(), [0.01, 0.16])
-    policy = filled_lyapunov(problem, multiple=30.0)
-    np.testing.assert_allclose(policy.penalty / policy.rate**2, policy.initial_queue, rtol=1e-12)
-    cost = problem.cost(policy.schedule(problem))
-    np.testing.assert_allclose(cost, np.broadcast_to(problem.budget, (2, 2)), rtol=1e-9)
-    resting = np.sqrt(policy.penalty / policy.initial_queue)
-    first = policy.schedule(problem)[..., 0]
-    np.testing.assert_allclose(first, np.minimum(resting, problem.max_eta[..., 0]), rtol=1e-12)
 
 
 def test_the_capped_level_has_the_mean_that_is_asked_for_or_is_infinite():
@@ -180,3 +157,12 @@ def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():
             assert queue[k, t + 1] == max(queue[k, t] + energy[k, t] - floor - 0.04, 0)
     with pytest.raises(ValueError, match="problem must have no lanes"):
         plain_lyapunov(make(Scenario.mnist(), [0.01]), V, caps)
+
+
+def test_the_plain_method_leaks_more_the_higher_its_cap():
+    scenario, caps = Scenario.mnist(), np.geomspace(1, 1e5, 6)
+    problem = ReceiveScalingProblem(scenario, make(scenario, [0.04]).min_gain[0], 0.04)
+    plain = plain_lyapunov(problem, float(tuning.match_budget(policies.AdaScale, problem)), caps)
+    leaked = [float(problem.rdp(scenario.noise_scale / row)) for row in plain.energy]
+    assert (np.diff(leaked) > 0).all()
+    assert (plain.energy[-1] - problem.floor).mean() == pytest.approx(1e5 / scenario.num_rounds, rel=0.01)

@@ -1,33 +1,27 @@
-"""Numbers in tables: what a reader sees is the number, to its digits."""
+"""Numbers in tables, and differences realisation by realisation: what a reader sees is the number, to its digits."""
 
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 
-from companion.formatting import as_html, number, signed
+from companion.formatting import as_html, number, rounded_down, rounded_up, signed
+from companion.summary import Headed, band, by_seed, clear, log_band
+from companion.summary import number as short_number
 
 PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 @pytest.mark.parametrize(
     ("value", "digits", "shown"),
-    [
-        (0.0073, 2, "0.0073"),
-        (1299.0, 2, "1,300"),
-        (1.7e-5, 2, "1.7·10⁻⁵"),
-        (-0.0, 2, "0"),
-        (23.0, 2, "23"),
-        (2.0, 2, "2.0"),
-        (0.996, 2, "1.0"),
-        (99.96, 3, "100"),
-        (-3514.2, 3, "−3,510"),
-        (5e6, 2, "5.0·10⁶"),
-        (999_999, 2, "1.0·10⁶"),
-    ],
+    [(0.0073, 2, "0.0073"), (1299.0, 2, "1,300"), (1.7e-5, 2, "1.7·10⁻⁵"), (-0.0, 2, "0"), (23.0, 2, "23")]
+    + [(2.0, 2, "2.0"), (0.996, 2, "1.0"), (99.96, 3, "100"), (-3514.2, 3, "−3,510"), (5e6, 2, "5.0·10⁶")]
+    + [(999_999, 2, "1.0·10⁶")],
 )
 def test_numbers_are_shown_as_a_reader_wants_them(value, digits, shown):
     assert number(value, digits) == shown
@@ -41,6 +35,12 @@ def test_what_is_shown_is_the_number_to_its_digits(value, digits):
     read = float(f"{mantissa}e{exponent.translate(PLAIN) or 0}")
     assert read == pytest.approx(value, rel=0.51 * 10.0 ** (1 - digits))
     assert not re.search(r"e[+-]|\.$|\.(?!\d)", shown)
+
+
+@pytest.mark.parametrize(("value", "digits", "low", "high"), [(17.94, 1, "17.9", "18.0"), (0.034, 2, "0.03", "0.04")])
+def test_bounds_are_rounded_outwards(value, digits, low, high):
+    assert (rounded_down(value, digits), rounded_up(value, digits)) == (low, high)
+    assert (rounded_down(49.0), rounded_up(1.4, 1)) == ("49.0", "1.4")
 
 
 def test_bad_input_is_named():
@@ -71,3 +71,46 @@ def test_a_table_is_shown_under_one_row_of_heads(names):
 def test_the_name_of_the_columns_heads_an_index_that_has_none():
     html = as_html(pd.DataFrame({"leakage": ["1"]}, ["0.01"]).rename_axis(columns="ν"))
     assert re.findall("<th>(.*?)</th>", html) == ["ν", "leakage", "0.01"]
+
+
+def rows(values):
+    return pd.DataFrame(
+        [("r", "P", nu, seed, value) for nu, seed, value in values],
+        columns=["reading", "policy", "nu", "seed", "test_accuracy"],
+    )
+
+
+def test_a_table_by_seed_pairs_the_arms_of_a_realisation_whatever_the_order_of_its_rows():
+    table = rows([(0.1, 1, 0.5), (0.2, 0, 0.7), (0.1, 0, 0.9), (0.2, 1, 0.4)])
+    found = by_seed(table)["r"]["P"]
+    assert (found[0.1] - found[0.2]).tolist() == pytest.approx([20, 10])
+    assert by_seed(table.rename(columns={"test_accuracy": "loss"}), "loss")["r", "P", 0.1].tolist() == [0.9, 0.5]
+
+
+def test_two_rows_for_one_arm_and_seed_are_refused():
+    with pytest.raises(ValueError, match="one row a seed and reading, policy, nu"):
+        by_seed(rows([(0.1, 0, 0.5), (0.1, 0, 0.6)]))
+
+
+def test_a_band_is_the_mean_and_students_interval():
+    values = np.array([1.0, -2.0, 4.0, 0.0])
+    low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
+    assert band(values, 2) == f"{values.mean():.2f} [−{-low:.2f}, {high:.2f}]"
+    assert band([1, 1.1, 1.2], sign=True) == "+1.1 [+0.9, +1.3]"
+    assert log_band(np.exp([0.0, 0.0]), 1) == "1.0 [1.0, 1.0]"
+
+
+def test_only_intervals_without_zero_are_counted():
+    assert clear([[1, 1.1, 0.9], [-1, 1, 0.2], [-3, -3.2, -3.1]]) == 2
+
+
+def test_a_zero_has_no_sign():
+    assert [short_number(value, "+.1f") for value in (-0.04, 0.04, -0.06, 1.0)] == ["0.0", "0.0", "−0.1", "+1.0"]
+
+
+def test_a_table_has_one_row_of_heads():
+    shown = Headed(rows([(0.1, 0, 0.5)]).set_index(["reading", "nu"]).rename_axis(columns="name"))
+    html = shown._repr_html_()
+    assert html.count("<th>") == 5
+    assert html.index("reading") < html.index("policy")
+    assert repr(shown).split()[:3] == ["reading", "nu", "policy"]

@@ -1,5 +1,6 @@
 """When noise hurts: the weights against plain trainings, sums in closed form and simulation."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 from adascale import ReceiveScalingProblem, Scenario, channel
 from adascale.policies import Optimal
 from companion.bounds import SignalMoment, nearly_exact_bound
-from companion.methods import METHODS
 from companion.theory.convergence import Training, momentum_over_bound
 from companion.theory.least_squares import LeastSquares, simulate
+from companion.training import weighted_trainings as trainings
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import (
     by_third,
@@ -23,7 +24,6 @@ from companion.training.weights import (
     least_squares,
     loss_weights,
     saving,
-    table,
 )
 
 RESULTS = Path(__file__).parents[2] / "results/weights"
@@ -86,9 +86,8 @@ def test_with_momentum_the_last_rounds_are_cheap_and_never_above_the_limit():
 
 def test_what_is_left_in_the_loss_and_what_was_paid_as_gradients_are_constant_together():
     rate, T, h = 0.4, 50, CURVATURE
-    one = (
-        rate**2 / 2 * np.mean(h[:, None] ** 2 * (1 - rate * h[:, None] / 2) * impulse_response(h, rate, T) ** 2, axis=0)
-    )
+    psi, c = impulse_response(h, rate, T), h[:, None]
+    one = rate**2 / 2 * np.mean(c**2 * (1 - rate * c / 2) * psi**2, axis=0)
     paid = np.append(0, np.cumsum(one)[:-1])
     together = loss_weights(h, rate, T)[::-1] + rate * paid
     np.testing.assert_allclose(together, rate**2 * h.mean() / 4, rtol=1e-12)
@@ -96,22 +95,9 @@ def test_what_is_left_in_the_loss_and_what_was_paid_as_gradients_are_constant_to
 
 def test_no_round_weighs_more_in_the_mean_gradient_than_the_flat_price():
     rate, T = 0.4, 500
-    flat = nearly_exact_bound(
-        np.ones(T),
-        rate,
-        0.0,
-        smoothness=2.2,
-        signal=SignalMoment(np.array(1.0), np.array(0.0), np.array(0.0)),
-        mean_curvature=CURVATURE.mean(),
-    )
+    signal = SignalMoment(np.array(1.0), np.array(0.0), np.array(0.0))
+    flat = nearly_exact_bound(np.ones(T), rate, 0.0, smoothness=2.2, signal=signal, mean_curvature=CURVATURE.mean())
     assert gradient_weights(CURVATURE, rate, T).max() * T <= float(flat.noise)
-
-
-def test_a_rate_of_one_over_t_makes_all_weights_equal():
-    T = 30
-    rates = 1 / (np.arange(T) + 1)
-    weights = [rates[t] ** 2 * np.prod((1 - rates[t + 1 :]) ** 2) for t in range(T)]
-    np.testing.assert_allclose(weights, 1 / T**2, rtol=1e-12)
 
 
 def example(rounds):
@@ -133,9 +119,8 @@ def test_the_least_squares_loss_is_affine_with_sampling_noise_too():
     expected = loss.rest + loss.weights @ energy
     error = excess.std(ddof=1) / np.sqrt(len(excess))
     assert abs(excess.mean() - expected) < 4 * error < 0.2 * expected  # four standard errors
-    assert (
-        abs(excess.mean() - loss.rest - loss.weights.mean() * energy.sum()) > 4 * error
-    )  # negative control: flat weights
+    flat = loss.rest + loss.weights.mean() * energy.sum()
+    assert abs(excess.mean() - flat) > 4 * error  # negative control: flat weights
 
 
 def test_the_saving_is_what_geometric_weights_give():
@@ -193,14 +178,6 @@ def test_bad_values_are_refused_by_name():
         loss_weights([-1.0], 0.5, 3)
 
 
-def test_the_committed_table_is_what_a_part_of_it_gives_again():
-    committed = pd.read_csv(RESULTS / "quadratic.csv")
-    again = table(nu=(0.01,), forgetting=(6.0,), seeds=(3,))
-    expected = committed[(committed.nu == 0.01) & (committed.forgetting == 6.0) & (committed.seed == 3)]
-    for column in again:
-        np.testing.assert_allclose(again[column], expected[column], rtol=1e-5)  # seven digits are written
-
-
 def test_with_strong_convexity_the_final_loss_is_below_a_bound_with_geometric_weights():
     training = example(300)
     problem, rate, energy = training.problem, training.learning_rate, training.noise_energy
@@ -224,17 +201,70 @@ def test_shares_by_third_sum_to_one_and_see_when_something_is_spent():
         by_third([1.0, 2.0])
 
 
-def test_one_benchmark_spends_late_and_the_others_evenly():
-    scenario = Scenario.mnist()
-    share = {}
-    for name in ("Optimal", "EqualAlloc", "EstimFuture"):
-        draws = [channel.draw(scenario.num_devices, scenario.num_rounds, seed) for seed in range(3)]
-        each = [ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.16) for drawn in draws]
-        etas = [
-            METHODS[name](one, scenario.mean_gain(drawn.path_loss)).schedule(one)
-            for one, drawn in zip(each, draws, strict=True)
-        ]
-        share[name] = [by_third(one.spend(eta))[2] for one, eta in zip(each, etas, strict=True)]
-    assert min(share["EstimFuture"]) > 0.38
-    assert min(share["Optimal"] + share["EqualAlloc"]) > 0.3
-    assert max(share["Optimal"] + share["EqualAlloc"]) < 0.36
+def test_a_disturbed_state_is_that_of_a_round_with_that_noise():
+    setting = trainings.SETTINGS["momentum 0.9"]
+    digits = trainings.Digits.at(setting, 0, 4)
+    before = digits.run(digits.federation.start(), np.full(3, 0.5))[-1]
+    (noisy,), (quiet,) = digits.run(before, np.array([2.0])), digits.run(before, np.array([0.0]))
+    noise = (noisy.velocity - quiet.velocity).numpy()
+    again = trainings.disturbed(quiet, noise, setting.learning_rate)
+    np.testing.assert_allclose(again.parameters.numpy(), noisy.parameters.numpy(), atol=1e-6)  # single precision
+    assert np.sum(noise**2) == pytest.approx(2.0 / 2, rel=0.1)  # w / 2, of 9,370 entries
+    assert np.abs(quiet.parameters.numpy() - noisy.parameters.numpy()).max() > 1e-3  # negative control
+
+
+def test_a_response_is_the_mean_change_under_both_signs():
+    rows = trainings.response("no momentum", 0, later=(0, 2), rounds=4)
+    assert [row["later"] for row in rows] == [0, 2]
+    assert all(math.isfinite(row["response"]) and row["response"] != 0 for row in rows)
+
+
+def test_all_thirds_have_the_same_total_energy(monkeypatch):
+    totals = []
+
+    def note(self, state, energy):
+        totals.append(energy.sum())
+        return [state]
+
+    monkeypatch.setattr(trainings.Digits, "run", note)
+    rows = trainings.thirds("momentum 0.9", 0, rounds=7)
+    np.testing.assert_allclose(totals, [0, *[7 * trainings.SETTINGS["momentum 0.9"].nu] * 4], rtol=1e-12)
+    assert [row["noise"] for row in rows] == ["none", "even", "early", "middle", "late"]
+
+
+def test_the_contest_is_at_equal_leakage():
+    weights = np.geomspace(1, 20, 6)
+    rows = trainings.contest("momentum 0.9", 0, {"late": weights, "early": weights[::-1]})
+    table = pd.DataFrame(rows).set_index("schedule")
+    assert list(table.index) == ["none", "flat", "late", "early"]
+    np.testing.assert_allclose(table.rdp[1:], table.rdp["flat"], rtol=1e-8)
+    assert table.cost["flat"] == pytest.approx(trainings.SETTINGS["momentum 0.9"].nu)
+    assert table["last"]["late"] < table["last"]["flat"]
+    assert table["first"]["early"] < table["first"]["flat"]
+
+
+def test_the_weights_of_thirds_are_what_each_has_added_and_never_negative():
+    rows = [("x", "none", 1.0), ("x", "early", 0.5), ("x", "middle", 1.5), ("x", "late", 3.0), ("y", "none", 9.0)]
+    weights = trainings.thirds_weights(pd.DataFrame(rows, columns=["setting", "noise", "test_loss"]), "x", 6)
+    np.testing.assert_allclose(weights, [0.02, 0.02, 0.5, 0.5, 2, 2])
+
+
+def test_response_weights_are_those_of_the_responses_and_not_below_the_least():
+    later = np.array(trainings.LATER)
+    true = impulse_response(0.02, 0.5, 200, 0.9)[later] ** 2
+    rows = [
+        {"setting": "momentum 0.9", "seed": seed, "later": k, "response": value * factor}
+        for seed, factor in ((0, 0.9), (1, 1.1))
+        for k, value in zip(later, true, strict=True)
+    ]
+    weights = trainings.response_weights(pd.DataFrame(rows), "momentum 0.9", 200)
+    assert weights.min() == pytest.approx(trainings.LEAST * weights.max())
+    assert len(weights) - 1 - np.argmax(weights) == np.argmax(impulse_response(0.02, 0.5, 200, 0.9))
+
+
+def test_the_committed_contest_is_at_equal_leakage_and_complete():
+    table = pd.read_csv(Path(__file__).parents[2] / "results/weights/contest.csv")
+    assert len(table) == len(trainings.SETTINGS) * len(trainings.SEEDS["contest"]) * 5
+    spread = table.groupby(["setting", "seed"]).rdp.agg(["min", "max"])
+    np.testing.assert_allclose(spread["max"], spread["min"], rtol=1e-6)  # seven digits are written
+    assert not set(trainings.SEEDS["contest"]) & set(trainings.SEEDS["response"])

@@ -224,7 +224,6 @@ def server_decay(zeta: float, rounds: int, batch_size: float = 1.0, dataset_size
     zeta : float
         Weight decay :math:`\zeta > 0`.
     rounds : int
-        :math:`T`.
     batch_size, dataset_size : float
         :math:`B \ge 1` and :math:`n`.
 

@@ -37,11 +37,6 @@ def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[FloatArray, FloatA
     -------
     tuple of numpy.ndarray
         Both of shape (...).
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two runs, or ``tests`` is no whole number of at least 1.
     """
     array = check.as_floats("values", values)
     if array.ndim == 0 or len(array) < 2:
@@ -215,7 +210,6 @@ def promised(known: Constants, gap: float, target: float, rounds: int) -> dict[s
     target : float
         :math:`\gamma`.
     rounds : int
-        :math:`T`.
 
     Returns
     -------
@@ -313,7 +307,6 @@ def running_floors(rng: np.random.Generator, rounds: ArrayLike, lanes: int) -> F
     rounds : array_like of int
         Numbers of rounds :math:`T \ge 1`, rising.
     lanes : int
-        Realisations.
 
     Returns
     -------

@@ -36,8 +36,7 @@ def block_floors(scale: float, block: int, shape: tuple[int, int], rng: np.rando
 
     Parameters
     ----------
-    scale : float
-        :math:`\omega > 0`.
+    scale : float, > 0
     block : int
         Rounds that share a floor; 1 makes independent rounds.
     shape : tuple of int
@@ -100,7 +99,6 @@ def level_regret(floor: FloatArray, scale: float, budget: float, penalty: float,
     scale, budget, penalty : float
         :math:`\omega`, :math:`\nu` and V.
     leakage : RoundLeakage
-        :math:`F`.
 
     Returns
     -------
@@ -131,7 +129,6 @@ def compare(
     penalties : sequence of float
         V.
     leakage : RoundLeakage
-        :math:`F`.
 
     Returns
     -------
@@ -161,8 +158,7 @@ def block_table(
 
     Parameters
     ----------
-    budget : float
-        :math:`\nu > 0`.
+    budget : float, > 0
     blocks : sequence of int
         c, each a divisor of the number of rounds.
     seeds : iterable of int
@@ -208,10 +204,7 @@ def block_table(
         }.items():
             energies[name] = problem.noise_energy(policy.schedule(problem))
         for name, energy in energies.items():
-            found = {
-                "cost": (energy - floor).mean(axis=-1) / budget,
-                "ratio": leakage(energy).sum(axis=-1) / best,
-            }
+            found = {"cost": (energy - floor).mean(axis=-1) / budget, "ratio": leakage(energy).sum(axis=-1) / best}
             rows.append(pd.DataFrame({"block": c, "policy": name, "nu": budget, "seed": seeds} | found))
         rows.append(rows[-1].assign(policy=BLOCK_PREDICTED, cost=1.0, ratio=predicted))
     return pd.concat(rows, ignore_index=True)

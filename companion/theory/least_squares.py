@@ -58,11 +58,6 @@ class LeastSquares:
         :math:`\boldsymbol\tau_m`, shape (M, d).
     label_noise : float
         Standard deviation of :math:`\epsilon`, > 0.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range or the shapes do not fit.
     """
 
     feature_variance: NDArray[np.float64]
@@ -160,11 +155,6 @@ class LeastSquares:
         -------
         numpy.ndarray
             One value a round, before its update.
-
-        Raises
-        ------
-        ValueError
-            If a value is out of range or the shapes do not fit.
         """
         start, noise_energy, rate = _settings(self, start, learning_rate, noise_energy, batch_size, dataset_size)
         s, (M, d) = self.feature_variance, self.targets.shape
@@ -207,11 +197,6 @@ def empirical_constants(features: ArrayLike, labels: ArrayLike, slack: float = 1
     -------
     Constants
         Those of the empirical loss.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, a device has fewer samples than d, or ``slack`` is not above 1.
     """
     features, labels = check.as_floats("features", features), check.as_floats("labels", labels)
     if features.ndim != 3 or labels.shape != features.shape[:2] or features.shape[1] < features.shape[2]:
@@ -287,11 +272,6 @@ def simulate(
     -------
     iterator of LeastSquaresRound
         One for each round.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range or the shapes do not fit.
     """
     start, noise_energy, rate = _settings(problem, start, learning_rate, noise_energy, batch_size, dataset_size)
     check.whole("dataset_size", dataset_size)

@@ -62,11 +62,7 @@ def size_follows_data(size: int = 100, batch: int = 10, sigma: float = 10.0, ord
     rate = batch / size
     without = count, stats.binom.pmf(count, size, rate)
     lemma = float(accounting.rdp(rate, sigma, order))
-    neighbours = [
-        with_opposite(rate),
-        with_opposite(batch / (size + 1)),
-        with_opposite(rate, size / (size + 1)),
-    ]
+    neighbours = [with_opposite(rate), with_opposite(batch / (size + 1)), with_opposite(rate, size / (size + 1))]
     ratios = [
         max(_divergence(near, without, sigma, order), _divergence(without, near, sigma, order)) / lemma
         for near in neighbours

@@ -45,10 +45,8 @@ def inside_table(
 
     Parameters
     ----------
-    budget : float
-        :math:`\nu > 0`.
+    budget : float, > 0
     seeds : sequence of int
-        Realisations.
     cases : mapping
         Data set and what a round looks like, each with its channel model.
 

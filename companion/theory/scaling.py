@@ -1,4 +1,4 @@
-r"""How regret and violation of AdaScale scale with the horizon: ``python -m companion.theory.scaling``.
+r"""How regret and violation of AdaScale scale with the horizon: ``python -m companion make scaling``.
 
 The penalty is :math:`V = c\,T^\beta`, and c needs no future: at T = 100 every curve starts from the same multiple of
 :math:`\nu / |F'(\ell_\infty)|`, with the stationary level of :eq:`eq:stationary-level`.  A shorter horizon is the
@@ -7,22 +7,18 @@ beginning of a longer one.
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from adascale import channel
-from adascale.files import write_atomically
 from adascale.policies import adascale_energies, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
-from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
 from adascale.statistics import Interval, interval
 from companion.bounds import QueueLimits, growth_constant, stationary_level
+from companion.results import Made
 
 BETAS = (0.5, 1.0, 1.25, 1.5, 1.75)
 HORIZONS = (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
@@ -48,8 +44,7 @@ def scaling_table(
         Pairs of :math:`V |F'(\ell_\infty)| / \nu` at the shortest horizon, and :math:`\beta`.
     horizons, seeds : iterable
         Numbers of rounds T, and realisations.
-    budget : float
-        :math:`\nu > 0`.
+    budget : float, > 0
     scenario : Scenario, optional
         Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
 
@@ -181,20 +176,7 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["start", "beta", "paper", "proved", "slope", "half", "constant", "dearer"])
 
 
-def main(target: Path) -> None:
-    """Write the table, and beside it what made it."""
-    began = time.perf_counter()
-    table = scaling_table()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(target, table.to_csv(index=False, float_format="%.9g"))
-    what = {"scenario": "mnist", "nu": BUDGET, "seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
-    seconds = round(time.perf_counter() - began)
-    write_provenance(
-        target, "python -m companion.theory.scaling", "numpy", "numba", "scipy", **what, wall_seconds=seconds
-    )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.theory.scaling", description="Make the table again.")
-    parser.add_argument("target", nargs="?", type=Path, default=Path("results/guarantees/scaling.csv"))
-    main(parser.parse_args().target)
+def committed() -> Made:
+    """The committed table."""
+    about = {"scenario": "mnist", "nu": BUDGET, "seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
+    yield scaling_table().to_csv(index=False, float_format="%.9g"), about

@@ -71,11 +71,6 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     -------
     pandas.DataFrame
         ``claim, policy, nu, realisations, points, low, high, verdict``.
-
-    Raises
-    ------
-    ValueError
-        If the reference is not in the table.
     """
     points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
     if reference not in points:

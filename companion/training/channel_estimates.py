@@ -85,11 +85,6 @@ def estimate(channel: Channel, error: ArrayLike, kind: str = "mmse", *, seed: Se
     -------
     numpy.ndarray
         :math:`\hat h_{m,t}`, complex, shape (..., M, T).
-
-    Raises
-    ------
-    ValueError
-        If the error is negative or does not fit, the kind is another one, or there is not a seed for each realisation.
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
@@ -130,13 +125,7 @@ def outdated(coefficient: ArrayLike, delay: int = 1) -> ComplexArray:
 
 
 def alignment(coefficient: ArrayLike, estimate: ArrayLike) -> ComplexArray:
-    r"""The alignment :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`, complex, of two arrays of one shape.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, an estimate is zero, or the quotient is not finite.
-    """
+    r"""The alignment :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`, complex, of two arrays of one shape."""
     h, believed = np.asarray(coefficient, dtype=complex), np.asarray(estimate, dtype=complex)
     if h.shape != believed.shape:
         raise ValueError(f"coefficient and estimate must have one shape, got {h.shape} and {believed.shape}")
@@ -197,11 +186,6 @@ def misalignment(scenario: Scenario, variance: ArrayLike) -> FloatArray:
     -------
     numpy.ndarray
         Shape (..., T).
-
-    Raises
-    ------
-    ValueError
-        If a variance is negative, or there is not one for every device.
     """
     v = check.at_least("variance", variance, 0)
     if v.ndim < 2 or v.shape[-2] != scenario.num_devices:

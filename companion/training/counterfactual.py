@@ -3,12 +3,11 @@ r"""One training, told apart at its deepest fade: from that round on once with t
 Up to that round both are the same training to the last bit.  In the round itself the bottleneck of the median round
 takes the place of the fade's, and what the round spends above its floor stays; then everything is as it was.
 
-``python -m companion.training.counterfactual results/cifar10/readings.toml --from CHECKPOINTS --out TABLE``
+``python -m companion make fork --checkpoints FOLDER``
 """
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,15 +16,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from adascale.comparison import find_method
-from adascale.files import write_atomically
 from adascale.learning import Trained, data, train
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.execution import problem_of
-from adascale.runs.provenance import write_provenance
 from adascale.runs.specification import Run
 from adascale.runs.store import Checkpoint
 from adascale.runs.sweep import read_sweep
 from companion.formatting import Texts
+from companion.results import Made
 from companion.summary import number
 
 Schedule = NDArray[np.float64]
@@ -150,11 +148,6 @@ def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame, seed:
         The trainings with the fade, as :func:`adascale.runs.sweep.tables` gives them.
     seed : int
         Of the realisation.
-
-    Raises
-    ------
-    ValueError
-        If a fork's own training, or the fork, has not all evaluations of the other.
     """
     chosen = forks[forks.seed == seed]
     fade = int(chosen.fade_round.iloc[0])
@@ -168,23 +161,11 @@ def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame, seed:
     return Forked(both[0], both[1], fade)
 
 
-def main() -> None:
-    """Fork the runs of a sweep file, each from its checkpoint where there is one, and write one table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweep", help="a sweep file, every run with a policy")
-    parser.add_argument("--from", dest="folder", type=Path, help="with a file ADDRESS.checkpoint a run")
-    parser.add_argument("--run", help="the address of the only run that is wanted")
-    parser.add_argument("--out", type=Path, required=True, help="the table")
-    chosen = parser.parse_args()
+def committed(sweep: Path, checkpoints: Path | None = None, run: str | None = None) -> Made:
+    """The forks of the runs of a sweep file, each from its checkpoint where there is one."""
     tables = []
-    for _, run in read_sweep(chosen.sweep):
-        if chosen.run in (None, run.address):
-            begun = Checkpoint(chosen.folder / f"{run.address}.checkpoint", run).read()[0] if chosen.folder else None
-            tables.append(fork(run, begun))
-    write_atomically(chosen.out, pd.concat(tables).to_csv(index=False).encode())
-    command = f"python -m companion.training.counterfactual {chosen.sweep} --out {chosen.out}"
-    write_provenance(chosen.out, command, "numpy", "torch")
-
-
-if __name__ == "__main__":
-    main()
+    for _, each in read_sweep(sweep):
+        if run in (None, each.address):
+            begun = Checkpoint(checkpoints / f"{each.address}.checkpoint", each).read()[0] if checkpoints else None
+            tables.append(fork(each, begun))
+    yield pd.concat(tables).to_csv(index=False), {"sweep": str(sweep)}

@@ -1,4 +1,4 @@
-r"""Trainings in which devices invert estimates of their channel: ``python -m companion.training.estimates``.
+r"""Trainings in which devices invert estimates of their channel: ``python -m companion make estimates``.
 
 Beside the accuracy stand three epsilons of the same schedule: the one that is accounted for, what the server is left
 with, and what can be promised before anybody knows the channel (:ref:`sec-estimates`).
@@ -6,10 +6,8 @@ with, and what can be promised before anybody knows the channel (:ref:`sec-estim
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,13 +19,12 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from adascale import channel, policies, presets
-from adascale.files import write_atomically
 from adascale.learning import FedSGD, Training, data
 from adascale.problem import ReceiveScalingProblem
-from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
 from adascale.statistics import interval
 from companion.privacy.observers import epsilon_at
+from companion.results import Made
 from companion.training import channel_estimates
 
 FloatArray = NDArray[np.float64]
@@ -108,8 +105,7 @@ def realise(scenario: Scenario, nu: float, error: str, kind: str, seed: int) -> 
     ----------
     scenario : Scenario
         The constants.
-    nu : float
-        :math:`\nu > 0`.
+    nu : float, > 0
     error : str
         A key of :data:`ERRORS`.
     kind : str
@@ -306,27 +302,8 @@ def read(path: Path | str) -> pd.DataFrame:
     return pd.read_csv(path, keep_default_na=False, na_values={"accuracy": "", "measured": ""})
 
 
-def main(target: Path, datasets: Iterable[str] = tuple(TRAINED)) -> None:
-    """Write the table, and beside it what made it."""
-    began = time.perf_counter()
+def committed(datasets: Iterable[str] = tuple(TRAINED)) -> Made:
+    """The committed table."""
     torch.set_num_threads(1)
     table = pd.concat([estimates_table(each, progress=sys.stderr.isatty()) for each in datasets])
-    target.mkdir(parents=True, exist_ok=True)
-    place = target / "estimates.csv"
-    write_atomically(place, table.to_csv(index=False, float_format="%.6g"))
-    write_provenance(
-        place,
-        "python -m companion.training.estimates",
-        "numpy",
-        "torch",
-        "scipy",
-        seeds=f"{SEEDS[0]}-{SEEDS[-1]}",
-        threads=1,
-        wall_seconds=round(time.perf_counter() - began),
-    )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.training.estimates", description="Make the table again.")
-    parser.add_argument("--target", type=Path, default=Path("results/channels"))
-    main(parser.parse_args().target)
+    yield table.to_csv(index=False, float_format="%.6g"), {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}

@@ -1,4 +1,4 @@
-"""What a round of CIFAR-10 costs with the ResNet-32 that the paper cites: ``python -m companion.training.resnet``.
+"""What a round of CIFAR-10 costs with the ResNet-32 that the paper cites: ``python -m companion make resnet``.
 
 Per-sample clipping and BatchNorm do not go together: under BatchNorm the gradient of a sample depends on the whole
 batch, so no clipped sum bounds what one sample can change.  The network has GroupNorm instead
@@ -7,18 +7,15 @@ batch, so no clipped sum bounds what one sample can change.  The network has Gro
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 
 import pandas as pd
 import torch
 
-from adascale.files import write_atomically
 from adascale.learning import Dataset, FedSGD, data
 from adascale.runs.execution import problem_of
-from adascale.runs.provenance import write_provenance
 from adascale.runs.specification import Run, make_run
+from companion.results import Made
 
 NETWORKS = ("tanh_cnn", "resnet32")
 """The network that was trained, and the one that is cited."""
@@ -34,7 +31,6 @@ def timed_rounds(run: Run, dataset: Dataset, rounds: int) -> pd.DataFrame:
     run : Run
         What would be trained.
     dataset : Dataset
-        Its data.
     rounds : int
         How many rounds, >= 1.
 
@@ -68,20 +64,10 @@ def whole_training(table: pd.DataFrame, rounds: int) -> pd.Series:
     return hours
 
 
-def main(target: Path) -> None:
-    """Write the table, and beside it what made it."""
+def committed() -> Made:
+    """The committed table."""
     torch.set_num_threads(1)
-    target.mkdir(parents=True, exist_ok=True)
     dataset = data.load("cifar10")
-    table = pd.concat(
-        [timed_rounds(make_run("cifar10", "AdaScale", 0.01, 0, model=each), dataset, ROUNDS) for each in NETWORKS]
-    )
-    place = target / "resnet32.csv"
-    write_atomically(place, table.to_csv(index=False, float_format="%.4g"))
-    write_provenance(place, "python -m companion.training.resnet", "torch", "numpy", threads=1)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.training.resnet", description="Time the rounds again.")
-    parser.add_argument("--target", type=Path, default=Path("results/benchmarks"))
-    main(parser.parse_args().target)
+    runs = [make_run("cifar10", "AdaScale", 0.01, 0, model=each) for each in NETWORKS]
+    table = pd.concat([timed_rounds(run, dataset, ROUNDS) for run in runs])
+    yield table.to_csv(index=False, float_format="%.4g"), {"threads": 1}

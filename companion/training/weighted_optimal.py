@@ -17,13 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 def mean_one(weights: ArrayLike) -> FloatArray:
-    r"""Weights :math:`c_t > 0` of the rounds over their mean, shape (..., T).
-
-    Raises
-    ------
-    ValueError
-        If a weight is not finite and positive, or there is no axis of rounds.
-    """
+    r"""Weights :math:`c_t > 0` of the rounds over their mean, shape (..., T)."""
     given = check.positive("weights", weights)
     if given.ndim == 0 or given.shape[-1] == 0:
         raise ValueError(f"weights must have a last axis of rounds, got shape {given.shape}")
@@ -60,11 +54,6 @@ class WeightedOptimal(Policy):
     weights : array_like
         :math:`c_t > 0`, shape (T,) or (..., T) broadcasting with the lanes; only their ratios count, as they are
         brought to mean 1.
-
-    Raises
-    ------
-    ValueError
-        If a weight is not finite and positive, or, from ``schedule``, they do not fit the problem.
     """
 
     weights: ArrayLike = field(repr=False)

@@ -1,4 +1,4 @@
-r"""Trainings of the digits that show when noise hurts: ``python -m companion.training.weighted_trainings``.
+r"""Trainings of the digits that show when noise hurts: ``python -m companion make weights-thirds``, and so on.
 
 ``response`` disturbs one round of a training and watches the loss at its end; ``thirds`` puts all noise early, midway
 or late; ``contest`` trains with the optimum under the weights that these two have found (:ref:`sec-weights`).
@@ -6,9 +6,7 @@ or late; ``contest`` trains with the optimum under the weights that these two ha
 
 from __future__ import annotations
 
-import argparse
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +18,12 @@ import torch
 from numpy.typing import NDArray
 
 from adascale import channel
-from adascale.files import write_atomically
 from adascale.learning import Dataset, FedSGD, Training, data
 from adascale.learning.fedsgd import State
 from adascale.policies import Optimal
 from adascale.problem import ReceiveScalingProblem
-from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
+from companion.results import Made
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import equal_leakage, fitted_weights
 
@@ -102,7 +99,6 @@ def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | N
     name : str
         One of ``SETTINGS``.
     seed : int
-        The realisation.
     later : sequence of int
         How many rounds come after the disturbed one.
     rounds : int, optional
@@ -187,7 +183,6 @@ def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dic
     name : str
         One of ``SETTINGS``.
     seed : int
-        The realisation.
     weights : mapping
         Name of a schedule to the weights under which it is the optimum, shape (T,) each.
 
@@ -230,36 +225,14 @@ def found_weights(target: Path, name: str) -> dict[str, FloatArray]:
     return {"response": by_response, "thirds": by_third, "reversed": by_third[::-1]}
 
 
-def make(name: str, target: Path) -> pd.DataFrame:
-    """One of the three tables; the contest reads the two others under ``target``."""
+def committed(name: str, tables: Path = Path("results/weights")) -> Made:
+    """One of the three committed tables; the contest reads the two others in the folder ``tables``."""
+    torch.set_num_threads(1)
     if name == "contest":
-        rows = [contest(setting, seed, found_weights(target, setting)) for setting in SETTINGS for seed in SEEDS[name]]
+        rows = [contest(setting, seed, found_weights(tables, setting)) for setting in SETTINGS for seed in SEEDS[name]]
     else:
         one = response if name == "response" else thirds
         rows = [one(setting, seed) for setting in SETTINGS for seed in SEEDS[name]]
-    return pd.DataFrame([row for each in rows for row in each])
-
-
-def main(name: str, target: Path) -> None:
-    """Write a table, and beside it what made it."""
-    began = time.perf_counter()
-    torch.set_num_threads(1)
-    target.mkdir(parents=True, exist_ok=True)
-    place = target / f"{name}.csv"
-    write_atomically(place, make(name, target).to_csv(index=False, float_format="%.7g"))
-    what = {"seeds": f"{SEEDS[name][0]}-{SEEDS[name][-1]}", "threads": 1}
-    what["wall_seconds"] = round(time.perf_counter() - began)
-    write_provenance(
-        place, f"python -m companion.training.weighted_trainings {name}", "numpy", "torch", "scipy", **what
-    )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        prog="python -m companion.training.weighted_trainings",
-        description="Make a table again; contest needs the others.",
-    )
-    parser.add_argument("name", choices=list(SEEDS))
-    parser.add_argument("--target", type=Path, default=Path("results/weights"))
-    given = parser.parse_args()
-    main(given.name, given.target)
+    table = pd.DataFrame([row for each in rows for row in each])
+    about = {"seeds": f"{SEEDS[name][0]}-{SEEDS[name][-1]}", "threads": 1}
+    yield table.to_csv(index=False, float_format="%.7g"), about

@@ -6,13 +6,10 @@ trainings that go with them are in :mod:`companion.training.weighted_trainings`.
 
 from __future__ import annotations
 
-import argparse
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,11 +20,10 @@ from scipy.optimize import brentq, nnls
 from adascale import channel
 from adascale import checks as check
 from adascale.accounting import order_grid
-from adascale.files import write_atomically
 from adascale.policies import Optimal
 from adascale.problem import ReceiveScalingProblem
-from adascale.runs.provenance import write_provenance
 from adascale.scenario import Scenario
+from companion.results import Made
 from companion.theory.convergence import Training
 from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
 
@@ -47,8 +43,7 @@ def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, mo
     ----------
     curvature : array_like
         :math:`h \ge 0`, any shape; with weight decay :math:`h + \beta`.
-    learning_rate : float
-        :math:`\lambda > 0`.
+    learning_rate : float, > 0
     rounds : int
         How many :math:`k` from 0 on.
     momentum : float
@@ -58,11 +53,6 @@ def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, mo
     -------
     numpy.ndarray
         :math:`\psi_k`.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range, :math:`\lambda h \ge 2 (1 + \mu)` included, where the training is not stable.
     """
     h, rate = check.at_least("curvature", curvature, 0), check.positive("learning_rate", learning_rate)
     mu = check.at_least("momentum", momentum, 0)
@@ -94,17 +84,11 @@ def loss_weights(
     learning_rate, momentum, weight_decay : float
         :math:`\lambda`, :math:`\mu` and :math:`\beta \ge 0` of the server's step.
     rounds : int
-        :math:`T`.
 
     Returns
     -------
     numpy.ndarray
         One weight a round, in loss per unit of :math:`w`.
-
-    Raises
-    ------
-    ValueError
-        As :func:`impulse_response`.
     """
     h = np.atleast_1d(check.at_least("curvature", curvature, 0))
     decay = check.at_least("weight_decay", weight_decay, 0)
@@ -156,10 +140,6 @@ def least_squares(training: Training, *, squared_gradient: bool = False) -> Last
         The least-squares training; of its noise energies only the number counts.
     squared_gradient : bool
         The squared gradient there in place of the excess loss.
-
-    Returns
-    -------
-    LastIterate
     """
     problem, start, rate, energy, B, n = training
     s, (M, d) = problem.feature_variance, problem.targets.shape
@@ -223,10 +203,6 @@ def compare(
         Orders besides the scenario's for which the weighted optimum is tried.
     delta : float
         :math:`\delta` of the epsilon.
-
-    Returns
-    -------
-    Comparison
     """
     budget = np.broadcast_to(problem.budget, problem.lanes)
     flat, policy = Optimal().schedule(problem), WeightedOptimal(weights)
@@ -354,17 +330,6 @@ def table(
     return pd.concat(rows, ignore_index=True)
 
 
-def main(target: Path) -> None:
-    """Write the table, and beside it what made it."""
-    began = time.perf_counter()
-    target.mkdir(parents=True, exist_ok=True)
-    place = target / "quadratic.csv"
-    write_atomically(place, table().to_csv(index=False, float_format="%.7g"))
-    what = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "wall_seconds": round(time.perf_counter() - began)}
-    write_provenance(place, "python -m companion.training.weights", "numpy", "scipy", **what)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m companion.training.weights", description="Make the table again.")
-    parser.add_argument("--target", type=Path, default=Path("results/weights"))
-    main(parser.parse_args().target)
+def committed() -> Made:
+    """The committed table."""
+    yield table().to_csv(index=False, float_format="%.7g"), {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}

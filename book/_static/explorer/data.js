@@ -1,4 +1,4 @@
-// Written by `python -m companion.explorer`, not by hand: its docstrings say what is in it.
+// Written by `python -m companion make explorer`, not by hand: its docstrings say what is in it.
 // A number of `gains` or `levels` is two or three signs of `alphabet`, in base 90, plus the one before it:
 // hundredths of a dB of loss, ten-thousandths of a dB of noise energy. `slow` has the levels of `rayleigh`.
 globalThis.ADASCALE_DATA = {

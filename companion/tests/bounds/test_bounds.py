@@ -1,7 +1,7 @@
 """Each guarantee on thousands of random instances, against plain loops in x_t, and with controls that must fail."""
 
+import itertools
 import math
-from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
@@ -38,7 +38,7 @@ def slack(problem):
     return 1e-14 * problem.num_rounds * problem.floor.max(axis=-1)
 
 
-# The inequalities, on 100 draws of 40 lanes each --------------------------------------------------------------------
+# The inequalities, on 100 draws of 40 lanes each
 
 
 @given(instances(), st.integers(0, 2**32))
@@ -50,11 +50,21 @@ def test_drift_lemma_holds_for_any_schedule(instance, seed):
     assert_holds(sides, 1e-12 * sides.right.max(axis=-1, keepdims=True))
 
 
-@given(instances())
-def test_queue_never_exceeds_the_paper_s_bound_in_any_round(instance):
-    problem, penalty = instance
-    eta = policies.AdaScale(penalty).schedule(problem)
-    assert_holds(bounds.queue_bound(problem, eta, penalty), slack(problem)[:, None])
+@given(instances(), instances(orders=(1.05, 1.3, 2.5, 4.7)))
+def test_queue_violation_and_regret_keep_their_bounds(whole, fractional):
+    """The paper's, and the sharp ones, which hold at fractional orders too and are never larger."""
+    for (problem, penalty), kinds in ((whole, (False, True)), (fractional, (True,))):
+        eta, found = policies.AdaScale(penalty).schedule(problem), []
+        lost = 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.floor)).max(axis=-1)
+        for sharp in kinds:
+            every = [(bounds.queue_bound, slack(problem)[:, None]), (bounds.violation_bound, slack(problem))]
+            every.append((bounds.regret_bound, lost))
+            found.append([bound(problem, eta, penalty, sharp=sharp) for bound, _ in every])
+            for sides, (_, extra) in zip(found[-1], every, strict=True):
+                assert_holds(sides, extra)
+        for paper, sharp in zip(found[0], found[-1], strict=True):
+            np.testing.assert_array_equal(paper.left, sharp.left)
+            assert (sharp.right <= paper.right * (1 + 1e-12)).all()
 
 
 @given(instances(), st.sampled_from(bounds.QueueLimits._fields))
@@ -64,15 +74,6 @@ def test_queue_never_exceeds_any_of_the_four_limits(instance, name):
     limit = getattr(bounds.queue_limits(problem, penalty), name)
     assert_holds(bounds.Sides(queue, limit), slack(problem)[:, None])
     assert (np.diff(limit, axis=-1) >= 0).all()
-
-
-@given(instances(orders=(1.05, 1.3, 2.5, 4.7)))
-def test_sharp_bounds_hold_at_fractional_orders_too(instance):
-    problem, penalty = instance
-    eta = policies.AdaScale(penalty).schedule(problem)
-    assert_holds(bounds.queue_bound(problem, eta, penalty, sharp=True), slack(problem)[:, None])
-    regret = bounds.regret_bound(problem, eta, penalty, sharp=True)
-    assert_holds(regret, 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.floor)).max(axis=-1))
 
 
 def price_gap(problem, eta, penalty, other):
@@ -127,32 +128,7 @@ def test_queue_never_stays_below_its_bound_from_below(instance):
     assert (last >= below * (1 - 1e-9) - slack(problem)).all()
 
 
-@given(instances(), st.booleans())
-def test_violation_never_exceeds_its_bound(instance, sharp):
-    problem, penalty = instance
-    eta = policies.AdaScale(penalty).schedule(problem)
-    assert_holds(bounds.violation_bound(problem, eta, penalty, sharp=sharp), slack(problem))
-
-
-@given(instances(), st.booleans())
-def test_regret_never_exceeds_its_bound(instance, sharp):
-    problem, penalty = instance
-    eta = policies.AdaScale(penalty).schedule(problem)
-    sides = bounds.regret_bound(problem, eta, penalty, sharp=sharp)
-    assert_holds(sides, 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.floor)).max(axis=-1))
-
-
-@given(instances())
-def test_sharp_bounds_are_never_above_the_paper_s(instance):
-    problem, penalty = instance
-    eta = policies.AdaScale(penalty).schedule(problem)
-    for bound in (bounds.queue_bound, bounds.violation_bound, bounds.regret_bound):
-        paper, sharp = bound(problem, eta, penalty), bound(problem, eta, penalty, sharp=True)
-        np.testing.assert_array_equal(paper.left, sharp.left)
-        assert (sharp.right <= paper.right * (1 + 1e-12)).all()
-
-
-# Controls: what must fail, fails ------------------------------------------------------------------------------------
+# Controls: what must fail, fails
 
 
 def some_instance(rounds=200):
@@ -269,24 +245,6 @@ def test_kappa_falls_between_its_limits(order):
     assert (leakage(w) <= high / w).all()
 
 
-def test_violation_grows_with_the_proved_exponent_and_constant():
-    leakage, c, beta = RoundLeakage(MNIST), 800.0, 1.5
-    constant, rng = float(bounds.growth_constant(leakage, c)), np.random.default_rng(9)
-    for T, near in ((10_000, 0.05), (300_000, 0.025)):
-        floors = {"equal": np.full(T, 0.037), "Rayleigh": 0.037 / rng.exponential(size=T)}
-        floors["too high"] = np.full(T, 3 * constant * T ** ((beta - 1) / 3))  # the condition on the floors fails
-        ratio = {}
-        for name, floor in floors.items():
-            energy, _ = policies.adascale_energies(floor, 0.04, c * T**beta, leakage)
-            ratio[name] = (np.mean(energy - floor) - 0.04) / (constant * T ** ((beta - 1) / 3))
-            if name != "too high":
-                paid = np.maximum(policies.water_level(floor, np.mean(energy - floor)), floor)
-                assert leakage(energy).mean() / leakage(paid).mean() == pytest.approx(9 / 8, abs=0.01)
-        assert abs(ratio["equal"] - 1) < 0.01
-        assert abs(ratio["Rayleigh"] - 1) < near
-        assert ratio["too high"] < 0.1
-
-
 @pytest.mark.parametrize("beta", [0.5, 0.8, 1.0])
 def test_up_to_beta_one_a_constant_channel_attains_the_exponent(beta):
     leakage, a, nu = RoundLeakage(MNIST), 0.1, 0.04
@@ -306,7 +264,7 @@ def test_the_paper_s_drift_lemma_needs_its_square():
     assert (sides.left > sides.right - spend**2 / 2).any()
 
 
-# Plain loops in x_t -------------------------------------------------------------------------------------------------
+# Plain loops in x_t
 
 
 @pytest.mark.parametrize("nu", [0.002, 0.05, 1.0])
@@ -375,62 +333,36 @@ def test_a_small_penalty_never_violates_the_budget(beta):
     assert (bounds.violation_bound(problem, eta, penalty).right >= 0.04 / np.sqrt(rounds)).all()
 
 
-# Faces --------------------------------------------------------------------------------------------------------------
-
-
 def test_lanes_broadcast():
     gain = MIXED.min_gain(channel.draw(3, 6, [0, 1]).gain)
     problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1, 1.0])[:, None])
-    penalty = np.full((3, 2), 0.5)
-    eta = policies.AdaScale(penalty).schedule(problem)
+    eta = policies.AdaScale(np.full((3, 2), 0.5)).schedule(problem)
     assert bounds.queue(problem, eta).shape == (3, 2, 7)
-    for sharp in (False, True):
-        sides = {
-            (3, 2, 7): bounds.queue_bound(problem, eta, penalty, sharp=sharp),
-            (3, 2): bounds.violation_bound(problem, eta, 0.5, sharp=sharp),
-        }
-        for shape, (left, right) in sides.items():
-            assert left.shape == right.shape == shape
-        alone = ReceiveScalingProblem(MIXED, gain[1], 0.1)
-        one, all_lanes = (
-            bounds.regret_bound(alone, eta[1, 1], 0.5, sharp=sharp),
-            bounds.regret_bound(problem, eta, penalty, sharp=sharp),
-        )
-        assert one.left == pytest.approx(all_lanes.left[1, 1], rel=1e-12)
-        assert one.right == pytest.approx(all_lanes.right[1, 1], rel=1e-12)
+    alone = ReceiveScalingProblem(MIXED, gain[1], 0.1)
+    for bound, sharp in itertools.product((bounds.queue_bound, bounds.violation_bound, bounds.regret_bound), (0, 1)):
+        one, every = bound(alone, eta[1, 1], 0.5, sharp=sharp), bound(problem, eta, 0.5, sharp=sharp)
+        assert every.left.shape[:2] == every.right.shape[:2] == (3, 2)
+        for single, many in zip(one, every, strict=True):
+            np.testing.assert_allclose(single, many[1, 1], rtol=1e-12, atol=1e-15)
 
 
-def test_one_schedule_serves_all_lanes():
-    gain = MIXED.min_gain(channel.draw(3, 6, 0).gain)
-    problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1]))
-    assert bounds.queue(problem, problem.max_eta).shape == (2, 7)
-    assert bounds.violation_bound(problem, problem.max_eta, 1.0).right.shape == (2,)
+P = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
 
 
-def test_bad_input_is_named():
-    problem = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
-    with pytest.raises(ValueError, match=r"eta must not exceed the power limit, got .* in round 2"):
-        bounds.queue(problem, problem.max_eta * np.array([1, 1, 1.1, 1, 1, 1]))
-    with pytest.raises(ValueError, match=r"penalty must be finite and > 0, got -1"):
-        bounds.queue_limits(problem, -1.0)
-    with pytest.raises(ValueError, match=r"penalty must broadcast against lanes \(\), got shape \(3,\)"):
-        bounds.violation_bound(problem, problem.max_eta, np.ones(3))
-    with pytest.raises(ValueError, match="eta must have 6 rounds"):
-        bounds.drift_bound(problem, problem.max_eta[:3])
-    with pytest.raises(ValueError, match="scale must be finite and > 0, got 0"):
-        bounds.stationary_level(0.0, 0.1)
-    with pytest.raises(ValueError, match="penalty must be finite and > 0, got 0"):
-        bounds.stationary_regret_bound(1.0, 0.1, 0.0)
-    with pytest.raises(ValueError, match="mixing must be at most 1/4"):
-        bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, mixing=0.3)
-    with pytest.raises(ValueError, match="lag must be finite and >= 0"):
-        bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, lag=-1)
-    with pytest.raises(ValueError, match="c must be finite and > 0"):
-        bounds.growth_constant(RoundLeakage(MIXED), 0.0)
-
-
-def test_sides_do_not_depend_on_the_scenario_s_own_horizon():
-    problem = ReceiveScalingProblem(replace(MIXED, num_rounds=99), np.full(6, 1e-9), 0.1)
-    same = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
-    for V in (0.1, 10.0):
-        np.testing.assert_array_equal(bounds.queue_limits(problem, V), bounds.queue_limits(same, V))
+@pytest.mark.parametrize(
+    ("named", "call"),
+    [
+        ("eta", lambda: bounds.queue(P, P.max_eta * np.array([1, 1, 1.1, 1, 1, 1]))),
+        ("eta", lambda: bounds.drift_bound(P, P.max_eta[:3])),
+        ("penalty", lambda: bounds.queue_limits(P, -1.0)),
+        ("penalty", lambda: bounds.violation_bound(P, P.max_eta, np.ones(3))),
+        ("scale", lambda: bounds.stationary_level(0.0, 0.1)),
+        ("penalty", lambda: bounds.stationary_regret_bound(1.0, 0.1, 0.0)),
+        ("mixing", lambda: bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, mixing=0.3)),
+        ("lag", lambda: bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, lag=-1)),
+        ("c", lambda: bounds.growth_constant(RoundLeakage(MIXED), 0.0)),
+    ],
+)
+def test_bad_input_is_named(named, call):
+    with pytest.raises(ValueError, match=f"^{named} must"):
+        call()

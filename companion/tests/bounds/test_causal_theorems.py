@@ -19,7 +19,7 @@ from adascale.channel import RayleighFloors
 from adascale.policies import adascale_energies, water_level
 from adascale.problem import RoundLeakage
 from companion import bounds
-from companion.causal.growth import LevelOfThePast, surplus
+from companion.causal.growth import surplus
 
 
 class Case(NamedTuple):
@@ -183,9 +183,6 @@ def test_an_atom_at_the_level_changes_the_constant():
     assert not within(found, spread / share)  # and from the left
 
 
-# a hard budget
-
-
 def unit_parts(floor, energy):
     """What each round of UNIT adds to the cost of a hard budget, shape (lanes, T); the last spends what is left."""
     spend, rounds = energy - floor, floor.shape[1]
@@ -261,11 +258,11 @@ def programmed(floor):
 
 
 def test_the_dynamic_programme_pays_A_for_each_factor_e_of_rounds_and_re_solving_does_too():
-    floor, A, level = UNIT.law.draw(np.random.default_rng(5), 400, 400), UNIT.value.log_coefficient, UNIT.value.level
+    floor, A, level = UNIT.law.draw(np.random.default_rng(5), 200, 400), UNIT.value.log_coefficient, UNIT.value.level
     re_solving = policies.ReSolve(law=UNIT.law, budget_mode="hard", safety_margin=0)
     # the totals are those of a dynamic programme on another grid, by another recursion
     for energy, total in ((programmed(floor), 6.486), (UNIT.energy(re_solving, floor), 6.662)):
-        assert (energy - floor).sum(axis=1) == pytest.approx(np.full(400, 200.0), rel=1e-9)
+        assert (energy - floor).sum(axis=1) == pytest.approx(np.full(200, 200.0), rel=1e-9)
         parts = unit_parts(floor, energy)
         assert within(parts.sum(axis=1), total * A)
         assert parts[:, :350].sum(axis=1).mean() == pytest.approx(A * np.log(8), rel=0.02)  # from 400 to 50 rounds left
@@ -288,9 +285,6 @@ def test_a_frozen_end_keeps_the_budget_on_average_and_costs_A_times_the_logarith
     assert np.abs((hard - floor).sum(axis=1) - rounds * UNIT.nu).max() < 1e-9 * rounds  # nothing frozen, nothing over
 
 
-# a law to be learned
-
-
 def mean_surplus(level, rate=0.5):
     """Of a round of UNIT at a level that does not know the floor, against the level of a rate."""
     best = unit_level(rate)
@@ -307,10 +301,6 @@ def test_the_level_of_the_past_costs_A_over_t_and_overspends_by_nu_times_1_minus
         over = unit_cost(level) - nu - (nu - np.maximum(value.level - past, 0).mean(axis=1))
         assert within(t * over, nu * (1 - value.wet) / value.wet)
         assert not within(t * over, 0.0)
-    # and this is the policy that the growth of regret is measured with
-    floor = np.concatenate([past[:20, :30], UNIT.law.draw(np.random.default_rng(7), 20, 1)], axis=1)
-    energy = UNIT.energy(LevelOfThePast(), floor)
-    assert energy[:, -1] == pytest.approx(np.maximum(water_level(floor[:, :-1], nu), floor[:, -1]), rel=1e-10)
 
 
 def test_one_floor_is_too_few_to_learn_from_and_two_are_enough():
@@ -415,18 +405,6 @@ def test_learning_under_a_hard_budget_costs_A_over_t_for_the_law_and_A_over_n_fo
         assert planning.mean() == pytest.approx(A, rel=0.04)
 
 
-def test_floors_that_fall_cost_the_learner_a_share_of_every_round_but_never_the_budget():
-    shares = []
-    for rounds in (100, 1000):
-        floor = -np.sort(-UNIT.law.draw(np.random.default_rng(9), 50, rounds))
-        levels, left = learned_and_hard(floor, UNIT.nu)
-        spend = np.minimum(np.maximum(levels - floor, 0), left)
-        assert (spend.sum(axis=1) <= rounds * UNIT.nu * (1 + 1e-12)).all()
-        best = np.maximum(water_level(floor, UNIT.nu)[:, None], floor)
-        shares.append((1 / (floor + spend) - 1 / best).mean())
-    assert min(shares) > 0.3
-
-
 powers = st.floats(-4, 4).map(lambda x: 10.0**x)
 
 
@@ -438,9 +416,6 @@ def test_a_learner_with_a_hard_budget_keeps_it_on_every_sequence_of_floors(floor
     for policy in (policies.Learn(budget_mode="hard"), policies.ReSolve(law=UNIT.law, budget_mode="hard")):
         problem = UNIT._replace(nu=nu).problem(floor)
         assert problem.cost(policy.schedule(problem)) <= nu * (1 + 1e-9)
-
-
-# AdaScale
 
 
 def run(case, floor, penalty, start):
@@ -478,7 +453,7 @@ def test_what_the_queue_does_to_the_price_is_an_identity(case):
 
 
 @BOTH
-def test_adascale_is_within_its_bound_from_any_start_and_correlated_rounds_break_it(case):
+def test_adascale_is_within_its_bound_from_any_start(case):
     value, rounds = case.value, 500
     floor = case.law.draw(np.random.default_rng(11), 200, rounds)
     for settled in case.nu * np.array([1.0, 5.0, 40.0, 300.0]):  # V mu
@@ -487,10 +462,6 @@ def test_adascale_is_within_its_bound_from_any_start_and_correlated_rounds_break
             regret = run(case, floor, V, queue)[0].sum(axis=1)
             assert regret.min() >= 0
             assert regret.mean() <= (rounds * value.spread + (queue + case.nu - settled) ** 2) / (2 * V)
-    blocks = np.repeat(floor[:, :10], 50, axis=1)
-    settled = 40 * case.nu
-    V = settled / value.price
-    assert run(case, blocks, V, settled - case.nu)[0].sum(axis=1).mean() > 4 * rounds * value.spread / (2 * V)
 
 
 def test_an_empty_queue_costs_the_root_of_T_whatever_V_and_a_warm_one_does_not():
@@ -506,9 +477,6 @@ def test_an_empty_queue_costs_the_root_of_T_whatever_V_and_a_warm_one_does_not()
         warm.append(run(UNIT, floor, float(rounds), rounds * value.price)[0].sum(axis=1).mean())
     assert max(lowest) / min(lowest) < 1.3
     assert max(warm) < 0.08
-
-
-# prices
 
 
 def controlled(floor, step, aim_at_rest):

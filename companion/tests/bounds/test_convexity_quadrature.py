@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from companion.bounds.convexity import delta_slopes, two_round_delta
 
-# Two rounds ----------------------------------------------------------------------------------------------------------
+# Two rounds
 
 
 def hockey_stick(q, sigma, epsilon):
@@ -28,16 +28,8 @@ def hockey_stick(q, sigma, epsilon):
 
 @pytest.mark.parametrize(
     ("q", "sigma", "epsilon"),
-    [
-        (0.3, (50.0, 1.0), 5.0),
-        (0.01, (50.0, 1.0), 1.0),
-        (1e-4, (50.0, 1.0), 0.0),
-        (1e-4, (50.0, 1.0), 0.02),
-        (1 - 1e-9, (50.0, 0.3), 0.02),
-        (0.9, (50.0, 0.3), 5.0),
-        (1 - 1e-9, (50.0, 0.1), 5.0),
-        (0.01, (0.5, 0.05), 0.1),
-    ],
+    [(q, (50.0, 1.0), epsilon) for q, epsilon in ((0.3, 5.0), (0.01, 1.0), (1e-4, 0.0), (1e-4, 0.02))]
+    + [(1 - 1e-9, (50.0, 0.3), 0.02), (0.9, (50.0, 0.3), 5.0), (1 - 1e-9, (50.0, 0.1), 5.0), (0.01, (0.5, 0.05), 0.1)],
 )
 def test_the_delta_of_two_rounds_has_ten_digits_where_one_noise_dwarfs_the_other(q, sigma, epsilon):
     # a sigma of 50 is a kink of width 0.02; of 0.05, a range of x up to 30, in most of which y_2 does not change
@@ -72,23 +64,15 @@ def test_a_threshold_on_the_lowest_ratio_of_a_round_is_no_division_by_zero():
 
 
 @pytest.mark.parametrize(
-    ("sigma", "epsilon", "message"),
-    [
-        ((1.0, 0.0), 1.0, "noise_multiplier must be finite and > 0, got 0.0 at index 1"),
-        ((1.0, 1.0, 1.0), 1.0, r"noise_multiplier must be two numbers, got shape \(3,\)"),
-        ((1.0, 1.0), -0.5, "epsilon must be finite and >= 0.0, got -0.5"),
-        ((1.0, 1.0), math.nan, "epsilon must be finite and >= 0.0, got nan"),
-    ],
+    ("sigma", "epsilon", "named"),
+    [((1.0, 0.0), 1.0, "noise_multiplier"), ((1.0, 1.0), -0.5, "epsilon"), ((1.0, 1.0), math.nan, "epsilon")],
 )
-def test_what_is_no_noise_or_epsilon_is_named(sigma, epsilon, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        two_round_delta(0.5, sigma, epsilon)
-    if "two" not in message:
-        with pytest.raises(ValueError, match=f"^{message}$"):
-            delta_slopes(0.5, sigma, epsilon)
-
-
-# The line ------------------------------------------------------------------------------------------------------------
+def test_what_is_no_noise_or_epsilon_is_named(sigma, epsilon, named):
+    for call in (two_round_delta, delta_slopes):
+        with pytest.raises(ValueError, match=rf"^{named} must"):
+            call(0.5, sigma, epsilon)
+    with pytest.raises(ValueError, match=r"^noise_multiplier must be two numbers"):
+        two_round_delta(0.5, (1.0, 1.0, 1.0), 1.0)
 
 
 def gaussian(sigma, epsilon):
@@ -105,23 +89,9 @@ def gaussian(sigma, epsilon):
 
 @pytest.mark.parametrize(
     ("sigma", "epsilon"),
-    [
-        ([1.0], 0.0),
-        ([1.0], 5.0),
-        ([0.3], 0.0),
-        ([0.3], 5.0),
-        ([5.0], 0.0),
-        ([5.0], 1.0),
-        ([5.0], 5.0),  # a delta of 3e-139
-        ([300.0], 0.01),  # the line is at 400
-        ([100.0], 0.123),  # at 1,200, and a delta of 6e-38
-        ([1000.0], 0.011),  # at 11,000
-        ([1000.0, 1e4, 1e5], 0.035),  # at 35,000, and a delta of 1e-273
-        ([1000.0], 0.0),
-        ([1000.0], 1 / 300),
-        ([0.5, 2.0], 20.0),
-        ([3.0] * 5, 1.0),
-    ],
+    [([sigma], epsilon) for sigma in (1.0, 0.3, 5.0) for epsilon in (0.0, 5.0)]  # of 5.0, a delta of 3e-139
+    + [([300.0], 0.01), ([100.0], 0.123), ([1000.0], 0.011), ([1000.0], 1 / 300)]  # the line is at 400 to 11,000
+    + [([1000.0, 1e4, 1e5], 0.035), ([1000.0], 0.0), ([0.5, 2.0], 20.0), ([3.0] * 5, 1.0)],  # at 35,000: 1e-273
 )
 def test_slopes_without_sampling_are_those_of_one_gaussian(sigma, epsilon):
     found = delta_slopes(1 - 1e-12, sigma, epsilon)

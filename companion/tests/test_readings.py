@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.runs.execution import problem_of
 from adascale.runs.sweep import read_sweep
 from adascale.statistics import interval, log_interval
 from companion.claims import CLOSE, QUOTED_ACCURACY
@@ -19,18 +18,10 @@ from companion.summary import by_seed
 from companion.training.accuracy import accuracy_claims, reading_table, reading_verdicts
 from companion.training.weighted_trainings import SETTINGS
 
-RESULTS = Path(__file__).parents[3] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 QUOTED = QUOTED_ACCURACY["mnist"]
-CALM = [
-    "clipping norm 0.3",
-    "learning rate 0.1",
-    "Glorot initialisation",
-    "pixels in [0, 1]",
-    "clipping norm 3",
-    "as stated",
-    "floors times 2",
-    "distances uniform in area",
-]
+CALM = ["clipping norm 0.3", "learning rate 0.1", "Glorot initialisation", "pixels in [0, 1]", "clipping norm 3"]
+CALM += ["as stated", "floors times 2", "distances uniform in area"]
 
 
 @pytest.fixture(scope="module")
@@ -57,42 +48,22 @@ def at(readings, nu):
     return readings[readings.nu == nu].set_index("reading")
 
 
-def test_as_stated_the_mean_floor_is_above_the_largest_budget_and_nothing_is_felt(entries, results):
-    floors = [
-        problem_of(run)[0].floor
-        for reading, run in entries
-        if (reading, run.nu, run.policy) == ("as stated", 0.01, "AdaScale")
-    ]
-    texts = accuracy_told.stated_texts(results, floors)
-    assert float(texts["floor-mean"]) > 0.16
-    assert float(texts["floor-below"]) > 70
-    assert float(texts["loss-large-high"]) < 1
-    stated = results[(results.reading == "as stated") & (results.nu == 0.01) & (results.policy == "AdaScale")]
-    assert float(texts["floor-mean"]) == pytest.approx(stated.floor_mean.mean(), abs=0.005)  # two digits
-
-
 def test_accuracy_is_lost_where_there_is_no_gap_left(readings, results):
     curve = accuracy_told.with_lost(readings, results)
+    assert results.floor_mean[results.reading == "as stated"].mean() > 0.16
     assert curve.budget.is_monotonic_increasing
     assert curve.gap.is_monotonic_decreasing
     assert curve[curve.budget < 0.5].lost.max() < 0.5
-    quiet = accuracy_told.silent(results).mean()
-    texts = accuracy_told.curve_texts(curve, quiet, 90)
-    assert 25 < float(texts["ninety-factor"]) < 100
-    assert float(texts["gap-one"]) < 10
-    assert float(texts["gap-small"]) > 10
-    assert float(texts["gap-factor"]) < 100 * (CLOSE - 1)
     own = curve[curve.reading == "budget M^2 nu"].set_index("nu")
     paired = by_seed(results[results.reading == "budget M^2 nu"])["budget M^2 nu", "AdaScale", 0.16]
     assert own.lost[0.16] == pytest.approx((accuracy_told.silent(results) - paired).mean())
 
 
-def test_a_loss_is_read_between_the_first_budgets_around_it():
-    curve = pd.DataFrame({"budget": [1.0, 100.0, 1e4], "lost": [0.0, 2.0, 6.0]})
-    assert accuracy_told.at_loss(curve, 1.0) == pytest.approx(10)
-    for points in (-1.0, 7.0):
-        with pytest.raises(ValueError, match="must be lost between two budgets"):
-            accuracy_told.at_loss(curve, points)
+def test_no_single_change_gives_both_headlines(judged):
+    assert judged.loc["as stated"].tolist() == ["holds", "fails", "fails", "holds", "holds", "fails"]
+    assert set(judged.both.drop(PAIR)) == {"fails"}
+    assert judged.loc["budget M^2 nu / 2", ["fall", "gap"]].tolist() == ["holds", "fails"]
+    assert judged.loc["momentum 0.9", ["fall", "gap"]].tolist() == ["fails", "holds"]
 
 
 def test_what_rescales_has_no_gap_where_there_is_a_fall(readings, judged):
@@ -117,8 +88,6 @@ def test_by_ratios_of_means_no_gap_is_judged_otherwise(readings, judged):
     assert ((small.gap_means > CLOSE) == (judged.gap == "holds")).all()
     assert ((small.gap_means > large.gap_means) == (judged.narrows == "holds"))[judged.narrows != "not settled"].all()
     assert small.gap_means["as stated"] < 0.5 * small.gap["as stated"]  # and yet another number
-    shown = accuracy_told.reading_rows(readings, judged)["of means at 0.01"]
-    assert shown["as stated"] == f"{small.gap_means['as stated']:.2f}"
 
 
 def test_only_larger_steps_are_felt_and_they_leave_the_gap_as_it_is(readings, judged):
@@ -152,9 +121,6 @@ def test_with_momentum_the_fall_is_in_proportion_to_nu_and_the_floors_are_felt(m
     assert interval(cost).low > 0.5 * (momentum[0.01] - momentum[0.16]).mean()
     assert stats.spearmanr(momentum.floor_mean, cost).pvalue < 0.05
     assert (momentum[0.01][momentum.floor_mean < 0.1] > 96.5).all()
-    shown = accuracy_told.momentum_rows(momentum)
-    assert shown["ν = 0.16 [%]"].iloc[0] == f"{momentum[0.16].iloc[0]:.1f}"
-    assert shown.gap.iloc[0] == "7.0"
 
 
 def test_estim_future_alone_learns_less_at_the_same_nu(momentum, results):
@@ -170,7 +136,6 @@ def test_estim_future_alone_learns_less_at_the_same_nu(momentum, results):
 
 def test_estim_future_alone_spends_late():
     last = accuracy_told.last_thirds(0.16)
-    assert accuracy_told.last_texts(0.16)["last-liu"] == f"{last['PowerControl'].centre:.0f}"
     assert last["EstimFuture"].low > 38 > max(each.high for name, each in last.items() if name != "EstimFuture")
     assert last["PowerControl"].centre < last["Optimal"].centre < last["LyapunovPowerControl"].centre
 
@@ -226,11 +191,6 @@ def test_on_quadratics_weights_save_rdp_and_may_cost_epsilon():
     assert (quadratic[["leakage", "excess"]] < 1).all(axis=None)
     worse = quadratic[(quadratic.nu == 0.16) & (quadratic.forgetting == 6)]
     assert log_interval(worse.epsilon).low > 1 > log_interval(worse.best_epsilon).high
-    texts = accuracy_told.contest_texts(read("contest"), quadratic, read("response"), 0.16)
-    assert texts["worse"] == f"{100 * (log_interval(worse.epsilon).centre - 1):.0f}"
-    rows = accuracy_told.quadratic_rows(quadratic)
-    assert rows.index.names == ["ν", "x"]
-    assert not rows.isin(["nan"]).any(axis=None)
 
 
 def test_the_gap_of_a_realisation_is_equal_shares_over_the_optimum():

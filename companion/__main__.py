@@ -1,0 +1,109 @@
+"""Make a committed result again: ``python -m companion make NAME``; ``python -m companion make --help`` lists them."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from adascale.files import write_atomically
+from adascale.runs.provenance import write_provenance
+
+
+class Result(NamedTuple):
+    """A committed result."""
+
+    folder: str
+    files: str
+    """Their names, in the order in which the function yields their text, each with what its provenance states."""
+    function: str
+    """``module:function`` of the companion."""
+    arguments: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    """Of :data:`OPTIONS`."""
+
+
+RESULTS = {
+    "audit-digits": Result("results/audit", "digits.csv", "privacy.audits:committed", ("digits",)),
+    "audit-mnist": Result("results/audit", "mnist.csv", "privacy.audits:committed", ("mnist",)),
+    "audit-paired": Result("results/audit", "paired.csv", "privacy.audits:committed", ("paired",)),
+    "causal": Result("results/causal", "mnist.csv cifar10.csv", "causal.fresh:committed"),
+    "channels": Result(
+        "results/channels", "table_blocks.csv exact.csv table.csv", "causal.worlds:committed", (), ("processes",)
+    ),
+    "estimates": Result("results/channels", "estimates.csv", "training.estimates:committed"),
+    "exact": Result("results/exact", "mnist.csv cifar10.csv headline.csv", "leakage.exact:committed"),
+    "explorer": Result("book/_static/explorer", "data.js", "explorer:committed"),
+    "fork": Result(
+        "results/cifar10", "fork.csv", "training.counterfactual:committed", (), ("sweep", "checkpoints", "run")
+    ),
+    "growth": Result("results/causal", "growth.csv", "causal.growth:committed"),
+    "links": Result(
+        "results/links",
+        "leakage.csv scales.csv statistics.csv evidence.csv first_look.csv example.csv",
+        "causal.measured_links:committed",
+        (),
+        ("source",),
+    ),
+    "published": Result("results/benchmarks", "matlab.csv", "leakage.published:committed", (), ("source",)),
+    "resnet": Result("results/benchmarks", "resnet32.csv", "training.resnet:committed"),
+    "scaling": Result("results/guarantees", "scaling.csv", "theory.scaling:committed"),
+    "weights-contest": Result(
+        "results/weights", "contest.csv", "training.weighted_trainings:committed", ("contest",), ("tables",)
+    ),
+    "weights-quadratic": Result("results/weights", "quadratic.csv", "training.weights:committed"),
+    "weights-response": Result(
+        "results/weights", "response.csv", "training.weighted_trainings:committed", ("response",)
+    ),
+    "weights-thirds": Result("results/weights", "thirds.csv", "training.weighted_trainings:committed", ("thirds",)),
+}
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "processes": {"type": int, "default": 2},
+    "sweep": {"type": Path, "default": Path("results/cifar10/readings.toml"), "help": "every run with a policy"},
+    "checkpoints": {"type": Path, "metavar": "FOLDER", "help": "with a file ADDRESS.checkpoint for each run"},
+    "run": {"metavar": "ADDRESS", "help": "make this run only"},
+    "source": {"type": Path, "metavar": "FOLDER", "required": True, "help": "a clone of the data's repository"},
+    "tables": {"type": Path, "default": Path("results/weights"), "help": "where thirds.csv and response.csv are"},
+}
+
+
+def make(name: str, out: Path | None = None, **options: Any) -> list[Path]:
+    """Make a result and return its files, each table with its provenance."""
+    result = RESULTS[name]
+    module, _, function = result.function.partition(":")
+    folder = Path(result.folder) if out is None else out
+    folder.mkdir(parents=True, exist_ok=True)
+    made, files, began = getattr(import_module(f"companion.{module}"), function), [], time.perf_counter()
+    for file, (text, about) in zip(result.files.split(), made(*result.arguments, **options), strict=True):
+        files.append(folder / file)
+        write_atomically(files[-1], text)
+        if files[-1].suffix == ".csv":
+            about["wall_seconds"] = round(time.perf_counter() - began)
+            packages = "numpy", "numba", "scipy", "pandas", "torch"
+            write_provenance(files[-1], f"python -m companion make {name}", *packages, **about)
+            began = time.perf_counter()
+    return files
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line and make what it names."""
+    parser = argparse.ArgumentParser(prog="python -m companion", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="make")
+    names = commands.add_parser("make", help="make a committed result again").add_subparsers(
+        dest="name", required=True, metavar="NAME"
+    )
+    for name, result in RESULTS.items():
+        one = names.add_parser(name, help=f"{result.folder}: {result.files}")
+        one.add_argument("--out", type=Path, metavar="FOLDER", help=f"default: {result.folder}")
+        for option in result.options:
+            one.add_argument(f"--{option}", **OPTIONS[option])
+    for file in make(**vars(parser.parse_args(arguments))):
+        print(file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""What breaks an assumption: correlated rounds, changes within a round, and sizes that follow the data."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from adascale import Scenario, accounting
+from adascale.policies import adascale_energies
+from adascale.problem import RoundLeakage
+from companion import figures
+from companion.bounds import stationary_level
+from companion.theory import correlated
+from companion.theory.air_time import block_floors
+from companion.theory.neighbours import size_follows_data
+
+SCALES = np.array([0.02, 0.01, 0.007])
+
+
+def test_blocks_share_a_floor_and_nothing_else():
+    floor = correlated.block_floors(0.037, 10, (50, 1003), np.random.default_rng(0))
+    assert floor.shape == (50, 1003)
+    blocks = floor[:, :1000].reshape(50, 100, 10)
+    assert (blocks == blocks[..., :1]).all()
+    gain = 0.037 / blocks[..., 0]
+    assert stats.kstest(gain.ravel(), "expon").pvalue > 0.01
+    assert abs(np.corrcoef(gain[:, 1:].ravel(), gain[:, :-1].ravel())[0, 1]) < 0.05
+
+
+def test_gauss_markov_floors_have_rayleigh_s_law_and_the_stated_correlation():
+    r = 0.8
+    floor = correlated.gauss_markov_floors(SCALES, r, (200, 400), np.random.default_rng(1))
+    gain = SCALES.sum() / floor
+    assert stats.kstest(gain[:, ::100].ravel(), "expon").pvalue > 0.01
+    one = 1 / correlated.gauss_markov_floors(SCALES[:1], r, (200, 400), np.random.default_rng(2))
+    for gap in (1, 3):  # the correlation of |h|^2 is the square of that of h
+        assert np.corrcoef(one[:, gap:].ravel(), one[:, :-gap].ravel())[0, 1] == pytest.approx(r ** (2 * gap), abs=0.04)
+    # control: the floors of independent rounds have none
+    free = 1 / correlated.block_floors(0.02, 1, (200, 400), np.random.default_rng(3))
+    assert abs(np.corrcoef(free[:, 1:].ravel(), free[:, :-1].ravel())[0, 1]) < 0.02
+
+
+def test_regret_against_the_level_is_a_plain_mean():
+    floor = correlated.block_floors(0.037, 3, (8, 60), np.random.default_rng(4))
+    leakage = RoundLeakage(Scenario.mnist())
+    energy, _ = adascale_energies(floor, 0.04, 3.0, leakage)
+    level = float(stationary_level(0.037, 0.04))
+    plain = [
+        np.mean([leakage(w) - leakage(max(level, f)) for w, f in zip(*pair, strict=True)])
+        for pair in zip(energy, floor, strict=True)
+    ]
+    found = correlated.level_regret(floor, 0.037, 0.04, 3.0, leakage)
+    assert found.centre == pytest.approx(np.mean(plain), rel=1e-9)
+    assert found.low < found.centre < found.high
+
+
+def test_bad_input_is_named():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="correlation must be one number strictly between 0 and 1"):
+        correlated.gauss_markov_floors(SCALES, 1.0, (1, 2), rng)
+    with pytest.raises(ValueError, match="block must be a whole number"):
+        correlated.block_floors(0.1, 0, (1, 2), rng)
+
+
+@pytest.mark.parametrize("sigma", [2.0, 10.0, 30.0])
+def test_only_public_constants_keep_the_lemma(sigma):
+    found = size_follows_data(sigma=sigma)
+    assert found.nothing <= 1
+    assert min(found.rate, found.divisor) > 1  # negative controls
+
+
+def test_with_much_noise_a_size_that_follows_the_data_shifts_the_mean_twice_as_far():
+    found = size_follows_data(sigma=200.0)  # n = 100: the shift is 2 q n / (n + 1), and the leakage its square
+    np.testing.assert_allclose([found.rate, found.divisor], 4 * (100 / 101) ** 2, rtol=5e-3)  # 1 / sigma^2 n q, about
+
+
+def test_the_leakage_is_that_of_an_independent_integral():
+    sizes = {0: 0.25, 1: 0.5, 2: 0.25}  # two gradients 1, rate 1/2
+    added = {k: 0.5 * sizes.get(k, 0) + 0.5 * sizes.get(k + 1, 0) for k in (-1, 0, 1, 2)}  # and one of -1
+
+    def density(law, z):
+        return sum(weight * norm.pdf(z, mean, 2) for mean, weight in law.items())
+
+    def rdp(top, base):
+        return np.log(quad(lambda z: density(top, z) ** 3 * density(base, z) ** -2, -40, 40)[0]) / 2
+
+    larger = max(rdp(added, sizes), rdp(sizes, added)) / accounting.rdp(0.5, 2.0, 3)
+    np.testing.assert_allclose(size_follows_data(2, 1, 2.0).nothing, larger, rtol=1e-6)
+
+
+SHARES = np.array([0.5, 0.3, 0.2])  # omega = 1
+
+
+def uniform(floor, scale):
+    """The p-value of a Fréchet law of shape 1 and this scale."""
+    return stats.kstest(np.exp(-scale / floor), "uniform").pvalue
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 13])
+def test_a_limit_in_every_block_multiplies_the_scale_by_the_blocks(blocks):
+    floors = block_floors(np.random.default_rng(blocks), SHARES, blocks, 4000)
+    assert uniform(floors.one, 1) > 0.01
+    assert uniform(floors.limit_in_blocks, blocks) > 0.01
+    if blocks > 1:
+        assert uniform(floors.limit_in_blocks, 1) < 1e-6  # negative control
+
+
+def test_the_other_rules_keep_the_tail_and_raise_the_bulk():
+    floors = block_floors(np.random.default_rng(0), SHARES, 13, 100_000)
+    for rule in (floors.one, floors.limit_on_energy, floors.own_scaling):
+        assert abs(np.mean(rule > 100) - 0.01) < 0.002  # about six standard errors, and the tail's own second order
+    assert np.mean(floors.limit_in_blocks > 100) > 0.1  # negative control: J omega / w
+    medians = [np.median(rule) for rule in floors]
+    assert medians[0] < medians[2] < medians[3] < medians[1]
+
+
+def test_with_one_block_all_rules_are_the_paper_s_model():
+    one, *others = block_floors(np.random.default_rng(1), SHARES, 1, 50)
+    for rule in others:
+        np.testing.assert_array_equal(rule, one)
+
+
+def test_a_permutation_keeps_the_energy_limit_that_a_concentrated_gradient_breaks_without_it():
+    rng, blocks, d = np.random.default_rng(2), 4, 64
+    gain = rng.exponential(size=blocks)
+    per_slot = np.repeat(1 / gain, d // blocks)
+    gradient = np.zeros(d)
+    gradient[: d // blocks] = np.sqrt(blocks / d)  # norm 1, all of it in the first block
+    allowed = per_slot.mean()  # the mean energy of a permuted gradient of norm 1
+    permuted = np.mean([per_slot @ gradient[rng.permutation(d)] ** 2 for _ in range(20_000)])
+    assert abs(permuted / allowed - 1) < 0.02
+    worst = np.roll(gradient, (d // blocks) * int(gain.argmin()))
+    assert per_slot @ worst**2 > 1.2 * allowed  # negative control: not permuted
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("scales", ([1.0, -1.0], 2, 3)), ("num_blocks", ([1.0], 0, 3)), ("num_rounds", ([1.0], 2, 0))],
+)
+def test_what_is_no_scale_or_no_number_is_refused(name, arguments):
+    with pytest.raises(ValueError, match=name):
+        block_floors(np.random.default_rng(0), *arguments)
+
+
+def test_the_diagram_of_a_round_marks_what_the_server_chooses():
+    figure = figures.one_round()
+    orange = [text.get_text() for text in figure.axes[0].texts if text.get_color() == "#D55E00"]
+    assert len(orange) == 4
+    assert all("eta_t" in text for text in orange)

@@ -1,0 +1,245 @@
+"""Who listens: each row of the threat model against a computation of its own."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+from scipy.stats import norm
+
+from adascale import Scenario, accounting, channel
+from adascale.accounting import exact_epsilon
+from adascale.accounting.exact.sharp import sharp_epsilon
+from companion.privacy import observers as listeners
+from companion.privacy.adversary import adversary, matched_noise
+from companion.privacy.audits import BUDGETS, PAIRS, SETTINGS, SIZES, Pairs, Size, audit_row, paired_table
+
+RATE = 0.01
+
+
+@pytest.fixture(scope="module")
+def table():
+    return listeners.listeners_table(budgets=(0.16,), seeds=range(3))
+
+
+def test_every_listener_has_a_row_with_what_would_restore_it(table):
+    assert list(table.listener) == list(listeners.ROWS)
+    assert (table.protected != "").all()
+    assert (table.restored != "").all()
+    epsilon = table.set_index("listener").epsilon
+    assert epsilon["server"] == epsilon["model"]  # what is broadcast is computed from what was received, and back
+    assert epsilon["server"] < epsilon["quieter 3 dB"] < epsilon["quieter 6 dB"] < epsilon["neighbour"]
+    assert epsilon["stranger"] < epsilon["three strangers"]
+    sigma = table.set_index("listener").sigma
+    assert sigma["server"] / sigma["quieter 3 dB"] == pytest.approx(math.sqrt(10**0.3))
+    far, near = channel.cost_hata_path_loss(np.array([200.0, 10.0]))
+    assert sigma["server"] / sigma["neighbour"] == pytest.approx(math.sqrt(far / near))
+    assert table.set_index("listener").beyond[["stranger", "neighbour"]].all()
+    assert epsilon["server"] < 1 < 10 < epsilon["stranger"] < epsilon["neighbour"]
+    assert not table.beyond[0]
+
+
+def test_the_server_s_row_is_what_the_accountant_says(table):
+    scenario = Scenario.mnist()
+    each = [float(sharp_epsilon(RATE, one.sigma)) for one in listeners.realisations(scenario, 0.16, range(3))]
+    assert table.epsilon[0] == pytest.approx(np.median(each), rel=1e-9)
+
+
+def test_a_stranger_hears_the_victim_by_the_ratio_of_two_fades():
+    rng = np.random.default_rng(0)
+    ratio = listeners.heard_better(np.random.default_rng(1), rng.exponential(size=40_000))
+    # the ratio of two exponential variables is F(2, 2): its median is 1 and its mean is infinite
+    assert stats.kstest(ratio["stranger"], stats.f(2, 2).cdf).pvalue > 1e-3
+    assert stats.kstest(ratio["antennas"] - 1, stats.f(2, 2).cdf).pvalue < 1e-3  # negative control: three of them
+    assert (ratio["antennas"] > 1).all()
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 4.0])
+def test_a_gaussian_s_epsilon_is_that_of_the_exact_accountant(mu):
+    exact = accounting.exact_epsilon(1.0, np.array([1 / mu]), 1e-5)
+    assert listeners.gaussian_epsilon(mu) == pytest.approx(exact.epsilon, rel=1e-6)
+    assert listeners.gaussian_epsilon(1e-7, 0.1) == 0
+
+
+def test_a_power_meter_s_multiplier_is_that_of_its_reading():
+    sigma, dimension, norm, count = 0.8, 400, 30.0, 40_000
+    rng = np.random.default_rng(2)
+
+    def reading(length):  # the energy of a vector along one axis in complex noise
+        first = (length + sigma * rng.standard_normal(count)) ** 2
+        return first + sigma**2 * rng.chisquare(2 * dimension - 1, count)
+
+    without, with_it = reading(norm), reading(norm + 1)
+    found = without.std() / (with_it.mean() - without.mean())
+    # the shift is 2 x + 1, where the formula has 2 x
+    assert found * (1 + 0.5 / norm) == pytest.approx(
+        float(listeners.energy_multiplier(sigma, dimension, norm)), rel=0.04
+    )
+    assert listeners.energy_multiplier(1e-3, dimension, norm) == pytest.approx(1e-3, rel=1e-6)  # near: as good as all
+
+
+def test_replacing_costs_more_than_adding_and_less_than_group_privacy_allows():
+    sigma = np.full(100, 1.0)
+    once = float(sharp_epsilon(RATE, sigma))
+    twice = listeners.replaced(RATE, sigma)
+    assert 2 * once < twice < 6 * once
+    renyi = float(accounting.schedule_epsilon(RATE, sigma, 1e-5).epsilon)
+    assert renyi < listeners.opposite_gradients(RATE, sigma) < 2.2 * renyi
+
+
+def test_opposite_gradients_without_sampling_are_a_gaussian_at_twice_the_distance():
+    sigma = np.full(3, 4.0)
+    expected = float(accounting.schedule_epsilon(1.0, sigma / 2, 1e-5).epsilon)
+    almost = listeners.opposite_gradients(1 - 1e-12, sigma)
+    assert almost == pytest.approx(expected, rel=1e-6)
+
+
+def test_one_round_of_opposite_gradients_is_the_divergence_by_quadrature():
+    q, sigma, order = 0.2, 1.0, 3.0
+
+    def density(z, mean):
+        return (1 - q) * stats.norm.pdf(z, 0, sigma) + q * stats.norm.pdf(z, mean, sigma)
+
+    moment, _ = integrate.quad(lambda z: density(z, 1) ** order * density(z, -1) ** (1 - order), -15, 20)
+    expected = accounting.to_dp([math.log(moment) / (order - 1)], [order], 1e-5).epsilon
+    found = listeners.opposite_gradients(q, np.array([sigma]), 1e-5, orders=(order,))
+    assert found == pytest.approx(float(expected), rel=1e-8)
+
+
+def test_a_whole_device_is_no_sample():
+    scenario = Scenario.mnist()
+    sigma = np.full(500, 1.0)
+    mu = math.sqrt(500 * 60**2 * (1 + 0.99 / 60))
+    assert listeners.whole_device(scenario, sigma) == pytest.approx(mu**2 / 2 + 4.265 * mu, rel=1e-3)
+    assert listeners.added_by_devices(scenario) == 11
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 9.0])
+def test_one_round_without_sampling_is_the_gaussian_mechanism(epsilon):
+    found = adversary(epsilon, 1.0, 1)
+    mu = 1 / found.noise_multiplier
+    delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    assert delta == pytest.approx(1e-5, rel=1e-3)  # sigma is known to a millionth
+    assert found.beyond == pytest.approx(norm.cdf(mu / 2 - epsilon / mu), rel=1e-3)  # a central difference
+    assert found.guess == pytest.approx(norm.cdf(mu / 2), rel=1e-3)
+    most = norm.cdf(norm.ppf(0.01) + mu)
+    assert most <= found.found <= 1.05 * most  # a bound, by tangents at 48 places
+
+
+def losses(sigma, rate, rounds, rng, *, used, runs=20_000):
+    """ln(P/Q) of simulated trainings in the dominating pair, as the adversary computes it."""
+    total = np.zeros(runs)
+    for _ in range(rounds):
+        drawn = rng.random(runs) < rate if used else np.zeros(runs, bool)
+        output = drawn + sigma * rng.standard_normal(runs)
+        total += np.log1p(rate * np.expm1((2 * output - 1) / (2 * sigma**2)))
+    return total
+
+
+def test_the_best_attack_on_simulated_trainings_gains_what_is_promised_and_no_more():
+    rate, rounds = 0.1, 20
+    found, rng = adversary(3.0, rate, rounds), np.random.default_rng(0)
+
+    def attack(sigma):
+        without, with_it = (losses(sigma, rate, rounds, rng, used=used) for used in (False, True))
+        guess = (np.mean(with_it > 0) + np.mean(without <= 0)) / 2
+        return guess, np.mean(with_it > np.quantile(without, 0.99))
+
+    guess, hits = attack(found.noise_multiplier)
+    assert guess == pytest.approx(found.guess, abs=4 / np.sqrt(40_000))  # four standard errors, at most
+    assert found.found - 0.03 < hits < found.found + 0.015  # the quantile of 20,000 runs, and a bound by tangents
+    guess, hits = attack(found.noise_multiplier / 2)  # negative control: half the noise
+    assert guess > found.guess + 0.05
+    assert hits > found.found + 0.1
+
+
+def test_less_epsilon_needs_more_noise_and_leaves_the_adversary_less():
+    weak, middle, strong = (adversary(epsilon, 0.01, 500) for epsilon in (9.0, 3.0, 1.0))
+    assert weak.noise_multiplier < middle.noise_multiplier < strong.noise_multiplier
+    for more, less in ((weak, middle), (middle, strong)):
+        assert more.guess > less.guess > 0.5
+        assert more.found > less.found > 0.01
+        assert more.posterior > less.posterior
+    for one in (weak, middle, strong):
+        assert one.found <= one.odds * 0.01 + 1e-5
+        assert 1e-5 < one.beyond < 1e-3  # more than delta, and rare
+
+
+def test_the_matched_noise_has_the_epsilon():
+    sigma = matched_noise(2.0, 0.02, 100, 1e-6)
+    found = exact_epsilon(0.02, np.full(100, sigma), 1e-6)
+    assert found.lower <= 2.0 * (1 + 1e-5)
+    assert found.upper >= 2.0 * (1 - 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [((0.0, 0.01, 500), "epsilon"), ((1.0, 0.0, 500), "sampling_rate"), ((1.0, 0.01, 0), "rounds")]
+    + [((1.0, 0.01, 500, 2.0), "delta"), ((1.0, 0.01, 500, 1e-5, 0.0), "false_alarms")],
+)
+def test_bad_input_is_named(values, named):
+    with pytest.raises(ValueError, match=named):
+        adversary(*values)
+
+
+RESULTS = Path(__file__).parents[2] / "results/audit"
+KEPT = pd.read_csv(RESULTS / "mnist.csv", keep_default_na=False)
+PAIRED = pd.read_csv(RESULTS / "paired.csv", keep_default_na=False)
+BOUNDS = ["one_run", "rates", "scaled"]
+
+
+def test_the_committed_table_has_every_budget_and_setting():
+    claimed = KEPT[KEPT.setting == "as claimed"]
+    assert (claimed.canaries == SIZES["mnist"].canaries * SIZES["mnist"].runs).all()
+    assert (claimed.rounds == 500).all()
+
+
+@pytest.mark.parametrize(("table", "sure"), [(KEPT, ["rates", "scaled"]), (PAIRED, ["scaled"])])
+def test_no_honest_training_is_refuted_and_every_broken_one_is(table, sure):
+    bounds = table[BOUNDS].apply(pd.to_numeric, errors="coerce")
+    refuted = bounds.gt(table.accounted, axis=0)
+    broken, claimed = table.setting.isin(["no noise", "not clipped"]), table.setting == "as claimed"
+    assert not refuted[~broken].any(axis=None)
+    assert refuted[broken][sure].all(axis=None)
+    assert ((table.refuted != "") == broken).all()
+    assert (table.accounted <= table.renyi)[claimed].all()
+    assert bounds[claimed][["one_run", "rates"]].lt(table.accounted[claimed] / 3, axis=0).all(axis=None)
+    if table is PAIRED:
+        assert refuted[broken & (table.nu == table.nu.max())].all(axis=None)
+
+
+def test_on_mnist_the_white_box_comes_near_and_the_black_box_does_not():
+    rows = KEPT.set_index(["setting", "nu"])
+    for nu in BUDGETS["mnist"]:
+        claimed, black = rows.loc[("as claimed", nu)], rows.loc[("final model", nu)]
+        assert float(claimed.scaled) > 0.6 * claimed.accounted
+        assert black.one_run < 0.05 * black.accounted
+
+
+@pytest.mark.parametrize("setting", ["no noise", "not clipped"])
+def test_a_row_says_how_it_came_about(setting):
+    row = audit_row("digits", 2.56, setting, size=Size(50, 1, 50, 20, 5))
+    assert (row["dataset"], row["nu"], row["setting"], row["rounds"]) == ("digits", 2.56, setting, 5)
+    assert (row["kind"], row["canaries"]) == ("gradients", 50)
+
+
+def test_the_committed_paired_runs_have_every_budget_and_setting():
+    broken = PAIRED.setting.isin(["no noise", "not clipped"])
+    assert (PAIRED.runs == broken.map({True: PAIRS.broken, False: PAIRS.runs})).all()
+    assert (PAIRED.rounds == PAIRS.rounds).all()
+
+
+def test_the_paired_table_is_made_by_its_command():
+    made = paired_table([0.64], pairs=Pairs(10, 10, 1))
+    assert list(made.columns) == list(PAIRED.columns)
+    assert list(made.setting) == list(SETTINGS)
+    assert list(made.kind) == ["paired"] * 3 + ["paired samples"]
+    assert (made.runs == 10).all()
+    assert made.accounted.nunique() == 1
+
+
+def test_another_setting_is_refused():
+    with pytest.raises(ValueError, match="setting must be one of as claimed, no noise"):
+        audit_row("digits", 2.56, "no clip")
