@@ -1,6 +1,5 @@
 """Sums of clipped sample gradients, and the rules that make them cheap."""
 
-from adascale.learning.gradients import convolution as convolution  # registers its rule
 from adascale.learning.gradients.api import ClippedSum, NotFinite, clipped_sum
 from adascale.learning.gradients.general import GeneralPath
 from adascale.learning.gradients.rules import Outer, Rows, SampleGradients, register

@@ -17,6 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from adascale.learning.devices import random_state, set_random_state
 from adascale.learning.gradients.ruled import fitting
 from adascale.learning.gradients.rules import Rows, SampleGradients
+from adascale.learning.models import trainable
 
 LARGEST = 1 << 26
 """How many numbers of sample gradients are written out at a time: 256 MiB in single precision."""
@@ -32,25 +33,17 @@ def note(model: nn.Module, reason: str, instead: str) -> None:
     """Warn of what is done instead of rules, once for each model."""
     noted = _noted.setdefault(model, set())
     if instead not in noted:
-        warnings.warn(
-            f"{reason}: {instead}; adascale.learning.gradients.register gives a type of layers a rule",
-            GeneralPath,
-            stacklevel=3,
-        )
+        remedy = "adascale.learning.gradients.register gives a type of layers a rule"
+        warnings.warn(f"{reason}: {instead}; {remedy}", GeneralPath, stacklevel=3)
         noted.add(instead)
 
 
 def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
     """The sample gradients of every trainable parameter, in the model's order, and the losses of the samples.
 
-    What a dropout layer drops differs from sample to sample.  A parameter that the loss does not depend on has the
-    gradient zero.  Where a layer does what ``vmap`` cannot map over samples, such as a recurrent one or a choice that
-    depends on the data, plain autograd takes one sample after the other.
-
-    Raises
-    ------
-    ValueError
-        If the logits or labels do not fit, or the model fails on a sample alone.
+    Dropout differs from sample to sample.  A parameter that the loss does not depend on has the gradient zero.  Where
+    ``vmap`` fails, as with recurrent layers or a choice that depends on the data, plain autograd takes one sample after
+    the other.
     """
     # by every name, but each module once: functional_call would not put back what it changes twice
     places = {
@@ -59,10 +52,10 @@ def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[
         for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False)
         if parameter.requires_grad
     }
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    parameters = trainable(model)
 
     def loss(values: list[Tensor], image: Tensor, label: Tensor) -> Tensor:
-        of = dict(zip(trainable, values, strict=True))
+        of: dict[Tensor, Tensor] = dict(zip(parameters, values, strict=True))
         named_values = {name: of[parameter] for name, parameter in places.items()}
         logits = functional_call(model, named_values, (image[None],), tie_weights=False)
         return F.cross_entropy(fitting(logits, 1, labels), label[None])
@@ -71,7 +64,7 @@ def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[
     before = random_state(images.device)
     try:
         with attributes_kept(model), sdpa_kernel(SDPBackend.MATH):  # vmap knows no other attention
-            rows, losses = gradients([each.detach() for each in trainable], images.detach(), labels)
+            rows, losses = gradients([each.detach() for each in parameters], images.detach(), labels)
     except RuntimeError as error:
         set_random_state(images.device, before)
         rows, losses = one_by_one(model, images, labels)
@@ -83,20 +76,19 @@ def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[
 def one_by_one(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Tensor], Tensor]:
     """The sample gradients and losses by plain autograd."""
     try:
-        found = [alone(model, images[[i]], labels[[i]]) for i in range(len(images))]
+        rows, losses = zip(*(alone(model, images[[i]], labels[[i]]) for i in range(len(images))), strict=True)
     except RuntimeError as error:
         raise ValueError(f"the model fails on a sample alone: {error}") from error
-    rows, losses = zip(*found, strict=True)
     return [torch.stack(each) for each in zip(*rows, strict=True)], torch.cat(losses)
 
 
 def alone(model: nn.Module, image: Tensor, label: Tensor) -> tuple[list[Tensor], Tensor]:
-    """The gradients of one sample, shape (1, ...), for every trainable parameter, and its loss, shape (1,)."""
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    """The gradients of one sample, for every trainable parameter, and its loss, shape (1,)."""
+    parameters = trainable(model)
     with torch.enable_grad():
         loss = F.cross_entropy(fitting(model(image.detach()), 1, label), label, reduction="none")
-    gradients = torch.autograd.grad(loss, trainable, allow_unused=True)
-    found = zip(trainable, gradients, strict=True)
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    found = zip(parameters, gradients, strict=True)
     return [torch.zeros_like(each) if grad is None else grad.to_dense() for each, grad in found], loss.detach()
 
 

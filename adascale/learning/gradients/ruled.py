@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from adascale.learning.gradients.rules import Rows, SampleGradients, named, rule_of
+from adascale.learning.models import trainable
 
 
 class NoRule(Exception):
@@ -24,53 +25,22 @@ class NoRule(Exception):
 
 
 class Call(NamedTuple):
-    """One call of a layer in the forward pass."""
+    """One call of a layer in the forward pass, with PyTorch's count of writes to its input and of uses inside it."""
 
     input: Tensor
     version: int
-    """Of the input's memory; PyTorch counts it up when something is written there."""
     output: GradientEdge
     used: Counter[Tensor]
-    """How often each parameter was used within the call."""
 
 
-def layers_of(model: nn.Module) -> dict[nn.Module, str]:
-    """The layers with trainable parameters of their own and how to name them; :class:`NoRule` if some have no rule."""
-    layers = {
-        layer: named(name, layer)
-        for name, layer in model.named_modules()
-        if any(parameter.requires_grad for parameter in layer.parameters(recurse=False))
-    }
-    reasons = Reasons()
-    for layer, what in layers.items():
-        if rule_of(type(layer)) is None:
-            reasons.add(what, "no rule for sample gradients")
-        elif "forward" in vars(layer):
-            reasons.add(what, "another forward function than the type")
-    reasons.complain()
-    return layers
-
-
-class Reasons:
-    """Why rules do not cover a model, and for which layers: all of them in one message."""
-
-    def __init__(self) -> None:
-        self.layers: dict[str, list[str]] = defaultdict(list)
-
-    def add(self, what: str, reason: str) -> None:
-        """A layer, and what it has that its rule does not cover."""
-        self.layers[reason].append(what)
-
-    def complain(self) -> None:
-        """:class:`NoRule` if there is one."""
-        if self.layers:
-            raise NoRule("; ".join(f"{listed(found)} {reason}" for reason, found in self.layers.items()))
-
-
-def listed(names: list[str], most: int = 6) -> str:
-    """The first of the names, and how many more there are, with the verb that follows."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more} {'has' if len(names) == 1 else 'have'}"
+def complain(reasons: Mapping[str, list[str]]) -> None:
+    """Raise :class:`NoRule` if there is a reason, with the first six layers for each."""
+    said = []
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        said.append(f"{', '.join(names[:6])}{more} {'has' if len(names) == 1 else 'have'} {reason}")
+    if said:
+        raise NoRule("; ".join(said))
 
 
 def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
@@ -80,40 +50,47 @@ def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[
     ------
     NoRule
         If a layer has no rule, or is used in a way that its rule does not cover.
-    ValueError
-        If the logits or labels do not fit, the loss does not depend on a layer, a layer's input was overwritten or is
-        of another type than its parameters, the model is checkpointed with ``use_reentrant=True``, or a rule gives a
-        wrong shape.
     """
-    layers = layers_of(model)
+    reasons: dict[str, list[str]] = defaultdict(list)
+    layers = {layer: named(name, layer) for name, layer in model.named_modules() if own(layer)}
+    for layer, what in layers.items():
+        if rule_of(type(layer)) is None:
+            reasons["no rule for sample gradients"].append(what)
+        elif "forward" in vars(layer):
+            reasons["another forward function than the type"].append(what)
+    complain(reasons)
     with torch.enable_grad(), observed(layers) as calls:
         logits = fitting(model(images.detach()), len(images), labels)
         loss = F.cross_entropy(logits, labels, reduction="none")
     used = uses(loss)
-    reasons = Reasons()
     for layer, what in layers.items():
-        own = [parameter for parameter in layer.parameters(recurse=False) if parameter.requires_grad]
-        if not all(used[parameter] for parameter in own):
+        parameters = own(layer).values()
+        if not all(used[parameter] for parameter in parameters):
             raise ValueError(
                 f"the loss does not depend on {what}; expected every layer to be used, and not under "
                 "torch.no_grad or torch.utils.checkpoint with use_reentrant=True"
             )
-        if len(calls[layer]) != 1 or any(calls[layer][0].used[parameter] < used[parameter] for parameter in own):
-            reasons.add(what, "more than one call, or a parameter that is used elsewhere too")
+        if len(calls[layer]) != 1 or any(calls[layer][0].used[each] < used[each] for each in parameters):
+            reasons["more than one call, or a parameter that is used elsewhere too"].append(what)
         elif calls[layer][0].input._version != calls[layer][0].version:
             raise ValueError(f"the input of {what} was overwritten in place; expected it to stay as it was")
-    reasons.complain()
+    complain(reasons)
     kept = {layer: calls[layer][0] for layer in layers}
     ends = [call.output for call in kept.values()]
     output_grads = torch.autograd.grad(loss, ends, torch.ones_like(loss), allow_unused=True)
     found: dict[Tensor, SampleGradients] = {}
     for (layer, call), output_grad in zip(kept.items(), output_grads, strict=True):
         if output_grad is None or not len(call.input) == len(output_grad) == len(images):
-            reasons.add(layers[layer], "not one input a sample")
+            reasons["not one input a sample"].append(layers[layer])
         else:
             found |= by_rule(layer, layers[layer], call.input, output_grad, reasons)
-    reasons.complain()
-    return [found[parameter] for parameter in model.parameters() if parameter.requires_grad], loss.detach()
+    complain(reasons)
+    return [found[parameter] for parameter in trainable(model)], loss.detach()
+
+
+def own(layer: nn.Module) -> dict[str, nn.Parameter]:
+    """The trainable parameters of a layer itself."""
+    return {name: each for name, each in layer.named_parameters(recurse=False) if each.requires_grad}
 
 
 def fitting(logits: object, size: int, labels: Tensor) -> Tensor:
@@ -121,16 +98,15 @@ def fitting(logits: object, size: int, labels: Tensor) -> Tensor:
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != size:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"the model must give logits of shape ({size}, classes), got {got}")
-    if (bad := (labels < 0) | (labels >= logits.shape[1])).any():
-        raise ValueError(
-            f"labels must be in 0 ... {logits.shape[1] - 1}, the model's classes, got {int(labels[bad][0])}"
-        )
+    last = logits.shape[1] - 1
+    if (bad := (labels < 0) | (labels > last)).any():
+        raise ValueError(f"labels must be in 0 ... {last}, the model's classes, got {int(labels[bad][0])}")
     return logits
 
 
 @contextlib.contextmanager
 def observed(layers: dict[nn.Module, str]) -> Iterator[dict[nn.Module, list[Call]]]:
-    """The calls of the layers while it lasts."""
+    """Record the calls of the layers inside the context."""
     calls: dict[nn.Module, list[Call]] = defaultdict(list)
 
     def keep(layer: nn.Module, inputs: tuple[object, ...], output: object) -> None:
@@ -152,11 +128,9 @@ def observed(layers: dict[nn.Module, str]) -> Iterator[dict[nn.Module, list[Call
 def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
     """How often each parameter enters the computation of a result, or the part of it that begins at ``start``."""
     found: Counter[Tensor] = Counter()
-    seen = {start}
-    ahead = [result.grad_fn]
+    seen, ahead = {start, None}, [result.grad_fn]
     while ahead:
-        node = ahead.pop()
-        if node is None or node in seen:
+        if (node := ahead.pop()) is None or node in seen:
             continue
         seen.add(node)
         if type(node).__name__ == "CheckpointFunctionBackward":
@@ -174,35 +148,29 @@ def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
 
 
 def by_rule(
-    layer: nn.Module, what: str, input: Tensor, output_grad: Tensor, reasons: Reasons
+    layer: nn.Module, what: str, input: Tensor, output_grad: Tensor, reasons: dict[str, list[str]]
 ) -> dict[Tensor, SampleGradients]:
     """What the layer's rule gives for its trainable parameters; nothing where there is a reason against it."""
     rule = rule_of(type(layer))
-    assert rule is not None  # layers_of() has seen it
+    assert rule is not None  # sample_gradients() has seen it
     for name, parameter in layer.named_parameters(recurse=False):
-        if output_grad.dtype != parameter.dtype:
-            raise ValueError(
-                f"{what} computes in {output_grad.dtype}, and its parameter {name!r} is of "
-                f"{parameter.dtype}; expected one type, without torch.autocast"
-            )
+        if (computed := output_grad.dtype) != parameter.dtype:
+            types = f"computes in {computed}, and its parameter {name!r} is of {parameter.dtype}"
+            raise ValueError(f"{what} {types}; expected one type, without torch.autocast")
     given = rule(layer, input, output_grad)
     if given is None:
-        reasons.add(what, f"a form or an input, of shape {tuple(input.shape)}, that the rule does not cover")
+        reasons[f"a form or an input, of shape {tuple(input.shape)}, that the rule does not cover"].append(what)
         return {}
     if not isinstance(given, Mapping):
         raise ValueError(f"the rule of {what} must give a mapping from parameters, got {type(given).__name__}")
     found: dict[Tensor, SampleGradients] = {}
-    for name, parameter in layer.named_parameters(recurse=False):
-        if not parameter.requires_grad:
-            continue
+    for name, parameter in own(layer).items():
         if parameter not in given:
-            reasons.add(what, f"a rule that leaves out its parameter {name!r}")
+            reasons[f"a rule that leaves out its parameter {name!r}"].append(what)
             return {}
-        gradients = given[parameter]
-        source = f"the rule of {what}, parameter {name!r}"
+        gradients, source = given[parameter], f"the rule of {what}, parameter {name!r}"
         if isinstance(gradients, Tensor):
-            expect(f"{source}: a tensor", gradients, (len(input), *parameter.shape))
-            gradients = Rows(gradients)
+            gradients = Rows(expect(f"{source}: a tensor", gradients, (len(input), *parameter.shape)))
         if not isinstance(gradients, SampleGradients):
             raise ValueError(f"{source}: expected a tensor or SampleGradients, got {type(gradients).__name__}")
         found[parameter] = Checked(gradients, source, len(input), parameter.shape)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from adascale.learning import clipped_sum
-from adascale.learning.gradients import convolution
+from adascale.learning.gradients import rules as convolution
 
 from .sample_by_sample import batch, filled, loop, problem
 
