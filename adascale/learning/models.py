@@ -98,12 +98,11 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
             raise ValueError(f"model {name!r} has no trainable parameter; expected one with requires_grad=True")
         if other := [each.dtype for each in trainable(model) if each.dtype != torch.float32]:
             raise ValueError(f"model {name!r} trains parameters of {other[0]}; expected torch.float32")
-        if initialisation == "glorot":
-            for layer in model.modules():
-                if isinstance(layer, nn.Conv2d | nn.Linear):
-                    nn.init.xavier_uniform_(layer.weight)
-                    if layer.bias is not None:
-                        nn.init.zeros_(layer.bias)
+        for layer in model.modules():
+            if initialisation == "glorot" and isinstance(layer, nn.Conv2d | nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
     return model.to(memory_format=torch.channels_last)
 
 

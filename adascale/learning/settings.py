@@ -14,12 +14,9 @@ class Training:
 
     Parameters
     ----------
-    dataset, input_scaling : str
-        See :func:`adascale.learning.data.load`.
-    model, initialisation : str
-        See :func:`adascale.learning.models.build`.
-    partition : str
-        See :func:`adascale.learning.data.partition`.
+    dataset, input_scaling, model, initialisation, partition : str
+        See :func:`adascale.learning.data.load`, :func:`adascale.learning.models.build` and
+        :func:`adascale.learning.data.partition`.
     learning_rate : float, > 0
         :math:`\lambda`.
     momentum : float, in [0, 1)

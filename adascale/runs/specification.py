@@ -194,14 +194,7 @@ def _shares(training: Training, num_devices: int, seed: int) -> float | tuple[fl
 
 def described(run: Run) -> dict[str, Any]:
     """Return the first columns of a run's row, which are known before it is run: ``run`` to ``budget``."""
-    return {
-        "run": run.address,
-        "dataset": run.scenario.name,
-        "model": registry.label(run.training.model),
-        "policy": registry.label(run.policy),
-        "nu": run.nu,
-        "seed": run.seed,
-        "rounds": run.scenario.num_rounds,
-        "shortened": run.shortened,
-        "budget": run.nu * run.budget_factor,
-    }
+    model, policy = registry.label(run.training.model), registry.label(run.policy)
+    name, rounds, budget = run.scenario.name, run.scenario.num_rounds, run.nu * run.budget_factor
+    first = {"run": run.address, "dataset": name, "model": model, "policy": policy, "nu": run.nu, "seed": run.seed}
+    return first | {"rounds": rounds, "shortened": run.shortened, "budget": budget}

@@ -22,8 +22,11 @@ from adascale.learning.gradients import general
 from adascale.learning.gradients.rules import SampleGradients, named
 from adascale.learning.models import evaluation
 
-Path = Callable[[nn.Module, Tensor, Tensor], tuple[list[SampleGradients], Tensor]]
-"""From a model, images and labels to the sample gradients of every trainable parameter and the losses."""
+Samples = tuple[Tensor, Tensor]
+"""Images and labels."""
+Found = tuple[list[SampleGradients], Tensor]
+"""The sample gradients of every trainable parameter, and the losses."""
+Path = Callable[[nn.Module, Tensor, Tensor], Found]
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-2}
 """How far a sample's gradient may be from plain autograd, relative to its norm; 0.5 for coarser types.
@@ -98,20 +101,20 @@ def controlled(path: Path, model: nn.Module, images: Tensor, labels: Tensor) -> 
     done = _checked.setdefault(model, set())
     case = (path, len(images) > 1)
 
-    def compared(model: nn.Module, part: Tensor, part_labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
+    def compared(model: nn.Module, part: Tensor, part_labels: Tensor) -> Found:
         before = random_state(part.device)
         with left_as_it_was(model):
-            gradients, loss = path(model, part, part_labels)
-        choice, later = random.Random(float(loss.double().sum())), case in done
+            found = path(model, part, part_labels)
+        choice, later = random.Random(float(found[1].double().sum())), case in done
         if later and choice.random() * EVERY >= 1:
-            return gradients, loss
+            return found
         by_chance = not torch.equal(before, random_state(part.device))
         try:
             if by_chance or len(part) == 1 < len(images):
                 pair = choice.sample(range(len(images)), min(2, len(images)))
-                fit = compare_again(path, model, images[pair], labels[pair], choice, by_chance)
+                fit = compare_again(path, model, (images[pair], labels[pair]), choice, by_chance)
             else:
-                fit = compare(path, model, part, part_labels, gradients, loss, choice)
+                fit = compare(path, model, (part, part_labels), found, choice)
         except ValueError as error:
             if not later:
                 raise
@@ -120,21 +123,14 @@ def controlled(path: Path, model: nn.Module, images: Tensor, labels: Tensor) -> 
             ) from error
         if fit:
             done.add(case)
-        return gradients, loss
+        return found
 
     return compared
 
 
-def compare(
-    path: Path,
-    model: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    gradients: list[SampleGradients],
-    loss: Tensor,
-    choice: random.Random,
-) -> bool:
+def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: random.Random) -> bool:
     """Whether a sample was fit to be compared; a ``ValueError`` that names the layer if it is another one alone."""
+    (images, labels), (gradients, loss) = batch, found
     tolerance = TOLERANCE.get(loss.dtype, 0.5)
     # what rounding leaves of a loss that is small beside the others is no measure either
     share = min(1.0, 100 * torch.finfo(loss.dtype).eps / tolerance)
@@ -188,14 +184,13 @@ def shortest(dtype: torch.dtype) -> float:
     return math.sqrt(torch.finfo(dtype).tiny / torch.finfo(dtype).eps)
 
 
-def compare_again(
-    path: Path, model: nn.Module, images: Tensor, labels: Tensor, choice: random.Random, by_chance: bool
-) -> bool:
+def compare_again(path: Path, model: nn.Module, pair: Samples, choice: random.Random, by_chance: bool) -> bool:
     """Compare on a pair; a model with dropout in evaluation mode, but not one that draws numbers there, too."""
-    before = random_state(images.device)
+    device = pair[0].device
+    before = random_state(device)
     with evaluation(model) if by_chance else contextlib.nullcontext():
-        gradients, loss = path(model, images, labels)
-        if torch.equal(before, random_state(images.device)):
-            return compare(path, model, images, labels, gradients, loss, choice) or by_chance
-    set_random_state(images.device, before)
+        found = path(model, *pair)
+        if torch.equal(before, random_state(device)):
+            return compare(path, model, pair, found, choice) or by_chance
+    set_random_state(device, before)
     return True

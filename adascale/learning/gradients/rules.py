@@ -81,18 +81,10 @@ def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
 
     The registry belongs to the process; a later rule replaces an earlier one, and subclasses do not inherit it.
 
-    Parameters
-    ----------
-    *layer_types : type
-        Subclasses of ``torch.nn.Module`` with one tensor in and one out, the batch first in both.
-
-    Returns
-    -------
-    callable
-        A decorator for ``rule(layer, input, output_grad)``.  The rule sees the input, shape (B, ...), and
-        :math:`\partial\sum_i l_i / \partial \mathbf y` at the layer's output, shape (B, ...).  It maps each trainable
-        parameter of the layer itself to its sample gradients: a tensor of shape (B, \*parameter.shape), or
-        :class:`SampleGradients` such as :class:`Outer`.  It returns None where it does not cover this layer or input.
+    The layers take one tensor and give one, the batch first in both.  The rule sees the input, shape (B, ...), and
+    :math:`\partial\sum_i l_i / \partial \mathbf y` at the layer's output, shape (B, ...).  It maps each trainable
+    parameter of the layer itself to its sample gradients: a tensor of shape (B, \*parameter.shape), or
+    :class:`SampleGradients` such as :class:`Outer`.  It returns None where it does not cover this layer or input.
     """
     if not layer_types or not all(isinstance(each, type) and issubclass(each, nn.Module) for each in layer_types):
         raise ValueError(f"layer_types must be subclasses of torch.nn.Module, got {layer_types}")
