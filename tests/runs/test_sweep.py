@@ -452,15 +452,6 @@ def test_a_whole_table_takes_the_place_of_any_and_the_partial_one_goes(file, tmp
     assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6
 
 
-def test_a_report_under_way_grows_in_its_place(file, tmp_path):
-    store = tmp_path / "store"
-    for runs in (1, 3):
-        sweep(runs_of(file)[:runs], Store(store))
-        assert adascale("sweep", file, "--store", store, "--report") == 0
-        assert len(pd.read_csv(tmp_path / "sweep.csv")) == runs
-    assert not (tmp_path / "sweep-partial.csv").exists()
-
-
 @pytest.mark.parametrize("out", ["sweep.toml", "mine.toml", "store/0123456789abcdef/row.json"])
 def test_a_table_is_not_written_over_what_is_read(file, tmp_path, monkeypatch, capsys, out):
     monkeypatch.chdir(tmp_path)

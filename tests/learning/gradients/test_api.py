@@ -13,7 +13,7 @@ from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath, NotFinite, control
 from adascale.learning.models import flatten
 
-from .sample_by_sample import batch, filled, loop, problem, relative
+from .sample_by_sample import Layers, batch, filled, loop, problem, relative
 
 LAYOUTS = {
     "contiguous": lambda x: x.contiguous(),
@@ -152,33 +152,19 @@ def test_the_model_and_the_settings_of_the_process_are_left_as_they_were():
     assert torch.equal(first, clipped_sum(model, images, labels, 1.0).gradient)
 
 
-class Overwriting(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x):
-        x = torch.tanh(self.first(x))
-        return self.second(x) + x.mul_(2)
+def two(compute):
+    return lambda: Layers(lambda m, x: compute(m.first, m.second, x), first=nn.Linear(4, 4), second=nn.Linear(4, 4))
 
 
-class Unused(Overwriting):
-    def forward(self, x):
-        x = self.first(x)
-        self.second(x)
-        return x
+def overwriting(first, second, x):
+    x = torch.tanh(first(x))
+    return second(x) + x.mul_(2)
 
 
-class Skipping(Overwriting):
-    def forward(self, x):
-        return self.first(x)
-
-
-class WithoutGradient(Overwriting):
-    def forward(self, x):
-        with torch.no_grad():
-            x = self.second(x)
-        return self.first(x)
+def without_gradient(first, second, x):
+    with torch.no_grad():
+        x = second(x)
+    return first(x)
 
 
 def scripted():
@@ -198,10 +184,13 @@ REFUSED = {
         lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, affine=False)),
         r"'1' \(BatchNorm1d\) mixes",
     ),
-    "not called": (Skipping, "the loss does not depend on layer 'second'"),
-    "without effect": (Unused, "the loss does not depend on layer 'second'"),
-    "called without gradients": (WithoutGradient, "the loss does not depend on layer 'second'"),
-    "in place": (Overwriting, "the input of layer 'second'"),
+    "not called": (two(lambda first, second, x: first(x)), "the loss does not depend on layer 'second'"),
+    "without effect": (
+        two(lambda first, second, x: first(x) + 0 * second(x).detach()),
+        "the loss does not depend on layer 'second'",
+    ),
+    "called without gradients": (two(without_gradient), "the loss does not depend on layer 'second'"),
+    "in place": (two(overwriting), "the input of layer 'second'"),
     "all frozen": (lambda: nn.Linear(4, 4).requires_grad_(False), "no trainable parameter"),
     "no parameters": (nn.Identity, "no trainable parameter"),
     "TorchScript": (scripted, "compiled by TorchScript"),
@@ -222,16 +211,9 @@ def test_what_has_no_sample_gradients_is_refused_by_name(kind):
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_trainable_parameters_of_two_types_are_named_and_frozen_ones_do_not_count(frozen):
-    class TwoTypes(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first = nn.Linear(4, 4, dtype=torch.double)
-            self.second = nn.Linear(4, 3).requires_grad_(not frozen)
-
-        def forward(self, x):
-            return self.second(self.first(x).float())
-
-    arguments = TwoTypes(), torch.ones(2, 4).double(), torch.zeros(2, dtype=torch.long), 1.0
+    second = nn.Linear(4, 3).requires_grad_(not frozen)
+    model = Layers(lambda m, x: second(m.first(x).float()), first=nn.Linear(4, 4, dtype=torch.double), second=second)
+    arguments = model, torch.ones(2, 4).double(), torch.zeros(2, dtype=torch.long), 1.0
     if frozen:
         assert clipped_sum(*arguments).gradient.shape == (20,)
     else:

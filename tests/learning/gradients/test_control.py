@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath, control
 
-from .sample_by_sample import batch, filled, loop, relative
+from .sample_by_sample import Layers, batch, filled, loop, relative
 
 VECTOR, IMAGE = (4,), (2, 5, 5)
 
@@ -44,6 +44,98 @@ def error(model, shape=VECTOR, dtype=torch.double):
 class Square(nn.Module):
     def forward(self, x):
         return x * x
+
+
+def two(compute):
+    return Layers(lambda m, x: compute(m, x), first=nn.Linear(4, 4), last=nn.Linear(4, 3))
+
+
+def Centred():
+    """Takes the mean over the batch off, so that no sample is by itself."""
+
+    def compute(m, x):
+        x = m.first(x)
+        return m.last(x - x.mean(0))
+
+    return two(compute)
+
+
+def Normed():
+    return two(lambda m, x: m.last(F.batch_norm(m.first(x), None, None, training=True)))
+
+
+def Turned():
+    """The samples of a batch in another order, for one layer."""
+    return two(lambda m, x: m.last(x + m.first(x.flip(0)).flip(0)))
+
+
+def BatchCentred():
+    return Layers(lambda m, x: m.head(x - x.mean(0)), head=nn.Linear(4, 2))
+
+
+def Rarely():
+    """Samples with a large number change the others' loss."""
+
+    def compute(m, x):
+        z, large = F.relu(m.first(x)), (x.abs().amax(1) > 10).to(x)[:, None]
+        return m.last(z + (large * z).sum(0) * (1 - large))
+
+    return Layers(compute, first=nn.Linear(4, 6), last=nn.Linear(6, 3))
+
+
+def Dropping(mixing=False):
+    def compute(m, x):
+        x = F.dropout(m.first(x), 0.5, m.training)
+        return m.last(x - x.mean(0) if mixing else x)
+
+    return two(compute)
+
+
+def Caching():
+    """Keeps what it computed last, and makes it as an attribute that was not there."""
+
+    def compute(m, x):
+        m.seen = m.new = m.norm(x)
+        return m.last(m.seen)
+
+    return Layers(compute, norm=nn.LayerNorm(4), last=nn.Linear(4, 3), seen=None)
+
+
+def Rebinding():
+    """Replaces a buffer."""
+
+    def compute(m, x):
+        m.count = m.count + 1
+        return m.layer(x) / m.count
+
+    return Layers(compute, layer=nn.Linear(4, 3), count=nn.Buffer(torch.zeros(())))
+
+
+def Decaying():
+    """Writes to a parameter."""
+
+    def compute(m, x):
+        with torch.no_grad():
+            m.layer.weight *= 0.5
+        return m.layer(x)
+
+    return Layers(compute, layer=nn.Linear(4, 3))
+
+
+def Halved():
+    def compute(m, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            x = m.first(x)
+        return m.last(x.float())
+
+    return two(compute)
+
+
+def Checkpointed(reentrant, middle, first=None):
+    def compute(m, x):
+        return m.last(checkpoint(lambda y: torch.tanh(m.middle(y)), m.first(x), use_reentrant=reentrant))
+
+    return Layers(compute, first=first or nn.Linear(4, 4), middle=middle, last=nn.Linear(4, 3))
 
 
 def pruned(model, layer, name):
@@ -95,18 +187,6 @@ def test_a_weight_that_is_made_from_others_goes_to_the_general_path(kind):
         assert error(model, shape) < 1e-12
 
 
-class Caching(nn.Module):
-    """Keeps what it computed last, and makes it as an attribute that was not there."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm, self.last, self.seen = nn.LayerNorm(4), nn.Linear(4, 3), None
-
-    def forward(self, x):
-        self.seen = self.new = self.norm(x)
-        return self.last(self.seen)
-
-
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
 def test_what_vmap_made_does_not_stay_behind():
     model = filled(Caching())
@@ -129,28 +209,6 @@ def test_a_model_that_changes_itself_when_it_is_called_is_refused(new):
     message = r"the model changes its own '0\.\S*_u' when it is called; expected .* to stay as they are"
     with warnings.catch_warnings(action="ignore", category=GeneralPath), pytest.raises(ValueError, match=message):
         clipped_sum(model, images, labels, 1.0)
-
-
-class Rebinding(nn.Module):
-    """A buffer that is replaced, not written to."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 3)
-        self.register_buffer("count", torch.zeros(()))
-
-    def forward(self, x):
-        self.count = self.count + 1
-        return self.layer(x) / self.count
-
-
-class Decaying(Rebinding):
-    """A parameter that is written to."""
-
-    def forward(self, x):
-        with torch.no_grad():
-            self.layer.weight *= 0.5
-        return self.layer(x)
 
 
 @pytest.mark.parametrize(("model", "what"), [(Rebinding(), "count"), (Decaying(), "layer.weight")])
@@ -206,30 +264,6 @@ def test_a_layer_with_a_forward_function_of_its_own_goes_to_the_general_path():
 # What no structure shows: one sample alone ---------------------------------------------------------------------------
 
 
-class Whole(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
-
-
-class Centred(Whole):
-    def forward(self, x):
-        x = self.first(x)
-        return self.last(x - x.mean(0))
-
-
-class Normed(Whole):
-    def forward(self, x):
-        return self.last(F.batch_norm(self.first(x), None, None, training=True))
-
-
-class Turned(Whole):
-    """The samples of a batch in another order, for one layer."""
-
-    def forward(self, x):
-        return self.last(x + self.first(x.flip(0)).flip(0))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.double])
 @pytest.mark.parametrize(
     ("make", "message"),
@@ -257,18 +291,6 @@ def test_a_batch_of_one_does_not_vouch_for_larger_ones():
     clipped_sum(model, images[:1], labels[:1], 1.0)
     with pytest.raises(ValueError, match="expected a model that takes every sample by itself"):
         clipped_sum(model, images, labels, 1.0)
-
-
-class Rarely(nn.Module):
-    """Samples with a large number change the others' loss."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 3)
-
-    def forward(self, x):
-        z, m = F.relu(self.first(x)), (x.abs().amax(1) > 10).to(x)[:, None]
-        return self.last(z + (m * z).sum(0) * (1 - m))
 
 
 @pytest.mark.parametrize("first", [nn.Identity, nn.PReLU])
@@ -340,23 +362,11 @@ def test_a_batch_of_small_losses_is_not_compared_as_rounding_is_all_there_is():
 # Dropout -------------------------------------------------------------------------------------------------------------
 
 
-class Dropping(Whole):
-    mixing = False
-
-    def forward(self, x):
-        x = F.dropout(self.first(x), 0.5, self.training)
-        return self.last(x - x.mean(0) if self.mixing else x)
-
-
-class MixingDropping(Dropping):
-    mixing = True
-
-
 def test_a_model_with_dropout_is_compared_in_evaluation_mode():
     images, labels, _ = batch(VECTOR, 3, 6)
     clipped_sum(filled(Dropping()), images, labels, 1.0)
     with pytest.raises(ValueError, match="expected a model that takes every sample by itself"):
-        clipped_sum(filled(MixingDropping()), images, labels, 1.0)
+        clipped_sum(filled(Dropping(mixing=True)), images, labels, 1.0)
 
 
 def test_the_comparison_draws_no_random_number_and_leaves_every_mode_as_it_was():
@@ -373,37 +383,20 @@ def test_the_comparison_draws_no_random_number_and_leaves_every_mode_as_it_was()
 
 
 def test_the_sum_with_dropout_is_that_of_the_masks_that_were_drawn():
-    class Masked(Whole):
-        def forward(self, x):
-            mask = torch.ones(len(x), 4).double().bernoulli(0.5)
-            masks.append(mask)
-            return self.last(self.first(x) * mask)
+    def masked(m, x):
+        masks.append(torch.ones(len(x), 4).double().bernoulli(0.5))
+        return m.last(m.first(x) * masks[-1])
 
-    class Given(Whole):
-        def forward(self, x):
-            return self.last(self.first(x[:, :4]) * x[:, 4:])
-
-    masks = []
+    masks, given_masks = [], two(lambda m, x: m.last(m.first(x[:, :4]) * x[:, 4:]))
     images, labels, weights = batch(VECTOR, 3, 6)
-    found = clipped_sum(filled(Masked()), images, labels, 1.0, weights).gradient
+    found = clipped_sum(filled(two(masked)), images, labels, 1.0, weights).gradient
     given = torch.cat([images, masks[0]], 1)
-    assert relative(found, loop(filled(Given()), given, labels, 1.0, weights)) < 1e-12
+    assert relative(found, loop(filled(given_masks), given, labels, 1.0, weights)) < 1e-12
     given[:, 4:] = 1
-    assert relative(found, loop(filled(Given()), given, labels, 1.0, weights)) > 1e-2
+    assert relative(found, loop(filled(given_masks), given, labels, 1.0, weights)) > 1e-2
 
 
 # Checkpointing, compilation, types -----------------------------------------------------------------------------------
-
-
-class Checkpointed(nn.Module):
-    def __init__(self, reentrant, middle, first=None):
-        super().__init__()
-        self.first, self.middle, self.last = first or nn.Linear(4, 4), middle, nn.Linear(4, 3)
-        self.reentrant = reentrant
-
-    def forward(self, x):
-        x = self.first(x)
-        return self.last(checkpoint(lambda y: torch.tanh(self.middle(y)), x, use_reentrant=self.reentrant))
 
 
 def test_checkpointing_that_is_not_reentrant_is_right():
@@ -443,13 +436,6 @@ def test_a_compiled_model_is_right(part, general):
         assert error(model) < 1e-12
 
 
-class Halved(Whole):
-    def forward(self, x):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            x = self.first(x)
-        return self.last(x.float())
-
-
 def test_autocast_is_refused_around_the_model_and_within():
     images, labels, _ = batch(VECTOR, 3, 6, torch.float32)
     with torch.autocast("cpu"), pytest.raises(ValueError, match=r"without torch\.autocast, got it on for 'cpu'"):
@@ -459,17 +445,6 @@ def test_autocast_is_refused_around_the_model_and_within():
 
 
 # Small losses are no excuse -----------------------------------------------------------------------------------------
-
-
-class BatchCentred(nn.Module):
-    """Takes the mean over the batch off, so that no sample is by itself."""
-
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.head(x - x.mean(0))
 
 
 def test_a_model_that_mixes_samples_is_found_out_at_losses_below_one():

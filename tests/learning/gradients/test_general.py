@@ -11,58 +11,24 @@ from torch.utils.checkpoint import checkpoint
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath, general
 
-from .sample_by_sample import batch, filled, loop, relative
+from .sample_by_sample import Layers, batch, filled, loop, relative
 
 pytestmark = pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
 
 
-class Sequence(nn.Module):
+def Sequence(layer, call):
     """A layer on sequences, the mean over places, a linear layer."""
-
-    def __init__(self, layer, call):
-        super().__init__()
-        self.layer, self.call, self.last = layer, call, nn.Linear(8, 4)
-
-    def forward(self, x):
-        return self.last(self.call(self.layer, x).mean(1))
+    return Layers(lambda m, x: m.last(call(m.layer, x).mean(1)), layer=layer, last=nn.Linear(8, 4))
 
 
-class Twice(nn.Module):
-    """One layer, called twice."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 4)
-
-    def forward(self, x):
-        return self.layer(torch.tanh(self.layer(x)))
+def one_layer(compute):
+    """A linear layer, used in another way than by one call."""
+    return lambda: Layers(lambda m, x: compute(m.layer, x), layer=nn.Linear(4, 4))
 
 
-class Functional(Twice):
-    """Uses the weight of a layer beside the layer."""
-
-    def forward(self, x):
-        return F.linear(torch.tanh(self.layer(x)), self.layer.weight)
-
-
-class BesideItsCall(Twice):
-    """Uses the weight of a layer beside the layer, whose output is not used."""
-
-    def forward(self, x):
-        self.layer(x)
-        return F.linear(x, self.layer.weight, self.layer.bias)
-
-
-class ByKeyword(Twice):
-    def forward(self, x):
-        return self.layer(input=x)
-
-
-class Places(Twice):
-    """All places of a sample in one batch."""
-
-    def forward(self, x):
-        return self.layer(x.view(-1, 4)).view(len(x), -1, 4).sum(1)
+Functional = one_layer(lambda layer, x: F.linear(torch.tanh(layer(x)), layer.weight))  # its weight beside the layer
+ByKeyword = one_layer(lambda layer, x: layer(input=x))
+Places = one_layer(lambda layer, x: layer(x.view(-1, 4)).view(len(x), -1, 4).sum(1))  # all places in one batch
 
 
 class TwoNames(nn.Module):
@@ -226,13 +192,16 @@ def test_a_parameter_that_the_loss_does_not_depend_on_has_the_gradient_zero():
     assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
 
 
-class Choosing(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm, self.last = nn.LayerNorm(8), nn.Linear(8, 4)
+def Choosing():
+    return Layers(
+        lambda m, x: m.last(torch.cat([each if each.sum() > 0 else m.norm(each) for each in x.split(1)]).mean(1)),
+        norm=nn.LayerNorm(8),
+        last=nn.Linear(8, 4),
+    )
 
-    def forward(self, x):
-        return self.last(torch.cat([each if each.sum() > 0 else self.norm(each) for each in x.split(1)]).mean(1))
+
+def Centred():
+    return Layers(lambda m, x: x - x.mean(0) if len(x) > 1 else x)
 
 
 def recurrent(kind):
@@ -261,11 +230,6 @@ def test_dropout_one_by_one_draws_as_if_vmap_had_not_failed():
     expected = [F.cross_entropy(model(images[[i]]), labels[[i]]).item() for i in range(3)]
     torch.manual_seed(0)
     assert clipped_sum(model, images, labels, 1.0).loss.tolist() == pytest.approx(expected, rel=1e-12)
-
-
-class Centred(nn.Module):
-    def forward(self, x):
-        return x - x.mean(0) if len(x) > 1 else x
 
 
 REFUSED = {
