@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from adascale.learning import air, data, models
 from adascale.learning.devices import find_device
 from adascale.learning.gradients import ClippedSum, clipped_sum
-from adascale.learning.gradients.ruled import fitting
+from adascale.learning.gradients.paths import fitting
 from adascale.learning.seeding import DROPOUT, NOISE, poisson_batch, stream
 from adascale.learning.settings import Training
 from adascale.scenario import Scenario

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from adascale import checks as check
 from adascale.learning import models
-from adascale.learning.gradients import control, general, ruled
+from adascale.learning.gradients import control, paths
 
 
 class NotFinite(ValueError):
@@ -99,11 +99,11 @@ def clipped_sum(
     batch = Batch(images, labels, clip_norm, weights)
     with torch.no_grad(), control.eagerly(model):
         try:
-            total, norm, loss = add_up(ruled.sample_gradients, model, batch, chunk)
-        except ruled.NoRule as reason:
-            general.note(model, str(reason), "vmap(grad) takes over for the whole model, which is slower")
-            chunk = min(chunk, max(1, general.LARGEST // sum(each.numel() for each in trainable)))
-            total, norm, loss = add_up(general.sample_gradients, model, batch, chunk)
+            total, norm, loss = add_up(paths.by_rules, model, batch, chunk)
+        except paths.NoRule as reason:
+            paths.note(model, str(reason), "vmap(grad) takes over for the whole model, which is slower")
+            chunk = min(chunk, max(1, paths.LARGEST // sum(each.numel() for each in trainable)))
+            total, norm, loss = add_up(paths.by_vmap, model, batch, chunk)
     bad = ~(torch.isfinite(norm) & torch.isfinite(loss))
     if bad.any():
         i = int(bad.int().argmax())

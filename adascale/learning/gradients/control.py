@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adascale.learning.devices import random_state, set_random_state
-from adascale.learning.gradients import general
+from adascale.learning.gradients import paths
 from adascale.learning.gradients.rules import SampleGradients, named
 from adascale.learning.models import evaluation
 
@@ -138,9 +138,9 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
     squares = [each.square_norm() for each in gradients]
     if not fit or not all(torch.isfinite(each).all() for each in (loss, *squares)):
         return False
-    i, general_path = choice.choice(fit), path is general.sample_gradients
+    i, general_path = choice.choice(fit), path is paths.by_vmap
     try:
-        expected, alone = general.alone(model, images[i : i + 1], labels[i : i + 1])
+        expected, alone = paths.alone(model, images[i : i + 1], labels[i : i + 1])
         together = loss[[i]]
         if general_path:  # whose losses are those of samples alone
             alone, together = loss[fit], F.cross_entropy(model(images), labels, reduction="none")[fit]

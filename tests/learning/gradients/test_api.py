@@ -224,8 +224,8 @@ def test_trainable_parameters_of_two_types_are_named_and_frozen_ones_do_not_coun
 @pytest.mark.parametrize(
     ("name", "value"),
     [("clip_norm", bad) for bad in (0.0, float("nan"), "one", [1.0, 2.0], 1e-17)]
-    + [("labels", bad) for bad in ([0, 1], torch.zeros(3, dtype=torch.long), torch.zeros(2), torch.tensor([0, 3]))]
-    + [("labels", torch.tensor([-1, 0])), ("images", np.ones((2, 4))), ("weights", torch.ones(2, 1)), ("chunk", 0)],
+    + [("labels", bad) for bad in ([0, 1], torch.zeros(3, dtype=torch.long), torch.zeros(2), torch.tensor([3, 5]))]
+    + [("labels", torch.tensor([0, -1])), ("images", np.ones((2, 4))), ("weights", torch.ones(2, 1)), ("chunk", 0)],
 )
 def test_bad_input_is_named(name, value):
     good = {"images": torch.ones(2, 4), "labels": torch.zeros(2, dtype=torch.long), "clip_norm": 1.0}

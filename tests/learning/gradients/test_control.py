@@ -285,12 +285,12 @@ def test_samples_that_are_not_taken_by_themselves_are_found_out(make, message, d
         clipped_sum(model, images, labels, 1.0)
 
 
-def test_a_batch_of_one_does_not_vouch_for_larger_ones():
+def test_a_batch_of_one_does_not_vouch_for_two():
     model = filled(Centred())
     images, labels, _ = batch(VECTOR, 3, 6)
     clipped_sum(model, images[:1], labels[:1], 1.0)
     with pytest.raises(ValueError, match="expected a model that takes every sample by itself"):
-        clipped_sum(model, images, labels, 1.0)
+        clipped_sum(model, images[:2], labels[:2], 1.0)
 
 
 @pytest.mark.parametrize("first", [nn.Identity, nn.PReLU])
@@ -529,3 +529,12 @@ def test_the_least_clipping_norm_that_is_named_is_allowed():
     assert torch.isfinite(found.gradient).all()
     with pytest.raises(ValueError, match="clip_norm must be >= 3e-16"):
         clipped_sum(nn.Linear(4, 2), torch.randn(3, 4), torch.tensor([0, 1, 1]), 0.99 * least)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(6, r"'5' \(LayerNorm\) have no"), (9, r"'5' \(LayerNorm\) and 3 more have")]
+)
+def test_the_note_counts_the_layers_beyond_six(count, said):
+    model = filled(nn.Sequential(*(nn.LayerNorm(4) for _ in range(count)), nn.Linear(4, 3)))
+    with pytest.warns(GeneralPath, match=said):
+        clipped_sum(model, *batch(VECTOR, 3, 4)[:2], 1.0)

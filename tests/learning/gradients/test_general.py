@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from adascale.learning import clipped_sum
-from adascale.learning.gradients import GeneralPath, general
+from adascale.learning.gradients import GeneralPath, paths
 
 from .sample_by_sample import Layers, batch, filled, loop, relative
 
@@ -163,13 +163,13 @@ def test_the_note_comes_once_a_model_and_says_what_can_be_done():
 def test_the_sample_gradients_that_are_written_out_at_a_time_are_bounded(monkeypatch):
     images, labels, weights = batch((8,), 4, 10)
     model = filled(nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4)))  # 16 + 36 parameters
-    sizes, original = [], general.sample_gradients
-    monkeypatch.setattr(general, "LARGEST", 4 * 52)
-    monkeypatch.setattr(general, "sample_gradients", lambda m, x, y: sizes.append(len(x)) or original(m, x, y))
+    sizes, original = [], paths.by_vmap
+    monkeypatch.setattr(paths, "LARGEST", 4 * 52)
+    monkeypatch.setattr(paths, "by_vmap", lambda m, x, y: sizes.append(len(x)) or original(m, x, y))
     found = clipped_sum(model, images, labels, 0.5, weights).gradient
     assert sizes == [3, 3, 4]
     assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
-    monkeypatch.setattr(general, "LARGEST", 1)
+    monkeypatch.setattr(paths, "LARGEST", 1)
     sizes.clear()
     clipped_sum(model, images, labels, 0.5, weights)
     assert sizes == [1] * 10

@@ -1,12 +1,11 @@
-"""Sample gradients by the rules of the layers: one forward and one backward pass for all samples.
-
-The backward pass goes to the *outputs* of the layers only.  With the inputs kept from the forward pass, the rules give
-the sample gradients, and the gradient of the unclipped loss is never formed.
-"""
+"""Sample gradients by the rules of the layers, in one pass, or of any model by ``vmap(grad)``, which is slower."""
 
 from __future__ import annotations
 
 import contextlib
+import textwrap
+import warnings
+import weakref
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -15,9 +14,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+from torch.func import functional_call, grad_and_value, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from adascale.learning.devices import random_state, set_random_state
 from adascale.learning.gradients.rules import Rows, SampleGradients, named, rule_of
 from adascale.learning.models import trainable
+
+LARGEST = 1 << 26
+"""How many numbers of sample gradients are written out at a time: 256 MiB in single precision."""
+
+_noted: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
 
 
 class NoRule(Exception):
@@ -43,13 +50,11 @@ def complain(reasons: Mapping[str, list[str]]) -> None:
         raise NoRule("; ".join(said))
 
 
-def sample_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
-    """The sample gradients of every trainable parameter, in the model's order, and the losses of the samples.
+def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
+    """The sample gradients of every trainable parameter, in the model's order, and the losses, by rules.
 
-    Raises
-    ------
-    NoRule
-        If a layer has no rule, or is used in a way that its rule does not cover.
+    The backward pass goes to the *outputs* of the layers only.  With the inputs kept from the forward pass, the rules
+    give the sample gradients, and the gradient of the unclipped loss is never formed.
     """
     reasons: dict[str, list[str]] = defaultdict(list)
     layers = {layer: named(name, layer) for name, layer in model.named_modules() if own(layer)}
@@ -152,7 +157,7 @@ def by_rule(
 ) -> dict[Tensor, SampleGradients]:
     """What the layer's rule gives for its trainable parameters; nothing where there is a reason against it."""
     rule = rule_of(type(layer))
-    assert rule is not None  # sample_gradients() has seen it
+    assert rule is not None  # by_rules() has seen it
     for name, parameter in layer.named_parameters(recurse=False):
         if (computed := output_grad.dtype) != parameter.dtype:
             types = f"computes in {computed}, and its parameter {name!r} is of {parameter.dtype}"
@@ -197,3 +202,84 @@ def expect(what: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     if tensor.shape != shape:
         raise ValueError(f"{what} must have shape {tuple(shape)}, got {tuple(tensor.shape)}")
     return tensor
+
+
+class GeneralPath(UserWarning):
+    """Layers are not covered by rules: the sample gradients of the whole model take longer."""
+
+
+def note(model: nn.Module, reason: str, instead: str) -> None:
+    """Warn of what is done instead of rules, once for each model."""
+    noted = _noted.setdefault(model, set())
+    if instead not in noted:
+        remedy = "adascale.learning.gradients.register gives a type of layers a rule"
+        warnings.warn(f"{reason}: {instead}; {remedy}", GeneralPath, stacklevel=3)
+        noted.add(instead)
+
+
+def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
+    """The sample gradients of every trainable parameter, in the model's order, and the losses, by ``vmap(grad)``.
+
+    Where that fails, as with recurrent layers or a choice that depends on the data, plain autograd takes one sample
+    after the other.
+    """
+    # by every name, but each module once: functional_call would not put back what it changes twice
+    places = {
+        f"{module_name}.{name}".lstrip("."): parameter
+        for module_name, module in model.named_modules()
+        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False)
+        if parameter.requires_grad
+    }
+    parameters = trainable(model)
+
+    def loss(values: list[Tensor], image: Tensor, label: Tensor) -> Tensor:
+        of: dict[Tensor, Tensor] = dict(zip(parameters, values, strict=True))
+        named_values = {name: of[parameter] for name, parameter in places.items()}
+        logits = functional_call(model, named_values, (image[None],), tie_weights=False)
+        return F.cross_entropy(fitting(logits, 1, labels), label[None])
+
+    gradients = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
+    before = random_state(images.device)
+    try:
+        with attributes_kept(model), sdpa_kernel(SDPBackend.MATH):  # vmap knows no other attention
+            rows, losses = gradients([each.detach() for each in parameters], images.detach(), labels)
+    except RuntimeError as error:
+        set_random_state(images.device, before)
+        rows, losses = one_by_one(model, images, labels)
+        why = textwrap.shorten(str(error), 200)
+        note(model, f"vmap(grad) fails ({why})", "plain autograd takes one sample after the other, which is slowest")
+    return [Rows(each) for each in rows], losses
+
+
+def one_by_one(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Tensor], Tensor]:
+    """The sample gradients and losses by plain autograd."""
+    try:
+        rows, losses = zip(*(alone(model, images[[i]], labels[[i]]) for i in range(len(images))), strict=True)
+    except RuntimeError as error:
+        raise ValueError(f"the model fails on a sample alone: {error}") from error
+    return [torch.stack(each) for each in zip(*rows, strict=True)], torch.cat(losses)
+
+
+def alone(model: nn.Module, image: Tensor, label: Tensor) -> tuple[list[Tensor], Tensor]:
+    """The gradients of one sample, for every trainable parameter, and its loss, shape (1,)."""
+    parameters = trainable(model)
+    with torch.enable_grad():
+        loss = F.cross_entropy(fitting(model(image.detach()), 1, label), label, reduction="none")
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    found = zip(parameters, gradients, strict=True)
+    return [torch.zeros_like(each) if grad is None else grad.to_dense() for each, grad in found], loss.detach()
+
+
+@contextlib.contextmanager
+def attributes_kept(model: nn.Module) -> Iterator[None]:
+    """Put back the tensors that hooks set as attributes of layers, such as a pruned weight: vmap's die with it."""
+    before = [(vars(layer), dict(vars(layer))) for layer in model.modules()]
+    try:
+        yield
+    finally:
+        for now, then in before:
+            for name in [name for name, value in now.items() if isinstance(value, Tensor)]:
+                if name not in then:
+                    del now[name]
+                elif now[name] is not then[name]:
+                    now[name] = then[name]
