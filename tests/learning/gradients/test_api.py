@@ -254,7 +254,7 @@ def test_a_model_that_gives_no_logits_is_refused(last, got, general):
     with pytest.raises(ValueError, match=rf"the model must give logits of shape \(\d, classes\), got {got}"):
         clipped_sum(model, torch.ones(2, 6), torch.zeros(2, dtype=torch.long), 1.0)
     with pytest.raises(ValueError, match=r"labels must be in 0 \.\.\. 5, the model's classes, got 6"):
-        clipped_sum(model[0], torch.ones(2, 6), torch.tensor([0, 6]), 1.0)
+        clipped_sum(model[0], torch.ones(2, 6), torch.tensor([6, 7]), 1.0)
 
 
 def test_the_note_of_the_general_path_points_at_the_caller():
