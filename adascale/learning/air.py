@@ -53,14 +53,12 @@ def transmit(
     ----------
     gradients : torch.Tensor, shape (M, d)
         :math:`\mathbf g_{m,t}`, the mean of the clipped sample gradients of each device.
-    coefficient : array_like, complex, shape (M,), finite, not zero
-        :math:`h_{m,t}`.
+    coefficient, estimate : array_like, complex, shape (M,), finite, not zero
+        :math:`h_{m,t}`, and :math:`\hat h_{m,t}` if the devices divide by that instead.
     eta : float, > 0
         :math:`\eta_t` in watts.
     noise : numpy.ndarray, complex, shape (d,)
-        :math:`\mathbf n_t`, see :func:`receiver_noise`.
-    estimate : array_like, complex, shape (M,), finite, not zero, optional
-        :math:`\hat h_{m,t}`, by which the devices divide instead of :math:`h_{m,t}`.
+        :math:`\mathbf n_t`.
     """
     check.positive("eta", eta)
     given = coefficient, coefficient if estimate is None else estimate
@@ -91,11 +89,10 @@ def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.f
 
     Parameters
     ----------
-    mean_gradient : torch.Tensor, shape (d,)
+    mean_gradient, real_noise : shape (d,)
+        :math:`\frac1M \sum_m \mathbf g_{m,t}` and :math:`\mathrm{Re}(\mathbf n_t)`.
     eta : float, > 0
         :math:`\eta_t` in watts; ``inf`` for a receiver without noise.
-    real_noise : numpy.ndarray, shape (d,)
-        :math:`\mathrm{Re}(\mathbf n_t)`, see :func:`real_receiver_noise`.
     """
     if not eta > 0:
         raise ValueError(f"eta must be > 0, got {eta}")

@@ -67,7 +67,7 @@ def root() -> Path:
 
 
 def load(name: str, input_scaling: str = "standard") -> Dataset:
-    r"""Read a data set from this machine, on the CPU; nothing is downloaded.
+    """Read a data set from this machine, on the CPU; nothing is downloaded.
 
     Parameters
     ----------
@@ -182,17 +182,13 @@ def download(name: str) -> Path:
 
 
 def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list[NDArray[np.intp]]:
-    r"""Split the training samples among the devices.
+    """Split the training samples among the devices.
 
     Parameters
     ----------
-    labels : array_like, shape (n,)
-    num_devices : int, >= 1
-        :math:`M`.
     kind : str
         ``iid``: shuffled and cut into M parts.  ``two-classes``: the classes form a ring in random order, and device m
-        gets half of its own class and half of the next one's; M must be the number of classes.
-    seed : int, >= 0
+        gets half of its own class and half of the next one's; there must be as many devices as classes.
 
     Returns
     -------

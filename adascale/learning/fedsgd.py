@@ -51,13 +51,13 @@ class FedSGD:
     Parameters
     ----------
     scenario : Scenario
-        M, :math:`B_m`, :math:`n_m`, d, C and :math:`\sigma_n^2`; d and :math:`n_m` must be those of network and data.
-    training : adascale.learning.settings.Training
-    dataset : adascale.learning.data.Dataset
+        Its d and :math:`n_m` must be those of network and data.
+    training, dataset
+        See :class:`~adascale.learning.settings.Training` and :func:`~adascale.learning.data.load`.
     seed : int, >= 0
         Of the initial model, partition, batches and noise.
     device : str or torch.device
-        Where the arithmetic is done; everything random but dropout is drawn on the CPU.
+        Of the arithmetic; everything random but dropout is drawn on the CPU.
     """
 
     def __init__(

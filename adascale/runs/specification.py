@@ -37,17 +37,14 @@ class Run:
     training : Training
     policy : str
         A name for :func:`adascale.comparison.find_method`, or ``NoiseFree``.
-    nu : float, > 0
-        :math:`\nu`, by which results are filed.
+    nu, budget_factor : float, > 0
+        Results are filed by :math:`\nu`; the budget is :math:`\nu` times the factor, 1 in the paper.
     seed : int, >= 0
         Of channels, partition, initial model, batches and noise.
-    budget_factor : float, > 0
-        The budget is :math:`\nu` times this; 1 in the paper.
-    channel : ChannelModel
     accountant : str
         A name for :func:`adascale.accounting.find`.
-    every : int, >= 1
-    delta : float, in (0, 1)
+    every, delta
+        As for :func:`adascale.learning.training.train`.
     shortened : bool
         Whether the scenario has fewer rounds than its preset.
 
