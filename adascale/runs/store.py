@@ -92,7 +92,7 @@ class Store:
         return parent.parent == self.folder.resolve() and re.fullmatch("[0-9a-f]{16}", parent.name) is not None
 
     def finished(self, run: Run) -> Finished | None:
-        """Return the result of a run, or None if it is not finished; warn of :class:`OtherVersion`, `NotCompared`."""
+        """Return the result of a run, or None; warn with :class:`OtherVersion` or :class:`NotCompared`."""
         if (found := self._read(run)) is None:
             return None
         self._compare(run, self.place(run), found[1])
