@@ -252,19 +252,6 @@ def raw(x=np.ones((3, 2, 2, 1)), y=(0, 1, 0), tx=np.ones((1, 2, 2, 1)), ty=(1,),
             data.load(f"own_data:read{i}")
 
 
-def test_pixels_up_to_255_need_mean_and_deviation(tmp_path, monkeypatch):
-    source = """import numpy as np
-from adascale.learning.data import RawDataset
-def read():
-    images = np.arange(256.0).reshape(4, 8, 8, 1)
-    return RawDataset(images, [0, 1, 0, 1], images, [0, 1, 0, 1], mean=(127.5,), deviation=(73.9,))
-"""
-    own_data(tmp_path, monkeypatch, source)
-    assert float(data.load("own_data:read").images.std()) == pytest.approx(1, abs=0.01)
-    with pytest.raises(ValueError, match="or of order 1, got pixels from 0 to 255"):
-        data.load("own_data:read", "unit")
-
-
 def test_a_class_may_be_missing_in_the_test_set_and_labels_may_be_of_any_whole_type(tmp_path, monkeypatch):
     source = """import numpy as np
 from adascale.learning.data import RawDataset

@@ -362,18 +362,6 @@ def test_run_that_is_not_in_the_store_is_not_finished(file, tmp_path, monkeypatc
     assert f"its result is not in {tmp_path / 'store'}" in said.err
 
 
-def test_the_command_reports_what_failed(file, tmp_path, monkeypatch, capsys):
-    own_policy(tmp_path, monkeypatch, "Refuses", "raise RuntimeError('out of luck')")
-    file.write_text(SWEEP.replace('["EqualAlloc", "Optimal"]', '["EqualAlloc", "own_refuses:Refuses"]'))
-    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
-    said = capsys.readouterr()
-    assert "5 of 6 runs finished" in said.out
-    assert "1 of 6 runs failed" in said.err
-    assert "out of luck" in said.err
-    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 5
-    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
-
-
 def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
     file.write_text(SWEEP.replace('"digits"', '"mnist"'))
@@ -383,31 +371,6 @@ def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, 
     assert said.err.count("run 'adascale download mnist' once") == 1
     assert "and 5 more" in said.err
     assert not list(tmp_path.glob("*.csv"))
-
-
-def test_a_damaged_result_fails_alone(file, tmp_path, capsys):
-    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
-    place = Store(tmp_path / "store").place(runs_of(file)[0])
-    (place / "history.csv").write_text("")
-    capsys.readouterr()
-    assert adascale("sweep", file, "--store", tmp_path / "store") == 1
-    assert "delete the folder to run it again" in capsys.readouterr().err
-    assert len(pd.read_csv(tmp_path / "sweep-partial.csv")) == 5
-    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6  # the result is there still
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--jobs", 0], "--jobs must be >= 1, got 0"),
-        (["--retries", -1], "--retries must be >= 0, got -1"),
-        (["--out", "nowhere/x.csv"], "--out 'nowhere/x.csv' cannot be written: there is no folder"),
-    ],
-)
-def test_a_bad_argument_is_one_clear_line(file, tmp_path, capsys, arguments, message):
-    assert adascale("sweep", file, "--store", tmp_path / "store", *arguments) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "store").exists()
 
 
 # A table that is whole is not lost ------------------------------------------------------------------------------------
