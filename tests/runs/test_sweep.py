@@ -81,6 +81,7 @@ def test_a_list_stands_for_its_values_and_the_last_changes_fastest(file):
 
 
 BAD = {
+    "no runs": ("runs = []", "holds no runs"),
     "no TOML": ("[[runs]", "is not valid TOML"),
     "nothing": ("", r"expected \[\[runs\]\] blocks and nothing else, got nothing"),
     "a table too many": (SWEEP + "[more]\n", "blocks and nothing else, got runs, more"),
