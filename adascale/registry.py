@@ -326,3 +326,22 @@ def _plain(name: str) -> str:
 def _one(kind: str) -> str:
     """A kind in the singular, for messages."""
     return {"policies": "policy", "datasets": "dataset"}.get(kind, kind.removesuffix("s"))
+
+
+def call(kind: str, name: str) -> Any:
+    """Call the function or class of a name, of the kind ``datasets`` or ``models``, without arguments.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it raises one.  Any other error becomes a ``ValueError`` with the name and the error.
+    """
+    found, what = find(kind, name).value, f"{_one(kind)} {name!r}"
+    try:
+        return found()
+    except FileNotFoundError as error:
+        if error.filename is None:  # a reader's own message, which says what to do
+            raise
+        raise FileNotFoundError(f"{what}: {error}") from error
+    except FAILURES as error:
+        raise ValueError(f"{what} failed: {own_place(error)}{type(error).__name__}: {error}") from error

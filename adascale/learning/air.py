@@ -1,8 +1,4 @@
-r"""The over-the-air step, as the signals on the channel and in its equivalent form.
-
-Both take the same draw of the receiver noise, so they give the same update up to rounding: the pre-equalisation
-:math:`a_{m,t} = \sqrt{\eta_t} / (M h_{m,t})` cancels the channel.  Training uses the equivalent form.
-"""
+"""The over-the-air step, as signals on the channel and in its equivalent form, which training uses."""
 
 from __future__ import annotations
 
@@ -18,28 +14,24 @@ from adascale import checks as check
 
 
 class Received(NamedTuple):
-    """What one round leaves at the server."""
+    """What the server receives in one round."""
 
     signal: Tensor
     r""":math:`\mathbf r_t`, complex, shape (d,)."""
     update: Tensor
     r""":math:`\mathrm{Re}(\mathbf r_t) / \sqrt{\eta_t}`, shape (d,)."""
     power: Tensor
-    r""":math:`|a_{m,t}|^2 \lVert\mathbf g_{m,t}\rVert^2 / d` in watts, shape (M,): what each device spent a
-    symbol, whose expectation the power limit bounds (:eq:`eq:power-derivation`)."""
+    r""":math:`|a_{m,t}|^2 \lVert\mathbf g_{m,t}\rVert^2 / d`, watts, shape (M,) (:eq:`eq:power-derivation`)."""
 
 
 def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.complex128]:
-    r"""A draw of :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, complex, shape (d,), in root watts.
-
-    The real parts come first out of the stream, see :func:`real_receiver_noise`.
-    """
+    r"""Draw :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, shape (d,), the real parts first."""
     real = real_receiver_noise(rng, size, noise_power)
     return real + 1j * real_receiver_noise(rng, size, noise_power)
 
 
 def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.float64]:
-    r"""The real part of what :func:`receiver_noise` draws from the same stream: :math:`\mathcal N(0, \sigma_n^2/2)`."""
+    r"""Draw the real part of :func:`receiver_noise` from the same stream: :math:`\mathcal N(0, \sigma_n^2/2)`."""
     check.at_least("noise_power", noise_power, 0)
     return math.sqrt(noise_power / 2) * rng.standard_normal(size)
 
@@ -51,83 +43,56 @@ def transmit(
     noise: NDArray[np.complex128],
     estimate: ArrayLike | None = None,
 ) -> Received:
-    r"""One round at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`, :eq:`eq:model-update`).
+    r"""Run one round at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`, :eq:`eq:model-update`).
 
     .. math::
         \mathbf r_t = \sum_{m=1}^M h_{m,t} a_{m,t} \mathbf g_{m,t} + \mathbf n_t, \qquad
-        a_{m,t} = \frac{\sqrt{\eta_t}}{M h_{m,t}}, \qquad
-        \tilde{\mathbf r}_t = \frac{\mathrm{Re}(\mathbf r_t)}{\sqrt{\eta_t}}
+        a_{m,t} = \frac{\sqrt{\eta_t}}{M h_{m,t}}
 
     Parameters
     ----------
-    gradients : torch.Tensor
-        :math:`\mathbf g_{m,t}`, the mean of the clipped sample gradients of each device, shape (M, d).
-    coefficient : array_like
-        :math:`h_{m,t}`, complex, finite and not zero, shape (M,).
-    eta : float
-        :math:`\eta_t > 0` in watts.
-    noise : numpy.ndarray
-        :math:`\mathbf n_t`, complex, shape (d,), see :func:`receiver_noise`.
-    estimate : array_like, optional
-        :math:`\hat h_{m,t}`, complex, finite and not zero, shape (M,): what the devices divide by in place of the
-        coefficient.  Each gradient then arrives times :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`.
-
-    Returns
-    -------
-    Received
-        In double precision, on the device of the gradients.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, eta is not finite and positive, a coefficient or an estimate is zero or not finite, or
-        what is sent or received leaves the range of double precision.
+    gradients : torch.Tensor, shape (M, d)
+        :math:`\mathbf g_{m,t}`, the mean of the clipped sample gradients of each device.
+    coefficient, estimate : array_like, complex, shape (M,), finite, not zero
+        :math:`h_{m,t}`, and :math:`\hat h_{m,t}` if the devices divide by that instead.
+    eta : float, > 0
+        :math:`\eta_t` in watts.
+    noise : numpy.ndarray, complex, shape (d,)
+        :math:`\mathbf n_t`.
     """
     check.positive("eta", eta)
-    channel = torch.as_tensor(np.asarray(coefficient, dtype=complex), device=gradients.device)
-    believed = channel
-    if estimate is not None:
-        believed = torch.as_tensor(np.asarray(estimate, dtype=complex), device=gradients.device)
-        if believed.shape != channel.shape or (believed == 0).any() or not torch.isfinite(believed).all():
-            raise ValueError(f"estimate must be {len(channel)} finite numbers that are not zero, got {estimate}")
+    given = coefficient, coefficient if estimate is None else estimate
+    channel, inverted = (torch.as_tensor(np.asarray(each, complex), device=gradients.device) for each in given)
     if gradients.ndim != 2 or channel.shape != gradients.shape[:1] or noise.shape != gradients.shape[1:]:
-        raise ValueError(
-            "gradients (M, d), coefficient (M,) and noise (d,) must fit, got shapes "
-            f"{tuple(gradients.shape)}, {tuple(channel.shape)}, {noise.shape}"
-        )
-    if (channel == 0).any():
-        raise ValueError("coefficient must not be zero, got a device without a channel")
-    if not torch.isfinite(channel).all():
-        raise ValueError(f"coefficient must be finite, got {complex(channel[~torch.isfinite(channel)][0])}")
-    weight = math.sqrt(eta) / (len(channel) * believed)
+        shapes = f"{tuple(gradients.shape)}, {tuple(channel.shape)}, {noise.shape}"
+        raise ValueError(f"gradients (M, d), coefficient (M,) and noise (d,) must fit, got shapes {shapes}")
+    for name, each in (("coefficient", channel), ("estimate", inverted)):
+        if each.shape != channel.shape or (each == 0).any() or not torch.isfinite(each).all():
+            raise ValueError(f"{name} must be {len(channel)} finite numbers that are not zero, got {each.tolist()}")
+    weight = math.sqrt(eta) / (len(channel) * inverted)
     sent = weight[:, None] * gradients
     power = sent.abs().square().sum(1) / gradients.shape[1]
     signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(noise, device=gradients.device)
     received = Received(signal, signal.real / math.sqrt(eta), power)
     for name, each in received._asdict().items():
         if not torch.isfinite(each).all():
-            raise ValueError(
-                f"{name} must be finite, got another one with eta = {eta} and coefficients from "
-                f"{float(channel.abs().min()):.3g} to {float(channel.abs().max()):.3g}"
-            )
+            low, high = float(channel.abs().min()), float(channel.abs().max())
+            raise ValueError(f"{name} must be finite, got eta = {eta} and coefficients from {low:.3g} to {high:.3g}")
     return received
 
 
 def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.float64]) -> Tensor:
-    r"""The same round without the channel (:eq:`eq:decomposition`).
+    r"""Return the update of the same round without the channel (:eq:`eq:decomposition`).
 
     .. math::
-        \tilde{\mathbf r}_t = \frac1M \sum_{m=1}^M \mathbf g_{m,t} + \tilde{\mathbf n}_t, \qquad
-        \tilde{\mathbf n}_t \sim \mathcal N\Big(\mathbf 0, \frac{\sigma_n^2}{2 \eta_t} \mathbb I^d\Big)
+        \tilde{\mathbf r}_t = \frac1M \sum_{m=1}^M \mathbf g_{m,t} + \frac{\mathrm{Re}(\mathbf n_t)}{\sqrt{\eta_t}}
 
     Parameters
     ----------
-    mean_gradient : torch.Tensor
-        :math:`\mathbf s_t`, shape (d,).
-    eta : float
-        :math:`\eta_t > 0` in watts; ``inf`` for a receiver without noise.
-    real_noise : numpy.ndarray
-        :math:`\mathrm{Re}(\mathbf n_t)`, shape (d,), see :func:`real_receiver_noise`.
+    mean_gradient, real_noise : shape (d,)
+        :math:`\frac1M \sum_m \mathbf g_{m,t}` and :math:`\mathrm{Re}(\mathbf n_t)`.
+    eta : float, > 0
+        :math:`\eta_t` in watts; ``inf`` for a receiver without noise.
     """
     if not eta > 0:
         raise ValueError(f"eta must be > 0, got {eta}")

@@ -1,11 +1,8 @@
-"""Data sets and how they are dealt to the devices.
-
-MNIST and CIFAR-10 are read through torchvision from a folder on this machine, and fetched only by :func:`download`.
-The digits (1,797 scans of 8 x 8) come with scikit-learn and need neither.
-"""
+"""Data sets and their partition among the devices."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
@@ -19,97 +16,74 @@ from torch import Tensor
 
 from adascale import checks as check
 from adascale import registry
-from adascale.learning.called import call
 from adascale.learning.seeding import PARTITION, stream
 
 FOLDERS = {"mnist": "MNIST/raw", "cifar10": "cifar-10-batches-py"}
-"""Where the data sets that are downloaded lie below :func:`root`."""
+"""Folders of the downloaded data sets below :func:`root`."""
 FILES = {
     "mnist": {
         "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
         "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
         "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
         "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-    },
-    "cifar10": {
-        "batches.meta": "f962466ef690d46b226450fb9aadc74ba4bc64a76aa526b5827fe4bc5c7125cb",
-        "data_batch_1": "54636561a3ce25bd3e19253c6b0d8538147b0ae398331ac4a2d86c6d987368cd",
-        "data_batch_2": "766b2cef9fbc745cf056b3152224f7cf77163b330ea9a15f9392beb8b89bc5a8",
-        "data_batch_3": "0f00d98ebfb30b3ec0ad19f9756dc2630b89003e10525f5e148445e82aa6a1f9",
-        "data_batch_4": "3f7bb240661948b8f4d53e36ec720d8306f5668bd0071dcb4e6c947f78e9682b",
-        "data_batch_5": "d91802434d8376bbaeeadf58a737e3a1b12ac839077e931237e0dcd43adcb154",
-        "test_batch": "f53d8d457504f7cff4ea9e021afcf0e0ad8e24a91f3fc42091b8adef61157831",
-    },
+    }
 }
-"""The files of each and their SHA-256."""
-_DIGITS_TEST = 297
+"""Their files and the SHA-256 of each, where torchvision verifies none."""
 
 
 class RawDataset(NamedTuple):
-    """What the reader of a data set returns: a function without arguments, registered or called ``module:function``."""
+    """Return value of a reader: a function without arguments, registered or named ``module:function``."""
 
     images: ArrayLike
-    """Training images in [0, 1], or of order 1 by ``mean`` and ``deviation``, shape (n, height, width, channels).
-
-    Samples of another shape stay as they are.  All become float32: before an ``Embedding`` a network calls ``.long()``.
-    """
+    """Training images in [0, 1], or of order 1 by ``mean`` and ``deviation``, shape (n, height, width, channels), or
+    other samples.  All become float32: before an ``Embedding`` a network calls ``.long()``."""
     labels: ArrayLike
-    """Their classes, whole numbers from 0 on, of shape (n,)."""
+    """Their classes, integers >= 0, shape (n,)."""
     test_images: ArrayLike
     test_labels: ArrayLike
     mean: tuple[float, ...] = (0.0,)
-    """What ``input_scaling = "standard"`` takes off the pixels: one number, or one a colour"""
+    """Mean of the pixels for ``input_scaling = "standard"``: one number, or one per colour."""
     deviation: tuple[float, ...] = (1.0,)
-    """What it divides them by, > 0"""
+    """Their standard deviation, > 0."""
 
 
 class Dataset(NamedTuple):
-    """Images and labels, scaled."""
+    """Scaled images and their labels."""
 
     name: str
     images: Tensor
     """Training images, float32, shape (n, channels, height, width), channels last in memory."""
     labels: Tensor
-    """Their classes 0 ... 9, int64, shape (n,)."""
+    """Their classes, int64, shape (n,)."""
     test_images: Tensor
     test_labels: Tensor
 
 
 def root() -> Path:
-    """The folder of the data sets: ``ADASCALE_DATA`` where that is set, else ``adascale`` in the user's cache."""
+    """Return the folder of the data sets: ``ADASCALE_DATA`` if set, else ``adascale`` in the user's cache."""
     if chosen := os.environ.get("ADASCALE_DATA"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adascale"
 
 
 def load(name: str, input_scaling: str = "standard") -> Dataset:
-    r"""A data set, from this machine; nothing is downloaded.
+    """Read a data set from this machine, on the CPU; nothing is downloaded.
 
     Parameters
     ----------
     name : str
-        ``digits``, ``mnist``, ``cifar10`` or another registered one, or ``module:function`` for a reader of one's own,
-        which returns a :class:`RawDataset`.
+        A registered name such as ``digits``, or ``module:function`` that returns a :class:`RawDataset`.
     input_scaling : str
-        ``unit``: pixels in [0, 1].  ``standard``: then less their mean, over their standard deviation, by the usual
-        constants of the data set.  The paper says nothing about it.
-
-    Returns
-    -------
-    Dataset
-        On the CPU.
+        ``unit``: pixels in [0, 1].  ``standard``: less their mean, over their standard deviation.
 
     Raises
     ------
-    ValueError
-        If there is no such data set or scaling, its reader fails, or what it returns is nothing to train on: see
-        :func:`check_samples`.
     FileNotFoundError
-        If the files are not there, or are not what their checksums say; it says what to do.
+        If a file is missing or has another checksum; the message says what to do.
     """
     if input_scaling not in ("unit", "standard"):
         raise ValueError(f"input_scaling must be 'unit' or 'standard', got {input_scaling!r}")
-    raw = call("datasets", name)
+    raw = registry.call("datasets", name)
     if not isinstance(raw, RawDataset):
         raise ValueError(f"dataset {name!r} must be read as a RawDataset, got {type(raw).__name__}")
     try:
@@ -124,45 +98,32 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
 
 
 def check_samples(dataset: Dataset) -> None:
-    """A ``ValueError`` for what cannot be trained on or measured by.
-
-    Samples and labels must be as many, at least one of each part and of one shape, all numbers finite, and images in
-    [0, 1] or of order 1, a root mean square of 3 at most; labels are int64 and >= 0, and no class is in the test set
-    alone.  A class that the test set lacks is none of its accuracy's.
-    """
+    """Raise ``ValueError`` unless samples are finite, of one shape and of order 1, and labels classes >= 0."""
     for key in ("", "test_"):
         samples, labels = getattr(dataset, f"{key}images"), getattr(dataset, f"{key}labels")
-        what = f"dataset {dataset.name!r}: {key}images"
+        what, shape = f"dataset {dataset.name!r}: {key}images", tuple(samples.shape)
         if samples.ndim < 2 or not samples.numel():
-            raise ValueError(f"{what} must be samples, shape (n, ...), none of them empty, got {tuple(samples.shape)}")
+            raise ValueError(f"{what} must be samples, shape (n, ...), none of them empty, got {shape}")
         if labels.shape != samples.shape[:1]:
-            raise ValueError(
-                f"{what} must have a label each, got shapes {tuple(samples.shape)} and {tuple(labels.shape)}"
-            )
+            raise ValueError(f"{what} must have a label each, got shapes {shape} and {tuple(labels.shape)}")
         if not samples.is_floating_point() or labels.dtype != torch.int64:
-            raise ValueError(
-                f"{what} must be floating-point numbers with labels of torch.int64, got {samples.dtype} "
-                f"and {labels.dtype}"
-            )
+            types = f"{samples.dtype} and {labels.dtype}"
+            raise ValueError(f"{what} must be floating-point numbers with labels of torch.int64, got {types}")
         low, high = map(float, samples.aminmax())
         if not (math.isfinite(low) and math.isfinite(high)):
             bad = int((~torch.isfinite(samples)).flatten(1).any(1).int().argmax())
             raise ValueError(f"{what} must be finite numbers, got another one in sample {bad}")
         typical = float(torch.linalg.vector_norm(samples)) / math.sqrt(samples.numel())
         if samples.ndim == 4 and max(-low, high - 1) > 0 and typical > 3:
-            raise ValueError(
-                f"{what} must be in [0, 1] or of order 1, got pixels from {low:g} to {high:g} after mean and "
-                "deviation; divide them"
-            )
+            pixels = f"pixels from {low:g} to {high:g} after mean and deviation"
+            raise ValueError(f"{what} must be in [0, 1] or of order 1, got {pixels}; divide them")
         if (labels < 0).any():
             raise ValueError(f"{what} must have labels >= 0, got {int(labels.min())}")
-    if dataset.images.shape[1:] != dataset.test_images.shape[1:]:
-        raise ValueError(
-            f"dataset {dataset.name!r}: images and test_images must be of one shape, got "
-            f"{tuple(dataset.images.shape[1:])} and {tuple(dataset.test_images.shape[1:])}"
-        )
+    what = f"dataset {dataset.name!r}: test_"
+    if (first := tuple(dataset.images.shape[1:])) != (second := tuple(dataset.test_images.shape[1:])):
+        raise ValueError(f"{what}images and images must be of one shape, got {second} and {first}")
     if unknown := sorted(set(dataset.test_labels.tolist()) - set(dataset.labels.tolist())):
-        raise ValueError(f"dataset {dataset.name!r}: test_labels must be classes of the training set, got {unknown[0]}")
+        raise ValueError(f"{what}labels must be classes of the training set, got {unknown[0]}")
 
 
 def _scaled(key: str, given: ArrayLike, scaling: tuple[Tensor, Tensor] | None) -> Tensor:
@@ -174,10 +135,8 @@ def _scaled(key: str, given: ArrayLike, scaling: tuple[Tensor, Tensor] | None) -
     if scaling is not None:
         for which, each in zip(("mean", "deviation"), scaling, strict=True):
             if each.numel() != 1 and (samples.ndim != 4 or each.numel() != samples.shape[3]):
-                raise ValueError(
-                    f"{which} must have one number, or one for each colour of {key}, shape "
-                    f"{tuple(samples.shape)}, got {each.numel()}"
-                )
+                expected = f"one number, or one for each colour of {key}, shape {tuple(samples.shape)}"
+                raise ValueError(f"{which} must have {expected}, got {each.numel()}")
         samples = (samples - scaling[0]) / scaling[1]
     return samples.permute(0, 3, 1, 2) if samples.ndim == 4 else samples
 
@@ -198,32 +157,15 @@ def _classes(key: str, given: ArrayLike) -> Tensor:
 
 def _numbers(key: str, given: ArrayLike) -> NDArray[Any]:
     """An array of real numbers or truth values, none of them masked."""
-    try:
+    with contextlib.suppress(ValueError):  # of a ragged sequence
         array = np.asarray(given)
-    except ValueError:  # a ragged sequence
-        array = np.asarray(None)
-    if array.dtype.kind not in "biuf" or np.ma.is_masked(given):
-        raise ValueError(
-            f"{key} must be an array of numbers, none of them masked, got {type(given).__name__} of {array.dtype}"
-        )
-    return array
+        if array.dtype.kind in "biuf" and not np.ma.is_masked(given):
+            return array
+    raise ValueError(f"{key} must be an array of numbers, none of them masked, got {type(given).__name__}")
 
 
 def download(name: str) -> Path:
-    """Fetch MNIST or CIFAR-10 into :func:`root`; torchvision checks the checksums.  Nothing else ever downloads.
-
-    Returns
-    -------
-    pathlib.Path
-        The folder that now holds it.
-
-    Raises
-    ------
-    ValueError
-        If the data set is not one that is downloaded.
-    OSError
-        If no mirror delivers it; it says what to do instead.
-    """
+    """Download MNIST or CIFAR-10 into :func:`root` and return its folder; ``OSError`` if no mirror delivers it."""
     if name not in FOLDERS:
         raise ValueError(f"dataset {name!r} is not downloaded; expected one of {', '.join(FOLDERS)}")
     folder = root() / FOLDERS[name]
@@ -240,20 +182,13 @@ def download(name: str) -> Path:
 
 
 def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list[NDArray[np.intp]]:
-    r"""Deal the training samples to the devices.
+    """Split the training samples among the devices.
 
     Parameters
     ----------
-    labels : array_like
-        Classes of all samples, shape (n,).
-    num_devices : int
-        :math:`M \ge 1`.
     kind : str
-        ``iid``: shuffled and cut into M parts.  ``two-classes``: the classes are put on a ring in random order, and
-        device m gets half of its own class and half of the next one's, so that each class is on exactly two devices;
-        it needs as many devices as classes.
-    seed : int
-        The realisation.
+        ``iid``: shuffled and cut into M parts.  ``two-classes``: the classes form a ring in random order, and device m
+        gets half of its own class and half of the next one's; there must be as many devices as classes.
 
     Returns
     -------
@@ -269,40 +204,37 @@ def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list
         raise ValueError(f"partition must be 'iid' or 'two-classes', got {kind!r}")
     classes = rng.permutation(np.unique(labels))
     if classes.size != num_devices or num_devices < 3:  # two devices would both get the same two classes
-        raise ValueError(
-            f"two-classes needs as many devices as classes, 3 at least; got {num_devices} devices "
-            f"and {classes.size} classes"
-        )
+        got = f"{num_devices} devices and {classes.size} classes"
+        raise ValueError(f"two-classes needs as many devices as classes, 3 at least; got {got}")
     halves = [np.array_split(rng.permutation(np.flatnonzero(labels == each)), 2) for each in classes]
     return [np.sort(np.concatenate([halves[m][0], halves[m - 1][1]])) for m in range(num_devices)]
 
 
 def read_digits() -> RawDataset:
-    """The digits of scikit-learn, split once and for all, by a fixed shuffle: 1,500 scans to train on, 297 to test."""
+    """Read scikit-learn's digits, split once by a fixed shuffle into 1,500 scans to train on and 297 to test."""
     from sklearn.datasets import load_digits
 
     scans = load_digits()
-    order = np.random.default_rng(0).permutation(scans.target.size)  # the one split of the digits, not a realisation
+    order = np.random.default_rng(0).permutation(scans.target.size)
     images, labels = scans.images[order, :, :, None] / 16, scans.target[order]
-    train, test = slice(-_DIGITS_TEST), slice(labels.size - _DIGITS_TEST, None)
-    return RawDataset(images[train], labels[train], images[test], labels[test], (0.3050,), (0.3760,))
+    return RawDataset(images[:1500], labels[:1500], images[1500:], labels[1500:], (0.3050,), (0.3760,))
 
 
 def read_mnist() -> RawDataset:
-    """MNIST from :func:`root`; ``FileNotFoundError`` where it is not, which says what to do."""
+    """Read MNIST from :func:`root`."""
     return RawDataset(*_from_torchvision("mnist"), (0.1307,), (0.3081,))
 
 
 def read_cifar10() -> RawDataset:
-    """CIFAR-10 from :func:`root`; ``FileNotFoundError`` where it is not, which says what to do."""
+    """Read CIFAR-10 from :func:`root`."""
     return RawDataset(*_from_torchvision("cifar10"), (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 
 
 def _from_torchvision(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Images and labels to train on, then those to test on."""
+    """Training images and labels, test images and labels."""
     folder = root() / FOLDERS[name]
     try:
-        for file, expected in FILES[name].items():  # those of CIFAR-10 are pickles, which are not opened otherwise
+        for file, expected in FILES.get(name, {}).items():
             if hashlib.sha256((folder / file).read_bytes()).hexdigest() != expected:
                 raise RuntimeError(f"{file} has another checksum than the original")
         train, test = (_open(name, train, download=False) for train in (True, False))
@@ -312,12 +244,9 @@ def _from_torchvision(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[An
             f"no usable {name} in {folder} ({reason}); run 'adascale download {name}' once, or let ADASCALE_DATA name "
             f"a folder that holds {FOLDERS[name]}"
         ) from error
-    return _pixels(train), np.asarray(train.targets), _pixels(test), np.asarray(test.targets)
-
-
-def _pixels(part: Any) -> NDArray[Any]:
-    pixels = np.asarray(part.data)
-    return (pixels if pixels.ndim == 4 else pixels[..., None]) / np.float32(255)
+    pixels = [np.asarray(part.data) / np.float32(255) for part in (train, test)]
+    images, test_images = (each if each.ndim == 4 else each[..., None] for each in pixels)
+    return images, np.asarray(train.targets), test_images, np.asarray(test.targets)
 
 
 def _open(name: str, train: bool, download: bool) -> Any:

@@ -1,9 +1,7 @@
-r"""One random stream for each purpose, device and round.
+"""One random stream for each purpose, device and round.
 
-A stream is named by the seed, the purpose and its place, and by nothing else.  So two methods at one seed see the same
-channels, the same batches and the same noise directions; one more device changes nothing for the others; and a run can
-be taken up in the middle.  Everything is drawn by NumPy on the CPU, so that CPU and GPU train on the same draws;
-what dropout layers drop is PyTorch's, from a seed of the round.
+A stream depends on nothing else, so methods at one seed share channels, batches and noise directions, and a training
+can resume anywhere.  NumPy draws on the CPU; PyTorch draws dropout masks alone, from a seed of the round.
 """
 
 from __future__ import annotations
@@ -16,32 +14,23 @@ from adascale import checks as check
 PARTITION, MODEL, BATCH, NOISE, DROPOUT = range(5)
 
 
-def stream(seed: int, purpose: int, device: int = 0, round_index: int = 0) -> np.random.Generator:
-    """The generator of a purpose, a device and a round.
-
-    Parameters
-    ----------
-    seed : int
-        The realisation, >= 0: the one of :func:`adascale.channel.draw`, whose own streams are others.
-    purpose : int
-        ``PARTITION``, ``MODEL``, ``BATCH``, ``NOISE`` or ``DROPOUT``.
-    device, round_index : int
-        Where, >= 0.
-    """
+def whole_seed(seed: int) -> int:
+    """Return a seed, an integer >= 0, as a Python integer."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
+    return int(seed)
+
+
+def stream(seed: int, purpose: int, device: int = 0, round_index: int = 0) -> np.random.Generator:
+    """Return the generator of a purpose, such as ``BATCH``, a device and a round.
+
+    The seed, an integer >= 0, may be that of :func:`adascale.channel.draw`, which has other streams.
+    """
     # channel.draw spawns keys of length one; these have three entries
-    return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=(purpose, device, round_index)))
+    return np.random.default_rng(np.random.SeedSequence(whole_seed(seed), spawn_key=(purpose, device, round_index)))
 
 
 def poisson_batch(seed: int, device: int, round_index: int, size: int, rate: float) -> NDArray[np.intp]:
-    r"""A Poisson batch: each of ``size`` samples enters independently with probability ``rate``.
-
-    Returns
-    -------
-    numpy.ndarray
-        The chosen positions in 0 ... size - 1, ascending; often of another length than :math:`q_m n_m`, sometimes
-        empty.
-    """
+    """Draw a Poisson batch: positions in 0 ... size - 1, each included independently with probability ``rate``."""
     check.sampling_rate("rate", rate)
     return np.flatnonzero(stream(seed, BATCH, device, round_index).random(size) < rate)

@@ -1,4 +1,4 @@
-"""What a training needs beside its scenario."""
+"""The settings of a training that are not its scenario's."""
 
 from __future__ import annotations
 
@@ -10,27 +10,19 @@ from adascale import presets, registry
 
 @dataclass(frozen=True)
 class Training:
-    r"""What a training needs beside its :class:`~adascale.scenario.Scenario`.
+    r"""Data, network and optimiser of a training, which its :class:`~adascale.scenario.Scenario` does not have.
 
     Parameters
     ----------
-    dataset : str
-        See :func:`adascale.learning.data.load`.
-    model : str
-        See :func:`adascale.learning.models.build`.
-    partition : str
-        ``iid`` or ``two-classes``, see :func:`adascale.learning.data.partition`.
-    learning_rate : float
-        :math:`\lambda > 0`.
-    momentum : float
-        In [0, 1).
-    weight_decay : float
-        >= 0, the coefficient of :math:`\boldsymbol\theta` that is added to the received gradient, after the noise.
-    input_scaling : str
-        ``standard`` or ``unit``, see :func:`adascale.learning.data.load`.
-    initialisation : str
-        ``default`` or ``glorot``, see :func:`adascale.learning.models.build`.
-    chunk : int
+    dataset, input_scaling, model, initialisation, partition : str
+        See :func:`adascale.learning.data.load`, :func:`adascale.learning.models.build` and
+        :func:`adascale.learning.data.partition`.
+    learning_rate : float, > 0
+        :math:`\lambda`.
+    momentum : float, in [0, 1)
+    weight_decay : float, >= 0
+        Coefficient of :math:`\boldsymbol\theta`, which is added to the received gradient after the noise.
+    chunk : int, >= 1
         Largest number of samples whose gradients are computed at a time.
     """
 
@@ -59,26 +51,26 @@ class Training:
 
     @classmethod
     def mnist(cls) -> Training:
-        """The paper's MNIST training."""
+        """Return the paper's MNIST training."""
         return cls.preset("mnist")
 
     @classmethod
     def cifar10(cls) -> Training:
-        """The paper's CIFAR-10 training, with the Tanh CNN."""
+        """Return the paper's CIFAR-10 training, with the Tanh CNN."""
         return cls.preset("cifar10")
 
     @classmethod
     def digits(cls) -> Training:
-        """The MNIST training at twice its learning rate, for ``Scenario.digits()``, which has fewer rounds."""
+        """Return the MNIST training at twice its learning rate, for ``Scenario.digits()``, which has fewer rounds."""
         return cls.preset("digits")
 
     @classmethod
     def preset(cls, name: str) -> Training:
-        """The training of a preset, by its name or from its file: see :func:`adascale.presets.load`."""
+        """Return the training of a preset, by its name or from its file: see :func:`adascale.presets.load`."""
         values = presets.load(name).training
         known = [field.name for field in fields(cls)]
-        needed = [field.name for field in fields(cls) if field.default is MISSING]
-        for what, found in (("unknown", set(values) - set(known)), ("missing", set(needed) - set(values))):
+        needed = {field.name for field in fields(cls) if field.default is MISSING}
+        for what, found in (("unknown", set(values) - set(known)), ("missing", needed - set(values))):
             if found:
                 raise ValueError(f"{name}: {what} key {min(found)!r} in [training]; expected {', '.join(known)}")
         try:

@@ -1,4 +1,4 @@
-"""Whole trainings: round after round, with a history, and from where another one stopped."""
+"""Whole trainings with a history, which may resume another one."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from adascale.learning.settings import Training
 from adascale.problem import ReceiveScalingProblem
 
 COLUMNS = ("round", "batch_size", "loss", "clipped", "noise_energy", "test_loss", "accuracy", "epsilon")
-"""Of a history, see :class:`Trained`."""
+"""The columns of a history, see :class:`Trained`."""
 
 
 class Trained(NamedTuple):
-    """A training, finished or on its way."""
+    """A training, finished or not."""
 
     state: State
     history: pd.DataFrame
-    r"""A table with one row a round, of the columns ``round, batch_size, loss`` (of the batches, before the step),
-    ``clipped`` (share of their samples), ``noise_energy`` (:math:`w_t`); and where the model was evaluated, after the
-    step, ``test_loss, accuracy`` and ``epsilon`` (of the rounds so far), NaN elsewhere."""
+    r"""One row per round: ``round, batch_size, loss`` (of the batches, before the step), ``clipped`` (share of their
+    samples) and ``noise_energy`` (:math:`w_t`).  ``test_loss, accuracy`` and ``epsilon`` (of the rounds so far) are of
+    the model after the step, NaN where it was not evaluated."""
 
 
 def train(
@@ -51,125 +51,90 @@ def train(
     resume: Trained | None = None,
     keep: Callable[[State, list[dict[str, Any]]], None] | None = None,
 ) -> Trained:
-    r"""A whole training with a schedule of receive scalings.
+    r"""Train with a schedule of receive scalings; on the CPU, runs repeat and resume to the last bit.
 
     Parameters
     ----------
     problem : ReceiveScalingProblem
-        One lane: its scenario is the training's, its horizon the number of rounds.
-    eta : array_like or None
-        :math:`\eta_t` of every round, shape (T,), within the power limit; ``None`` for a receiver without noise.
+        One instance.
+    eta : array_like, shape (T,), > 0, or None
+        :math:`\eta_t`, within the power limit; None for a receiver without noise.
     training, dataset, seed, device
         As for :class:`~adascale.learning.fedsgd.FedSGD`.
-    coefficient : array_like, optional
-        :math:`h_{m,t}`, shape (M, T): run every round at signal level.
-    every : int
+    coefficient : array_like, complex, shape (M, T), optional
+        :math:`h_{m,t}`: run every round at signal level.
+    every : int, >= 1
         Evaluate after every so many rounds, and after the last.
-    delta : float
-        :math:`\delta` of the epsilon so far.
-    accountant : Accountant, optional
-        What it is computed by; default :class:`~adascale.accounting.RenyiAccountant`.
+    delta, accountant
+        Of the epsilon; default accountant :class:`~adascale.accounting.RenyiAccountant`.
     progress : bool
-        Show a progress bar on standard error.
     resume : Trained, optional
         The first rounds of this very training: only the others are run.
-    keep : callable
+    keep : callable, optional
         Called after every round with the state and the rows of the history so far.
-
-    Returns
-    -------
-    Trained
-        On one machine, with the same versions and number of threads, the same to the last bit on the CPU, in one go or
-        resumed.
 
     Raises
     ------
-    ValueError
-        If the schedule does not fit the problem, ``coefficient`` comes without one or in another shape, what is resumed
-        has more rounds than it, or as ``FedSGD``.
     Diverged
-        If a parameter, or the loss of a sample, is infinite or NaN after a round.  What was kept last is from before.
+        If a parameter or a loss is not finite after a round, which is not kept.
     """
     check.whole("every", every)
-    rounds = problem.num_rounds
+    rounds, scenario = problem.num_rounds, problem.scenario
     if problem.lanes != ():
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
-    if eta is None and coefficient is not None:
-        raise ValueError("coefficient needs a schedule: without receiver noise there is no finite eta to send with")
+    limited = None if eta is None else check.positive("eta", eta)
     if coefficient is not None:
         coefficient = np.asarray(coefficient)
-        if coefficient.shape != (problem.scenario.num_devices, rounds):
-            raise ValueError(
-                f"coefficient must have shape ({problem.scenario.num_devices}, {rounds}), got {coefficient.shape}"
-            )
-    limited = None if eta is None else _within_limit(problem, eta)
-    schedule = [math.inf] * rounds if limited is None else limited
+        if limited is None:
+            raise ValueError("coefficient needs a schedule: without receiver noise no finite eta can be sent with")
+        if coefficient.shape != (expected := (scenario.num_devices, rounds)):
+            raise ValueError(f"coefficient must have shape {expected}, got {coefficient.shape}")
+    if limited is not None:
+        if limited.shape != (rounds,):
+            raise ValueError(f"eta must have shape ({rounds},), got {limited.shape}")
+        problem.spend(limited)  # refuses what exceeds the power limit
+    schedule = np.full(rounds, math.inf) if limited is None else limited
     account = RenyiAccountant() if accountant is None else accountant
-    federation = FedSGD(problem.scenario, training, dataset, seed, device)
+    federation = FedSGD(scenario, training, dataset, seed, device)
     state, rows = federation.start(), []
     if resume is not None:
         state, rows = resume.state, resume.history.to_dict("records")
         if not len(rows) == state.round <= rounds:
-            raise ValueError(
-                f"resume must hold as many rounds as its state, at most {rounds}, got {len(rows)} "
-                f"and a state before round {state.round}"
-            )
+            got = f"{len(rows)} and a state before round {state.round}"
+            raise ValueError(f"resume must hold as many rounds as its state, at most {rounds}, got {got}")
         state = state._replace(parameters=state.parameters.to(device), velocity=state.velocity.to(device))
+
+    def diverged(what: str) -> Diverged:
+        error = Diverged(
+            f"the training diverged in round {t}: {what}; try a learning rate below {training.learning_rate:g}, or a "
+            "smaller nu, which is less noise"
+        )
+        error.history = pd.DataFrame(rows, columns=COLUMNS)
+        return error
+
     with tqdm(total=rounds, initial=state.round, disable=not progress, unit="round", desc=training.dataset) as bar:
         for t in range(state.round, rounds):
             try:
                 state, shown = federation.step(state, schedule[t], None if coefficient is None else coefficient[:, t])
             except NotFinite as error:
-                raise _diverged(t, str(error), training, rows) from None
+                raise diverged(str(error)) from None
             if not torch.isfinite(state.parameters).all():
-                raise _diverged(t, "parameters are no longer finite", training, rows)
-            row = {
-                "round": t,
-                "batch_size": shown.batch_size,
-                "loss": shown.loss,
-                "clipped": shown.clipped,
-                "noise_energy": problem.scenario.noise_scale / schedule[t],
-                "test_loss": math.nan,
-                "accuracy": math.nan,
-                "epsilon": math.nan,
-            }
+                raise diverged("parameters are no longer finite")
+            test_loss = accuracy = epsilon = math.nan
             if (t + 1) % every == 0 or t + 1 == rounds:
-                row["test_loss"], row["accuracy"] = federation.evaluate(state)
-                if not math.isfinite(row["test_loss"]):
-                    raise _diverged(t, f"the test loss is {row['test_loss']}", training, rows)
-                row["epsilon"] = math.inf
+                test_loss, accuracy = federation.evaluate(state)
+                if not math.isfinite(test_loss):
+                    raise diverged(f"the test loss is {test_loss}")
+                epsilon = math.inf
                 if limited is not None:
-                    row["epsilon"] = _epsilon_so_far(problem, limited[: t + 1], account, delta)
-                bar.set_postfix_str(
-                    f"loss {row['test_loss']:.3f}, accuracy {row['accuracy']:.3f}, epsilon {row['epsilon']:.2f}",
-                    refresh=False,
-                )
-            rows.append(row)
+                    so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget)
+                    epsilon = float(so_far.epsilon(limited[: t + 1], account, delta))
+                text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.2f}"
+                bar.set_postfix_str(text, refresh=False)
+            noise_energy = scenario.noise_scale / schedule[t]
+            measured = (t, *shown[:3], noise_energy, test_loss, accuracy, epsilon)
+            rows.append(dict(zip(COLUMNS, measured, strict=True)))
             bar.update()
             if keep is not None:
                 keep(state, rows)
     return Trained(state, pd.DataFrame(rows, columns=COLUMNS))
-
-
-def _diverged(t: int, what: str, training: Training, rows: list[dict[str, Any]]) -> Diverged:
-    error = Diverged(
-        f"the training diverged in round {t}: {what}; try a learning rate below {training.learning_rate:g}, or a "
-        "smaller nu, which is less noise"
-    )
-    error.history = pd.DataFrame(rows, columns=COLUMNS)
-    return error
-
-
-def _within_limit(problem: ReceiveScalingProblem, eta: ArrayLike) -> NDArray[np.float64]:
-    schedule = check.positive("eta", eta)
-    if schedule.shape != (problem.num_rounds,):
-        raise ValueError(f"eta must have shape ({problem.num_rounds},), got {schedule.shape}")
-    problem.spend(schedule)  # says so if it exceeds the power limit
-    return schedule
-
-
-def _epsilon_so_far(
-    problem: ReceiveScalingProblem, eta: NDArray[np.float64], accountant: Accountant, delta: float
-) -> float:
-    so_far = ReceiveScalingProblem(problem.scenario, problem.min_gain[: eta.size], problem.budget)
-    return float(so_far.epsilon(eta, accountant, delta))

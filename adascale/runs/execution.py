@@ -1,4 +1,4 @@
-"""What a training run becomes: a result row and a history.  It needs the extra ``learn``."""
+"""Perform a run: a result row and a history.  It needs the extra ``learn``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from adascale import accounting
 from adascale.comparison import as_method, find_method
-from adascale.learning import Dataset, Trained, data, models, train
+from adascale.learning import Dataset, data, models, train
 from adascale.learning.devices import find_device
-from adascale.learning.fedsgd import State
 from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.provenance import provenance
@@ -26,7 +25,7 @@ from adascale.runs.specification import NOISE_FREE, Run, described, loaded_diges
 
 
 class Finished(NamedTuple):
-    """A result and how it came about."""
+    """The result of a run."""
 
     row: dict[str, Any]
     """See :func:`perform`."""
@@ -35,52 +34,31 @@ class Finished(NamedTuple):
 
 
 def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
-    r"""The problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
+    r"""Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
     scenario = run.scenario
     drawn = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor)
     return problem, scenario.mean_gain(drawn.path_loss)
 
 
-def perform(
-    run: Run,
-    *,
-    device: str = "cpu",
-    progress: bool = False,
-    resume: Trained | None = None,
-    keep: Callable[[State, list[dict[str, Any]]], None] | None = None,
-) -> Finished:
+def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     r"""Draw the channel of the seed, bring the policy's cost to the budget there, and train with its scalings.
 
-    At one seed every policy and every :math:`\nu` meets the same channels, initial model, batches and noise directions.
+    At one seed every policy and every :math:`\nu` has the same channels, initial model, batches and noise directions.
 
     Parameters
     ----------
     run : Run
-        What to do.
-    device : str
-        ``cpu`` or ``cuda``.
-    progress : bool
-        Show a progress bar on standard error.
-    resume, keep
-        As for :func:`adascale.learning.training.train`.
+    device, **how
+        As ``device, progress, resume`` and ``keep`` of :func:`adascale.learning.training.train`.
 
     Returns
     -------
     Finished
         The row has ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``; every
         parameter that the policy declares as ``tuned``; ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss,
-        floor_mean, floor_max, floor_max_round, wall_seconds`` (of the rounds that were run now), ``device, threads``,
-        and what :func:`~adascale.runs.provenance.provenance` says.
-
-    Raises
-    ------
-    ValueError
-        If the device is not there, or this process has loaded other code than the run was specified with.
-    FileNotFoundError
-        If the data set is not on this machine.
-    BudgetNotReached
-        If no parameter of the policy costs the budget.
+        floor_mean, floor_max, floor_max_round, wall_seconds`` (of the rounds that were run now), ``device, threads``
+        and :func:`~adascale.runs.provenance.provenance`.
     """
     find_device(device)
     for kind, name in run.own_code.items():
@@ -89,56 +67,39 @@ def perform(
     training, scenario = run.training, run.scenario
     loaded = _load(training.dataset, training.input_scaling, data.root())
     problem, policy, eta = _decided(run)
-    parameters = {} if policy is None else {name: float(getattr(policy, name)) for name in policy.tuned}
     start = time.perf_counter()
-    trained = train(
-        problem,
-        eta,
-        training,
-        loaded,
-        run.seed,
-        device=device,
-        every=run.every,
-        delta=run.delta,
-        accountant=accounting.find(run.accountant),
-        progress=progress,
-        resume=resume,
-        keep=keep,
-    )
+    how |= {"device": device, "every": run.every, "delta": run.delta, "accountant": accounting.find(run.accountant)}
+    trained = train(problem, eta, training, loaded, run.seed, **how)
     wall = time.perf_counter() - start
     last = trained.history.iloc[-1]
-    row = (
-        described(run)
-        | parameters
-        | {
-            "cost": None if eta is None else float(problem.cost(eta)),
-            "order": scenario.order,
-            "rdp": None if eta is None else float(problem.rdp(eta)),
-            "delta": run.delta,
-            "epsilon": float(last.epsilon),
-            "test_accuracy": float(last.accuracy),
-            "test_loss": float(last.test_loss),
-            "floor_mean": float(problem.floor.mean()),
-            "floor_max": float(problem.floor.max()),
-            "floor_max_round": int(problem.floor.argmax()),
-            "wall_seconds": round(wall, 3),
-            "device": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device,
-            "threads": torch.get_num_threads(),
-            **provenance("torch", "numpy"),
-            "torch": torch.__version__,  # with the build that it is, which its distribution does not name
-        }
-    )
-    return Finished(row, trained.history)
+    tuned = {} if policy is None else {name: float(getattr(policy, name)) for name in policy.tuned}
+    measured = {
+        "cost": None if eta is None else float(problem.cost(eta)),
+        "order": scenario.order,
+        "rdp": None if eta is None else float(problem.rdp(eta)),
+        "delta": run.delta,
+        "epsilon": float(last.epsilon),
+        "test_accuracy": float(last.accuracy),
+        "test_loss": float(last.test_loss),
+        "floor_mean": float(problem.floor.mean()),
+        "floor_max": float(problem.floor.max()),
+        "floor_max_round": int(problem.floor.argmax()),
+        "wall_seconds": round(wall, 3),
+        "device": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device,
+        "threads": torch.get_num_threads(),
+        **provenance("torch", "numpy"),
+        "torch": torch.__version__,  # with the build, which its distribution does not name
+    }
+    return Finished(described(run) | tuned | measured, trained.history)
 
 
 _session = ""
 
 
 def digests(run: Run, session: str = "") -> dict[str, str]:
-    """Digests of what code of one's own gives to a run, by its name: it may read files that change.
+    """Return digests, by name, of what your own code gives to a run: it may read files that change.
 
-    Within a session, a data set that has just been read is not read again.  They are of single precision, since the
-    last digits of a computation vary among machines.
+    Within a session a data set is read once.  Digests are of single precision: last digits vary among machines.
     """
     global _session
     training = run.training
@@ -152,7 +113,14 @@ def digests(run: Run, session: str = "") -> dict[str, str]:
         "policies": lambda: _decided(run)[2:],
         "accountants": lambda: [accounting.find(run.accountant).epsilon(0.5, np.ones(2), run.delta)],
     }
-    return {name: _digest(given[kind]()) for kind, name in run.own_code.items()}
+    found = {}
+    for kind, name in run.own_code.items():
+        digest = hashlib.sha256()
+        for each in given[kind]():
+            array = torch.as_tensor(each).detach().cpu().float().contiguous().numpy()
+            digest.update(f"{array.shape}\0".encode() + array.tobytes())
+        found[name] = digest.hexdigest()[:16]
+    return found
 
 
 def _decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.float64] | None]:
@@ -162,14 +130,6 @@ def _decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np
         return problem, None, None
     policy = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain)
     return problem, policy, policy.schedule(problem)
-
-
-def _digest(given: Iterable[Any]) -> str:
-    digest = hashlib.sha256()
-    for each in given:
-        array = torch.as_tensor(each).detach().cpu().float().contiguous().numpy()
-        digest.update(f"{array.shape}\0".encode() + array.tobytes())
-    return digest.hexdigest()[:16]
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""With what a result was made: the same words in every row of a table and beside every table."""
+"""The software and machine of a result, for every row of a table and beside every table."""
 
 from __future__ import annotations
 
@@ -16,31 +16,23 @@ from adascale.files import write_atomically
 
 
 def provenance(*packages: str) -> dict[str, str | None]:
-    """``version`` and ``commit`` of this package, ``machine``, ``python``, and the versions of the packages named.
+    """Return ``version`` and ``commit`` of this package, ``machine``, ``python``, and the versions of the packages.
 
-    The commit is None outside a git checkout, and ends in ``+`` where a tracked file was changed that is no result.
+    The commit is None outside a git checkout, and ends in ``+`` where a tracked file is changed that is no result.
     """
-    known: dict[str, str | None] = {
+    return {
         "version": __version__,
         "commit": _commit(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
-    }
-    return known | {name: version(name) for name in packages}
+    } | {name: version(name) for name in packages}
 
 
 def write_provenance(table: Path, command: str, *packages: str, **more: Any) -> Path:
-    """Write ``NAME.provenance.toml`` beside a table: the command that makes it, :func:`provenance`, and what else.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-    """
+    """Write ``NAME.provenance.toml`` beside a table: its command, :func:`provenance` and more; return its path."""
     lines = {"command": command} | more | provenance(*packages)
     path = table.with_suffix(".provenance.toml")
-    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items() if value is not None)
-    write_atomically(path, text)
+    write_atomically(path, "".join(f"{key} = {json.dumps(each)}\n" for key, each in lines.items() if each is not None))
     return path
 
 
@@ -51,8 +43,7 @@ def _commit() -> str | None:
         return None
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=True).stdout.strip()
 
     try:
         changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")

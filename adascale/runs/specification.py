@@ -1,7 +1,4 @@
-r"""A training run: everything that its result depends on, with an address.
-
-It needs the extra ``learn``, so it is imported by its own name.
-"""
+r"""A training run: everything that its result depends on, with an address.  It needs the extra ``learn``."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from adascale import checks as check
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import find_method
 from adascale.learning import data, models
+from adascale.learning.seeding import whole_seed
 from adascale.learning.settings import Training
 from adascale.scenario import Scenario
 
@@ -26,47 +24,36 @@ FORMAT = 2
 """A part of every address, to be raised when the same specification would give other results."""
 
 NOISE_FREE = "NoiseFree"
-"""The policy of a receiver without noise, :math:`\\eta_t = \\infty`; it keeps no budget and protects nobody."""
+"""The policy of a receiver without noise, :math:`\\eta_t = \\infty`, outside any budget and without privacy."""
 
 
 @dataclass(frozen=True)
 class Run:
-    r"""Everything that a training's result depends on, the code of one's own included.
-
-    Make one with :func:`make_run`; two runs are the same if their addresses are.
+    r"""Everything that a training's result depends on, your own code included; :func:`make_run` makes one.
 
     Parameters
     ----------
     scenario : Scenario
-        Its ``num_parameters`` are the network's.
     training : Training
-        Data set, network, optimiser.
     policy : str
         A name for :func:`adascale.comparison.find_method`, or ``NoiseFree``.
-    nu : float
-        :math:`\nu > 0`, what results are filed under.
-    seed : int
-        The realisation, >= 0: channels, partition, initial model, batches and noise.
-    budget_factor : float
-        The budget is :math:`\nu` times this (> 0); the paper's words ask for 1.
-    channel : ChannelModel
-        What the realisation's channel is drawn from.
+    nu, budget_factor : float, > 0
+        Results are filed by :math:`\nu`; the budget is :math:`\nu` times the factor, 1 in the paper.
+    seed : int, >= 0
+        Of channels, partition, initial model, batches and noise.
     accountant : str
-        A name for :func:`adascale.accounting.find`: what epsilon is computed by.
-    every : int
-        Evaluate after every so many rounds.
-    delta : float
-        :math:`\delta` of epsilon.
+        A name for :func:`adascale.accounting.find`.
+    every, delta
+        As for :func:`adascale.learning.training.train`.
     shortened : bool
         Whether the scenario has fewer rounds than its preset.
 
     Attributes
     ----------
     own_code : dict
-        Whatever is called ``module:object`` or is another package's, by its kind (:data:`adascale.registry.KINDS`).
+        Code outside this package, ``module:object`` or registered, by its kind (:data:`adascale.registry.KINDS`).
     sources : dict
-        The digest of the source of each, see :func:`adascale.registry.source_digest`.  It is taken when the run is
-        specified.
+        The digest of the source of each when the run is specified, see :func:`adascale.registry.source_digest`.
     """
 
     scenario: Scenario
@@ -88,7 +75,7 @@ class Run:
             if np.ndim(value := getattr(self, name)):
                 raise ValueError(f"{name} must be one number, got {value!r}")
             object.__setattr__(self, name, float(check.positive(name, value)))
-        object.__setattr__(self, "seed", _whole_seed(self.seed))
+        object.__setattr__(self, "seed", whole_seed(self.seed))
         check.whole("every", self.every)
         check.fraction("delta", self.delta)
         for name in ("policy", "accountant"):
@@ -134,106 +121,77 @@ def make_run(
     channel: str | None = None,
     **changes: Any,
 ) -> Run:
-    r"""A run of a data set's preset, with what is named changed.
+    r"""Make a run of a data set's preset with changes.
 
     Parameters
     ----------
     dataset : str
-        A preset, by name or file (:func:`adascale.presets.load`): scenario, channel and training.  The number of
-        parameters is the network's.  Or ``module:function``, a reader of one's own: the preset is that of the digits
-        then, but for the name, the data and, where it is not given, the size of each device's share.
+        A preset, by name or file (:func:`adascale.presets.load`), or ``module:function``, your own reader, with the
+        preset of the digits but for the name, the data and, if not given, the size of each device's share.
     policy, nu, seed
-        As for :class:`Run`; in the name ``NoiseFree`` case, ``-`` and ``_`` do not matter.
-    rounds : int, optional
-        A shorter horizon, to which the policy is tuned as well: the first so many rounds of the channel.
+        As for :class:`Run`.
+    rounds : int, >= 1, optional
+        A shorter horizon, for which the policy is tuned: the first so many rounds of the channel.
     channel : str, optional
-        Another channel model, see :func:`adascale.channel.find`.
+        See :func:`adascale.channel.find`.
     **changes
-        Any other field of :class:`Run`, :class:`~adascale.scenario.Scenario`,
-        :class:`~adascale.learning.settings.Training` or the channel model, such as ``budget_factor``, ``noise_power``,
-        ``learning_rate``, ``placement``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such preset, policy or field, the rounds are not 1 ... T, or a value is out of range or of
-        another type.
+        Other fields of :class:`Run`, :class:`~adascale.scenario.Scenario`,
+        :class:`~adascale.learning.settings.Training` or the channel model.
     """
-    for name, text in (("dataset", dataset), ("policy", policy), ("channel", channel)):
-        if not (isinstance(text, str) or (name == "channel" and text is None)):
+    for name, text in (("dataset", dataset), ("policy", policy), ("channel", "" if channel is None else channel)):
+        if not isinstance(text, str):
             raise ValueError(f"{name} must be a name, got {text!r}")
     own_data = ":" in dataset and not Path(dataset).is_file()
     base = "digits" if own_data else dataset
     preset = presets.load(base)
     scenario, training = preset.scenario, Training.preset(base)
     model = preset.channel if channel is None else channels.find(channel)
-    if policy.replace("-", "").replace("_", "").lower() == NOISE_FREE.lower():
-        policy = NOISE_FREE
-    else:
-        policy = registry.canonical("policies", policy)
-    own = {
-        name: {each.name for each in fields(kind)}
-        for name, kind in (("scenario", scenario), ("training", training), ("channel", model), ("run", Run))
-    }
+    is_noise_free = policy.replace("-", "").replace("_", "").lower() == NOISE_FREE.lower()
+    policy = NOISE_FREE if is_noise_free else registry.canonical("policies", policy)
+    kinds: dict[str, Any] = {"scenario": scenario, "training": training, "channel": model, "run": Run}
+    own = {name: {each.name for each in fields(kind)} for name, kind in kinds.items()}
     own["scenario"] -= {"name", "num_rounds", "num_parameters"}
     own["training"] -= {"dataset"}
     own["run"] -= {"scenario", "training", "channel", "shortened", "own_code", "sources"}
     taken = {kind: {name: changes.pop(name) for name in sorted(known & set(changes))} for kind, known in own.items()}
     if changes:
-        raise ValueError(
-            f"{min(changes)!r} is nothing that a run has; expected one of "
-            f"{', '.join(sorted({'rounds', 'channel'}.union(*own.values())))}"
-        )
+        known = sorted({"rounds", "channel"}.union(*own.values()))
+        raise ValueError(f"{min(changes)!r} is nothing that a run has; expected one of {', '.join(known)}")
     horizon = scenario.num_rounds
     if rounds is not None and check.whole("rounds", rounds) > horizon:
         raise ValueError(f"rounds must be at most the {horizon} of {scenario.name}, got {rounds}")
     training = replace(training, **taken["training"])
-    scenario = replace(
-        scenario, **taken["scenario"], num_parameters=models.size(training.model), num_rounds=rounds or horizon
-    )
+    size = models.size(training.model)
+    scenario = replace(scenario, **taken["scenario"], num_parameters=size, num_rounds=rounds or horizon)
     model = replace(model, **taken["channel"])
     if own_data:
         training = replace(training, dataset=dataset)
         scenario = replace(scenario, name=registry.label(dataset))
         if "dataset_size" not in taken["scenario"]:
             scenario = replace(scenario, dataset_size=_shares(training, scenario.num_devices, seed))
-    return Run(
-        scenario, training, policy, nu, seed, channel=model, shortened=scenario.num_rounds < horizon, **taken["run"]
-    )
+    shortened = scenario.num_rounds < horizon
+    return Run(scenario, training, policy, nu, seed, channel=model, shortened=shortened, **taken["run"])
 
 
 _LOADED: dict[tuple[str, int], tuple[Any, str | None]] = {}
 
 
 def loaded_digest(kind: str, name: str) -> str | None:
-    """The digest of the code behind a name at the time when this process first saw the class or function."""
+    """Return the digest of the code behind a name when this process first saw the class or function."""
     value = registry.find(kind, name).value
     return _LOADED.setdefault((name, id(value)), (value, registry.source_digest(kind, name)))[1]
-
-
-def _whole_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
-    return int(seed)
 
 
 def _shares(training: Training, num_devices: int, seed: int) -> float | tuple[float, ...]:
     """How many samples each device gets."""
     labels = data.load(training.dataset, training.input_scaling).labels
-    sizes = [float(part.size) for part in data.partition(labels, num_devices, training.partition, _whole_seed(seed))]
+    sizes = [float(part.size) for part in data.partition(labels, num_devices, training.partition, seed)]
     return sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
 
 
 def described(run: Run) -> dict[str, Any]:
-    """The first columns of a run's row, which are known before it is run: ``run`` to ``budget``."""
-    return {
-        "run": run.address,
-        "dataset": run.scenario.name,
-        "model": registry.label(run.training.model),
-        "policy": registry.label(run.policy),
-        "nu": run.nu,
-        "seed": run.seed,
-        "rounds": run.scenario.num_rounds,
-        "shortened": run.shortened,
-        "budget": run.nu * run.budget_factor,
-    }
+    """Return the first columns of a run's row, which are known before it is run: ``run`` to ``budget``."""
+    model, policy = registry.label(run.training.model), registry.label(run.policy)
+    name, rounds, budget = run.scenario.name, run.scenario.num_rounds, run.nu * run.budget_factor
+    first = {"run": run.address, "dataset": name, "model": model, "policy": policy, "nu": run.nu, "seed": run.seed}
+    return first | {"rounds": rounds, "shortened": run.shortened, "budget": budget}

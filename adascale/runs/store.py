@@ -1,19 +1,16 @@
-r"""A store of runs: a folder for each, named by its address, that survives whatever happens to the process.
+r"""A store of runs: a folder for each, named by its address, which survives a kill at any time.
 
 =============== ====================================================================================================
 ``spec.json``   the specification whose SHA-256 is the address
-``checkpoint``  how far the run has come, while it is under way
-``history.csv`` one row a round, once it is finished
-``row.json``    the result with its provenance, the SHA-256 of the history, and :func:`~adascale.runs.execution.digests`
-                of what it was made from; written last: it *is* "finished"
+``checkpoint``  the state and history of an unfinished run
+``history.csv`` one row per round of a finished run
+``row.json``    the result with its provenance, the SHA-256 of the history, :func:`~adascale.runs.execution.digests`
+                and the SHA-256 of all that (not in old rows); written last: it *is* "finished"
 ``lock``        held by the process that works on the run; the system frees it when that process dies
 ``.identity``   beside the folders: a random word by which the workers of a cluster recognise the store
 =============== ====================================================================================================
 
-Every file is written whole or not at all, and every byte of it is under a checksum: what was altered or cut off is
-refused, and so is what was made from other data.  ``row.json`` ends in the SHA-256 of what precedes it; a row without
-one, as they were before, is read as it is.  A run that fails before its first checkpoint leaves nothing.  It needs the
-extra ``learn``.
+Every file is written whole or not at all; altered or truncated ones, and those made from other data, are refused.
 """
 
 from __future__ import annotations
@@ -47,10 +44,10 @@ from adascale.runs.execution import Finished, digests, perform
 from adascale.runs.specification import Run
 
 MAGIC = b"adascale checkpoint 2\n"
-"""What every checkpoint starts with."""
+"""First bytes of every checkpoint."""
 
 SEAL = ',\n "sha256": "'
-"""What the checksum of a row follows."""
+"""Text before the checksum of a row."""
 
 
 class OtherVersion(UserWarning):
@@ -58,23 +55,11 @@ class OtherVersion(UserWarning):
 
 
 class NotCompared(UserWarning):
-    """It is not known what a result or checkpoint was made from."""
+    """A result or checkpoint has no digests of the data it was made from."""
 
 
 class Store:
-    """Runs and their results in a folder.
-
-    Parameters
-    ----------
-    folder : path-like
-        Made where it is not there.  Several processes and machines may share it, as far as its file system knows
-        locks (``flock``).
-
-    Raises
-    ------
-    ValueError
-        If it is a file.
-    """
+    """Runs and their results in a folder, which processes may share where the file system has locks (``flock``)."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
@@ -83,9 +68,9 @@ class Store:
         self._identity, self._session = "", ""
 
     def session(self, shared: bool = False) -> Store:
-        """The same store by its full path, for many runs of which each data set is read once.
+        """Return the same store by its full path, for many runs of which each data set is read once.
 
-        Where it is shared, it runs nothing on a machine that does not see the same folder.
+        A shared one runs nothing on a machine that does not see the same folder.
         """
         found = Store(self.folder.resolve())
         found._session = secrets.token_hex(8)
@@ -98,32 +83,20 @@ class Store:
         return found
 
     def place(self, run: Run) -> Path:
-        """The folder of a run."""
+        """Return the folder of a run."""
         return self.folder / run.address
 
     def owns(self, path: Path) -> bool:
-        """Whether a file lies in the folder of a run, where nobody else should write."""
+        """Whether a file lies in the folder of a run, where only the store may write."""
         parent = path.resolve().parent
         return parent.parent == self.folder.resolve() and re.fullmatch("[0-9a-f]{16}", parent.name) is not None
 
     def finished(self, run: Run) -> Finished | None:
-        """The result of a run, or None if it has not been finished.
-
-        Warns
-        -----
-        OtherVersion
-            If another version of this package made it.
-        NotCompared
-            If code of one's own may have given other data to it.
-
-        Raises
-        ------
-        ValueError
-            If what lies there was altered, or made from other data: it names the file and says what to do.
-        """
-        if (found := self._read(run)) is not None:
-            self._compare(run, self.place(run), found[1])
-        return None if found is None else found[0]
+        """Return the result of a run, or None; warn with :class:`OtherVersion` or :class:`NotCompared`."""
+        if (found := self._read(run)) is None:
+            return None
+        self._compare(run, self.place(run), found[1])
+        return found[0]
 
     def _compare(self, run: Run, place: Path, kept: Mapping[str, str] | None) -> dict[str, str]:
         """The digests of now; a ``ValueError`` if they are not those that were kept."""
@@ -138,69 +111,41 @@ class Store:
         return made
 
     def _read(self, run: Run) -> tuple[Finished, dict[str, str] | None] | None:
-        place = self.place(run)
+        place, remedy = self.place(run), "delete the folder to run it again"
         if not (place / "row.json").exists():
             return None
         try:
-            row, digest, made = _unsealed((place / "row.json").read_bytes())
+            stored = _unsealed((place / "row.json").read_bytes())
             history = (place / "history.csv").read_bytes()
-            if (place / "spec.json").read_bytes() != run.specification.encode() or row["run"] != run.address:
+            row, specified = stored["row"], (place / "spec.json").read_bytes()
+            if specified != run.specification.encode() or row["run"] != run.address:
                 raise ValueError("it is the result of another run")
-            if hashlib.sha256(history).hexdigest() != digest:
+            if hashlib.sha256(history).hexdigest() != stored["history_sha256"]:
                 raise ValueError("its history was altered or cut off")
+            row["epsilon"] = float(row["epsilon"])  # the one value that may be infinite
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{place} is not a result as it was written ({error}); delete the folder to run it again"
-            ) from None
-        if row.get("version") != __version__:
-            warnings.warn(
-                f"{place} was made by adascale {row.get('version')}, this is {__version__}; delete the "
-                "folder to run it again",
-                OtherVersion,
-                stacklevel=3,
-            )
+            raise ValueError(f"{place} is not a result as it was written ({error}); {remedy}") from None
+        if (version := row.get("version")) != __version__:
+            text = f"{place} was made by adascale {version}, this is {__version__}; {remedy}"
+            warnings.warn(text, OtherVersion, stacklevel=3)
         # by way of text: Python reads a float exactly as it was written, pandas did not always
         texts = pd.read_csv(io.BytesIO(history), dtype=str).astype(float)
-        return Finished(row, texts.astype({"round": int, "batch_size": int})), made
+        return Finished(row, texts.astype({"round": int, "batch_size": int})), stored.get("made")
 
     def under_way(self, run: Run) -> pd.DataFrame | None:
-        """The history of a run as far as its checkpoint knows it, one row a round; None where there is no checkpoint.
-
-        Raises
-        ------
-        ValueError
-            If the checkpoint was cut off or altered, or made from other data.
-        """
+        """Return the history of a run up to its checkpoint, one row per round; None without a checkpoint."""
         checkpoint = Checkpoint(self.place(run) / "checkpoint", run)
-        if (content := checkpoint.content()) is None:
+        if (trained := checkpoint.read(anywhere=True)[0]) is None:
             return None
-        self._compare(run, checkpoint.path, json.loads(str(content["conditions"])).get("made"))
-        return _history_of(content)
+        self._compare(run, checkpoint.path, checkpoint.conditions["made"])
+        return trained.history
 
     def run(
         self, run: Run, *, device: str = "cpu", progress: bool = False, wait: bool = True, save_seconds: float = 30
     ) -> Finished:
-        """The result of a run: read if it is finished, else run from the last checkpoint on.
+        """Return the result of a run: read if it is finished, else run from the last checkpoint on.
 
-        Parameters
-        ----------
-        run : Run
-            What is wanted.
-        device, progress
-            As for :func:`~adascale.runs.execution.perform`.
-        wait : bool
-            What to do while another process works on this run: wait for it, or raise
-            :class:`~adascale.errors.Busy`.
-        save_seconds : float
-            A checkpoint is written after the first round that ends so long after the last one.
-
-        Raises
-        ------
-        Busy
-            See ``wait``.
-        ValueError
-            If the result or the checkpoint there was altered, cut off or made under other conditions; or as
-            ``perform``.
+        Without ``wait``, :class:`~adascale.errors.Busy` is raised while another process works on this run.
         """
         place, known = self.place(run), self.folder / ".identity"
         if self._identity and not (known.exists() and known.read_text() == self._identity):
@@ -217,7 +162,10 @@ class Store:
                 return self._perform(run, checkpoint, device, progress, save_seconds)
             except BaseException:
                 if not checkpoint.path.exists() and not (place / "row.json").exists():
-                    _remove(place)
+                    with contextlib.suppress(OSError):  # the folder of a run that has kept nothing
+                        for name in ("spec.json", "history.csv", "lock"):
+                            (place / name).unlink(missing_ok=True)
+                        place.rmdir()
                 raise
 
     def _perform(self, run: Run, checkpoint: Checkpoint, device: str, progress: bool, save_seconds: float) -> Finished:
@@ -230,17 +178,16 @@ class Store:
         made = self._compare(run, checkpoint.path, checkpoint.conditions.get("made", {}))
         made = checkpoint.conditions.setdefault("made", made)
         start = last = time.monotonic()
-        reached: tuple[State, list[dict[str, Any]]] | None = None
+        reached: list[tuple[State, list[dict[str, Any]]]] = []
 
         def save() -> None:
-            if reached is not None:
-                state, rows = reached
+            for state, rows in reached:
                 trained = Trained(state, pd.DataFrame(rows[: state.round], columns=COLUMNS))
                 checkpoint.write(trained, before + time.monotonic() - start)
 
         def keep(state: State, rows: list[dict[str, Any]]) -> None:
-            nonlocal last, reached
-            reached = state, rows
+            nonlocal last
+            reached[:] = [(state, rows)]
             if time.monotonic() - last >= save_seconds:
                 save()
                 last = time.monotonic()
@@ -253,7 +200,8 @@ class Store:
         row["wall_seconds"] = round(before + row["wall_seconds"], 3)
         text = history.to_csv(index=False).encode()
         write_atomically(place / "history.csv", text)
-        write_atomically(place / "row.json", _sealed(row, hashlib.sha256(text).hexdigest(), made))
+        stored = {"row": row, "history_sha256": hashlib.sha256(text).hexdigest(), "made": made}
+        write_atomically(place / "row.json", _sealed(json_text(stored).removesuffix("\n}").encode()))
         checkpoint.path.unlink(missing_ok=True)
         done = self._read(run)
         assert done is not None, f"{place} was removed while it was written"
@@ -261,17 +209,9 @@ class Store:
 
 
 class Checkpoint:
-    """How far a run has come, in one file: a checksum and NumPy arrays, no pickle.
+    """The state of an unfinished run in one file: a checksum and NumPy arrays, no pickle.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file.
-    run : Run
-        The only run that the file can serve.
-    device : str
-        ``cpu`` or ``cuda``: what is resumed elsewhere, or with another number of threads, would not be the same
-        history to the last bit.
+    Under other conditions than these the resumed history would not be the same to the last bit.
     """
 
     def __init__(self, path: Path, run: Run, device: str = "cpu"):
@@ -301,67 +241,40 @@ class Checkpoint:
         content = buffer.getvalue()
         write_atomically(self.path, MAGIC + hashlib.sha256(content).digest() + content)
 
-    def read(self) -> tuple[Trained | None, float]:
-        """What was written last and its seconds; None and 0 where there is no file.
-
-        Raises
-        ------
-        ValueError
-            If the file was cut off or altered, or is of another run, device, version or number of threads.
-        """
-        if (arrays := self.content()) is None:
-            return None, 0.0
-        found = {"version": __version__} | json.loads(str(arrays["conditions"]))  # 0.2.0 kept none
-        if differs := next((key for key in self.conditions if found.get(key) != self.conditions[key]), None):
-            raise ValueError(
-                f"checkpoint {self.path} was made with {differs} {found.get(differs)!r}, not "
-                f"{self.conditions[differs]!r}; continue it so, or delete it to start the run again"
-            )
-        self.conditions["made"] = found.get("made")
-        device = self.conditions["device"]
-        parameters, velocity = (torch.as_tensor(arrays[name]).to(device) for name in ("parameters", "velocity"))
-        state = State(int(arrays["round"]), parameters, velocity)
-        return Trained(state, _history_of(arrays)), float(arrays["seconds"])
-
-    def content(self) -> dict[str, Any] | None:
-        """The arrays of the file, whatever the conditions; None where there is no file.
-
-        Raises
-        ------
-        ValueError
-            If the file was cut off or altered.
-        """
+    def read(self, anywhere: bool = False) -> tuple[Trained | None, float]:
+        """Return the last training written and its seconds, or None and 0; ``anywhere`` checks no conditions."""
         try:
             whole = self.path.read_bytes()
         except FileNotFoundError:
-            return None
-        magic, digest, content = whole[: len(MAGIC)], whole[len(MAGIC) :][:32], whole[len(MAGIC) + 32 :]
-        if magic != MAGIC or hashlib.sha256(content).digest() != digest:
+            return None, 0.0
+        content = whole[len(MAGIC) + 32 :]
+        if whole != MAGIC + hashlib.sha256(content).digest() + content:
             raise ValueError(f"checkpoint {self.path} is cut off or altered; delete it to start the run again")
         stream = io.BytesIO(content)
-        return {str(name): np.load(stream, allow_pickle=False) for name in np.load(stream, allow_pickle=False)}
+        arrays = {str(name): np.load(stream, allow_pickle=False) for name in np.load(stream, allow_pickle=False)}
+        found = {"version": __version__} | json.loads(str(arrays["conditions"]))  # 0.2.0 kept none
+        for key, now in self.conditions.items():
+            if not anywhere and (then := found.get(key)) != now:
+                raise ValueError(
+                    f"checkpoint {self.path} was made with {key} {then!r}, not {now!r}; continue it so, or delete it "
+                    "to start the run again"
+                )
+        self.conditions["made"] = found.get("made")
+        history = pd.DataFrame({name: arrays[f"history_{name}"] for name in COLUMNS})
+        values = (torch.as_tensor(arrays[name]).to(self.conditions["device"]) for name in ("parameters", "velocity"))
+        return Trained(State(int(arrays["round"]), *values), history), float(arrays["seconds"])
 
 
-def _history_of(content: Mapping[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame({name: content[f"history_{name}"] for name in COLUMNS})
-
-
-def _sealed(row: dict[str, Any], history_digest: str, made: dict[str, str] | None) -> bytes:
-    """The content of ``row.json``."""
-    content = json_text({"row": row, "history_sha256": history_digest, "made": made}).removesuffix("\n}").encode()
+def _sealed(content: bytes) -> bytes:
     return content + f'{SEAL}{hashlib.sha256(content).hexdigest()}"\n}}\n'.encode()
 
 
-def _unsealed(stored: bytes) -> tuple[dict[str, Any], str, dict[str, str] | None]:
-    """Row, history's SHA-256, digests; ``ValueError``, ``KeyError`` or ``TypeError`` if they are not as written."""
-    read = json.loads(stored)
-    if {*read} != {"row", "history_sha256"}:  # as it was before there was a checksum
-        content = stored.rpartition(SEAL.encode())[0]
-        if stored != content + f'{SEAL}{hashlib.sha256(content).hexdigest()}"\n}}\n'.encode():
-            raise ValueError("its row was altered or cut off")
-    row = read["row"]
-    row["epsilon"] = float(row["epsilon"])  # the one value that may be infinite
-    return row, read["history_sha256"], read.get("made")
+def _unsealed(stored: bytes) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(stored)
+    # rows of 0.2 have no checksum
+    if {*read} != {"row", "history_sha256"} and stored != _sealed(stored.rpartition(SEAL.encode())[0]):
+        raise ValueError("its row was altered or cut off")
+    return read
 
 
 def _locked(place: Path, wait: bool) -> contextlib.AbstractContextManager[Any]:
@@ -375,11 +288,3 @@ def _locked(place: Path, wait: bool) -> contextlib.AbstractContextManager[Any]:
         except FileNotFoundError:  # the other's run has failed, and its folder is gone
             continue
     raise OSError(f"{place / 'lock'} cannot be made")
-
-
-def _remove(place: Path) -> None:
-    """The folder of a run that has kept nothing."""
-    with contextlib.suppress(OSError):
-        for name in ("spec.json", "history.csv", "lock"):
-            (place / name).unlink(missing_ok=True)
-        place.rmdir()

@@ -38,36 +38,29 @@ from adascale.runs.store import Busy, NotCompared, OtherVersion, Store
 from adascale.runs.workers import work_on
 
 NOTED_SECONDS, WORKERS_SECONDS = 5.0, 300.0
-"""How long a Dask scheduler may be without workers before that is noted, and before the sweep ends."""
+"""Time without workers after which a Dask scheduler is noted, and after which the sweep ends."""
 
 
 class Entry(NamedTuple):
-    """A run of a sweep, and what it stands for."""
+    """A run of a sweep with its label."""
 
     reading: str
     run: Run
 
 
 class Outcome(NamedTuple):
-    """What came of a run in this sweep."""
+    """The outcome of a run in this sweep."""
 
     address: str
     state: str
-    """``finished``, ``failed``, ``diverged``, or ``busy`` where another sweep on the same store has taken it."""
+    """``finished``, ``failed``, ``diverged``, or ``busy`` where another sweep on the same store works on it."""
     message: str = ""
     orders: OrdersTooFew | None = None
-    """Where an epsilon of the run is that of an end of the orders, and one beyond lowers it most."""
+    """The warning of the epsilon that an order beyond the accountant's lowers most."""
 
 
 def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
-    """The runs of a sweep file, in its order; the last list of a block changes fastest.
-
-    Raises
-    ------
-    ValueError
-        If the file is not TOML of the form above, names a run twice within a reading, or holds a value that
-        :func:`~adascale.runs.specification.make_run` refuses; it names the file and the block.
-    """
+    """Read the runs of a sweep file, in its order; the last list of a block changes fastest."""
     content = read_toml(path)
     blocks = content.get("runs")
     if set(content) != {"runs"} or not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
@@ -81,20 +74,19 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
             raise ValueError(f"{where}: reading must be a string, got {block['reading']!r}")
         if empty := [key for key, value in block.items() if value == []]:
             raise ValueError(f"{where}: {empty[0]} is an empty list; expected a value or a list of values")
-        keys = [key for key in block if key != "reading"]
-        choices = [block[key] if isinstance(block[key], list) else [block[key]] for key in keys]
-        for values in itertools.product(*choices):
+        choices = {key: each if isinstance(each, list) else [each] for key, each in block.items() if key != "reading"}
+        for values in itertools.product(*choices.values()):
             try:
                 with naming_own_code():
-                    entries.append(Entry(block["reading"], make_run(**dict(zip(keys, values, strict=True)))))
+                    entries.append(Entry(block["reading"], make_run(**dict(zip(choices, values, strict=True)))))
             except (ValueError, TypeError, ArithmeticError, LookupError) as error:
                 raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
     if not entries:
         raise ValueError(f"{path} holds no runs")
     seen = set()
-    for entry in entries:
-        if (each := (entry.reading, entry.run.address)) in seen:
-            raise ValueError(f"{path}: reading {each[0]!r} has the run {each[1]} twice")
+    for reading, run in entries:
+        if (each := (reading, run.address)) in seen:
+            raise ValueError(f"{path}: reading {reading!r} has the run {run.address} twice")
         seen.add(each)
     return entries
 
@@ -112,62 +104,46 @@ def sweep(
 ) -> list[Outcome]:
     """Bring all runs into the store; what it holds already is not run again.
 
-    A run that fails is tried again with the others that are missing, up to ``retries`` times; so are the runs of a
-    worker that was killed, from their last checkpoints on.  A training that diverges is not: it would do so again.
-    What another sweep on the store is working on is left to it and waited for at the end.
+    A run that fails, or whose worker was killed, is tried again from its last checkpoint, up to ``retries`` times; one
+    that diverges is not.  What another sweep on the store works on is left to it and waited for at the end.  The
+    warning ``OrdersTooFew`` comes once, for the run in which orders beyond the accountant's lower an epsilon most.
 
     Parameters
     ----------
-    runs : iterable of Run
-        What is wanted; doubles are run once.
-    store : Store
-        Where results lie.  Workers of a cluster must see the same folder.
-    jobs : int
-        Processes on this machine.  They end when this one does, however it ends.
+    runs, store
+        Duplicates are run once.  Workers of a cluster must see the same folder.
+    jobs, threads : int, >= 1
+        Processes on this machine, which end when this one does, and PyTorch's threads in each.
     dask : str, optional
-        Address of a Dask scheduler, ``tcp://host:port``; its workers take the place of the processes.
-        Where it has none for :data:`WORKERS_SECONDS`, the sweep ends in a ``RuntimeError``.
-    device : str
-        ``cpu`` or ``cuda``.
-    threads : int
-        PyTorch's threads in each process.  One is the best use of the cores while there are as many runs.
-    retries : int
-        Passes after the first, >= 0.
-    progress : bool
-        Show a progress bar on standard error.
+        Address of a Dask scheduler, ``tcp://host:port``, whose workers replace the processes.
 
     Returns
     -------
     list of Outcome
         One for each different run, in their order: ``finished``, or ``failed`` or ``diverged`` with the last message.
-
-    Warns
-    -----
-    OrdersTooFew
-        Once, for the run in which orders beyond the accountant's lower an epsilon most.
     """
     store = store.session(shared=dask is not None)
     wanted = {run.address: run for run in runs}
     outcomes = {address: Outcome(address, "missing") for address in wanted}
     with tqdm(total=len(wanted), disable=not progress, unit="run") as bar:
+
+        def note(outcome: Outcome) -> None:
+            outcomes[outcome.address] = outcome
+            bar.update(outcome.state == "finished")
+            if progress and outcome.state in ("failed", "diverged"):
+                bar.write(f"run {outcome.address} failed: {outcome.message}", file=sys.stderr)
+
         for attempt in range(retries + 1):
-            missing = [
-                wanted[address] for address, each in outcomes.items() if each.state not in ("finished", "diverged")
-            ]
+            missing = [wanted[key] for key, each in outcomes.items() if each.state not in ("finished", "diverged")]
             if not missing:
                 break
             work = partial(_one, store=store, device=device, threads=threads, wait=attempt > 0)
             done = _on_dask(work, missing, dask) if dask else _on_this_machine(work, missing, jobs, threads)
             with contextlib.closing(done):  # at once, if it is interrupted
                 for outcome in done:
-                    outcomes[outcome.address] = outcome
-                    bar.update(outcome.state == "finished")
-                    if progress and outcome.state in ("failed", "diverged"):
-                        bar.write(f"run {outcome.address} failed: {outcome.message}", file=sys.stderr)
-        for address, each in outcomes.items():
-            if each.state == "busy":
-                outcomes[address] = _one(wanted[address], store=store, device=device, threads=threads, wait=True)
-                bar.update(outcomes[address].state == "finished")
+                    note(outcome)
+        for address in [address for address, each in outcomes.items() if each.state == "busy"]:
+            note(_one(wanted[address], store=store, device=device, threads=threads, wait=True))
     for address, each in outcomes.items():
         if each.state == "finished" and not (store.place(wanted[address]) / "row.json").exists():
             outcomes[address] = Outcome(address, "failed", f"its result is not in {store.folder}")
@@ -177,32 +153,21 @@ def sweep(
 
 
 def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The results of a sweep and their learning curves, as far as the store holds them.
+    """Return the results of a sweep and their learning curves, as far as the store holds them.
 
-    Returns
-    -------
-    tuple of pandas.DataFrame
-        The rows of :func:`~adascale.runs.execution.perform` with ``reading`` in front; and the evaluated rounds of
-        every run's history: ``run, round, loss, test_loss, accuracy, epsilon``.  A run that has a checkpoint only has
-        a row without results, and the rounds so far.
+    The rows are those of :func:`~adascale.runs.execution.perform` after ``reading``; a run with a checkpoint only has
+    no results.  The curves are the evaluated rounds: ``run, round, loss, test_loss, accuracy, epsilon``.
     """
     rows: list[dict[str, Any]] = []
     curves: dict[str, pd.DataFrame] = {}
     noted: list[NotCompared] = []
     store = store.session()
     for reading, run in entries:
-        with _noting(NotCompared, noted):
-            found = store.finished(run)
-            under_way = store.under_way(run) if found is None else None
-        if found is not None:
-            row, history = found
-        elif under_way is not None:
-            row, history = described(run), under_way
-        else:
-            continue
-        rows.append({"reading": reading} | row)
-        evaluated = history.dropna(subset=["accuracy"])
-        curves[run.address] = evaluated[["round", "loss", "test_loss", "accuracy", "epsilon"]]
+        row, history = _stored(run, store, noted)
+        if history is not None:
+            rows.append({"reading": reading} | row)
+            evaluated = history.dropna(subset=["accuracy"])
+            curves[run.address] = evaluated[["round", "loss", "test_loss", "accuracy", "epsilon"]]
     if noted:
         warnings.warn(f"{noted[0]} ({len(noted)} of {len(rows)} rows are such)", NotCompared, stacklevel=2)
     if not rows:
@@ -212,6 +177,13 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
         table["test_accuracy"] = np.nan  # no run is finished
     curve = pd.concat([curves[run].assign(run=run) for run in curves], ignore_index=True)
     return table, curve[["run", *curve.columns.drop("run")]]
+
+
+def _stored(run: Run, store: Store, noted: list[NotCompared]) -> tuple[dict[str, Any], pd.DataFrame | None]:
+    """The row and history of a run, as far as the store has them."""
+    with _noting(NotCompared, noted):
+        found = store.finished(run)
+        return found or (described(run), store.under_way(run))
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -224,15 +196,10 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
-    """How far each run of a sweep has come: ``reading, run, policy, nu, seed, done, rounds``.
-
-    ``done`` are the rounds that the store has kept of it.
-    """
-    rows = []
-    store = store.session()
+    """Return how far each run is, ``reading, run, policy, nu, seed, done, rounds``, by the rounds that are stored."""
+    rows, store = [], store.session()
     for reading, run in entries:
-        with _noting(NotCompared, []):
-            history = found.history if (found := store.finished(run)) else store.under_way(run)
+        _, history = _stored(run, store, [])
         known = described(run)
         rows.append(
             {"reading": reading}
@@ -243,7 +210,7 @@ def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
 
 
 def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:
-    """A run in a worker, where it has a name and no exception."""
+    """Run one in a worker, without exceptions."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     noted: list[OrdersTooFew] = []
@@ -262,12 +229,12 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
 
 @contextlib.contextmanager
 def _noting(kind: type[Warning], noted: list[Any]) -> Iterator[None]:
-    """Keep what is said once a sweep, and show all other warnings at the end."""
+    """Collect warnings of a kind, drop those that the table shows, and show all others at the end."""
     caught: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("ignore", OtherVersion)  # the table has a column for it
-            warnings.simplefilter("ignore", NotCompared)  # said of the table
+            warnings.simplefilter("ignore", OtherVersion)
+            warnings.simplefilter("ignore", NotCompared)
             warnings.simplefilter("always", kind)
             yield
     finally:

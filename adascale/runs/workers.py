@@ -1,4 +1,4 @@
-"""Processes that work for another one: they end when it does, and signals of the terminal are its alone."""
+"""Worker processes that exit with their parent and ignore terminal signals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
@@ -19,10 +19,10 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 CHECKED_SECONDS = 0.5
-"""How often a worker looks whether the process that began it is still there."""
+"""Interval at which a worker checks that its parent is alive."""
 
 GRACE_SECONDS = 5.0
-"""How long a worker that is told to stop has for what it keeps."""
+"""Time that a worker has to stop before it is killed."""
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -30,32 +30,21 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLI
 def work_on(
     work: Callable[[Task], Result], tasks: Iterable[Task], jobs: int, threads: int = 1
 ) -> Generator[tuple[Task, Result | None], None, None]:
-    """Do all tasks in so many processes; they are gone when the iterator is exhausted, closed or interrupted.
+    """Do all tasks in so many processes, which are gone when the iterator is exhausted, closed or interrupted.
 
-    Parameters
-    ----------
-    work : callable
-        What is done with a task.  It can be imported, and raises nothing.
-    tasks : iterable
-        What can be pickled.
-    jobs : int
-        Processes, >= 1.
-    threads : int
-        What numerical libraries may use in each, as far as they ask the environment.
+    The importable ``work`` raises nothing.  Numerical libraries get as many threads as they read in the environment.
 
     Yields
     ------
     tuple
-        A task and its result, in the order in which they are done; None where the process was killed meanwhile.
+        A task and its result, in order of completion; None where the process was killed meanwhile.
     """
     left = deque(tasks)
     workers: dict[Connection, tuple[_Worker, Task]] = {}
 
     def give(worker: _Worker) -> None:
-        task = left.popleft()
-        workers[worker.end] = worker, task
-        with contextlib.suppress(ConnectionError):
-            worker.end.send(task)
+        workers[worker.end] = worker, left.popleft()
+        worker.send(workers[worker.end][1])
 
     try:
         while left or workers:
@@ -65,13 +54,10 @@ def work_on(
                 assert isinstance(end, Connection)
                 worker, task = workers[end]
                 try:
-                    result = end.recv()
+                    result, alive = end.recv(), True
                 except (EOFError, ConnectionError):
-                    del workers[end]
-                    worker.stop()
-                    yield task, None
-                    continue
-                if left:
+                    result, alive = None, False
+                if alive and left:
                     give(worker)
                 else:
                     del workers[end]
@@ -85,25 +71,33 @@ def work_on(
 
 
 class _Worker:
-    """A process that is idle."""
+    """An idle process."""
 
     def __init__(self, work: Callable[..., Any], threads: int):
         self.end, there = Pipe()
         path = [*sys.path, os.getcwd()]  # a module of one's own may lie in the working directory
         code = f"import sys; sys.path[:] = {path!r}; from adascale.runs import workers; workers.serve({there.fileno()})"
-        with there, _not_interrupted():  # nor is what begins here, for all its life
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[there.fileno()],
-                env=os.environ | dict.fromkeys(_THREADS, str(threads)),
-            )
-        with contextlib.suppress(ConnectionError):  # it was killed at once: then its end is read
-            self.end.send(os.getpid())
-            self.end.send(work)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what begins here never sees Ctrl-C
+        try:
+            with there:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-c", code],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[there.fileno()],
+                    env=os.environ | dict.fromkeys(_THREADS, str(threads)),
+                )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self.send(os.getpid())
+        self.send(work)
+
+    def send(self, task: Any) -> None:
+        """Send a task; in vain to a process that was killed, which is noticed when the answer is read."""
+        with contextlib.suppress(ConnectionError):
+            self.end.send(task)
 
     def stop(self) -> None:
-        """It is gone afterwards."""
+        """Stop the process and wait for its end."""
         self.end.close()
         try:
             self.process.wait(GRACE_SECONDS)
@@ -113,8 +107,13 @@ class _Worker:
 
 
 def serve(descriptor: int) -> None:
-    """Be a worker: do task after task until there is no other, or no one who would ask."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    """Be a worker: do task after task until there is no other, or no parent."""
+
+    def interrupt(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
     with contextlib.suppress(KeyboardInterrupt, EOFError, ConnectionError), Connection(descriptor) as end:
         follow(end.recv())
         work = end.recv()
@@ -123,7 +122,7 @@ def serve(descriptor: int) -> None:
 
 
 def follow(parent: int) -> None:
-    """End this process within a second after the one that began it, however that one ends."""
+    """End this process within a second after its parent, however that one ends."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -131,18 +130,3 @@ def follow(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _interrupt(*_: Any) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once
-    raise KeyboardInterrupt
-
-
-@contextlib.contextmanager
-def _not_interrupted() -> Iterator[None]:
-    """Ctrl-C comes after this."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

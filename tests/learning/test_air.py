@@ -66,7 +66,7 @@ def test_the_power_limit_holds_in_expectation_and_the_bottleneck_meets_it():
     drawn = channel.draw(10, 1, 3)
     coefficient, gain = drawn.coefficient[:, 0], drawn.gain[:, 0]
     eta = float(SCENARIO.x_max * SCENARIO.min_gain(drawn.gain)[0])
-    d, rounds = 3, 20_000
+    d, rounds = 3, 5_000
     size = np.random.default_rng(0).binomial(6000, 0.01, (rounds, 10))
     direction = torch.tensor([2.0, 1.0, 2.0], dtype=torch.float64) / 3
     # x_max is for d = 26,010 symbols; the power per symbol of the same gradient over 3 symbols is 26,010 / 3 as large
@@ -92,36 +92,22 @@ def test_the_power_limit_holds_in_expectation_and_the_bottleneck_meets_it():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("name", "call"),
     [
-        (lambda g, h, n: transmit(g, h, 0.0, n), "eta must be finite and > 0, got 0.0"),
-        (lambda g, h, n: transmit(g, h, np.inf, n), "eta must be finite and > 0, got inf"),
-        (lambda g, h, n: transmit(g, h[:3], 1.0, n), r"got shapes \(10, 6\), \(3,\), \(6,\)"),
-        (lambda g, h, n: transmit(g, h, 1.0, n[:2]), r"got shapes \(10, 6\), \(10,\), \(2,\)"),
-        (lambda g, h, n: transmit(g, 0 * h, 1.0, n), "without a channel"),
-        (lambda g, h, n: transmit(g, h * np.nan, 1.0, n), r"coefficient must be finite, got \(?nan"),
-        (lambda g, h, n: transmit(g, h * 1e-300, 1.0, n), "power must be finite, got another one with eta = 1.0 and"),
-        (lambda g, h, n: transmit(g * 1e200, h, 1.0, n), "power must be finite"),
-        (lambda g, h, n: transmit(g, h, 1.0, n + np.inf), "signal must be finite"),
-        (lambda g, h, n: effective_update(g[0], np.nan, n.real), "eta must be > 0, got nan"),
-        (
-            lambda g, h, n: effective_update(g[0].float(), 1e-90, n.real + 1),
-            "so large that the noise is finite in torch.f",
-        ),
-        (
-            lambda g, h, n: receiver_noise(np.random.default_rng(), 6, -1.0),
-            "noise_power must be finite and >= 0, got -1.0",
-        ),
-        (
-            lambda g, h, n: real_receiver_noise(np.random.default_rng(), 6, np.nan),
-            "noise_power must be finite and >= 0",
-        ),
-        (lambda g, h, n: effective_update(g[0], -1.0, n.real), "eta must be > 0, got -1.0"),
+        *(("eta", lambda g, h, n, bad=bad: transmit(g, h, bad, n)) for bad in (0.0, np.inf)),
+        *(("eta", lambda g, h, n, bad=bad: effective_update(g[0], bad, n.real)) for bad in (np.nan, -1.0)),
+        ("eta", lambda g, h, n: effective_update(g[0].float(), 1e-90, n.real + 1)),  # whose noise is no float32
+        *(("coefficient", lambda g, h, n, bad=bad: transmit(g, bad * h, 1.0, n)) for bad in (0, np.nan)),
+        ("gradients", lambda g, h, n: transmit(g, h[:3], 1.0, n)),
+        ("gradients", lambda g, h, n: transmit(g, h, 1.0, n[:2])),
+        ("power", lambda g, h, n: transmit(g, h * 1e-300, 1.0, n)),
+        ("signal", lambda g, h, n: transmit(g, h, 1.0, n + np.inf)),
+        ("noise_power", lambda g, h, n: receiver_noise(np.random.default_rng(), 6, -1.0)),
     ],
 )
-def test_bad_input_is_named(call, message):
+def test_bad_input_is_named(name, call):
     gradients, coefficient, _ = one_round(6)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{name} "):
         call(gradients, coefficient, np.zeros(6, dtype=complex))
 
 
@@ -136,7 +122,7 @@ def test_any_eta_any_gain_and_any_noise_give_a_finite_update_or_are_refused(eta,
     eta, noise_power, h = 10**eta, 10**power, 10 ** np.array(gain) * np.exp(1j * np.arange(3))
     gradients = 10**length * torch.ones(3, 4, dtype=torch.float32 if single else torch.float64)
     noise = receiver_noise(np.random.default_rng(0), 4, noise_power)
-    received = given_or_refused(lambda: transmit(gradients, h, eta, noise), "must be finite, got another one with eta")
+    received = given_or_refused(lambda: transmit(gradients, h, eta, noise), "must be finite, got eta")
     if received is not None:
         assert all(torch.isfinite(each).all() for each in received)
         # what the two square roots of eta and the division by M h leave: some roundings of the largest part
@@ -157,14 +143,3 @@ def given_or_refused(call, message):
         if message not in str(error):
             raise
     return None
-
-
-@given(st.permutations(range(4)), st.integers(0, 2**32))
-def test_no_order_of_the_devices_changes_what_is_received_beyond_rounding(order, seed):
-    rng = np.random.default_rng(seed)
-    gradients = torch.as_tensor(rng.standard_normal((4, 5)))
-    h = rng.standard_normal(4) + 1j * rng.standard_normal(4)
-    noise = receiver_noise(rng, 5, 1e-3)
-    first, second = transmit(gradients, h, 0.5, noise), transmit(gradients[order], h[order], 0.5, noise)
-    torch.testing.assert_close(second.update, first.update, rtol=1e-12, atol=1e-13)
-    assert torch.equal(second.power, first.power[order])

@@ -1,12 +1,7 @@
 """Data sets, partitions and Poisson batches."""
 
-import gzip
-import shutil
 import sys
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -17,7 +12,7 @@ from scipy import stats
 
 from adascale import channel
 from adascale.learning import data
-from adascale.learning.seeding import BATCH, NOISE, poisson_batch, stream
+from adascale.learning.seeding import NOISE, poisson_batch, stream
 
 
 @pytest.fixture
@@ -84,7 +79,7 @@ def test_a_changed_file_is_not_read(nowhere, name):
     folder.mkdir(parents=True)
     for file in data.FILES[name]:
         (folder / file).write_bytes(b"other digits")
-    with pytest.raises(FileNotFoundError, match=f"{next(iter(data.FILES[name]))} has another checksum"):
+    with pytest.raises(FileNotFoundError, match="has another checksum"):
         data.load(name)
 
 
@@ -98,31 +93,6 @@ def test_a_mirror_that_fails_says_what_to_do(nowhere, monkeypatch, capfd):
             data.download(name)
 
 
-@pytest.fixture
-def mirror(tmp_path_factory):
-    """A folder, and the address under which a server on this machine offers it."""
-    folder = tmp_path_factory.mktemp("mirror")
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
-
-
-def test_a_download_with_a_wrong_checksum_is_refused(nowhere, monkeypatch, mirror, capfd):
-    from torchvision.datasets import MNIST
-
-    folder, address = mirror
-    for file in data.FILES["mnist"]:
-        with gzip.open(folder / f"{file}.gz", "wb") as packed:
-            packed.write(b"other digits")
-    monkeypatch.setattr(MNIST, "mirrors", [address])
-    with pytest.raises(OSError, match="could not download mnist"):
-        data.download("mnist")
-    with pytest.raises(FileNotFoundError):
-        data.load("mnist")
-
-
 def test_the_root_is_chosen_or_in_the_users_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ADASCALE_DATA", "/chosen")
     assert data.root() == Path("/chosen")
@@ -134,21 +104,20 @@ def test_the_root_is_chosen_or_in_the_users_cache(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("name", "call"),
     [
-        (lambda: data.load("imagenet"), "dataset 'imagenet' is unknown; expected one of cifar10, digits, mnist"),
-        (lambda: data.load("digits", "none"), "input_scaling must be 'unit' or 'standard', got 'none'"),
-        (lambda: data.download("digits"), "dataset 'digits' is not downloaded"),
-        (lambda: data.partition([0, 1], 2, "random", 0), "partition must be 'iid' or 'two-classes', got 'random'"),
-        (lambda: data.partition([0, 1, 2] * 4, 2, "two-classes", 0), "got 2 devices and 3 classes"),
-        (lambda: data.partition([0, 1], 0, "iid", 0), "num_devices must be a whole number >= 1, got 0"),
-        (lambda: stream(-1, NOISE), "seed must be a whole number >= 0, got -1"),
-        (lambda: poisson_batch(0, 0, 0, 5, float("nan")), r"rate must be in \(0, 1\], got nan"),
-        (lambda: poisson_batch(0, 0, 0, 5, 1.5), r"rate must be in \(0, 1\], got 1.5"),
+        ("dataset", lambda: data.load("imagenet")),
+        ("input_scaling", lambda: data.load("digits", "none")),
+        ("dataset", lambda: data.download("digits")),
+        ("partition", lambda: data.partition([0, 1], 2, "random", 0)),
+        ("two-classes", lambda: data.partition([0, 1, 2] * 4, 2, "two-classes", 0)),
+        ("num_devices", lambda: data.partition([0, 1], 0, "iid", 0)),
+        ("seed", lambda: stream(-1, NOISE)),
+        ("rate", lambda: poisson_batch(0, 0, 0, 5, float("nan"))),
     ],
 )
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_input_is_named(name, call):
+    with pytest.raises(ValueError, match=f"^{name} "):
         call()
 
 
@@ -228,34 +197,6 @@ def test_batch_sizes_are_binomial_and_samples_enter_equally_often():
     assert stats.chisquare(np.where(np.arange(seen.size) == 6, rounds, 0), wanted).pvalue < 1e-3
 
 
-def test_empty_batches_occur_at_their_rate():
-    empty = sum(poisson_batch(1, 0, t, 10, 0.1).size == 0 for t in range(2000))
-    low, high = stats.binom.interval(0.999, 2000, 0.9**10)
-    assert low <= empty <= high
-
-
-def test_streams_name_their_purposes():
-    assert stream(0, BATCH).random() != stream(0, NOISE).random()
-
-
-def test_the_public_files_are_the_originals(tmp_path, monkeypatch):
-    folder = data.root() / "MNIST" / "raw"
-    if not folder.is_dir():
-        pytest.skip("mnist is not on this machine: set ADASCALE_DATA to a folder that holds it")
-    copied = tmp_path / "MNIST" / "raw"
-    copied.mkdir(parents=True)
-    for file in data.FILES["mnist"]:
-        shutil.copyfile(folder / file, copied / file)
-    with open(copied / "t10k-labels-idx1-ubyte", "r+b") as file:  # one bit of one label
-        file.seek(100)
-        byte = file.read(1)[0]
-        file.seek(100)
-        file.write(bytes([byte ^ 1]))
-    monkeypatch.setenv("ADASCALE_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="t10k-labels-idx1-ubyte has another checksum"):
-        data.load("mnist")
-
-
 def own_data(tmp_path, monkeypatch, text):
     (tmp_path / "own_data.py").write_text(text)
     monkeypatch.chdir(tmp_path)
@@ -281,75 +222,34 @@ def read():
     assert found.labels.tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize(
-    ("returned", "said"),
-    [
-        ("3", "must be read as a RawDataset, got int"),
-        ("raw(y=[0, 1])", r"images must have a label each, got shapes \(3, 1, 2, 2\) and \(2,\)"),
-        ("raw(ty=[[1]])", r"test_images must have a label each, got shapes \(1, 1, 2, 2\) and \(1, 1\)"),
-        (
-            "raw(x=np.where(np.arange(12) == 5, np.nan, 1).reshape(3, 2, 2, 1))",
-            "images must be .* got another .* sample 1",
-        ),
-        ("raw(tx=np.full((1, 2, 2, 1), np.inf))", "test_images must be finite numbers, got another one in sample 0"),
-        ("raw(x=np.ma.masked_equal(np.eye(12)[:3].reshape(3, 2, 2, 3), 1))", "images must be .*, none of them masked"),
-        ("raw(x=np.full((3, 2, 2, 1), 255, np.uint8))", "images must be in .0, 1., got whole numbers from 255 to 255"),
-        ("raw(x=np.full((3, 2, 2, 1), 255.0))", "images must be in .0, 1. or of order 1, got pixels from 255 to 255"),
-        (
-            "raw(tx=np.full((1, 2, 2, 1), -4.0))",
-            "test_images must be in .0, 1. or of order 1, got pixels from -4 to -4",
-        ),
-        ("raw(x=np.ones((3, 2, 2, 1)), deviation=(1 / 255,))", "got pixels from 255 to 255 after mean and deviation"),
-        ("raw(x=[[1, 2], [3]])", "images must be an array of numbers"),
-        ("raw(x=['a', 'b', 'c'])", "images must be an array of numbers"),
-        ("raw(x=np.ones((3, 2, 2, 1)) * 1j)", "images must be an array of numbers, .*, got ndarray of complex128"),
-        ("raw(x=np.ones(3))", r"images must be samples, shape \(n, ...\), none of them empty, got \(3,\)"),
-        ("raw(x=np.ones((3, 0)))", r"images must be samples, .* got \(3, 0\)"),
-        ("raw(x=np.ones((0, 2, 2, 1)), y=[])", r"images must be samples, .* got \(0, 1, 2, 2\)"),
-        ("raw(tx=np.ones((0, 2, 2, 1)), ty=[])", r"test_images must be samples, .* got \(0, 1, 2, 2\)"),
-        ("raw(tx=np.ones((1, 2, 3, 1)))", r"of one shape, got \(1, 2, 2\) and \(1, 2, 3\)"),
-        ("raw(y=[0, 1.5, 1])", "labels must be whole numbers, got 1.5"),
-        ("raw(y=[0, np.nan, 1])", "labels must be whole numbers, got nan"),
-        ("raw(y=['a', 'b', 'c'])", "labels must be an array of numbers"),
-        ("raw(y=[0, -1, 1])", "images must have labels >= 0, got -1"),
-        ("raw(ty=[2])", "test_labels must be classes of the training set, got 2"),
-        ("raw(mean=(0.1, 0.2, 0.3))", r"mean must have one number, or one for each colour of images, .* got 3"),
-        (
-            "raw(x=np.ones((3, 4)), tx=np.ones((1, 4)), deviation=(1.0,) * 4)",
-            "deviation must have one number, or one for",
-        ),
-        ("raw(deviation=(0.0,))", "deviation must be finite and > 0, got 0.0"),
-        ("raw(mean=(np.nan,))", "mean and deviation must be finite numbers"),
-        ("[][0]", "failed: read in own_data.py, line 6: IndexError: list index out of range"),
-        (
-            "read('x')",
-            r"failed: read in own_data.py, line 6: TypeError: read\(\) takes 0 positional arguments but 1 was given",
-        ),
-    ],
-)
-def test_what_is_no_data_set_is_refused(tmp_path, monkeypatch, returned, said):
+REFUSED_SAMPLES = {
+    "images": ["x=np.where(np.arange(12) == 5, np.nan, 1).reshape(3, 2, 2, 1)", "x=np.ones(3)", "x=np.ones((3, 0))"]
+    + ["x=np.ma.masked_equal(np.eye(12)[:3].reshape(3, 2, 2, 3), 1)", "x=np.full((3, 2, 2, 1), 255, np.uint8)"]
+    + ["x=np.full((3, 2, 2, 1), 255.0)", "deviation=(1 / 255,)", "x=[[1, 2], [3]]", "x=np.ones((3, 2, 2, 1)) * 1j"]
+    + ["x=np.ones((0, 2, 2, 1)), y=[]", "y=[0, 1]", "y=[0, -1, 1]"],
+    "test_images": ["ty=[[1]]", "tx=np.full((1, 2, 2, 1), np.inf)", "tx=np.full((1, 2, 2, 1), -4.0)"]
+    + ["tx=np.ones((0, 2, 2, 1)), ty=[]", "tx=np.ones((1, 2, 3, 1))"],
+    "labels": ["y=[0, 1.5, 1]", "y=[0, np.nan, 1]", "y=['a', 'b', 'c']"],
+    "test_labels": ["ty=[2]"],
+    "mean": ["mean=(0.1, 0.2, 0.3)", "mean=(np.nan,)"],
+    "deviation": ["x=np.ones((3, 4)), tx=np.ones((1, 4)), deviation=(1.0,) * 4", "deviation=(0.0,)"],
+}
+
+
+def test_what_is_no_data_set_is_refused(tmp_path, monkeypatch):
     source = """import numpy as np
 from adascale.learning.data import RawDataset
 def raw(x=np.ones((3, 2, 2, 1)), y=(0, 1, 0), tx=np.ones((1, 2, 2, 1)), ty=(1,), **scaling):
     return RawDataset(x, y, tx, ty, **scaling)
 """
-    own_data(tmp_path, monkeypatch, f"{source}def read():\n    return {returned}\n")
-    with pytest.raises(ValueError, match=said) as raised:
-        data.load("own_data:read")
-    assert "dataset 'own_data:read'" in str(raised.value)
-
-
-def test_pixels_up_to_255_need_mean_and_deviation(tmp_path, monkeypatch):
-    source = """import numpy as np
-from adascale.learning.data import RawDataset
-def read():
-    images = np.arange(256.0).reshape(4, 8, 8, 1)
-    return RawDataset(images, [0, 1, 0, 1], images, [0, 1, 0, 1], mean=(127.5,), deviation=(73.9,))
-"""
-    own_data(tmp_path, monkeypatch, source)
-    assert float(data.load("own_data:read").images.std()) == pytest.approx(1, abs=0.01)
-    with pytest.raises(ValueError, match="or of order 1, got pixels from 0 to 255"):
-        data.load("own_data:read", "unit")
+    cases = [(f"raw({given})", f": {name} ") for name, all_given in REFUSED_SAMPLES.items() for given in all_given]
+    cases += [("3", " must be read as a RawDataset"), ("[][0]", " failed: read0 in own_data.py, line 6: IndexError")]
+    own_data(tmp_path, monkeypatch, source + "\n".join(f"def read0():\n    return {cases[-1][0]}\n" for _ in "1"))
+    readers = [f"def read{i}():\n    return {returned}\n" for i, (returned, _) in enumerate(reversed(cases))]
+    own_data(tmp_path, monkeypatch, source + "".join(readers))
+    for i, (_, said) in enumerate(reversed(cases)):
+        with pytest.raises(ValueError, match=f"^dataset 'own_data:read{i}'{said}"):
+            data.load(f"own_data:read{i}")
 
 
 def test_a_class_may_be_missing_in_the_test_set_and_labels_may_be_of_any_whole_type(tmp_path, monkeypatch):

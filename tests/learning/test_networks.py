@@ -34,12 +34,6 @@ def test_the_networks_have_as_many_parameters_as_the_literature_says(name, expec
     assert model(torch.zeros(images)).shape == (2, 10)
 
 
-def test_every_preset_names_a_network_that_fits():
-    for scenario, training in ((Scenario.mnist(), Training.mnist()), (SCENARIO, TRAINING)):
-        assert flatten(build(training.model, 0)).numel() == scenario.num_parameters
-    assert size(Training.cifar10().model) == 550_570
-
-
 def test_the_initial_model_is_the_seeds_and_the_global_generator_is_left_alone():
     before = torch.random.get_rng_state()
     first, again, other = (flatten(build("digits_cnn", seed)) for seed in (0, 0, 1))
@@ -110,7 +104,7 @@ def test_a_recurrent_network_trains_on_numbers_and_words(own, words):
     scenario = replace(SCENARIO, batch_size=5.0)
     federation = federation_of(own(lambda: Recurrent(words)), FLAT, scenario, learning_rate=0.1)
     state = federation.start()
-    for _ in range(8):
+    for _ in range(4):
         state, _ = federation.step(state, np.inf)
     assert federation.evaluate(state)[0] < federation.evaluate(federation.start())[0]
 
@@ -174,48 +168,38 @@ def test_dropout_has_other_masks_in_every_round(own, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    "make",
     [
-        (lambda: nn.Linear(5, 10), r"for a sample of shape \(64,\); it fails with RuntimeError: "),
-        (lambda: nn.Embedding(17, 10), r"samples are float32; call \.long\(\) before an Embedding"),
-        (
-            lambda: nn.Linear(64, 4),
-            "'tests_own:net' has 4 classes; expected more than the largest label of digits, 9",
-        ),
-        (lambda: nn.Sequential(nn.Linear(64, 10), nn.Flatten(0)), r"must give \(1, classes\) logits .*, got \(10,\)"),
-        (lambda: nn.LazyLinear(10), "'tests_own:net' has a parameter 'weight' without a size"),
-        (lambda: nn.Linear(64, 10).requires_grad_(False), "model 'tests_own:net' has no trainable parameter"),
-        (
-            lambda: nn.Linear(64, 10).double(),
-            "'tests_own:net' trains parameters of torch.float64; expected",
-        ),
-        (lambda: 3, r"model 'tests_own:net' must make a torch\.nn\.Module, got int"),
-        (lambda: 1 / 0, "model 'tests_own:net' failed: .*ZeroDivisionError: division by zero"),
-        (lambda size: nn.Linear(size, 10), "model 'tests_own:net' failed: TypeError: .* missing 1 required positional"),
-        (3, "model 'tests_own:net' must be .* a function without arguments, .*, got int"),
+        lambda: nn.Linear(5, 10),
+        lambda: nn.Embedding(17, 10),
+        lambda: nn.Linear(64, 4),
+        lambda: nn.Sequential(nn.Linear(64, 10), nn.Flatten(0)),
+        lambda: nn.LazyLinear(10),
+        lambda: nn.Linear(64, 10).requires_grad_(False),
+        lambda: nn.Linear(64, 10).double(),
+        lambda: 3,
+        lambda: 1 / 0,
+        lambda size: nn.Linear(size, 10),
+        3,
     ],
 )
-def test_a_network_that_does_not_fit_is_named(own, make, message):
+def test_a_network_that_does_not_fit_is_named(own, make):
     name = own(make)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"^model 'tests_own:net' "):
         FedSGD(replace(SCENARIO, num_parameters=650), replace(TRAINING, model=name), FLAT, 0)
+
+
+SEVEN = {"images": FLAT.images[:7], "labels": DIGITS.labels[:7], "test_labels": DIGITS.labels[0].expand(297)}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"images": torch.full((1500, 64), float("nan"))}, "images must be finite numbers, got .* in sample 0"),
-        ({"labels": DIGITS.labels[:7]}, r"images must have a label each, got shapes \(1500, 64\) and \(7,\)"),
-        ({"test_images": 255 * DIGITS.test_images, "images": DIGITS.images}, r"test_images must be in \[0, 1\] or of"),
-        ({"labels": DIGITS.labels.int()}, "labels of torch.int64, got torch.float32 and torch.int32"),
-        (
-            {
-                "images": DIGITS.images.flatten(1)[:7],
-                "labels": DIGITS.labels[:7],
-                "test_labels": DIGITS.labels[:297] * 0 + DIGITS.labels[0],
-            },
-            "num_devices must leave a sample to each, got 10 for 7 samples",
-        ),
+        ({"images": torch.full((1500, 64), float("nan"))}, "images must be finite"),
+        ({"labels": DIGITS.labels[:7]}, "images must have a label each"),
+        ({"test_images": 255 * DIGITS.test_images, "images": DIGITS.images}, r"test_images must be in \[0, 1\]"),
+        ({"labels": DIGITS.labels.int()}, "labels of torch.int64"),
+        (SEVEN, "num_devices must leave a sample to each"),
     ],
 )
 def test_samples_made_by_hand_are_checked_too(own, change, message):

@@ -13,7 +13,7 @@ from adascale.learning import Training, data, train
 from adascale.learning.models import build, flatten
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs import specification
-from adascale.runs.execution import perform, problem_of
+from adascale.runs.execution import perform
 from adascale.runs.specification import NOISE_FREE, Run, make_run
 from adascale.runs.store import Store
 
@@ -24,30 +24,11 @@ def short(**changes):
     )
 
 
-CHANGES = {
-    "policy": "Optimal",
-    "nu": 0.25,
-    "seed": 1,
-    "rounds": 5,
-    "every": 2,
-    "delta": 1e-6,
-    "budget_factor": 2.0,
-    "placement": "area",
-    "learning_rate": 0.5,
-    "momentum": 0.5,
-    "weight_decay": 0.0,
-    "input_scaling": "unit",
-    "initialisation": "glorot",
-    "chunk": 64,
-    "clip_norm": 2.0,
-    "noise_power": 2e-12,
-    "max_power": 0.1,
-    "order": 2.0,
-    "batch_size": 20,
-    "partition": "two-classes",
-    "distance_range": (10.0, 100.0),
-    "accountant": "renyi:orders=(2.0,3.0)",
-}
+CHANGES = {"policy": "Optimal", "nu": 0.25, "seed": 1, "rounds": 5, "every": 2, "delta": 1e-6, "budget_factor": 2.0}
+CHANGES |= {"placement": "area", "learning_rate": 0.5, "momentum": 0.5, "weight_decay": 0.0, "input_scaling": "unit"}
+CHANGES |= {"initialisation": "glorot", "chunk": 64, "clip_norm": 2.0, "noise_power": 2e-12, "max_power": 0.1}
+CHANGES |= {"order": 2.0, "batch_size": 20, "partition": "two-classes", "distance_range": (10.0, 100.0)}
+CHANGES |= {"accountant": "renyi:orders=(2.0,3.0)"}
 
 
 def test_whatever_changes_a_run_changes_its_address_and_nothing_else_does():
@@ -92,14 +73,6 @@ def test_a_run_is_its_parts_put_together():
     assert {"device", "machine", "threads", "python", "torch", "numpy", "version", "commit", "wall_seconds"} <= set(row)
 
 
-def test_the_area_of_a_ring_is_filled_evenly_where_it_is_asked_for():
-    run = short(placement="area")
-    problem, mean_gain = problem_of(run)
-    drawn = channel.Rayleigh(placement="area").draw(10, 6, 0)
-    np.testing.assert_array_equal(problem.min_gain, run.scenario.min_gain(drawn.gain))
-    np.testing.assert_array_equal(mean_gain, run.scenario.mean_gain(drawn.path_loss))
-
-
 def test_a_receiver_without_noise_keeps_no_budget_and_protects_nobody():
     row, history = perform(short(policy=NOISE_FREE))
     assert row["cost"] is None
@@ -118,31 +91,15 @@ def test_glorot_draws_within_its_bound_and_starts_without_biases():
     assert not (flatten(model) == flatten(build("digits_cnn", 0))).all()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"nu": 0}, "nu must be finite and > 0, got 0"),
-        ({"nu": [0.1, 0.2]}, r"nu must be one number, got \[0.1, 0.2\]"),
-        ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
-        ({"seed": True}, "seed must be a whole number >= 0, got True"),
-        ({"rounds": 201}, "rounds must be at most the 200 of digits, got 201"),
-        ({"budget_factor": -1.0}, "budget_factor must be finite and > 0, got -1.0"),
-        ({"policy": "best"}, "policy 'best' is unknown"),
-        ({"dataset": "imagenet"}, "preset 'imagenet' is unknown: neither one of cifar10, digits, mnist nor a file"),
-        ({"model": "resnet"}, "model 'resnet' is unknown"),
-        ({"learning_speed": 1}, "'learning_speed' is nothing that a run has; expected one of .*learning_rate"),
-        ({"num_parameters": 3}, "'num_parameters' is nothing that a run has"),
-        ({"placement": "line"}, "placement must be 'radius' or 'area', got 'line'"),
-        ({"initialisation": "zero"}, "initialisation must be 'default' or 'glorot', got 'zero'"),
-        ({"input_scaling": "log"}, "input_scaling must be 'unit' or 'standard', got 'log'"),
-        ({"partition": "one"}, "partition must be 'iid' or 'two-classes', got 'one'"),
-        ({"every": 0}, "every must be a whole number >= 1, got 0"),
-        ({"delta": 2}, "delta must be one number strictly between 0 and 1"),
-    ],
-)
-def test_bad_input_is_named(changes, message):
-    with pytest.raises(ValueError, match=message):
-        perform(short(**changes))
+BAD = {"nu": 0, "seed": -1, "rounds": 201, "budget_factor": -1.0, "policy": "best", "dataset": 3, "model": "resnet"}
+BAD |= {"learning_speed": 1, "num_parameters": 3, "placement": "line", "initialisation": "zero", "accountant": 3}
+BAD |= {"input_scaling": "log", "partition": "one", "every": 0, "delta": 2, "channel": 3}
+
+
+@pytest.mark.parametrize(("name", "value"), [*BAD.items(), ("nu", [0.1, 0.2]), ("seed", True)])
+def test_bad_input_is_named(name, value):
+    with pytest.raises(ValueError, match=f"^'?{name}'? "):
+        perform(short(**{name: value}))
 
 
 def test_a_run_can_be_made_by_hand():

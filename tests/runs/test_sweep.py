@@ -32,7 +32,8 @@ dataset = "digits"
 policy = ["EqualAlloc", "Optimal"]
 nu = [0.5, 2]
 seed = 0
-rounds = 30
+rounds = 10
+every = 5
 
 [[runs]]
 reading = "budget times 10"
@@ -41,7 +42,8 @@ policy = "EqualAlloc"
 budget_factor = 10
 nu = 0.5
 seed = [0, 1]
-rounds = 30
+rounds = 10
+every = 5
 """
 
 
@@ -75,32 +77,21 @@ def test_a_list_stands_for_its_values_and_the_last_changes_fastest(file):
         ("budget times 10", "EqualAlloc", 0.5, 0, 10),
         ("budget times 10", "EqualAlloc", 0.5, 1, 10),
     ]
-    assert entries[0] == Entry("as stated", make_run("digits", "EqualAlloc", 0.5, 0, rounds=30))
+    assert entries[0] == Entry("as stated", make_run("digits", "EqualAlloc", 0.5, 0, rounds=10, every=5))
 
 
 BAD = {
+    "no runs": ("runs = []", "holds no runs"),
     "no TOML": ("[[runs]", "is not valid TOML"),
     "nothing": ("", r"expected \[\[runs\]\] blocks and nothing else, got nothing"),
-    "no runs": ("runs = []", "holds no runs"),
     "a table too many": (SWEEP + "[more]\n", "blocks and nothing else, got runs, more"),
     "no reading": (SWEEP.replace('reading = "as stated"', ""), "block 1: missing key 'reading'"),
     "a number for a reading": (SWEEP.replace('"as stated"', "3"), "block 1: reading must be a string, got 3"),
     "an unknown key": (SWEEP + "speed = 3\n", "block 2: 'speed' is nothing that a run has"),
     "a bad value": (SWEEP.replace("seed = 0", "seed = [0, -1]"), "block 1: seed must be a whole number >= 0, got -1"),
     "a number for a policy": (SWEEP.replace('"Optimal"', "3"), "block 1: policy must be a name, got 3"),
-    "a number for a network": (SWEEP + "model = 5\n", "block 2: model must be a name, got 5"),
-    "a number for an accountant": (SWEEP + "accountant = 3\n", "block 2: accountant must be a name, got 3"),
-    "a number for a channel": (SWEEP + "channel = 3\n", "block 2: channel must be a name, got 3"),
-    "a list in a list": (SWEEP + "learning_rate = [[0.1, 0.2]]\n", "block 2: learning_rate must be one number, got"),
-    "a list for a data set": (SWEEP.replace('= "digits"', '= [["digits"]]', 1), "block 1: dataset must be a name, got"),
     "an empty list": (SWEEP.replace("[0.5, 2]", "[]"), "block 1: nu is an empty list; expected a value or a list"),
-    "a text for nu": (SWEEP.replace("[0.5, 2]", '"a"'), "block 1: nu must be a number .*, got 'a'"),
-    "a list for nu": (SWEEP.replace("[0.5, 2]", "[[0.5, 2]]"), r"block 1: nu must be one number, got \[0.5, 2\]"),
     "a truth for nu": (SWEEP.replace("[0.5, 2]", "true"), "block 1: nu must be a number .*, got True"),
-    "a date for nu": (SWEEP.replace("[0.5, 2]", "2020-01-01"), "block 1: nu must be a number .*, got datetime.date"),
-    "too large a nu": (SWEEP.replace("[0.5, 2]", "1e400"), "block 1: nu must be finite and > 0, got inf"),
-    "half a seed": (SWEEP.replace("seed = 0", "seed = 1.5"), "block 1: seed must be a whole number >= 0, got 1.5"),
-    "a table for a number": (SWEEP + "clip_norm = { a = 1 }\n", "block 2: clip_norm must be a number"),
     "a run twice": (SWEEP.replace("[0.5, 2]", "[0.5, 0.5]"), "reading 'as stated' has the run [0-9a-f]{16} twice"),
 }
 
@@ -131,14 +122,14 @@ def test_the_tables_have_a_row_a_run_and_its_evaluated_rounds(file, tmp_path):
     rows, curves = tables(entries, store)
     assert rows.reading.tolist() == ["as stated"] * 3
     assert rows.run.tolist() == [entry.run.address for entry in entries[:3]]
-    assert curves["round"].tolist() == [24, 29] * 3
+    assert curves["round"].tolist() == [4, 9] * 3
     last = curves.groupby("run", sort=False).accuracy.last()
     assert last.tolist() == rows.test_accuracy.tolist()
 
 
 @pytest.fixture
 def half_way(file, tmp_path):
-    """A store with one run finished and one stopped after 10 of its 30 rounds."""
+    """A store with one run finished and one stopped after 4 of its 10 rounds."""
     entries, store = read_sweep(file), Store(tmp_path / "store")
     store.run(entries[0].run)
 
@@ -146,13 +137,13 @@ def half_way(file, tmp_path):
         pass
 
     def stop(state, rows):
-        if state.round == 10:
+        if state.round == 4:
             Checkpoint(store.place(run) / "checkpoint", run).write(
                 Trained(state, pd.DataFrame(rows, columns=COLUMNS)), 1.0
             )
             raise Stop
 
-    run = replace(entries[1].run, every=5)
+    run = replace(entries[1].run, every=2)
     store.place(run).mkdir()
     with pytest.raises(Stop):
         perform(run, keep=stop)
@@ -164,15 +155,15 @@ def test_a_run_that_is_under_way_has_a_row_without_results_and_its_curve_so_far(
     rows, curves = tables(entries, store)
     assert rows.run.tolist() == [entry.run.address for entry in entries[:2]]
     assert rows.test_accuracy.notna().tolist() == [True, False]
-    assert rows.rounds.tolist() == [30, 30]
+    assert rows.rounds.tolist() == [10, 10]
     assert rows.budget.tolist() == [0.5, 2.0]
     found = curves[curves.run == entries[1].run.address]
     expected = perform(entries[1].run).history.dropna(subset=["accuracy"])
-    assert found["round"].tolist() == [4, 9]
+    assert found["round"].tolist() == [1, 3]
     assert found.accuracy.tolist() == expected.accuracy.tolist()[:2]
     unfinished, _ = tables(entries[1:], store)
     assert unfinished.test_accuracy.isna().all()
-    assert progress(entries, store).done.tolist() == [30, 10, 0]
+    assert progress(entries, store).done.tolist() == [10, 4, 0]
 
 
 def test_claims_on_runs_that_are_under_way_are_not_settled(half_way):
@@ -193,7 +184,7 @@ def test_a_report_runs_nothing_and_writes_what_there_is(file, tmp_path, capsys):
     capsys.readouterr()
     assert adascale("sweep", file, "--store", store.folder, "--report") == 0
     said = capsys.readouterr().out
-    assert [line.split()[-2:] for line in said.splitlines()[1:7]] == [["30", "30"]] + [["0", "30"]] * 5
+    assert [line.split()[-2:] for line in said.splitlines()[1:7]] == [["10", "10"]] + [["0", "10"]] * 5
     assert len(pd.read_csv(tmp_path / "sweep.csv")) == 1
     assert [path.name for path in store.folder.iterdir()] == [runs_of(file)[0].address]
 
@@ -217,7 +208,7 @@ def own_policy(tmp_path, monkeypatch, name, action):
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    return make_run("digits", f"own_{name.lower()}:{name}", 0.5, 0, rounds=30)
+    return make_run("digits", f"own_{name.lower()}:{name}", 0.5, 0, rounds=10)
 
 
 def test_a_failed_run_is_tried_again_and_then_reported(file, tmp_path, monkeypatch):
@@ -243,7 +234,7 @@ def test_a_training_that_diverges_is_not_tried_again(tmp_path, monkeypatch):
     assert asked == [diverges.address, fails.address, fails.address]  # the control: what fails otherwise is
 
 
-@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.fuzz)])
 def test_orders_that_are_too_few_are_said_once_a_sweep(tmp_path, capfd, jobs):
     runs = [make_run("digits", "EqualAlloc", nu, 0, rounds=4, every=2) for nu in (1e6, 2e6)]
     with pytest.warns(OrdersTooFew, match="best order is the last one given, 63, and order") as told:
@@ -263,19 +254,6 @@ def test_a_killed_process_costs_its_runs_alone(file, tmp_path, monkeypatch):
     assert_results(store, runs)
 
 
-@pytest.mark.slow
-def test_two_sweeps_on_one_store_do_no_harm(file, tmp_path):
-    arguments = [sys.executable, "-m", "adascale", "sweep", str(file), "--store", str(tmp_path / "store")]
-    both = [
-        subprocess.Popen([*arguments, "--out", str(tmp_path / name)], stdout=subprocess.DEVNULL)
-        for name in ("a.csv", "b.csv")
-    ]
-    assert [process.wait() for process in both] == [0, 0]
-    first, second = (pd.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
-    pd.testing.assert_frame_equal(first, second)
-    assert_results(Store(tmp_path / "store"), runs_of(file)[:2])
-
-
 BARRIER = """
 import os, pathlib, time, adascale
 place = pathlib.Path({place!r})
@@ -289,6 +267,7 @@ class Meets(adascale.policies.EqualAlloc):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:no workers at")  # on a machine that is busy
 def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alone(tmp_path, monkeypatch):
     """A scheduler and two workers, three processes on loopback.
 
@@ -327,7 +306,9 @@ def test_on_a_cluster_a_worker_killed_in_the_middle_of_a_run_costs_that_run_alon
         address = re.search(r"tcp://[\d.:]+", contact.read_text())[0]
         with ThreadPoolExecutor(1) as beside:
             outcomes = beside.submit(sweep, runs, store, dask=address)
-            wait_for(lambda: {path.name for path in place.iterdir()} >= {str(each.pid) for each in processes[1:]})
+            pids = {str(each.pid) for each in processes[1:]}
+            wait_for(lambda: outcomes.done() or {path.name for path in place.iterdir()} >= pids)
+            assert not outcomes.done()
             processes[1].send_signal(signal.SIGKILL)
             processes[1].wait()
             (place / "go").touch()
@@ -385,25 +366,6 @@ def test_run_that_is_not_in_the_store_is_not_finished(file, tmp_path, monkeypatc
     assert f"its result is not in {tmp_path / 'store'}" in said.err
 
 
-def test_the_command_writes_a_table_and_learning_curves_beside_the_sweep(file, tmp_path, capsys):
-    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
-    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6
-    assert len(pd.read_csv(tmp_path / "sweep-curves.csv")) == 12
-    assert "6 of 6 runs finished" in capsys.readouterr().out
-
-
-def test_the_command_reports_what_failed(file, tmp_path, monkeypatch, capsys):
-    own_policy(tmp_path, monkeypatch, "Refuses", "raise RuntimeError('out of luck')")
-    file.write_text(SWEEP.replace('["EqualAlloc", "Optimal"]', '["EqualAlloc", "own_refuses:Refuses"]'))
-    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
-    said = capsys.readouterr()
-    assert "5 of 6 runs finished" in said.out
-    assert "1 of 6 runs failed" in said.err
-    assert "out of luck" in said.err
-    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 5
-    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
-
-
 def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
     file.write_text(SWEEP.replace('"digits"', '"mnist"'))
@@ -413,42 +375,6 @@ def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, 
     assert said.err.count("run 'adascale download mnist' once") == 1
     assert "and 5 more" in said.err
     assert not list(tmp_path.glob("*.csv"))
-
-
-def test_a_damaged_result_fails_alone(file, tmp_path, capsys):
-    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
-    place = Store(tmp_path / "store").place(runs_of(file)[0])
-    (place / "history.csv").write_text("")
-    capsys.readouterr()
-    assert adascale("sweep", file, "--store", tmp_path / "store") == 1
-    assert "delete the folder to run it again" in capsys.readouterr().err
-    assert len(pd.read_csv(tmp_path / "sweep-partial.csv")) == 5
-    assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6  # the result is there still
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--jobs", 0], "--jobs must be >= 1, got 0"),
-        (["--retries", -1], "--retries must be >= 0, got -1"),
-        (["--out", "nowhere/x.csv"], "--out 'nowhere/x.csv' cannot be written: there is no folder"),
-    ],
-)
-def test_a_bad_argument_is_one_clear_line(file, tmp_path, capsys, arguments, message):
-    assert adascale("sweep", file, "--store", tmp_path / "store", *arguments) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "store").exists()
-
-
-def test_a_sweep_file_that_is_not_there_is_one_clear_line(tmp_path, capsys):
-    assert adascale("sweep", tmp_path / "none.toml") == 2
-    assert capsys.readouterr().err == f"adascale sweep: error: {tmp_path / 'none.toml'}: No such file or directory\n"
-
-
-def test_the_committed_sweeps_can_be_read():
-    root = os.path.join(os.path.dirname(__file__), "..", "..", "results")
-    for name, least in (("mnist/accuracy.toml", 80), ("mnist/readings.toml", 100), ("cifar10/accuracy.toml", 2)):
-        assert len(read_sweep(os.path.join(root, name))) >= least
 
 
 # A table that is whole is not lost ------------------------------------------------------------------------------------
@@ -491,15 +417,6 @@ def test_a_whole_table_takes_the_place_of_any_and_the_partial_one_goes(file, tmp
     assert adascale("sweep", file, "--store", store) == 0
     assert sorted(contents(tmp_path)) == ["sweep-curves.csv", "sweep.csv"]
     assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6
-
-
-def test_a_report_under_way_grows_in_its_place(file, tmp_path):
-    store = tmp_path / "store"
-    for runs in (1, 3):
-        sweep(runs_of(file)[:runs], Store(store))
-        assert adascale("sweep", file, "--store", store, "--report") == 0
-        assert len(pd.read_csv(tmp_path / "sweep.csv")) == runs
-    assert not (tmp_path / "sweep-partial.csv").exists()
 
 
 @pytest.mark.parametrize("out", ["sweep.toml", "mine.toml", "store/0123456789abcdef/row.json"])

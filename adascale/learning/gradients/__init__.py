@@ -1,8 +1,7 @@
 """Sums of clipped sample gradients, and the rules that make them cheap."""
 
-from adascale.learning.gradients import convolution as convolution  # registers its rule
 from adascale.learning.gradients.api import ClippedSum, NotFinite, clipped_sum
-from adascale.learning.gradients.general import GeneralPath
+from adascale.learning.gradients.paths import GeneralPath
 from adascale.learning.gradients.rules import Outer, Rows, SampleGradients, register
 
 __all__ = ["ClippedSum", "GeneralPath", "NotFinite", "Outer", "Rows", "SampleGradients", "clipped_sum", "register"]

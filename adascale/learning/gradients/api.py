@@ -1,8 +1,4 @@
-r"""The sum of clipped sample gradients of a batch, from one forward and one backward pass.
-
-The server needs :math:`\sum_i v_i \mathbf g_i \min(1, C / \lVert \mathbf g_i \rVert)` and no :math:`\mathbf g_i` alone.
-The norms of the sample gradients fix the weights, and one weighted sum a parameter does the rest.
-"""
+"""The sum of clipped sample gradients of a batch, from one forward and one backward pass."""
 
 from __future__ import annotations
 
@@ -13,22 +9,21 @@ from torch import Tensor, nn
 
 from adascale import checks as check
 from adascale.learning import models
-from adascale.learning.gradients import control, general, ruled
+from adascale.learning.gradients import control, paths
 
 
 class NotFinite(ValueError):
-    """A sample's gradient or loss has no finite value."""
+    """The gradient or the loss of a sample is not finite."""
 
 
 class ClippedSum(NamedTuple):
-    """The weighted sum, beside what it cost nothing to keep."""
+    """The weighted sum, with the norms and losses it was made from."""
 
     gradient: Tensor
     r""":math:`\sum_i v_i \mathbf g_i \min(1, C / \lVert\mathbf g_i\rVert)`, shape (d,), in the order of the model's
     trainable parameters."""
     norm: Tensor
-    r""":math:`\lVert\mathbf g_i\rVert` before clipping, shape (B,); below 3e-16 in single precision, where squares
-    vanish, it may be 0."""
+    r""":math:`\lVert\mathbf g_i\rVert` before clipping, shape (B,); below 3e-16 in single precision it may be 0."""
     loss: Tensor
     """Cross entropy of every sample, nats, shape (B,)."""
 
@@ -36,7 +31,7 @@ class ClippedSum(NamedTuple):
 def clipped_sum(
     model: nn.Module, images: Tensor, labels: Tensor, clip_norm: float, weights: Tensor | None = None, chunk: int = 160
 ) -> ClippedSum:
-    r"""Sum of clipped sample gradients of the cross entropy.
+    r"""Sum the clipped sample gradients of the cross entropy.
 
     .. math::
         \sum_{i=1}^{B} v_i\, \mathbf g_i \min\Big(1, \frac{C}{\lVert \mathbf g_i \rVert}\Big), \qquad
@@ -45,51 +40,37 @@ def clipped_sum(
     With :math:`v_i = 1/(M B_m)` for the samples of device m (:eq:`eq:averaging`) it is the signal
     :math:`\mathbf s_t` of :eq:`eq:decomposition`, all devices at once.
 
-    Where every layer with parameters has a rule, is called once and with one input a sample, all samples share one
-    backward pass.  ``Linear``, ``Conv2d`` (one group, no dilation, padding by a number of zeros) and ``GroupNorm`` have
-    rules; :func:`~adascale.learning.gradients.register` adds more.  With any other layer ``vmap(grad)`` takes over for
-    the whole model, with one :class:`~adascale.learning.gradients.GeneralPath` warning a model.  So it does where a
-    weight is not the layer's own parameter (pruned, parametrised) or is used elsewhere too.  Where ``vmap`` fails, as
-    with recurrent layers, plain autograd takes one sample after the other, with another warning.  A compiled model is
-    run as if it were not.
+    All samples share one backward pass where every layer with parameters has a rule, is called once and with one input
+    per sample.  ``Linear``, ``Conv2d`` (one group, no dilation, padding by a number of zeros) and ``GroupNorm`` have
+    rules; :func:`~adascale.learning.gradients.register` adds more.  Any other layer, and a weight that is pruned,
+    parametrised or used elsewhere too, sends the whole model to ``vmap(grad)``, or where that fails to plain autograd
+    for one sample after the other, with one :class:`~adascale.learning.gradients.GeneralPath` warning each.
 
-    Of a model's first batch, and of one later batch in 64 on average, a random sample is computed alone, by plain
-    autograd, and compared: losses and gradients may differ by 1 % in single precision and by 1e-6 in double.  With
-    ``vmap`` the losses of all samples in one batch are compared with those alone.  With dropout two samples are
-    compared in evaluation mode.  What a model shows for a fraction p of its samples alone is missed in n later batches
-    with a probability of about exp(-p n/64).
+    In a model's first batch, and in one later batch of 64 on average, a random sample is computed alone, by plain
+    autograd, and compared: losses and gradients may differ by 1 % in single precision and by 1e-6 in double.  What a
+    model shows for a fraction p of its samples alone is missed in n later batches with probability about exp(-p n/64).
 
     Parameters
     ----------
     model : torch.nn.Module
-        From (B, ...) images to (B, classes) logits, one sample independent of the others; nothing may write in place
-        into the input of a layer with parameters, and no call may change a parameter or buffer.  It may serve one
-        thread at a time.  Frozen parameters (``requires_grad=False``) are constants: they are not in the sum.
-    images : torch.Tensor
-        Shape (B, ...), in any memory layout (``channels_last`` is the fast one), of the model's type, or whole numbers
-        for a model that begins with an ``Embedding``; B may be 0.
-    labels : torch.Tensor
-        Classes 0, 1, ..., int64, shape (B,).
-    clip_norm : float
-        :math:`C > 0`; ``inf`` clips nothing.  At least 3e-16 in single precision and 1e-146 in double: the squares of
-        shorter gradients vanish.
-    weights : torch.Tensor, optional
-        :math:`v_i`, shape (B,); default 1.
-    chunk : int
-        Largest number of samples at a time.  It bounds the memory; results differ by rounding only.
-
-    Returns
-    -------
-    ClippedSum
-        On the device of the images.
+        From (B, ...) images to (B, classes) logits, each sample by itself, in one thread; no call may change a
+        parameter, a buffer or the input of a layer.  Frozen parameters (``requires_grad=False``) are not in the sum.
+    images : torch.Tensor, shape (B, ...), B >= 0
+        Of the model's type, or integers; fastest in ``channels_last`` layout.
+    labels : torch.Tensor, int64, shape (B,)
+        Classes 0, 1, ...
+    clip_norm : float, > 0
+        :math:`C`, at least 3e-16 in single precision and 1e-146 in double, or ``inf``.
+    weights : torch.Tensor, shape (B,), optional
+        :math:`v_i`; default 1.
+    chunk : int, >= 1
+        Largest number of samples at a time, which bounds the memory; results differ by rounding only.
 
     Raises
     ------
     ValueError
-        If C is not positive, shapes or labels do not fit, or trainable parameters are none or of several types; if a
-        layer mixes the samples of a batch (``BatchNorm``), has its input overwritten, does not reach the loss, is
-        checkpointed with ``use_reentrant=True``, or has a rule that gives a wrong shape or is wrong on the sample that
-        is compared.  The message names the layer; after the first batch it says that there is no guarantee so far.
+        Also if the model mixes samples (``BatchNorm``) or a rule is wrong; after the first batch the message says that
+        there is no guarantee so far.
     NotFinite
         A ``ValueError``, if the gradient or the loss of a sample is infinite or NaN.
     """
@@ -104,40 +85,35 @@ def clipped_sum(
         raise ValueError(f"trainable parameters must be of one type, got {' and '.join(types)}")
     if clip_norm < (least := control.shortest(trainable[0].dtype)):
         raise ValueError(f"clip_norm must be >= {least:.1g}, where squares do not vanish, got {clip_norm}")
-    for name, each in (("images", images), ("labels", labels)):
+    weights = trainable[0].new_ones(size) if weights is None else weights
+    for name, each in (("images", images), ("labels", labels), ("weights", weights)):
         if not isinstance(each, Tensor):
             raise ValueError(f"{name} must be a torch.Tensor, got {type(each).__name__}")
-    if labels.shape != (size,):
-        raise ValueError(f"labels must have shape ({size},), got {tuple(labels.shape)}")
+        if name != "images" and each.shape != (size,):
+            raise ValueError(f"{name} must have shape ({size},), got {tuple(each.shape)}")
     if labels.dtype != torch.int64:
         raise ValueError(f"labels must be of torch.int64, got {labels.dtype}")
-    if weights is None:
-        weights = trainable[0].new_ones(size)
-    if weights.shape != (size,):
-        raise ValueError(f"weights must have shape ({size},), got {tuple(weights.shape)}")
     if size == 0:
         none = trainable[0].new_zeros(0)
         return ClippedSum(torch.zeros_like(models.flatten(model)), none, none)
     batch = Batch(images, labels, clip_norm, weights)
     with torch.no_grad(), control.eagerly(model):
         try:
-            total, norm, loss = add_up(ruled.sample_gradients, model, batch, chunk)
-        except ruled.NoRule as reason:
-            general.note(model, str(reason), "vmap(grad) takes over for the whole model, which is slower")
-            chunk = min(chunk, max(1, general.LARGEST // sum(each.numel() for each in trainable)))
-            total, norm, loss = add_up(general.sample_gradients, model, batch, chunk)
+            total, norm, loss = add_up(paths.by_rules, model, batch, chunk)
+        except paths.NoRule as reason:
+            paths.note(model, str(reason), "vmap(grad) takes over for the whole model, which is slower")
+            chunk = min(chunk, max(1, paths.LARGEST // sum(each.numel() for each in trainable)))
+            total, norm, loss = add_up(paths.by_vmap, model, batch, chunk)
     bad = ~(torch.isfinite(norm) & torch.isfinite(loss))
     if bad.any():
         i = int(bad.int().argmax())
-        raise NotFinite(
-            f"sample {i} of {size} has a gradient of norm {float(norm[i])} and the loss {float(loss[i])}; "
-            "expected finite ones"
-        )
+        got = f"a gradient of norm {float(norm[i])} and the loss {float(loss[i])}"
+        raise NotFinite(f"sample {i} of {size} has {got}; expected finite ones")
     return ClippedSum(torch.cat([each.flatten() for each in total]), norm, loss)
 
 
 class Batch(NamedTuple):
-    """What :func:`clipped_sum` sums over."""
+    """The samples of :func:`clipped_sum`."""
 
     images: Tensor
     labels: Tensor
@@ -146,8 +122,8 @@ class Batch(NamedTuple):
 
 
 def add_up(path: control.Path, model: nn.Module, batch: Batch, chunk: int) -> tuple[list[Tensor], Tensor, Tensor]:
-    """The sum for every trainable parameter, the norms and the losses: of one sample or more, in equal chunks."""
-    size, weights = len(batch.images), batch.weights
+    """Return the sum for every trainable parameter, the norms and the losses, in equal chunks of a batch."""
+    size = len(batch.images)
     path = control.controlled(path, model, batch.images, batch.labels)
     count = -(-size // chunk)
     total: list[Tensor] = []
@@ -158,7 +134,7 @@ def add_up(path: control.Path, model: nn.Module, batch: Batch, chunk: int) -> tu
         square = sum((each.square_norm() for each in gradients), start=torch.zeros_like(loss))
         norm = square.clamp_min(0).sqrt()  # a rule's own sum of products may round below 0
         # a vanishing gradient would divide by zero; clipping leaves it as it is
-        factor = (batch.clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * weights[part]
+        factor = (batch.clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * batch.weights[part]
         more = [each.weighted_sum(factor) for each in gradients]
         total = [a + b for a, b in zip(total, more, strict=True)] if total else more
         norms.append(norm)

@@ -7,6 +7,19 @@ from torch import nn
 from adascale.learning.models import build
 
 
+class Layers(nn.Module):
+    """Layers by their names, and a function of them and the input."""
+
+    def __init__(self, compute, **layers):
+        super().__init__()
+        self.compute = compute
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, x):
+        return self.compute(self, x)
+
+
 class Residual(nn.Module):
     """GroupNorm, a sum past a block, both poolings, no bias, and a kernel that is no square."""
 
@@ -29,16 +42,8 @@ def rows(model, images, labels):
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for image, label in zip(images, labels, strict=True):
         loss = F.cross_entropy(model(image[None]), label[None])
-        found.append(
-            torch.cat(
-                [
-                    torch.zeros_like(parameter).flatten() if each is None else each.flatten()
-                    for parameter, each in zip(
-                        trainable, torch.autograd.grad(loss, trainable, allow_unused=True), strict=True
-                    )
-                ]
-            )
-        )
+        gradients = torch.autograd.grad(loss, trainable, allow_unused=True, materialize_grads=True)
+        found.append(torch.cat([each.flatten() for each in gradients]))
     return torch.stack(found)
 
 

@@ -163,13 +163,7 @@ NORMED = (
 
 
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
-@given(
-    case=CASES,
-    seed=st.integers(0, 2**32),
-    single=st.booleans(),
-    scale=st.floats(-30, 30),
-    clip=st.floats(-15, 300),
-)
+@given(case=CASES, seed=st.integers(0, 2**32), single=st.booleans(), scale=st.floats(-30, 30), clip=st.floats(-15, 300))
 @example(case=NORMED, seed=0, single=True, scale=15.0, clip=0.0)
 def test_any_size_of_samples_and_of_the_clip_norm_gives_a_finite_sum_of_bounded_parts_or_is_refused(
     case, seed, single, scale, clip

@@ -7,7 +7,7 @@ from torch import nn
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath
 
-from .sample_by_sample import batch, filled, loop, relative
+from .sample_by_sample import Layers, batch, filled, loop, relative
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.Sequential(nn.Flatten(), nn.ReLU(inplace=True))])
@@ -33,41 +33,30 @@ def test_hooks_of_the_user_may_change_inputs_and_outputs():
     assert relative(found, plain) > 1e-2  # they do change something
 
 
-class Looking(nn.Module):
-    """A layer is called a second time, without a gradient."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
-
-    def forward(self, x):
-        with torch.no_grad():
-            scale = self.layer(x).norm(dim=1, keepdim=True)
-        return self.last(self.layer(x).tanh() / scale)
+def looking(m, x):
+    """Calls a layer a second time, without a gradient."""
+    with torch.no_grad():
+        scale = m.layer(x).norm(dim=1, keepdim=True)
+    return m.last(m.layer(x).tanh() / scale)
 
 
 def test_a_call_without_a_gradient_does_not_count():
-    model, (images, labels, weights) = filled(Looking()), batch((4,), 3, 6)
+    model, (images, labels, weights) = (
+        filled(Layers(looking, layer=nn.Linear(4, 4), last=nn.Linear(4, 3))),
+        batch((4,), 3, 6),
+    )
     found = clipped_sum(model, images, labels, 0.5, weights).gradient
     assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
 
 
-class Moody(nn.Module):
+def moody(m, x):
     """Calls its layer twice, but on an odd number of samples once, in the same function."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 4)
-
-    def forward(self, x):
-        if len(x) % 2:
-            return self.layer(x)
-        half = len(x) // 2
-        return torch.cat([self.layer(x[:half]), self.layer(x[half:])])
+    half = len(x) // 2
+    return m.layer(x) if len(x) % 2 else torch.cat([m.layer(x[:half]), m.layer(x[half:])])
 
 
 def test_what_shows_in_a_later_chunk_only_sends_all_to_the_general_path():
-    model, (images, labels, weights) = filled(Moody()), batch((4,), 4, 7)
+    model, (images, labels, weights) = filled(Layers(moody, layer=nn.Linear(4, 4))), batch((4,), 4, 7)
     with pytest.warns(GeneralPath, match=r"layer 'layer' \(Linear\) has more than one call"):
         found = clipped_sum(model, images, labels, 0.5, weights, chunk=4).gradient  # 3 samples, then 4
     assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
