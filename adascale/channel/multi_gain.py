@@ -63,7 +63,7 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     energy : str
         ``anywhere`` or ``even``.
     """
-    _check_energy(energy)
+    one_of("energy", energy, "anywhere", "even")
     return np.asarray(power.min(axis=-1) if energy == "anywhere" else 1 / np.mean(1 / power, axis=-1))
 
 
@@ -88,7 +88,7 @@ class BlockFading(ChannelModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_energy(self.energy)
+        one_of("energy", self.energy, "anywhere", "even")
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         r"""Draw roots of ``num_rounds`` effective gains of one device."""
@@ -139,7 +139,7 @@ class TappedDelayLine(ChannelModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("profile", self.profile, *TAPS)
-        _check_energy(self.energy)
+        one_of("energy", self.energy, "anywhere", "even")
 
     def response(self) -> ComplexArray:
         r""":math:`\sqrt{p_l}\, e^{-2\pi i\, k (W/B) \tau_l}`, shape (taps, B): taps of unit power to subcarriers."""
@@ -243,7 +243,3 @@ class AntennaSelection(Rayleigh):
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
         """In closed form, see :class:`SelectionFloors`."""
         return SelectionFloors(RayleighFloors.of(scenario, mean_gain).scale, self.antennas)
-
-
-def _check_energy(energy: str) -> None:
-    one_of("energy", energy, "anywhere", "even")

@@ -116,10 +116,6 @@ def test_minimum_alone_has_no_mean(tmp_path):
         assert trace.mean_gain is None
 
 
-def test_one_device_may_have_a_column(tmp_path):
-    assert_is(read(tmp_path, saved(GAINS[:, :1]), replace(TWO, num_devices=1)), GAINS[:, :1])
-
-
 HUGE = "1" * 200_000
 # what is wrong: the content, and its line (None: the whole file, or an array)
 BAD = {
@@ -143,12 +139,10 @@ BAD = {
     "a decimal comma alone": ("min_gain\n0,5\n", 2),
     "a thousand": ('h2_1,h2_2\n"1,000",1\n', 2),
     "points and commas": ("h2_1;h2_2\n0.1;0.2\n0,1;0,2\n", 3),
-    "pandas, German": (FRAME.to_csv(sep=";", decimal=","), 2),
     "other digits": ("min_gain\n\uff11\n", 2),
     "hexadecimal": ("min_gain\n0x10\n", 2),
     "a coefficient in two pieces": ("h_1,h_2\n1 0,5\n", 2),
     "UTF-16": ("min_gain\n1\n".encode("utf-16"), 1),
-    "UTF-16 without its mark": ("min_gain\n1\n".encode("utf-16-le"), 1),
     "zero bytes": ("min_gain\n1\0\n", 2),
     "a gap": ("h2_1,h2_2\n1,1\n1,\n", 3),
     "pandas' gap": (FRAME.where(FRAME > 1e-11).to_csv(), 4),
@@ -158,10 +152,8 @@ BAD = {
     "an overflow": ("min_gain\n1e400\n", 2),
     "a huge field": (f"min_gain\n{HUGE}\n", 2),
     "a huge quoted field": (f'min_gain\n"{HUGE}"\n', 2),
-    "a huge word": (f"h2_1,h2_2\n{'x' * 200_000},1\n", 2),
     "a quote that does not end": ('min_gain\n"1\n2\n', 2),
     "a zero": ("h2_1,h2_2\n1,1\n1,0\n", 3),
-    "a zero with a sign": ("min_gain\n-0.0\n", 2),
     "a zero coefficient": ("h_1,h_2\n1,0+0j\n", 2),
     "an infinity": ("h2_1,h2_2\n1,1\ninf,1\n", 3),
     "dB": ("min_gain\n-98.5\n", 2),
@@ -171,7 +163,6 @@ BAD = {
     "an index out of order": (FRAME.iloc[::-1].to_csv(), 3),
     "times out of order": ("time,min_gain\n2.5,1\n2,1\n", 3),
     "another encoding": ("min_gain\n1\n# \xfc".encode("latin-1"), 3),
-    "a spreadsheet": (b"PK\x03\x04\xff\xff", 1),
     "too large": ("h2_1,h2_2\n1e308,1e308\n1e308,1e308\n", 2),
     "too small": ("min_gain\n1\n1e-320\n1\n", 3),
     "an array cut short": (saved(GAINS)[:-1], None),
@@ -234,9 +225,8 @@ def test_first_gain_above_one_is_named_with_its_row(tmp_path, content, unit, pla
 
 
 def test_gains_up_to_one_are_not_named(tmp_path):
-    for content in (table(), saved(GAINS), "min_gain\n1\n", "h2_1,h2_2\n1,0.9999\n"):
-        assert read(tmp_path, content).above_one is None
-    assert read(tmp_path, "min_gain\n0\n-3\n", unit="db").above_one is None
+    for content, unit in ((saved(GAINS), "linear"), ("h2_1,h2_2\n1,0.9999\n", "linear"), ("min_gain\n0\n-3\n", "db")):
+        assert read(tmp_path, content, unit=unit).above_one is None
 
 
 def test_mean_gain_has_the_power_of_each_device(tmp_path):

@@ -72,18 +72,6 @@ def test_effective_gain_is_that_of_the_power_limit(blocks, seed):
     assert effective_gain(gain, "anywhere") <= effective_gain(gain, "even") * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("blocks", [1, 3])
-def test_floors_of_blocks_are_rayleigh_with_b_times_the_scale(blocks):
-    model = BlockFading(blocks=blocks)
-    drawn = model.draw(3, ROUNDS, 6)
-    law = model.floor_law(MIXED, MIXED.mean_gain(drawn.path_loss))
-    assert type(law) is RayleighFloors
-    plain = Rayleigh().floor_law(MIXED, MIXED.mean_gain(drawn.path_loss))
-    assert law.scale == pytest.approx(blocks * plain.scale, rel=1e-14)
-    assert stats.ks_1samp(floors(MIXED, drawn), law.cdf).statistic < CLOSE
-    assert (stats.ks_1samp(floors(MIXED, drawn), plain.cdf).statistic < CLOSE) == (blocks == 1)  # the control
-
-
 @pytest.mark.parametrize("profile", TAPS)
 def test_each_profile_has_delay_spread_one(profile):
     """A digit that is wrong anywhere shows here: a power by 0.1 dB or a delay by 0.001."""

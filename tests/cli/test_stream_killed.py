@@ -117,7 +117,7 @@ def kill_at_random(forks, sent, folder, kills, seed, **fault):
         before = len(joined)
         joined += (folder / "out").read_text().splitlines()[1:]
         assert joined == sent.answers[: len(joined)]
-        most *= 0.8 if len(joined) > before + 2 else 1.3  # however fast this machine is
+        most *= 0.64 if len(joined) > before + 2 else 1.7  # however fast this machine is
         held = state.read_bytes().splitlines()[1:] if state.exists() else []
         spent = len({*held} & {*sent.state.splitlines()})
         assert len(joined) <= spent <= len(joined) + 1  # one answer at most was lost with the process
@@ -132,7 +132,7 @@ def kill_at_random(forks, sent, folder, kills, seed, **fault):
 @pytest.mark.parametrize(("kind", "fault"), [("numberless", {}), ("numberless", {"slow": 1}), ("alike", {"slow": 1})])
 def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind, fault):
     sent = undisturbed(forks, tmp_path / "one", kind)
-    stages = kill_at_random(forks, sent, tmp_path / "many", 9, 3, **fault)
+    stages = kill_at_random(forks, sent, tmp_path / "many", 12, 3, **fault)
     assert len(stages) > 1 + bool(fault)  # the control
 
 
