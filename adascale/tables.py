@@ -49,7 +49,7 @@ class Table(NamedTuple):
         return InvalidFile(f"{self.path}, {where}: {message}", self.path, line)
 
     def column(self, name: str, good: Callable[[FloatArray], NDArray[np.bool_]], expected: str) -> FloatArray:
-        """Return a column; raise an :class:`InvalidFile` unless all its entries are ``good``."""
+        """Return a column, or raise an error unless all its entries are ``good``."""
         m = self.names.index(name)
         bad = ~good(self.values[:, m])
         if bad.any():
@@ -61,13 +61,12 @@ class Table(NamedTuple):
 class Lines:
     """A table that is read line by line.
 
-    Its fields are separated by ``;``, tabs, ``,`` or blanks, whichever comes first in this list and is in the header.
-    Lines that begin with ``#`` are comments; the last one before a row of numbers is the header if there is no other.
+    Fields are separated by ``;``, tabs, ``,`` or blanks, whichever is first in this list and is in the header.  Lines
+    that begin with ``#`` are comments; the last one before a row of numbers is the header if there is no other.
 
     Parameters
     ----------
     name : str
-        Of the table in errors.
     choose : callable
         From the names in the header without ``round``, ``time`` and an index to the :data:`Choice`.
     again : bool

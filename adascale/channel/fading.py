@@ -3,19 +3,17 @@ r"""Fading distributions: the coefficients of one device, with :math:`\mathbb E|
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from adascale.channel.floors import FloorLaw, RayleighFloors
+from adascale.channel.floors import FloatArray, FloorLaw, RayleighFloors
 from adascale.channel.model import Channel, ChannelModel, Seeds
 from adascale.scenario import Scenario
 
 ComplexArray = NDArray[np.complex128]
-FloatArray = NDArray[np.float64]
-Number = TypeVar("Number", np.float64, np.complex128)
 
 _LONG, _SHORT = 32, 16  # shape of the matrix products that make _LONG * _SHORT rounds of a sum of waves
 
@@ -148,7 +146,7 @@ def complex_normal(rng: np.random.Generator, num: int) -> ComplexArray:
     return np.asarray(rng.standard_normal((num, 2)).view(complex)[..., 0] / np.sqrt(2))
 
 
-def autoregression(drawn: NDArray[Number], r: float) -> NDArray[Number]:
+def autoregression(drawn: NDArray[Any], r: float) -> NDArray[Any]:
     r""":math:`f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t` along the last axis, from :math:`f_0 = z_0`; ``drawn`` is z."""
     from scipy import signal
 

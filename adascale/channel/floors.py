@@ -72,7 +72,7 @@ class FloorLaw:
 
         Parameters
         ----------
-        left : array_like, >= 0, of the shape of the lanes
+        left : array_like, >= 0
             :math:`b`.
         floor : array_like, > 0, optional
             :math:`w_{\min,t}`; without it the first term is left out, and n must be > 0.

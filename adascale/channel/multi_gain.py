@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from adascale import checks as check
 from adascale.channel.fading import ComplexArray, Rayleigh
-from adascale.channel.floors import FloorLaw, RayleighFloors
+from adascale.channel.floors import FloatArray, FloorLaw, RayleighFloors
 from adascale.channel.model import Channel, ChannelModel, Seeds, each_device, one_of
 from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
 
 TAPS: dict[str, FloatArray] = {
     profile: np.array([tap.split() for tap in taps.split(",")], dtype=float).T

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.channel.fading import ComplexArray, Rayleigh, autoregression, waves
+from adascale.channel.floors import FloatArray
 from adascale.channel.model import Channel, ChannelModel, Seeds, each_device
 from adascale.errors import InvalidInput
-
-FloatArray = NDArray[np.float64]
 
 LIGHT = 299_792_458.0
 """Metres per second."""

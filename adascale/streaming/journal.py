@@ -36,7 +36,7 @@ class Journal:
     Raises
     ------
     ValueError
-        If another process holds the file, or a line is not as it was written (:class:`InvalidFile`).
+        If another process holds the file, or a line is not as it was written (:class:`~adascale.errors.InvalidFile`).
     """
 
     def __init__(self, path: str | os.PathLike[str], heading: str) -> None:
