@@ -1,4 +1,4 @@
-"""Read tables of text strictly: a header and rows of numbers, and errors that name file and line."""
+"""Strict reading of text tables: a header and rows of numbers, and errors that name file and line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import csv
 import math
 import re
 from array import array
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,73 +15,72 @@ from numpy.typing import NDArray
 from adascale.errors import InvalidFile
 
 FloatArray = NDArray[np.float64]
-Choice = tuple[list[str], Callable[[str], float]]
-"""The columns to read, in this order, and the function that turns each of their fields into a number."""
+Number = TypeVar("Number", float, complex)
+Choice = tuple[list[str], Callable[[str], float | None]]
+"""The columns to read, in this order, and the function that turns a field into a number, or None if it is none."""
 
-_PLACES = ("round", "time")
 _INDEX = ("", "index", "unnamed: 0")  # names of a first column that pandas or R wrote as an index
 
 
 class Row(NamedTuple):
-    """One row of a table."""
+    """A row: the number in each chosen column, their text, and the number in its column ``round``, if there is one."""
 
     values: list[float]
-    """The number in each chosen column."""
     fields: list[str]
-    """Their text."""
     round: float | None
-    """The number in its column ``round``, if there is one."""
 
 
 class Table(NamedTuple):
-    """The chosen columns of a table."""
+    """The chosen columns of a table, with the line of each row; an array has no lines."""
 
     values: FloatArray
-    """One row per row of the file, and one column per chosen column."""
     names: list[str]
-    """The chosen columns."""
-    place: Callable[[int, int], tuple[str, str]]
-    """From a row and a column of ``values``: the file and line of that value, and its text with its column."""
+    path: str
+    lines: Sequence[int]
+    text: Callable[[int, int], str]
+    """From a row and a column of ``values``: that value as the file has it, and its column."""
     unended: str | None = None
     """A note on the last row, if its line has no line break, as when a file was cut off."""
 
+    def error(self, t: int, message: str) -> InvalidFile:
+        """Return an error that names the file and line of row ``t``."""
+        line = self.lines[t] if self.lines else None
+        where = f"row {t}" if line is None else f"line {line}"
+        return InvalidFile(f"{self.path}, {where}: {message}", self.path, line)
+
     def column(self, name: str, good: Callable[[FloatArray], NDArray[np.bool_]], expected: str) -> FloatArray:
-        """Return a column; a ``ValueError`` with file and line unless all its entries are ``good``."""
+        """Return a column, or raise an error unless all its entries are ``good``."""
         m = self.names.index(name)
         bad = ~good(self.values[:, m])
         if bad.any():
-            where, got = self.place(int(bad.argmax()), m)
-            raise ValueError(f"{where}: expected a number that is {expected}, got {got}")
+            t = int(bad.argmax())
+            raise self.error(t, f"expected a number that is {expected}, got {self.text(t, m)}")
         return self.values[:, m]
 
 
 class Lines:
     """A table that is read line by line.
 
-    Its fields are separated by ``;``, tabs, ``,`` or blanks, whichever comes first in this list and is in the header.
-    Lines that begin with ``#`` are comments; the last one before a row of numbers is the header if there is no other,
-    as ``numpy.savetxt`` writes it.
+    Fields are separated by ``;``, tabs, ``,`` or blanks, whichever is first in this list and is in the header.  Lines
+    that begin with ``#`` are comments; the last one before a row of numbers is the header if there is no other.
 
     Parameters
     ----------
     name : str
-        The name of the table in errors.
     choose : callable
-        Returns the :data:`Choice` for the names in the header other than ``round``, ``time`` and an index, or raises a
-        ``ValueError``.
+        From the names in the header without ``round``, ``time`` and an index to the :data:`Choice`.
     again : bool
-        Whether a row may be sent again, so that the order of rounds cannot be checked here.
+        Whether a row may be sent again, so that the order of rounds is not checked here.
     """
 
     def __init__(self, name: str, choose: Callable[[list[str]], Choice], again: bool = False) -> None:
         self.name, self.again, self.number = name, again, 0
         self.columns: list[str] = []
-        """The chosen columns, once the header was read."""
+        """The chosen columns, once the header was read; ``header`` has all."""
         self.header: list[str] = []
-        """All columns."""
         self._choose, self._comment = choose, (0, "")
-        self._last: dict[int, float] = {}
-        self._now: dict[int, float] = {}
+        self._last: dict[str, float] = {}
+        self._now: dict[str, float] = {}
 
     def read(self, line: bytes) -> Row | None:
         """Return the row in the next line; None for a header or a comment.  Call :meth:`keep` to accept the row."""
@@ -92,19 +91,16 @@ class Lines:
             raise self.error("not UTF-8 text; save the table as UTF-8") from None
         bare = text.strip()
         if bare.startswith("#"):
+            self._comment = self.number, bare.lstrip("#")
+        elif self.columns or (bare and self._comment[0] and _has_numbers(bare)):
             if not self.columns:
-                self._comment = self.number, bare.lstrip("#")
-            return None
-        if not self.columns:
+                self._begin(*self._comment)
             if not bare:
-                return None
-            if not (self._comment[0] and all(map(_is_number, re.split(r"[;,\s]+", bare[:1000])))):
-                self._begin(self.number, text)
-                return None
-            self._begin(*self._comment)
-        if not bare:
-            raise self.error("blank; a value may be missing here")
-        return self._row(text)
+                raise self.error("blank; a value may be missing here")
+            return self._row(text)
+        elif bare:
+            self._begin(self.number, text)
+        return None
 
     def keep(self) -> None:
         """Accept the row that was read last: the next one has to follow it."""
@@ -120,8 +116,7 @@ class Lines:
         if '"' not in line and self._separator != " ":
             return line.split(self._separator)
         try:
-            fields = csv.reader([line.strip(" ")], delimiter=self._separator, skipinitialspace=True, strict=True)
-            return next(fields)
+            return next(csv.reader([line.strip(" ")], delimiter=self._separator, skipinitialspace=True, strict=True))
         except csv.Error as error:
             raise self.error(f"{error}") from None
 
@@ -131,12 +126,14 @@ class Lines:
         names = [name.strip().casefold() for name in self.split(header)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise self.error(f"duplicate column {short(twice[0])}", number)
-        places = {i: name for i, name in enumerate(names) if name in _PLACES or (i == 0 and name in _INDEX)}
+        self._places = [
+            name for i, name in enumerate(names) if name in ("round", "time") or (i == 0 and name in _INDEX)
+        ]
         try:
-            columns, self._convert = self._choose([name for i, name in enumerate(names) if i not in places])
+            columns, self._convert = self._choose([name for name in names if name not in self._places])
         except ValueError as error:
             raise self.error(f"{error}, and beside them round, time or an index at most", number) from None
-        self._chosen, self._places = [names.index(name) for name in columns], places
+        self._chosen = [names.index(name) for name in columns]
         self.columns, self.header = columns, names
 
     def _row(self, line: str) -> Row:
@@ -145,20 +142,24 @@ class Lines:
             hint = "; a comma cannot be the decimal sign, write a point" if "," in line and len(row) > width else ""
             raise self.error(f"expected {width} field{'s' * (width > 1)}, got {len(row)}{hint}")
         fields = [row[i] for i in self._chosen]
-        try:
-            values = [self._convert(field) for field in fields]
-        except ValueError:
-            i = next(i for i in self._chosen if not _reads(self._convert, row[i]))
-            hint = "; write a decimal point, and nothing between thousands" if "," in row[i] else ""
-            raise self.error(f"expected a number, got {short(row[i])} in {self.header[i]}{hint}") from None
-        placed = {i for i, name in self._places.items() if name == "round" or _reads(to_number, row[i])}
-        self._now = {i: self._follow(i, self._places[i], row[i]) for i in placed}
-        rounds = [now for i, now in self._now.items() if self._places[i] == "round"]
-        return Row(values, fields, rounds[0] if rounds else None)
+        values = [value for value in map(self._convert, fields) if value is not None]
+        if len(values) < len(fields):
+            name, field = next(
+                pair for pair in zip(self.columns, fields, strict=True) if self._convert(pair[1]) is None
+            )
+            hint = "; write a decimal point, and nothing between thousands" if "," in field else ""
+            raise self.error(f"expected a number, got {short(field)} in {name}{hint}")
+        self._now = {}
+        for name in self._places:
+            self._follow(name, row[self.header.index(name)])
+        return Row(values, fields, self._now.get("round"))
 
-    def _follow(self, i: int, name: str, field: str) -> float:
-        """Return the round, time or index of a row, which has to follow that of the row before."""
-        now, last = to_number(field) if _reads(to_number, field) else math.nan, self._last.get(i)
+    def _follow(self, name: str, field: str) -> None:
+        """Check that the round, time or index of a row follows that of the row before; times may be no numbers."""
+        now, last = to_number(field), self._last.get(name)
+        if now is None and name != "round":
+            return
+        self._now[name] = now = math.nan if now is None else now
         if last is None or (self.again and name == "round"):
             good, expected = math.isfinite(now), "a number"
         elif name == "round":
@@ -167,7 +168,6 @@ class Lines:
             good, expected = now > last or (self.again and now == last), f"> {last:g}"
         if not good:
             raise self.error(f"rounds must be in order: expected {name or 'an index'} {expected}, got {short(field)}")
-        return now
 
 
 def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) -> Table:
@@ -187,64 +187,55 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) ->
     if not numbers:
         raise InvalidFile(f"{path} {'has no rows' if reader.columns else 'is empty'}; expected a header and rows", path)
 
-    def fields(t: int) -> list[str]:
-        return reader.split(lines[numbers[t] - 1].decode())
+    def text(t: int, m: int) -> str:
+        i = reader.header.index(reader.columns[m]) if m >= 0 else m
+        return f"{short(reader.split(lines[numbers[t] - 1].decode())[i])} in {reader.header[i]}"
 
-    def place(t: int, m: int) -> tuple[str, str]:
-        name = reader.columns[m]
-        return f"{path}, line {numbers[t]}", f"{short(fields(t)[reader.header.index(name)])} in {name}"
-
-    unended = None
-    if numbers[-1] == len(lines):
-        end = f"{short(fields(-1)[-1])} in {reader.header[-1]}"
-        unended = f"{path}, line {numbers[-1]}: no line break at its end, as when a file is cut off; it ends with {end}"
-    return Table(np.frombuffer(values).reshape(len(numbers), -1), reader.columns, place, unended)
+    table = Table(np.frombuffer(values).reshape(len(numbers), -1), reader.columns, path, numbers, text)
+    if numbers[-1] < len(lines):
+        return table
+    cut = f"no line break at its end, as when a file is cut off; it ends with {text(-1, -1)}"
+    return table._replace(unended=str(table.error(-1, cut)))
 
 
 def known(
     *required: str, optional: tuple[str, ...] = (), ignored: tuple[str, ...] = ()
 ) -> Callable[[list[str]], Choice]:
-    """Return what :class:`Lines` takes for tables of fixed columns."""
+    """Return the ``choose`` of :class:`Lines` for tables of fixed columns."""
 
     def choose(names: list[str]) -> Choice:
-        listed = ", ".join((*required, *optional, *ignored))
+        expected = f"expected {', '.join((*required, *optional, *ignored))}"
         if unknown := [name for name in names if name not in (*required, *optional, *ignored)]:
-            raise ValueError(f"unknown column {short(unknown[0])}; expected {listed}")
+            raise ValueError(f"unknown column {short(unknown[0])}; {expected}")
         if missing := [name for name in required if name not in names]:
-            raise ValueError(f"no column {missing[0]}, got {short(','.join(names))}; expected {listed}")
+            raise ValueError(f"no column {missing[0]}, got {short(','.join(names))}; {expected}")
         return [name for name in (*required, *optional) if name in names], to_number
 
     return choose
 
 
-def to_number(field: str) -> float:
-    """Return a field as a number: in ASCII, and without the signs that Python allows between digits."""
-    if "_" in field or not field.isascii():
-        raise ValueError(field)
-    return float(field)
+def to_number(field: str) -> float | None:
+    """Return a field as a number, in ASCII and without the signs that Python allows between digits, or None."""
+    return _converted(float, field)
 
 
-def to_power(field: str) -> float:
-    """Return the squared norm of a complex number."""
-    bare = re.sub(r" *([+-]) *", r"\1", field.strip())
-    if "_" in bare or not bare.isascii():
-        raise ValueError(field)
-    value = complex(bare.replace("i", "j"))
-    return value.real * value.real + value.imag * value.imag
+def to_power(field: str) -> float | None:
+    """Return the squared norm of a complex number, or None."""
+    value = _converted(complex, re.sub(r" *([+-]) *", r"\1", field.strip()).replace("i", "j"))
+    return None if value is None else value.real * value.real + value.imag * value.imag
+
+
+def _converted(kind: Callable[[str], Number], text: str) -> Number | None:
+    try:
+        return kind(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        return None
+
+
+def _has_numbers(line: str) -> bool:
+    return all(not each or to_power(each) is not None for each in re.split(r"[;,\s]+", line[:1000]))
 
 
 def short(field: str) -> str:
     """Return a field as a message shows it."""
     return repr(field if len(field) <= 100 else f"{field[:80]}...")
-
-
-def _reads(convert: Callable[[str], float], field: str) -> bool:
-    try:
-        convert(field)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_number(field: str) -> bool:
-    return not field or _reads(to_power, field)

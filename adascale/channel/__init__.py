@@ -1,11 +1,11 @@
-"""Uplink channels: models that are drawn, their law of floors, and traces that were measured."""
+"""Uplink channels: models, their distribution of floors, and measured traces."""
 
 from adascale.channel.fading import GaussMarkov, Jakes, Nakagami, Rayleigh, Rician, draw
 from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, RayleighFloors
+from adascale.channel.gains import GainLine, GainLines, Trace, read_gains
 from adascale.channel.model import Channel, ChannelModel, cost_hata_path_loss, each_device, find, specification
 from adascale.channel.multi_gain import AntennaSelection, BlockFading, SelectionFloors, TappedDelayLine, effective_gain
 from adascale.channel.shadowing import Motion, Moving, Shadowed, Shadowing, UrbanMicro
-from adascale.channel.traces import GainLine, GainLines, Trace, read_gains
 
 __all__ = [
     "AntennaSelection",

@@ -1,27 +1,21 @@
-r"""How the air fades from round to round: each law of one device's coefficients, with :math:`\mathbb E|f_t|^2 = 1`.
-
-Devices are independent.  Where rounds are correlated, the law of a single round is Rayleigh's, and so is that of the
-floors.
-"""
+r"""Fading distributions: the coefficients of one device, with :math:`\mathbb E|f_t|^2 = 1`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from adascale.channel.floors import FloorLaw, RayleighFloors
+from adascale.channel.floors import FloatArray, FloorLaw, RayleighFloors
 from adascale.channel.model import Channel, ChannelModel, Seeds
 from adascale.scenario import Scenario
 
 ComplexArray = NDArray[np.complex128]
-FloatArray = NDArray[np.float64]
-Number = TypeVar("Number", np.float64, np.complex128)
 
-_LONG, _SHORT = 32, 16  # how a sum of waves is cut into products; their product is one step of the horizon
+_LONG, _SHORT = 32, 16  # shape of the matrix products that make _LONG * _SHORT rounds of a sum of waves
 
 
 @dataclass(frozen=True)
@@ -29,7 +23,6 @@ class Rayleigh(ChannelModel):
     r"""The paper's channel: :math:`h_{m,t} \sim \mathcal{CN}(0, 1/\mathrm{PL}_m)`, independent from round to round."""
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        r"""``num_rounds`` draws of :math:`\mathcal{CN}(0, 1)`."""
         return complex_normal(rng, num_rounds)
 
     def survival(self, power: FloatArray) -> FloatArray:
@@ -43,26 +36,22 @@ class Rayleigh(ChannelModel):
 
 @dataclass(frozen=True)
 class Rician(ChannelModel):
-    r"""A line of sight K times as strong as all that is scattered, independent from round to round.
+    r"""A line of sight K times as strong as the scattered power, independent from round to round.
 
     .. math:: f_t = \frac{\sqrt K\, e^{i\varphi} + z_t}{\sqrt{K + 1}}, \qquad z_t \sim \mathcal{CN}(0, 1)
 
-    with one uniform phase :math:`\varphi` a device.  At K = 0 this is :class:`Rayleigh`, draw by draw.
+    with one uniform phase :math:`\varphi` per device.  At K = 0 the draws are those of :class:`Rayleigh`.
 
     Parameters
     ----------
-    K : float
-        Power of the line of sight over the scattered power, 0 to 10,000 (linear; 5 is 7 dB).
+    K : float, in [0, 10000]
+        Linear; 5 is 7 dB.
     """
 
     K: float = 5.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.limit(K=(0, 1e4))
+    limits: ClassVar = {"K": (0, 1e4)}
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        r"""``num_rounds`` coefficients of one device."""
         sight = np.sqrt(self.K) * np.exp(2j * np.pi * rng.spawn(1)[0].random())
         return np.asarray((sight + complex_normal(rng, num_rounds)) / np.sqrt(self.K + 1))
 
@@ -79,26 +68,21 @@ class Rician(ChannelModel):
 
 @dataclass(frozen=True)
 class Nakagami(ChannelModel):
-    r"""Nakagami fading: :math:`|f_t|^2` has the gamma law of shape m and mean 1; rounds and phases are independent.
+    r"""Nakagami fading: :math:`|f_t|^2` has the gamma distribution of shape m and mean 1.
 
     .. math:: P(|f_t|^2 > x) = \frac{\Gamma(m, m x)}{\Gamma(m)}
 
-    Below m = 1, where it is Rayleigh's law, fades are deeper; as m grows they vanish.
+    Rounds and phases are independent.  At m = 1 this is Rayleigh fading; fades are deeper below and vanish as m grows.
 
     Parameters
     ----------
-    m : float
-        The shape, 1/2 to 10,000.
+    m : float, in [0.5, 10000]
     """
 
     m: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.limit(m=(0.5, 1e4))
+    limits: ClassVar = {"m": (0.5, 1e4)}
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        r"""``num_rounds`` coefficients of one device."""
         phase = rng.spawn(1)[0].random(num_rounds)
         return np.asarray(np.sqrt(rng.gamma(self.m, 1 / self.m, num_rounds)) * np.exp(2j * np.pi * phase))
 
@@ -109,68 +93,60 @@ class Nakagami(ChannelModel):
 
 @dataclass(frozen=True)
 class GaussMarkov(Rayleigh, same_law=True):
-    r"""Rayleigh fading whose rounds hang together by one number: an autoregression of order one.
+    r"""Rayleigh fading correlated over the rounds by an autoregression of order one.
 
     .. math:: f_0 = z_0, \quad f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t, \qquad
         \mathbb E[f_{t+\tau} \bar f_t] = r^\tau, \quad z_t \sim \mathcal{CN}(0, 1)
 
     Parameters
     ----------
-    correlation : float
-        :math:`r`, 0 (independent rounds) to 1 (one coefficient for ever).
+    correlation : float, in [0, 1]
+        :math:`r`: 0 is independent rounds, 1 the same coefficient in all.
     """
 
     correlation: float = 0.9
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.limit(correlation=(0, 1))
+    limits: ClassVar = {"correlation": (0, 1)}
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        r"""``num_rounds`` coefficients of one device."""
         return autoregression(complex_normal(rng, num_rounds), self.correlation)
 
 
 @dataclass(frozen=True)
 class Jakes(Rayleigh, same_law=True):
-    r"""Rayleigh fading of a receiver in motion: Clarke's ring of scatterers, by a sum of waves.
+    r"""Rayleigh fading of a moving receiver: Clarke's ring of scatterers, as a sum of waves.
 
     .. math:: f_t = \sum_{n=1}^{N} a_n e^{2\pi i f_D \Delta\, t \cos\alpha_n}, \qquad
         \mathbb E[f_{t+\tau} \bar f_t] = J_0(2\pi f_D \Delta\, \tau)
 
-    with :math:`a_n \sim \mathcal{CN}(0, 1/N)` and uniform angles :math:`\alpha_n`.  Given its angles a device's rounds
-    are jointly Gaussian, so a round is exactly Rayleigh's; and over the angles the autocorrelation is exactly
-    :math:`J_0` [Clarke 1968, Jakes 1974].  In one realisation it differs by about :math:`1/\sqrt{N}`.
+    with :math:`a_n \sim \mathcal{CN}(0, 1/N)` and uniform angles :math:`\alpha_n` [Clarke 1968, Jakes 1974].  Given the
+    angles, the rounds of a device are jointly Gaussian, so each is exactly Rayleigh.  The autocorrelation is exactly
+    :math:`J_0` on average over the angles; in one realisation it differs by about :math:`1/\sqrt{N}`.
 
     Parameters
     ----------
-    doppler : float
-        :math:`f_D = v f_c / c \ge 0` in hertz.
-    round_time : float
-        :math:`\Delta > 0` in seconds, from one round to the next (default: 26,010 slots at 100 kHz).
-    paths : int
-        :math:`N`, 1 to 10,000.
+    doppler : float, in [0, 1e9]
+        :math:`f_D = v f_c / c` in hertz.
+    round_time : float, in [1e-9, 1e9]
+        :math:`\Delta` in seconds per round (default: 26,010 slots at 100 kHz).
+    paths : int, in [1, 10000]
+        :math:`N`.
     """
 
     doppler: float = 2.0
     round_time: float = 0.26
     paths: int = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.limit(doppler=(0, 1e9), round_time=(1e-9, 1e9), paths=(1, 10_000))
+    limits: ClassVar = {"doppler": (0, 1e9), "round_time": (1e-9, 1e9), "paths": (1, 10_000)}
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        r"""``num_rounds`` coefficients of one device."""
         return waves(rng, num_rounds, self.doppler * self.round_time, self.paths)
 
 
-def complex_normal(rng: np.random.Generator, *shape: int) -> ComplexArray:
-    r"""Independent draws of :math:`\mathcal{CN}(0, 1)`, in C order."""
-    return np.asarray(rng.standard_normal((*shape, 2)).view(complex)[..., 0] / np.sqrt(2))
+def complex_normal(rng: np.random.Generator, num: int) -> ComplexArray:
+    r"""Independent draws of :math:`\mathcal{CN}(0, 1)`."""
+    return np.asarray(rng.standard_normal((num, 2)).view(complex)[..., 0] / np.sqrt(2))
 
 
-def autoregression(drawn: NDArray[Number], r: float) -> NDArray[Number]:
+def autoregression(drawn: NDArray[Any], r: float) -> NDArray[Any]:
     r""":math:`f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t` along the last axis, from :math:`f_0 = z_0`; ``drawn`` is z."""
     from scipy import signal
 
@@ -180,9 +156,9 @@ def autoregression(drawn: NDArray[Number], r: float) -> NDArray[Number]:
 
 
 def waves(rng: np.random.Generator, num_rounds: int, turns: float, paths: int) -> ComplexArray:
-    r"""The sum of waves of :class:`Jakes`; ``turns`` is :math:`f_D \Delta`, turns a round of the fastest wave.
+    r"""The sum of waves of :class:`Jakes`; ``turns`` is :math:`f_D \Delta`, turns per round of the fastest wave.
 
-    With t = 512 c + 16 a + b each wave is a product, and 512 rounds one product of matrices of a fixed shape: so a
+    With t = 512 c + 16 a + b each wave is a product, and 512 rounds are one matrix product of a fixed shape, so that a
     round does not depend on how many follow.
     """
     angle = rng.random(paths)
@@ -195,5 +171,5 @@ def waves(rng: np.random.Generator, num_rounds: int, turns: float, paths: int) -
 
 
 def draw(num_devices: int, num_rounds: int, seed: Seeds, model: ChannelModel | None = None) -> Channel:
-    """Draw realisations of a channel model, by default of the paper's: see :meth:`ChannelModel.draw`."""
+    """Draw realisations of a channel model (default :class:`Rayleigh`), see :meth:`ChannelModel.draw`."""
     return (Rayleigh() if model is None else model).draw(num_devices, num_rounds, seed)

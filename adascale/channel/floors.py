@@ -1,17 +1,14 @@
-r"""The law of the floors: what a server knows that has no future.
+r"""Distributions of the noise floor, which a server without knowledge of the later channels needs.
 
-A floor is :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, the least noise energy of a round.  With known
-path losses and fading, its distribution :math:`H` is known before the first round, and so is what a constant level
-costs on average,
+A floor is :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, the least noise energy of a round.  From its
+distribution :math:`H` follows what a constant level costs on average (:eq:`eq:law-of-floors`),
 
-.. math::
-    g(\ell) = \mathbb E\big[\max(\ell - w_{\min}, 0)\big] = \int_0^\ell H(w)\, dw,
-
-the integrated distribution (:eq:`eq:law-of-floors`).  :math:`g` is all that a policy needs of a channel.
+.. math:: g(\ell) = \mathbb E\big[\max(\ell - w_{\min}, 0)\big] = \int_0^\ell H(w)\, dw.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -20,6 +17,7 @@ from scipy import special
 from scipy.optimize import elementwise
 
 from adascale import checks as check
+from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
@@ -31,13 +29,13 @@ _WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2
 
 
 class FloorLaw:
-    r"""The distribution of one round's floor, for every lane; subclass it and define its three functions.
+    r"""The distribution of one round's floor in every lane; subclasses define ``cdf``, ``mean_cost`` and ``quantile``.
 
-    Whatever is asked of a law broadcasts against its lanes: a law of lanes (R,) answers budgets (K, R).
+    All arguments broadcast against the lanes: a distribution of lanes (R,) takes budgets (K, R).
     """
 
     lanes: tuple[int, ...] = ()
-    """Shape of the lanes that have a law of their own."""
+    """Shape of the lanes that have a distribution of their own."""
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         r""":math:`H(w) = P(w_{\min} \le w)` for w > 0."""
@@ -52,17 +50,12 @@ class FloorLaw:
         raise NotImplementedError(f"{type(self).__name__} has no quantile")
 
     def level(self, budget: ArrayLike) -> FloatArray:
-        r"""The constant level whose expected cost is :math:`\nu`: :math:`g(\ell) = \nu`.
+        r"""Return the constant level whose expected cost is :math:`\nu`: :math:`g(\ell) = \nu`, to a relative 1e-12.
 
         Parameters
         ----------
-        budget : array_like
-            :math:`\nu > 0`.
-
-        Returns
-        -------
-        numpy.ndarray
-            :math:`\ell > \nu`, to a relative 1e-12 of the cost.
+        budget : array_like, > 0
+            :math:`\nu`.
         """
         budget = check.positive("budget", budget)
         lanes = check.broadcast(budget=budget.shape, lanes=self.lanes)
@@ -71,31 +64,27 @@ class FloorLaw:
     def shared_level(
         self, left: ArrayLike, floor: ArrayLike | None, rounds: ArrayLike, start: ArrayLike | None = None
     ) -> FloatArray:
-        r"""The level at which this round and the ones to come spend what is left.
+        r"""Return the level at which this round and the later ones spend what is left, 0 where nothing is.
 
         .. math:: \max(\ell - w_{\min,t}, 0) + n\, g(\ell) = b
 
+        to a relative 1e-13 of b, or to the last digit of the level.
+
         Parameters
         ----------
-        left : array_like
-            :math:`b \ge 0`, of the shape of the lanes.
-        floor : array_like, optional
-            :math:`w_{\min,t}` of this round; without one, the first term is left out, and n is above 0.
-        rounds : array_like
-            :math:`n \ge 0`, how many rounds are to come; it need not be whole.
+        left : array_like, >= 0
+            :math:`b`.
+        floor : array_like, > 0, optional
+            :math:`w_{\min,t}`; without it the first term is left out, and n must be > 0.
+        rounds : array_like, >= 0
+            :math:`n`, the number of later rounds, not necessarily whole.
         start : array_like, optional
-            Where to look first; it matters for the speed, and for the last digit.
-
-        Returns
-        -------
-        numpy.ndarray
-            :math:`\ell`, at which the left side, convex and increasing, is b to a relative 1e-13, or to which no digit
-            can be added.  It is 0 where nothing is left.
+            First guess; it changes the speed and at most the last digit.
 
         Raises
         ------
         RuntimeError
-            If the law's functions contradict each other so that no level is found.
+            If ``cdf`` and ``mean_cost`` contradict each other so that no level is found.
         """
         left, rounds = np.asarray(left, dtype=float), np.asarray(rounds, dtype=float)
         with np.errstate(all="ignore"):
@@ -130,12 +119,15 @@ class FloorLaw:
         raise RuntimeError(f"no level found by {type(self).__name__}: its cdf and mean_cost contradict each other")
 
     def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
-        r"""Independent floors: the lanes first, and then the ``shape`` that is asked for."""
+        """Draw independent floors, shape ``(*lanes, *shape)``."""
         share = np.clip(rng.random((*self.lanes, *shape)), 1e-300, None)
-        behind = np.moveaxis(share, range(len(self.lanes)), range(len(shape), share.ndim))
-        return np.ascontiguousarray(
-            np.moveaxis(self.quantile(behind), range(len(shape), share.ndim), range(len(self.lanes)))
-        )
+        front, back = range(len(self.lanes)), range(len(shape), share.ndim)
+        return np.ascontiguousarray(np.moveaxis(self.quantile(np.moveaxis(share, front, back)), back, front))
+
+    def _lane(self, value: FloatArray) -> NDArray[np.intp]:
+        """The number of the lane of every entry of ``value``, which broadcasts against the lanes."""
+        number = np.arange(math.prod(self.lanes)).reshape(self.lanes)
+        return np.broadcast_to(number, np.broadcast_shapes(value.shape, self.lanes))
 
 
 class RayleighFloors(FloorLaw):
@@ -147,9 +139,8 @@ class RayleighFloors(FloorLaw):
 
     Parameters
     ----------
-    scale : array_like
-        :math:`\omega = \frac{d\sigma_n^2}{x_{\max}} \sum_m \frac{k_m^2}{\mathbb E|h_m|^2} > 0`, of the shape of the
-        lanes.
+    scale : array_like, > 0, of the shape of the lanes
+        :math:`\omega = \frac{d\sigma_n^2}{x_{\max}} \sum_m \frac{k_m^2}{\mathbb E|h_m|^2}`.
     """
 
     def __init__(self, scale: ArrayLike) -> None:
@@ -158,11 +149,8 @@ class RayleighFloors(FloorLaw):
 
     @classmethod
     def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> RayleighFloors:
-        r"""The law for devices of mean gains :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M)."""
-        gain = check.positive("mean_gain", mean_gain)
-        if gain.shape[-1:] != (scenario.num_devices,):
-            raise ValueError(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}")
-        return cls(scenario.noise_scale / scenario.x_max * (1 / gain).sum(axis=-1))
+        r"""From mean gains :math:`\mathbb E|h_m|^2 / k_m^2 > 0` of the devices, shape (..., M)."""
+        return cls(scenario.noise_scale / scenario.x_max * (1 / device_gains(scenario, mean_gain)).sum(axis=-1))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         value: FloatArray = np.exp(-self.scale / np.asarray(floor))
@@ -177,13 +165,7 @@ class RayleighFloors(FloorLaw):
         return value
 
     def level(self, budget: ArrayLike) -> FloatArray:
-        r""":math:`\ell_\infty`, in closed form but for a root; see :meth:`FloorLaw.level`.
-
-        Raises
-        ------
-        ValueError
-            Also if the level, or its exponential integral, is beyond floating point.
-        """
+        r""":math:`\ell_\infty`; a ``ValueError`` if it, or its exponential integral, is out of floating-point range."""
         scale, budget = self.scale, check.positive("budget", budget)
         check.broadcast(scale=scale.shape, budget=budget.shape)
         # E max(l - w, 0) >= (l - m) / 2 at the median m of the floors, so the level is below 2 nu + m
@@ -195,10 +177,8 @@ class RayleighFloors(FloorLaw):
                 (np.log(budget) - 1e-9, high),
                 args=(scale, budget),
             )
-        if not np.all(found.success):
-            raise RuntimeError(f"no level found for scale {scale.tolist()} and budget {budget.tolist()}")
         level: FloatArray = np.exp(found.x)
-        if (special.expn(2, scale / level) < np.finfo(float).tiny).any():
+        if not np.all(found.success) or (special.expn(2, scale / level) < np.finfo(float).tiny).any():
             raise ValueError(
                 f"beyond floating point: the level for scale {scale.tolist()} and budget {budget.tolist()}"
             )
@@ -206,39 +186,34 @@ class RayleighFloors(FloorLaw):
 
 
 class FadingFloors(FloorLaw):
-    r"""Floors of independent devices with any fading law, by quadrature.
+    r"""Floors of independent devices with any fading distribution, by quadrature.
 
     .. math:: H(w) = \prod_m S\Big(\frac{d\sigma_n^2}{x_{\max}\, w\, g_m}\Big), \qquad S(x) = P(|f|^2 > x)
 
-    with the mean gain :math:`g_m` of a device and the fading f of mean square 1.  :math:`\ln g` is held at 600 levels
-    in equal ratios, with its slopes, and interpolated by cubics: a relative error of about 1e-7 where
-    :math:`g > 10^{-9} \ell`.  Below the first level (:math:`H < 10^{-14}`) it goes on as a power, above the last
-    (:math:`1 - H < 10^{-8}`) as a straight line.  Quantiles lie on straight lines between the levels: their share is
-    right to about 1e-3 of itself and of its complement, 4e-3 below 1e-9.
+    with the mean gain :math:`g_m` of a device and the fading f of mean square 1.  :math:`\ln g` and its slopes are kept
+    at 600 levels in equal ratios and interpolated by cubics: a relative error of about 1e-7 where
+    :math:`g > 10^{-9} \ell`.  It continues as a power below the first level (:math:`H < 10^{-14}`) and as a straight
+    line above the last (:math:`1 - H < 10^{-8}`).  Quantiles are interpolated linearly: their share is right to about
+    1e-3 of itself and of its complement, and to 4e-3 below 1e-9.
 
     Parameters
     ----------
     scenario : Scenario
-        The constants.
-    mean_gain : array_like
-        :math:`g_m = \mathbb E|h_m|^2 / k_m^2 > 0`, shape (..., M).
+    mean_gain : array_like, > 0, shape (..., M)
+        :math:`g_m = \mathbb E|h_m|^2 / k_m^2`.
     survival : callable
-        :math:`S`, from an array of x > 0 to probabilities; continuous.
-
-    Raises
-    ------
-    ValueError
-        If a gain is not finite and positive, there is not one for every device, or the survival function does not
-        fall from 1 to 0.
+        :math:`S`, from an array of x > 0 to probabilities; continuous, and falling from 1 to 0.
     """
 
     def __init__(self, scenario: Scenario, mean_gain: ArrayLike, survival: Callable[[FloatArray], ArrayLike]) -> None:
-        gain = check.positive("mean_gain", mean_gain)
-        if gain.shape[-1:] != (scenario.num_devices,):
-            raise ValueError(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}")
-        self.lanes = gain.shape[:-1]
+        gain = device_gains(scenario, mean_gain)
+        seen = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
+        falls = seen.shape == (400,) and bool((np.diff(seen) <= 1e-12).all())
+        if not (falls and seen[0] >= 0.99 and seen[-1] <= 0.01 and seen.min() >= 0 and seen.max() <= 1 + 1e-12):
+            expected = "fall from 1 at 0 to 0 at large arguments, as P(|f|^2 > x) does for E|f|^2 = 1"
+            raise InvalidInput(f"survival must {expected}", "survival")
+        self.lanes, self._survival = gain.shape[:-1], survival
         self._rows = scenario.noise_scale / scenario.x_max / gain.reshape(-1, gain.shape[-1])
-        self._log_survival = _logarithm(survival)
         start, end = (self._where(target) for target in (np.log(_LEAST), np.log1p(-_MOST)))
         self._start, self._step = start, (end - start) / (_KNOTS - 1)
         knots = start[:, None] + self._step[:, None] * np.arange(_KNOTS)
@@ -256,10 +231,10 @@ class FadingFloors(FloorLaw):
     def _log_product(self, log_floor: FloatArray) -> FloatArray:
         """ln H of every row at these logarithms of floors, shape (rows, ...)."""
         total = np.zeros(log_floor.shape)
-        for device in range(self._rows.shape[1]):
-            total += self._log_survival(
-                self._rows[:, device].reshape(-1, *[1] * (log_floor.ndim - 1)) / np.exp(log_floor)
-            )
+        for device in self._rows.T:
+            x = device.reshape(-1, *[1] * (log_floor.ndim - 1)) / np.exp(log_floor)
+            with np.errstate(divide="ignore"):
+                total += np.log(np.asarray(self._survival(x), dtype=float))
         return total
 
     def _where(self, target: float) -> FloatArray:
@@ -275,8 +250,7 @@ class FadingFloors(FloorLaw):
     def _at(self, level: ArrayLike) -> tuple[FloatArray, FloatArray]:
         r""":math:`g` and :math:`H` of levels that broadcast against the lanes."""
         level = np.asarray(level, dtype=float)
-        shape = np.broadcast_shapes(level.shape, self.lanes)
-        row = np.broadcast_to(np.arange(len(self._rows)).reshape(self.lanes), shape)
+        row = self._lane(level)
         x = (np.log(level) - self._start[row]) / self._step[row]
         i = np.clip(x, 0, _KNOTS - 2).astype(np.intp)
         u, step = np.clip(x - i, 0, 1), self._step[row]
@@ -300,9 +274,8 @@ class FadingFloors(FloorLaw):
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)
-        shape = np.broadcast_shapes(share.shape, self.lanes)
-        row = np.broadcast_to(np.arange(len(self._rows)).reshape(self.lanes), shape)
-        wanted, found = np.log(np.broadcast_to(share, shape)), np.empty(shape)
+        row = self._lane(share)
+        wanted, found = np.log(np.broadcast_to(share, row.shape)), np.empty(row.shape)
         for lane in range(len(self._rows)):
             here = row == lane
             at = np.interp(wanted[here], self._log_cdf[lane], np.arange(_KNOTS))
@@ -311,32 +284,32 @@ class FadingFloors(FloorLaw):
 
 
 class EmpiricalFloors(FloorLaw):
-    r"""The law that floors seen elsewhere have: every one of them is as likely.
+    r"""The empirical distribution of floors seen elsewhere, each equally likely.
 
     Parameters
     ----------
-    floor : array_like
-        Floors > 0, shape (..., N): of an earlier trace, or drawn.
+    floor : array_like, > 0, shape (..., N)
+        Floors of an earlier trace, or drawn.
     """
 
     def __init__(self, floor: ArrayLike) -> None:
         seen = check.positive("floor", floor)
         if seen.ndim == 0 or seen.shape[-1] == 0:
-            raise ValueError(f"floor must have a last axis of floors, got shape {seen.shape}")
+            raise InvalidInput(f"floor must have a last axis of floors, got shape {seen.shape}", "floor")
         self.lanes = seen.shape[:-1]
         self._rows = np.sort(seen.reshape(-1, seen.shape[-1]), axis=-1)
         self._below = np.concatenate([np.zeros((len(self._rows), 1)), np.cumsum(self._rows, axis=-1)], axis=-1)
 
     @classmethod
     def of(cls, scenario: Scenario, min_gain: ArrayLike) -> EmpiricalFloors:
-        r"""From bottleneck gains :math:`h_{\min}^2` of earlier rounds, shape (..., N)."""
+        r"""From bottleneck gains :math:`h_{\min}^2 > 0` of earlier rounds, shape (..., N)."""
         return cls(scenario.noise_scale / (scenario.x_max * check.positive("min_gain", min_gain)))
 
     def _under(self, level: ArrayLike) -> tuple[FloatArray, NDArray[np.intp], NDArray[np.intp]]:
+        """Levels with the number of their lane and of its floors up to them."""
         level = np.asarray(level, dtype=float)
-        shape = np.broadcast_shapes(level.shape, self.lanes)
-        row = np.broadcast_to(np.arange(len(self._rows)).reshape(self.lanes), shape)
-        level, count = np.broadcast_to(level, shape), np.empty(shape, dtype=np.intp)
+        row = self._lane(level)
+        level, count = np.broadcast_to(level, row.shape), np.empty(row.shape, dtype=np.intp)
         for lane, seen in enumerate(self._rows):
             here = row == lane
             count[here] = np.searchsorted(seen, level[here], side="right")
@@ -353,29 +326,15 @@ class EmpiricalFloors(FloorLaw):
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)
-        shape = np.broadcast_shapes(share.shape, self.lanes)
-        row = np.broadcast_to(np.arange(len(self._rows)).reshape(self.lanes), shape)
-        at = np.minimum((np.broadcast_to(share, shape) * self._rows.shape[1]).astype(np.intp), self._rows.shape[1] - 1)
-        found: FloatArray = self._rows[row, at]
+        row = self._lane(share)
+        at = (np.broadcast_to(share, row.shape) * self._rows.shape[1]).astype(np.intp)
+        found: FloatArray = self._rows[row, np.minimum(at, self._rows.shape[1] - 1)]
         return found
 
 
-def _logarithm(survival: Callable[[FloatArray], ArrayLike]) -> Callable[[FloatArray], FloatArray]:
-    """The logarithm of a survival function, or a ``ValueError`` that it is none."""
-    seen = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
-    if (
-        seen.shape != (400,)
-        or not np.isfinite(seen).all()
-        or seen.min() < 0
-        or seen.max() > 1 + 1e-12
-        or (np.diff(seen) > 1e-12).any()
-        or seen[0] < 0.99
-        or seen[-1] > 0.01
-    ):
-        raise ValueError("survival must fall from 1 at 0 to 0 at large arguments, as P(|f|^2 > x) does for E|f|^2 = 1")
-
-    def log_of(x: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.asarray(survival(x), dtype=float)))
-
-    return log_of
+def device_gains(scenario: Scenario, mean_gain: ArrayLike) -> FloatArray:
+    """Check mean gains > 0, one per device of the scenario in the last axis."""
+    gain = check.positive("mean_gain", mean_gain)
+    if gain.shape[-1:] != (scenario.num_devices,):
+        raise InvalidInput(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}", "mean_gain")
+    return gain

@@ -1,13 +1,12 @@
-r"""Channel models: where devices are, what distance costs, and how the air fades from round to round.
+r"""Channel models: where devices are, the path loss, and the fading from round to round.
 
-A *realisation* is one seed: distances are drawn once and kept, and every round brings a fresh fading coefficient
-:math:`h_{m,t}`.  Each device has a random stream of its own, so a longer horizon or one more device extends a
-realisation and changes nothing in it.  Time is the last axis.
+A *realisation* is one seed: distances are drawn once, and every round brings a new coefficient :math:`h_{m,t}`.  Each
+device has a random stream of its own, so a longer horizon or one more device extends a realisation without change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,14 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale import registry
-from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw
+from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, device_gains
+from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
 
 Seeds = int | Sequence[int] | range
 """One seed, or one for each realisation."""
-
-PLACEMENTS = ("radius", "area")
-"""How devices are placed, see :class:`ChannelModel`."""
 
 _LAW_SEED, _LAW_ROUNDS = 20_000_017, 20_000
 
@@ -34,9 +31,8 @@ class Channel(NamedTuple):
     distance: NDArray[np.float64]
     """:math:`d_m` in metres, shape (..., M)."""
     path_loss: NDArray[np.float64]
-    r""":math:`\mathrm{PL}_m`, transmitted over received power (linear, no unit), shape (..., M), as the server knows it
-    before the first round.  Policies are told this; where devices move, a shadow is not known, or one gain stands for
-    several in a round, the coefficients have another mean."""
+    r""":math:`\mathrm{PL}_m`, transmitted over received power (linear), shape (..., M), known before the first round.
+    Gains have another mean where devices move, a shadow is not known, or a round has several gains."""
     coefficient: NDArray[np.complex128]
     """:math:`h_{m,t}`, complex, shape (..., M, T)."""
 
@@ -47,24 +43,14 @@ class Channel(NamedTuple):
 
 
 def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
-    r"""Path loss of the COST Hata model, as a linear power ratio.
+    r"""Compute the path loss of the COST Hata model (paper, "Numerical Experiments"), as a linear power ratio.
 
     .. math:: \mathrm{PL}\,[\mathrm{dB}] = 33.44 + 35.22 \log_{10}(d / 1\,\mathrm m)
 
     Parameters
     ----------
-    distance : array_like
-        :math:`d > 0` in metres, any shape.
-
-    Returns
-    -------
-    numpy.ndarray
-        Transmitted over received power, of the same shape (paper, Section "Numerical Experiments").
-
-    Raises
-    ------
-    ValueError
-        If a distance is not finite and positive, or its path loss is beyond floating point.
+    distance : array_like, > 0
+        :math:`d` in metres.
     """
     with np.errstate(over="ignore", under="ignore"):
         loss = np.asarray(10 ** ((33.44 + 35.22 * np.log10(check.positive("distance", distance))) / 10))
@@ -73,26 +59,30 @@ def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class ChannelModel:
-    r"""How channels are drawn: placement, path loss and a fading law.  A model of one's own is a subclass.
+    r"""A model that channels are drawn from: placement, path loss and fading.  Your own model is a subclass.
 
-    It needs ``fading`` at least; ``place`` and ``path_loss`` have the paper's as defaults, and ``draw`` may be replaced
-    as a whole, or extended: :class:`Shadowing` and :class:`Motion` are mixins that multiply what ``super()`` draws.
-    A subclass that replaces ``fading`` or ``draw`` loses the ``survival`` and ``floor_law`` of its base, and its law of
-    floors is drawn.  It defines them anew, or says ``class Mine(Rayleigh, same_law=True)`` where that of a round stays.
-    Its parameters are dataclass fields, each a string, a number or a tuple of them: part of a run's address, and
-    of what ``--channel module:Class:K=5`` can set.
+    It needs ``fading`` at least.  ``place`` and ``path_loss`` default to the paper's, and ``draw`` may be replaced or
+    extended: :class:`Shadowing` and :class:`Motion` are mixins that multiply what ``super()`` draws.  Its parameters
+    are dataclass fields, each a string, a number or a tuple of them, which are part of a run's address and which
+    ``--channel module:Class:K=5`` can set.
+
+    A subclass that replaces ``fading`` or ``draw`` loses the ``survival`` and ``floor_law`` of its base, so that its
+    distribution of floors is drawn.  It defines them anew, or declares ``class Mine(Rayleigh, same_law=True)`` if the
+    distribution of a round stays the same.
 
     Parameters
     ----------
-    distance_range : tuple of float
-        :math:`(r_{\min}, r_{\max})` in metres, 0 < r_min <= r_max (default: the paper's 10 m and 200 m).
+    distance_range : tuple of float, within [1e-150, 1e150]
+        :math:`(r_{\min}, r_{\max})` in metres (default: the paper's 10 m and 200 m).
     placement : str
         ``radius``: the distance is uniform, as in the paper.  ``area``: the place is uniform on the ring between the
-        two distances, that is :math:`d_m^2` is.
+        two distances, that is :math:`d_m^2` is uniform.
     """
 
     distance_range: tuple[float, float] = (10.0, 200.0)
     placement: str = "radius"
+    limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """The range, ends included, of each parameter of this class that is one number; 5 and 5.0 make the same model."""
     _same_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, same_law: bool = False) -> None:
@@ -103,53 +93,38 @@ class ChannelModel:
                 setattr(cls, law, getattr(ChannelModel, law))
 
     def __post_init__(self) -> None:
-        limits = check.positive("distance_range", self.distance_range)
-        if limits.shape != (2,):
-            raise ValueError(f"distance_range must be (smallest, largest), got {self.distance_range!r}")
-        nearest, farthest = limits.tolist()
-        if nearest < 1e-150 or farthest > 1e150:
-            raise ValueError(f"distance_range must be within 1e-150 ... 1e150, got {tuple(self.distance_range)}")
-        if nearest > farthest:
-            raise ValueError(f"distance_range must be (smallest, largest), got {tuple(self.distance_range)}")
-        object.__setattr__(self, "distance_range", (nearest, farthest))
-        if self.placement not in PLACEMENTS:
-            raise ValueError(f"placement must be 'radius' or 'area', got {self.placement!r}")
-
-    def limit(self, **limits: tuple[float, float]) -> None:
-        """For a subclass's ``__post_init__``: each of these parameters is one number within its limits, ends included.
-
-        It is kept as a float, so that 5 and 5.0 are the same model; where the default is a whole number, as that.
-
-        Raises
-        ------
-        ValueError
-            If one is not; it names the parameter, the value and what was expected.
-        """
-        for name, (low, high) in limits.items():
-            given, is_whole = getattr(self, name), isinstance(getattr(type(self), name, None), int)
-            value = check.as_floats(name, check.whole(name, given) if is_whole else given)
-            if value.shape or not low <= value <= high:
-                raise ValueError(f"{name} must be one number from {low:g} to {high:g}, got {given!r}")
-            object.__setattr__(self, name, int(value) if is_whole else value.item())
+        ends = check.positive("distance_range", self.distance_range)
+        if ends.shape != (2,) or ends[0] > ends[1] or ends[0] < 1e-150 or ends[1] > 1e150:
+            expected = "within 1e-150 ... 1e150, as (smallest, largest)"
+            raise InvalidInput(f"distance_range must be {expected}, got {self.distance_range!r}", "distance_range")
+        object.__setattr__(self, "distance_range", tuple(ends.tolist()))
+        one_of("placement", self.placement, "radius", "area")
+        for owner in reversed(type(self).__mro__):
+            for name, (low, high) in vars(owner).get("limits", {}).items():
+                given, is_whole = getattr(self, name), isinstance(getattr(type(self), name, None), int)
+                value = check.as_floats(name, check.whole(name, given) if is_whole else given)
+                if value.shape or not low <= value <= high:
+                    raise InvalidInput(f"{name} must be one number from {low:g} to {high:g}, got {given!r}", name)
+                object.__setattr__(self, name, int(value) if is_whole else value.item())
 
     @property
     def metres_a_round(self) -> float:
-        """How far a device moves from one round to the next; 0 where devices stand."""
+        """How far a device moves per round; 0 where devices stand."""
         return 0.0
 
     def place(self, rng: np.random.Generator) -> float:
-        """The distance of one device in metres."""
+        """Draw the distance of one device in metres."""
         nearest, farthest = self.distance_range
         if self.placement == "radius":
             return float(rng.uniform(nearest, farthest))
         return float(np.sqrt(rng.uniform(nearest**2, farthest**2)))
 
     def path_loss(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Transmitted over received power (linear) at distances in metres."""
+        """Compute transmitted over received power (linear) at distances in metres."""
         return cost_hata_path_loss(distance)
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
-        r"""``num_rounds`` complex coefficients of one device, with :math:`\mathbb E|h|^2 = 1`."""
+        r"""Draw ``num_rounds`` complex coefficients of one device, with :math:`\mathbb E|h|^2 = 1`."""
         raise NotImplementedError(f"{type(self).__name__} has no fading law")
 
     def survival(self, power: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,28 +132,20 @@ class ChannelModel:
         raise NotImplementedError(f"{type(self).__name__} has no survival function")
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        r"""The law of the floors for devices of known mean gains: what a server knows before the first round.
+        r"""Compute the distribution of the floors for devices of known mean gains, one per lane.
 
-        From :meth:`survival` where the model defines it; else from 20,000 rounds drawn with a seed of their own, by
-        :meth:`draw` where the model has its own, at ``mean_gain`` in the place of its path losses.
+        From :meth:`survival` if the model defines it.  Else it is that of 20,000 rounds, drawn with a fixed seed by
+        :meth:`fading`, or by :meth:`draw` if the model has its own, with ``mean_gain`` instead of the path losses.
 
         Parameters
         ----------
         scenario : Scenario
-            The constants.
-        mean_gain : array_like
-            :math:`\mathbb E|h_m|^2 / k_m^2 > 0`, shape (..., M): :meth:`~adascale.scenario.Scenario.mean_gain`.
-
-        Returns
-        -------
-        FloorLaw
-            One law a lane.
+        mean_gain : array_like, > 0, shape (..., M)
+            :math:`\mathbb E|h_m|^2 / k_m^2`: :meth:`~adascale.scenario.Scenario.mean_gain`.
         """
         if type(self).survival is not ChannelModel.survival:
             return FadingFloors(scenario, mean_gain, self.survival)
-        gain = check.positive("mean_gain", mean_gain)
-        if gain.shape[-1:] != (scenario.num_devices,):
-            raise ValueError(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}")
+        gain = device_gains(scenario, mean_gain)
         if _redrawn(type(self), ChannelModel, {"draw"}):
             many = self.draw(scenario.num_devices, 20, range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20))
             power = np.moveaxis(many.gain * many.path_loss[..., None], 0, 1).reshape(-1, _LAW_ROUNDS)
@@ -195,30 +162,18 @@ class ChannelModel:
 
         Parameters
         ----------
-        num_devices, num_rounds : int
-            :math:`M` and :math:`T`, each >= 1.
-        seed : int or sequence of int
-            One realisation, or one for each entry (a leading axis).  All coefficients together are at most 1e8, which
-            is 1.6 GB; more are drawn in several calls, since a realisation does not depend on the others.
-
-        Returns
-        -------
-        Channel
-            Distances (..., M), path losses (..., M) and coefficients (..., M, T).
-
-        Raises
-        ------
-        ValueError
-            If a count or seed is not a whole number in range, there are too many coefficients, or the model's own
-            ``path_loss`` or ``fading`` returns what is none.
+        num_devices, num_rounds : int, >= 1
+            :math:`M` and :math:`T`.
+        seed : int or sequence of int, >= 0
+            One realisation, or one for each entry (a leading axis), at most 1e8 coefficients (1.6 GB) in all.
         """
         check.whole("num_devices", num_devices)
         check.whole("num_rounds", num_rounds)
-        lanes = len(seed) if isinstance(seed, Sequence) else 1
+        lanes = len(seed) if isinstance(seed, Sequence) else 1  # before a range becomes an array
         check.entries("a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds)
         seeds = np.asarray(seed)
         if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
-            raise ValueError(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}")
+            raise InvalidInput(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}", "seed")
         check.entries("a draw of seeds x num_devices x num_rounds", seeds.size, num_devices, num_rounds)
         distance = np.empty((*seeds.shape, num_devices))
         unit: NDArray[np.complex128] = np.empty((*seeds.shape, num_devices, num_rounds), dtype=complex)
@@ -232,7 +187,7 @@ class ChannelModel:
         return Channel(distance, path_loss, unit / np.sqrt(path_loss)[..., None])
 
     def _fade(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
-        """``fading``, or a ``ValueError`` that it does not return ``num_rounds`` finite coefficients."""
+        """``fading``, checked to return ``num_rounds`` finite coefficients."""
         drawn = np.asarray(self.fading(rng, num_rounds))
         if drawn.shape != (num_rounds,) or not np.isfinite(drawn).all():
             raise ValueError(
@@ -240,6 +195,13 @@ class ChannelModel:
                 f"got shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}"
             )
         return drawn
+
+
+def one_of(name: str, value: object, *choices: str) -> None:
+    """Check that an argument is one of these strings."""
+    if value not in choices:
+        listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+        raise InvalidInput(f"{name} must be {listed}, got {value!r}", name)
 
 
 def _redrawn(model: type, home: type, names: set[str]) -> bool:
@@ -251,22 +213,17 @@ def _redrawn(model: type, home: type, names: set[str]) -> bool:
 def each_device(
     seed: Seeds, num_devices: int, purpose: int, draw: Callable[[np.random.Generator], ArrayLike]
 ) -> NDArray[np.float64]:
-    """What ``draw`` makes of a stream of its own for every device, beside that of :meth:`ChannelModel.draw`.
+    """Call ``draw`` with a generator of its own for each device, independent of :meth:`ChannelModel.draw`.
+
+    Its numbers, of one shape for all devices, are stacked to ``(..., M, *shape)``.
 
     Parameters
     ----------
     seed, num_devices
         As for :meth:`ChannelModel.draw`.
     purpose : int
-        Names the stream: streams of two purposes are independent, those of one are the same whenever they are asked
-        for.  The package has 1000 to 1099.
+        Key of the random streams; the package uses 1000 to 1099.
     draw : callable
-        From a generator to numbers, of one shape for all devices.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (..., M, \\*shape), with a leading axis for a sequence of seeds.
     """
     seeds = np.asarray(seed)
     found = [
@@ -278,21 +235,7 @@ def each_device(
 
 
 def find(name: str, **parameters: Any) -> ChannelModel:
-    r"""A channel model by its name.
-
-    Parameters
-    ----------
-    name : str
-        A registered one (``rayleigh``) or ``module:Class``; with arguments behind it, ``rayleigh:placement=area``.
-    **parameters
-        Further arguments of its constructor.
-
-    Raises
-    ------
-    ValueError
-        If there is no such model, it is no :class:`ChannelModel` with a fading law, or it does not have such
-        a parameter.
-    """
+    """Make a channel model from a registered name or ``module:Class``, with arguments (``rayleigh:placement=area``)."""
     name, options = registry.parse_options(name)
     found = registry.find("channels", name)
     if found.value.fading is ChannelModel.fading and found.value.draw is ChannelModel.draw:
@@ -300,13 +243,11 @@ def find(name: str, **parameters: Any) -> ChannelModel:
     known = [field.name for field in fields(found.value)]
     if unknown := sorted({*options, *parameters} - {*known}):
         raise ValueError(f"channel {name!r} has no parameter {unknown[0]!r}; expected one of {', '.join(known)}")
-    chosen: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in (options | parameters).items()
-    }
+    chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in (options | parameters).items()}
     made: ChannelModel = found.value(**chosen)
     return made
 
 
 def specification(model: ChannelModel) -> dict[str, Any]:
-    """The model as plain values, from which :func:`find` makes it again: its name, as ``model``, and its parameters."""
+    """Return the name of the model, as ``model``, and its parameters, from which :func:`find` makes it again."""
     return {"model": registry.name_of("channels", type(model))} | asdict(model)

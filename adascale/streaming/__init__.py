@@ -1,4 +1,4 @@
-"""A policy in service: a round at a time, with a state that a killed process leaves whole."""
+"""Online policies in service, one round at a time, with a state file that survives a killed process."""
 
 from adascale.streaming.epsilon import Moments, RunningEpsilon
 from adascale.streaming.journal import Journal

@@ -1,4 +1,4 @@
-r"""The DP leakage of the rounds so far, without going through all of them again."""
+r"""The DP leakage of the rounds so far, updated round by round."""
 
 from __future__ import annotations
 
@@ -15,30 +15,26 @@ from adascale.accounting.renyi import conversion_offset
 from adascale.problem import RoundLeakage
 from adascale.scenario import Scenario
 
-FloatArray = NDArray[np.float64]
-
 
 class Moments(NamedTuple):
-    """What the rounds so far have leaked: a row of log-moments for each kind of devices, an entry an order."""
+    """The leakage of the rounds so far: log-moments, one row per kind of devices and one column per order."""
 
-    total: FloatArray
+    total: NDArray[np.float64]
     rounds: int
 
 
 class RunningEpsilon:
-    r"""The mean over devices of :math:`\varepsilon` after each round, as
-    :meth:`~adascale.problem.ReceiveScalingProblem.dp_epsilon` has it of a whole schedule.
+    r"""The mean over devices of :math:`\varepsilon` after each round.
 
-    The log-moments of all orders are summed round by round, in :class:`Moments` that are never changed.
+    It equals :meth:`~adascale.problem.ReceiveScalingProblem.dp_epsilon` of the schedule so far.  The log-moments of all
+    orders are summed round by round, in :class:`Moments` that are never changed.
 
     Parameters
     ----------
     scenario : Scenario
-        The constants.
-    delta : float
-        :math:`\delta` in (0, 1).
-    orders : sequence of float
-        The Rényi orders to choose from, each > 1.
+    delta : float, in (0, 1)
+    orders : sequence of float, > 1
+        The Rényi orders to choose from.
     """
 
     def __init__(self, scenario: Scenario, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS) -> None:
@@ -49,26 +45,20 @@ class RunningEpsilon:
         self._terms = [[moment_terms(float(rate), float(order)) for order in self.orders] for rate in leakage.rate]
 
     def start(self) -> Moments:
-        """Nothing has leaked."""
+        """Return the moments of no rounds."""
         return Moments(np.zeros((self._unit.size, self.orders.size)), 0)
 
     def add(self, moments: Moments, noise_energy: float) -> Moments:
-        """One more round, of a noise energy w > 0."""
+        """Add a round of a noise energy w > 0."""
         energy = float(check.positive("noise_energy", noise_energy))
-        here = np.empty(moments.total.shape)
-        for kind, terms in enumerate(self._terms):
-            s = np.array([self._unit[kind] / energy])
-            here[kind] = [total_log_moment(s, each, 0) for each in terms]
-        return Moments(moments.total + here, moments.rounds + 1)
+        here = [
+            [total_log_moment(np.array([unit / energy]), each, 0) for each in terms]
+            for unit, terms in zip(self._unit, self._terms, strict=True)
+        ]
+        return Moments(moments.total + np.array(here), moments.rounds + 1)
 
     def epsilon(self, moments: Moments) -> float:
-        r""":math:`\varepsilon`, mean over devices; 0 before the first round.
-
-        Raises
-        ------
-        ValueError
-            If it exceeds floating point at every order.
-        """
+        r"""Compute :math:`\varepsilon`, mean over devices; a ``ValueError`` if it overflows at every order."""
         if not moments.rounds:
             return 0.0
         least = self._best(moments).epsilon
@@ -81,5 +71,4 @@ class RunningEpsilon:
 
     def _best(self, moments: Moments) -> DpGuarantee:
         epsilon = moments.total / (self.orders - 1) + self._offset
-        best = epsilon.argmin(axis=-1)
-        return DpGuarantee(np.maximum(epsilon.min(axis=-1), 0.0), self.orders[best])
+        return DpGuarantee(np.maximum(epsilon.min(axis=-1), 0.0), self.orders[epsilon.argmin(axis=-1)])

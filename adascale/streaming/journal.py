@@ -1,4 +1,4 @@
-"""A file that only grows: each line is on the disk before the next thing is done, and none can be changed unnoticed."""
+"""A file that only grows: each line is on the disk before the next step, and any change of it is noticed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import warnings
 from pathlib import Path
 
+from adascale.errors import InvalidFile
 from adascale.files import in_turn, write_atomically
 
 if sys.platform != "win32":
@@ -19,36 +20,33 @@ _DIGITS = 16
 
 
 class Journal:
-    """Lines of text with a heading, held by one process alone.
+    """Lines of text behind a heading, locked by one process.
 
-    Each line ends in a digest of itself and of all lines before it, and has a line break once what it says is done.
-    What a killed process has left of a line is dropped: nothing was done on its account.  The file begins with its last
-    digest, so that lines cut off its end are missed (not in a file of 0.2); an older copy of it is not recognised.
+    Each line ends in a digest of itself and of all lines before it, and gets its line break once what it says is done.
+    An unfinished line, as a killed process leaves it, is dropped.  The file begins with its last digest, so that lines
+    cut off its end are missed (not in a file of 0.2).  An older copy of the file is not recognised.
 
     Parameters
     ----------
     path : path-like
-        The file; it is made if there is none, and the folder has to be there.
+        Made if there is none; its folder must exist.
     heading : str
         The first line of a new file.
 
     Raises
     ------
     ValueError
-        If another process holds the file, or a line is not as it was written; it names the file and the line.
-    OSError
-        If it cannot be read or written; nothing new is left then.
+        If another process holds the file, or a line is not as it was written (:class:`~adascale.errors.InvalidFile`).
     """
 
     def __init__(self, path: str | os.PathLike[str], heading: str) -> None:
         self.path = Path(path)
-        self._file, self._new, self._digest = -1, False, ""
+        self._file, self._new, self._digest, self._before = -1, False, "", ""
         self.heading = heading
-        """The first line, without its digest."""
         self.lines: list[str] = []
-        """The lines behind it, without theirs."""
+        """The lines behind the heading, without digests."""
         self.pending = False
-        """Whether it is not known that what the last line says was done."""
+        """Whether the last line may not be done."""
         try:
             self._open(heading)
             self._read()
@@ -76,7 +74,7 @@ class Journal:
             except BlockingIOError:
                 self._new = False  # it is the other process's now
                 raise ValueError(f"{self.path} is in use by another process") from None
-            if not self._is_in_place():  # its maker has taken it back, before it was held here
+            if not self._is_in_place():  # its maker has removed it before it was locked here
                 self.close()
         entry = os.open(folder, os.O_RDONLY)
         with contextlib.suppress(OSError):  # where a folder cannot be synchronised, its entries are on the disk
@@ -96,38 +94,39 @@ class Journal:
         *whole, rest = data.split(b"\n")
         remedy = "restore the whole file, or use another one for a new start"
         if not whole:
-            raise ValueError(f"{self.path} is {'cut off in its first line' if data else 'empty'}; {remedy}")
+            raise self._damaged(f"is {'cut off in its first line' if data else 'empty'}; {remedy}", 1)
         mark, _, first = whole[0].partition(b" ")
-        self._size, before = len(data) - len(rest), ""
-        self._marked = len(mark) == _DIGITS and self._is_sealed(first)
-        for number, line in enumerate([first, *whole[1:]] if self._marked else whole, start=1):
-            if not self._is_sealed(line):
+        self._size = len(data) - len(rest)
+        self._marked = len(mark) == _DIGITS and self._take(first)
+        for number, line in enumerate(whole, start=1):
+            if not ((number == 1 and self._marked) or self._take(line)):
                 what = "is no journal" if number == 1 else "is damaged"
-                raise ValueError(f"{self.path} {what}: line {number} is not as it was written")
-            before = self._take(line)
-        if self._is_sealed(rest):
-            before, self.pending, self._size = self._take(rest), True, len(data)
+                raise self._damaged(f"{what}: line {number} is not as it was written", number)
+        if self._take(rest):
+            self.pending, self._size = True, len(data)
         self.heading = self.lines.pop(0)
         # the mark is that of the last line or the one before, or was on its way from this to that
-        marks = [self._digest[:n] + before[n:] for n in range(_DIGITS + 1)]
+        marks = [self._digest[:n] + self._before[n:] for n in range(_DIGITS + 1)]
         if self._marked and mark.decode(errors="replace") not in marks:
-            raise ValueError(f"{self.path} is cut off: lines behind line {len(self.lines) + 1} are missing; {remedy}")
+            last = len(self.lines) + 1
+            raise self._damaged(f"is cut off: lines behind line {last} are missing; {remedy}", last)
         if not (self.lines or self._new):
             warnings.warn(f"{self.path} has a heading and nothing behind it; it begins at the start", stacklevel=4)
         if self._size < len(data):
             os.ftruncate(self._file, self._size)
         self._mark()
 
-    def _is_sealed(self, line: bytes) -> bool:
-        """Whether a line is as it was written, behind the lines so far."""
-        return line == self._sealed(line.decode(errors="replace").rpartition(" ")[0])
+    def _damaged(self, message: str, line: int) -> InvalidFile:
+        return InvalidFile(f"{self.path} {message}", str(self.path), line)
 
-    def _take(self, line: bytes) -> str:
-        """Read one more line; the digest of the one before."""
-        text, _, digest = line.decode().rpartition(" ")
+    def _take(self, line: bytes) -> bool:
+        """Read one more line, if it is as it was written behind the lines so far."""
+        text = line.decode(errors="replace").rpartition(" ")[0]
+        if line != self._sealed(text):
+            return False
         self.lines.append(text)
-        before, self._digest = self._digest, digest
-        return before
+        self._before, self._digest = self._digest, self._next(text)
+        return True
 
     def _next(self, text: str) -> str:
         return hashlib.sha256(f"{self._digest}\n{text}".encode()).hexdigest()[:_DIGITS]
@@ -136,13 +135,9 @@ class Journal:
         return f"{text} {self._next(text)}".encode()
 
     def append(self, text: str) -> None:
-        """One more line, of any characters but line breaks; it is on the disk, and pending, when this returns.
+        """Add a line, without line breaks in it; it is on the disk, and pending, when this returns.
 
-        Raises
-        ------
-        OSError
-            If it cannot be written, and the file is as it was; or if it was removed, replaced or written to by
-            somebody else.
+        An ``OSError`` if it cannot be written, and then the file is as it was, or if another process changed the file.
         """
         same = self._is_in_place()
         if not same or os.fstat(self._file).st_size != self._size:
@@ -184,7 +179,7 @@ class Journal:
             raise OSError(error.errno, os.strerror(error.errno or 0), str(self.path)) from None
 
     def close(self) -> None:
-        """Let others have the file; a heading that was written here alone, without a line, is taken back."""
+        """Unlock the file, and remove it if it was made here and has no line."""
         if self._file >= 0:
             if self._new and not self.lines:
                 self._new = False
@@ -193,9 +188,3 @@ class Journal:
                         os.unlink(os.path.realpath(self.path))
             os.close(self._file)
             self._file = -1
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()

@@ -1,4 +1,4 @@
-r"""A policy that answers a round at a time, and goes on where it was when its process was killed."""
+r"""An online policy that answers one round at a time and continues after its process was killed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
 from adascale.channel import FloorLaw
+from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy
 from adascale.scenario import Scenario
-from adascale.streaming.epsilon import RunningEpsilon
+from adascale.streaming.epsilon import Moments, RunningEpsilon
 from adascale.streaming.journal import Journal
 
 _FORM = "adascale stream 1"
@@ -26,57 +27,64 @@ _SAME = 1e-9  # between an answer and its repetition: another machine may round 
 
 
 class Answer(NamedTuple):
-    """What a round is answered."""
+    """The answer to a round."""
 
     round: int
-    """Its number, from 0."""
+    """From 0."""
     eta: float
-    r""":math:`\eta_t` in watts; 0 where the round was skipped."""
+    r""":math:`\eta_t` in watts; 0 if the round was skipped."""
     noise_energy: float
-    r""":math:`w_t = d \sigma_n^2 / \eta_t`; infinite where the round was skipped."""
+    r""":math:`w_t = d \sigma_n^2 / \eta_t`; infinite if the round was skipped."""
     budget_left: float
-    r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`, which who keeps :math:`\nu` on average may overdraw."""
+    r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`; policies that meet :math:`\nu` on average may overdraw it."""
     epsilon: float
     r"""The DP leakage of the rounds so far, mean over devices."""
 
     def line(self) -> str:
-        """Comma-separated, with every digit; where ``adascale stream`` has none, its line begins with ``error``."""
+        """Comma-separated, with every digit."""
         return ",".join(map(repr, self))
 
 
-class Stream:
-    r"""One horizon of an online policy: one lane, an answer a round, each on the disk before it is given.
+class _Served(NamedTuple):
+    """What is known once a round is answered."""
 
-    The file holds the gains and the answer of every round as text, a line each, behind a heading that says of what
-    scenario and policy it is.  With such a file a new stream goes on with the next round: the policy is led through the
-    rounds again, and has to decide as it did.  Where the last answer may not have reached anybody any more, the stream
-    is :attr:`pending`: if the same gain comes again, it has the same answer and is not counted twice.  A file of
-    adascale 0.2, or with a heading alone, is used with a warning; an older copy of a whole file is not recognised.
+    answer: Answer | None
+    state: Any
+    spent: float
+    moments: Moments
+    gain: float
+    offset: float
+    """The caller's number of the round less ours; NaN before the first number."""
+
+
+class Stream:
+    r"""One horizon of an online policy; each answer is on the disk before it is given.
+
+    The file has a heading, which identifies the scenario and the policy, and a line with the gains and the answer of
+    every round.  A new stream with this file continues with the next round: it leads the policy through the rounds
+    again, and the policy must decide as before.  If the last answer may not have been passed on, the stream is
+    :attr:`pending`: the same gain then has the same answer and is not counted twice.  A file of adascale 0.2, or with a
+    heading alone, is used with a warning; an older copy of a whole file is not recognised.
 
     Parameters
     ----------
     policy : OnlinePolicy
-        What decides.
     scenario : Scenario
-        The constants; ``scenario.num_rounds`` is the horizon T.
-    budget : float
-        :math:`\nu > 0`.
+        ``scenario.num_rounds`` is the horizon T.
+    budget : float, > 0
+        :math:`\nu`.
     path : path-like
         The file.
-    delta : float
-        :math:`\delta` in (0, 1).
-    orders : sequence of float
-        The Rényi orders among which epsilon is the least.
+    delta : float, in (0, 1)
+    orders : sequence of float, > 1
+        The Rényi orders over which epsilon is minimised.
     unit : str
-        The unit in which the caller measures gains, before they are made linear: the same at every start.
+        The unit in which the caller measures gains, the same at every start.
 
     Raises
     ------
     ValueError
-        If an argument is out of range, the file is in use, empty, cut off, damaged or of another stream, or the policy
-        does not decide as it did.
-    OSError
-        If the file cannot be read or written.
+        If the file is in use, damaged or of another stream, or the policy does not decide as it did.
     """
 
     def __init__(
@@ -92,18 +100,13 @@ class Stream:
     ) -> None:
         nu = check.positive("nu", budget)
         if nu.ndim:
-            raise ValueError(f"nu must be one number, got an array of shape {nu.shape}")
+            raise InvalidInput(f"nu must be one number, got an array of shape {nu.shape}", "nu")
         self.policy, self.scenario = policy, scenario
-        self.last: Answer | None = None
-        """The answer to the last round."""
-        self._accounting = RunningEpsilon(scenario, delta, orders)
-        self._moments = self._accounting.start()
-        self._state = policy.start(scenario, nu)
-        self._total, self._spent = scenario.num_rounds * float(nu), 0.0
+        self._accounting, self._total = RunningEpsilon(scenario, delta, orders), scenario.num_rounds * float(nu)
+        self._now = _Served(None, policy.start(scenario, nu), 0.0, self._accounting.start(), math.nan, math.nan)
         check.held(f"the budget of all {scenario.num_rounds} rounds", self._total)
-        self._gain, self._offset = math.nan, math.nan
         self.pending = False
-        """Whether the last answer is that of a stream before this one, which has not said that it was passed on."""
+        """Whether the last answer is that of an earlier stream, which has not recorded that it was passed on."""
         known = {
             "scenario": _digest(scenario.to_toml()),
             **_described(policy),
@@ -123,6 +126,11 @@ class Stream:
             raise
 
     @property
+    def last(self) -> Answer | None:
+        """The answer to the last round."""
+        return self._now.answer
+
+    @property
     def round(self) -> int:
         """The number of the next round."""
         return 0 if self.last is None else self.last.round + 1
@@ -132,67 +140,52 @@ class Stream:
         """Whether all T rounds are answered."""
         return self.round >= self.scenario.num_rounds
 
-    def passed_on(self) -> None:
-        """The last answer was passed on: of that, a killed process leaves word then.
-
-        The next round, and the end of a ``with`` without an error, say so as well.
-
-        Raises
-        ------
-        OSError
-            If that cannot be written.
-        """
-        self._journal.done()
-        self.pending = False
-
     @property
     def orders_too_few(self) -> bool:
         """Whether an order before the first or behind the last may lower the epsilon."""
-        return self._accounting.at_end(self._moments)
+        return self._accounting.at_end(self._now.moments)
+
+    def passed_on(self) -> None:
+        """Record that the last answer was passed on, as the next round and a ``with`` without an error do too."""
+        self._journal.done()
+        self.pending = False
 
     def answer(self, min_gain: float, number: float | None = None) -> Answer:
-        r"""One round.
+        r"""Answer one round.
 
         Parameters
         ----------
-        min_gain : float
-            :math:`h_{\min,t}^2 > 0`.
+        min_gain : float, > 0
+            :math:`h_{\min,t}^2`.
         number : float, optional
-            What the caller calls this round: numbers follow each other one by one.  The last round with its number and
-            gain is answered as before, whether it is pending or not.
-
-        Raises
-        ------
-        ValueError
-            If the gain is refused by the policy, the number is out of order, all rounds are over, or the policy returns
-            no scaling within the power limit.  The stream is as it was, and the round can be sent again.
-        OSError
-            If the answer cannot be kept; there is none then.
-        """
-        if self.last is not None and min_gain == self._gain:
-            again = self.pending if number is None else number == self.last.round + self._offset
-            if again:
-                return self.last
-        self._check_number(number)
-        self._check_open()
-        state, eta = self._decide(min_gain)
-        return self._take(state, eta, float(min_gain), number)
-
-    def skip(self) -> Answer:
-        """A round in which nobody transmits: eta is 0, nothing leaks, nothing is spent, and T has one round less.
+            The caller's number of this round; numbers follow each other one by one.  The last round with its number and
+            gain has the same answer again, whether it is pending or not.
 
         Raises
         ------
         ValueError, OSError
-            As for :meth:`answer`.
+            Also if all rounds are over, the policy returns no scaling within the power limit, or the answer cannot be
+            stored.  The stream is as it was, and the round can be sent again.
         """
+        now, expected = self._now, self.round + self._now.offset
+        again = self.pending if number is None else number == expected - 1
+        if now.answer is not None and min_gain == now.gain and again:
+            return now.answer
+        if number is not None and not (float(number).is_integer() and (math.isnan(expected) or number == expected)):
+            wanted = "a whole number" if math.isnan(expected) else f"{expected:.0f}"
+            raise ValueError(f"rounds must be in order: expected round {wanted}, got {number:g}")
+        self._check_open()
+        return self._take(*self._decide(min_gain), float(min_gain), number)
+
+    def skip(self) -> Answer:
+        """Skip a round, in which no device transmits: eta is 0, nothing leaks and nothing is spent."""
         if self.last is not None and self.pending and self.last.eta == 0:
             return self.last
         self._check_open()
-        return self._take(self.policy.skip(self._state), 0.0, math.nan, None)
+        return self._take(self.policy.skip(self._now.state), 0.0, math.nan, None)
 
     def close(self) -> None:
-        """Let another process go on."""
+        """Release the file for another process."""
         self._journal.close()
 
     def __enter__(self) -> Stream:
@@ -205,14 +198,6 @@ class Stream:
         finally:
             self.close()
 
-    def _check_number(self, number: float | None) -> None:
-        if number is None:
-            return
-        expected = self.round + self._offset
-        if not float(number).is_integer() or not (math.isnan(expected) or number == expected):
-            wanted = "a whole number" if math.isnan(expected) else f"{expected:.0f}"
-            raise ValueError(f"rounds must be in order: expected round {wanted}, got {number:g}")
-
     def _check_open(self) -> None:
         if self.finished:
             self.passed_on()
@@ -222,7 +207,7 @@ class Stream:
         """The next state and the scaling, which is within the power limit."""
         name = type(self.policy).__name__
         gain: Any = np.float64(min_gain)  # as a row of one lane is
-        returned: Any = self.policy.step(self._state, gain)
+        returned: Any = self.policy.step(self._now.state, gain)
         scaling = np.asarray(returned[1]) if isinstance(returned, tuple) and len(returned) == 2 else np.array("")
         if scaling.shape != () or scaling.dtype.kind not in "iuf":
             raise ValueError(f"{name}.step must return the next state and eta, a number, got {returned!r:.80}")
@@ -233,29 +218,21 @@ class Stream:
 
     def _take(self, state: Any, eta: float, gain: float, number: float | None) -> Answer:
         """The answer, once it is on the disk."""
-        answer, spent, moments = self._accounted(eta, gain)
+        answer, served = self._served(state, eta, gain, number)
         told = "" if number is None else f"{number:.0f}"
         self._journal.append(f"{gain!r},{told},{answer.line()}")
-        self.pending = False
-        self._keep(answer, state, spent, moments, gain, number)
+        self.pending, self._now = False, served
         return answer
 
-    def _accounted(self, eta: float, gain: float) -> tuple[Answer, float, Any]:
-        if eta == 0:
-            energy, spent, moments = math.inf, self._spent, self._moments
-        else:
+    def _served(self, state: Any, eta: float, gain: float, number: float | None) -> tuple[Answer, _Served]:
+        energy, spent, moments, offset = math.inf, self._now.spent, self._now.moments, self._now.offset
+        if eta > 0:
             energy = self.scenario.noise_scale / eta
-            spent = self._spent + (energy - self.scenario.noise_scale / (self.scenario.x_max * gain))
-            moments = self._accounting.add(self._moments, energy)
-        epsilon = self._accounting.epsilon(moments)
-        return Answer(self.round, eta, energy, self._total - spent, epsilon), spent, moments
-
-    def _keep(self, answer: Answer, state: Any, spent: float, moments: Any, gain: float, number: float | None) -> None:
-        if number is not None:
-            self._offset = number - answer.round
-        self.last, self._state, self._spent, self._moments, self._gain = answer, state, spent, moments, gain
-
-    # A stream that goes on ------------------------------------------------------------------------------------------
+            spent += energy - self.scenario.noise_scale / (self.scenario.x_max * gain)
+            moments = self._accounting.add(moments, energy)
+        answer = Answer(self.round, eta, energy, self._total - spent, self._accounting.epsilon(moments))
+        offset = offset if number is None else number - self.round
+        return answer, _Served(answer, state, spent, moments, gain, offset)
 
     def _check_heading(self, known: dict[str, Any]) -> None:
         path, heading = self._journal.path, self._journal.heading
@@ -278,24 +255,24 @@ class Stream:
                 raise ValueError(f"{path} is the state of another stream: {key} is {was} there, and {now} here")
 
     def _replay(self, line: str) -> None:
-        """A round that was answered, once more."""
+        """Repeat a round that was answered."""
         gain, number, *rest = line.split(",")
         was = Answer(int(rest[0]), *map(float, rest[1:]))
         where = f"{self._journal.path}: round {was.round}"
         try:
-            state, eta = (self.policy.skip(self._state), 0.0) if was.eta == 0 else self._decide(float(gain))
+            state, eta = (self.policy.skip(self._now.state), 0.0) if was.eta == 0 else self._decide(float(gain))
         except ValueError as error:
             raise ValueError(f"{where} was answered, and is refused now: {error}") from None
         if not math.isclose(eta, was.eta, rel_tol=_SAME):
             raise ValueError(f"{where} was answered eta = {was.eta}, and the policy decides {eta} now")
-        answer, spent, moments = self._accounted(was.eta, float(gain))
+        answer, served = self._served(state, was.eta, float(gain), float(number) if number else None)
         if not math.isclose(answer.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
             raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {answer.epsilon} now")
-        self._keep(was, state, spent, moments, float(gain), float(number) if number else None)
+        self._now = served._replace(answer=was)
 
 
 def _described(policy: OnlinePolicy) -> dict[str, Any]:
-    """The class of a policy and its parameters, as far as they can be told."""
+    """The class of a policy and its parameters, as plain values."""
     names = [each.name for each in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
     kind = type(policy)
     return {"policy": f"{kind.__module__}:{kind.__qualname__}"} | {

@@ -1,4 +1,4 @@
-"""The law of the floors: what integrates to what, against other integration, other precision and draws."""
+"""Distributions of the floors, against other integration, other precision and draws."""
 
 import mpmath
 import numpy as np
@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 from adascale import Scenario, channel
-from adascale.channel import ChannelModel, EmpiricalFloors, FadingFloors, FloorLaw, Rayleigh, RayleighFloors
+from adascale.channel import BlockFading, EmpiricalFloors, FadingFloors, FloorLaw, Rayleigh, RayleighFloors
+from adascale.errors import InvalidInput
 
 from ..problems import CIFAR, MIXED, MNIST
 
@@ -41,7 +42,7 @@ SMOOTH = [name for name in LAWS if name not in ("empirical", "one floor")]
 
 
 @pytest.mark.parametrize("ratio", [1e-3, 0.03, 0.3, 1.0, 30.0, 1e6])
-def test_the_cost_of_a_level_under_rayleigh_fading_is_what_many_digits_give(ratio):
+def test_cost_under_rayleigh_fading_matches_many_digits(ratio):
     law, level = RayleighFloors(0.7), 0.7 / ratio
     with mpmath.workdps(40):
         exact = float(mpmath.mpf(level) * mpmath.expint(2, mpmath.mpf(0.7) / mpmath.mpf(level)))
@@ -49,7 +50,7 @@ def test_the_cost_of_a_level_under_rayleigh_fading_is_what_many_digits_give(rati
 
 
 @pytest.mark.parametrize("name", SMOOTH)
-def test_the_cost_of_a_level_is_the_integral_of_the_distribution(name):
+def test_cost_of_a_level_is_the_integral_of_the_cdf(name):
     law = LAWS[name]
     survival = {"rician": rician, "shadowed": lambda x: float(shadowed(x))}.get(name, lambda x: np.exp(-x))
 
@@ -63,9 +64,9 @@ def test_the_cost_of_a_level_is_the_integral_of_the_distribution(name):
         assert law.cdf(level) == pytest.approx(share(level), rel=1e-6)
 
 
-def test_quadrature_gives_the_closed_form_where_there_is_one():
+def test_quadrature_gives_the_closed_form():
     closed, numeric = LAWS["rayleigh"], LAWS["rayleigh by quadrature"]
-    level = float(closed.scale) * np.geomspace(0.06, 1e12, 3000)
+    level = float(closed.scale) * np.geomspace(0.06, 1e12, 1000)
     np.testing.assert_allclose(numeric.mean_cost(level), closed.mean_cost(level), rtol=2e-7)
     np.testing.assert_allclose(numeric.cdf(level), closed.cdf(level), rtol=1e-6)
     low = float(closed.scale) * np.geomspace(0.01, 0.06, 100)  # less than one round in 1e7 is under such a level
@@ -74,45 +75,8 @@ def test_quadrature_gives_the_closed_form_where_there_is_one():
     np.testing.assert_allclose(numeric.level(budget), closed.level(budget), rtol=1e-7)
 
 
-class Rician(ChannelModel):
-    def fading(self, rng, num_rounds):
-        scatter = rng.standard_normal((num_rounds, 2)).view(complex)[:, 0] / np.sqrt(2)
-        return (np.sqrt(3.0) + scatter) / 2
-
-    def survival(self, power):
-        return rician(power)
-
-
-class Drawn(Rician):
-    """The same, of which nothing is known but draws."""
-
-    survival = ChannelModel.survival
-
-
-def floors_drawn(model, rounds=20_000):
-    """Floors of the model, drawn through channels."""
-    drawn = model.draw(3, rounds, 12)
-    unit = drawn.gain * drawn.path_loss[:, None] * GAIN[:, None]  # the fading of devices of these mean gains
-    return UNIT / unit.min(axis=0)
-
-
-@pytest.mark.parametrize("model", [Rayleigh(), Rician(), Drawn()], ids=lambda model: type(model).__name__)
-def test_channels_that_are_drawn_have_the_law_of_their_model(model):
-    law, floor = model.floor_law(MIXED, GAIN), floors_drawn(model)
-    expected = {Rayleigh: RayleighFloors, Rician: FadingFloors, Drawn: EmpiricalFloors}
-    assert type(law) is expected[type(model)]
-    # the distance of 20,000 draws, or of two samples of as many, from their law is below 0.02 but once in 1e6 or so
-    assert stats.ks_1samp(floor, law.cdf).statistic < 0.02
-    other = Rayleigh().floor_law(MIXED, GAIN) if type(model) is not Rayleigh else Rician().floor_law(MIXED, GAIN)
-    assert stats.ks_1samp(floor, other.cdf).statistic > 0.2
-    level = float(law.quantile(0.3))
-    cost = np.maximum(level - floor, 0)
-    error = np.sqrt(2) * cost.std() / np.sqrt(len(floor))
-    assert abs(law.mean_cost(level) - cost.mean()) < 4.5 * error
-
-
 @pytest.mark.parametrize("name", LAWS)
-def test_a_law_draws_itself(name):
+def test_draws_follow_the_cdf(name):
     law = LAWS[name]
     drawn = law.draw(np.random.default_rng(3), 5000)
     assert drawn.shape == (5000,)
@@ -125,7 +89,7 @@ def test_a_law_draws_itself(name):
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_quantiles_undo_the_distribution(name):
+def test_quantiles_invert_the_cdf(name):
     law, share = LAWS[name], np.array([1e-8, 1e-4, 0.05, 0.5, 0.95, 0.9999])
     found = law.cdf(law.quantile(share))
     if name in SMOOTH:
@@ -135,7 +99,7 @@ def test_quantiles_undo_the_distribution(name):
         assert (law.cdf(law.quantile(share) * (1 - 1e-12)) <= share).all()
 
 
-def test_the_empirical_law_is_its_floors_one_by_one():
+def test_empirical_law_is_its_floors_one_by_one():
     law, seen = LAWS["empirical"], np.sort(LAW_OF)
     for level in [*seen[[0, 7, 49]], 0.5 * seen[0], 0.02, 1.0, 100.0]:
         assert law.cdf(level) == (seen <= level).mean()
@@ -144,7 +108,7 @@ def test_the_empirical_law_is_its_floors_one_by_one():
 
 @pytest.mark.parametrize("name", LAWS)
 @given(st.floats(-8, 6))
-def test_the_level_of_a_budget_costs_the_budget(name, exponent):
+def test_level_of_a_budget_costs_the_budget(name, exponent):
     law = LAWS[name]
     budget = 10.0**exponent * float(law.quantile(0.5))
     level = law.level(budget)
@@ -163,7 +127,7 @@ floats = st.floats(-12, 8).map(lambda x: 10.0**x)
     st.none() | st.floats(-9, 9),
     st.booleans(),
 )
-def test_at_the_shared_level_this_round_and_the_others_spend_what_is_left(name, left, floor, rounds, start, alone):
+def test_shared_level_spends_what_is_left(name, left, floor, rounds, start, alone):
     law = LAWS[name]
     median = float(law.quantile(0.5))
     left, floor = median * 10.0**left, None if alone else median * floor
@@ -181,7 +145,7 @@ def test_at_the_shared_level_this_round_and_the_others_spend_what_is_left(name, 
     assert spent(level * (1 + 4e-15)) >= left * (1 - 1e-12)
 
 
-def test_of_nothing_nothing_is_spent():
+def test_shared_level_of_nothing_is_zero():
     for law in LAWS.values():
         level = law.shared_level(np.array([0.0, 0.1]), np.array([0.3, 0.3]), 5)
         assert level[0] == 0
@@ -210,7 +174,7 @@ def test_lanes_are_solved_as_each_alone():
             assert law.mean_cost(left)[k, r] == one.mean_cost(left[k, r])
 
 
-def test_a_law_of_one_s_own_needs_three_functions():
+def test_your_own_law_needs_three_functions():
     class Uniform(FloorLaw):
         """On 1 ... 2, with a median that is no median: a search finds its way all the same."""
 
@@ -229,48 +193,44 @@ def test_a_law_of_one_s_own_needs_three_functions():
     exact = optimize.brentq(lambda x: max(x - 1.2, 0) + 3 * (x - 1) ** 2 / 2 - 0.4, 1, 2, xtol=1e-14)
     assert Uniform().shared_level(0.4, 1.2, 3) == pytest.approx(exact, rel=1e-12)
     for undefined in ("cdf", "mean_cost", "quantile"):
-        with pytest.raises(NotImplementedError, match=rf"^FloorLaw has no {undefined}$"):
+        with pytest.raises(NotImplementedError):
             getattr(FloorLaw(), undefined)(0.5)
 
 
-def test_a_law_that_contradicts_itself_is_not_searched_for_ever():
+def test_contradicting_law_ends_the_search():
     class Never(RayleighFloors):
         def mean_cost(self, level):
             return np.full(np.shape(level), np.nan)
 
-    with pytest.raises(RuntimeError, match=r"^no level found by Never: its cdf and mean_cost contradict each other$"):
+    with pytest.raises(RuntimeError):
         Never(0.3).shared_level(0.1, 0.2, 5)
 
 
 BAD = {
-    "scale": (lambda: RayleighFloors([0.1, 0.0]), r"^scale must be finite and > 0, got 0.0 at index 1$"),
-    "devices": (lambda: RayleighFloors.of(MIXED, GAIN[:2]), r"^mean_gain must have shape \(..., 3\), got \(2,\)$"),
-    "gain": (
-        lambda: FadingFloors(MIXED, [1, -1, 1], rician),
-        r"^mean_gain must be finite and > 0, got -1.0 at index 1",
-    ),
-    "fading devices": (lambda: FadingFloors(MIXED, 1.0, rician), r"^mean_gain must have shape \(..., 3\), got \(\)$"),
-    "rising": (lambda: FadingFloors(MIXED, GAIN, lambda x: 1 - rician(x)), r"^survival must fall from 1 at 0 to 0"),
-    "shape": (lambda: FadingFloors(MIXED, GAIN, lambda x: 1.0), r"^survival must fall from 1 at 0 to 0"),
-    "floor": (lambda: EmpiricalFloors([0.1, np.nan]), r"^floor must be finite and > 0, got nan at index 1$"),
-    "no floor": (lambda: EmpiricalFloors([]), r"^floor must have a last axis of floors, got shape \(0,\)$"),
-    "one number": (lambda: EmpiricalFloors(0.1), r"^floor must have a last axis of floors, got shape \(\)$"),
-    "drawn": (lambda: Drawn().floor_law(MIXED, GAIN[:2]), r"^mean_gain must have shape \(..., 3\), got \(2,\)$"),
-    "budget": (lambda: LAWS["rician"].level(0.0), r"^budget must be finite and > 0, got 0.0$"),
-    "far": (lambda: RayleighFloors(1.0).level(1e-320), r"^beyond floating point"),
+    "scale": [lambda: RayleighFloors([0.1, 0.0])],
+    "mean_gain": [lambda gain=gain: FadingFloors(MIXED, gain, rician) for gain in ([1, -1, 1], 1.0, GAIN[:2])]
+    + [lambda: RayleighFloors.of(MIXED, GAIN[:2]), lambda: BlockFading(energy="even").floor_law(MIXED, GAIN[:2])],
+    "survival": [lambda f=f: FadingFloors(MIXED, GAIN, f) for f in (lambda x: 1 - rician(x), lambda x: 1.0, np.log)],
+    "floor": [lambda floor=floor: EmpiricalFloors(floor) for floor in ([0.1, np.nan], [], 0.1)],
+    "budget": [lambda: LAWS["rician"].level(0.0), lambda: RayleighFloors(1.0).level(-1.0)],
 }
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_what_is_no_law_is_refused(bad):
-    make, said = BAD[bad]
-    with pytest.raises(ValueError, match=said) as error:
-        make()
-    assert "\n" not in str(error.value)
+@pytest.mark.parametrize("argument", BAD)
+def test_bad_arguments_are_named(argument):
+    for call in BAD[argument]:
+        with pytest.raises(InvalidInput) as error:
+            call()
+        assert error.value.argument == argument
+
+
+def test_level_out_of_floating_point_range_is_refused():
+    with pytest.raises(ValueError, match=r"^beyond floating point"):
+        RayleighFloors(1.0).level(1e-320)
 
 
 @pytest.mark.parametrize("scenario", [MNIST, CIFAR], ids=lambda scenario: scenario.name)
-def test_the_level_of_the_paper_s_channels_costs_what_independent_draws_cost(scenario: Scenario):
+def test_level_of_the_paper_s_channels_costs_the_budget(scenario: Scenario):
     drawn = channel.draw(scenario.num_devices, 40_000, 51_234)
     law = Rayleigh().floor_law(scenario, scenario.mean_gain(drawn.path_loss))
     floor = scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))

@@ -1,12 +1,15 @@
-"""Channels: the path loss, what one seed fixes, and the law of the gains, each with a control that must fail."""
+"""Channels: the path loss, what one seed fixes, and the distribution of the gains, with controls that must fail."""
 
 import math
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from adascale import channel
+from adascale import channel, registry
+from adascale.channel import ChannelModel, Motion, Shadowed, Shadowing, TappedDelayLine, UrbanMicro
+from adascale.errors import InvalidInput
 
 ROUNDS = 20_000
 SEED = 7
@@ -17,9 +20,8 @@ def test_path_loss_is_the_cost_hata_formula():
     expected = [10 ** ((33.44 + 35.22 * math.log10(d)) / 10) for d in distance]
     np.testing.assert_allclose(channel.cost_hata_path_loss(distance), expected, rtol=1e-14)  # a few roundings
     assert 10 * math.log10(channel.cost_hata_path_loss(100.0)) == pytest.approx(103.88, abs=1e-12)
-    # ten times the distance is 35.22 dB
-    ratio = channel.cost_hata_path_loss(100.0) / channel.cost_hata_path_loss(10.0)
-    assert ratio == pytest.approx(10**3.522, rel=1e-13)
+    drawn = channel.draw(4, 2, [1, 2])
+    np.testing.assert_array_equal(drawn.path_loss, channel.cost_hata_path_loss(drawn.distance))
 
 
 def test_distances_lie_in_the_range_and_fill_it():
@@ -34,55 +36,21 @@ def test_distances_lie_in_the_range_and_fill_it():
     assert narrow.tolist() == [50, 50, 50]
 
 
-def test_path_loss_belongs_to_the_distance_drawn():
-    drawn = channel.draw(4, 2, [1, 2])
-    np.testing.assert_array_equal(drawn.path_loss, channel.cost_hata_path_loss(drawn.distance))
-
-
 def test_gain_is_the_squared_norm():
     drawn = channel.draw(3, 50, 0)
     assert drawn.gain.shape == (3, 50)
     np.testing.assert_allclose(drawn.gain, np.abs(drawn.coefficient) ** 2, rtol=1e-14)  # hypot rounds otherwise
 
 
-def same(a, b):
-    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def test_the_same_seed_draws_the_same():
-    assert same(channel.draw(5, 20, 3), channel.draw(5, 20, 3))
-    assert not same(channel.draw(5, 20, 3), channel.draw(5, 20, 4))
-
-
-def test_global_random_state_plays_no_part():
-    before = channel.draw(5, 20, 3)
+def test_draws_depend_on_the_seed_alone():
+    before, other = channel.draw(5, 20, 3), channel.draw(5, 20, 4)
     np.random.seed(0)  # noqa: NPY002
-    assert same(before, channel.draw(5, 20, 3))
+    assert all(map(np.array_equal, before, channel.draw(5, 20, 3)))
+    assert not any(map(np.array_equal, before, other))
 
 
-def test_a_sequence_of_seeds_stacks_the_single_draws():
-    many = channel.draw(5, 20, [3, 9, 4])
-    assert many.coefficient.shape == (3, 5, 20)
-    for i, seed in enumerate([3, 9, 4]):
-        assert same(channel.draw(5, 20, seed), (field[i] for field in many))
-
-
-def test_a_longer_horizon_extends_a_realisation():
-    short, long = channel.draw(5, 20, 3), channel.draw(5, 33, 3)
-    np.testing.assert_array_equal(short.distance, long.distance)
-    np.testing.assert_array_equal(short.coefficient, long.coefficient[:, :20])
-
-
-def test_an_extra_device_extends_a_realisation():
-    few, many = channel.draw(5, 20, 3), channel.draw(8, 20, 3)
-    np.testing.assert_array_equal(few.distance, many.distance[:5])
-    np.testing.assert_array_equal(few.coefficient, many.coefficient[:5])
-
-
-def test_devices_and_rounds_are_not_copies_of_each_other():
+def test_devices_are_uncorrelated():
     drawn = channel.draw(6, 500, 3)
-    assert np.unique(drawn.distance).size == 6
-    assert np.unique(drawn.coefficient).size == 3000
     unit = (drawn.coefficient * np.sqrt(drawn.path_loss)[:, None]).view(float).reshape(6, -1)
     correlation = np.corrcoef(unit) - np.eye(6)
     # 1,000 samples: a standard error of 0.032, five of them
@@ -107,11 +75,12 @@ def test_mean_squared_norm_is_one_over_the_path_loss():
     assert not mean_within_its_interval(normalised_gain().ravel(), 2.0)
 
 
-def test_squared_norms_of_rayleigh_fading_are_exponential():
+def test_squared_norms_of_rayleigh_fading_are_independent_exponentials():
     for device in normalised_gain():
         assert stats.kstest(device, stats.expon.cdf).pvalue > 1e-3
         # the control: a Nakagami gain of order 1.1 and the same mean is told apart
         assert stats.kstest(device, stats.gamma(1.1, scale=1 / 1.1).cdf).pvalue < 1e-3
+        assert abs(np.corrcoef(device[:-1], device[1:])[0, 1]) < 5 / math.sqrt(ROUNDS)  # five standard errors
 
 
 def test_phases_are_uniform_and_parts_have_half_the_power():
@@ -122,36 +91,13 @@ def test_phases_are_uniform_and_parts_have_half_the_power():
         assert mean_within_its_interval(device.imag**2 * loss, 0.5)
 
 
-def test_the_minimum_over_devices_is_exponential():
-    """Its rate is the sum of the path losses."""
-    drawn = channel.draw(10, ROUNDS, SEED)
-    least = drawn.gain.min(axis=0) * drawn.path_loss.sum()
-    assert stats.kstest(least, stats.expon.cdf).pvalue > 1e-3
-    assert stats.kstest(drawn.gain.max(axis=0) * drawn.path_loss.sum(), stats.expon.cdf).pvalue < 1e-6
+@pytest.mark.parametrize("model", [ChannelModel(), Shadowing()])
+def test_model_without_a_fading_law_says_so(model):
+    with pytest.raises(NotImplementedError):
+        model.draw(1, 1, 0)
 
 
-def test_rounds_are_independent():
-    for device in normalised_gain():
-        lag_one = np.corrcoef(device[:-1], device[1:])[0, 1]
-        assert abs(lag_one) < 5 / math.sqrt(ROUNDS)  # five standard errors
-
-
-def test_any_fading_law_can_take_the_place_of_rayleigh():
-    class Constant(channel.ChannelModel):
-        def fading(self, rng, num_rounds):
-            return np.ones(num_rounds, dtype=complex)
-
-    drawn = channel.draw(3, 4, 0, Constant())
-    np.testing.assert_allclose(drawn.gain, 1 / drawn.path_loss[:, None] * np.ones(4), rtol=1e-14)  # a root, squared
-    np.testing.assert_array_equal(drawn.distance, channel.draw(3, 4, 0).distance)
-
-
-def test_a_model_without_a_fading_law_says_so():
-    with pytest.raises(NotImplementedError, match="ChannelModel has no fading law"):
-        channel.ChannelModel().draw(1, 1, 0)
-
-
-def test_a_model_is_found_by_name_with_its_parameters_and_says_them():
+def test_find_makes_a_model_of_a_name_with_parameters():
     found = channel.find("rayleigh:placement=area,distance_range=(20, 30)")
     assert found == channel.Rayleigh((20.0, 30.0), "area")
     known = channel.specification(found)
@@ -159,16 +105,71 @@ def test_a_model_is_found_by_name_with_its_parameters_and_says_them():
     assert channel.find(known.pop("model"), **known) == found
 
 
+@pytest.mark.parametrize("name", ["ricean", "rayleigh:K=3", "adascale.channel:ChannelModel", "numpy:pi"])
+def test_find_refuses_what_is_no_model(name):
+    with pytest.raises(ValueError, match=r"unknown|has no parameter 'K'|must define fading|must be a subclass of"):
+        channel.find(name)
+
+
+MODELS = [type(channel.find(name)) for name in registry.names("channels")]
+OWNERS = [(model, vars(base).get("limits", {})) for model in MODELS for base in model.__mro__]
+LIMITS = [(model, name, *limits[name]) for model, limits in OWNERS for name in limits]
+CHOICES = [(model, name) for model in MODELS for name in ("placement", "energy", "profile", "known")]
+CHOICES = [(model, name) for model, name in CHOICES if name in {field.name for field in fields(model)}]
+
+
+def refuses(model, name, value):
+    with pytest.raises(InvalidInput) as error:
+        model(**{name: value})
+    assert error.value.argument == name
+    assert "\n" not in str(error.value)
+    return True
+
+
+def test_every_number_of_a_model_has_limits_and_is_checked():
+    for model in MODELS:
+        numbers = {field.name for field in fields(model) if type(field.default) in (int, float)}
+        assert numbers == {name for each, name, *_ in LIMITS if each is model}
+    for model, name, low, high in LIMITS:
+        for value in (low - 1, np.nextafter(low, -np.inf), high * (1 + 1e-9), math.nan, "much", (low, high), None):
+            assert refuses(model, name, value)
+        if isinstance(getattr(model, name), int):
+            assert refuses(model, name, low + 0.5)
+        for value in (low, high):
+            assert getattr(model(**{name: value}), name) == value
+
+
+def test_every_choice_of_a_model_is_checked():
+    assert {name for _, name in CHOICES} == {"placement", "energy", "profile", "known"}
+    for model, name in CHOICES:
+        for value in ("D", 1, (1,), None):
+            assert refuses(model, name, value)
+
+
+def test_distance_ranges_are_checked():
+    for value in (5, (5, 2), (1, 2, 3), ((1, 2), (3, 4)), (0, 2), (1, math.inf), (1e-200, 1), "far"):
+        assert refuses(channel.Rayleigh, "distance_range", value)
+    for value in ((1, 50), (10, 5001)):
+        assert refuses(UrbanMicro, "distance_range", value)
+
+
+def test_limits_of_a_base_hold_for_another_default():
+    @dataclass(frozen=True)
+    class Hills(Shadowing, Motion, channel.Rician):
+        deviation: float = 3.0
+
+    for name, value in (("K", -1), ("speed", -1), ("deviation", 31)):
+        assert refuses(Hills, name, value)
+
+
 @pytest.mark.parametrize(
-    ("name", "said"),
+    "draw",
     [
-        ("ricean", "channel 'ricean' is unknown; expected one of .*, rayleigh, rician, .*, or module:object"),
-        ("rayleigh:K=3", "channel 'rayleigh' has no parameter 'K'; expected one of distance_range, placement"),
-        ("adascale.channel:ChannelModel", "must define fading"),
-        ("rayleigh:placement=line", "placement must be 'radius' or 'area', got 'line'"),
-        ("numpy:pi", "must be a subclass of adascale.channel.ChannelModel, got float"),
+        lambda: Shadowed().draw(20_000, 1, 0),
+        lambda: channel.BlockFading(blocks=10_000).draw(1, 20_000, 0),
+        lambda: TappedDelayLine(subcarriers=4096).draw(1, 30_000, 0),
     ],
 )
-def test_what_is_no_model_is_refused(name, said):
-    with pytest.raises(ValueError, match=said):
-        channel.find(name)
+def test_draws_that_no_memory_holds_are_refused(draw):
+    with pytest.raises(InvalidInput, match=r"must have at most 100,000,000 entries"):
+        draw()

@@ -25,6 +25,7 @@ class Walk(Shadowing, Moving):
 
 MODELS = {
     **{name: channel.find(name) for name in registry.names("channels")},
+    "tapped-delay-line": TappedDelayLine(subcarriers=9),  # instead of 64, which are slow
     "everything": Everything(),
     "walk": Walk(),
     "area": Nakagami(placement="area", m=0.5),
@@ -45,20 +46,20 @@ def same(a, b):
 
 @pytest.mark.parametrize("name", MODELS)
 @given(st.integers(0, 2**40), st.integers(1, 4), ROUNDS, st.integers(0, 600))
-def test_a_longer_horizon_extends_a_realisation_of_every_model(name, seed, devices, rounds, more):
+def test_longer_horizon_extends_a_realisation(name, seed, devices, rounds, more):
     short, long = MODELS[name].draw(devices, rounds, seed), MODELS[name].draw(devices, rounds + more, seed)
     assert same(short, (long.distance, long.path_loss, long.coefficient[:, :rounds]))
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in CHOOSES_TOGETHER])
 @given(st.integers(0, 2**40), st.integers(1, 12), ROUNDS, st.integers(0, 12))
-def test_one_more_device_changes_nothing_for_the_others_of_every_model(name, seed, devices, rounds, more):
+def test_one_more_device_changes_no_other(name, seed, devices, rounds, more):
     few, many = MODELS[name].draw(devices, rounds, seed), MODELS[name].draw(devices + more, rounds, seed)
     assert same(few, (field[:devices] for field in many))
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_sequence_of_seeds_stacks_single_draws_of_every_model(name):
+def test_seeds_stack_single_draws(name):
     many = MODELS[name].draw(3, 20, [3, 9, 3])
     assert many.coefficient.shape == (3, 3, 20)
     for i, seed in enumerate([3, 9, 3]):
@@ -67,15 +68,15 @@ def test_a_sequence_of_seeds_stacks_single_draws_of_every_model(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_gains_are_finite_and_positive_and_no_coefficient_is_a_copy(name):
-    drawn = MODELS[name].draw(5, 300, range(20))
+def test_gains_are_positive_and_no_coefficient_is_a_copy(name):
+    drawn = MODELS[name].draw(5, 100, range(6))
     assert np.isfinite(drawn.coefficient).all()
     assert (drawn.gain > 0).all()
     assert np.unique(drawn.coefficient).size == drawn.gain.size
 
 
 @pytest.mark.parametrize("name", registry.names("channels"))
-def test_every_registered_model_says_what_makes_it_again(name):
+def test_specification_makes_the_model_again(name):
     model = channel.find(name)
     said = channel.specification(model)
     assert said.pop("model") == name
@@ -86,7 +87,7 @@ def test_every_registered_model_says_what_makes_it_again(name):
     assert repr(channel.specification(again)) == repr(channel.specification(model))
 
 
-def test_streams_of_two_purposes_are_not_the_same():
+def test_streams_of_two_purposes_differ():
     one, other = (each_device([4, 5], 3, purpose, lambda rng: rng.random(2)) for purpose in (7, 8))
     assert one.shape == (2, 3, 2)
     assert np.unique([one, other]).size == 24

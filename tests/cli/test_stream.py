@@ -20,7 +20,7 @@ from .streams import GAINS, HEADER, NEW, NU, PAST, POLICIES, SMALL, WHOLE, lines
 
 
 @pytest.mark.parametrize("kind", POLICIES)
-def test_it_answers_what_the_policy_decides_and_counts_what_it_costs_and_leaks(stream, kind):
+def test_answers_are_the_decisions_of_the_policy(stream, kind):
     arguments, policy = POLICIES[kind]
     code, answered, said = stream(WHOLE, *arguments)
     assert (code, said) == (0, [NEW, "note: all 12 rounds are answered"])
@@ -50,7 +50,7 @@ def test_epsilon_is_that_of_the_rounds_so_far(stream, arguments, delta, orders):
         assert found[n - 1].epsilon == pytest.approx(float(expected), rel=1e-9)
 
 
-def test_epsilon_of_a_paper_s_scenario_is_that_of_the_whole_schedule():
+def test_epsilon_of_a_paper_scenario_is_that_of_the_schedule():
     mnist, energy = Scenario.mnist(), np.random.default_rng(0).uniform(0.03, 0.3, 60)
     running = RunningEpsilon(mnist)
     moments = running.start()
@@ -62,29 +62,19 @@ def test_epsilon_of_a_paper_s_scenario_is_that_of_the_whole_schedule():
     assert running.at_end(running.add(running.start(), 1e3))
 
 
-FORMS = {
-    "decibels": (
-        ["--unit", "db"],
-        [f"{10 * math.log10(a)},{10 * math.log10(b)}" for a, b in GAINS.tolist()],
-        "h2_1,h2_2",
-    ),
-    "complex": ([], [f"{math.sqrt(a)}+0j,{math.sqrt(b)}i" for a, b in GAINS.tolist()], "h_1,h_2"),
-    "the minimum": ([], [repr(each) for each in SMALL.min_gain(GAINS.T).tolist()], "min_gain"),
-    "columns in another order": (
-        [],
-        [f"{b!r};{t};{a!r}" for t, (a, b) in enumerate(GAINS.tolist())],
-        "h2_2;round;h2_1",
-    ),
-    "carriage returns": ([], [f"{a!r},{b!r}\r" for a, b in GAINS.tolist()], "h2_1,h2_2\r"),
-    "comments": ([], [f"# here\n{a!r},{b!r}" for a, b in GAINS.tolist()], "# there\n\nh2_1,h2_2"),
-    "rounds from one": ([], [f"{t},{a!r},{b!r}" for t, (a, b) in enumerate(GAINS.tolist(), 1)], "round,h2_1,h2_2"),
+FORMS = {  # the header, and the line of round t; tests/channel/test_gains.py has them all
+    "decibels": ("h2_1,h2_2", lambda t, a, b: f"{10 * math.log10(a)},{10 * math.log10(b)}"),
+    "complex": ("h_1,h_2", lambda t, a, b: f"{math.sqrt(a)}+0j,{math.sqrt(b)}i"),
+    "columns in another order": ("h2_2;round;h2_1", lambda t, a, b: f"{b!r};{t + 1};{a!r}"),
+    "comments": ("# there\n\nh2_1,h2_2\r", lambda t, a, b: f"# here\n{a!r},{b!r}\r"),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_gains_come_in_the_forms_of_a_trace(stream, form):
-    arguments, sent, header = FORMS[form]
-    code, answered, _ = stream("\n".join([header, *sent]), *arguments)
+    header, line = FORMS[form]
+    sent = [line(t, *row) for t, row in enumerate(GAINS.tolist())]
+    code, answered, _ = stream("\n".join([header, *sent]), "--unit", "db" if form == "decibels" else "linear")
     assert code == 0
     # 1e-9: of a decibel's or a root's digits, what the epsilon is worth
     np.testing.assert_allclose(rows(answered), rows(stream(WHOLE, state="plain")[1]), rtol=1e-9, atol=1e-12)
@@ -92,18 +82,7 @@ def test_gains_come_in_the_forms_of_a_trace(stream, form):
 
 # What is wrong -------------------------------------------------------------------------------------------------------
 
-BAD = {
-    "a word": ("high,1e-12", "expected a number, got 'high' in h2_1"),
-    "a field too few": ("1e-12", "expected 2 fields, got 1"),
-    "nothing": ("", "blank"),
-    "zero": ("0,1e-12", "expected a gain that is finite and > 0, got '0'"),
-    "negative": ("1e-12,-1", "got '-1' in h2_2; a gain in dB needs the unit db"),
-    "not a number": ("nan,1e-12", "got 'nan'"),
-    "infinite": ("inf,1e-12", "got 'inf'"),
-    "beyond floating point": ("1e-320,1e-320", "beyond floating point"),
-    "another encoding": (b"\xff,1e-12", "UTF-8 text"),
-    "a zero byte": ("1e-12,\0", "expected a number"),
-}
+BAD = [b"high,1e-12", b"1e-12", b"", b"0,1e-12", b"nan,1e-12", b"1e-320,1e-320", b"\xff,1e-12", b"1e-12,\0"]
 
 
 def split(answered):
@@ -112,11 +91,10 @@ def split(answered):
     return good, list(csv.reader(line for line in answered if line not in good))
 
 
-@pytest.mark.parametrize("kind", BAD)
-def test_a_bad_line_is_one_clear_error_and_the_round_can_be_sent_again(stream, kind):
-    bad, expected = BAD[kind]
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_line_is_one_error_and_its_round_can_be_sent_again(stream, bad):
     sent = WHOLE.encode().splitlines(keepends=True)
-    sent[4:4] = [(bad if isinstance(bad, bytes) else bad.encode()) + b"\n"] * 2
+    sent[4:4] = [bad + b"\n"] * 2
     code, answered, said = stream(b"".join(sent))
     assert (code, len(said), said[0]) == (0, 4, NEW)
     good, errors = split(answered)
@@ -124,7 +102,6 @@ def test_a_bad_line_is_one_clear_error_and_the_round_can_be_sent_again(stream, k
     assert answered[4:6] == [line for line in answered if line not in good]  # each in its line's place
     for number, line, (word, again, reason) in zip((5, 6), said[1:3], errors, strict=True):
         assert reason.startswith(f"standard input, line {number}: ")
-        assert expected in reason
         assert (word, again) == ("error", "3")
         assert line == f"adascale stream: error: {reason}; round 3 is to be sent again"
 
@@ -153,14 +130,10 @@ def test_a_stream_fails_if_its_last_line_has_no_answer(stream, kind):
     assert len(good) - 1 == text.count("1e-12") + ("skip\n" in text)
 
 
-def test_a_cut_header_is_refused(stream):
-    code, answered, said = stream(b"min_gain")
-    assert (code, answered, len(said)) == (2, [HEADER], 1)
-    assert "b'min_gain' may be cut off" in said[0]
-
-
-def test_a_skipped_round_counts_as_a_line(stream):
-    assert "standard input, line 3: " in stream("min_gain\nskip\nx\n")[2][1]
+def test_a_skipped_first_round_counts_as_a_line_and_leaks_nothing(stream):
+    _, answered, said = stream("min_gain\nskip\nx\n")
+    assert "standard input, line 3: " in said[1]
+    assert rows(answered[:2]) == [Answer(0, 0.0, np.inf, 12 * NU, 0.0)]
 
 
 def test_an_error_line_is_one_ascii_csv_row(stream):
@@ -168,7 +141,7 @@ def test_an_error_line_is_one_ascii_csv_row(stream):
     assert "got '\\xe9 \"x\"' in min_gain" in reason
 
 
-def test_a_gain_above_one_is_answered_and_noted_once_with_its_line(stream):
+def test_a_gain_above_one_is_answered_and_noted_once(stream):
     code, answered, said = stream("h2_1,h2_2\n1e-10,1e-10\n1e-10,98.5\n70,98.5\n")
     assert (code, len(rows(answered))) == (0, 3)
     noted = [line for line in said if "more power received than sent" in line]
@@ -191,8 +164,8 @@ def test_a_policy_that_fails_in_a_round_is_named_and_goes_on(stream):
 
 REFUSED = {
     "no input": ("", [], "standard input is empty"),
+    "a cut header": (b"min_gain", [], "b'min_gain' may be cut off"),
     "a bad header": ("gain\n1\n", [], "line 1: got column 'gain'; expected min_gain"),
-    "no header": ("1e-12,2e-12\n", [], "line 1: got column '1e-12'"),
     "skip for a header": ("skip\n", [], "line 1: got column 'skip'"),
     "a policy that sees all": (WHOLE, ["--policy", "optimal"], "Optimal sees all rounds at once"),
     "a policy without its law": (WHOLE, ["--policy", "resolve"], "give it as --past"),
@@ -207,7 +180,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_begun_is_one_line_and_leaves_nothing(stream, place, kind):
+def test_what_cannot_begin_is_one_line_and_leaves_nothing(stream, place, kind):
     text, arguments, expected = REFUSED[kind]
     before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
     code, answered, said = stream(text, *arguments)
@@ -228,7 +201,7 @@ def test_a_closed_input_is_named(place, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("arguments", [[], ["--policy", "estimfuture", *PAST], ["--policy", "mine:Own"]])
-def test_a_round_that_is_skipped_has_eta_0_and_counts_towards_the_horizon(stream, arguments):
+def test_a_skipped_round_has_eta_0_and_counts(stream, arguments):
     sent = WHOLE.splitlines()
     sent[3:3] = ["skip", " SKIP "]
     code, answered, said = stream("\n".join(sent), *arguments)
@@ -237,10 +210,6 @@ def test_a_round_that_is_skipped_has_eta_0_and_counts_towards_the_horizon(stream
     assert found[2] == Answer(2, 0.0, np.inf, found[1].budget_left, found[1].epsilon)
     assert found[3] == found[2]._replace(round=3)
     assert all(each.eta > 0 for each in found[:2] + found[4:])
-
-
-def test_what_is_skipped_at_first_has_leaked_nothing(stream):
-    assert rows(stream("min_gain\nskip\n")[1]) == [Answer(0, 0.0, np.inf, 12 * NU, 0.0)]
 
 
 def test_the_policy_s_own_skip_is_used():
@@ -264,14 +233,14 @@ def test_the_horizon_ends_and_every_later_start_says_so(stream):
         ]
 
 
-def test_an_epsilon_that_more_orders_may_lower_is_noted_at_the_end(stream, place):
+def test_an_epsilon_that_more_orders_may_lower_is_noted(stream, place):
     (place / "short.toml").write_text(replace(SMALL, num_rounds=1).to_toml())
     text = "min_gain\n1e-15\n"
     assert "--orders" in stream(text, scenario="short.toml")[2][-1]
     assert len(stream(text, "--orders", "1.01,100000", scenario="short.toml", state="more")[2]) == 2
 
 
-def test_the_last_round_sent_again_with_its_number_is_answered_again(stream):
+def test_the_last_round_with_its_number_is_answered_again(stream):
     numbered = ["round,h2_1,h2_2\n", *lines(GAINS, 5)]
     first = stream("".join([*numbered[:4], numbered[3]]))[1]
     assert first[-1] == first[-2]
@@ -281,19 +250,11 @@ def test_the_last_round_sent_again_with_its_number_is_answered_again(stream):
     assert [HEADER, *first[1:4], *answered[2:]] == stream("".join(numbered), state="plain")[1]
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("7,1e-12,1e-12", "expected round 8, got 7"),
-        ("9,1e-12,1e-12", "expected round 8, got 9"),
-        ("x,1e-12,1e-12", "expected round a number"),
-        ("7.5,1e-12,1e-12", "expected round 8, got 7.5"),
-    ],
-)
-def test_a_number_out_of_order_is_refused_after_a_start_too(stream, line, expected):
+@pytest.mark.parametrize("number", ["7", "9", "x", "7.5"])
+def test_a_number_out_of_order_is_refused_after_a_start_too(stream, number):
     numbered = ["round,h2_1,h2_2\n", *lines(GAINS, 5)]
     stream("".join(numbered[:4]))
     for _ in range(2):
-        code, answered, said = stream(f"{numbered[0]}{line}\n")
+        code, answered, said = stream(f"{numbered[0]}{number},1e-12,1e-12\n")
         assert (code, split(answered)[0], len(said)) == (1, [HEADER], 3)
-        assert expected in said[1]
+        assert f"expected round {'a number' if number == 'x' else 8}" in said[1]

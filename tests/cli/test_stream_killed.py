@@ -117,13 +117,10 @@ def kill_at_random(forks, sent, folder, kills, seed, **fault):
         before = len(joined)
         joined += (folder / "out").read_text().splitlines()[1:]
         assert joined == sent.answers[: len(joined)]
-        most *= 0.8 if len(joined) > before + 2 else 1.3  # however fast this machine is
+        most *= 0.64 if len(joined) > before + 2 else 1.7  # however fast this machine is
         held = state.read_bytes().splitlines()[1:] if state.exists() else []
         spent = len({*held} & {*sent.state.splitlines()})
         assert len(joined) <= spent <= len(joined) + 1  # one answer at most was lost with the process
-        most *= 0.8 if len(joined) > before + 2 else 1.3  # however fast this machine is
-        spent = state.read_bytes().count(b"\n", 1) if state.exists() else 1
-        assert spent - 1 <= len(joined) + 1  # one round at most has an answer that was lost with the process
         if len(joined) == len(sent.rounds):
             assert state.read_bytes() == sent.state
             if stages.total() < kills:  # another horizon
@@ -150,17 +147,8 @@ def test_a_hundred_kills_lose_no_round_and_spend_none_twice(forks, tmp_path, kin
     assert {"in the line", "line whole", "between rounds"} <= {*stages}  # the control
 
 
-LINE = [
-    "before the line",
-    "in the line",
-    "behind the line",
-    "on the disk",
-    "before the mark",
-    "in the mark",
-    "behind the mark",
-    "answered",
-    "behind the answered",
-]
+LINE = [f"{when} the {what}" for what in ("line", "mark") for when in ("before", "in", "behind")]
+LINE += ["on the disk", "answered", "behind the answered"]
 MOMENTS = [("before the heading's place", 0), ("in its place", 0), *((each, n) for n in (1, 4) for each in LINE)]
 
 
@@ -179,16 +167,13 @@ def test_killed_at_each_moment_no_round_is_lost(forks, unkilled, tmp_path, momen
     said = (tmp_path / "err").read_text()
     if whole and moment != "behind the answered":  # an answer that may be lost is in the note; its line brings it back
         last = unkilled.answers[count - 1]
-        assert (
-            f"goes on with round {count}, or {count - 1} if its line comes again; the last answer was {last}\n" in said
-        )
+        assert f"round {count}, or {count - 1} if its line comes again; the last answer was {last}\n" in said
         assert (f"note: round {count - 1} was answered again" in said) == ("answered" not in moment)
     else:
         rounds = count if whole else count - 1
         assert (f"goes on with round {rounds};" in said) == (rounds > 0)
-        assert ("has a heading and nothing behind it" in said) == (
-            moment != "before the heading's place" and not rounds
-        )
+        is_heading = moment != "before the heading's place" and not rounds
+        assert ("has a heading and nothing behind it" in said) == is_heading
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -207,9 +192,7 @@ def test_stopped_it_says_how_to_go_on(forks, tmp_path, number):
     os.kill(pid, number)
     assert forks.wait(pid) == 128 + number
     os.close(held)
-    assert (
-        tmp_path / "err"
-    ).read_text() == f"{NEW}\nadascale stream: stopped; the same command goes on from what s holds\n"
+    assert (tmp_path / "err").read_text().startswith(f"{NEW}\nadascale stream: stopped; the same command goes on")
 
 
 def test_a_disk_that_fills_up_under_way_ends_it_before_the_answer(forks, unkilled, tmp_path):

@@ -1,0 +1,191 @@
+"""Reading measured channel gains: whole traces from a file, or line by line."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adascale.channel.model import one_of
+from adascale.errors import InvalidFile
+from adascale.scenario import Scenario
+from adascale.tables import Choice, Lines, Table, read_table, short, to_number, to_power
+
+
+class Trace(NamedTuple):
+    """A channel trace."""
+
+    min_gain: NDArray[np.float64]
+    r""":math:`h_{\min,t}^2` of every round, shape (T,)."""
+    mean_gain: NDArray[np.float64] | None
+    r"""Mean over the rounds of :math:`|h_{m,t}|^2 / k_m^2` times :attr:`~adascale.scenario.Scenario.power_share`, shape
+    (M,), if the trace has all devices."""
+    above_one: str | None = None
+    """The first gain above 1 (0 dB) and its line: more power received than sent, as in another unit."""
+    unended: str | None = None
+    """A note on the last row, if its line has no line break, as when a file was cut off."""
+
+
+def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "linear") -> Trace:
+    r"""Read a channel trace: a table of text, or a ``.npy`` file.
+
+    A table has a header and one row per round.  Its columns, in any order, are those of one line here:
+
+    * ``min_gain``, which is :math:`h_{\min,t}^2`;
+    * ``h2_1`` ... ``h2_M``, the raw :math:`|h_{m,t}|^2`, of which the minimum over :math:`k_m^2` is taken;
+    * ``h_1`` ... ``h_M``, the complex :math:`h_{m,t}`, as ``0.1+0.2j`` or ``0.1+0.2i``.
+
+    It may also have ``round``, ``time`` and, as its first column, an index without a name, as pandas writes it.  These
+    are only checked: rounds must follow each other one by one, and an index and times must rise where they are numbers.
+
+    The text is UTF-8.  Columns are separated as in the header, by ``,``, ``;``, tabs or blanks; numbers have a decimal
+    point.  Lines that begin with ``#`` are comments; the last one before the numbers is the header if there is no
+    other, as ``numpy.savetxt`` writes it.  Blank lines are skipped, except in a table of one column, where a row might
+    be missing there.
+
+    An array is of shape (T,), which is ``min_gain``, or (T, M): :math:`|h_{m,t}|^2`, or complex :math:`h_{m,t}`.
+
+    Parameters
+    ----------
+    path : path-like
+    scenario : Scenario
+        Gives M and :math:`k_m^2`.
+    unit : str
+        ``linear``, or ``db`` for gains of :math:`10 \log_{10}`.  Complex coefficients are linear.
+
+    Raises
+    ------
+    InvalidFile
+        If the file holds something else, or a gain that is missing or not finite and positive.
+    """
+    one_of("unit", unit, "linear", "db")
+    data, devices = Path(path).read_bytes(), scenario.num_devices
+    is_array = data.startswith(b"\x93NUMPY")
+    table = _read_array(data, str(path), devices) if is_array else read_table(data, str(path), _gains_of(devices))
+    return _trace(table, scenario, unit)
+
+
+class GainLine(NamedTuple):
+    """One round of a channel trace, as in :class:`Trace`, with the number in its column ``round``."""
+
+    min_gain: float
+    number: float | None
+    above_one: str | None = None
+
+
+class GainLines:
+    """A channel trace that comes line by line, as a table of text that :func:`read_gains` reads.
+
+    Parameters
+    ----------
+    name : str
+        Of the table in errors.
+    scenario, unit
+        As for :func:`read_gains`.
+    """
+
+    def __init__(self, name: str, scenario: Scenario, unit: str = "linear") -> None:
+        one_of("unit", unit, "linear", "db")
+        self._scenario, self._unit = scenario, unit
+        self._lines = Lines(name, _gains_of(scenario.num_devices), again=True)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the header was read."""
+        return bool(self._lines.columns)
+
+    def read(self, line: bytes) -> GainLine | None:
+        """Read one line, with or without its end; None for a comment or the header.
+
+        Raises
+        ------
+        InvalidFile
+            If it is neither a header nor a row.  A row that was refused can be sent again.
+        """
+        row, names = self._lines.read(line), self._lines.columns
+        if row is None:
+            return None
+
+        def text(_: int, m: int) -> str:
+            return f"{short(row.fields[m])} in {names[m]}"
+
+        table = Table(np.array([row.values]), names, self._lines.name, [self._lines.number], text)
+        trace = _trace(table, self._scenario, self._unit)
+        self._lines.keep()
+        return GainLine(float(trace.min_gain[0]), row.round, trace.above_one)
+
+
+def _trace(table: Table, scenario: Scenario, unit: str) -> Trace:
+    """The bottlenecks and mean gains of a table."""
+    if unit == "db" and table.names[0].startswith("h_"):
+        raise table.error(0, "complex coefficients are linear, they cannot have the unit db")
+    with np.errstate(over="ignore", under="ignore"):
+        values = 10 ** (table.values / 10) if unit == "db" else table.values
+    for t, m in np.argwhere(~(np.isfinite(values) & (values > 0)))[:1].tolist():
+        hint = "; a gain in dB needs the unit db" if unit == "linear" and values[t, m] < 0 else ""
+        raise table.error(t, f"expected a gain that is finite and > 0, got {table.text(t, m)}{hint}")
+    gains, is_min = np.ascontiguousarray(values.T), table.names == ["min_gain"]
+    with np.errstate(over="ignore"):
+        least = gains[0] if is_min else scenario.min_gain(gains)
+        mean = None if is_min else gains.mean(axis=-1) * scenario.power_share / scenario.batch_second_moment
+    low, high = scenario.gain_limits
+    beyond = (least < low) | (least > high)
+    if beyond.any() or not (mean is None or np.isfinite(mean).all()):
+        t = int(np.argmax(beyond) if beyond.any() else values.max(axis=1).argmax())
+        span = f"gains from {values.min():.3g} to {values.max():.3g}"
+        expected = "expected received over transmitted power"
+        raise table.error(t, f"{span} are beyond floating point with this scenario; {expected}")
+    above = [str(table.error(t, table.text(t, m))) for t, m in np.argwhere(values > 1)[:1].tolist()]
+    return Trace(least, mean, above[0] if above else None, table.unended)
+
+
+def _gains_of(num_devices: int) -> Callable[[list[str]], Choice]:
+    """Which columns of a table are the gains of these devices."""
+
+    def choose(names: list[str]) -> Choice:
+        if names == ["min_gain"]:
+            return names, to_number
+        numbered = {name: re.fullmatch("(h2?)_([1-9][0-9]{0,11})", name) for name in names}
+        device = {int(match[2]): name for name, match in numbered.items() if match}
+        kinds = {match[1] for match in numbered.values() if match}
+        if len(kinds) != 1 or not len(names) == len(device) == max(device) == num_devices:
+            unknown = [name for name, match in numbered.items() if not match and name != "min_gain"]
+            got = f"column {short(unknown[0])}" if unknown else f"columns {short(','.join(names))}"
+            expected = f"min_gain, or h2_1 to h2_{num_devices}, or complex h_1 to h_{num_devices}"
+            raise ValueError(f"got {got}; expected {expected}")
+        return [device[m] for m in sorted(device)], to_power if kinds == {"h"} else to_number
+
+    return choose
+
+
+def _read_array(data: bytes, path: str, num_devices: int) -> Table:
+    """Read the content of a ``.npy`` file."""
+    stream = io.BytesIO(data)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a header that has to be guessed at
+            held: NDArray[Any] = np.load(stream, allow_pickle=False)
+    except Exception as error:  # NumPy has many ways to say so
+        raise InvalidFile(f"{path} is no .npy file of numbers: {short(' '.join(str(error).split()))}", path) from None
+    if stream.tell() != len(data):
+        raise InvalidFile(f"{path} has {len(data) - stream.tell()} bytes behind its array", path)
+    squared, minimum = held.dtype.kind == "c", held.ndim == 1
+    if held.dtype.kind not in "iufc":
+        raise InvalidFile(f"{path}: expected an array of numbers, got {short(str(held.dtype))}", path)
+    if not held.size or (minimum and squared) or not (minimum or (held.ndim == 2 and held.shape[1] == num_devices)):
+        expected = f"an array of shape {'' if squared else '(T,) or '}(T, {num_devices}), a row per round"
+        hint = "; transpose it" if held.ndim == 2 and held.shape[0] == num_devices else ""
+        raise InvalidFile(f"{path}: expected {expected}, got shape {held.shape}{hint}", path)
+    rows = held[:, None] if minimum else held
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        real, imag = rows.real.astype(np.float64), rows.imag.astype(np.float64)
+        values = real**2 + imag**2 if squared else real
+    names = ["min_gain"] if minimum else [f"h{'' if squared else '2'}_{m + 1}" for m in range(num_devices)]
+    return Table(values, names, path, (), lambda t, m: f"{rows[t, m]} in column {m}")

@@ -1,0 +1,347 @@
+"""Measured gains: every accepted form gives the same numbers, and a damaged file is refused with its line."""
+
+import io
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adascale import Scenario
+from adascale.channel import GainLines, read_gains
+from adascale.errors import InvalidFile, InvalidInput
+
+TWO = Scenario("two", 2, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
+GAINS = np.array([[1e-10, 2.5e-10], [3e-11, 1 / 3e9], [4e-12, 7e-9]])  # a row a round
+
+
+def read(tmp_path, content, scenario=TWO, **options):
+    path = tmp_path / "trace"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_gains(path, scenario, **options)
+
+
+def by_line(text, scenario=TWO, **options):
+    """What each line gives, and the lines that are refused."""
+    lines, found, refused = GainLines("here", scenario, **options), [], []
+    for line in text.removesuffix("\n").encode().split(b"\n"):
+        try:
+            found.append(lines.read(line))
+        except InvalidFile as error:
+            refused.append(error.line)
+            if not lines.has_header:
+                break
+    return [each for each in found if each is not None], refused
+
+
+def assert_is(trace, gains, scenario=TWO):
+    """The trace of these gains, bit for bit."""
+    moment = scenario.batch_second_moment
+    assert trace.min_gain.tolist() == (gains / moment).min(axis=1).tolist()
+    assert trace.mean_gain.tolist() == (np.ascontiguousarray(gains.T).mean(axis=1) / moment).tolist()
+
+
+def table(gains=GAINS, separator=",", names=("h2_1", "h2_2"), end="\n"):
+    rows = [separator.join(names), *(separator.join(repr(float(each)) for each in row) for row in gains)]
+    return end.join(rows) + end
+
+
+def saved(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+FRAME = pd.DataFrame(GAINS, columns=["h2_1", "h2_2"])
+FORMS = {
+    **{f"separated by {sign!r}": table(separator=sign) for sign in (",", ";", "\t", "  ", ", ")},
+    "no newline at the end": table()[:-1],
+    "carriage returns": table(end="\r\n"),
+    "the old Mac's": table(end="\r"),
+    "a byte order mark": "\ufeff" + table(),
+    "capitals": table(names=("H2_1", "H2_2")),
+    "comments": "# from the roof\n" + table().replace("\n", "\n# é, ü\n"),
+    "blank lines": "\n\n" + table().replace("\n", "\n \n"),
+    "quoted": '"h2_1","h2_2"\n' + "".join(f'"{a!r}", "{b!r}"\n' for a, b in GAINS.tolist()),
+    "pandas": FRAME.to_csv(),
+    "pandas twice": FRAME.reset_index().rename(columns={"index": "Unnamed: 0"}).to_csv(index=False),
+    "pandas with dates": FRAME.set_index(pd.date_range("2024-01-01", periods=3)).to_csv(),
+    "rounds from one": FRAME.assign(round=[1, 2, 3]).to_csv(index=False),
+    "times": FRAME.assign(Time=[0.5, 0.75, 4]).to_csv(index=False),
+    "times of day": FRAME.assign(time=["12:00", "12:01", "12:02"]).to_csv(index=False),
+    "reordered": FRAME.assign(round=[0, 1, 2])[["h2_2", "round", "h2_1"]].to_csv(index=False),
+    "R": '"","h2_1","h2_2"\n' + "".join(f'"{t}",{a!r},{b!r}\n' for t, (a, b) in enumerate(GAINS.tolist(), 1)),
+    "numpy.savetxt": "# h2_1,h2_2\n" + table().partition("\n")[2],
+    "npy": saved(GAINS),
+    "npy in the order of Fortran": saved(np.asfortranarray(GAINS)),
+    "npy, the other end first": saved(GAINS.astype(">f8")),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_read_gains_reads_common_forms_to_the_same_bits(tmp_path, form):
+    assert_is(read(tmp_path, FORMS[form]), GAINS)
+    if isinstance(FORMS[form], str) and form != "the old Mac's":
+        found, refused = by_line(FORMS[form])
+        assert [each.min_gain for each in found] == (GAINS / TWO.batch_second_moment).min(axis=1).tolist()
+        assert not refused or form == "blank lines"  # where a gain may be missing
+
+
+def test_complex_coefficients_are_squared(tmp_path):
+    h = np.array([[3e-5 + 4e-5j, 1e-5j], [-2e-6 - 1e-6j, 7e-5 + 0j]])
+    power = h.real**2 + h.imag**2
+    assert_is(read(tmp_path, saved(h)), power)
+    assert_is(read(tmp_path, pd.DataFrame(h, columns=["h_1", "h_2"]).to_csv()), power)
+    matlab = "h_1,h_2\n0.00003 + 0.00004i,0+1e-5i\n-2e-6-1e-6i,7e-5\n"
+    np.testing.assert_allclose(read(tmp_path, matlab).min_gain, read(tmp_path, saved(h)).min_gain, rtol=1e-15)
+    assert by_line("h_1,h_2\n3+4j,5j\n")[0][0].min_gain == 25 / TWO.batch_second_moment
+
+
+def test_decibels_are_ten_times_the_logarithm(tmp_path):
+    decibels = 10 * np.log10(GAINS)
+    for content in (table(decibels), saved(decibels), table(decibels, ";")):
+        found = read(tmp_path, content, unit="db").min_gain
+        # 1e-14: a rounding of 100 dB, times ln(10) / 10
+        np.testing.assert_allclose(found, read(tmp_path, table()).min_gain, 1e-14)
+    assert [each.min_gain for each in by_line(table(decibels), unit="db")[0]] == found.tolist()
+
+
+def test_minimum_alone_has_no_mean(tmp_path):
+    for content in ("min_gain\n1e-10\n2e-10\n", saved(np.array([1e-10, 2e-10])), ",min_gain\n0,1e-10\n1,2e-10\n"):
+        trace = read(tmp_path, content)
+        assert trace.min_gain.tolist() == [1e-10, 2e-10]
+        assert trace.mean_gain is None
+
+
+HUGE = "1" * 200_000
+# what is wrong: the content, and its line (None: the whole file, or an array)
+BAD = {
+    "nothing": ("", None),
+    "comments alone": ("# h2_1,h2_2\n\n", None),
+    "no rows": ("h2_1,h2_2\n# none\n", None),
+    "no header": ("1e-10,2e-10\n", 1),
+    "another column": ("h2_1,h2_2,snr\n1,1,1\n", 1),
+    "a nameless column behind": ("h2_1,h2_2,\n1,1,\n", 1),
+    "both kinds": ("min_gain,h2_1,h2_2\n1,1,1\n", 1),
+    "gains and coefficients": ("h2_1,h_2\n1,1\n", 1),
+    "counted from zero": ("h2_0,h2_1\n1,1\n", 1),
+    "too few devices": ("h2_1\n1\n", 1),
+    "too many devices": ("h2_1,h2_2,h2_3\n1,1,1\n", 1),
+    "a name without its number": ("h_\n1\n", 1),
+    "a round and no gain": ("round\n1\n", 1),
+    "twice the same": ("h2_1,h2_1\n1,1\n", 1),
+    "a short row": ("h2_1,h2_2\n1,1\n1\n", 3),
+    "a long row": ("h2_1,h2_2\n# x\n\n1,1\n1,1,1\n", 5),
+    "decimal commas between commas": ("h2_1,h2_2\n0,1,0,2\n", 2),
+    "a decimal comma alone": ("min_gain\n0,5\n", 2),
+    "a thousand": ('h2_1,h2_2\n"1,000",1\n', 2),
+    "points and commas": ("h2_1;h2_2\n0.1;0.2\n0,1;0,2\n", 3),
+    "other digits": ("min_gain\n\uff11\n", 2),
+    "hexadecimal": ("min_gain\n0x10\n", 2),
+    "a coefficient in two pieces": ("h_1,h_2\n1 0,5\n", 2),
+    "UTF-16": ("min_gain\n1\n".encode("utf-16"), 1),
+    "zero bytes": ("min_gain\n1\0\n", 2),
+    "a gap": ("h2_1,h2_2\n1,1\n1,\n", 3),
+    "pandas' gap": (FRAME.where(FRAME > 1e-11).to_csv(), 4),
+    "a gap called NaN": ("h2_1,h2_2\n1,1\nNaN,1\n", 3),
+    "a blank line between": ("min_gain\n1\n\n1\n", 3),
+    "a grouped number": ("min_gain\n1_0\n", 2),
+    "an overflow": ("min_gain\n1e400\n", 2),
+    "a huge field": (f"min_gain\n{HUGE}\n", 2),
+    "a huge quoted field": (f'min_gain\n"{HUGE}"\n', 2),
+    "a quote that does not end": ('min_gain\n"1\n2\n', 2),
+    "a zero": ("h2_1,h2_2\n1,1\n1,0\n", 3),
+    "a zero coefficient": ("h_1,h_2\n1,0+0j\n", 2),
+    "an infinity": ("h2_1,h2_2\n1,1\ninf,1\n", 3),
+    "dB": ("min_gain\n-98.5\n", 2),
+    "rounds out of order": ("round,min_gain\n1,1\n3,1\n2,1\n", 3),
+    "a round twice": ("round,min_gain\n1,1\n1,1\n", 3),
+    "a round without a number": ("round,min_gain\nx,1\n", 2),
+    "an index out of order": (FRAME.iloc[::-1].to_csv(), 3),
+    "times out of order": ("time,min_gain\n2.5,1\n2,1\n", 3),
+    "another encoding": ("min_gain\n1\n# \xfc".encode("latin-1"), 3),
+    "too large": ("h2_1,h2_2\n1e308,1e308\n1e308,1e308\n", 2),
+    "too small": ("min_gain\n1\n1e-320\n1\n", 3),
+    "an array cut short": (saved(GAINS)[:-1], None),
+    "an array with more behind": (saved(GAINS) + b"x", None),
+    "a header of an array alone": (b"\x93NUMPY", None),
+}
+ARRAYS = [[{}], ["1"], [True], GAINS.T, np.ones((1, 3, 2)), 1.0, np.ones((0, 2)), np.ones(3, dtype=complex)]
+ARRAYS += [[[1, 1], [0, 1]], [[1, 1], [1, np.nan]]]  # a zero, and a gap
+BAD |= {f"array {n}": (saved(np.array(each)), None) for n, each in enumerate(ARRAYS)}
+OF_A_FILE = {"nothing", "comments alone", "no rows", "rounds out of order", "a round twice"}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_traces_are_refused_in_one_line(tmp_path, kind):
+    content, line = BAD[kind]
+    with pytest.raises(InvalidFile) as error:
+        read(tmp_path, content)
+    assert (error.value.path, error.value.line) == (str(tmp_path / "trace"), line)
+    message = str(error.value)
+    assert error.value.path in message
+    assert "\n" not in message
+    assert len(message.replace(str(tmp_path), "")) < 300
+    if isinstance(content, str) and kind not in OF_A_FILE:
+        assert line in by_line(content)[1]
+
+
+def test_array_that_claims_to_be_huge_is_refused_at_once(tmp_path):
+    claimed = saved(GAINS).replace(b"(3, 2), }" + b" " * 13, b"(%d, 2), }" % 10**13)
+    assert b"10000000000000" in claimed  # the control: the header was changed
+    with pytest.raises(InvalidFile):
+        read(tmp_path, claimed)
+
+
+def test_units_are_checked_and_coefficients_have_none(tmp_path):
+    for call in (lambda: read(tmp_path, table(), unit="dBm"), lambda: GainLines("here", TWO, "dBm")):
+        with pytest.raises(InvalidInput) as error:
+            call()
+        assert error.value.argument == "unit"
+    for content in ("h_1,h_2\n1,1\n", "min_gain\n1e5\n"):  # complex ones are linear; 10^(10^4) is too large
+        with pytest.raises(InvalidFile):
+            read(tmp_path, content, unit="db")
+        assert by_line(content, unit="db") == ([], [2])
+
+
+@pytest.mark.parametrize(
+    ("content", "unit", "place"),
+    [
+        ("h2_1,h2_2\n1e-9,1e-10\n0.5,1.5\n2,2\n", "linear", "line 3: '1.5' in h2_2"),
+        ("min_gain\n-70\n# x\n98.5\n", "db", "line 4: '98.5' in min_gain"),  # a path loss, not a gain
+        ("h_1,h_2\n0.1,1j\n0.1,1+1j\n", "linear", "line 3: '1+1j' in h_2"),
+        (saved(np.array([[1e-9, 1.0], [1.0, 1e-9], [1e-9, 60.0]])), "linear", "row 2: 60.0 in column 1"),
+    ],
+)
+def test_first_gain_above_one_is_named_with_its_row(tmp_path, content, unit, place):
+    """It is read all the same: gains may be relative, with powers to fit."""
+    assert read(tmp_path, content, unit=unit).above_one == f"{tmp_path / 'trace'}, {place}"
+    if isinstance(content, str):
+        found = [each.above_one for each in by_line(content, unit=unit)[0]]
+        assert next(filter(None, found)) == f"here, {place}"
+
+
+def test_gains_up_to_one_are_not_named(tmp_path):
+    for content, unit in ((saved(GAINS), "linear"), ("h2_1,h2_2\n1,0.9999\n", "linear"), ("min_gain\n0\n-3\n", "db")):
+        assert read(tmp_path, content, unit=unit).above_one is None
+
+
+def test_mean_gain_has_the_power_of_each_device(tmp_path):
+    found = read(tmp_path, table(), replace(TWO, max_power=(0.1, 0.2)))
+    share = np.array([0.5, 1.0])
+    assert found.min_gain.tolist() == (GAINS * share / TWO.batch_second_moment).min(axis=1).tolist()
+    np.testing.assert_allclose(found.mean_gain, GAINS.mean(axis=0) * share / TWO.batch_second_moment, rtol=1e-15)
+
+
+def test_refused_row_leaves_no_trace():
+    sent = "time,h2_1,h2_2\n1,1e-9,1e-9\n9,0,1e-9\n2,1e-9,1e-9\n2,1e-9,1e-9\n1.5,1e-9,1e-9\n3,1e-9,1e-9\n"
+    found, refused = by_line(sent)
+    assert (len(found), refused) == (4, [3, 6])  # the same time twice is a line that was sent again
+
+
+def test_lines_keep_their_round_numbers_unordered():
+    found, refused = by_line("round,min_gain\n7,1e-9\n7,1e-9\n3,1e-9\nx,1e-9\n")
+    assert ([each.number for each in found], refused) == ([7, 7, 3], [5])
+    assert by_line("min_gain\n1e-9\n")[0][0].number is None
+
+
+def test_lines_without_a_header_end(tmp_path):
+    lines = GainLines("here", TWO)
+    assert lines.read(b"# a comment\n") is None
+    with pytest.raises(InvalidFile) as error:
+        lines.read(b"gain\n")
+    assert (error.value.line, lines.has_header) == (2, False)
+
+
+def gains_of(num_devices):
+    positive = st.floats(1e-200, 1e200, allow_subnormal=False)
+    return st.lists(st.lists(positive, min_size=num_devices, max_size=num_devices), min_size=1, max_size=6)
+
+
+@st.composite
+def written(draw):
+    """Gains, their scenario, and one of the ways in which they can be written down."""
+    devices = draw(st.integers(1, 4))
+    gains = np.array(draw(gains_of(devices)))
+    scenario = replace(TWO, num_devices=devices)
+    if draw(st.integers(0, 4)) == 0:
+        order = draw(st.sampled_from(["C", "F"]))
+        return saved(np.array(gains, dtype=draw(st.sampled_from(["<f8", ">f8"])), order=order)), gains, scenario
+    separator = draw(st.sampled_from([",", ";", "\t", " "]))
+    show = draw(st.sampled_from([repr, "{:.17g}".format, "{:.16e}".format]))
+    columns = [[f"h2_{m + 1}", *(show(float(each)) for each in gains[:, m])] for m in range(devices)]
+    columns = draw(st.permutations(columns))
+    start = draw(st.integers(-3, 3))
+    if draw(st.booleans()):
+        columns.insert(draw(st.integers(0, devices)), ["round", *(str(start + t) for t in range(len(gains)))])
+    if draw(st.booleans()) and separator != " ":
+        columns.insert(0, ["", *(str(t) for t in range(len(gains)))])
+    if draw(st.booleans()):
+        columns = [[f'"{each}"' for each in column] for column in columns]
+    elif separator != " " and draw(st.booleans()):
+        columns = [[f"  {each} " for each in column] for column in columns]
+    lines = [separator.join(row) for row in zip(*columns, strict=True)]
+    if len(columns) > 1:
+        between = st.lists(st.sampled_from(["", "# 1,2", "  "]), max_size=1)
+        lines = [line for each in lines for line in (each, *draw(between))]
+    end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    text = draw(st.sampled_from(["", "\ufeff"])) + end.join(lines) + draw(st.sampled_from(["", end]))
+    return text.encode(), gains, scenario
+
+
+@given(written())
+def test_gains_written_in_any_way_are_read_bit_for_bit(tmp_path_factory, case):
+    content, gains, scenario = case
+    assert_is(read(tmp_path_factory.mktemp("trace"), content, scenario), gains, scenario)
+
+
+DAMAGE = st.tuples(st.floats(0, 1), st.integers(0, 3), st.binary(max_size=3))
+RANDOM = st.one_of(
+    st.binary(max_size=200),
+    st.binary(max_size=100).map(lambda tail: saved(GAINS)[:80] + tail),
+    st.text(alphabet='h2_1,;\t \n"#.0eE+-jinfaround', max_size=60).map(str.encode),
+)
+
+
+@given(written(), st.lists(DAMAGE, min_size=1, max_size=3), st.none() | RANDOM)
+def test_damaged_file_is_refused_in_one_line_or_is_a_trace(tmp_path_factory, case, damages, other):
+    """What is read is a trace that can be computed with; all else is an error of one line with the file's name."""
+    content, _, scenario = case
+    for place, removed, inserted in damages:
+        start = int(place * len(content))
+        content = content[:start] + inserted + content[start + removed :]
+    content, folder = content if other is None else other, tmp_path_factory.mktemp("trace")
+    try:
+        trace = read(folder, content, scenario)
+    except InvalidFile as error:
+        assert str(folder / "trace") in str(error)  # noqa: PT017
+        assert "\n" not in str(error)  # noqa: PT017
+        return
+    low, high = scenario.gain_limits
+    assert trace.min_gain.ndim == 1
+    assert ((trace.min_gain >= low) & (trace.min_gain <= high)).all()
+    if trace.mean_gain is not None:
+        assert trace.mean_gain.shape == (scenario.num_devices,)
+        assert all(math.isfinite(each) and each > 0 for each in trace.mean_gain)
+
+
+@given(written(), st.floats(0, 1))
+def test_cut_row_is_noticed(tmp_path_factory, case, place):
+    """A row that is cut off between two fields or within; a digit missing at the very end cannot be seen."""
+    content, gains, scenario = case
+    cut = content[: int(place * (len(content) - 1))]
+    try:
+        trace = read(tmp_path_factory.mktemp("trace"), cut, scenario)
+    except InvalidFile:
+        return
+    whole = (gains / scenario.batch_second_moment).min(axis=1)
+    assert not content.startswith(b"\x93NUMPY")
+    assert trace.min_gain[:-1].tolist() == whole[: len(trace.min_gain) - 1].tolist()
+
+
+def test_a_hundred_thousand_rounds_are_read(tmp_path):
+    gains = np.tile(GAINS, (33_334, 1))
+    assert_is(read(tmp_path, table(gains)), gains)
