@@ -114,9 +114,9 @@ def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tu
         below, above, width = np.abs(low_value[i]), np.abs(high_value[i]), high[i] - low[i]
         up = (above < below) | ((above == below) & (turn % 2 == 0))  # towards the smaller value
         up = (up & (high[i] < limit)) | (low[i] <= -limit)
-        with np.errstate(divide="ignore", invalid="ignore"):  # of equal values
+        with np.errstate(all="ignore"):  # of equal, or infinite, values
             straight = np.minimum(below, above) / np.abs(above - below)  # in widths: where a straight line crosses
-        ahead = width * np.clip(1.3 * np.nan_to_num(straight, nan=np.inf), 0.5, 4.0)
+            ahead = width * np.clip(np.nan_to_num(1.3 * straight, nan=4.0), 0.5, 4.0)
         x = np.where(up, np.minimum(high[i] + ahead, limit), np.maximum(low[i] - ahead, -limit))
         value = function(x, i)
         crossed = (value < 0) != (low_value[i] < 0)  # so far, both ends have this sign
