@@ -189,7 +189,7 @@ BAD = {
     "many paths": ("jakes:paths=10001", "paths must be one number from 1 to 10000, got 10001"),
     "unknown": (
         "jakes:speed=3",
-        "channel 'jakes' has no parameter 'speed'; expected one of distance_range, placement, ",
+        "unknown key 'speed' of channel 'jakes'; expected distance_range, placement, ",
     ),
     "distances": ("rician:distance_range=(5,2)", "distance_range must be"),
 }

@@ -163,7 +163,7 @@ def test_a_model_is_found_by_name_with_its_parameters_and_says_them():
     ("name", "said"),
     [
         ("ricean", "channel 'ricean' is unknown; expected one of .*, rayleigh, rician, .*, or module:object"),
-        ("rayleigh:K=3", "channel 'rayleigh' has no parameter 'K'; expected one of distance_range, placement"),
+        ("rayleigh:K=3", "unknown key 'K' of channel 'rayleigh'; expected distance_range, placement"),
         ("adascale.channel:ChannelModel", "must define fading"),
         ("rayleigh:placement=line", "placement must be 'radius' or 'area', got 'line'"),
         ("numpy:pi", "must be a subclass of adascale.channel.ChannelModel, got float"),
