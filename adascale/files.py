@@ -13,7 +13,6 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Made = TypeVar("Made")
+_PRESETS = Path(__file__).parent / "presets"
 
 TABLES = ("scenario", "channel", "training")
 """The tables of a preset."""
@@ -51,8 +51,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def preset_names() -> tuple[str, ...]:
     """Return the names of the presets, in alphabetical order."""
-    folder = resources.files("adascale") / "presets"
-    return tuple(sorted(each.name.removesuffix(".toml") for each in folder.iterdir() if each.name.endswith(".toml")))
+    return tuple(sorted(path.stem for path in _PRESETS.glob("*.toml")))
 
 
 def read_preset(name: str) -> tuple[Path, dict[str, Any]]:
@@ -83,9 +82,7 @@ def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def _read_one(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
-    path = folder / name
-    if name in preset_names():
-        path = Path(str(resources.files("adascale") / "presets" / f"{name}.toml"))
+    path = _PRESETS / f"{name}.toml" if name in preset_names() else folder / name
     if not path.is_file():
         raise InvalidInput(f"preset {name!r} is unknown: neither one of {', '.join(preset_names())} nor a file", "name")
     content = read_toml(path)
@@ -141,7 +138,8 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
                 while left:
                     left = left[file.write(left) :]
                 os.fsync(file.fileno())
-                os.chmod(half, _mode(target))
+                with contextlib.suppress(FileNotFoundError):  # a new file has the usual permissions
+                    os.chmod(half, stat.S_IMODE(target.stat().st_mode))
                 ready.append((path, target, half))
         for path, target, half in ready:
             with _naming(path):
@@ -156,16 +154,13 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
 @contextlib.contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
     """Hold a lock on the folder while processes take turns; nothing is written for it."""
-    if sys.platform == "win32":
+    with contextlib.ExitStack() as stack:
+        if sys.platform != "win32":
+            held = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, held)
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(held, fcntl.LOCK_EX)
         yield
-        return
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
 
 
 @contextlib.contextmanager
@@ -196,13 +191,3 @@ def _hold(file: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _mode(target: Path) -> int:
-    """The permissions of a file, or those of a new one."""
-    try:
-        return stat.S_IMODE(target.stat().st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask

@@ -30,7 +30,7 @@ FloatArray = NDArray[np.float64]
 
 
 class LeakageTerms(NamedTuple):
-    """What compiled code takes of a :class:`RoundLeakage`: the K kinds of devices, arrays of shape (K,)."""
+    """The K kinds of devices of a :class:`RoundLeakage` for compiled code, arrays of shape (K,)."""
 
     moments: MomentTerms
     unit: FloatArray
@@ -48,12 +48,7 @@ class RoundLeakage:
 
     Strictly convex and decreasing in :math:`w`, at every real order above 1 (:prf:ref:`lem-convex`).  Devices with
     equal :math:`(q_m, B_m)` are evaluated once.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    order : float, > 1, optional
-        :math:`\alpha`; default ``scenario.order``.
+    The order :math:`\alpha > 1` defaults to ``scenario.order``.
     """
 
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:

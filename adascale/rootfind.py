@@ -25,7 +25,7 @@ class Search(NamedTuple):
     low: float
     high: float
     change: float
-    """The size of the last step relative to the smaller end of it; inf for a start or a halved bracket."""
+    """The size of the last step relative to its smaller end; inf for a start or a halved bracket."""
     converged: bool
 
 
@@ -46,9 +46,8 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
     Parameters
     ----------
     search : Search
-        The state; the ratio was evaluated at ``x`` > 0.
     ratio : float, > 0
-        :math:`\rho(x)`, decreasing in x.
+        :math:`\rho(x)` at the ``x`` of the search.
     decay : float, > 0
         :math:`m = -d \ln \rho / d \ln x` there; if infinite, the bracket is halved.
     """
@@ -85,23 +84,9 @@ class Roots(NamedTuple):
 
 
 def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tuple[FloatArray, FloatArray]:
-    """Bracket the roots of many continuous functions by steps that widen geometrically.
+    """Bracket the roots of many continuous functions by steps from ``start`` that widen geometrically.
 
-    Parameters
-    ----------
-    function : callable
-        See :data:`Lanewise`.
-    start : array_like, shape (N,)
-        Each within ``limit``.
-    step : float, > 0
-        The first step, upwards.
-    limit : float, > 0
-        The largest distance of a point from zero.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        The ends; the values there have the same sign if no root was found within the limit.
+    The first step is upwards.  If no root is within ``limit`` of zero, the values at the two ends have the same sign.
     """
     low = np.array(start, dtype=float, ndmin=1)
     high = np.minimum(low + step, limit)
@@ -131,15 +116,7 @@ def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tu
 def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float, iterations: int = 60) -> Roots:
     """Find the roots of many functions between ``low`` and ``high`` by Chandrupatla's method.
 
-    Parameters
-    ----------
-    function : callable
-        See :data:`Lanewise`.
-    low, high : array_like, shape (N,)
-        Where the values have different signs, as :func:`widen` finds them.
-    tolerance : float, > 0
-        Largest size of a value at which a search ends; it also ends at neighbouring points.
-    iterations : int, >= 1
+    A search ends at a value within the tolerance of zero, at neighbouring points, or after the iterations.
     """
     low = np.asarray(low, dtype=float)
     found = elementwise.find_root(

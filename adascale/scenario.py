@@ -206,16 +206,12 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _squared_sensitivity(scenario: Scenario) -> FloatArray:
-    """The ratio of a noise energy to the noise multiplier squared, w / sigma_m^2."""
-    relative = scenario.clip_norm / (scenario.num_devices * np.asarray(scenario.batch_size, dtype=float))
-    return np.asarray(2 * scenario.num_parameters * relative**2)
-
-
 _DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {
-    "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda scenario: scenario.x_max,
-    "num_parameters * noise_power": lambda scenario: scenario.noise_scale,
-    "max_power over the largest": lambda scenario: scenario.power_share,
-    "1 + (1 - q) / batch_size": lambda scenario: scenario.batch_second_moment,
-    "2 * num_parameters * (clip_norm / (num_devices * batch_size))**2": _squared_sensitivity,
+    "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda s: s.x_max,
+    "num_parameters * noise_power": lambda s: s.noise_scale,
+    "max_power over the largest": lambda s: s.power_share,
+    "1 + (1 - q) / batch_size": lambda s: s.batch_second_moment,
+    "2 * num_parameters * (clip_norm / (num_devices * batch_size))**2": lambda s: (  # w / sigma_m^2
+        2 * s.num_parameters * (s.clip_norm / (s.num_devices * np.asarray(s.batch_size))) ** 2
+    ),
 }

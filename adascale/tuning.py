@@ -41,7 +41,6 @@ def match_budget(
     policy : callable
         From positive parameters (one per lane) and the statistics to a policy.  The cost must be continuous in the
         parameter and cross the budget once, as AdaScale's does (:prf:ref:`thm-one-penalty`).
-    problem : ReceiveScalingProblem
     *statistics : array_like, shape (..., M)
         What else the policy takes, for example ``mean_gain``; the leading axes broadcast against the lanes.
     guess : array_like, > 0, optional
@@ -75,23 +74,16 @@ def match_law(
 
     Parameters
     ----------
-    policy : callable
-        See :func:`match_budget`; parameters and statistics have an axis of length 1 for the draws.
+    policy, *statistics, tolerance
+        As for :func:`match_budget`; parameters and statistics have an axis of length 1 for the draws.
     scenario : Scenario
         The constants, and the horizon T of a draw.
     budget : array_like, > 0
         :math:`\nu`; broadcasts against the lanes of the law.
-    law : FloorLaw
-    *statistics : array_like, shape (..., M)
-        See :func:`match_budget`.
-    draws : int, >= 1
-        Realisations of T rounds; all floors together are at most 1e8.
-    seed : int, >= 0
-        Every draw has its own random stream, so more draws extend fewer.
+    draws, seed : int
+        See :func:`draw_floors`.
     guess : array_like or callable, optional
         As for :func:`match_budget`; or a function of the problem of all draws, whose mean over the draws is taken.
-    tolerance : float, > 0
-        Largest :math:`|\text{mean cost} / \nu - 1|`.
 
     Raises
     ------
@@ -116,7 +108,7 @@ def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: fl
             start = np.log(lanes.mean_of(guess))
     else:
         start = np.log(np.broadcast_to(check.positive("guess", guess), lanes.shape)).ravel()
-    start = np.clip(np.nan_to_num(start, posinf=_FARTHEST, neginf=-_FARTHEST), -_FARTHEST, _FARTHEST)
+    start = np.clip(np.nan_to_num(start), -_FARTHEST, _FARTHEST)
 
     def excess(log_parameter: FloatArray, lane: Index) -> FloatArray:
         return lanes.excess(policy, lane, np.exp(log_parameter))
@@ -134,20 +126,9 @@ def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: fl
 
 
 class Lanes:
-    r"""The lanes of a problem in one row, chosen by their flat index, with the statistics of each.
+    """The lanes of a problem in one row, chosen by their flat index, with the statistics of each.
 
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-    *statistics : array_like, shape (..., M)
-        See :func:`match_budget`.
-    averaged : bool
-        Whether the last axis of the lanes are draws, over which the cost is averaged.
-
-    Attributes
-    ----------
-    index : numpy.ndarray
-        :math:`0, 1, \dots`: all lanes.
+    If ``averaged``, the last axis of the problem's lanes are draws, over which the cost is averaged.
     """
 
     def __init__(self, problem: ReceiveScalingProblem, *statistics: ArrayLike, averaged: bool = False) -> None:
@@ -207,15 +188,8 @@ class Lanes:
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:
     """Draw realisations of the floors: shape (..., draws, T), the same quantiles in all lanes of the law.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Its number of rounds is T.
-    law : FloorLaw
-    draws : int, >= 1
-        All floors together are at most 1e8.
-    seed : int, >= 0
-        Every draw has its own random stream.
+    Every one of the ``draws`` >= 1 has its own random stream, so more draws extend fewer.  All floors together are at
+    most 1e8; ``seed`` >= 0.
     """
     check.entries("floors of lanes x draws x rounds", *law.lanes, check.whole("draws", draws), scenario.num_rounds)
     streams = np.random.SeedSequence(check.whole("seed", seed, 0)).spawn(draws)
