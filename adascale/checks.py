@@ -46,7 +46,7 @@ def _has_masked(value: object) -> bool:
 
 
 def _show(value: object, bad: NDArray[np.bool_] | None = None) -> str:
-    """The first bad entry of an array with its index, or the value itself."""
+    """Format the first bad entry of an array with its index, or the value itself."""
     if bad is None or bad.ndim == 0:
         return f"{value!r}" if isinstance(value, str) else f"{value}"
     index = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -54,7 +54,7 @@ def _show(value: object, bad: NDArray[np.bool_] | None = None) -> str:
 
 
 def _all(name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]]) -> FloatArray:
-    """``value`` as floats if all entries are good."""
+    """Return ``value`` as floats if all entries are good."""
     array = as_floats(name, value)
     bad = ~good(array)
     if bad.any():
@@ -79,19 +79,19 @@ def sampling_rate(name: str, value: ArrayLike) -> FloatArray:
 
 def order(name: str, value: ArrayLike) -> float:
     """Return one Rényi order, finite and > 1."""
-    array = as_floats(name, value)
-    if array.ndim != 0:
-        raise InvalidInput(f"{name} must be one number, got an array of shape {array.shape}", name)
-    if not (np.isfinite(array) and array > 1):
-        raise InvalidInput(f"{name} must be finite and > 1, got {_show(value)}", name)
-    return float(array)
+    return _one(name, value, "finite and > 1", lambda x: np.isfinite(x) & (x > 1))
 
 
 def fraction(name: str, value: ArrayLike) -> float:
     """Return one number in (0, 1)."""
+    return _one(name, value, "one number strictly between 0 and 1", lambda x: (x > 0) & (x < 1))
+
+
+def _one(name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]]) -> float:
+    """Return ``value`` as a float if it is one good number."""
     array = as_floats(name, value)
-    if array.ndim != 0 or not 0 < array < 1:
-        raise InvalidInput(f"{name} must be one number strictly between 0 and 1, got {_show(value)}", name)
+    if array.ndim or not good(array):
+        raise InvalidInput(f"{name} must be {expected}, got {_show(value)}", name)
     return float(array)
 
 

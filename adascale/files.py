@@ -57,12 +57,10 @@ def preset_names() -> tuple[str, ...]:
 def read_preset(name: str) -> tuple[Path, dict[str, Any]]:
     """Read a preset by its name or path: its file, and its tables and levels over those of its base."""
     chain = preset_chain(name)
-    tables: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
-    whole: dict[str, Any] = {"levels": []}
+    merged: dict[str, Any] = {"levels": []} | {table: {} for table in TABLES}
     for _, content in reversed(chain):
-        whole |= content
-        tables = {table: tables[table] | content[table] for table in TABLES}
-    return chain[0][0], whole | tables
+        merged |= content | {table: merged[table] | content[table] for table in TABLES}
+    return chain[0][0], merged
 
 
 def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:

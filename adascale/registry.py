@@ -43,14 +43,11 @@ _CACHED, _NOTHING = type(cache(str)), object()
 
 
 class Found(NamedTuple):
-    """An object by its name."""
+    """A class or function, its name as registered or ``module:object``, and its label in tables without the module."""
 
     name: str
-    """The name as it was registered, or ``module:object``."""
     label: str
-    """The name in tables, without the module."""
     value: Any
-    """The class or function itself."""
 
 
 def names(kind: str) -> tuple[str, ...]:
@@ -59,14 +56,9 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def find(kind: str, name: str) -> Found:
-    """Import the object that a name stands for, and check its kind; nothing is called.
+    """Import the object of one of the :data:`KINDS` that a name stands for; nothing is called.
 
-    Parameters
-    ----------
-    kind : str
-        One of :data:`KINDS`.
-    name : str
-        A registered name, in which case, ``-`` and ``_`` do not matter; or ``module:object``.
+    In a registered name, case, ``-`` and ``_`` do not matter.
     """
     entry = None if ":" in name else _registered(kind, name)
     module, _, wanted = (name if entry is None else entry.value).partition(":")
@@ -118,7 +110,7 @@ def own_place(error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """An error in one line; of a user's code with its place and type."""
+    """Format an error in one line; of a user's code with its place and type."""
     message, place = " ".join(str(error).split()), own_place(error)
     return f"{place}{type(error).__name__}: {message}" if place or isinstance(error, SystemExit) else message
 
@@ -178,7 +170,7 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _literal(text: str) -> Any:
-    """A Python literal, or the text itself if it does not look like one."""
+    """Return a Python literal, or the text itself if it does not look like one."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -216,7 +208,7 @@ def source_digest(kind: str, name: str) -> str | None:
 
 
 def _source(module: str) -> Path | None:
-    """The Python file of a module, if there is one."""
+    """Find the Python file of a module."""
     try:
         spec = importlib.util.find_spec(module)
     except FAILURES:  # there is no such package, or its __init__ fails
@@ -242,7 +234,7 @@ def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
 
 
 def _imported(tree: ast.AST, package: str) -> Iterator[str]:
-    """The modules that a tree may import, and more names below them."""
+    """Yield the modules that a tree may import, and more names below them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -292,6 +284,5 @@ def _plain(name: str) -> str:
     return name.replace("-", "").replace("_", "").lower()
 
 
-def _one(kind: str) -> str:
-    """A kind in the singular, for messages."""
+def _one(kind: str) -> str:  # in the singular, for messages
     return {"policies": "policy", "datasets": "dataset"}.get(kind, kind.removesuffix("s"))

@@ -98,7 +98,7 @@ def match_law(
 
 
 def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: float) -> FloatArray:
-    """The parameter of every lane at which its excess is zero."""
+    """Find the parameter of every lane at which its excess is zero."""
     if check.positive("tolerance", tolerance).ndim:
         raise InvalidInput(f"tolerance must be one number, got {tolerance}", "tolerance")
     if guess is None:

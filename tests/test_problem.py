@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, accounting, channel
 from adascale.policies import EqualAlloc
@@ -161,18 +159,6 @@ def test_the_curvature_is_the_difference_of_slopes(scenario, slopes):
         # the difference leaves 1e-8; from s = 100 on a curvature is that of 1/w^2 alone
         assert curvature == pytest.approx((after[0] - before[0]) / (2 * step), rel=1e-5), w
         assert slope == pytest.approx(float(leakage.slope(w)), rel=1e-12)
-
-
-energies = st.floats(-4, 5).map(lambda x: 10.0**x)
-
-
-@given(energies, energies, st.sampled_from([1.01, 1.5, 2, 2.5, 3, 8, 20]), st.sampled_from([MNIST, CIFAR, MIXED, FULL]))
-def test_leakage_is_convex_and_decreasing_in_the_noise_energy(v, w, order, scenario):
-    leakage = RoundLeakage(scenario, order)
-    low, high = min(v, w), max(v, w)
-    assert leakage(high) <= leakage(low) * (1 + 1e-12)  # equal up to rounding when v = w
-    assert leakage((v + w) / 2) <= (leakage(v) + leakage(w)) / 2 * (1 + 1e-12)
-    assert leakage.slope(low) <= leakage.slope(high) * (1 - 1e-10) < 0  # both slopes are negative
 
 
 def test_a_leakage_or_slope_beyond_floating_point_is_refused_by_name():

@@ -17,7 +17,7 @@ from adascale.policies import adascale_energies
 from adascale.problem import RoundLeakage
 
 from . import reference
-from .problems import CIFAR, MIXED, MNIST, make
+from .problems import CIFAR, FULL, MIXED, MNIST, make
 
 
 def powers(low, high):
@@ -99,7 +99,7 @@ def test_both_limits_of_the_slope_are_reached(order):
     assert slope_in_s(0.1, 400 / (order - 1), order) == pytest.approx(order / 2, rel=1e-6)
 
 
-@given(noises, noises, orders, st.sampled_from([MNIST, MIXED, CIFAR]))
+@given(noises, noises, orders, st.sampled_from([MNIST, MIXED, CIFAR, FULL]))
 def test_leakage_is_strictly_convex_and_w_squared_times_its_slope_never_rises(one, other, order, scenario):
     leakage = RoundLeakage(scenario, order)
     v, w = sorted((one / 10, other / 10))
