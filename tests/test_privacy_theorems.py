@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.special import ndtr
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.policies import water_level
@@ -188,46 +187,6 @@ def test_the_slope_of_delta_is_the_posterior_at_the_threshold(epsilon, removed):
     difference = (at(s1 + step) - at(s1 - step)) / (2 * step)
     assert np.isclose(difference, slope, rtol=1e-6, atol=0)  # it errs by step^2
     assert not np.isclose((density * p).sum(), (density * p**2).sum(), rtol=0.1, atol=0)  # no mean square
-
-
-@pytest.mark.parametrize("removed", [False, True])
-def test_two_rounds_without_sampling_are_one_gaussian(removed):
-    sigma, epsilon = (0.9, 1.4), 0.7
-    s = sum(each**-2 for each in sigma)
-    closed = ndtr(s**0.5 / 2 - epsilon / s**0.5) - np.exp(epsilon) * ndtr(-(s**0.5) / 2 - epsilon / s**0.5)
-    found = two_round_delta(1 - 1e-12, sigma, epsilon, removed)  # q short of 1 by 1e-12
-    assert np.isclose(found, closed, rtol=1e-9, atol=0)
-    one, other = (two_round_delta(0.08, each, 0.05, removed) for each in ((0.25, 1.1), (1.1, 0.25)))
-    assert np.isclose(one, other, rtol=1e-11, atol=0)  # the order of rounds does not matter
-
-
-SIGMA = np.concatenate([np.full(12, 0.9), np.random.default_rng(0).uniform(1, 2, 600)])
-
-
-def test_slopes_and_curvatures_are_those_of_delta():
-    q, epsilon, v, step = 0.1, 12.0, SIGMA**2, 4e-3
-    found = delta_slopes(q, SIGMA, epsilon)
-
-    def at(*changes):
-        moved = v.copy()
-        for i, by in changes:
-            moved[i] += by
-        return delta_slopes(q, np.sqrt(moved), epsilon).delta
-
-    # differences err by step^2, and aliases, exp(-16) of delta, are divided by step or its square: 2e-3 at most
-    up, down, other_up, other_down = (at((i, by)) for i in (0, 30) for by in (step, -step))
-    np.testing.assert_allclose((up - down) / (2 * step), found.slope[0], rtol=4e-3)
-    np.testing.assert_allclose((other_up - other_down) / (2 * step), found.slope[30], rtol=4e-3)
-    np.testing.assert_allclose((up - 2 * found.delta + down) / step**2, found.curvature[0], rtol=4e-3)
-    both = at((0, step), (1, step)) + at((0, -step), (1, -step)) + 2 * found.delta - 2 * (up + down)
-    np.testing.assert_allclose(both / (2 * step**2), found.mixed[0], rtol=4e-2)  # a tenth of the curvature
-    bracket = accounting.exact_delta(q, SIGMA, epsilon)
-    assert bracket.lower <= found.delta <= bracket.upper
-
-
-def test_a_sum_that_does_not_settle_is_refused():
-    with pytest.raises(ValueError, match="does not settle"):
-        delta_slopes(1e-4, [8.0, 9.0], 0.1)
 
 
 # Exact epsilon -------------------------------------------------------------------------------------------------------

@@ -48,9 +48,9 @@ def test_matching_agrees_with_a_generic_root_finder_at_each_lane():
         single = tuning.match_budget(policies.AdaScale, alone)
         assert single.shape == ()
         assert float(single) == pytest.approx(found[k, r], rel=1e-7)  # both meet the cost to 1e-9
+    for guess in (1e-6, 1e6):
+        np.testing.assert_allclose(tuning.match_budget(policies.AdaScale, problem, guess=guess), found, rtol=1e-7)
 
-
-def test_a_poor_guess_ends_at_the_same_penalty():
     problem = make(MNIST, [0.04], [0])
     near = tuning.match_budget(policies.AdaScale, problem)
     for guess in (1e-6, 1e6):
