@@ -1,5 +1,6 @@
 """What `pytest --fuzz` changes: how many examples, which ones, and which tests."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -33,8 +34,10 @@ def run(tmp_path):
 
     def outcome(*options):
         (tmp_path / "seen").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options]
-        done = subprocess.run([*command, "test_it.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin"]
+        alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # each plugin takes a second
+        command += [*options, "test_it.py"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=alone)
         return done.stdout.splitlines()[-1], (tmp_path / "seen").read_text().split()
 
     return outcome
