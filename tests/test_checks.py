@@ -82,6 +82,18 @@ def test_validators_return_what_they_accept():
 # One case per entry --------------------------------------------------------------------------------------------------
 
 NAN = math.nan
+CONSTANTS = {  # of a scenario
+    "name": ["", 3, b"mnist"],
+    "num_devices": [True],
+    "num_rounds": [1.5],
+    "num_parameters": ["10"],
+    "batch_size": [[1.0, 0], (1, 2, 3), (20, 601), np.ma.masked_array([20.0, 60.0], [0, 1])],  # 601 of 600
+    "dataset_size": [0, (99.0,)],
+    "clip_norm": [-1, (1.0, 1.0)],
+    "max_power": [0, (0.1, 0.2, 0.3)],
+    "noise_power": [math.inf],
+    "order": [0.9],
+}
 ENTRIES = {
     "noise_multiplier": [
         lambda: accounting.rdp(0.1, [1.0, NAN], 3),
@@ -97,17 +109,12 @@ ENTRIES = {
     "order": [
         lambda: accounting.rdp(0.1, 1.0, 1),
         lambda: accounting.rdp_derivative(0.1, 1.0, [2, 3]),
-        lambda: replace(TINY, order=0.9),
         lambda: RoundLeakage(TINY, 1),
         lambda: PROBLEM.rdp(ETA, 1),
     ],
     "orders": [
         lambda: accounting.to_dp([1.0, 1.0], [2.0, 1]),
-        lambda: accounting.schedule_epsilon(0.1, [1.0], 1e-5, [2.0, 1]),
-        lambda: accounting.schedule_epsilon(0.1, [1.0], 1e-5, []),
-        lambda: accounting.schedule_epsilon(0.1, [1.0], 1e-5, [[2.0, 3.0]]),
-        lambda: accounting.schedule_epsilon(0.1, 1.0, orders=8.0),
-        lambda: PROBLEM.dp_epsilon(ETA, 1e-5, [2.0, 1]),
+        *(lambda x=x: accounting.schedule_epsilon(0.1, [1.0], 1e-5, x) for x in ([2.0, 1], [], [[2.0, 3.0]], 8.0)),
         lambda: PROBLEM.dp_epsilon(ETA, orders=5),
     ],
     "delta": [
@@ -121,21 +128,9 @@ ENTRIES = {
         lambda each=each: channel.Rayleigh(distance_range=each)
         for each in ((0, 200.0), 10.0, (1.0, 2.0, 3.0), (200.0, 10.0))
     ],
+    "num_devices": [lambda: channel.draw(0, 3, 0)],
+    "num_rounds": [lambda: channel.draw(2, 2.0, 0)],
     "seed": [lambda each=each: channel.draw(2, 3, each) for each in (-1, 1.0, "7", None, [], [1, -2], True, [0.5])],
-    "name": [lambda: replace(TINY, name=""), lambda: replace(TINY, name=3), lambda: replace(TINY, name=b"mnist")],
-    "batch_size": [
-        lambda: replace(TINY, batch_size=[1.0, 0]),
-        lambda: replace(TINY, batch_size=(1, 2, 3)),
-        lambda: replace(TINY, batch_size=(20, 601)),  # of 600
-        lambda: replace(MIXED, batch_size=np.ma.masked_array([20.0, 60.0, 20.0], [0, 1, 0])),
-    ],
-    "dataset_size": [lambda: replace(TINY, dataset_size=0), lambda: replace(TINY, dataset_size=(99.0,))],
-    "clip_norm": [lambda: replace(TINY, clip_norm=-1), lambda: replace(TINY, clip_norm=(1.0, 1.0))],
-    "max_power": [lambda: replace(TINY, max_power=0), lambda: replace(MIXED, max_power=(0.1, 0.2))],
-    "noise_power": [lambda: replace(TINY, noise_power=math.inf)],
-    "num_devices": [lambda: replace(TINY, num_devices=True), lambda: channel.draw(0, 3, 0)],
-    "num_rounds": [lambda: replace(TINY, num_rounds=1.5), lambda: channel.draw(2, 2.0, 0)],
-    "num_parameters": [lambda: replace(TINY, num_parameters="10")],
     "gain": [lambda: TINY.min_gain([[1.0, 1.0], [0, 1.0]]), lambda: TINY.min_gain(np.ones((3, 4)))]
     + [lambda: TINY.min_gain(np.ones(2))],
     "path_loss": [lambda: TINY.mean_gain([1.0, 0]), lambda: TINY.mean_gain(np.ones(3))],
@@ -176,6 +171,12 @@ ENTRIES = {
 def test_every_entry_names_its_argument(argument):
     for call in ENTRIES[argument]:
         refused(call, argument)
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_every_constant_of_a_scenario_is_named(name):
+    for value in CONSTANTS[name]:
+        refused(lambda value=value: replace(TINY, **{name: value}), name)
 
 
 # Shapes of several arguments, and what has no argument: a ValueError with these words
