@@ -10,7 +10,6 @@ from scipy.stats import kstest
 from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
 from adascale.channel import RayleighFloors
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies.adascale_rounds import NoRoot
 
 from .problems import CIFAR, MNIST, OnlySome
 
@@ -132,7 +131,7 @@ def test_a_budget_under_the_rounding_of_a_floor_is_told_from_one_that_a_policy_n
 def test_a_round_without_a_root_is_a_budget_that_is_not_reached():
     class Rootless(Spending):
         def schedule(self, problem):
-            raise NoRoot("no root found in round 3")
+            raise tuning.NoRoot("no root found in round 3")
 
     with pytest.raises(BudgetNotReached, match="no root found in round 3"):
         tuning.match_budget(Rootless, make(MNIST, [1.0]))
