@@ -1,7 +1,4 @@
-"""Adaptive receive scaling for private over-the-air federated learning.
-
-Names are imported when they are first used, so that the command line answers at once.
-"""
+"""Adaptive receive scaling for private over-the-air federated learning; names are imported when they are first used."""
 
 from __future__ import annotations
 
@@ -9,37 +6,82 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from adascale import accounting, channel, comparison, policies, presets, tuning
+    from adascale.accounting import ExactAccountant, RenyiAccountant, exact_epsilon
+    from adascale.channel import ChannelModel, Rayleigh, draw, read_gains
+    from adascale.comparison import leakage_table
+    from adascale.errors import AdaScaleError, InvalidInput
+    from adascale.policies import (
+        AdaScale,
+        ConstantLevel,
+        EqualAlloc,
+        EstimFuture,
+        Learn,
+        LyapunovPowerControl,
+        OnlinePolicy,
+        Optimal,
+        Policy,
+        PowerControl,
+        ReSolve,
+    )
+    from adascale.presets import load as load_preset
     from adascale.problem import ReceiveScalingProblem
     from adascale.scenario import Scenario
+    from adascale.streaming import Stream
+    from adascale.tuning import match_budget
 
 __version__ = "0.2.0"
 
-_PLACES = {
-    "ReceiveScalingProblem": "adascale.problem",
-    "Scenario": "adascale.scenario",
-    **{room: f"adascale.{room}" for room in ("accounting", "channel", "comparison", "policies", "presets", "tuning")},
-}
-
 __all__ = [
+    "AdaScale",
+    "AdaScaleError",
+    "ChannelModel",
+    "ConstantLevel",
+    "EqualAlloc",
+    "EstimFuture",
+    "ExactAccountant",
+    "InvalidInput",
+    "Learn",
+    "LyapunovPowerControl",
+    "OnlinePolicy",
+    "Optimal",
+    "Policy",
+    "PowerControl",
+    "Rayleigh",
+    "ReSolve",
     "ReceiveScalingProblem",
+    "RenyiAccountant",
     "Scenario",
+    "Stream",
     "__version__",
-    "accounting",
-    "channel",
-    "comparison",
-    "policies",
-    "presets",
-    "tuning",
+    "draw",
+    "exact_epsilon",
+    "leakage_table",
+    "load_preset",
+    "match_budget",
+    "read_gains",
 ]
+_PACKAGES = ("accounting", "audit", "channel", "comparison", "learning", "policies", "presets", "runs", "streaming")
+_HOMES = {  # of names that are not in adascale.policies
+    **dict.fromkeys(("ExactAccountant", "RenyiAccountant", "exact_epsilon"), "accounting"),
+    **dict.fromkeys(("ChannelModel", "Rayleigh", "draw", "read_gains"), "channel"),
+    **dict.fromkeys(("AdaScaleError", "InvalidInput"), "errors"),
+    "ReceiveScalingProblem": "problem",
+    "Scenario": "scenario",
+    "Stream": "streaming",
+    "leakage_table": "comparison",
+    "load_preset": "presets",
+    "match_budget": "tuning",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name in (*_PACKAGES, "tuning"):
+        return importlib.import_module(f"adascale.{name}")
+    if name not in __all__:
         raise AttributeError(f"module 'adascale' has no attribute {name!r}")
-    module = importlib.import_module(_PLACES[name])
-    return module if module.__name__ == f"adascale.{name}" else getattr(module, name)
+    module = importlib.import_module(f"adascale.{_HOMES.get(name, 'policies')}")
+    return getattr(module, "load" if name == "load_preset" else name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_PACKAGES, "tuning"]

@@ -1,8 +1,9 @@
-"""One clear error per bad value: it names the argument, the value and what was expected."""
+"""Checks of arguments: one clear :class:`~adascale.errors.InvalidInput` that names the argument and its value."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,136 +11,118 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale.errors import InvalidInput
 
+FloatArray = NDArray[np.float64]
 MOST_ENTRIES = 100_000_000
 """The largest array that is made from a few numbers alone, which is 1.6 GB of complex numbers."""
 
 
-def _show(value: ArrayLike, bad: NDArray[np.bool_] | None = None) -> str:
-    """The offending value: the first bad entry of an array with its index, or the value itself."""
-    if bad is None or np.ndim(value) == 0:
+def as_floats(name: str, value: ArrayLike) -> FloatArray:
+    """Return a new C-ordered float64 array of numbers of any type; booleans, text and masked entries are refused."""
+    if _has_masked(value):
+        raise InvalidInput(f"{name} must have no masked entries; fill them or leave them out", name)
+    array: NDArray[Any] | None
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "O" and all(map(_is_number, array.flat)):  # nullable columns of pandas, large integers
+            array = array.astype(float)
+    except (ValueError, OverflowError):  # a ragged sequence, or an integer above the largest float64
+        array = None
+    if array is None or array.dtype.kind not in "iuf":
+        shown = " ".join(f"{value!r}".split())
+        raise InvalidInput(f"{name} must be a number or an array of numbers, got {shown[:80]}", name)
+    with np.errstate(over="ignore"):  # of a wider float
+        return array.astype(float, order="C")  # numpy then adds in the same order for every memory layout
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _has_masked(value: object) -> bool:
+    """Whether an entry is masked; ``numpy.asarray`` would take the number beneath."""
+    if isinstance(value, list | tuple):
+        return any(map(_has_masked, value))
+    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
+
+
+def _show(value: object, bad: NDArray[np.bool_] | None = None) -> str:
+    """Format the first bad entry of an array with its index, or the value itself."""
+    if bad is None or bad.ndim == 0:
         return f"{value!r}" if isinstance(value, str) else f"{value}"
     index = tuple(int(i) for i in np.argwhere(bad)[0])
     return f"{np.asarray(value)[index]} at index {index if len(index) > 1 else index[0]}"
 
 
-def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """``value`` as a fresh array of float64 in C order, or ``InvalidInput`` that names it; a mask may hide nothing."""
-    if _hides(value):
-        raise InvalidInput(f"{name} must have no masked entries; fill them or leave them out", name)
-    array: NDArray[Any] | None
-    try:
-        array = np.asarray(value)
-    except ValueError:  # a ragged sequence
-        array = None
-    if array is not None and array.dtype.kind == "O":
-        array = _unboxed(array)
-    if array is None or array.dtype.kind not in "iuf":
-        shown = " ".join(f"{value!r}".split())
-        raise InvalidInput(f"{name} must be a number or an array of numbers, got {shown[:80]}", name)
-    with np.errstate(over="ignore"):  # of a wider float
-        return array.astype(float, order="C")  # the order too, in which numpy adds, is then the same for every layout
-
-
-def _unboxed(array: NDArray[Any]) -> NDArray[Any]:
-    """Numbers that numpy took as objects, as it does nullable columns of pandas and whole numbers of any length."""
-    if any(isinstance(one, bool) or not isinstance(one, int | float | np.integer | np.floating) for one in array.flat):
-        return array
-    return np.array([_rounded(one) for one in array.flat]).reshape(array.shape)
-
-
-def _rounded(value: float) -> float:
-    """As a float, infinite where float64 ends."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def _hides(value: object) -> bool:
-    """Whether some entry is masked; ``numpy.asarray`` would take what lies beneath."""
-    if isinstance(value, list | tuple):
-        return any(map(_hides, value))
-    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
-
-
-def positive(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """``value`` as floats, all of them finite and > 0."""
+def _all(name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]]) -> FloatArray:
+    """Return ``value`` as floats if all entries are good."""
     array = as_floats(name, value)
-    bad = ~(np.isfinite(array) & (array > 0))
+    bad = ~good(array)
     if bad.any():
-        raise InvalidInput(f"{name} must be finite and > 0, got {_show(array, bad)}", name)
+        raise InvalidInput(f"{name} must be {expected}, got {_show(array, bad)}", name)
     return array
 
 
-def at_least(name: str, value: ArrayLike, least: float) -> NDArray[np.float64]:
-    """``value`` as floats, all of them finite and >= ``least``."""
-    array = as_floats(name, value)
-    bad = ~(np.isfinite(array) & (array >= least))
-    if bad.any():
-        raise InvalidInput(f"{name} must be finite and >= {least}, got {_show(array, bad)}", name)
-    return array
+def positive(name: str, value: ArrayLike) -> FloatArray:
+    """Return ``value`` as floats, all finite and > 0."""
+    return _all(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
 
 
-def sampling_rate(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """``value`` as floats, all of them in (0, 1]."""
-    array = as_floats(name, value)
-    bad = ~((array > 0) & (array <= 1))
-    if bad.any():
-        raise InvalidInput(f"{name} must be in (0, 1], got {_show(array, bad)}", name)
-    return array
+def at_least(name: str, value: ArrayLike, least: float) -> FloatArray:
+    """Return ``value`` as floats, all finite and >= ``least``."""
+    return _all(name, value, f"finite and >= {least}", lambda x: np.isfinite(x) & (x >= least))
+
+
+def sampling_rate(name: str, value: ArrayLike) -> FloatArray:
+    """Return ``value`` as floats, all in (0, 1]."""
+    return _all(name, value, "in (0, 1]", lambda x: (x > 0) & (x <= 1))
 
 
 def order(name: str, value: ArrayLike) -> float:
-    """A single Rényi order: finite and > 1."""
-    array = as_floats(name, value)
-    if array.ndim != 0:
-        raise InvalidInput(f"{name} must be one number, got an array of shape {array.shape}", name)
-    if not (np.isfinite(array) and array > 1):
-        raise InvalidInput(f"{name} must be finite and > 1, got {_show(value)}", name)
-    return float(array)
+    """Return one Rényi order, finite and > 1."""
+    return _one(name, value, "finite and > 1", lambda x: np.isfinite(x) & (x > 1))
 
 
 def fraction(name: str, value: ArrayLike) -> float:
-    """A single probability strictly between 0 and 1."""
+    """Return one number in (0, 1)."""
+    return _one(name, value, "one number strictly between 0 and 1", lambda x: (x > 0) & (x < 1))
+
+
+def _one(name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]]) -> float:
+    """Return ``value`` as a float if it is one good number."""
     array = as_floats(name, value)
-    if array.ndim != 0 or not 0 < array < 1:
-        raise InvalidInput(f"{name} must be one number strictly between 0 and 1, got {_show(value)}", name)
+    if array.ndim or not good(array):
+        raise InvalidInput(f"{name} must be {expected}, got {_show(value)}", name)
     return float(array)
 
 
-def whole(name: str, value: int | np.integer[Any]) -> int:
-    """A single whole number >= 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidInput(f"{name} must be a whole number >= 1, got {_show(value)}", name)
+def whole(name: str, value: int | np.integer[Any], least: int = 1) -> int:
+    """Return one integer >= ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInput(f"{name} must be a whole number >= {least}, got {_show(value)}", name)
     return int(value)
 
 
-def within(name: str, array: NDArray[np.float64], low: float, high: float) -> None:
-    """No entry of ``array`` is outside what keeps the power limit and the floors within floating point."""
-    bad = ~((array >= low) & (array <= high))
-    if bad.any():
-        raise InvalidInput(
-            f"{name} must be within {low:.3g} ... {high:.3g}, where floating point holds the power limit "
-            f"and the noise energy of this scenario, got {_show(array, bad)}",
-            name,
-        )
+def within(name: str, array: FloatArray, low: float, high: float) -> None:
+    """Require that the power limit and the noise floor of every gain are in floating-point range."""
+    expected = f"within {low:.3g} ... {high:.3g}, where floating point holds the power limit and the noise energy"
+    _all(name, array, f"{expected} of this scenario", lambda x: (x >= low) & (x <= high))
 
 
 def entries(name: str, *shape: int) -> None:
-    """No more than :data:`MOST_ENTRIES` in an array of this shape, before memory is asked for it."""
+    """Require at most :data:`MOST_ENTRIES` in an array of this shape, before memory is asked for it."""
     if math.prod(shape) > MOST_ENTRIES:
         asked = " x ".join(map(str, shape))
         raise InvalidInput(f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}", name)
 
 
 def held(what: str, *arrays: ArrayLike) -> None:
-    """A ``ValueError`` that ``what`` is beyond floating point, unless every entry is finite."""
+    """Require that every entry is finite; otherwise ``what`` is beyond floating point."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise ValueError(f"beyond floating point: {what}")
 
 
 def broadcast(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape of the named shapes, or a ``ValueError`` that names them all."""
+    """Return the common shape of the named shapes."""
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Compile functions as Numba does, whatever became of the cache of compiled code."""
+"""Numba's ``njit`` with a cache that may be damaged, full or out of reach."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ _LOGGER.setLevel(logging.INFO)
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
-    """Compile as ``numba.njit`` does; what the cache cannot give or take is compiled all the same.
-
-    A damaged entry is replaced.  The logger ``adascale`` gets one line before the first function is compiled.
-    """
+    """Compile as ``numba.njit`` does, also where the cache fails; the first compilation is logged."""
 
     def compiled(function: Compiled) -> Compiled:
         made: Any = numba.njit(**options)(function)
@@ -32,18 +29,18 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
 
 
 class _Cache(_FunctionCache):  # type: ignore[misc]
-    """What numba keeps of a function in a folder; nothing where no folder can be written."""
+    """Numba's cache of one function; disabled where no folder can be written."""
 
     def __init__(self, function: Callable[..., Any]):
         self.disable()
-        with contextlib.suppress(RuntimeError):  # it has found no folder
+        with contextlib.suppress(RuntimeError):  # no folder found
             super().__init__(function)
 
     def load_overload(self, *key: Any) -> Any:
         found = None
         try:
             found = super().load_overload(*key)
-        except Exception:  # whatever unpickling makes of a file that was cut off or altered
+        except Exception:  # unpickling a damaged file may raise anything
             with contextlib.suppress(OSError):
                 self.flush()
         if found is None:
@@ -53,5 +50,5 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
         return found
 
     def save_overload(self, *found: Any) -> None:
-        with contextlib.suppress(Exception):  # no room, or no longer allowed: it is compiled again next time
+        with contextlib.suppress(Exception):  # no space or permission: it is compiled again next time
             super().save_overload(*found)

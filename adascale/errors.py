@@ -1,4 +1,4 @@
-"""The exceptions of this package, all of them subclasses of :class:`AdaScaleError`."""
+"""The exceptions of this package."""
 
 from __future__ import annotations
 
@@ -9,25 +9,23 @@ if TYPE_CHECKING:
 
 
 class AdaScaleError(Exception):
-    """What is raised where this package cannot do what was asked for."""
+    """Base class of the exceptions of this package."""
 
 
 class InvalidInput(AdaScaleError, ValueError):
-    """A value that is not what its argument takes; the message has the name, the value and what was expected."""
+    """An argument outside the range stated for it; ``argument`` is its name."""
 
     def __init__(self, message: str, argument: str | None = None) -> None:
         super().__init__(message)
         self.argument = argument
-        """The name of the argument, where it is one."""
 
 
 class InvalidFile(AdaScaleError, ValueError):
-    """A file that is not what it is read as; the message has the file and the line."""
+    """A file with bad content; ``path`` names it, and ``line`` the line, from 1 (None: the whole file)."""
 
     def __init__(self, message: str, path: str = "", line: int | None = None) -> None:
         super().__init__(message)
         self.path, self.line = path, line
-        """The file as it was named, and the number of its line, from 1; None where it is the whole file."""
 
 
 class BudgetNotReached(AdaScaleError, RuntimeError):
@@ -35,15 +33,15 @@ class BudgetNotReached(AdaScaleError, RuntimeError):
 
 
 class CannotCertify(AdaScaleError, ArithmeticError):
-    """The bracket of an epsilon or a delta is wider than one per cent, or its moments are beyond floating point."""
+    """The interval of an epsilon or a delta is wider than one per cent, or its moments are out of range."""
 
 
 class RoundingFloor(CannotCertify):
-    """What double precision may be off is no longer small beside delta."""
+    """The rounding errors of double precision are not small compared with delta."""
 
 
 class Diverged(AdaScaleError, RuntimeError):
-    """A training whose model has left the finite numbers; the message names the round and what to try."""
+    """A training whose model is no longer finite."""
 
     history: pd.DataFrame
     """The rounds before, see :class:`adascale.learning.training.Trained`; the last of them still had a finite loss."""

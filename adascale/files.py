@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, TOML read with errors that name the file, and where the presets lie."""
+"""Files: TOML read into dataclasses, presets, JSON, and files that are written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import stat
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from importlib import resources
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from adascale.errors import InvalidFile, InvalidInput
 
 if sys.platform != "win32":
     import fcntl
@@ -22,44 +24,47 @@ if sys.platform != "win32":
 if TYPE_CHECKING:
     import pandas as pd
 
+Made = TypeVar("Made")
+_PRESETS = Path(__file__).parent / "presets"
 
 TABLES = ("scenario", "channel", "training")
 """The tables of a preset."""
 
 
+def from_mapping(cls: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
+    """Make a dataclass of its fields by name; ``where`` says in errors where an unknown or missing key is."""
+    known = {field.name: field for field in fields(cast("Any", cls)) if field.init}
+    required = {name for name, each in known.items() if each.default is each.default_factory is MISSING}
+    for what, found in (("unknown", table.keys() - known.keys()), ("missing", required - table.keys())):
+        if found:
+            raise InvalidInput(f"{what} key {min(found)!r}{where}; expected {', '.join(known)}", min(found))
+    return cls(**table)
+
+
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a TOML file; ``ValueError`` with its name where it is no TOML, ``OSError`` where there is none."""
+    """Read a TOML file; :class:`~adascale.errors.InvalidFile` names a file that is not TOML."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # not only TOMLDecodeError: bytes, numbers of 5000 digits, depths
-        raise ValueError(f"{path} is not valid TOML: {error}") from None
+        raise InvalidFile(f"{path} is not valid TOML: {error}", str(path)) from None
 
 
 def preset_names() -> tuple[str, ...]:
-    """The data sets that have a preset, in alphabetical order."""
-    folder = resources.files("adascale") / "presets"
-    return tuple(sorted(each.name.removesuffix(".toml") for each in folder.iterdir() if each.name.endswith(".toml")))
+    """Return the names of the presets, in alphabetical order."""
+    return tuple(sorted(path.stem for path in _PRESETS.glob("*.toml")))
 
 
 def read_preset(name: str) -> tuple[Path, dict[str, Any]]:
-    """Where a preset lies, by its name or as a file of one's own, and its tables and levels over those of its base.
-
-    Raises
-    ------
-    ValueError
-        If it is neither a name nor a file, no TOML, has an unknown key or itself as its base; it names the file.
-    """
+    """Read a preset by its name or path: its file, and its tables and levels over those of its base."""
     chain = preset_chain(name)
-    tables: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
-    whole: dict[str, Any] = {"levels": []}
+    merged: dict[str, Any] = {"levels": []} | {table: {} for table in TABLES}
     for _, content in reversed(chain):
-        whole |= content
-        tables = {table: tables[table] | content[table] for table in TABLES}
-    return chain[0][0], whole | tables
+        merged |= content | {table: merged[table] | content[table] for table in TABLES}
+    return chain[0][0], merged
 
 
 def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
-    """The files that a preset is read from, each with what it says itself: its own, that of its base, and so on.
+    """Read the files of a preset, each with its own content: the preset's file, that of its base, and so on.
 
     A base that is a file is named by its path from the folder of the file that names it.
     """
@@ -68,33 +73,28 @@ def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
     while following is not None:
         path, content = _read_one(str(following), folder)
         if path.resolve() in [each.resolve() for each, _ in chain]:
-            raise ValueError(f"preset {str(path)!r} has itself as its base")
+            raise InvalidFile(f"preset {str(path)!r} has itself as its base", str(path))
         folder, following = path.parent, content.pop("base", None)
         chain.append((path, content))
     return chain
 
 
 def _read_one(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
-    path = folder / name
-    if name in preset_names():
-        path = Path(str(resources.files("adascale") / "presets" / f"{name}.toml"))
+    path = _PRESETS / f"{name}.toml" if name in preset_names() else folder / name
     if not path.is_file():
-        raise ValueError(f"preset {name!r} is unknown: neither one of {', '.join(preset_names())} nor a file")
+        raise InvalidInput(f"preset {name!r} is unknown: neither one of {', '.join(preset_names())} nor a file", "name")
     content = read_toml(path)
     known = (*TABLES, "base", "levels")
     if unknown := sorted(set(content) - set(known)):
-        raise ValueError(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(known)}")
+        raise InvalidFile(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(known)}", str(path))
     for table in TABLES:
         if not isinstance(content.setdefault(table, {}), dict):
-            raise ValueError(f"{path}: {table} must be a table, got {content[table]!r}")
+            raise InvalidFile(f"{path}: {table} must be a table, got {content[table]!r}", str(path))
     return path, content
 
 
 def json_text(value: Any) -> str:
-    """JSON, which knows neither NaN nor infinity: NaN becomes ``null``, infinity the string ``"Infinity"``.
-
-    ``float`` of that string is infinity again, in Python as in other languages.
-    """
+    """Format a value as JSON, with ``null`` for NaN and the string ``"Infinity"`` for infinity."""
     return json.dumps(_plain(value), indent=1, allow_nan=False).replace("\x7f", "\\u007f")
 
 
@@ -109,27 +109,15 @@ def _plain(value: Any) -> Any:
 
 
 def write_atomically(path: Path, content: pd.DataFrame | str | bytes) -> None:
-    """All of the file or none of it, whatever happens; a table becomes CSV.
+    """Write a file as a whole or not at all; a table becomes CSV, and a link is followed.
 
-    Where the path is a link, the file that it leads to is replaced.  What a process that was killed has left of the
-    same file is removed.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; it names the path, and what was there before is there still.
+    An ``OSError`` names the path and leaves the old file; what a killed process has left of the file is removed.
     """
     write_together({path: content})
 
 
 def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
-    """Files that belong together, in their order: all are on the disk before the first one takes its place.
-
-    Raises
-    ------
-    OSError
-        As for :func:`write_atomically`; where it is for want of space or permission, every file is as it was before.
-    """
+    """Write files as :func:`write_atomically` does: all are on the disk before the first is replaced."""
     with contextlib.ExitStack() as stack:
         ready = []
         for path, content in files.items():
@@ -140,15 +128,16 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
                 target = Path(os.path.realpath(path))
                 _remove_halves(target)
                 half = target.with_name(f".{target.name}.{secrets.token_hex(4)}.half")
-                stack.callback(_discard, half)  # unless it has its place by then
                 file = stack.enter_context(open(half, "xb", buffering=0))  # closing it writes nothing
-                while _hold(file.fileno()) and not os.fstat(file.fileno()).st_nlink:  # removed before it was held
+                stack.callback(half.unlink, missing_ok=True)  # unless it has its place by then
+                while _hold(file.fileno()) and not os.fstat(file.fileno()).st_nlink:  # removed before it was locked
                     file = stack.enter_context(open(half, "xb", buffering=0))
                 left = memoryview(data)
                 while left:
                     left = left[file.write(left) :]
                 os.fsync(file.fileno())
-                os.chmod(half, _mode(target))
+                with contextlib.suppress(FileNotFoundError):  # a new file has the usual permissions
+                    os.chmod(half, stat.S_IMODE(target.stat().st_mode))
                 ready.append((path, target, half))
         for path, target, half in ready:
             with _naming(path):
@@ -162,22 +151,19 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
 
 @contextlib.contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """One process after the other, among those that ask for their turn in this folder; nothing is written for it."""
-    if sys.platform == "win32":
+    """Hold a lock on the folder while processes take turns; nothing is written for it."""
+    with contextlib.ExitStack() as stack:
+        if sys.platform != "win32":
+            held = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, held)
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(held, fcntl.LOCK_EX)
         yield
-        return
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
 
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Errors of the system name the file that was asked for, and no other."""
+    """Let errors of the system name the file that was asked for."""
     try:
         yield
     except OSError as error:
@@ -186,13 +172,8 @@ def _naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
 
 
-def _discard(half: Path) -> None:
-    with contextlib.suppress(OSError):
-        half.unlink()
-
-
 def _remove_halves(target: Path) -> None:
-    """What processes that were killed have left: whoever still writes holds a lock on it."""
+    """Remove what killed processes have left; a process that still writes holds a lock on its file."""
     for half in target.parent.glob(f".{glob.escape(target.name)}.????????.half"):
         with contextlib.suppress(OSError), open(half, "rb") as file:
             if _hold(file.fileno()):
@@ -200,7 +181,7 @@ def _remove_halves(target: Path) -> None:
 
 
 def _hold(file: int) -> bool:
-    """Whether this process holds the file now: until it is closed, or the process dies."""
+    """Whether this process now holds the file's lock, until it is closed or the process ends."""
     if sys.platform == "win32":
         return False
     try:
@@ -208,13 +189,3 @@ def _hold(file: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _mode(target: Path) -> int:
-    """The permissions of a file: those it has, or those that a new one gets here."""
-    try:
-        return stat.S_IMODE(target.stat().st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask

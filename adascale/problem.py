@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,19 +23,20 @@ from adascale import checks as check
 from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log_moment_slopes, moment_terms
 from adascale.accounting.orders import as_orders
 from adascale.compiled import njit
+from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
 
 
 class LeakageTerms(NamedTuple):
-    """What the compiled :func:`leakage` and :func:`leakage_slopes` take: the K kinds of devices, shape (K,) each."""
+    """The K kinds of devices of a :class:`RoundLeakage` for compiled code, arrays of shape (K,)."""
 
     moments: MomentTerms
     unit: FloatArray
     r""":math:`2 d G^2 / (M^2 B^2)`, which is :math:`w / \sigma^2`."""
     number: FloatArray
-    """How many devices there are of each kind."""
+    """The number of devices of each kind."""
 
 
 class RoundLeakage:
@@ -47,40 +48,27 @@ class RoundLeakage:
 
     Strictly convex and decreasing in :math:`w`, at every real order above 1 (:prf:ref:`lem-convex`).  Devices with
     equal :math:`(q_m, B_m)` are evaluated once.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The constants.
-    order : float, optional
-        :math:`\alpha > 1`; default ``scenario.order``.
-
-    Raises
-    ------
-    ValueError
-        If the order is out of range; when called, if a noise energy is not positive, or the result is beyond floating
-        point.
+    The order :math:`\alpha > 1` defaults to ``scenario.order``.
     """
 
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
         self.order = check.order("order", scenario.order if order is None else order)
         self.terms = _terms(scenario, self.order)
-        """What compiled code takes, that is rates and binomial weights, and the two arrays below."""
         self.rate, self.unit, self.count = self.terms.moments.rate, self.terms.unit, self.terms.number
 
     def __call__(self, noise_energy: ArrayLike) -> FloatArray:
-        """:math:`F(w)` in nats, for w > 0 of any shape."""
+        """Compute :math:`F(w)` in nats, for w > 0 of any shape."""
         return self._map(_map_leakage, noise_energy)
 
     def slope(self, noise_energy: ArrayLike) -> FloatArray:
-        """:math:`F'(w) < 0` in nats per unit of w, for w > 0 of any shape."""
+        """Compute :math:`F'(w) < 0` in nats per unit of w, for w > 0 of any shape."""
         return self._map(_map_slope, noise_energy)
 
     def _map(self, kernel: Callable[..., FloatArray], noise_energy: ArrayLike) -> FloatArray:
         w = check.positive("noise_energy", noise_energy)
         try:
             value = kernel(w.ravel(), self.terms).reshape(w.shape)
-        except ZeroDivisionError:  # the square of a noise energy is no number any more
+        except ZeroDivisionError:  # the square of a noise energy underflows
             value = np.full(w.shape, np.inf)
         check.held(f"the leakage at a noise energy of {w.min(initial=np.inf):.3g} or its slope", value)
         return value
@@ -88,7 +76,7 @@ class RoundLeakage:
 
 @lru_cache(maxsize=64)
 def _terms(scenario: Scenario, order: float) -> LeakageTerms:
-    # one row alone where all devices are alike
+    # one row alone if all devices are alike
     pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
     count *= scenario.num_devices // len(pairs)
@@ -96,35 +84,33 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     return LeakageTerms(moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float))
 
 
-_LEAST_SCALING = 1e-318
-"""Below the least normal number digits get fewer; this many watts still have five."""
-
+_LEAST_SCALING = 1e-318  # watts, with five digits: below the least normal number they get fewer
 _ROUNDING = 1e-9  # by how much of itself an eta may be above the power limit
 
 
 class DeviceEpsilons(NamedTuple):
-    r"""The DP leakage of devices that may differ, each of shape (...)."""
+    """The DP leakage of devices that may differ, each of shape (...)."""
 
     mean: FloatArray
-    r"""The mean over devices of each one's :math:`\varepsilon`."""
     largest: FloatArray
-    """The largest, which is the guarantee for every device."""
+    """The guarantee for every device."""
 
 
 class ReceiveScalingProblem:
-    r"""Choosing the receive scaling :math:`\eta_t` of every round: the paper's problem (28), many lanes at once.
+    r"""The choice of the receive scaling :math:`\eta_t` of every round, the paper's problem (28), for many lanes.
+
+    The methods that take ``eta``, a schedule of shape (..., T) broadcast with the lanes, require 0 < eta <= ``max_eta``
+    up to rounding.
 
     Parameters
     ----------
     scenario : Scenario
-        The constants of the experiment.
-    min_gain : array_like
-        :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2 > 0` (linear), shape (..., T), as
-        :meth:`~adascale.scenario.Scenario.min_gain` makes it of raw gains.  Its last axis is the horizon;
-        ``self.scenario`` carries that T.
-    budget : array_like
-        :math:`\nu > 0`, the mean extra noise energy a round may spend; broadcasts against the leading axes of
-        ``min_gain``: gains (R, T) with nu (K, 1) make lanes (K, R).
+    min_gain : array_like, shape (..., T), > 0
+        :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2` (linear), see :meth:`~adascale.scenario.Scenario.min_gain`.
+        Its last axis is the horizon; ``self.scenario`` has that T.
+    budget : array_like, > 0
+        :math:`\nu`, the noise budget per round; broadcasts against the leading axes of ``min_gain``: gains (R, T) with
+        nu (K, 1) make lanes (K, R).
 
     Attributes
     ----------
@@ -134,19 +120,12 @@ class ReceiveScalingProblem:
         The caps :math:`x_{\max} h_{\min,t}^2`, shape (..., T).
     floor : numpy.ndarray
         The floors :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, shape (..., T).
-
-    Raises
-    ------
-    ValueError
-        If a gain or budget is not finite and positive, their shapes do not broadcast, a gain is outside
-        ``scenario.gain_limits``, or the sum of the floors and :math:`T \nu`, or the :math:`\eta` of a round that spends
-        it all, is beyond floating point.
     """
 
     def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike) -> None:
         self.min_gain = check.positive("min_gain", min_gain)
         if self.min_gain.ndim == 0 or self.min_gain.shape[-1] == 0:
-            raise ValueError(f"min_gain must have a last axis of rounds, got shape {self.min_gain.shape}")
+            raise InvalidInput(f"min_gain must have a last axis of rounds, got shape {self.min_gain.shape}", "min_gain")
         self.budget = check.positive("budget", budget)
         self.lanes = check.broadcast(budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1])
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
@@ -168,48 +147,43 @@ class ReceiveScalingProblem:
         return self.scenario.num_rounds
 
     def noise_energy(self, eta: ArrayLike) -> FloatArray:
-        r""":math:`w_t = d \sigma_n^2 / \eta_t` of a schedule, shape (..., T), broadcast with the lanes.
-
-        ``eta`` is > 0 and above the power limit by rounding at most; this and all methods below raise a ``ValueError``
-        otherwise.
-        """
+        r"""Compute :math:`w_t = d \sigma_n^2 / \eta_t`, shape (..., T)."""
         eta = check.positive("eta", eta)
         if eta.shape[-1:] != (self.num_rounds,):
-            raise ValueError(f"eta must have {self.num_rounds} rounds on its last axis, got shape {eta.shape}")
+            raise InvalidInput(f"eta must have {self.num_rounds} rounds on its last axis, got shape {eta.shape}", "eta")
         check.broadcast(eta=eta.shape, schedule=self.lanes + (self.num_rounds,))
         over = eta / (1 + _ROUNDING) > self.max_eta
         if over.any():
             worst = tuple(int(i) for i in np.argwhere(over)[0])
             value, cap = (np.broadcast_to(array, over.shape)[worst] for array in (eta, self.max_eta))
-            raise ValueError(f"eta must not exceed the power limit, got {value} > {cap} in round {worst[-1]}")
+            raise InvalidInput(f"eta must not exceed the power limit, got {value} > {cap} in round {worst[-1]}", "eta")
         return self.scenario.noise_scale / eta
 
     def noise_multiplier(self, eta: ArrayLike) -> FloatArray:
-        r""":math:`\sigma_{m,t} = (M B_m / G) \sqrt{w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
+        r"""Compute :math:`\sigma_{m,t} = (M B_m / G) \sqrt{w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
         scenario = self.scenario
         size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
         root = np.sqrt(self.noise_energy(eta) / (2 * scenario.num_parameters))
         return scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
 
     def cost(self, eta: ArrayLike) -> FloatArray:
-        r"""What the constraint limits by :math:`\nu`: the mean over rounds of :math:`w_t - w_{\min,t}`, shape (...).
+        r"""Compute the mean of :math:`w_t - w_{\min,t}`, which the constraint limits by :math:`\nu`, shape (...).
 
         In :math:`x_t`: :math:`\frac1T \sum_t \frac{d\sigma_n^2}{h_{\min,t}^2} (\frac1{x_t} - \frac1{x_{\max}})`
-        (:eq:`eq:surrogate`).  A :math:`w_t` of float64 is known to 1e-16 of itself, and so is what it costs: of a cost
-        far below the floors no digit may be right.
+        (:eq:`eq:surrogate`).  Its error is about 1e-16 of :math:`w_t`, so a cost far below the floors has no digit.
         """
         mean: FloatArray = np.mean(self.noise_energy(eta) - self.floor, axis=-1)
         return mean
 
     def spend(self, eta: ArrayLike) -> FloatArray:
-        r""":math:`y_t = w_t - w_{\min,t} \ge 0`, what each round of a schedule spends, shape (..., T)."""
+        r"""Compute what each round spends, :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
         spend = self.noise_energy(eta) - self.floor
         return np.broadcast_to(np.maximum(spend, 0), np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]))
 
     def rdp(self, eta: ArrayLike, alpha: float | None = None) -> FloatArray:
-        r"""The reported Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})`, nats, shape (...).
+        r"""Compute the Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})`, nats, shape (...).
 
-        A **sum** over rounds and a **mean** over devices, as the paper's figures; ``alpha`` defaults to
+        As in the paper's figures, a **sum** over rounds and a **mean** over devices; ``alpha`` > 1 defaults to
         ``scenario.order``.
         """
         leakage = RoundLeakage(self.scenario, alpha)
@@ -218,70 +192,60 @@ class ReceiveScalingProblem:
     def dp_epsilon(
         self, eta: ArrayLike, delta: float = 1e-5, orders: Sequence[float] = accounting.DEFAULT_ORDERS
     ) -> FloatArray:
-        r"""The reported DP leakage: the mean over devices of :math:`\varepsilon` at each one's best order, shape (...).
-
-        ``delta`` in (0, 1); ``orders`` default to Opacus' (:data:`adascale.accounting.DEFAULT_ORDERS`).
-        Another accountant: :meth:`epsilon`.
-        """
+        r"""Compute the mean over devices of the Rényi :math:`\varepsilon`, each at its best order, shape (...)."""
         return self.epsilon(eta, accounting.RenyiAccountant(tuple(as_orders(orders))), delta)
 
     def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> FloatArray:
-        r"""The DP leakage by any accountant: the mean over devices of each one's :math:`\varepsilon`, shape (...).
-
-        ``delta`` in (0, 1).  The guarantee for every device is the largest instead: :meth:`device_epsilons`.
-        """
+        r"""Compute the mean over devices of :math:`\varepsilon` by any accountant, shape (...)."""
         return self.device_epsilons(eta, accountant, delta).mean
 
     def device_epsilons(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> DeviceEpsilons:
-        """The mean over devices and the largest; devices with equal rate and batch size are accounted for once."""
+        """Compute the mean over devices and the largest; devices that are alike are accounted for once."""
         leakage = RoundLeakage(self.scenario)
         noise_energy = self.noise_energy(eta)
         total = largest = np.zeros(noise_energy.shape[:-1])
         for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
-            sigma = np.sqrt(noise_energy / unit)
-            epsilon = accounting.epsilon_by(accountant, float(rate), sigma, delta)
+            epsilon = accounting.epsilon_by(accountant, float(rate), np.sqrt(noise_energy / unit), delta)
             total, largest = total + count * epsilon, np.maximum(largest, epsilon)
         return DeviceEpsilons(total / self.scenario.num_devices, largest)
 
 
 def scaling(noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float) -> FloatArray:
-    r""":math:`\eta_t = d \sigma_n^2 / w_t`, exactly at the cap where :math:`w_t` is at its floor and never above it."""
+    r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t`, exactly the cap at the floor and never above it."""
     return np.where(noise_energy > floor, np.minimum(noise_scale / noise_energy, max_eta), max_eta)
 
 
 @njit(cache=True, inline="always")
 def leakage(w: float, terms: LeakageTerms) -> float:
-    """F(w), compiled; ``terms`` are those of a :class:`RoundLeakage`."""
+    """Compute F(w); ``terms`` are those of a :class:`RoundLeakage`."""
     total = 0.0
     for i in range(terms.unit.size):
         total += terms.number[i] * log_moment(terms.unit[i] / w, terms.moments, i)
     return total / (terms.moments.order - 1)
 
 
-@njit(cache=True, nogil=True)
-def leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """F'(w) and F''(w), compiled; the second as well as a Newton step needs it."""
+@njit(cache=True, inline="always")
+def _leakage_slopes(w: float, terms: LeakageTerms, log_slopes: Any) -> tuple[float, float]:
     first = second = 0.0
     for i in range(terms.unit.size):
         s = terms.unit[i] / w
-        slope, curvature = log_moment_slopes(s, terms.moments, i)
+        slope, curvature = log_slopes(s, terms.moments, i)
         first -= terms.number[i] * s * slope
         second += terms.number[i] * s * (2 * slope + s * curvature)
     scale = (terms.moments.order - 1) * w
     return first / scale, second / (scale * w)
+
+
+@njit(cache=True, nogil=True)
+def leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
+    """Compute F'(w) and F''(w), the latter as accurately as a Newton step needs it."""
+    return _leakage_slopes(w, terms, log_moment_slopes)
 
 
 @njit(cache=True, inline="always")
 def few_leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """:func:`leakage_slopes` where the terms ``are_few``, several times faster."""
-    first = second = 0.0
-    for i in range(terms.unit.size):
-        s = terms.unit[i] / w
-        slope, curvature = few_slopes(s, terms.moments, i)
-        first -= terms.number[i] * s * slope
-        second += terms.number[i] * s * (2 * slope + s * curvature)
-    scale = (terms.moments.order - 1) * w
-    return first / scale, second / (scale * w)
+    """Compute :func:`leakage_slopes` of terms that ``are_few``, several times faster."""
+    return _leakage_slopes(w, terms, few_slopes)
 
 
 @njit(cache=True, nogil=True)

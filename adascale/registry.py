@@ -1,8 +1,7 @@
-r"""What goes by a name: policies, channel models, accountants, data sets, networks.
+"""Policies, channel models, accountants, data sets and networks by their names.
 
-A name is one that an installed package has registered as an entry point of the group ``adascale.KIND``, as this one
-does in its ``pyproject.toml``; or ``module:object``, which needs no registration.  A module may lie in the working
-directory, but not in the standard library; and an object is looked at before it is called: it has to be of its kind.
+A name is registered by an installed package as an entry point of the group ``adascale.KIND``; or it is
+``module:object``, of a module that may be in the working directory but not in the standard library.
 """
 
 from __future__ import annotations
@@ -25,55 +24,41 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
+_FUNCTION = "a function without arguments, written in Python outside the standard library"
 KINDS = {
     "policies": "a subclass of adascale.policies.Policy, or a class with start and step",
     "channels": "a subclass of adascale.channel.ChannelModel",
     "accountants": "a class with a method epsilon, see adascale.accounting.Accountant",
-    "datasets": "a function without arguments, written in Python outside the standard library",
-    "models": "a subclass of torch.nn.Module, or a function without arguments, written in Python outside the standard "
-    "library",
+    "datasets": _FUNCTION,
+    "models": f"a subclass of torch.nn.Module, or {_FUNCTION}",
 }
 """What can be registered, and what it has to be."""
 
 FAILURES = (Exception, SystemExit)
-"""What is an error when code of the user's raises it."""
+"""What counts as an error of a user's code."""
 
 _FOLDERS = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
-_NOT_THE_USERS = ("<", *(os.path.join(each, "") for each in _FOLDERS))
-"""What the files of this package, of Python and of installed packages begin with."""
+_NOT_THE_USERS = ("<", *(os.path.join(each, "") for each in _FOLDERS))  # how the files of no user begin
+_CACHED, _NOTHING = type(cache(str)), object()
 
 
 class Found(NamedTuple):
-    """An object by its name."""
+    """A class or function, its name as registered or ``module:object``, and its label in tables without the module."""
 
     name: str
-    """What a specification keeps, as it was registered or ``module:object``."""
     label: str
-    """What a table shows, without the module."""
     value: Any
-    """The class or function itself."""
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """The registered names of a kind, in the order of registration; nothing is imported for them."""
+    """Return the registered names of a kind; nothing is imported."""
     return tuple(_entries(kind))
 
 
 def find(kind: str, name: str) -> Found:
-    r"""The object that a name stands for.
+    """Import the object of one of the :data:`KINDS` that a name stands for; nothing is called.
 
-    Parameters
-    ----------
-    kind : str
-        One of :data:`KINDS`.
-    name : str
-        A registered name, in which case, ``-`` and ``_`` do not matter; or ``module:object``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such name, module or object, in which case it says what is known; if the module is one of the
-        standard library, which is not imported then; or if the object is not of that kind (:data:`KINDS`).
+    In a registered name, case, ``-`` and ``_`` do not matter.
     """
     entry = None if ":" in name else _registered(kind, name)
     module, _, wanted = (name if entry is None else entry.value).partition(":")
@@ -82,7 +67,7 @@ def find(kind: str, name: str) -> Found:
     with nullcontext() if entry else _working_directory():
         try:
             found = entry.load() if entry else getattr(importlib.import_module(module), wanted, _NOTHING)
-        except FAILURES as error:  # whatever a module of the user's, or another package, does when it is imported
+        except FAILURES as error:  # importing a module of another party may raise anything
             raise ValueError(f"{_one(kind)} {name!r}: cannot import {module!r}: {_said(error)}") from error
     if found is _NOTHING:
         raise ValueError(f"{_one(kind)} {name!r}: module {module!r} has no {wanted!r}")
@@ -92,20 +77,20 @@ def find(kind: str, name: str) -> Found:
 
 
 def canonical(kind: str, text: str) -> str:
-    """A name as it was registered or ``module:object``, with the arguments behind it; nothing is imported for it."""
+    """Return a name as it was registered or ``module:object``, with its arguments; nothing is imported."""
     name, _ = parse_options(text)
     return (name if ":" in name else _registered(kind, name).name) + text[len(name) :]
 
 
 def label(text: str) -> str:
-    """What a table shows of a name: the object without its module, and the arguments behind it."""
+    """Return a name as in tables: the object without its module, with its arguments."""
     name, _ = parse_options(text)
     return name.rpartition(":")[2] + text[len(name) :]
 
 
 @contextmanager
 def naming_own_code() -> Iterator[None]:
-    """Whatever a class of the user's raises becomes a ``ValueError`` that says where: its method, file and line."""
+    """Turn what a user's class raises into a ``ValueError`` with its method, file and line."""
     try:
         yield
     except FAILURES as error:
@@ -115,7 +100,7 @@ def naming_own_code() -> Iterator[None]:
 
 
 def own_place(error: BaseException) -> str:
-    """The method, file and line of the user's own code that an error comes from, with a colon; empty without one."""
+    """Return the method, file and line of the user's code that an error comes from, with a colon, or nothing."""
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -125,23 +110,21 @@ def own_place(error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """An error in one line; of the user's own code with its place and type."""
+    """Format an error in one line; of a user's code with its place and type."""
     message, place = " ".join(str(error).split()), own_place(error)
     return f"{place}{type(error).__name__}: {message}" if place or isinstance(error, SystemExit) else message
 
 
 def _refuse_foreign(kind: str, name: str) -> None:
-    """A ``ValueError`` for a name whose module is not to be imported: of the standard library, or no module's name."""
+    """Refuse a name whose module must not be imported: of the standard library, or no module's name."""
     standard = re.split("[.:]", name)[0] in sys.stdlib_module_names
     if standard or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
-        raise ValueError(
-            f"{_one(kind)} {name!r} must be a registered name, or module:object of a module that is not "
-            "one of Python's standard library"
-        )
+        expected = "a registered name, or module:object of a module that is not one of Python's standard library"
+        raise ValueError(f"{_one(kind)} {name!r} must be {expected}")
 
 
 def _fits(kind: str, value: Any) -> bool:
-    """Whether an object is of a kind; nothing is called for it, and no layer above this one imported."""
+    """Whether an object is of a kind; nothing is called, and no higher layer imported."""
     if isinstance(value, type):
         above = {f"{each.__module__}.{each.__qualname__}" for each in value.__mro__}
         has = {name for each in value.__mro__[:-1] for name in vars(each)}
@@ -155,31 +138,22 @@ def _fits(kind: str, value: Any) -> bool:
     if kind not in ("datasets", "models") or not isinstance(value, FunctionType):
         return False
     place = f"{value.__module__}:{value.__qualname__}"
-    if _is_own(place):  # what is not registered here is none
+    if _is_own(place):  # a function of this package has to be registered
         return place in {entry.value for entry in _entries(kind).values()}
     return re.split("[.:]", place)[0] not in sys.stdlib_module_names
 
 
-_CACHED, _NOTHING = type(cache(str)), object()
-
-
 def name_of(kind: str, value: Any) -> str:
-    """The name by which :func:`find` gives a class or function back: the registered one, or ``module:object``."""
+    """Return the name by which :func:`find` gives a class or function back."""
     for known, entry in _entries(kind).items():
-        with suppress(*FAILURES):  # what another package registers may not be there; then it is not this
+        with suppress(*FAILURES):  # an entry point that cannot be loaded is another object
             if entry.load() is value:
                 return known
     return f"{value.__module__}:{value.__qualname__}"
 
 
 def parse_options(text: str) -> tuple[str, dict[str, Any]]:
-    """``name:key=value,key=value`` as a name and its arguments; values are Python literals, or words.
-
-    Raises
-    ------
-    ValueError
-        If an argument has no ``=`` or stands twice, or a value begins as a literal and is none.
-    """
+    """Split ``name:key=value,key=value`` into a name and its arguments; values are Python literals, or words."""
     match = re.fullmatch("([^=]*):([^:=]*=.*)", text, re.DOTALL)
     if not match:
         return text, {}
@@ -190,49 +164,41 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
         if not equals or not key.isidentifier():
             raise ValueError(f"expected name:key=value,key=value, got {text!r}")
         if key in options:
-            raise ValueError(f"{key!r} stands twice in {text!r}")
+            raise ValueError(f"duplicate key {key!r} in {text!r}")
         options[key] = _literal(value)
     return name, options
 
 
 def _literal(text: str) -> Any:
-    """A Python literal, or the text itself where it does not look like one."""
+    """Return a Python literal, or the text itself if it does not look like one."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        if text[:1] in ("'", '"', "(", "[", "{"):  # a bare string does not begin so: cut, or closed wrongly
+        if text[:1] in ("'", '"', "(", "[", "{"):  # a literal that was cut off
             raise ValueError(f"expected a Python literal or a word, got {text!r}") from None
         return text
 
 
 def source_digest(kind: str, name: str) -> str | None:
-    """Sixteen hexadecimal digits of the SHA-256 of the code behind a name; None for this package's own.
+    """Compute 16 hexadecimal digits of the SHA-256 of the code behind a name; None for this package's own.
 
-    It covers the module's file and, from one to the next, every module of the same folder or package that it imports: a
-    result is stale when its code has changed, wherever that code was written down.
-
-    Raises
-    ------
-    ValueError
-        If the module has no source file that could be read.
+    It covers the module's file and, recursively, all modules of the same folder or package that it imports, so that
+    results of changed code can be told.
     """
-    if ":" not in name:
-        name = _registered(kind, name).value
-    else:
+    if ":" in name:
         _refuse_foreign(kind, name)
+    else:
+        name = _registered(kind, name).value
     module = name.partition(":")[0]
     if _is_own(module):
         return None
     with _working_directory():
-        try:
-            spec = importlib.util.find_spec(module)
-        except FAILURES:  # there is no such package, or its __init__ fails
-            spec = None
-        if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        path = _source(module)
+        if path is None:
             raise ValueError(f"{name!r}: module {module!r} has no source file; a result could not say what made it")
-        top = Path(spec.origin).parents[module.count(".") + (Path(spec.origin).stem == "__init__")]
+        top = path.parents[module.count(".") + (path.stem == "__init__")]
         files: dict[str, bytes] = {}
         _collect(module, top, files)
     digest = hashlib.sha256()
@@ -241,55 +207,50 @@ def source_digest(kind: str, name: str) -> str | None:
     return digest.hexdigest()[:16]
 
 
-def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
-    """The module's file and those below ``top`` that it imports, by their place below ``top``.
-
-    Not this package's own: a checkout may be the working directory, and rows name its version.
-    """
-    if _is_own(module):
-        return
+def _source(module: str) -> Path | None:
+    """Find the Python file of a module."""
     try:
         spec = importlib.util.find_spec(module)
-    except FAILURES:  # what cannot be found, or imported on the way there, cannot be run either
-        return
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return
-    path = Path(spec.origin)
-    if not path.is_relative_to(top) or "site-packages" in path.relative_to(top).parts:
+    except FAILURES:  # there is no such package, or its __init__ fails
+        return None
+    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+
+
+def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
+    """Add the module's file and those below ``top`` that it imports, by their paths from ``top``."""
+    path = None if _is_own(module) else _source(module)  # results name the version of this package
+    if path is None or not path.is_relative_to(top) or "site-packages" in path.relative_to(top).parts:
         return
     place = path.relative_to(top).as_posix()
     if place in files:
         return
     files[place] = path.read_bytes()
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
-    try:
-        tree = ast.parse(files[place])
-    except (SyntaxError, ValueError):  # what is no Python imports nothing
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*parents, base] if base else parents)
-            imported = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for each in imported:
-            parts = each.split(".")
+    with suppress(SyntaxError, ValueError):  # a file that is not Python imports nothing
+        for name in _imported(ast.parse(files[place]), package):
+            parts = name.split(".")
             for end in range(1, len(parts) + 1):  # a package runs its __init__ first
                 _collect(".".join(parts[:end]), top, files)
+
+
+def _imported(tree: ast.AST, package: str) -> Iterator[str]:
+    """Yield the modules that a tree may import, and more names below them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            with suppress(ImportError):  # above the package
+                base = importlib.util.resolve_name(base, package)
+                yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
 
 
 @cache
 def _entries(kind: str) -> dict[str, EntryPoint]:
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {tuple(KINDS)}, got {kind!r}")
-    found = entry_points(group=f"adascale.{kind}")
-    own = [each for each in found if each.value.startswith("adascale.")]
-    return {each.name: each for each in (*own, *(each for each in found if each not in own))}
+    found = sorted(entry_points(group=f"adascale.{kind}"), key=lambda each: not _is_own(each.value))  # own names first
+    return {each.name: each for each in found}
 
 
 def _registered(kind: str, name: str) -> EntryPoint:
@@ -305,26 +266,25 @@ def _registered(kind: str, name: str) -> EntryPoint:
 
 def _is_own(module: str) -> bool:
     """Whether a module is this package's."""
-    return module.partition(".")[0] == __name__.partition(".")[0]
+    return re.split("[.:]", module)[0] == __name__.partition(".")[0]
 
 
-class _working_directory:
-    """While it lasts, modules of the working directory can be imported."""
-
-    def __enter__(self) -> None:
-        self.added = os.getcwd()
-        sys.path.insert(0, self.added)
-
-    def __exit__(self, *raised: object) -> None:
-        sys.path.remove(self.added)
+@contextmanager
+def _working_directory() -> Iterator[None]:
+    """Let modules of the working directory be imported."""
+    added = os.getcwd()
+    sys.path.insert(0, added)
+    try:
+        yield
+    finally:
+        sys.path.remove(added)
 
 
 def _plain(name: str) -> str:
     return name.replace("-", "").replace("_", "").lower()
 
 
-def _one(kind: str) -> str:
-    """A kind in the singular, for messages."""
+def _one(kind: str) -> str:  # in the singular, for messages
     return {"policies": "policy", "datasets": "dataset"}.get(kind, kind.removesuffix("s"))
 
 

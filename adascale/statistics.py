@@ -1,4 +1,4 @@
-"""How the book averages: t intervals, on the logarithm for positive and heavy-tailed results."""
+"""Means with Student t intervals, also on the logarithm for positive and heavy-tailed results."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from adascale import checks as check
+from adascale.errors import InvalidInput
 
 
 class Interval(NamedTuple):
@@ -20,32 +21,23 @@ class Interval(NamedTuple):
 
 
 def interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    r"""Mean and Student t interval, for results such as accuracies and paired differences.
-
-    .. math:: \bar v \pm t_{n-1} \frac{s_v}{\sqrt n}
+    r"""Compute the mean and Student t interval, :math:`\bar v \pm t_{n-1}\, s_v / \sqrt n`.
 
     Parameters
     ----------
-    values : array_like
-        :math:`v_i`, finite: independent realisations, one axis.  A single value has an infinitely wide interval; that
-        of two is sound and hardly tighter, since :math:`t_1 = 12.7` at 95 %.
-    level : float
-        Confidence level in (0, 1).
-
-    Returns
-    -------
-    Interval
-        ``(centre, low, high)``; an end beyond floating point is infinite.
+    values : array_like, shape (n,), finite
+        Independent realisations; the interval of a single one is infinite.
+    level : float, in (0, 1)
     """
     v = check.as_floats("values", values)
     if v.ndim != 1 or v.size == 0:
-        raise ValueError(f"values must have one axis and at least one entry, got shape {v.shape}")
+        raise InvalidInput(f"values must have one axis and at least one entry, got shape {v.shape}", "values")
     if not np.isfinite(v).all():
-        raise ValueError(f"values must be finite, got {v[~np.isfinite(v)][0]}")
+        raise InvalidInput(f"values must be finite, got {v[~np.isfinite(v)][0]}", "values")
     level = check.fraction("level", level)
     if v.size == 1:
         return Interval(float(v[0]), float("-inf"), float("inf"))
-    # by a power of two, which changes no digit, to where squares neither overflow nor vanish
+    # scaled by a power of two, which changes no digit, so that squares neither overflow nor underflow
     scale = np.frexp(np.abs(v).max())[1]
     v = np.ldexp(v, -scale)
     half = stats.t.ppf((1 + level) / 2, v.size - 1) * v.std(ddof=1) / np.sqrt(v.size)
@@ -54,19 +46,14 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def log_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    r"""Geometric mean and Student t interval of values >= 0, computed on the logarithm.
+    r"""Compute the geometric mean of values >= 0 and its t interval: :func:`interval` of :math:`\ln v_i`.
 
-    .. math:: \exp\Big(\bar y \pm t_{n-1} \frac{s_y}{\sqrt n}\Big), \qquad y_i = \ln v_i
-
-    For leakages and other :math:`v_i > 0`; arguments, result and errors as of :func:`interval` otherwise.
-
-    A zero, as an :math:`\varepsilon` may be, has no logarithm.  One is enough to make the geometric mean zero, which is
-    the centre then; of its error such values say nothing, so the interval is 0 ... inf.  If all are zero it is 0 ... 0.
+    With a zero among the values the centre is 0 and the interval is 0 ... inf; of zeros alone it is 0 ... 0.
     """
     v = check.at_least("values", values, 0)
     zero = v == 0
     if zero.any():
-        interval(v, level)  # what else may be wrong
+        interval(v, level)  # checks the shape and the level
         return Interval(0.0, 0.0, 0.0 if zero.all() and v.size > 1 else float("inf"))
     with np.errstate(over="ignore"):
         return Interval(*(float(end) for end in np.exp(interval(np.log(v), level))))

@@ -33,15 +33,10 @@ class Directive(NamedTuple):
 @cache
 def modules():
     """The modules of the library, each with its file."""
-    found = {}
-    for path in sorted([*(ROOT / "adascale").rglob("*.py"), *(ROOT / "companion").rglob("*.py")]):
-        if "tests" in path.relative_to(ROOT).parts:
-            continue
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        if not module.startswith(NO_LIBRARY):
-            found[module] = path
-    return found
+    paths = [path for name in ("adascale", "companion") for path in sorted((ROOT / name).rglob("*.py"))]
+    paths = {path.relative_to(ROOT).with_suffix("").parts: path for path in paths}
+    found = {".".join(parts).removesuffix(".__init__"): path for parts, path in paths.items() if "tests" not in parts}
+    return {module: path for module, path in found.items() if not module.startswith(NO_LIBRARY)}
 
 
 @cache
@@ -52,9 +47,7 @@ def tree(module):
 def listed(module):
     """``__all__``, or None where the module has none."""
     for node in tree(module).body:
-        if isinstance(node, ast.Assign) and [target.id for target in node.targets if isinstance(target, ast.Name)] == [
-            "__all__"
-        ]:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return ast.literal_eval(node.value)
     return None
 
@@ -83,12 +76,8 @@ def is_there(dotted):
     module, _, name = dotted.rpartition(".")
     if module not in modules():
         return False
-    assigned = {
-        target.id
-        for node in tree(module).body
-        for target in ast.walk(node)
-        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
-    }
+    inside = [node for statement in tree(module).body for node in ast.walk(statement)]
+    assigned = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     defined = {node.name for node in tree(module).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     return name in {*imports(module), *assigned, *defined}
 
@@ -114,9 +103,8 @@ def compiled(node):
 
 def directives():
     """What the page asks for, in its order."""
-    for kind, target, options in re.findall(
-        r"^\.\. auto(\w+):: (\S+)\n((?:   :.*\n)*)", PAGE.read_text(), re.MULTILINE
-    ):
+    found = re.findall(r"^\.\. auto(\w+):: (\S+)\n((?:   :.*\n)*)", PAGE.read_text(), re.MULTILINE)
+    for kind, target, options in found:
         yield Directive(kind, target, dict(re.findall(r"^   :([\w-]+): ?(.*)$", options, re.MULTILINE)))
 
 

@@ -24,14 +24,9 @@ def compiled(tmp_path):
     (tmp_path / "own.py").write_text(MODULE)
 
     def run(**environment):
-        done = subprocess.run(
-            [sys.executable, "own.py"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} | environment,
-        )
+        env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} | environment
+        command = [sys.executable, "own.py"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=env)
         assert done.stdout == "42.0\n"
         return done.stderr
 

@@ -92,16 +92,10 @@ class Scale(nn.Module):
 def rule(layer, x, output_grad):
     return {layer.weight: output_grad * x}
 """
-
+NETWORK = "\n\ndef net():\n    return nn.Sequential(nn.Flatten(), Scale(), nn.Linear(64, 10))\n"
 
 SWEEP = """
-[[runs]]
-reading = "own"
-dataset = "digits"
-rounds = 2
-nu = 0.04
-seed = 0
-policy = ["own:Level", "Optimal", "AdaScale"]
+runs = [{ reading = "own", dataset = "digits", rounds = 2, nu = 0.04, seed = 0, policy = ["own:Level", "AdaScale"] }]
 """
 
 
@@ -119,6 +113,21 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("own", None)
 
 
+@pytest.fixture
+def said(capsys):
+    """Run a command and read its JSON."""
+
+    def said(*arguments):
+        assert adascale(*arguments, "--nu", 0.04, "--json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    return said
+
+
+TRAIN = ("train", "--rounds", 2)
+LEAKAGE = ("leakage", "--realisations", 1, "--policy", "optimal")
+
+
 def test_a_policy_joins_every_table_with_a_tuned_parameter_of_its_own_name(own, tmp_path):
     own(POLICY)
     common = ("--policy", "own:Level", "--nu", 0.04)
@@ -131,72 +140,52 @@ def test_a_policy_joins_every_table_with_a_tuned_parameter_of_its_own_name(own, 
     np.testing.assert_allclose(level.level, policies.water_level(problem.floor, problem.budget), rtol=1e-8)
     np.testing.assert_allclose(level.rdp, problem.rdp(policies.Optimal().schedule(problem)), rtol=1e-8)
 
-    assert adascale("train", *common, "--rounds", 2, "--out", "run.csv") == 0
+    assert adascale(*TRAIN, *common, "--out", "run.csv") == 0
     (tmp_path / "two.toml").write_text(SWEEP)
     assert adascale("sweep", "two.toml", "--store", "store") == 0
     swept = pd.read_csv("two.csv")
-    assert swept.level.notna().tolist() == [True, False, False]
-    assert swept.penalty.notna().tolist() == [False, False, True]
+    assert swept.level.notna().tolist() == [True, False]
+    assert swept.penalty.notna().tolist() == [False, True]
     assert pd.read_csv("run.csv").level[0] == swept.level[0]
 
 
-def test_a_channel_model_is_drawn_from_with_its_parameters(own, capsys):
+def test_a_channel_model_is_drawn_from_with_its_parameters(own, said):
     own(CHANNEL)
-    common = ("--nu", 0.04, "--realisations", 1, "--policy", "optimal", "--json")
-    found = {}
-    for name in ("own:Rician:K=0", "own:Rician:K=50", "rayleigh"):
-        assert adascale("leakage", *common, "--channel", name) == 0
-        found[name] = json.loads(capsys.readouterr().out)[0]["floor_max"]
-    assert found["own:Rician:K=0"] == pytest.approx(found["rayleigh"], rel=1e-12)  # no line of sight is Rayleigh
-    assert found["own:Rician:K=50"] < 0.1 * found["rayleigh"]  # and with one there are no deep fades
-    assert adascale("train", "--nu", 0.04, "--rounds", 2, "--channel", "own:Rician:K=5", "--json") == 0
-    by_option = json.loads(capsys.readouterr().out)["run"]
-    assert adascale("train", "--nu", 0.04, "--rounds", 2, "--channel", "own:Rician:K=6", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["run"] != by_option  # the law is in the address
+    names = ("own:Rician:K=0", "own:Rician:K=50", "rayleigh")
+    scattered, direct, rayleigh = (said(*LEAKAGE, "--channel", name)[0]["floor_max"] for name in names)
+    assert scattered == pytest.approx(rayleigh, rel=1e-12)  # no line of sight is Rayleigh
+    assert direct < 0.1 * rayleigh  # and with one there are no deep fades
+    runs = {said(*TRAIN, "--channel", f"own:Rician:K={K}")["run"] for K in (5, 6)}
+    assert len(runs) == 2  # the law is in the address
 
 
-def test_an_accountant_computes_epsilon(own, capsys):
+def test_an_accountant_computes_epsilon(own, said):
     own(ACCOUNTANT)
-    common = ("leakage", "--nu", 0.04, "--realisations", 1, "--policy", "optimal", "--json", "--accountant")
-    found = {}
-    for name in ("renyi", "own:Unsampled", "own:Unsampled:margin=1"):
-        assert adascale(*common, name) == 0
-        found[name] = json.loads(capsys.readouterr().out)[0]["epsilon"]
-    assert found["own:Unsampled"] > 2 * found["renyi"]  # sampling amplifies
-    assert found["own:Unsampled:margin=1"] == pytest.approx(found["own:Unsampled"] + 1, abs=1e-9)
-    assert adascale("train", "--nu", 0.04, "--rounds", 2, "--accountant", "own:Unsampled", "--json") == 0
-    trained = json.loads(capsys.readouterr().out)
-    assert adascale("train", "--nu", 0.04, "--rounds", 2, "--json") == 0
-    assert trained["epsilon"] > 1.5 * json.loads(capsys.readouterr().out)["epsilon"]
+    names = ("renyi", "own:Unsampled", "own:Unsampled:margin=1")
+    renyi, unsampled, more = (said(*LEAKAGE, "--accountant", name)[0]["epsilon"] for name in names)
+    assert unsampled > 2 * renyi  # sampling amplifies
+    assert more == pytest.approx(unsampled + 1, abs=1e-9)
+    assert said(*TRAIN, "--accountant", "own:Unsampled")["epsilon"] > 1.5 * said(*TRAIN)["epsilon"]
 
 
-def test_a_data_set_with_its_network_is_trained_on(own, tmp_path, capsys):
+def test_a_data_set_with_its_network_is_trained_on(own, tmp_path, said):
     own(DATA)
     assert DATA.strip().count("\n") + PRESET.strip().count("\n") + 2 <= LONGEST
     (tmp_path / "squares.toml").write_text(PRESET.lstrip())
-    assert adascale("train", "--dataset", "squares.toml", "--nu", 0.01, "--json") == 0
-    trained = json.loads(capsys.readouterr().out)
+    trained = said("train", "--dataset", "squares.toml")
     assert (trained["dataset"], trained["model"], trained["rounds"]) == ("squares", "net", 30)
     assert not trained["shortened"]
     assert trained["test_accuracy"] > 0.7  # it learns: half is chance
-    assert adascale("leakage", "--scenario", "squares.toml", "--nu", 0.01, "--policy", "optimal") == 0
+    assert said(*LEAKAGE, "--scenario", "squares.toml")
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_rule_for_a_layer_keeps_the_network_off_the_general_path(own, tmp_path, capsys):
-    network = """
-
-def net():
-    return nn.Sequential(nn.Flatten(), Scale(), nn.Linear(64, 10))
-"""
-    own(RULE, network)
+def test_a_rule_for_a_layer_keeps_the_network_off_the_general_path(own, tmp_path, said):
+    own(RULE, NETWORK)
     (tmp_path / "scaled.toml").write_text('base = "digits"\ntraining = { model = "own:net" }\n')
-    command = ("train", "--dataset", "scaled.toml", "--nu", 0.01, "--rounds", 2, "--json")
-    assert adascale(*command) == 0
-    ruled = json.loads(capsys.readouterr().out)
-    own(RULE.replace("@register(Scale)\n", ""), network)  # the control: without the rule it is noted
+    ruled = said(*TRAIN, "--dataset", "scaled.toml")
+    own(RULE.replace("@register(Scale)\n", ""), NETWORK)  # the control: without the rule it is noted
     with pytest.warns(UserWarning, match="Scale"):
-        assert adascale(*command) == 0
-    general = json.loads(capsys.readouterr().out)
+        general = said(*TRAIN, "--dataset", "scaled.toml")
     assert general["test_loss"] == pytest.approx(ruled["test_loss"], rel=1e-5)  # single precision, other sums
     assert general["run"] != ruled["run"]  # another source, another address

@@ -1,19 +1,23 @@
-"""Presets: the paper's numbers, one TOML a data set, and one of one's own over a base."""
+"""Presets: the paper's numbers, one TOML per data set, and user files over a base."""
 
 import pytest
 
 from adascale import Scenario, presets
-from adascale.channel import (
-    GaussMarkov,
-    Jakes,
-    Nakagami,
-    Rayleigh,
-    Rician,
-    Shadowed,
-    TappedDelayLine,
-    UrbanMicro,
-)
+from adascale.channel import GaussMarkov, Jakes, Nakagami, Rayleigh, Rician, Shadowed, TappedDelayLine, UrbanMicro
+from adascale.errors import InvalidFile
 from adascale.learning import Training
+
+
+@pytest.fixture
+def write(tmp_path):
+    """The path of a preset with this text."""
+
+    def write(text):
+        path = tmp_path / "own.toml"
+        path.write_text(text.replace("PATH", str(path)))
+        return str(path)
+
+    return write
 
 
 def test_the_presets_are_the_paper_s():
@@ -36,18 +40,20 @@ def test_a_preset_is_complete(name):
     assert found.levels
 
 
-def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
-    path = tmp_path / "mine.toml"
-    path.write_text(
-        'base = "cifar10"\nlevels = [1, 2]\n[scenario]\nname = "mine"\n[channel]\nplacement = "area"\n'
-        "[training]\nmomentum = 0.5\n"
+def test_a_file_of_ones_own_says_only_what_differs(write):
+    path = write(
+        'base = "cifar10"\nlevels = [1, 2]\nchannel = { placement = "area" }\ntraining = { momentum = 0.5 }\n'
+        '[scenario]\nname = "mine"\nnum_devices = 2\nbatch_size = [60, 30]\ndataset_size = [6000, 500]\n'
+        "max_power = [0.2, 0.1]\n"
     )
-    found, base = presets.load(str(path)), presets.load("cifar10")
+    found, base = presets.load(path), presets.load("cifar10")
     assert (found.scenario.name, found.scenario.clip_norm) == ("mine", base.scenario.clip_norm)
+    assert found.scenario.power_share.tolist() == [1.0, 0.5]
+    assert found.scenario.sampling_rate.tolist() == [0.01, 0.06]
     assert found.channel == Rayleigh(placement="area")
     assert found.levels == (1.0, 2.0)
     assert found.training == base.training | {"momentum": 0.5}
-    assert Training.preset(str(path)).momentum == 0.5
+    assert Training.preset(path).momentum == 0.5
 
 
 @pytest.mark.parametrize(
@@ -62,83 +68,45 @@ def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
         ('model = "adascale.channel:Nakagami"\nm = 3', Nakagami(m=3.0)),
     ],
 )
-def test_a_preset_names_its_channel_model_with_parameters(tmp_path, text, expected):
-    path = tmp_path / "mine.toml"
-    path.write_text(f'base = "mnist"\n[channel]\n{text}\n')
-    assert presets.load(str(path)).channel == expected
+def test_a_preset_names_its_channel_model_with_parameters(write, text, expected):
+    assert presets.load(write(f'base = "mnist"\n[channel]\n{text}\n')).channel == expected
 
 
-def test_a_preset_may_have_devices_of_different_data_batch_and_power(tmp_path):
-    path = tmp_path / "mixed.toml"
-    path.write_text(
-        'base = "mnist"\n[scenario]\nname = "mixed"\nnum_devices = 3\nbatch_size = [60, 30, 10]\n'
-        "dataset_size = [6000, 6000, 500]\nmax_power = [0.2, 0.1, 0.05]\n"
-    )
-    found = presets.load(str(path)).scenario
-    assert found.power_share.tolist() == [1.0, 0.5, 0.25]
-    assert found.sampling_rate.tolist() == [0.01, 0.005, 0.02]
+BASE = 'base = "mnist"\n'
+BAD = {  # what the message names
+    "itself as its base": ['base = "PATH"'],
+    "unknown": ['base = "nothing"', "base = 3", "x = 1", BASE + "scenario = { x = 3 }"]
+    + [BASE + 'channel = { model = "magic" }', BASE + 'channel = { model = "rician", m = 1 }'],
+    "not valid TOML": ["x ="],
+    "missing key 'batch_size'": ["levels = [1]"],
+    "scenario must": ["scenario = 3"],
+    "levels must": [f"{BASE}levels = {value}" for value in ("[2, 1]", "[true]", "[{ x = 1 }]", "2020-01-01")],
+    "max_power must": [BASE + "scenario.max_power = [0.2, 0.1]", BASE + "scenario.max_power = { watt = 0.2 }"],
+    "clip_norm": [BASE + "scenario.clip_norm = 1e200"],
+    "num_rounds must": [BASE + "scenario.num_rounds = true"],
+    "num_devices must": [BASE + "scenario.num_devices = 1000000000000"],
+    "model in .channel. must": [BASE + "channel.model = 3"],
+    "K must": [BASE + 'channel = { model = "rician", K = -1 }'],
+    "paths must": [BASE + 'channel = { model = "jakes", paths = 1.5 }'],
+    "distance_range must": [BASE + "channel.distance_range = 2020-01-01"],
+    "placement must": [BASE + "channel.placement = true"],
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('base = "{path}"', "has itself as its base"),
-        ('base = "nothing"', "preset 'nothing' is unknown: neither one of cifar10, digits, mnist nor a file"),
-        ("x = 1", "unknown key 'x'; expected scenario, channel, training, base, levels"),
-        ("scenario = 3", "scenario must be a table, got 3"),
-        ('base = "mnist"\nscenario = {{ x = 3 }}', "unknown key 'x'; expected name, num_devices"),
-        ("levels = [1]", "missing key 'batch_size'"),
-        ('base = "mnist"\nlevels = [2, 1]', "levels must be ascending numbers"),
-        ('base = "mnist"\nchannel = {{ model = "magic" }}', "channel 'magic' is unknown"),
-        ("x =", "is not valid TOML"),
-        ("base = 3", "preset '3' is unknown"),
-        ('base = "mnist"\nchannel = {{ model = "rician", K = -1 }}', "K must be one number from 0 to 10000, got -1"),
-        ('base = "mnist"\nchannel = {{ model = "rician", m = 1 }}', "channel 'rician' has no parameter 'm'; expected"),
-        ('base = "mnist"\nchannel = {{ model = "jakes", paths = 1.5 }}', "paths must be a whole number >= 1, got 1.5"),
-        ('base = "mnist"\nscenario = {{ max_power = [0.2, 0.1] }}', "max_power must be one number or 10 of them"),
-        ('base = "mnist"\nchannel = {{ model = 3 }}', r"model in \[channel\] must be a name, got 3"),
-        ('base = "mnist"\nchannel = {{ distance_range = 2020-01-01 }}', "distance_range must be"),
-        ('base = "mnist"\nchannel = {{ placement = true }}', "placement must be 'radius' or 'area', got True"),
-        ('base = "mnist"\nlevels = [true]', "levels must be"),
-        ('base = "mnist"\nlevels = [{{ x = 1 }}]', "levels must be"),
-        ('base = "mnist"\nlevels = 2020-01-01', "levels must be"),
-        ('base = "mnist"\nscenario = {{ max_power = {{ watt = 0.2 }} }}', "max_power must be"),
-        ('base = "mnist"\nscenario = {{ num_rounds = true }}', "num_rounds must be"),
-        ('base = "mnist"\nscenario = {{ num_devices = 1000000000000 }}', "num_devices must be"),
-        ('base = "mnist"\nscenario = {{ clip_norm = 1e200 }}', "clip_norm"),
-    ],
-)
-def test_a_bad_preset_is_named(tmp_path, text, said):
-    path = tmp_path / "bad.toml"
-    path.write_text(text.format(path=path))
-    with pytest.raises(ValueError, match=said) as error:
-        presets.load(str(path))
-    assert "bad.toml" in str(error.value)
-    assert "\n" not in str(error.value)
+@pytest.mark.parametrize("said", BAD)
+def test_a_bad_preset_is_named_with_its_file(write, said):
+    for text in BAD[said]:
+        with pytest.raises(InvalidFile, match=said) as error:
+            presets.load(write(text))
+        assert error.value.path.endswith("own.toml")
+        assert "own.toml" in str(error.value)
+        assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("learning_rate = '0.1'", "learning_rate must be"),
-        ("learning_rate = true", "learning_rate must be"),
-        ("learning_rate = 2020-01-01", "learning_rate must be"),
-        ("momentum = [0.1, 0.2]", "momentum must be one number"),
-        ("chunk = 1.5", "chunk must be a whole number"),
-        ("model = 3", "model must be a name, got 3"),
-        ("dataset = { x = 1 }", "dataset must be a name"),
-    ],
-)
-def test_a_training_of_another_type_is_named(tmp_path, text, said):
-    path = tmp_path / "bad.toml"
-    path.write_text(f'base = "mnist"\n[training]\n{text}\n')
-    with pytest.raises(ValueError, match=said) as error:
-        Training.preset(str(path))
-    assert "bad.toml" in str(error.value)
-
-
-def test_a_training_without_what_it_needs_is_named(tmp_path):
-    path = tmp_path / "bad.toml"
-    path.write_text('base = "mnist"\n[training]\nspeed = 3\n')
-    with pytest.raises(ValueError, match=r"bad.toml: unknown key 'speed' in \[training\]"):
-        Training.preset(str(path))
+@pytest.mark.parametrize("value", ["'0.1'", "true", "2020-01-01", "[0.1, 0.2]", "{ x = 1 }"])
+def test_a_bad_training_is_named_with_its_file(write, value):
+    for name in ("learning_rate", "momentum", "chunk", "model", "dataset", "speed"):
+        if name not in ("model", "dataset") or value != "'0.1'":
+            with pytest.raises(ValueError, match=rf"own.toml: .*\b{name}\b") as error:
+                Training.preset(write(f'base = "mnist"\n[training]\n{name} = {value}\n'))
+            assert "\n" not in str(error.value)

@@ -5,31 +5,32 @@ import itertools
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.special import ndtr
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.policies import water_level
 from companion.bounds.convexity import delta_slopes, two_round_delta
 
 NODE, MASS = np.polynomial.hermite_e.hermegauss(40)
-MASS = MASS / MASS.sum()
+NODES = np.stack([each.ravel() for each in np.meshgrid(NODE, NODE)])
+MASSES = np.outer(MASS, MASS).ravel() / MASS.sum() ** 2
 
 
 # Convexity for any participation -------------------------------------------------------------------------------------
 
 
+def log_moment(order, atoms, prior, S, root):
+    """ln E[Y^order] of two rounds, for S = root root^T."""
+    Y = np.exp((root @ NODES).T @ atoms.T - np.einsum("ki,ij,kj->k", atoms, S, atoms) / 2) @ prior
+    return np.log(MASSES @ Y**order)
+
+
 def moment_curvature(order, atoms, prior, S, H):
     """d^2/de^2 ln E[Y^order] at S + eH, by a contour integral; two rounds."""
-    z = np.stack([each.ravel() for each in np.meshgrid(NODE, NODE)])
-    mass = np.outer(MASS, MASS).ravel()
-    e = 0.04 * np.exp(2j * np.pi * np.arange(16) / 16)
-    A = []
+    e, A = 0.04 * np.exp(2j * np.pi * np.arange(16) / 16), []
     for each in S + e[:, None, None] * H:
         a = np.sqrt(each[0, 0])
         second = np.sqrt(each[1, 1] - each[0, 1] ** 2 / each[0, 0])
-        b = np.stack([a * z[0], each[0, 1] / a * z[0] + second * z[1]])
-        Y = np.exp(b.T @ atoms.T - np.einsum("ki,ij,kj->k", atoms, each, atoms) / 2) @ prior
-        A.append(np.log(mass @ Y**order))
+        A.append(log_moment(order, atoms, prior, each, np.array([[a, 0], [each[0, 1] / a, second]])))
     return 2 * float((np.array(A) / e**2).mean().real)
 
 
@@ -52,14 +53,6 @@ def test_from_null_to_mixture_it_is_not_convex():
     assert moment_curvature(18 - 15, atoms, prior, S, H) > 0
 
 
-def log_moment(order, atoms, prior, S):
-    """ln E[Y^order] for any positive semidefinite S, of two rounds."""
-    values, axes = np.linalg.eigh(S)
-    b = (axes * np.sqrt(values.clip(0))) @ np.stack([each.ravel() for each in np.meshgrid(NODE, NODE)])
-    Y = np.exp(b.T @ atoms.T - np.einsum("ki,ij,kj->k", atoms, S, atoms) / 2) @ prior
-    return float(np.log(np.outer(MASS, MASS).ravel() @ Y**order))
-
-
 def test_the_moment_is_convex_and_does_not_fall_up_to_singular_matrices():
     rng, gaps, rises = np.random.default_rng(4), [], []
     for order in (1.05, 2.5, 6.0):
@@ -67,7 +60,8 @@ def test_the_moment_is_convex_and_does_not_fall_up_to_singular_matrices():
             atoms, prior = rng.uniform(-1, 1, (4, 2)), rng.dirichlet(np.ones(4))
             one, other = (np.outer(a, a) for a in rng.normal(size=(2, 2)) * 0.7)  # of rank one
             low, high, middle, both = (
-                log_moment(order, atoms, prior, S) for S in (one, other, (one + other) / 2, one + other)
+                log_moment(order, atoms, prior, S, np.linalg.eigh(S)[1] * np.linalg.eigh(S)[0].clip(0) ** 0.5)
+                for S in (one, other, (one + other) / 2, one + other)
             )
             gaps.append((low + high) / 2 - middle)
             rises.append(both - max(low, high))
@@ -193,50 +187,6 @@ def test_the_slope_of_delta_is_the_posterior_at_the_threshold(epsilon, removed):
     difference = (at(s1 + step) - at(s1 - step)) / (2 * step)
     assert np.isclose(difference, slope, rtol=1e-6, atol=0)  # it errs by step^2
     assert not np.isclose((density * p).sum(), (density * p**2).sum(), rtol=0.1, atol=0)  # no mean square
-
-
-@pytest.mark.parametrize("removed", [False, True])
-def test_two_rounds_without_sampling_are_one_gaussian(removed):
-    sigma, epsilon = (0.9, 1.4), 0.7
-    s = sum(each**-2 for each in sigma)
-    closed = ndtr(s**0.5 / 2 - epsilon / s**0.5) - np.exp(epsilon) * ndtr(-(s**0.5) / 2 - epsilon / s**0.5)
-    found = two_round_delta(1 - 1e-12, sigma, epsilon, removed)  # q short of 1 by 1e-12
-    assert np.isclose(found, closed, rtol=1e-9, atol=0)
-
-
-def test_the_order_of_two_rounds_does_not_matter():
-    for removed in (False, True):
-        one, other = (two_round_delta(0.08, each, 0.05, removed) for each in ((0.25, 1.1), (1.1, 0.25)))
-        assert np.isclose(one, other, rtol=1e-11, atol=0)
-
-
-SIGMA = np.concatenate([np.full(12, 0.9), np.random.default_rng(0).uniform(1, 2, 600)])
-
-
-def test_slopes_and_curvatures_are_those_of_delta():
-    q, epsilon, v, step = 0.1, 12.0, SIGMA**2, 4e-3
-    found = delta_slopes(q, SIGMA, epsilon)
-
-    def at(*changes):
-        moved = v.copy()
-        for i, by in changes:
-            moved[i] += by
-        return delta_slopes(q, np.sqrt(moved), epsilon).delta
-
-    # differences err by step^2, and aliases, exp(-16) of delta, are divided by step or its square: 2e-3 at most
-    up, down, other_up, other_down = (at((i, by)) for i in (0, 30) for by in (step, -step))
-    np.testing.assert_allclose((up - down) / (2 * step), found.slope[0], rtol=4e-3)
-    np.testing.assert_allclose((other_up - other_down) / (2 * step), found.slope[30], rtol=4e-3)
-    np.testing.assert_allclose((up - 2 * found.delta + down) / step**2, found.curvature[0], rtol=4e-3)
-    both = at((0, step), (1, step)) + at((0, -step), (1, -step)) + 2 * found.delta - 2 * (up + down)
-    np.testing.assert_allclose(both / (2 * step**2), found.mixed[0], rtol=4e-2)  # a tenth of the curvature
-    bracket = accounting.exact_delta(q, SIGMA, epsilon)
-    assert bracket.lower <= found.delta <= bracket.upper
-
-
-def test_a_sum_that_does_not_settle_is_refused():
-    with pytest.raises(ValueError, match="does not settle"):
-        delta_slopes(1e-4, [8.0, 9.0], 0.1)
 
 
 # Exact epsilon -------------------------------------------------------------------------------------------------------

@@ -50,38 +50,24 @@ def test_arguments_stand_behind_a_name(text, expected):
     assert registry.parse_options(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a:=3", "expected name:key=value,key=value, got 'a:=3'"),
-        ("a:x=1,x=2", "'x' stands twice in 'a:x=1,x=2'"),
-        ("a:x='b,c=d'", 'expected a Python literal or a word, got "\'b"'),
-        ("a:x=[1", "expected a Python literal or a word, got '\\[1'"),
-        ("a:x={[]: 1}", "expected a Python literal"),
-        ("a:x=" + "(" * 9999, "expected a Python literal"),
-    ],
-)
-def test_bad_arguments_are_refused(text, said):
-    with pytest.raises(ValueError, match=said):
+@pytest.mark.parametrize("text", ["a:=3", "a:x=1,x=2", "a:x='b,c=d'", "a:x=[1", "a:x={[]: 1}", "a:x=" + "(" * 9999])
+def test_bad_arguments_are_refused(text):
+    with pytest.raises(ValueError, match=r"expected |duplicate key 'x'"):
         registry.parse_options(text)
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "said"),
     [
-        ("policies", "best", "policy 'best' is unknown; expected one of .*adascale.*, or module:object"),
-        ("channels", "no_such_module:X", "channel 'no_such_module:X': cannot import 'no_such_module'"),
-        ("models", "adascale:nothing", "model 'adascale:nothing': module 'adascale' has no 'nothing'"),
+        ("policies", "best", "policy 'best' is unknown; .*adascale.*, or module:object"),
+        ("channels", "no_such_module:X", "channel 'no_such_module:X': cannot import"),
+        ("models", "adascale:nothing", "model 'adascale:nothing': .* has no 'nothing'"),
         ("hats", "top", "kind must be one of"),
-        (
-            "accountants",
-            "rayleigh",
-            r"accountant 'rayleigh' is unknown \(rayleigh is a channel\); expected one of exact, renyi",
-        ),
-        ("policies", ":", "policy ':' must be a registered name, or module:object"),
-        ("policies", ".a:b", r"policy '.a:b' must be a registered name, or module:object"),
-        ("models", "os:abort", "model 'os:abort' must be .* not one of Python's standard library"),
-        ("models", "adascale.cli:main", "model 'adascale.cli:main' must be a subclass of .*, got function"),
+        ("accountants", "rayleigh", r"accountant 'rayleigh' is unknown \(rayleigh is a channel\)"),
+        ("policies", ":", "must be a registered name, or module:object"),
+        ("policies", ".a:b", "must be a registered name, or module:object"),
+        ("models", "os:abort", "not one of Python's standard library"),
+        ("models", "adascale.cli:main", "must be a subclass of .*, got function"),
         ("accountants", "adascale.channel:Rayleigh", "must be a class with a method epsilon, .* got type"),
         ("policies", "adascale.checks:positive", "must be a subclass of .*Policy, or .* start and step, got function"),
         ("datasets", "adascale.registry:KINDS", "must be a function without arguments, .* got dict"),
@@ -92,9 +78,14 @@ def test_what_cannot_be_found_is_said(kind, name, said):
         registry.find(kind, name)
 
 
+def forget():
+    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+        del sys.modules[name]
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package of one's own in the working directory."""
+    """A user's package in the working directory."""
     monkeypatch.chdir(tmp_path)
     files = {
         "shop/__init__.py": "",
@@ -108,48 +99,53 @@ def package(tmp_path, monkeypatch):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     yield tmp_path
-    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
-        del sys.modules[name]
+    forget()
 
 
-@pytest.mark.parametrize("file", ["shop/front.py", "shop/store.py", "shop/__init__.py", "shop/deep/cellar.py"])
-def test_a_digest_covers_what_a_module_imports_from_its_own_package(package, file):
-    before = registry.source_digest("policies", "shop.front:anything")
-    assert registry.source_digest("policies", "shop.front:anything") == before
-    with (package / file).open("a") as text:
-        text.write("more = 1\n")
-    assert registry.source_digest("policies", "shop.front:anything") != before
+def digest(name="shop.front:anything", kind="policies"):
+    return registry.source_digest(kind, name)
 
 
-def test_a_digest_does_not_depend_on_what_is_not_imported_or_on_where_it_lies(package, tmp_path_factory, monkeypatch):
-    before = registry.source_digest("policies", "shop.front:anything")
+def test_a_digest_covers_what_a_module_imports_from_its_own_package_and_no_more(package, tmp_path_factory, monkeypatch):
+    seen = [digest()]
+    for file in ("shop/front.py", "shop/store.py", "shop/__init__.py", "shop/deep/cellar.py"):
+        assert digest() == seen[-1]
+        (package / file).write_text((package / file).read_text() + "more = 1\n")
+        seen.append(digest())
+    assert len(set(seen)) == 5
     (package / "shop/unused.py").write_text("stock = 4\n")
-    assert registry.source_digest("policies", "shop.front:anything") == before
+    assert digest() == seen[-1]
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (package / "shop").rename(elsewhere / "shop")
     monkeypatch.chdir(elsewhere)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
-        del sys.modules[name]
-    assert registry.source_digest("policies", "shop.front:anything") == before
+    forget()
+    assert digest() == seen[-1]
+    for text in ("this is no Python\n", "nor is this\n"):  # which is a part of it all the same
+        (elsewhere / "shop/store.py").write_text(f"import shop.unused\n{text}")
+        seen.append(digest())
+    assert len(set(seen)) == 7
 
 
-def test_what_is_no_python_is_a_part_of_the_digest_all_the_same(package):
-    (package / "shop/store.py").write_text("import shop.unused\nthis is no Python\n")
-    before = registry.source_digest("policies", "shop.front:anything")
-    (package / "shop/store.py").write_text("import shop.unused\nnor is this\n")
-    assert registry.source_digest("policies", "shop.front:anything") != before
+def test_stored_digests_hold(package):
+    """Rows of old results have them."""
+    assert digest() == "889a50094a1ae028"
 
 
-@pytest.mark.parametrize("name", ["no_such_module:x", "no_such_module.part:x", "math.part:x", ":x", "a..b:x"])
-def test_a_module_that_is_not_there_has_no_digest(name):
-    with pytest.raises(ValueError, match=r"has no source file|must be a registered name"):
-        registry.source_digest("datasets", name)
+def test_what_has_no_source_has_no_digest():
+    assert digest("AdaScale") is None  # the package's own needs none
+    unknown = ("no_such_module:x", "no_such_module.part:x", "math.part:x", ":x", "a..b:x")
+    for name in (*unknown, "numpy._core._multiarray_umath:array"):
+        with pytest.raises(ValueError, match=r"has no source file|must be a registered name"):
+            digest(name)
 
 
-def test_the_package_s_own_needs_no_digest_and_what_has_no_source_is_refused():
-    assert registry.source_digest("policies", "AdaScale") is None
-    with pytest.raises(ValueError, match=r"module 'numpy\._core\._multiarray_umath' has no source file"):
-        registry.source_digest("policies", "numpy._core._multiarray_umath:array")
+INSTALLED = """
+from adascale import registry
+assert registry.names('policies')[-1] == 'Mine'
+assert registry.find('policies', 'mine').value.__name__ == 'Mine'
+digests = [registry.source_digest('policies', name) for name in ('Mine', 'shop.front:Mine')]
+assert digests[0] == digests[1] != None
+"""
 
 
 def test_what_another_package_registers_is_found_by_its_name_and_has_a_digest(package):
@@ -158,31 +154,25 @@ def test_what_another_package_registers_is_found_by_its_name_and_has_a_digest(pa
     told.mkdir()
     (told / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1.0\n")
     (told / "entry_points.txt").write_text("[adascale.policies]\nMine = shop.front:Mine\n")
-    code = (
-        "from adascale import registry\n"
-        "assert registry.names('policies')[-1] == 'Mine'\n"
-        "assert registry.find('policies', 'mine').value.__name__ == 'Mine'\n"
-        "digests = [registry.source_digest('policies', name) for name in ('Mine', 'shop.front:Mine')]\n"
-        "assert digests[0] == digests[1] != None\n"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=package, check=True)
+    subprocess.run([sys.executable, "-c", INSTALLED], cwd=package, check=True)
+
+
+HALF_INSTALLED = """
+from importlib.metadata import EntryPoint
+from adascale import channel, registry
+installed = registry.entry_points
+broken = EntryPoint('broken', 'adascale.channel:NoSuchModel', 'adascale.channels')
+registry.entry_points = lambda group: [broken, *installed(group=group)]
+assert registry.names('channels')[0] == 'broken'
+assert registry.name_of('channels', channel.Rayleigh) == 'rayleigh'
+try:
+    registry.find('channels', 'broken')
+except ValueError as error:
+    assert 'cannot import' in str(error)
+else:
+    raise AssertionError('it was found')
+"""
 
 
 def test_a_registered_name_that_cannot_be_loaded_hides_no_other():
-    """Such as that of a package whose new version is half installed."""
-    code = (
-        "from importlib.metadata import EntryPoint\n"
-        "from adascale import channel, registry\n"
-        "installed = registry.entry_points\n"
-        "broken = EntryPoint('broken', 'adascale.channel:NoSuchModel', 'adascale.channels')\n"
-        "registry.entry_points = lambda group: [broken, *installed(group=group)]\n"
-        "assert registry.names('channels')[0] == 'broken'\n"
-        "assert registry.name_of('channels', channel.Rayleigh) == 'rayleigh'\n"
-        "try:\n"
-        "    registry.find('channels', 'broken')\n"
-        "except ValueError as error:\n"
-        "    assert 'cannot import' in str(error)\n"
-        "else:\n"
-        "    raise AssertionError('it was found')\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", HALF_INSTALLED], check=True)

@@ -43,13 +43,6 @@ def wheels(tmp_path):
     return sorted(tmp_path.glob("*.whl"))
 
 
-@pytest.mark.slow
-def test_library_wheel_holds_nothing_of_the_companion(wheels):
-    names = zipfile.ZipFile(wheels[0]).namelist()
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"adascale"}
-    assert wheels[0].stat().st_size < 300_000
-
-
 @pytest.fixture
 def python(tmp_path):
     """An interpreter that has everything but this package."""
@@ -66,6 +59,9 @@ def python(tmp_path):
 
 @pytest.mark.slow
 def test_a_notebook_installs_the_wheel_beside_it_and_runs_where_nothing_else_is(wheels, python, tmp_path):
+    names = zipfile.ZipFile(wheels[0]).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"adascale"}, "the companion has its own"
+    assert wheels[0].stat().st_size < 300_000
     folder = tmp_path / "alone"
     folder.mkdir()
     for wheel in wheels:
@@ -79,13 +75,10 @@ def test_a_notebook_installs_the_wheel_beside_it_and_runs_where_nothing_else_is(
     assert {path.name for path in folder.iterdir()} == {f"{ALONE}.ipynb", *(wheel.name for wheel in wheels)}
 
 
-def test_beside_its_repository_a_notebook_stays_where_it_is(monkeypatch):
+def test_a_notebook_stays_in_its_repository_and_finds_the_results_elsewhere(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT / "notebooks")
     results.stand_in()
     assert Path.cwd() == ROOT / "notebooks"
-
-
-def test_elsewhere_the_committed_results_stand_beside_an_empty_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     results.stand_in()
     assert list(Path.cwd().iterdir()) == []

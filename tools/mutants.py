@@ -43,15 +43,15 @@ COPIED = ("adascale", "companion", "tests", "tools", "conftest.py", "pyproject.t
 TABLE = ROOT / "results" / "mutation.md"
 
 # What is changed, and which tests should notice: none that is slow, nor one of the references.
-ENDS = [f"tests/test_{each}.py" for each in ("caps", "curvature", "extreme_numbers", "shapes_refused")]
+ENDS = [f"tests/test_{each}.py" for each in ("problem", "extreme_numbers", "checks")]
 POLICIES = ("tests/policies", *ENDS, "-k", "not without_limit and not extreme")
 FAST = "not million and not tenth and not told_of and not reference and not judge and not little_memory"
 CONVEXITY = "tests/test_problem_theory.py", "tests/test_privacy_theorems.py"
 PARTS = "", "_digits", "_ends", "_parts", "_peers"
 EXACT = [f"tests/accounting/test_exact{each}.py" for each in PARTS]
 GROUPS = {
-    "tuning": ("adascale/tuning.py", ["tests/test_tuning.py", "tests/test_tuning_messages.py"]),
-    "problem": ("adascale/problem.py", ["tests/test_problem.py", *POLICIES]),
+    "tuning": ("adascale/tuning.py", ["tests/test_tuning.py"]),
+    "problem": ("adascale/problem.py", POLICIES),
     "gradients": ("adascale/learning/gradients/*.py", ["tests/learning/gradients"]),
     "policies": ("adascale/policies/*.py", POLICIES),
     "accounting": ("adascale/accounting/*.py", ["tests/accounting", *CONVEXITY, "-k", FAST]),

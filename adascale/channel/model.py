@@ -7,7 +7,7 @@ device has a random stream of its own, so a longer horizon or one more device ex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from adascale import checks as check
 from adascale import registry
 from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, device_gains
 from adascale.errors import InvalidInput
+from adascale.files import from_mapping
 from adascale.scenario import Scenario
 
 Seeds = int | Sequence[int] | range
@@ -240,11 +241,8 @@ def find(name: str, **parameters: Any) -> ChannelModel:
     found = registry.find("channels", name)
     if found.value.fading is ChannelModel.fading and found.value.draw is ChannelModel.draw:
         raise ValueError(f"channel {name!r} must define fading(rng, num_rounds), the fading law of one device")
-    known = [field.name for field in fields(found.value)]
-    if unknown := sorted({*options, *parameters} - {*known}):
-        raise ValueError(f"channel {name!r} has no parameter {unknown[0]!r}; expected one of {', '.join(known)}")
     chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in (options | parameters).items()}
-    made: ChannelModel = found.value(**chosen)
+    made: ChannelModel = from_mapping(found.value, chosen, f" of channel {name!r}")
     return made
 
 

@@ -17,7 +17,7 @@ from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
 from adascale.policies.privacy_budget import check_contraction
 from adascale.problem import ReceiveScalingProblem
-from adascale.rootfind import Brackets, find_roots
+from adascale.rootfind import find_roots
 from adascale.tuning import Lanes
 
 FloatArray = NDArray[np.float64]
@@ -143,9 +143,8 @@ def _crossings(
 
     i, j, k = np.nonzero((seen[..., 1:] > 0) != (seen[..., :-1] > 0))
     lane, rate, low = lanes.index[i], relative[i, j] * mean_eta[i], np.log(natural[i] * _PENALTIES[k])
-    high, unknown = low + np.log(_PENALTIES[1] / _PENALTIES[0]), np.full(low.shape, np.nan)
-    brackets = Brackets(low, seen[i, j, k], high, seen[i, j, k + 1], unknown, unknown, np.full(low.shape, True))
-    root = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), brackets, tolerance / 2)
+    high = low + np.log(_PENALTIES[1] / _PENALTIES[0])
+    root = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), low, high, tolerance / 2)
     met = np.abs(root.residual) <= tolerance  # elsewhere the cost jumps over its budget
     lane, penalty, rate = lane[met], np.exp(root.x[met]), rate[met]
     chosen = lanes.problem(lane)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 
 from adascale import checks as check
 from adascale import presets, registry
+from adascale.files import from_mapping
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,8 @@ class Training:
     def preset(cls, name: str) -> Training:
         """Return the training of a preset, by its name or from its file: see :func:`adascale.presets.load`."""
         values = presets.load(name).training
-        known = [field.name for field in fields(cls)]
-        needed = {field.name for field in fields(cls) if field.default is MISSING}
-        for what, found in (("unknown", set(values) - set(known)), ("missing", needed - set(values))):
-            if found:
-                raise ValueError(f"{name}: {what} key {min(found)!r} in [training]; expected {', '.join(known)}")
         try:
-            training = cls(**values)
+            training = from_mapping(cls, values, " in [training]")
             registry.find("datasets", training.dataset)
             registry.find("models", training.model)
             return training

@@ -2,8 +2,8 @@ r"""Presets: everything that belongs to one data set, in one TOML file.
 
 The tables ``[scenario]``, ``[channel]`` and ``[training]`` hold the parameters of
 :class:`~adascale.scenario.Scenario`, of a channel model (by name, as ``model``) and of
-:class:`~adascale.learning.settings.Training`; ``levels`` is the grid of :math:`\nu`.  Whatever is not said comes from
-the preset that ``base`` names.
+:class:`~adascale.learning.settings.Training`; ``levels`` is the grid of :math:`\nu`.  Other values come from the preset
+that ``base`` names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from adascale import channel, registry
 from adascale import checks as check
-from adascale.files import preset_names, read_preset
+from adascale.errors import InvalidFile, InvalidInput
+from adascale.files import from_mapping, preset_names, read_preset
 from adascale.scenario import Scenario
 
 names = preset_names
@@ -21,7 +22,7 @@ names = preset_names
 
 @dataclass(frozen=True)
 class Preset:
-    r"""An experiment: what is simulated, over which channel, how it is trained, and at which :math:`\nu`."""
+    """An experiment."""
 
     scenario: Scenario
     channel: channel.ChannelModel
@@ -32,35 +33,23 @@ class Preset:
 
 
 def load(name: str) -> Preset:
-    r"""A preset by its name, or from a file.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`names`, or the path of a TOML file.
-
-    Raises
-    ------
-    ValueError
-        If there is no such preset or file, it is not TOML, has an unknown key or lacks one, or holds a value out of
-        range; it names the file.
-    """
+    """Load a preset by its name, one of :func:`names`, or from the TOML file with this path."""
     try:
         path, content = read_preset(str(name))
     except ValueError as error:
-        prefix = "" if str(name) in str(error) else f"{name}: "  # of a base, the error names the base alone
-        raise ValueError(f"{prefix}{error}") from None
+        prefix = "" if str(name) in str(error) else f"{name}: "  # an error in a base names the base alone
+        raise InvalidFile(f"{prefix}{error}", str(name)) from None
     try:
-        scenario = Scenario.from_table(content["scenario"])
+        scenario = from_mapping(Scenario, content["scenario"])
         given = dict(content["channel"])
         name = given.pop("model", "rayleigh")
         if not isinstance(name, str):
-            raise ValueError(f"model in [channel] must be a name, got {name!r}")
+            raise InvalidInput(f"model in [channel] must be a name, got {name!r}", "model")
         with registry.naming_own_code():
             model = channel.find(name, **given)
         levels = check.positive("levels", content["levels"])
         if levels.ndim != 1 or not (levels[1:] > levels[:-1]).all():
-            raise ValueError(f"levels must be ascending numbers, got {content['levels']}")
+            raise InvalidInput(f"levels must be ascending numbers, got {content['levels']}", "levels")
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise InvalidFile(f"{path}: {error}", str(path)) from None
     return Preset(scenario, model, dict(content["training"]), tuple(levels.tolist()))

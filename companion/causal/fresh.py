@@ -25,7 +25,7 @@ from adascale.comparison.shi_tuning import kindest_lyapunov, mean_inverse
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
-from adascale.rootfind import Brackets, find_roots
+from adascale.rootfind import find_roots
 from adascale.scenario import Scenario
 from adascale.tuning import draw_floors
 from companion.csv_pivot import read_wide, wide_csv
@@ -125,10 +125,8 @@ def _pairs(
     grid = np.broadcast_arrays(penalties, rates[:, None])
     seen = excess(*(each.ravel() for each in grid)).reshape(grid[0].shape)
     i, k = np.nonzero((seen[:, 1:] > 0) != (seen[:, :-1] > 0))
-    low, unknown = np.log(penalties[k]), np.full(k.size, np.nan)
-    ends = (low, seen[i, k], np.log(penalties[k + 1]), seen[i, k + 1])
-    brackets = Brackets(*ends, unknown, unknown, np.full(k.size, True))
-    root = find_roots(lambda x, n: excess(np.exp(x), rates[i[n]]), brackets, tolerance / 2)
+    low, high = np.log(penalties[k]), np.log(penalties[k + 1])
+    root = find_roots(lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, tolerance / 2)
     met = np.abs(root.residual) <= tolerance  # elsewhere the mean cost jumps over the budget
     return np.stack([np.exp(root.x[met]), rates[i[met]]])
 

@@ -154,7 +154,7 @@ def test_orders_below_the_first_are_noted_too(capsys, scenario):
             "accountant 'rayleigh' is unknown (rayleigh is a channel); expected one of exact, renyi",
         ),
         (["--accountant", "renyi:order=3"], "--accountant renyi:order=3: "),
-        (["--channel", "rayleigh:m=three"], "--channel rayleigh:m=three: channel 'rayleigh' has no parameter 'm'"),
+        (["--channel", "rayleigh:m=three"], "--channel rayleigh:m=three: unknown key 'm' of channel 'rayleigh'"),
         (["--channel", "rayleigh:placement=sea"], "--channel rayleigh:placement=sea: placement must be"),
         (["--channel", "my_module:Own:m=three"], "--channel my_module:Own:m=three: TypeError: "),
         (["--channel", "my_module:Own:m=-1"], "--channel my_module:Own:m=-1: m must be > 0"),
