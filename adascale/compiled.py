@@ -13,7 +13,6 @@ from numba.core import caching
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 _FunctionCache: Any = caching.FunctionCache
 _LOGGER = logging.getLogger("adascale.compiled")
-_LOGGER.setLevel(logging.INFO)
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
@@ -45,7 +44,7 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
                 self.flush()
         if found is None:
             often = "once" if self._enabled else "(at every start, unless NUMBA_CACHE_DIR names a folder)"
-            _LOGGER.info(f"compiling {often}, for up to a minute")
+            _LOGGER.debug(f"compiling {often}, for up to a minute")
             _LOGGER.addFilter(lambda _: False)
         return found
 

@@ -8,7 +8,7 @@ import pytest
 
 MODULE = """
 import logging, sys
-logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+logging.basicConfig(level=logging.DEBUG, format="%(message)s", stream=sys.stderr)
 from adascale.compiled import njit
 @njit(cache=True)
 def twice(x):
