@@ -17,7 +17,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from scipy.optimize import elementwise
 
 from adascale import checks as check
 from adascale.scenario import Scenario
@@ -184,6 +183,8 @@ class RayleighFloors(FloorLaw):
         ValueError
             Also if the level, or its exponential integral, is beyond floating point.
         """
+        from scipy.optimize import elementwise  # slow to import
+
         scale, budget = self.scale, check.positive("budget", budget)
         check.broadcast(scale=scale.shape, budget=budget.shape)
         # E max(l - w, 0) >= (l - m) / 2 at the median m of the floors, so the level is below 2 nu + m

@@ -2,10 +2,14 @@ r"""What policies that do not see the future keep of a budget, and what they lea
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from adascale.statistics import interval
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _KEPT = 1e-6  # of the budget: a cost above it by less counts as the budget
 
@@ -73,4 +77,6 @@ def promises(table: pd.DataFrame, reference: str = "Optimal") -> pd.DataFrame:
                 f"{metric}_worst": ratio.max(),
             }
         rows.append(row)
+    import pandas as pd  # slow to import
+
     return pd.DataFrame(rows)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 _ULP = 2.0**-52
@@ -36,6 +35,8 @@ def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:
     """The smallest epsilon with delta at most ``at``, and its ends."""
+    from scipy.optimize import brentq  # slow to import
+
     found = []
     for end in range(3):
         if delta(energy, 0.0)[end] <= at:

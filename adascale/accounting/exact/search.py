@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erf
 
 from adascale.accounting.exact import gaussian
@@ -42,6 +41,8 @@ def most_apart(rounds: Rounds) -> float:
 
 def solve(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a falling function crosses 0 between the two."""
+    from scipy.optimize import brentq  # slow to import
+
     root: float = brentq(function, low, high, rtol=1e-11, xtol=1e-300)
     return root
 
