@@ -73,9 +73,10 @@ def main(arguments: list[str] | None = None) -> int:
             stop.said.acquire()  # blocks for ever if the watching thread ends the process
             _say(stop.line)
             return stop.code or INTERRUPTED
-        except OSError as error:  # standard output is closed, or on a full disk
-            with contextlib.suppress(OSError, ValueError):  # so that Python does not try again when it ends
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            if error.filename is None:  # standard output is closed or full: Python must not try again when it ends
+                with contextlib.suppress(OSError, ValueError):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if isinstance(error, BrokenPipeError):
                 return PIPE_CLOSED
             _say(f"{command}error: {_reason(error)}")
@@ -94,11 +95,10 @@ def _run(given: list[str], stop: _Stop) -> int:
     except Exception as error:
         if stop.code:  # the signal's exception turned into another one, as in an import
             raise Stopped from None
-        expected = ValueError | OSError | RuntimeError | ArithmeticError | MemoryError
-        if isinstance(error, BrokenPipeError) or not isinstance(error, expected):
+        if not isinstance(error, ValueError | RuntimeError | ArithmeticError | MemoryError):
             raise
         _say(f"{options.command}: error: {_reason(error)}")
-        return 2 if isinstance(error, ValueError | OSError) else 1
+        return 2 if isinstance(error, ValueError) else 1
     return 0
 
 

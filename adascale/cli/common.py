@@ -147,11 +147,7 @@ def read_scenario(name: str) -> Preset:
     from adascale.files import TABLES, read_toml
     from adascale.scenario import Scenario
 
-    if name in presets.names():
-        return presets.load(name)
-    if not Path(name).is_file():
-        raise ValueError(f"--scenario must be {', '.join(presets.names())} or a file, got {name!r}")
-    if {*TABLES, "base"} & set(read_toml(name)):
+    if name in presets.names() or not Path(name).is_file() or {*TABLES, "base"} & set(read_toml(name)):
         return presets.load(name)
     return presets.Preset(Scenario.from_toml(name), Rayleigh(), {}, ())
 

@@ -13,7 +13,7 @@ from adascale import registry
 from adascale.cli.common import note
 
 FORMER = {"promise": "budget_mode", "reserve": "safety_margin"}
-"""Parameters of policies by the names that they had in version 0.2."""
+"""Parameters of policies by their former names, which are deprecated."""
 
 
 def add_options(parser: argparse.ArgumentParser, command: str) -> None:
@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--policy", "train", f"{policy}, or noisefree", default="adascale", **policies)
     option("--policy", "audit", policy, default="learn", **policies)
     option("--penalty", "schedule stream", "AdaScale's V, starting with an empty queue", metavar="V", **number)
-    option("--promise", "schedule stream", argparse.SUPPRESS, choices=("average", "hard"))  # as in version 0.2
+    option("--promise", "schedule stream", argparse.SUPPRESS, choices=("average", "hard"))  # deprecated
     option("--past", "schedule stream", "earlier trace of the same links, in the same form and unit", **path)
     option("--hindsight", "schedule", "tune and plan on the whole trace, as the paper does", **switch)
     option("--nu", "leakage", "noise budget per round; may be repeated", required=True, **several, **number)
@@ -100,7 +100,7 @@ def _orders(text: str) -> tuple[float, ...]:
 
 
 def policy_text(text: str) -> str:
-    """A policy with its parameters by the names that its class has, given by these or by those of the other version."""
+    """A policy with each parameter by the name that its class has, the former or the new one, whichever is given."""
     with contextlib.suppress(ValueError):  # reported where the policy is looked up
         name, given = registry.parse_options(text)
         for old, new in FORMER.items():

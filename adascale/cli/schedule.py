@@ -84,14 +84,11 @@ def run(options: argparse.Namespace) -> None:
     common.print_and_write(text, {options.out: "".join(f"{','.join(map(str, row))}\n" for row in (columns, *rows))})
     common.note(trace.unended)
     if problem.num_rounds != scenario.num_rounds:
-        common.note(
-            f"{options.gains} has {problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}; the trace decides"
-        )
+        rounds = f"{problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}"
+        common.note(f"{options.gains} has {rounds}; the trace decides")
     if trace.above_one:
-        common.note(
-            f"{trace.above_one}: more power received than sent; gains in dB need --unit db, and path losses "
-            "are their inverse"
-        )
+        units = "gains in dB need --unit db, and path losses are their inverse"
+        common.note(f"{trace.above_one}: more power received than sent; {units}")
     if not isinstance(policy, OnlinePolicy):
         common.note(f"{name} reads the whole trace")
     elif options.hindsight and options.penalty is None and (policy.tuned or policy.needs_mean_gain or policy.needs_law):

@@ -26,7 +26,7 @@ OTHER = {
     "delta": ["--delta", 1e-6],
     "orders": ["--orders", "64"],
     "policy": ["--policy", "equalalloc"],
-    "promise": ["--promise", "hard"],
+    "promise": ["--policy", "learn:budget_mode=hard"],
     "prior": PAST,
     "unit of gains": ["--unit", "db"],
 }
