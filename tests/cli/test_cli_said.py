@@ -49,7 +49,7 @@ def test_json_has_no_nan_where_a_budget_is_out_of_reach(capsys, scenario):
     assert "no policy can spend nu in any realisation: LyapunovPowerControl at nu = 1e+09" in said.err
 
 
-def test_an_epsilon_of_zero_does_not_hide_the_others(capsys, scenario):
+def test_epsilon_of_zero_does_not_hide_others(capsys, scenario):
     arguments = ["--scenario", scenario[1], "--nu", 1e-3, "--nu", 1e9, "--delta", 0.9, "--policy", "optimal"]
     assert run("leakage", *arguments) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -57,7 +57,7 @@ def test_an_epsilon_of_zero_does_not_hide_the_others(capsys, scenario):
     assert lines[2].split()[-1] == "0"
 
 
-def test_an_interval_needs_three_realisations(capsys, scenario):
+def test_interval_needs_three_realisations(capsys, scenario):
     for number, shown in ((1, False), (2, False), (3, True)):
         arguments = ["--scenario", scenario[1], "--nu", 1e-3, "--policy", "optimal", "--realisations", number]
         assert run("leakage", *arguments) == 0
@@ -122,7 +122,7 @@ def test_orders_at_their_end_are_noted_and_extended(tmp_path, capsys):
         assert more["rdp"] == few["rdp"]
 
 
-def test_orders_below_the_first_are_noted_too(capsys, scenario):
+def test_orders_below_the_first_are_noted(capsys, scenario):
     common = ["leakage", "--scenario", scenario[1], "--nu", 1e-4, "--policy", "optimal", "--orders", "5,64"]
     assert run(*common) == 0
     assert "note: an epsilon is that of the first order, 5; with --orders 1." in (err := capsys.readouterr().err)
@@ -153,7 +153,7 @@ def test_orders_below_the_first_are_noted_too(capsys, scenario):
         (["--policy", "my_module:Least"], "got a state and float64 of shape ()"),
     ],
 )
-def test_what_is_wrong_in_an_option_or_in_ones_own_code_is_named(tmp_path, capsys, scenario, own, arguments, said):
+def test_error_names_the_option_or_the_own_code(tmp_path, capsys, scenario, own, arguments, said):
     (tmp_path / "my_module.py").write_text(WRONG)
     assert run("leakage", "--scenario", scenario[1], "--nu", 0.1, "--policy", "optimal", *arguments) == 2
     error = capsys.readouterr().err

@@ -137,7 +137,7 @@ def test_any_arguments_give_a_result_or_one_line(place, command):
     check()
 
 
-def test_the_check_sees_a_second_line_and_a_traceback(place, monkeypatch):
+def test_control_sees_a_second_line_and_a_traceback(place, monkeypatch):
     usual = ["leakage", *COMMANDS["leakage"][0].split(), "--nu", "0.01"]
     assert_a_result_or_one_line(usual)
 
@@ -197,7 +197,7 @@ def assert_refused_with_its_name_or_read(path, read):
 
 
 @given(st.one_of(tomls(), st.binary(max_size=60), st.text(alphabet=string.printable, max_size=60).map(str.encode)))
-def test_any_toml_is_an_experiment_or_refused_with_its_name(place, content):
+def test_any_toml_is_read_or_refused_with_its_name(place, content):
     path = place / "any.toml"
     path.write_bytes(content)
     assert_refused_with_its_name_or_read(path, Scenario.from_toml)
@@ -225,7 +225,7 @@ WORDS = st.from_regex("[a-z][a-z0-9_]{0,5}", fullmatch=True)
 
 
 @given(WORDS, st.dictionaries(WORDS, LITERALS, min_size=1, max_size=3))
-def test_arguments_behind_a_name_come_back_as_they_were(name, options):
+def test_parameters_of_a_name_are_parsed_exactly(name, options):
     text = f"{name}:" + ",".join(f"{key}={value!r}" for key, value in options.items())
     try:
         found = registry.parse_options(text)

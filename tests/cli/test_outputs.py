@@ -22,7 +22,7 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("other", ["kept.csv", "./kept.csv", "sub/../kept.csv", "link.csv", "hard.csv"])
-def test_an_output_is_no_input_by_whatever_name(place, other):
+def test_output_is_no_input_under_any_name(place, other):
     (place / "sub").mkdir()
     (place / "link.csv").symlink_to("kept.csv")
     os.link(place / "kept.csv", place / "hard.csv")
@@ -32,13 +32,13 @@ def test_an_output_is_no_input_by_whatever_name(place, other):
         common.check_outputs({"--gains": Path(other)}, {"--out": Path("kept.csv")})
 
 
-def test_two_outputs_are_two_files_before_either_is_there(place):
+def test_two_outputs_are_two_files(place):
     with pytest.raises(ValueError, match=r"--history 'sub/../new\.csv' is the file of --out"):
         common.check_outputs({}, {"--out": Path("new.csv"), "--history": Path("sub/../new.csv")})
     common.check_outputs({}, {"--out": Path("new.csv"), "--history": Path("other.csv")})
 
 
-def test_what_can_be_written_is_left_as_it_is(place):
+def test_check_changes_no_file(place):
     common.check_outputs({"--gains": Path("nothing"), "--scenario": None}, {"--out": Path("kept.csv"), "--x": None})
     assert [path.name for path in place.iterdir()] == ["kept.csv"]
     assert (place / "kept.csv").read_text() == "kept\n"
@@ -56,7 +56,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_place_that_cannot_be_written_is_named(place, kind):
+def test_unwritable_place_is_named(place, kind):
     path, said = PLACES[kind]
     (place / "circle").symlink_to("circle")
     with pytest.raises(ValueError, match=f"(?i)^--out '.*' cannot be written: .*({said})"):
@@ -64,7 +64,7 @@ def test_a_place_that_cannot_be_written_is_named(place, kind):
 
 
 @pytest.mark.parametrize(("closed", "said"), [("kept.csv", "it is read-only"), (".", "the folder .* is read-only")])
-def test_a_read_only_place_is_named(place, monkeypatch, closed, said):
+def test_read_only_place_is_named(place, monkeypatch, closed, said):
     # as the system answers who is not root, to whom nothing is read-only
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != (place / closed).resolve())
     with pytest.raises(ValueError, match=f"--out 'kept.csv' cannot be written: {said}"):
@@ -76,7 +76,7 @@ SMALL = Scenario("small", 2, 3, 1000, 20, 400, 1.0, 0.2, 1e-12).to_toml()
 
 @pytest.mark.parametrize("given", ["g.csv", "my.toml", "base.toml"])
 @pytest.mark.parametrize("command", ["schedule", "leakage"])
-def test_a_command_overwrites_nothing_that_it_reads(place, capsys, command, given):
+def test_command_overwrites_no_input(place, capsys, command, given):
     (place / "base.toml").write_text('base = "mnist"\n')
     (place / "my.toml").write_text('base = "base.toml"\n[scenario]\nname = "mine"\n')
     (place / "g.csv").write_text("min_gain\n1e-10\n2e-10\n")
@@ -94,7 +94,7 @@ def test_a_command_overwrites_nothing_that_it_reads(place, capsys, command, give
 
 
 @pytest.mark.parametrize("command", ["schedule", "leakage"])
-def test_what_cannot_be_written_after_all_has_been_printed(place, capsys, monkeypatch, command):
+def test_failed_write_prints_the_result_and_keeps_the_old_file(place, capsys, monkeypatch, command):
     (place / "my.toml").write_text(SMALL)
     (place / "out.csv").write_text("as it was")
     (place / "g.csv").write_text("min_gain\n1e-10\n2e-10\n")

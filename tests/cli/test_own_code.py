@@ -54,7 +54,7 @@ TRAIN = ["train", "--nu", 0.1, "--rounds", 1, "--out", "old.csv"]
         ([*TRAIN, "--model", "quits:Net"], "model 'quits:Net': cannot import 'quits': quits.py, line 1: SystemExit"),
     ],
 )
-def test_an_exit_of_own_code_is_an_error(own, capsys, arguments, said):
+def test_exit_of_own_code_is_an_error(own, capsys, arguments, said):
     assert run(*arguments) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"adascale {arguments[0]}: error: ")
@@ -69,7 +69,7 @@ def test_warning_of_own_code_is_a_note(place):
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "note: an odd one")
 
 
-def test_an_exit_in_one_run_of_a_sweep_leaves_the_others(own, capsys):
+def test_exit_in_one_run_of_a_sweep_leaves_the_others(own, capsys):
     text = '[[runs]]\nreading = "x"\ndataset = "digits"\nnu = 0.1\nseed = 0\nrounds = 1\n'
     (own / "sweep.toml").write_text(text + 'policy = ["my_own:Steps", "Learn"]\n')
     assert run("sweep", "sweep.toml", "--store", "store") == 1
@@ -98,7 +98,7 @@ def test_control_characters_are_shown_as_escapes(own, capsys):
     assert capsys.readouterr().err[:-1].isprintable()
 
 
-def test_a_progress_bar_keeps_its_returns(own, capsys, monkeypatch):
+def test_progress_bar_keeps_its_returns(own, capsys, monkeypatch):
     err = io.StringIO()
     err.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", err)
@@ -108,7 +108,7 @@ def test_a_progress_bar_keeps_its_returns(own, capsys, monkeypatch):
     assert r"\x0d" not in err.getvalue()
 
 
-def test_a_base_lies_beside_the_file_that_names_it(tmp_path, monkeypatch):
+def test_base_is_relative_to_the_file_that_names_it(tmp_path, monkeypatch):
     for folder, rounds in (("one", 3), ("two", 4)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "base.toml").write_text(f'base = "digits"\nscenario = {{ num_rounds = {rounds} }}\n')

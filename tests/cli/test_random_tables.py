@@ -357,7 +357,7 @@ def lenient(data):
     return np.stack([pd.to_numeric(table[name].str.strip()).to_numpy(float) for name in ("rate", "sigma")])
 
 
-def test_a_lenient_reader_is_caught():
+def test_lenient_reader_is_caught():
     def misread(data):
         try:
             found = lenient(data)

@@ -71,7 +71,7 @@ CAUSAL = {
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_what_comes_later_changes_no_earlier_round(place, capsys, kind):
+def test_later_rounds_change_no_earlier_one(place, capsys, kind):
     _, eta, err = schedule(capsys, *CAUSAL[kind])
     _, other, _ = schedule(capsys, *CAUSAL[kind], gains="other.csv")
     np.testing.assert_array_equal(eta[:6], other[:6])
@@ -80,7 +80,7 @@ def test_what_comes_later_changes_no_earlier_round(place, capsys, kind):
 
 
 @pytest.mark.parametrize("policy", ["adascale", "powercontrol", "constantlevel", "estimfuture", "mine:Extra"])
-def test_in_hindsight_the_later_rounds_are_seen_and_it_says_so(place, capsys, policy):
+def test_hindsight_sees_later_rounds_and_notes_it(place, capsys, policy):
     totals, eta, err = schedule(capsys, "--policy", policy, "--hindsight")
     _, other, _ = schedule(capsys, "--policy", policy, "--hindsight", gains="other.csv")
     assert (eta[:6] != other[:6]).any()
@@ -88,7 +88,7 @@ def test_in_hindsight_the_later_rounds_are_seen_and_it_says_so(place, capsys, po
     assert totals["cost"] == pytest.approx(0.002, rel=1e-6)
 
 
-def test_by_default_it_learns_and_in_hindsight_it_is_the_paper_s_adascale(place, capsys):
+def test_default_is_learn_and_adascale_in_hindsight(place, capsys):
     problem = ReceiveScalingProblem(SMALL, channel.read_gains("gains.csv", SMALL).min_gain, 0.002)
     totals, eta, err = schedule(capsys)
     assert totals["policy"] == "Learn"
@@ -97,7 +97,7 @@ def test_by_default_it_learns_and_in_hindsight_it_is_the_paper_s_adascale(place,
     assert schedule(capsys, "--hindsight")[0]["policy"] == "AdaScale"
 
 
-def test_the_law_and_the_parameter_are_those_of_the_past(place, capsys):
+def test_distribution_and_parameter_come_from_the_past(place, capsys):
     trace, past = (channel.read_gains(name, SMALL) for name in ("gains.csv", "past.csv"))
     problem = ReceiveScalingProblem(SMALL, trace.min_gain, 0.002)
     law = EmpiricalFloors.of(SMALL, past.min_gain)
@@ -116,7 +116,7 @@ def test_the_law_and_the_parameter_are_those_of_the_past(place, capsys):
     assert before.cost(spent) == pytest.approx(0.002, rel=1e-6)
 
 
-def test_a_promise_is_told_in_words_and_a_hard_one_is_kept(place, capsys):
+def test_budget_mode_is_printed_and_hard_is_never_exceeded(place, capsys):
     said = {kind: schedule(capsys, *CAUSAL[kind])[0] for kind in CAUSAL}
     hard = {"learn, hard", "resolve, hard", "equalalloc", "estimfuture", "dynamicprogramme"}
     assert {kind for kind in CAUSAL if said[kind]["budget_mode"] == "nu is never exceeded"} == hard
@@ -155,7 +155,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_missing_or_does_not_fit_is_one_clear_line(place, capsys, kind):
+def test_missing_or_conflicting_option_is_one_line(place, capsys, kind):
     arguments, expected = REFUSED[kind]
     assert run("schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.002, *arguments) == 2
     said = capsys.readouterr()
@@ -176,7 +176,7 @@ class Spender:
 
 
 @pytest.mark.parametrize(("factor", "code"), [(3, 1), (1, 0)])
-def test_a_hard_constraint_that_is_not_met_is_an_error(place, capsys, factor, code):
+def test_exceeded_hard_budget_is_an_error(place, capsys, factor, code):
     (place / "spend.py").write_text(HARD.replace("FACTOR", str(factor)))
     sys.modules.pop("spend", None)
     arguments = ["--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.002, "--out", "eta.csv"]
@@ -187,7 +187,7 @@ def test_a_hard_constraint_that_is_not_met_is_an_error(place, capsys, factor, co
 
 
 @pytest.mark.parametrize("option", ["--gains", "--past"])
-def test_a_last_line_without_break_is_noted(place, capsys, option):
+def test_last_line_without_break_is_noted(place, capsys, option):
     (place / "cut.csv").write_text((place / "past.csv").read_text().rstrip())
     _, _, err = schedule(capsys, option, "cut.csv")
     assert "note: cut.csv, line 41: no line break at its end" in err

@@ -151,7 +151,7 @@ def assert_refused(seen, command, lines):
     assert "any.toml" in errors[0], (lines, errors)
 
 
-def test_toml_files_name_nothing_that_is_called(watched):
+def test_names_in_toml_files_call_nothing(watched):
     @given(files())
     def check(drawn):
         assert_refused(watched, *drawn)

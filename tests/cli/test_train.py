@@ -37,7 +37,7 @@ def test_train_writes_a_row_and_a_history(tmp_path, capsys):
     assert "test_accuracy" in said.out
 
 
-def test_a_store_keeps_the_run_and_gives_it_again(tmp_path, capsys):
+def test_store_returns_a_finished_run(tmp_path, capsys):
     for name in ("first.csv", "again.csv"):
         assert run(*SHORT, "--store", tmp_path / "store", "--out", tmp_path / name) == 0
     first, again = ((tmp_path / name).read_text() for name in ("first.csv", "again.csv"))
@@ -55,7 +55,7 @@ def test_json_is_the_same_run(tmp_path, capsys):
     pd.testing.assert_frame_equal(again, pd.read_csv(history)[["batch_size", "loss"]], rtol=1e-12)
 
 
-def test_what_is_infinite_is_no_number_in_json(tmp_path, capsys):
+def test_infinity_is_a_string_in_json(tmp_path, capsys):
     store = tmp_path / "store"
     for _ in range(2):  # the second is read from the store
         assert run(*SHORT, "--policy", "noise-free", "--json", "--store", store) == 0
@@ -91,7 +91,7 @@ def waves(tmp_path, monkeypatch):
     sys.modules.pop("waves", None)
 
 
-def test_data_and_a_network_of_one_s_own_need_no_preset(waves, capsys):
+def test_own_data_and_network_need_no_preset(waves, capsys):
     command = ("train", "--dataset", "waves:read", "--nu", 0.5, "--rounds", 3)
     assert run(*command, "--model", "waves:Net", "--json") == 0
     said = capsys.readouterr()
@@ -105,7 +105,7 @@ def test_data_and_a_network_of_one_s_own_need_no_preset(waves, capsys):
     assert "module 'waves' has no 'missing'" in capsys.readouterr().err
 
 
-def test_each_device_gets_its_share_of_data_of_one_s_own(waves):
+def test_own_data_are_divided_among_devices(waves):
     from adascale.runs.specification import make_run
 
     made = make_run("waves:read", "EqualAlloc", 0.5, 0, model="waves:Net", batch_size=10)
@@ -114,7 +114,7 @@ def test_each_device_gets_its_share_of_data_of_one_s_own(waves):
     assert list(made.sources) == ["waves:read", "waves:Net"]
 
 
-def test_the_note_on_the_network_s_size_names_the_file_that_says_another(waves, tmp_path, capsys):
+def test_note_on_the_network_size_names_the_file(waves, tmp_path, capsys):
     (tmp_path / "base.toml").write_text('base = "digits"\nscenario = { num_parameters = 7 }\n')
     (tmp_path / "own.toml").write_text('base = "base.toml"\nscenario = { name = "waves" }\n')
     assert run("train", "--dataset", "own.toml", "--nu", 0.5, "--rounds", 2) == 0
@@ -122,7 +122,7 @@ def test_the_note_on_the_network_s_size_names_the_file_that_says_another(waves, 
 
 
 @pytest.mark.parametrize("out", ["own.toml", "base.toml"])
-def test_the_result_is_not_written_over_what_is_read(tmp_path, monkeypatch, capsys, out):
+def test_result_overwrites_no_input(tmp_path, monkeypatch, capsys, out):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "base.toml").write_text('base = "digits"\n')
     (tmp_path / "own.toml").write_text('base = "base.toml"\n')
@@ -135,7 +135,7 @@ def test_the_result_is_not_written_over_what_is_read(tmp_path, monkeypatch, caps
     assert "is the file of --out" in capsys.readouterr().err
 
 
-def test_a_training_that_diverges_is_one_line_and_no_success(tmp_path, capsys):
+def test_diverging_training_is_an_error(tmp_path, capsys):
     (tmp_path / "own.toml").write_text('base = "digits"\ntraining = { learning_rate = 1e38 }\n')
     out = tmp_path / "run.csv"
     assert run("train", "--dataset", tmp_path / "own.toml", "--nu", 0.5, "--rounds", 9, "--out", out) == 1
@@ -145,7 +145,7 @@ def test_a_training_that_diverges_is_one_line_and_no_success(tmp_path, capsys):
     assert not out.exists()
 
 
-def test_a_whole_run_is_not_called_shortened(tmp_path, capsys):
+def test_whole_run_is_not_called_shortened(tmp_path, capsys):
     out = tmp_path / "run.csv"
     (tmp_path / "small.toml").write_text('base = "digits"\nscenario = { num_rounds = 4 }\n')
     assert run("train", "--dataset", tmp_path / "small.toml", "--nu", 0.5, "--policy", "equalalloc", "--out", out) == 0
@@ -166,7 +166,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_argument_is_one_clear_line_and_writes_nothing(tmp_path, capsys, monkeypatch, kind):
+def test_bad_argument_is_one_line_and_writes_nothing(tmp_path, capsys, monkeypatch, kind):
     arguments, expected = BAD[kind]
     data, out = tmp_path / "data", tmp_path / "out"
     data.mkdir()
@@ -179,7 +179,7 @@ def test_a_bad_argument_is_one_clear_line_and_writes_nothing(tmp_path, capsys, m
     assert list(out.iterdir()) == []
 
 
-def test_without_torch_the_command_says_what_to_install(capsys, monkeypatch):
+def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):
     for name in [name for name in sys.modules if name.startswith(("adascale.learning", "adascale.runs"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -187,7 +187,7 @@ def test_without_torch_the_command_says_what_to_install(capsys, monkeypatch):
     assert "pip install 'adascale[learn]'" in capsys.readouterr().err
 
 
-def test_download_fetches_what_is_named_only(tmp_path, capsys, monkeypatch):
+def test_download_fetches_only_what_is_named(tmp_path, capsys, monkeypatch):
     from adascale.learning import data
 
     monkeypatch.setattr(data, "download", lambda name: tmp_path / name)
@@ -198,7 +198,7 @@ def test_download_fetches_what_is_named_only(tmp_path, capsys, monkeypatch):
     assert "dataset 'digits' is not downloaded; expected one of mnist, cifar10" in capsys.readouterr().err
 
 
-def test_ctrl_c_without_a_store_says_that_nothing_was_kept(capsys, monkeypatch):
+def test_ctrl_c_without_a_store_keeps_nothing(capsys, monkeypatch):
     from adascale.runs import execution
 
     def pressed(*_, **__):
