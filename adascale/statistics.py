@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy.special import stdtrit
 
 from adascale import checks as check
 from adascale.errors import InvalidInput
@@ -40,7 +40,7 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     # scaled by a power of two, which changes no digit, so that squares neither overflow nor underflow
     scale = np.frexp(np.abs(v).max())[1]
     v = np.ldexp(v, -scale)
-    half = stats.t.ppf((1 + level) / 2, v.size - 1) * v.std(ddof=1) / np.sqrt(v.size)
+    half = stdtrit(v.size - 1, (1 + level) / 2) * v.std(ddof=1) / np.sqrt(v.size)
     with np.errstate(over="ignore"):
         return Interval(*(float(np.ldexp(v.mean() + sign * half, scale)) for sign in (0, -1, 1)))
 

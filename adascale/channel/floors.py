@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from scipy.optimize import elementwise
 
 from adascale import checks as check
 from adascale.errors import InvalidInput
@@ -166,6 +165,8 @@ class RayleighFloors(FloorLaw):
 
     def level(self, budget: ArrayLike) -> FloatArray:
         r""":math:`\ell_\infty`; a ``ValueError`` if it, or its exponential integral, is out of floating-point range."""
+        from scipy.optimize import elementwise  # slow to import
+
         scale, budget = self.scale, check.positive("budget", budget)
         check.broadcast(scale=scale.shape, budget=budget.shape)
         # E max(l - w, 0) >= (l - m) / 2 at the median m of the floors, so the level is below 2 nu + m

@@ -1,4 +1,4 @@
-"""The command ``adascale``: one module a subcommand, imported when it is the one that was asked for."""
+"""The command ``adascale``: one module per subcommand, imported only if it is the one asked for."""
 
 from __future__ import annotations
 
@@ -17,25 +17,23 @@ from typing import Any, NoReturn
 
 from adascale import __version__
 from adascale.cli import common
-from adascale.cli.common import naming_own_code, one_line
+from adascale.cli.options import add_options
+from adascale.registry import naming_own_code
 
 COMMANDS = {
-    "leakage": "leakage of the methods against nu",
-    "schedule": "receive scalings for a channel trace",
-    "stream": "receive scalings round by round, for a server",
+    "leakage": "compare the leakage of policies over simulated channels",
+    "schedule": "choose the receive scalings for a channel trace",
+    "stream": "choose the receive scalings round by round, for a server",
     "train": "train over the simulated air",
-    "sweep": "many trainings, resumable, on many machines",
-    "audit": "a lower bound on epsilon, from canaries in a training",
-    "epsilon": "the exact epsilon of noise multipliers, between bounds",
-    "download": "fetch a data set for train",
+    "sweep": "run many trainings, resumable and on many machines",
+    "audit": "find a lower bound on epsilon from canaries in a training",
+    "epsilon": "compute the exact epsilon of noise multipliers, with proven bounds",
+    "download": "download a data set for train",
 }
-"""The subcommands and what they do; each is a module here with ``DESCRIPTION``, ``EXAMPLE``, ``add`` and
-``run``, and with ``stopped`` where something can be said when ``run`` is interrupted."""
-
+"""The subcommands.  Each is a module with ``run``, whose docstring is its help text."""
 
 INTERRUPTED, PIPE_CLOSED = 130, 141
-"""Exit codes where a signal ended the work, as a shell gives them: 128 and its number."""
-
+"""Exit codes after a signal, as a shell gives them: 128 plus the signal's number."""
 
 BLOCKED_SECONDS, GRACE_SECONDS = 0.3, 0.7
 """How long a command may run after a signal: in code that does not return to Python, and in all."""
@@ -45,99 +43,94 @@ if sys.platform != "win32":
 
 
 class Stopped(KeyboardInterrupt):
-    """SIGTERM or Ctrl-C, of a class of its own: after the other one Python may end with its own exit code."""
+    """SIGTERM or Ctrl-C; a class of its own, since Python may end with its own exit code after the other."""
 
 
 class _Stop:
-    """How a command ends after SIGTERM or Ctrl-C: by what it says first, in this thread or another."""
+    """How a command ends after SIGTERM or Ctrl-C: by the thread that acquires ``said`` first."""
 
     def __init__(self, line: str) -> None:
         self.line, self.code, self.said = line, 0, threading.Lock()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command.
+    """Run the command and return its exit code.
 
-    Returns
-    -------
-    int
-        0 on success, 2 on bad input, 1 where the work could not be done; 130 after Ctrl-C, 143 after SIGTERM, and 141
-        where nobody reads what is printed.
+    0 on success, 2 on bad input, 1 if the work could not be done; 130 after Ctrl-C, 143 after SIGTERM, and 141 if the
+    reader of standard output has left.
     """
     given = sys.argv[1:] if arguments is None else arguments
     command = next((f"{name}: " for name in given if name in COMMANDS), "")
     stop = _Stop(f"{command}stopped")
-    with _as_told(stop), _visible():
+    with _handling_signals(stop), _visible():
         try:
             try:
                 return _run(given, stop)
             finally:
                 if sys.stdout is not None:
-                    sys.stdout.flush()  # here, where it can still be said that it failed
+                    sys.stdout.flush()  # here, where a failure can still be reported
         except KeyboardInterrupt:
-            stop.said.acquire()  # for ever, where the other thread ends the process
+            stop.said.acquire()  # blocks for ever if the watching thread ends the process
             _say(stop.line)
             return stop.code or INTERRUPTED
-        except BrokenPipeError:
-            _discard_output()
-            return PIPE_CLOSED
-        except OSError as error:  # standard output is on a full disk
-            _discard_output()
+        except OSError as error:
+            if error.filename is None:  # standard output is closed or full: Python must not try again when it ends
+                with contextlib.suppress(OSError, ValueError):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if isinstance(error, BrokenPipeError):
+                return PIPE_CLOSED
             _say(f"{command}error: {_reason(error)}")
             return 2
 
 
 def _run(given: list[str], stop: _Stop) -> int:
     options = _parser(given).parse_args(given)
-    stop.line += f"; {left}" if (left := options.stopped(options)) else ""
+    if kept := vars(options).get("store") or vars(options).get("state"):
+        stop.line += f"; the same command goes on from what {kept} holds"
+    elif "store" in options:
+        stop.line += "; nothing was kept; with --store DIR the same command would go on from here"
     try:
-        try:
-            with naming_own_code():
-                options.run(options)
-        except Exception:
-            if stop.code:  # what the exception of the signal has become, as in an import
-                raise Stopped from None
+        with naming_own_code():
+            options.run(options)
+    except Exception as error:
+        if stop.code:  # the signal's exception turned into another one, as in an import
+            raise Stopped from None
+        if not isinstance(error, ValueError | RuntimeError | ArithmeticError | MemoryError):
             raise
-    except BrokenPipeError:
-        raise
-    except (ValueError, OSError) as error:
         _say(f"{options.command}: error: {_reason(error)}")
-        return 2
-    except (RuntimeError, ArithmeticError, MemoryError) as error:
-        _say(f"{options.command}: error: {_reason(error)}")
-        return 1
+        return 2 if isinstance(error, ValueError) else 1
     return 0
 
 
 def _reason(error: Exception) -> str:
-    """In one line, what went wrong."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    return one_line(error) or type(error).__name__
+    return common.one_line(error) or type(error).__name__
 
 
 def _say(line: str) -> None:
     with contextlib.suppress(OSError):
-        print(f"adascale {' '.join(line.split())}", file=sys.stderr)  # a file's name may have a line break
+        print(f"adascale {' '.join(line.split())}", file=sys.stderr)  # a file name may contain a line break
 
 
 @contextlib.contextmanager
 def _visible() -> Iterator[None]:
-    """Whatever is printed has its control characters shown; and what the package logs is a note."""
-    out = None if sys.stdout is None else _Visible(sys.stdout)
-    err = None if sys.stderr is None else _Visible(sys.stderr, "\r")
+    """Show control characters in whatever is printed, and print the package's log as notes."""
+    out, err = (each and _Visible(each, begin) for each, begin in ((sys.stdout, ""), (sys.stderr, "\r")))
     logger, handler = logging.getLogger("adascale"), logging.StreamHandler(err)
     handler.setFormatter(logging.Formatter("note: %(message)s"))
     logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield
     finally:
         logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
 
 
 class _Visible:
-    """A stream that shows control characters, all but line breaks and what begins the line of a progress bar."""
+    """A stream that escapes control characters except line breaks and the one that starts a progress bar's line."""
 
     def __init__(self, stream: Any, begin: str = ""):
         self._stream, self._begin = stream, begin
@@ -151,18 +144,12 @@ class _Visible:
         return len(text)
 
 
-def _discard_output() -> None:
-    """Nothing of what is left to print is tried again when the interpreter ends."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 @contextlib.contextmanager
-def _as_told(stop: _Stop) -> Iterator[None]:
-    """SIGTERM is as Ctrl-C, and a warning a line that begins with ``note:``; afterwards as it was."""
+def _handling_signals(stop: _Stop) -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, and print warnings as notes; afterwards everything is as before."""
 
     def stopped(number: int, _: object) -> NoReturn:
-        for each in handled:  # sent twice, it still ends in one line
+        for each in handled:  # a second signal changes nothing
             signal.signal(each, signal.SIG_IGN)
         stop.code = 128 + number
         raise Stopped
@@ -179,7 +166,7 @@ def _as_told(stop: _Stop) -> Iterator[None]:
         os.close(signals)
 
     handled = {}
-    with warnings.catch_warnings():  # what it keeps includes how they are shown
+    with warnings.catch_warnings():
         before = warnings.formatwarning
         warnings.formatwarning = lambda message, *_, **__: f"note: {' '.join(str(message).split())}\n"
         in_main = threading.current_thread() is threading.main_thread()
@@ -205,21 +192,28 @@ def _as_told(stop: _Stop) -> Iterator[None]:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line, exit code 2; the usage is what --help is for."""
+        """Print one line and exit with code 2, without the usage."""
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        shown = action.default not in (None, False, argparse.SUPPRESS)
+        return f"{action.help} (default: %(default)s)" if shown else action.help
+
+
 def _parser(given: list[str]) -> argparse.ArgumentParser:
-    """The parser, with the arguments of the subcommand that is named; importing all of them would take a second."""
+    """The parser, with arguments only for the given subcommand, as importing all of them would take a second."""
     root = _Parser(prog="adascale", description="Adaptive receive scaling for over-the-air federated learning.")
     root.add_argument("--version", action="version", version=f"adascale {__version__}")
     added = root.add_subparsers(dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}")
     for name, summary in COMMANDS.items():
-        parser = added.add_parser(name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser = added.add_parser(name, help=summary, formatter_class=_Formatter)
         if name in given:
             module = importlib.import_module(f"adascale.cli.{name}")
-            parser.description, parser.epilog = module.DESCRIPTION, f"example:\n  {module.EXAMPLE}"
-            module.add(parser)
-            parser.set_defaults(run=module.run, stopped=getattr(module, "stopped", lambda _: ""))
+            parser.description, example, command = (module.__doc__ or "").partition("example:")
+            parser.epilog = example + command
+            add_options(parser, name)
+            parser.set_defaults(run=module.run)
     root.prog = " ".join(["adascale", *(name for name in given if name in COMMANDS)][:2])  # in its errors
     return root

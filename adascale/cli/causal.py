@@ -1,21 +1,22 @@
-"""A policy that sees no later round, from its name and from what was known before the first one."""
+"""The policy of the options, from what is known before the first round."""
 
 from __future__ import annotations
 
-import argparse
 import inspect
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
 
 from adascale import registry
 from adascale.cli import common
+from adascale.cli.options import FORMER, policy_text
+from adascale.registry import naming_own_code
 
 if TYPE_CHECKING:
     from adascale.channel import Trace
     from adascale.policies import Policy
     from adascale.scenario import Scenario
 
-PROMISES = {
+BUDGET_MODES = {
     "hard": "nu is never exceeded",
     "average": "nu on average over many runs; a single one may spend more",
     "law": "nu on average over many runs with channels like the past; a single one may spend more",
@@ -23,113 +24,74 @@ PROMISES = {
     "hindsight": "the cost is nu here, by hindsight",
     "own": "the policy's own",
 }
-"""What a policy promises of the budget, in words."""
+"""How a policy meets the budget, in words."""
 
 
-class Chosen(NamedTuple):
-    """A policy that was asked for."""
+def choose(options: Namespace, scenario: Scenario, trace: Trace | None = None) -> tuple[str, Policy, str]:
+    """The name and policy of the options, for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
-    name: str
-    policy: Policy
-    promise: str
-    """One of :data:`PROMISES`."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the commands take that decide."""
-    common.add_policy(parser, "learn")
-    parser.set_defaults(policy=None)  # learn, but adascale where an option is of the paper's protocol alone
-    parser.add_argument(
-        "--promise",
-        choices=("average", "hard"),
-        help="of learn and resolve: nu is kept on average, or never exceeded (default: average)",
-    )
-    parser.add_argument(
-        "--past",
-        type=Path,
-        metavar="FILE",
-        help="an earlier trace of the same links, in the form and unit of this "
-        "one, for policies that have to know the channel",
-    )
-    parser.add_argument("--penalty", type=float, metavar="V", help="AdaScale's V, with a queue that is empty at first")
-
-
-def choose(options: argparse.Namespace, scenario: Scenario, trace: Trace | None = None) -> Chosen:
-    """The policy of the options, for a horizon of ``scenario.num_rounds``.
-
-    Where ``trace`` is given, the policy is evaluated on it and knows it beforehand: the paper's protocol.
+    With a ``trace``, the policy is evaluated on it and knows it in advance, as in the paper's protocol.
     """
     from adascale import policies
     from adascale.channel import EmpiricalFloors, read_gains
     from adascale.comparison import PolicyClass, TunedOnRealisation, find_method
     from adascale.problem import ReceiveScalingProblem
 
-    given = options.policy or ("learn" if options.penalty is None and trace is None else "adascale")
-    name, found = find_method(given)
-    method: Any = found
-    kind: Any = method.policy if isinstance(method, PolicyClass) else None
-    if registry.parse_options(given)[1] and (options.penalty is not None or options.promise):
-        raise ValueError(f"--penalty and --promise cannot be combined with --policy {given}, which has parameters")
-    if options.penalty is not None:
-        if kind is not policies.AdaScale:
-            raise ValueError(f"--penalty is AdaScale's, got it with --policy {given}")
-        return Chosen(name, policies.AdaScale(options.penalty), PROMISES["own"])
-    if options.promise and (kind is None or "budget_mode" not in inspect.signature(kind).parameters):
-        raise ValueError(f"--promise is of learn and resolve, got it with --policy {given}")
     if trace is not None and options.past is not None:
-        raise ValueError("--past is for decisions that see no later round, got it with --hindsight")
-
-    fixed: dict[str, Any] = {"budget_mode": options.promise} if options.promise else {}
+        raise ValueError("--past cannot be combined with --hindsight")
+    given = options.policy or ("learn" if options.penalty is None and trace is None else "adascale")
+    method: Any
+    name, method = find_method(given)
+    for option, known in (("penalty", "adascale"), ("promise", "learn and resolve")):
+        value = getattr(options, option)
+        if value is not None and registry.parse_options(given)[1]:
+            raise ValueError(f"--{option} cannot be combined with --policy {given}, which has parameters")
+        if value is not None:
+            parameters = inspect.signature(getattr(method, "policy", method)).parameters
+            if not {option, FORMER.get(option)} & {*parameters}:
+                raise ValueError(f"--{option} applies only to {known}, got --policy {given}")
+            _, method = find_method(policy_text(f"{given}:{option}={value}"))
+    kind: Any = method.policy if isinstance(method, PolicyClass) else None
     tuned = kind is None or bool(method.tuned)
     warm = kind is policies.AdaScale and trace is None and tuned
-    needs_law = warm or (kind is not None and kind.needs_law)
-    needs_mean = kind is not None and kind.needs_mean_gain
-    problem, known = None, trace
-    if known is None and options.past is not None:
-        known = read_gains(options.past, scenario, options.unit)
-        common.note(known.unended)
-    if known is None and (needs_law or tuned or needs_mean):
-        what = "the law of the channel" if needs_law else "a parameter" if tuned else "mean gains"
-        raise ValueError(
-            f"--policy {given} needs {what}, to be taken from an earlier trace of the same links: give it "
-            f"as --past{', or V as --penalty' * warm}; learn needs nothing"
-        )
-    if known is not None:
-        law = EmpiricalFloors.of(scenario, known.min_gain)
+    needs_law = warm or getattr(kind, "needs_law", False)
+    needs_mean = getattr(kind, "needs_mean_gain", False)
+    past = trace
+    if options.past is not None:
+        past = read_gains(options.past, scenario, options.unit)
+        common.note(past.unended)
+    if past is None and (needs_law or tuned or needs_mean):
+        what = "the distribution of the channel" if needs_law else "a parameter" if tuned else "mean gains"
+        ways = "--past, or V as --penalty" if warm else "--past"
+        raise ValueError(f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}")
+    problem, mean, fixed = None, None, {}
+    if past is not None:
+        mean, law = past.mean_gain, EmpiricalFloors.of(scenario, past.min_gain)
         if warm:
-            return Chosen(name, policies.AdaScale.from_law(scenario, options.nu, law=law), PROMISES["law"])
+            return name, policies.AdaScale.from_law(scenario, options.nu, law=law), BUDGET_MODES["law"]
         if needs_law:
-            fixed["law"] = law
+            fixed = {"law": law}
         elif kind is policies.Learn and trace is None:
-            fixed["prior"] = law
-        if needs_mean and known.mean_gain is None:
-            raise ValueError(
-                f"{name} needs mean_gain, the mean channel gain of every device, which the trace does not have"
-            )
+            fixed = {"prior": law}
+        if needs_mean and mean is None:
+            raise ValueError(f"{name} needs the mean gain of every device, which the trace does not have")
+        if tuned and past.min_gain.size < scenario.num_rounds:
+            wanted = f"a parameter to tune on {scenario.num_rounds} rounds"
+            raise ValueError(f"--policy {given} has {wanted}, but {options.past} has {past.min_gain.size}")
         if tuned:
-            if known.min_gain.size < scenario.num_rounds:
-                raise ValueError(
-                    f"--policy {given} has a parameter, which is found on {scenario.num_rounds} rounds; "
-                    f"{options.past} has {known.min_gain.size}"
-                )
-            problem = ReceiveScalingProblem(scenario, known.min_gain[-scenario.num_rounds :], options.nu)
-    if isinstance(method, PolicyClass):
-        method = TunedOnRealisation(method.policy, **method.fixed | fixed)
-    with common.naming_own_code():
-        policy = method(problem, None if known is None else known.mean_gain)  # without a problem nothing is tuned
-    return Chosen(name, policy, PROMISES[_promise(policy, tuned, trace is not None)])
-
-
-def _promise(policy: Policy, tuned: bool, hindsight: bool) -> str:
-    from adascale import policies
-
-    if isinstance(policy, policies.Optimal) or (tuned and hindsight):
-        return "hindsight"
-    if tuned:
-        return "past"
-    if isinstance(policy, policies.EqualAlloc | policies.EstimFuture | policies.DynamicProgramme):
-        return "hard"
-    if isinstance(policy, policies.ConstantLevel):
-        return "hindsight" if hindsight else "law"
-    promise = getattr(policy, "budget_mode", getattr(policy, "promise", "own"))
-    return promise if promise in PROMISES else "own"
+            problem = ReceiveScalingProblem(scenario, past.min_gain[-scenario.num_rounds :], options.nu)
+    if kind is not None:
+        method = TunedOnRealisation(kind, **method.fixed | fixed)
+    with naming_own_code():
+        policy: Policy = method(problem, mean)  # without a problem nothing is tuned
+    if isinstance(policy, policies.Optimal) or (tuned and trace is not None):
+        mode = "hindsight"
+    elif tuned:
+        mode = "past"
+    elif isinstance(policy, policies.EqualAlloc | policies.EstimFuture | policies.DynamicProgramme):
+        mode = "hard"
+    elif isinstance(policy, policies.ConstantLevel):
+        mode = "law" if trace is None else "hindsight"
+    else:
+        mode = str(getattr(policy, "budget_mode", None) or getattr(policy, "promise", "own"))
+    return name, policy, BUDGET_MODES.get(mode, BUDGET_MODES["own"])

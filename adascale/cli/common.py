@@ -1,8 +1,7 @@
-"""What several subcommands share.  What takes long to import is imported by the functions that need it."""
+"""What several subcommands share.  Slow imports are left to the functions that need them."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import math
@@ -10,12 +9,12 @@ import os
 import re
 import sys
 import warnings
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adascale import registry
-from adascale.registry import naming_own_code as naming_own_code  # which the commands take from here
 
 if TYPE_CHECKING:
     from adascale.accounting import Accountant
@@ -23,12 +22,8 @@ if TYPE_CHECKING:
     from adascale.presets import Preset
 
 
-PARAMETERS = "parameters as NAME:key=value,key=value"
-"""How a help text says that a name takes parameters."""
-
-
 def one_line(error: BaseException) -> str:
-    """An error's message, without its line breaks."""
+    """An error's message without its line breaks."""
     return " ".join(str(error).split())
 
 
@@ -40,7 +35,7 @@ def visible(text: str) -> str:
 def note(text: str | None) -> None:
     """Print a note on standard error, if there is one."""
     if text:
-        print(f"note: {' '.join(text.split())}", file=sys.stderr)
+        print(f"note: {' '.join(text.split())}", file=sys.stderr, flush=True)
 
 
 def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
@@ -57,84 +52,18 @@ def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
     return "\n".join(f"{key:<{max(map(len, lines))}} {value}" for key, value in lines.items())
 
 
-def add_seed(parser: argparse.ArgumentParser, what: str = "the realisation") -> None:
-    """``--seed``."""
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help=f"{what} (default: 0)")
+def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:
+    """Print the text, and write the files that have a name even if nobody reads it."""
+    from adascale.files import write_together
 
-
-def _seed(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"must be a whole number >= 0 of at most 18 digits, got {text!r}")
-    return int(text)
-
-
-def add_scenario(parser: argparse.ArgumentParser) -> None:
-    """``--scenario``."""
-    parser.add_argument(
-        "--scenario",
-        default="mnist",
-        metavar="NAME|FILE",
-        help="mnist, cifar10, digits or a TOML file (default: mnist)",
-    )
-
-
-def add_policy(parser: argparse.ArgumentParser, default: str, *others: str) -> None:
-    """``--policy``, one of them; ``others`` are names that this command knows beside the registered ones."""
-    known = ", ".join((names("policies"), *others))
-    parser.add_argument(
-        "--policy", default=default, metavar="NAME", help=f"one of {known}, or module:Class (default: {default})"
-    )
-
-
-def add_privacy(parser: argparse.ArgumentParser) -> None:
-    """``--delta`` and ``--accountant``."""
-    parser.add_argument("--delta", type=float, default=1e-5, help="delta of the DP leakage (default: 1e-5)")
-    parser.add_argument(
-        "--accountant",
-        default="renyi",
-        metavar="NAME",
-        help=f"what computes epsilon: {names('accountants')}, or module:Class; {PARAMETERS} (default: renyi)",
-    )
-
-
-def add_orders(parser: argparse.ArgumentParser) -> None:
-    """``--orders``."""
-    parser.add_argument(
-        "--orders",
-        type=_orders,
-        metavar="[MIN,]MAX",
-        help="the smallest and the largest Renyi order among which epsilon is the least (default: 1.1,63)",
-    )
-
-
-def _orders(text: str) -> tuple[float, ...]:
-    """One number or two, as the arguments of :func:`adascale.accounting.order_grid`: the largest comes first."""
     try:
-        ends = [float(end) for end in text.split(",")]
-    except ValueError:
-        ends = []
-    if len(ends) not in (1, 2):
-        raise argparse.ArgumentTypeError(f"expected MAX or MIN,MAX, got {text!r}")
-    return tuple(reversed(ends))
-
-
-def add_channel(parser: argparse.ArgumentParser) -> None:
-    """``--channel``."""
-    parser.add_argument(
-        "--channel",
-        metavar="NAME",
-        help=f"what channels are drawn from: {names('channels')}, or module:Class; "
-        f"{PARAMETERS} (default: the preset's)",
-    )
-
-
-def names(kind: str) -> str:
-    """The registered names of a kind, for a help text."""
-    return ", ".join(name.lower() for name in registry.names(kind))
+        print(text, flush=True)
+    finally:
+        write_together({path: content for path, content in files.items() if path is not None})
 
 
 def find_channel(name: str) -> ChannelModel:
-    """``--channel``."""
+    """The channel model of ``--channel``."""
     from adascale import channel
 
     with _naming("--channel", name):
@@ -142,7 +71,7 @@ def find_channel(name: str) -> ChannelModel:
 
 
 def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> Accountant:
-    """``--accountant`` with ``--orders``."""
+    """The accountant of ``--accountant`` and ``--orders``."""
     from adascale import accounting
 
     with _naming("--accountant", name):
@@ -150,14 +79,14 @@ def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> Accou
     if orders is None:
         return found
     if found != accounting.RenyiAccountant():
-        raise ValueError(f"--orders are those of the accountant renyi, got them with --accountant {name}")
+        raise ValueError(f"--orders applies only to the accountant renyi, got --accountant {name}")
     with _naming("--orders", ",".join(f"{end:g}" for end in reversed(orders))):
         return accounting.RenyiAccountant(accounting.order_grid(*orders))
 
 
 @contextlib.contextmanager
 def _naming(option: str, value: str) -> Iterator[None]:
-    """Whatever is wrong with the value of an option names both; a class of the user's may raise what it likes."""
+    """Name the option and its value in any error; a class of the user's may raise anything."""
     try:
         yield
     except registry.FAILURES as error:
@@ -166,8 +95,8 @@ def _naming(option: str, value: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def noting_orders(options: argparse.Namespace | None = None) -> Iterator[None]:
-    """A note at the end, where an epsilon was taken at an end of the orders and one beyond would lower it.
+def noting_orders(options: Namespace | None = None) -> Iterator[None]:
+    """Note at the end if an epsilon was taken at an end of the orders and one beyond would lower it.
 
     ``options`` are those of a command that has ``--orders``.
     """
@@ -193,53 +122,40 @@ def noting_orders(options: argparse.Namespace | None = None) -> Iterator[None]:
     note(f"an epsilon is that of the {place} order, {worst.end:g}; {how} ({worst.better:.4g} for {worst.epsilon:.4g})")
 
 
-def spends(least: float, most: float) -> str:
-    """What a method spends, in multiples of nu."""
+def spends(policy: str, least: float, most: float) -> str:
+    """What a policy spends, in multiples of nu, as a note."""
     ends = [f"{end:.3g}" for end in (least, most)]
-    return "nothing" if ends[1] == "0" else f"{' to '.join(dict.fromkeys(ends))} times nu"
+    spent = "nothing" if ends[1] == "0" else f"{' to '.join(dict.fromkeys(ends))} times nu"
+    return f"{policy} spends {spent}; leakages compare only at equal cost"
 
 
 def input_files(option: str, name: str) -> dict[str, Path | None]:
-    """The files of a scenario or preset, for :func:`check_outputs`: its own, and those of its bases."""
+    """The files of a scenario or preset and of its bases, for :func:`check_outputs`."""
     from adascale.files import preset_chain
 
-    files: dict[str, Path | None] = {option: Path(name)}
-    with contextlib.suppress(
-        ValueError, OSError
-    ):  # a scenario alone is no preset; what is wrong is said when it is read
+    try:
         chain = preset_chain(name)
-        files = {f"the base {str(path)!r} of {option}" if i else option: path for i, (path, _) in enumerate(chain)}
-    return files
+    except (ValueError, OSError):  # a scenario alone is no preset; other errors are reported when it is read
+        return {option: Path(name)}
+    return {f"the base {str(path)!r} of {option}" if i else option: path for i, (path, _) in enumerate(chain)}
 
 
 def read_scenario(name: str) -> Preset:
-    """A preset by name, a preset's file, or a file of a scenario alone, which then has the paper's channel."""
+    """A preset by name or file, or a file of a scenario alone, which then has the paper's channel."""
     from adascale import presets
     from adascale.channel import Rayleigh
     from adascale.files import TABLES, read_toml
     from adascale.scenario import Scenario
 
-    if name in presets.names():
-        return presets.load(name)
-    if not Path(name).is_file():
-        raise ValueError(f"--scenario {name!r} is neither {', '.join(presets.names())} nor a file")
-    if {*TABLES, "base"} & set(read_toml(name)):
+    if name in presets.names() or not Path(name).is_file() or {*TABLES, "base"} & set(read_toml(name)):
         return presets.load(name)
     return presets.Preset(Scenario.from_toml(name), Rayleigh(), {}, ())
 
 
 def check_outputs(inputs: Mapping[str, Path | None], outputs: Mapping[str, Path | None]) -> None:
-    """Before the work is done: every output can be written, and none is an input or another output.
+    """Check, before any work, that every output can be written and is neither an input nor another output.
 
-    Parameters
-    ----------
-    inputs, outputs : mapping
-        The files by their option, as it is typed; None for what was not given.
-
-    Raises
-    ------
-    ValueError
-        With the option and the file.
+    Both map an option, as it is typed, to its file, or to None if it was not given.
     """
     taken = {option: path for option, path in inputs.items() if path is not None}
     for option, path in outputs.items():
@@ -254,40 +170,32 @@ def check_outputs(inputs: Mapping[str, Path | None], outputs: Mapping[str, Path 
 
 
 def _why_not_written(path: Path) -> str:
-    """What keeps a file from being written; nothing where it can be."""
     try:
-        target = path.resolve()  # where a link leads
-        if target.is_symlink():
-            return "its links lead in a circle"
-        if target.is_dir():
-            return "it is a folder"
-        if not target.parent.is_dir():
-            return f"there is no folder {str(target.parent)!r}"
-        if target.exists() and not target.is_file():
-            return "it is no regular file"
-        if target.exists() and not os.access(target, os.W_OK):
-            return "it is read-only"
-        if not os.access(target.parent, os.W_OK | os.X_OK):  # a file is written beside its place, and moved there
-            return f"the folder {str(target.parent)!r} is read-only"
-        if target.name in ("", ".", ".."):
-            return "it has no name"
+        target = path.resolve()  # follows links
+        folder = target.parent
+        reasons = {
+            "its links form a circle": target.is_symlink(),
+            "it is a folder": target.is_dir(),
+            f"there is no folder {str(folder)!r}": not folder.is_dir(),
+            "it is not a regular file": target.exists() and not target.is_file(),
+            "it is read-only": target.exists() and not os.access(target, os.W_OK),
+            # files are written next to their place and moved there
+            f"the folder {str(folder)!r} is read-only": not os.access(folder, os.W_OK | os.X_OK),
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
     except (OSError, ValueError, RuntimeError) as error:  # a name that is too long, a null byte, links in a circle
         return one_line(error)
-    return ""
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether two paths are one file, by whatever links they lead to it."""
-    try:
-        if one.exists() and other.exists():
-            return os.path.samefile(one, other)
-        return one.resolve() == other.resolve()
-    except (OSError, ValueError, RuntimeError):
-        return False
+    """Whether two paths lead to one file, by links too."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        return os.path.samefile(one, other) if one.exists() and other.exists() else one.resolve() == other.resolve()
+    return False
 
 
 def learning(module: str) -> Any:
-    """A module that needs torch, which the core does without."""
+    """Import a module that needs PyTorch, which the core does without."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -1,4 +1,10 @@
-"""``adascale download``: fetch a data set."""
+"""Download a data set through torchvision, with checksums verified, to the folder ADASCALE_DATA or the user's cache.
+
+Nothing else ever downloads. Needs the extra: pip install 'adascale[learn]'.
+
+example:
+  adascale download mnist
+"""
 
 from __future__ import annotations
 
@@ -6,19 +12,7 @@ import argparse
 
 from adascale.cli import common
 
-DESCRIPTION = """\
-Fetch a data set through torchvision, checksums verified, into the folder in ADASCALE_DATA or into the user's cache.
-
-Nothing else ever downloads. Needs the extra: pip install 'adascale[learn]'."""
-
-EXAMPLE = "adascale download mnist"
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    parser.add_argument("dataset", help="mnist or cifar10")
-
 
 def run(options: argparse.Namespace) -> None:
-    """Do it."""
+    """Download, and print the folder."""
     print(common.visible(str(common.learning("adascale.learning.data").download(options.dataset))))

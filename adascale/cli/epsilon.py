@@ -1,4 +1,20 @@
-"""``adascale epsilon``: the exact epsilon of a schedule of noise multipliers, between proven bounds."""
+"""Compute the exact epsilon of Poisson-sampled Gaussian mechanisms in sequence, under add/remove adjacency.
+
+lower and upper are proven bounds, and rdp is the Renyi conversion at Opacus' orders. direction is add if the mixture is
+compared with the null, and remove for the converse: the larger counts.
+
+FILE is a table with a header and one row per round: the column sigma is the noise multiplier, and rate the sampling
+rate in [0, 1]; --rate gives one rate for all rounds instead. A column steps says how many times a row counts. The order
+of rows does not matter. Lines that begin with # are comments.
+
+For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out or adascale stream
+wrote. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon, lower, upper and rdp are means over
+devices, as in adascale schedule, and epsilon_max and so on are the largest: upper_max is the guarantee for every
+device.
+
+example:
+  adascale epsilon rounds.csv --delta 1e-5 --json
+"""
 
 from __future__ import annotations
 
@@ -19,36 +35,9 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 10_000_000  # that the steps of a table may add up to
 
-DESCRIPTION = """\
-The exact epsilon of Poisson-sampled Gaussian mechanisms in sequence, under add/remove adjacency, and a lower and an
-upper bound that are proven. Beside it stands the value of the Renyi conversion at Opacus' orders (rdp).
-
-FILE is a table with a header and one row per round: the column sigma is the noise multiplier, and rate the sampling
-rate in [0, 1]; --rate gives one rate for all rounds instead. A row counts as many times as its column steps says, if
-there is one. The order of rows does not matter. Lines that begin with # are comments.
-
-For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out or adascale stream
-wrote. A round with eta 0 was skipped and leaks nothing. Where devices differ, epsilon, lower, upper and rdp are means
-over devices, as in adascale schedule, and those that end in _max are the largest over devices: upper_max is the
-guarantee for every device.
-
-direction is add where the mixture is compared with the null, and remove the other way: the larger counts."""
-
-EXAMPLE = "adascale epsilon rounds.csv --delta 1e-5 --json"
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="table with the columns sigma and rate")
-    parser.add_argument("--delta", type=float, default=1e-5, help="delta of the DP leakage (default: 1e-5)")
-    parser.add_argument("--rate", type=float, help="the sampling rate of every round, where FILE has no column rate")
-    parser.add_argument("--scenario", metavar="NAME|FILE", help="mnist, cifar10, digits or a TOML file, with --eta")
-    parser.add_argument("--eta", type=Path, metavar="CSV", help="schedule file written by 'adascale schedule --out'")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-
 
 def run(options: argparse.Namespace) -> None:
-    """Do it."""
+    """Print epsilon and its bounds."""
     import numpy as np
 
     from adascale import accounting
@@ -58,7 +47,6 @@ def run(options: argparse.Namespace) -> None:
     with common.noting_orders():
         renyi = [_renyi(rate, sigma, options.delta) for rate, sigma, _ in kinds]
     weights = np.array([weight for *_, weight in kinds])
-    largest = max(range(len(exact)), key=lambda i: exact[i].epsilon)
     found = {each: [getattr(one, each) for one in exact] for each in ("epsilon", "lower", "upper")} | {"rdp": renyi}
     most = {f"{key}_max": max(values) for key, values in found.items()} if len(kinds) > 1 else {}
     totals: dict[str, Any] = {
@@ -66,22 +54,22 @@ def run(options: argparse.Namespace) -> None:
         "delta": options.delta,
         **most,
         **{key: float(weights @ np.array(values) / weights.sum()) for key, values in found.items()},
-        "direction": exact[largest].direction,
+        "direction": max(exact, key=lambda one: one.epsilon).direction,
     }
     print(common.shown(totals, options.json))
 
 
 def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray, float]]:
-    """Rates, noise multipliers and number of devices of every kind."""
+    """Rates, noise multipliers and number of devices of every kind of device."""
     import numpy as np
 
     from adascale.problem import RoundLeakage
 
     if (options.file is None) == (options.eta is None):
-        raise ValueError("give a FILE of noise multipliers, or --scenario and --eta, and not both")
+        raise ValueError("give either a FILE of noise multipliers, or --scenario and --eta")
     if options.eta is None:
         if options.scenario is not None:
-            raise ValueError("--scenario goes with --eta, the file that adascale schedule --out wrote")
+            raise ValueError("--scenario needs --eta, the file written by 'adascale schedule --out'")
         return [_read(options.file, options.rate)]
     if options.scenario is None or options.rate is not None:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
@@ -101,7 +89,7 @@ def _read(path: Path, rate: float | None) -> tuple[FloatArray, FloatArray, float
     rates = None if "rate" not in table.names else table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
     sigma = table.column("sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150")
     if (rates is None) == (rate is None):
-        wrong = "leave out --rate, beside a column rate" if rates is not None else "expected a column rate, or --rate"
+        wrong = "expected a column rate, or --rate" if rates is None else "--rate cannot be combined with a column rate"
         raise ValueError(f"{path}: {wrong}")
     if rate is not None and not 0 <= rate <= 1:
         raise ValueError(f"--rate must be in [0, 1], got {rate}")
@@ -115,7 +103,7 @@ def _read(path: Path, rate: float | None) -> tuple[FloatArray, FloatArray, float
 
 
 def _read_eta(path: Path, scenario: Scenario) -> FloatArray:
-    """Read the receive scalings of a schedule, within the power limit where the file has the gains."""
+    """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
     import numpy as np
 
     table = _table(path, "eta", optional=("min_gain",), ignored=("floor", "noise_energy", "budget_left", "epsilon"))

@@ -1,30 +1,31 @@
-"""``adascale leakage``: what the methods leak over simulated channels."""
+"""Simulate channels and compare what policies leak when each spends nu.
+
+RDP is the Renyi leakage at the scenario's order, summed over rounds; epsilon is that of differential privacy at delta.
+Both are means over devices. If devices differ, only the largest epsilon is a guarantee for every device (epsilon_max in
+--out and --json). The table has geometric means over the realisations, from three on with the 95 % t interval of the
+logarithm.
+
+--policy my_module:MyPolicy is your own subclass of adascale.policies.OnlinePolicy, with start and step. The parameter
+that its class declares as tuned is matched until the cost is nu, and is a column of the table; with needs_mean_gain it
+is given the mean gains. Your own channel model (--channel) and accountant (--accountant) work in the same way.
+
+In JSON, null means that a number does not exist, and "Infinity" is an unbounded leakage.
+
+example:
+  adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --realisations 3 --out leakage.csv
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adascale.cli import common
+from adascale.registry import naming_own_code
 
 if TYPE_CHECKING:
     import pandas as pd
-
-DESCRIPTION = """\
-Simulate channels and report what each method leaks when its cost is tuned to nu.
-
-The columns: RDP is the Renyi leakage at the scenario's order, summed over rounds, mean over devices; epsilon is the
-DP leakage at delta, mean over devices; where devices differ, the largest epsilon is the guarantee for every device
-(epsilon_max in --out and --json). Each is a geometric mean over the realisations, with its 95 % t interval on the
-logarithm from three realisations on: that of two is sound, and too wide to be of use.
-
-A policy of your own is --policy my_module:MyPolicy, a subclass of adascale.policies.OnlinePolicy with start and step.
-What its class declares as tuned is matched until the cost is nu, and is a column of the table; with needs_mean_gain it
-is given the channel statistics. A channel model (--channel) and an accountant (--accountant) of your own join alike.
-
-In JSON, null stands for what is no number, and "Infinity" for a leakage without a bound."""
 
 MOST_REALISATIONS = 1_000_000
 """Each is a row of the table for every policy and nu."""
@@ -32,32 +33,11 @@ MOST_REALISATIONS = 1_000_000
 PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
 """The policies of the paper's figures, in its order."""
 
-EXAMPLE = "adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --realisations 3 --out leakage.csv"
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    common.add_scenario(parser)
-    common.add_privacy(parser)
-    common.add_orders(parser)
-    common.add_channel(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--nu", type=float, action="append", required=True, help="convergence level; may be repeated")
-    parser.add_argument("--realisations", type=int, default=3, metavar="R", help="channel draws (default: 3)")
-    common.add_seed(parser, "seed of the first draw; the others follow")
-    parser.add_argument(
-        "--policy",
-        action="append",
-        metavar="NAME",
-        help=f"one of {common.names('policies')}, or module:Class; may be repeated (default: the paper's)",
-    )
-    parser.add_argument("--out", type=Path, metavar="CSV", help="write every realisation as a row of this file")
-
 
 def run(options: argparse.Namespace) -> None:
-    """Do it."""
+    """Print the means, and write every realisation."""
     from adascale.comparison import find_method, leakage_table
-    from adascale.files import json_text, write_atomically
+    from adascale.files import json_text
 
     common.check_outputs(common.input_files("--scenario", options.scenario), {"--out": options.out})
     preset = common.read_scenario(options.scenario)
@@ -66,9 +46,9 @@ def run(options: argparse.Namespace) -> None:
     chosen = {}
     for name, make in map(find_method, options.policy or PAPER):
         if name in chosen:
-            raise ValueError(f"--policy names {name} twice")
+            raise ValueError(f"duplicate --policy {name}")
         chosen[name] = make
-    with common.naming_own_code(), common.noting_orders(options):
+    with naming_own_code(), common.noting_orders(options):
         table = leakage_table(
             preset.scenario,
             options.nu,
@@ -82,24 +62,19 @@ def run(options: argparse.Namespace) -> None:
     reached = table.dropna(subset=["cost"])
     if reached.empty:
         tried = f"{', '.join(chosen)} at nu = {', '.join(f'{nu:g}' for nu in options.nu)}"
-        raise RuntimeError(f"no policy can spend nu in any run: {tried}; nothing was written")
-    records = json_text(table.to_dict(orient="records")) if options.json else None
-    try:
-        print(records or _summary(reached).to_string(index=False), flush=True)
-    finally:  # also where nobody reads it
-        if options.out:
-            write_atomically(options.out, table)
+        raise RuntimeError(f"no policy can spend nu in any realisation: {tried}; nothing was written")
+    text = json_text(table.to_dict(orient="records")) if options.json else _summary(reached)
+    common.print_and_write(text, {options.out: table})
     for policy, rows in table.groupby("policy", sort=False):
         if unreached := int(rows["cost"].isna().sum()):
-            common.note(f"{policy} cannot spend nu in {unreached} of {len(rows)} runs, left out")
+            common.note(f"{policy} cannot spend nu in {unreached} of {len(rows)} realisations, which are left out")
         spent = rows["cost"] / rows["nu"]
         if (abs(spent - 1) > 1e-6).any():
-            spends = common.spends(spent.min(), spent.max())
-            common.note(f"{policy} spends {spends}; leakages compare at equal cost only")
+            common.note(common.spends(str(policy), spent.min(), spent.max()))
 
 
-def _summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Geometric means with intervals, as text."""
+def _summary(table: pd.DataFrame) -> str:
+    """Geometric means with their intervals."""
     import pandas as pd
 
     rows = []
@@ -107,17 +82,16 @@ def _summary(table: pd.DataFrame) -> pd.DataFrame:
         row = {"policy": policy, "nu": f"{nu:g}", "realisations": len(group)}
         labels = {"rdp": f"RDP({group['order'].iloc[0]:g})", "epsilon_max": "largest epsilon", "epsilon": "epsilon"}
         for column, label in labels.items():
-            if column not in group:
-                continue
-            row[label], interval = _mean(group[column])
-            if len(group) > 2:
-                row[f"{label} 95 %"] = interval
+            if column in group:
+                row[label], interval = _mean(group[column])
+                if len(group) > 2:
+                    row[f"{label} 95 %"] = interval
         rows.append(row)
-    return pd.DataFrame(rows).fillna("")
+    return str(pd.DataFrame(rows).fillna("").to_string(index=False))
 
 
 def _mean(values: pd.Series) -> tuple[str, str]:
-    """A geometric mean and its interval, as text; without an interval where a leakage has no logarithm."""
+    """A geometric mean and its interval, which does not exist if a leakage has no logarithm."""
     from adascale.statistics import log_interval
 
     if (values == float("inf")).any():

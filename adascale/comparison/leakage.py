@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from adascale import checks as check
 from adascale import registry
@@ -20,6 +18,9 @@ from adascale.errors import BudgetNotReached
 from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _BLOCK = 20  # realisations run side by side; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000
@@ -69,6 +70,9 @@ def leakage_table(
         rounds at the power limit; ``floor_max, floor_max_round``.  Where a policy cannot reach :math:`\nu`, its cost
         and leakages are NaN.  ``attrs["labels"]`` has the labels of policies that go by the name of their class.
     """
+    import pandas as pd  # slow to import
+    from tqdm import tqdm
+
     levels = np.atleast_1d(check.positive("nu", list(budgets)))
     seeds = list(islice(seeds, _MOST_SEEDS + 1))
     if len(seeds) > _MOST_SEEDS:
@@ -114,6 +118,8 @@ def _rows(
     method: Method, problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64], accountant: Accountant, delta: float
 ) -> tuple[pd.DataFrame, Policy | None]:
     """A row per lane, budgets outside and realisations inside; NaN in the lanes whose budget is out of reach."""
+    import pandas as pd
+
     measured: dict[str, Any] = dict.fromkeys(("cost", "rdp", "epsilon", "epsilon_max", "full_power"), np.nan)
     policy = None
     try:

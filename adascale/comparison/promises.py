@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from adascale.statistics import interval
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _KEPT = 1e-6  # of the budget: a cost above it by less counts as the budget
 
@@ -59,4 +63,6 @@ def promises(table: pd.DataFrame, reference: str = "Optimal") -> pd.DataFrame:
             row |= dict(zip((name, f"{name}_low", f"{name}_high"), interval(ratio), strict=True))
             row |= {f"{name}_median": np.median(ratio), f"{name}_worst": ratio.max()}
         rows.append(row)
+    import pandas as pd  # slow to import
+
     return pd.DataFrame(rows)

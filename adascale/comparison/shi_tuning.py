@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
@@ -19,6 +18,9 @@ from adascale.policies.privacy_budget import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import find_roots
 from adascale.tuning import Lanes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FloatArray = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -91,6 +93,8 @@ def match_lyapunov(
     natural = (problem.scenario.noise_scale / water_level(problem.floor, problem.budget)).ravel() ** 3
     rates = _RATES if relative_rates is None else np.atleast_1d(check.positive("relative_rates", relative_rates))
     relative = np.broadcast_to(rates, (lanes.index.size, rates.size))
+    import pandas as pd  # slow to import
+
     found: list[pd.DataFrame] = []
     for _ in range(_ZOOMS + 1 if relative_rates is None else 1):
         found.append(_crossings(lanes, natural, mean_eta, relative, contraction, delta, tolerance))
@@ -152,6 +156,8 @@ def _crossings(
     with warnings.catch_warnings():  # of pairs that are not chosen, mostly
         warnings.simplefilter("ignore", OrdersTooFew)
         epsilon = chosen.dp_epsilon(eta, delta)
+    import pandas as pd
+
     return pd.DataFrame(
         {
             "lane": lane,

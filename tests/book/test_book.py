@@ -1,6 +1,5 @@
 """The built pages: all there, readable without a network, every number and reference resolved."""
 
-import os
 import re
 from collections import Counter
 from pathlib import Path

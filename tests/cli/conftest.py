@@ -36,7 +36,6 @@ def own(tmp_path, monkeypatch):
     """A module of the user's in the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_module.py").write_text(OWN)
-    (tmp_path / "broken.py").write_text("import math\nmath.missing\n")
     yield
     for name in ("my_module", "same_name"):
         sys.modules.pop(name, None)

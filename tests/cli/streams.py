@@ -43,7 +43,7 @@ class Wrong(Own):
 PAST = ["--past", "past.csv"]
 POLICIES = {
     "the default": ([], lambda *_: policies.Learn()),
-    "learn, hard": (["--policy", "learn", "--promise", "hard"], lambda *_: policies.Learn(budget_mode="hard")),
+    "learn, hard": (["--policy", "learn:budget_mode=hard"], lambda *_: policies.Learn(budget_mode="hard")),
     "learn with a past": (PAST, lambda law, _: policies.Learn(prior=law)),
     "resolve": (["--policy", "resolve", *PAST], lambda law, _: policies.ReSolve(law=law)),
     "constantlevel": (["--policy", "constantlevel", *PAST], lambda law, _: policies.ConstantLevel(law=law)),

@@ -1,4 +1,4 @@
-"""``adascale audit`` prints a lower bound beside the accounted epsilon, and fails where the bound is above it."""
+"""``adascale audit`` prints a lower bound next to the accounted epsilon, and fails if the bound exceeds it."""
 
 import json
 
@@ -7,47 +7,44 @@ import pytest
 from ..command import run
 
 SHORT = ("--rounds", 10, "--nu", 2.56)
+FEW = ("--rounds", 2, "--nu", 2.56, "--paired", 10, "--json")
 
 
-def test_an_honest_training_is_not_refuted(capsys):
+def test_honest_training_is_not_refuted(capsys):
     assert run("audit", *SHORT, "--canaries", 200, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["dataset"] == "digits"
-    assert told["policy"] == "Learn"
-    assert told["confidence"] == 0.95
-    assert 0 <= told["lower"] == max(told["one_run"], told["rates"]) < told["epsilon"] <= told["renyi"]
-    assert told["scaled"] < told["epsilon"]
-    assert told["canaries"] == 200
-    assert told["right"] <= told["guesses"]
+    found = json.loads(capsys.readouterr().out)
+    assert (found["dataset"], found["policy"], found["confidence"]) == ("digits", "Learn", 0.95)
+    assert 0 <= found["lower"] == max(found["one_run"], found["rates"]) < found["epsilon"] <= found["renyi"]
+    assert found["scaled"] < found["epsilon"]
+    assert found["canaries"] == 200
+    assert found["right"] <= found["guesses"]
 
 
 @pytest.mark.parametrize("what", ["noise", "clipping"])
-def test_what_is_taken_away_is_missed_and_the_exit_code_says_so(what, capsys):
+def test_sabotage_is_detected(what, capsys):
     assert run("audit", *SHORT, "--sabotage", what) == 1
     said = capsys.readouterr()
     assert f"sabotage   {what}" in said.out
-    assert "the training leaks more than its accountant says" in said.err
+    assert "the training leaks more than accounted: epsilon " in said.err
     assert said.err.count("\n") == 1
 
 
-def test_the_black_box_has_one_bound(capsys):
+def test_black_box_has_one_bound(capsys):
     assert run("audit", *SHORT, "--canaries", 100, "--black-box", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["kind"] == "samples"
-    assert told["rates"] is None
-    assert told["lower"] == told["one_run"]
+    found = json.loads(capsys.readouterr().out)
+    assert (found["kind"], found["rates"]) == ("samples", None)
+    assert found["lower"] == found["one_run"]
 
 
-def test_paired_runs_are_heard_by_the_server_or_told_from_the_final_model(capsys):
-    few = ("--rounds", 2, "--nu", 2.56, "--paired", 10, "--json")
-    assert run("audit", *few) == 0
-    heard = json.loads(capsys.readouterr().out)
-    assert run("audit", *few, "--black-box") == 0
+def test_paired_runs_are_observed_by_server_or_final_model(capsys):
+    assert run("audit", *FEW) == 0
+    server = json.loads(capsys.readouterr().out)
+    assert run("audit", *FEW, "--black-box") == 0
     final = json.loads(capsys.readouterr().out)
-    assert (heard["kind"], heard["runs"], final["kind"], final["runs"]) == ("paired", 10, "paired samples", 10)
-    assert heard["epsilon"] == final["epsilon"] > heard["lower"] >= 0
+    assert (server["kind"], server["runs"], final["kind"], final["runs"]) == ("paired", 10, "paired samples", 10)
+    assert server["epsilon"] == final["epsilon"] > server["lower"] >= 0
     assert final["rates"] is None
-    assert heard["accuracy"] == final["accuracy"]
+    assert server["accuracy"] == final["accuracy"]
 
 
 def test_paired_runs_without_noise_are_refuted(capsys):
@@ -61,19 +58,16 @@ def test_paired_runs_without_noise_are_refuted(capsys):
         (["--canaries", 3], "canaries must be at least 10, got 3"),
         (["--canaries", 9371], "canaries must be at most the 9370 parameters"),
         (["--black-box", "--canaries", 298], "canaries must be at most the 297 test samples"),
-        (["--black-box", "--runs", 2], "--black-box goes with neither"),
-        (["--paired", 10, "--runs", 2], "--paired goes with neither --canaries nor --runs"),
-        (["--paired", 10, "--canaries", 20], "--paired goes with neither --canaries nor --runs"),
+        (["--black-box", "--runs", 2], "--black-box without --paired cannot be combined with --runs"),
+        (["--paired", 10, "--runs", 2], "--paired cannot be combined with --canaries or --runs"),
+        (["--paired", 10, "--canaries", 20], "--paired cannot be combined with --canaries or --runs"),
         (["--paired", 9], "runs must be at least 10, got 9"),
         (["--confidence", 1], "confidence"),
-        (["--delta", 0], "delta"),
-        (["--policy", "none"], "none"),
         (["--nu", -1], "nu"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(more, words, capsys):
+def test_bad_input_is_one_line(more, words, capsys):
     assert run("audit", *SHORT, *more) == 2
     said = capsys.readouterr()
-    assert said.out == ""
+    assert (said.out, said.err.count("\n")) == ("", 1)
     assert words in said.err
-    assert said.err.count("\n") == 1

@@ -1,7 +1,6 @@
 """The command line's numbers to the last digit, and what it says: notes, and one line where something is wrong."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -16,11 +15,7 @@ from .own import OWN
 
 def strict(text):
     """JSON as RFC 8259 has it: no NaN, no Infinity."""
-
-    def refuse(constant):
-        raise AssertionError(constant)
-
-    return json.loads(text, parse_constant=refuse)
+    return json.loads(text, parse_constant=pytest.fail)
 
 
 def column(path, name):
@@ -47,14 +42,14 @@ def test_json_has_no_nan_where_a_budget_is_out_of_reach(capsys, scenario):
     assert run(*arguments, "--policy", "optimal") == 0
     said = capsys.readouterr()
     assert [row["cost"] for row in strict(said.out)[:3]] == [None] * 3
-    assert "cannot spend nu in 3 of 3 runs" in said.err
+    assert "cannot spend nu in 3 of 3 realisations" in said.err
     assert run(*arguments) == 1
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
-    assert "no policy can spend nu in any run: LyapunovPowerControl at nu = 1e+09" in said.err
+    assert "no policy can spend nu in any realisation: LyapunovPowerControl at nu = 1e+09" in said.err
 
 
-def test_an_epsilon_of_zero_does_not_hide_the_others(capsys, scenario):
+def test_epsilon_of_zero_does_not_hide_others(capsys, scenario):
     arguments = ["--scenario", scenario[1], "--nu", 1e-3, "--nu", 1e9, "--delta", 0.9, "--policy", "optimal"]
     assert run("leakage", *arguments) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -62,34 +57,28 @@ def test_an_epsilon_of_zero_does_not_hide_the_others(capsys, scenario):
     assert lines[2].split()[-1] == "0"
 
 
-def test_an_interval_needs_three_realisations(capsys, scenario):
+def test_interval_needs_three_realisations(capsys, scenario):
     for number, shown in ((1, False), (2, False), (3, True)):
         arguments = ["--scenario", scenario[1], "--nu", 1e-3, "--policy", "optimal", "--realisations", number]
         assert run("leakage", *arguments) == 0
         assert ("95 %" in capsys.readouterr().out) is shown
 
 
-def test_a_schedule_that_costs_something_else_says_how_much(capsys, scenario, gains, own):
-    common = ["schedule", "--scenario", scenario[1], "--gains", gains[1]]
+def test_policy_that_does_not_spend_nu_is_noted(tmp_path, capsys, scenario, gains, own):
+    common, trace = ["--scenario", scenario[1]], ["--gains", gains[1]]
     for nu, shown in ((5e-5, "2 times nu"), (1e-3, "0.1 times nu")):
-        assert run(*common, "--nu", nu, "--policy", "my_module:Thrifty") == 0
-        assert f"note: Thrifty spends {shown}" in capsys.readouterr().err
-    assert run(*common, "--nu", 1e-3, "--penalty", 100, "--json") == 0
-    said = capsys.readouterr()
-    assert f"note: AdaScale spends {json.loads(said.out)['cost'] / 1e-3:.3g} times nu" in said.err
-    assert run(*common, "--nu", 1e-3, "--policy", "equalalloc") == 0
+        assert run("schedule", *common, *trace, "--nu", nu, "--policy", "my_module:Thrifty") == 0
+        assert f"note: Thrifty spends {shown};" in capsys.readouterr().err
+    assert run("leakage", *common, "--nu", 1e-3, "--policy", "my_module:Thrifty") == 0
+    assert "note: Thrifty spends 0.1 times nu;" in capsys.readouterr().err
+    assert run("schedule", *common, *trace, "--nu", 1e-3, "--policy", "equalalloc") == 0
     assert "spends" not in capsys.readouterr().err
-
-
-def test_a_policy_that_spends_nothing_is_said_so(tmp_path, capsys, scenario, gains, own):
-    (tmp_path / "my_module.py").write_text(
-        OWN.replace("scenario.noise_scale / (floor + self.extra)", "scenario.x_max * min_gain_t")
-    )
-    common = ["--scenario", scenario[1], "--nu", 1e-3, "--policy", "my_module:Thrifty"]
-    assert run("leakage", *common) == 0
-    assert "note: Thrifty spends nothing;" in capsys.readouterr().err
-    assert run("schedule", *common, "--gains", gains[1]) == 0
-    assert "note: Thrifty spends nothing;" in capsys.readouterr().err
+    sys.modules.pop("my_module")
+    limit = OWN.replace("scenario.noise_scale / (floor + self.extra)", "scenario.x_max * min_gain_t")
+    (tmp_path / "my_module.py").write_text(limit)
+    for command in (["leakage"], ["schedule", *trace]):
+        assert run(*command, *common, "--nu", 1e-3, "--policy", "my_module:Thrifty") == 0
+        assert "note: Thrifty spends nothing;" in capsys.readouterr().err
 
 
 def test_gains_above_one_are_noted_and_decibels_are_read(tmp_path, capsys, scenario, gains):
@@ -133,7 +122,7 @@ def test_orders_at_their_end_are_noted_and_extended(tmp_path, capsys):
         assert more["rdp"] == few["rdp"]
 
 
-def test_orders_below_the_first_are_noted_too(capsys, scenario):
+def test_orders_below_the_first_are_noted(capsys, scenario):
     common = ["leakage", "--scenario", scenario[1], "--nu", 1e-4, "--policy", "optimal", "--orders", "5,64"]
     assert run(*common) == 0
     assert "note: an epsilon is that of the first order, 5; with --orders 1." in (err := capsys.readouterr().err)
@@ -148,31 +137,23 @@ def test_orders_below_the_first_are_noted_too(capsys, scenario):
         (["--orders", "1024,3"], "--orders 1024,3: largest must be above smallest"),
         (["--orders", "nan"], "--orders nan: largest must be finite and > 1"),
         (["--orders", "1e300"], "--orders 1e+300: largest must be"),
-        (["--orders", "64", "--accountant", "renyi:orders=(2,3)"], "--orders are those of the accountant renyi"),
-        (
-            ["--accountant", "rayleigh"],
-            "accountant 'rayleigh' is unknown (rayleigh is a channel); expected one of exact, renyi",
-        ),
+        (["--orders", "64", "--accountant", "renyi:orders=(2,3)"], "--orders applies only to the accountant renyi"),
+        (["--accountant", "rayleigh"], "accountant 'rayleigh' is unknown (rayleigh is a channel)"),
         (["--accountant", "renyi:order=3"], "--accountant renyi:order=3: "),
         (["--channel", "rayleigh:m=three"], "--channel rayleigh:m=three: unknown key 'm' of channel 'rayleigh'"),
         (["--channel", "rayleigh:placement=sea"], "--channel rayleigh:placement=sea: placement must be"),
         (["--channel", "my_module:Own:m=three"], "--channel my_module:Own:m=three: TypeError: "),
         (["--channel", "my_module:Own:m=-1"], "--channel my_module:Own:m=-1: m must be > 0"),
         (["--channel", "my_module:Own"], "Own.fading must return 12 finite coefficients, got shape (11,)"),
-        (
-            ["--policy", "my_module:Divides"],
-            "Divides.step in my_module.py, line 15: ZeroDivisionError: division by zero",
-        ),
+        (["--policy", "my_module:Divides"], "Divides.step in my_module.py, line 15: ZeroDivisionError: division by"),
         (["--policy", "my_module:Looks"], "Looks.start in my_module.py, line 19: KeyError: 'nothing'"),
         (["--policy", "my_module:One"], "One.step must return the next state and eta, numbers of shape (1, 3)"),
         (["--policy", "my_module:Forgets"], "policy Forgets must keep what it declares in `tuned` as an attribute"),
         (["--policy", "my_module:Untuned"], "policy Untuned: tuned must be a tuple of names, got None"),
         (["--policy", "my_module:Least"], "got a state and float64 of shape ()"),
-        (["--realisations", "1000000000"], "--realisations must be 1 ... 1000000"),
-        (["--seed", "1" * 40], "argument --seed: must be a whole number"),
     ],
 )
-def test_what_is_wrong_in_an_option_or_in_ones_own_code_is_named(tmp_path, capsys, scenario, own, arguments, said):
+def test_error_names_the_option_or_the_own_code(tmp_path, capsys, scenario, own, arguments, said):
     (tmp_path / "my_module.py").write_text(WRONG)
     assert run("leakage", "--scenario", scenario[1], "--nu", 0.1, "--policy", "optimal", *arguments) == 2
     error = capsys.readouterr().err
@@ -211,14 +192,3 @@ class Untuned(One):
 class Least(One):
     def step(self, scenario, min_gain_t): return scenario, scenario.x_max * min_gain_t.min()
 """
-
-
-@pytest.mark.parametrize("command", [[], ["leakage"], ["schedule"], ["stream"]])
-def test_help_explains_itself(command):
-    done = subprocess.run(
-        [sys.executable, "-m", "adascale", *command, "--help"], capture_output=True, text=True, check=True
-    )
-    assert "usage: adascale" in done.stdout
-    if command:
-        assert "example:" in done.stdout
-    assert done.stderr == ""

@@ -25,7 +25,7 @@ def answer(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_file_of_rounds_has_the_exact_epsilon_its_ends_and_the_renyi_value(tmp_path, capsys):
+def test_file_of_rounds_has_the_exact_and_the_renyi_epsilon(tmp_path, capsys):
     found = answer(capsys, written(tmp_path, ROUNDS), "--delta", "1e-6")
     expected = exact_epsilon([0.01, 0.02, 1.0, 0.0], [0.9, 1.1, 5.0, 3.0], 1e-6)
     assert [found[name] for name in expected._fields] == list(expected)
@@ -38,18 +38,18 @@ def test_a_file_of_rounds_has_the_exact_epsilon_its_ends_and_the_renyi_value(tmp
     assert found["rdp"] > found["upper"]
 
 
-def test_the_order_of_rows_and_columns_does_not_matter(tmp_path, capsys):
+def test_order_of_rows_and_columns_does_not_matter(tmp_path, capsys):
     turned = written(tmp_path, "rate,sigma\n0,3\n1,5\n0.02,1.1\n0.01,0.9\n", "turned.csv")
     assert answer(capsys, turned) == answer(capsys, written(tmp_path, ROUNDS))
 
 
-def test_one_rate_for_all_rounds_can_be_given(tmp_path, capsys):
+def test_rate_option_replaces_the_column(tmp_path, capsys):
     found = answer(capsys, written(tmp_path, "sigma\n1\n2\n"), "--rate", "0.1")
     assert found["epsilon"] == exact_epsilon(0.1, [1.0, 2.0]).epsilon
     assert found["rdp"] == float(accounting.schedule_epsilon(0.1, [1.0, 2.0]).epsilon)
 
 
-def test_a_schedule_of_this_package_is_accounted_for_as_it_was_written(tmp_path, capsys):
+def test_written_schedule_has_the_same_epsilon(tmp_path, capsys):
     scenario = Scenario("small", 2, 12, 1000, (20, 40), 400, 1.0, 0.2, 1e-12)
     toml, gains, eta = written(tmp_path, scenario.to_toml(), "my.toml"), tmp_path / "gains.csv", tmp_path / "eta.csv"
     drawn = channel.draw(2, 12, 0).gain
@@ -70,7 +70,7 @@ def test_a_schedule_of_this_package_is_accounted_for_as_it_was_written(tmp_path,
     assert [planned["epsilon_max"], planned["epsilon"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
 
 
-def test_the_table_shows_what_the_json_holds(tmp_path, capsys):
+def test_table_has_the_keys_of_the_json(tmp_path, capsys):
     path = written(tmp_path, ROUNDS)
     found = answer(capsys, path)
     assert run("epsilon", path) == 0
@@ -84,35 +84,28 @@ def test_the_table_shows_what_the_json_holds(tmp_path, capsys):
     [
         ("sigma,rate\n1,0.1\n-1,0.1\n", (), "line 3: expected a number that is within 1e-6 ... 1e150, got '-1'"),
         ("sigma,rate\n1,1.5\n", (), "line 2: expected a number that is in [0, 1], got '1.5' in rate"),
-        ("sigma,rate\n1,\n", (), "line 2: expected a number, got '' in rate"),
         ("sigma,rate\n", (), "has no rows"),
         ("noise,rate\n1,0.1\n", (), "line 1: unknown column 'noise'; expected sigma, rate, steps"),
         ("sigma\n1\n", (), "expected a column rate, or --rate"),
-        ("sigma,rate\n1,0.1\n", ("--rate", "0.1"), "leave out --rate, beside a column rate"),
+        ("sigma,rate\n1,0.1\n", ("--rate", "0.1"), "--rate cannot be combined with a column rate"),
         ("sigma\n1\n", ("--rate", "2"), "--rate must be in [0, 1], got 2.0"),
-        ("", (), "is empty; expected a header"),
         ("sigma,rate\n1,0.1\n", ("--delta", "0"), "delta must be one number strictly between 0 and 1, got 0.0"),
-        ("sigma,rate\n1,0.1\n", ("--eta", "eta.csv"), "give a FILE of noise multipliers, or --scenario and --eta"),
-        ("sigma,rate\n1,0.1\n", ("--scenario", "mnist"), "--scenario goes with --eta"),
+        ("sigma,rate\n1,0.1\n", ("--eta", "eta.csv"), "give either a FILE of noise multipliers, or"),
+        ("sigma,rate\n1,0.1\n", ("--scenario", "mnist"), "--scenario needs --eta"),
         ("sigma\n1,5\n1,5\n", ("--rate", "0.1"), "line 2: expected 1 field, got 2; a comma cannot be the decimal sign"),
-        ("sigma,rate\n1,5,0.1\n", (), "line 2: expected 2 fields, got 3; a comma cannot be the decimal sign"),
-        ("sigma;rate\n1,5;0.1\n", (), "line 2: expected a number, got '1,5' in sigma; write a decimal point"),
-        ("sigma,rate,sigma\n1.5,0.1,9\n", (), "line 1: duplicate column 'sigma'"),
         ("# x\nsigma,rate,steps\n1,0.1,0\n", (), "line 3: expected a number that is whole and >= 1, got '0'"),
         ("sigma,rate,steps\n1,0.1,1.5\n", (), "whole and >= 1, got '1.5' in steps"),
         ("sigma,rate,steps\n1,0.1,9e6\n1,0.1,9e6\n", (), "steps must add up to at most 10,000,000, got 18,000,000"),
-        ("sigma,rate\n1_0,0.1\n", (), "line 2: expected a number, got '1_0' in sigma"),
-        ("sigma,rate\n" + 10_000 * "0.5,1e-6\n", ("--delta", "1e-12"), "cannot be certified"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path, capsys, text, more, message):
+def test_bad_table_or_option_is_one_line(tmp_path, capsys, text, more, message):
     assert run("epsilon", written(tmp_path, text), *more) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
 
 
-def test_a_schedule_needs_its_scenario(tmp_path, capsys):
+def test_schedule_needs_its_scenario(tmp_path, capsys):
     assert run("epsilon", "--eta", tmp_path / "eta.csv") == 2
     assert "--eta needs --scenario" in capsys.readouterr().err
     assert run("epsilon", "--eta", tmp_path / "no.csv", "--scenario", "mnist") == 2

@@ -1,12 +1,13 @@
 """No output is an input, another output, or a place that cannot be written: said before any work is done."""
 
-import io
+import contextlib
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from adascale import Scenario
 from adascale.cli import common
 
 from ..command import run
@@ -21,7 +22,7 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("other", ["kept.csv", "./kept.csv", "sub/../kept.csv", "link.csv", "hard.csv"])
-def test_an_output_is_no_input_by_whatever_name(place, other):
+def test_output_is_no_input_under_any_name(place, other):
     (place / "sub").mkdir()
     (place / "link.csv").symlink_to("kept.csv")
     os.link(place / "kept.csv", place / "hard.csv")
@@ -31,13 +32,13 @@ def test_an_output_is_no_input_by_whatever_name(place, other):
         common.check_outputs({"--gains": Path(other)}, {"--out": Path("kept.csv")})
 
 
-def test_two_outputs_are_two_files_before_either_is_there(place):
+def test_two_outputs_are_two_files(place):
     with pytest.raises(ValueError, match=r"--history 'sub/../new\.csv' is the file of --out"):
         common.check_outputs({}, {"--out": Path("new.csv"), "--history": Path("sub/../new.csv")})
     common.check_outputs({}, {"--out": Path("new.csv"), "--history": Path("other.csv")})
 
 
-def test_what_can_be_written_is_left_as_it_is(place):
+def test_check_changes_no_file(place):
     common.check_outputs({"--gains": Path("nothing"), "--scenario": None}, {"--out": Path("kept.csv"), "--x": None})
     assert [path.name for path in place.iterdir()] == ["kept.csv"]
     assert (place / "kept.csv").read_text() == "kept\n"
@@ -47,15 +48,15 @@ PLACES = {
     "a folder": (".", "it is a folder"),
     "a folder that is not there": ("nowhere/x.csv", "there is no folder"),
     "a file for a folder": ("kept.csv/x.csv", "there is no folder"),
-    "a device": ("/dev/null", "it is no regular file"),
-    "links in a circle": ("circle", "ircle|loop|no regular file"),
+    "a device": ("/dev/null", "it is not a regular file"),
+    "links in a circle": ("circle", "circle|loop|not a regular file"),
     "a name that is too long": ("x" * 300, "name too long"),
     "no name at all": ("a\0b", "null"),
 }
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_place_that_cannot_be_written_is_named(place, kind):
+def test_unwritable_place_is_named(place, kind):
     path, said = PLACES[kind]
     (place / "circle").symlink_to("circle")
     with pytest.raises(ValueError, match=f"(?i)^--out '.*' cannot be written: .*({said})"):
@@ -63,28 +64,19 @@ def test_a_place_that_cannot_be_written_is_named(place, kind):
 
 
 @pytest.mark.parametrize(("closed", "said"), [("kept.csv", "it is read-only"), (".", "the folder .* is read-only")])
-def test_a_read_only_place_is_named(place, monkeypatch, closed, said):
+def test_read_only_place_is_named(place, monkeypatch, closed, said):
     # as the system answers who is not root, to whom nothing is read-only
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != (place / closed).resolve())
     with pytest.raises(ValueError, match=f"--out 'kept.csv' cannot be written: {said}"):
         common.check_outputs({}, {"--out": Path("kept.csv")})
 
 
-SMALL = """
-num_devices = 2
-num_rounds = 3
-num_parameters = 1000
-batch_size = 20
-dataset_size = 400
-clip_norm = 1.0
-max_power = 0.2
-noise_power = 1e-12
-"""
+SMALL = Scenario("small", 2, 3, 1000, 20, 400, 1.0, 0.2, 1e-12).to_toml()
 
 
 @pytest.mark.parametrize("given", ["g.csv", "my.toml", "base.toml"])
 @pytest.mark.parametrize("command", ["schedule", "leakage"])
-def test_a_command_overwrites_nothing_that_it_reads(place, capsys, command, given):
+def test_command_overwrites_no_input(place, capsys, command, given):
     (place / "base.toml").write_text('base = "mnist"\n')
     (place / "my.toml").write_text('base = "base.toml"\n[scenario]\nname = "mine"\n')
     (place / "g.csv").write_text("min_gain\n1e-10\n2e-10\n")
@@ -96,15 +88,15 @@ def test_a_command_overwrites_nothing_that_it_reads(place, capsys, command, give
         assert code == 0
         return
     assert code == 2
-    assert said.out == ""
-    assert said.err.count("\n") == 1
+    assert (said.out, said.err.count("\n")) == ("", 1)
     assert "it would be overwritten" in said.err
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
 @pytest.mark.parametrize("command", ["schedule", "leakage"])
-def test_what_cannot_be_written_after_all_has_been_printed(place, capsys, monkeypatch, command):
-    (place / "my.toml").write_text(f'name = "small"\n{SMALL}')
+def test_failed_write_prints_the_result_and_keeps_the_old_file(place, capsys, monkeypatch, command):
+    (place / "my.toml").write_text(SMALL)
+    (place / "out.csv").write_text("as it was")
     (place / "g.csv").write_text("min_gain\n1e-10\n2e-10\n")
     arguments = [command, "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv"]
     arguments += ["--gains", "g.csv"] * (command == "schedule")
@@ -117,11 +109,31 @@ def test_what_cannot_be_written_after_all_has_been_printed(place, capsys, monkey
     said = capsys.readouterr()
     assert "optimal" in said.out.lower()
     assert said.err.endswith("error: out.csv: No space left on device\n")
-    assert sorted(path.name for path in place.iterdir()) == ["g.csv", "kept.csv", "my.toml"]
-    monkeypatch.undo()
-    monkeypatch.chdir(place)
-    closed = io.StringIO()
-    monkeypatch.setattr(closed, "write", full)
-    monkeypatch.setattr(sys, "stdout", closed)
-    assert run(*arguments) == 2
+    assert (place / "out.csv").read_text() == "as it was"
+    assert sorted(path.name for path in place.iterdir()) == ["g.csv", "kept.csv", "my.toml", "out.csv"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_output_that_cannot_be_printed_is_one_line(place, capsys, monkeypatch):
+    (place / "my.toml").write_text(SMALL)
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert run("leakage", "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv") == 2
+    assert capsys.readouterr().err == "adascale leakage: error: [Errno 28] No space left on device\n"
     assert (place / "out.csv").read_text().count("\n") > 1
+
+
+LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv"]
+TRAIN = ["train", "--nu", 0.5, "--rounds", 2, "--out", "out.csv", "--history", "history.csv"]
+
+
+@pytest.mark.parametrize("arguments", [LEAKAGE, TRAIN, ["train", "--help"]])
+def test_reader_who_leaves_is_no_error_and_costs_no_file(place, capsys, monkeypatch, arguments):
+    (place / "my.toml").write_text(SMALL)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with contextlib.suppress(BrokenPipeError), open(writing, "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert run(*arguments) == 141
+    assert all(line.startswith("note: ") for line in capsys.readouterr().err.splitlines())
+    assert all((place / name).exists() for name in arguments if str(name).endswith(".csv"))

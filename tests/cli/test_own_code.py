@@ -1,6 +1,8 @@
 """Code of the user's that asks for an end, and what the commands print of names that they are given."""
 
 import io
+import re
+import subprocess
 import sys
 
 import pytest
@@ -52,7 +54,7 @@ TRAIN = ["train", "--nu", 0.1, "--rounds", 1, "--out", "old.csv"]
         ([*TRAIN, "--model", "quits:Net"], "model 'quits:Net': cannot import 'quits': quits.py, line 1: SystemExit"),
     ],
 )
-def test_an_exit_of_own_code_is_an_error(own, capsys, arguments, said):
+def test_exit_of_own_code_is_an_error(own, capsys, arguments, said):
     assert run(*arguments) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"adascale {arguments[0]}: error: ")
@@ -60,7 +62,14 @@ def test_an_exit_of_own_code_is_an_error(own, capsys, arguments, said):
     assert not (own / "old.csv").exists()
 
 
-def test_an_exit_in_one_run_of_a_sweep_leaves_the_others(own, capsys):
+def test_warning_of_own_code_is_a_note(place):
+    (place / "odd.py").write_text("import warnings\nfrom adascale.policies import *\nwarnings.warn('an\\nodd one')\n")
+    command = [*LEAKAGE[:-3], "--policy", "odd:Optimal"]
+    done = subprocess.run([sys.executable, "-m", "adascale", *map(str, command)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "note: an odd one")
+
+
+def test_exit_in_one_run_of_a_sweep_leaves_the_others(own, capsys):
     text = '[[runs]]\nreading = "x"\ndataset = "digits"\nnu = 0.1\nseed = 0\nrounds = 1\n'
     (own / "sweep.toml").write_text(text + 'policy = ["my_own:Steps", "Learn"]\n')
     assert run("sweep", "sweep.toml", "--store", "store") == 1
@@ -84,12 +93,12 @@ def test_control_characters_are_shown_as_escapes(own, capsys):
     assert run("leakage", "--scenario", "raw.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv") == 0
     assert "\x1b[31m\x7f\x9b" in (own / "out.csv").read_text()
     assert run("leakage", "--scenario", "a\x1b[31m\x9bb", "--nu", 0.1) == 2
-    assert r"--scenario 'a\x1b[31m\x9bb' is neither" in capsys.readouterr().err
+    assert r"preset 'a\x1b[31m\x9bb' is unknown" in capsys.readouterr().err
     assert run("leakage", "--nu", "\x1b") == 2
     assert capsys.readouterr().err[:-1].isprintable()
 
 
-def test_a_progress_bar_keeps_its_returns(own, capsys, monkeypatch):
+def test_progress_bar_keeps_its_returns(own, capsys, monkeypatch):
     err = io.StringIO()
     err.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", err)
@@ -99,7 +108,7 @@ def test_a_progress_bar_keeps_its_returns(own, capsys, monkeypatch):
     assert r"\x0d" not in err.getvalue()
 
 
-def test_a_base_lies_beside_the_file_that_names_it(tmp_path, monkeypatch):
+def test_base_is_relative_to_the_file_that_names_it(tmp_path, monkeypatch):
     for folder, rounds in (("one", 3), ("two", 4)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "base.toml").write_text(f'base = "digits"\nscenario = {{ num_rounds = {rounds} }}\n')
@@ -111,33 +120,40 @@ def test_a_base_lies_beside_the_file_that_names_it(tmp_path, monkeypatch):
         presets.load("../one/circle.toml")
 
 
+COMMAND = ["schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy"]
+
+
+def test_penalty_is_a_parameter_of_adascale(place, capsys):
+    assert run(*COMMAND, "AdaScale", "--penalty", 3) == 0
+    by_option = capsys.readouterr().out
+    assert run(*COMMAND, "AdaScale:penalty=3") == 0
+    assert capsys.readouterr().out == by_option.replace(" AdaScale\n", " AdaScale:penalty=3\n")
+
+
+@pytest.mark.parametrize("given", [["Learn", "--promise", "hard"], ["Learn:promise=hard"]])
+def test_former_names_of_parameters_are_deprecated(place, capsys, given):
+    assert run(*COMMAND, "Learn:budget_mode=hard") == 0
+    now = capsys.readouterr()
+    assert run(*COMMAND, *given) == 0
+    before = capsys.readouterr()
+    assert [line.split()[1:] for line in before.out.splitlines() if "policy" not in line] == [
+        line.split()[1:] for line in now.out.splitlines() if "policy" not in line
+    ]
+    assert "nu is never exceeded" in before.out
+    notice = "note: parameter promise is deprecated; use --policy Learn:budget_mode=hard\n"
+    assert before.err == notice + now.err
+
+
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    ("given", "said"),
     [
-        (["leakage", "--nu", 1, "--seed", -1], "adascale leakage: error: argument --seed: must be a whole number >= 0"),
-        (["train", "--nu", 1, "--seed", "x"], "adascale train: error: argument --seed: must be a whole number >= 0"),
-        (["schedule", "--nothing"], "adascale schedule: error: "),
-        (["train", "--nu", 1, "--rounds", 1, "x"], "adascale train: error: unrecognized arguments: x"),
-        (["nothing"], "adascale: error: argument "),
+        (["AdaScale:penalty=3", "--penalty", 3], "--penalty cannot be combined with --policy AdaScale:penalty=3"),
+        (["Learn:hold=0", "--promise", "hard"], "--promise cannot be combined with --policy Learn:hold=0"),
+        (["learn:x=1"], "'x'"),
+        (["learn:promise=hard,budget_mode=hard"], "twice|duplicate"),
+        (["LyapunovPowerControl:x=1", "--hindsight"], "takes no parameters"),
     ],
 )
-def test_every_error_names_the_command(capsys, arguments, error):
-    assert run(*arguments) == 2
-    assert capsys.readouterr().err.startswith(error)
-
-
-def test_policies_take_parameters_behind_their_name(place, capsys):
-    command = ["schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy"]
-    for name, option, given, shown in (
-        ("Learn", "promise", "hard", "Learn:budget_mode=hard"),
-        ("AdaScale", "penalty", 3, "AdaScale:penalty=3"),
-    ):
-        assert run(*command, name, f"--{option}", given) == 0
-        by_option = capsys.readouterr().out
-        assert run(*command, shown) == 0
-        assert capsys.readouterr().out == by_option.replace(f" {name}\n", f" {shown}\n")
-        assert run(*command, shown, f"--{option}", given) == 2
-        assert "cannot be combined" in capsys.readouterr().err
-    for name, said in (("learn:x=1", "'x'"), ("LyapunovPowerControl:x=1", "takes no parameters")):
-        assert run(*command, name, "--hindsight") == 2
-        assert said in capsys.readouterr().err
+def test_parameters_that_do_not_fit_are_refused(place, capsys, given, said):
+    assert run(*COMMAND, *given) == 2
+    assert re.search(said, capsys.readouterr().err)

@@ -101,13 +101,13 @@ def seconds_to_end(name, number, inputs, folder, after):
 @pytest.mark.parametrize(
     ("name", "number"), [("schedule", signal.SIGTERM), ("stream", signal.SIGINT), ("sweep", signal.SIGTERM)]
 )
-def test_a_signal_ends_a_command_under_load(name, number, inputs, tmp_path):
+def test_signal_ends_a_command_under_load(name, number, inputs, tmp_path):
     assert seconds_to_end(name, number, inputs, tmp_path / name, random.uniform(0, 4)) < 3  # a machine that is busy
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize(("name", "number"), ANY_END)
-def test_a_signal_ends_a_command_at_any_moment(name, number, inputs, tmp_path):
+def test_signal_ends_a_command_at_any_moment(name, number, inputs, tmp_path):
     took = [seconds_to_end(name, number, inputs, tmp_path / f"{k}", random.uniform(0, 5)) for k in range(10)]
     print(f"{name}, {number.name}: median {np.median(took):.2f} s, most {max(took):.2f} s")
     assert max(took) < 3
@@ -126,7 +126,7 @@ CHILD = "child = multiprocessing.get_context('fork').Process(target=time.sleep, 
         (0, f"{CHILD}time.sleep(0.5)\nchild.terminate()\ntime.sleep(1.5)"),  # it listens as its parent does
     ],
 )
-def test_a_signal_ends_its_process_alone_whatever_own_code_does(code, own, tmp_path):
+def test_signal_ends_its_process_alone(code, own, tmp_path):
     (tmp_path / "mine.py").write_text(OWN + own)
     command = "-m adascale leakage --nu 0.04 --policy mine:Mine --realisations 1"
     done = subprocess.run([sys.executable, *command.split()], cwd=tmp_path, capture_output=True, text=True, timeout=50)

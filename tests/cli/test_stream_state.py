@@ -27,7 +27,7 @@ OTHER = {
     "delta": ["--delta", 1e-6],
     "orders": ["--orders", "64"],
     "policy": ["--policy", "equalalloc"],
-    "budget_mode": ["--promise", "hard"],
+    "budget_mode": ["--policy", "learn:budget_mode=hard"],
     "prior": PAST,
     "unit of gains": ["--unit", "db"],
 }

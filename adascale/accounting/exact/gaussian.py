@@ -7,7 +7,6 @@ other direction is never larger at :math:`\varepsilon \ge 0`.
 
 import math
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from adascale.accounting.exact.moments import ULP
@@ -31,6 +30,8 @@ def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:
     """The smallest epsilon with delta at most ``at``, and its bounds."""
+    from scipy.optimize import brentq  # slow to import
+
     found = []
     for i in range(3):
         root, high = 0.0, 1.0

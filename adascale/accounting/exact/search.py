@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erf
 
 from adascale.accounting.exact import gaussian
@@ -39,6 +38,8 @@ def most_apart(rounds: Rounds) -> float:
 
 def solve(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a falling function crosses 0 between the two."""
+    from scipy.optimize import brentq  # slow to import
+
     return float(brentq(function, low, high, rtol=1e-11, xtol=1e-300))
 
 

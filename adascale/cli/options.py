@@ -1,0 +1,112 @@
+"""The options of all subcommands, and how their values are read."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+from adascale import registry
+from adascale.cli.common import note
+
+FORMER = {"promise": "budget_mode", "reserve": "safety_margin"}
+"""Parameters of policies by their former names, which are deprecated."""
+
+
+def add_options(parser: argparse.ArgumentParser, command: str) -> None:
+    """Add the arguments of a subcommand."""
+
+    def option(name: str, commands: str, text: str, **how: Any) -> None:
+        if command in commands.split():
+            kinds = {kind: ", ".join(registry.names(kind)).lower() for kind in re.findall(r"{(\w+)}", text)}
+            parser.add_argument(name, help=text.format(**kinds), **how)
+
+    preset, more = "mnist, cifar10, digits", "or module:Class; parameters as NAME:key=value,key=value"
+    policy, network = f"one of {{policies}}, {more}", "network: {models}, or module:Class (default: the preset's)"
+    wide = "range of Renyi orders over which epsilon is minimised (default: 1.1,63)"
+    budget = "noise budget: mean noise energy per round above the floor"
+    path, integer, number, switch = {"type": Path}, {"type": int}, {"type": float}, {"action": "store_true"}
+    file, several, policies = "NAME|FILE", {"action": "append"}, {"metavar": "NAME", "type": policy_text}
+    option("file", "epsilon", "table with the columns sigma and rate", nargs="?", metavar="FILE", **path)
+    option("file", "sweep", "the sweep file", metavar="FILE.toml", **path)
+    option("dataset", "download", "mnist or cifar10")
+    option("--scenario", "leakage schedule stream", f"{preset} or a TOML file", default="mnist", metavar=file)
+    option("--scenario", "epsilon", f"{preset} or a TOML file, with --eta", metavar=file)
+    option("--dataset", "train audit", f"{preset}, a preset file or module:function", default="digits", metavar=file)
+    option("--gains", "schedule", "the channel trace", required=True, metavar="FILE", **path)
+    option("--unit", "schedule stream", "unit of the gains", choices=("linear", "db"), default="linear")
+    option("--policy", "leakage", f"{policy}; may be repeated (default: the paper's)", **several, **policies)
+    option("--policy", "schedule stream", f"{policy} (default: learn)", **policies)
+    option("--policy", "train", f"{policy}, or noisefree", default="adascale", **policies)
+    option("--policy", "audit", policy, default="learn", **policies)
+    option("--penalty", "schedule stream", "AdaScale's V, starting with an empty queue", metavar="V", **number)
+    option("--promise", "schedule stream", argparse.SUPPRESS, choices=("average", "hard"))  # deprecated
+    option("--past", "schedule stream", "earlier trace of the same links, in the same form and unit", **path)
+    option("--hindsight", "schedule", "tune and plan on the whole trace, as the paper does", **switch)
+    option("--nu", "leakage", "noise budget per round; may be repeated", required=True, **several, **number)
+    option("--nu", "schedule stream train audit", budget, required=True, **number)
+    option("--model", "train", network, metavar="NAME")
+    option("--channel", "leakage train", f"channel model: {{channels}}, {more} (default: the preset's)", metavar="NAME")
+    option("--realisations", "leakage", "number of channel realisations", default=3, metavar="R", **integer)
+    option("--seed", "leakage train audit", "seed of the first realisation", type=_seed, default=0, metavar="N")
+    option("--rounds", "train audit", "use only the first N rounds of the channel", metavar="N", **integer)
+    option("--every", "train", "evaluate every K rounds", default=25, metavar="K", **integer)
+    option("--canaries", "audit", "number of canaries per training run (default: 1000)", metavar="K", **integer)
+    option("--runs", "audit", "number of training runs, with consecutive seeds", default=1, metavar="N", **integer)
+    option("--paired", "audit", "instead of canaries, N runs with and without one sample", metavar="N", **integer)
+    option("--black-box", "audit", "observe only the final model; canaries are mislabelled samples", **switch)
+    protection = "disable this protection, to check that the audit detects it"
+    option("--sabotage", "audit", protection, choices=("noise", "clipping"))
+    option("--confidence", "audit", "joint confidence level of all bounds", default=0.95, **number)
+    option("--rate", "epsilon", "sampling rate of every round, if FILE has no column rate", **number)
+    option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)
+    accountant = f"accountant of epsilon: {{accountants}}, {more}"
+    option("--accountant", "leakage schedule train", accountant, default="renyi", metavar="NAME")
+    option("--delta", "leakage schedule stream train audit epsilon", "delta of every epsilon", default=1e-5, **number)
+    option("--orders", "leakage schedule stream", wide, type=_orders, metavar="[MIN,]MAX")
+    option("--device", "train sweep", "cpu or cuda", default="cpu")
+    option("--jobs", "sweep", "number of processes on this machine", default=1, metavar="N", **integer)
+    option("--dask", "sweep", "Dask scheduler, tcp://host:port, instead of processes here", metavar="ADDRESS")
+    option("--threads", "sweep", "PyTorch threads per process", default=1, metavar="N", **integer)
+    option("--retries", "sweep", "number of further attempts at failed runs", default=1, metavar="N", **integer)
+    option("--report", "sweep", "start no runs; show progress and write the results so far", **switch)
+    option("--store", "train", "folder of checkpoints and results, used to resume", metavar="DIR", **path)
+    option("--store", "sweep", "folder of the runs, used to resume", default=Path("runs"), metavar="DIR", **path)
+    recorded = "file that records completed rounds, used to resume"
+    option("--state", "stream", recorded, required=True, metavar="FILE", **path)
+    option("--out", "leakage", "write one row per realisation, policy and nu", metavar="CSV", **path)
+    option("--out", "schedule", "write round, min_gain, floor, noise_energy and eta", metavar="CSV", **path)
+    option("--out", "train", "write the result, one row", metavar="CSV", **path)
+    option("--out", "sweep", "write the table (default: FILE.csv)", metavar="CSV", **path)
+    option("--history", "train", "write one row per round", metavar="CSV", **path)
+    option("--json", "leakage schedule train audit epsilon", "print JSON instead of a table", **switch)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 0 of at most 18 digits, got {text!r}")
+    return int(text)
+
+
+def _orders(text: str) -> tuple[float, ...]:
+    """One number or two, as the arguments of :func:`adascale.accounting.order_grid`: the largest comes first."""
+    with contextlib.suppress(ValueError):
+        if len(ends := [float(end) for end in text.split(",")]) <= 2:
+            return tuple(reversed(ends))
+    raise argparse.ArgumentTypeError(f"expected MAX or MIN,MAX, got {text!r}")
+
+
+def policy_text(text: str) -> str:
+    """A policy with each parameter by the name that its class has, the former or the new one, whichever is given."""
+    with contextlib.suppress(ValueError):  # reported where the policy is looked up
+        name, given = registry.parse_options(text)
+        for old, new in FORMER.items():
+            if old in given or new in given:
+                known = inspect.signature(registry.find("policies", name).value).parameters
+                if old in given:
+                    note(f"parameter {old} is deprecated; use --policy {name}:{new}={given[old]}")
+                text = re.sub(rf"([:,]\s*)({old}|{new})(?=\s*=)", rf"\g<1>{new if new in known else old}", text)
+    return text
