@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import elementwise
 
 from adascale.compiled import njit
 
@@ -118,6 +117,8 @@ def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: f
 
     A search ends at a value within the tolerance of zero, at neighbouring points, or after the iterations.
     """
+    from scipy.optimize import elementwise  # slow to import
+
     low = np.asarray(low, dtype=float)
     found = elementwise.find_root(
         lambda x, index: np.clip(function(x, index), -1e300, 1e300),  # scipy's tolerance is lost at an infinite value
