@@ -1,4 +1,4 @@
-"""Adaptive receive scaling for private over-the-air federated learning; names are imported when they are first used."""
+"""Adaptive receive scaling for private over-the-air federated learning, imported lazily."""
 
 from __future__ import annotations
 

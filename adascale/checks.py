@@ -1,4 +1,4 @@
-"""Checks of arguments: one clear :class:`~adascale.errors.InvalidInput` that names the argument and its value."""
+"""Checks of arguments: :class:`~adascale.errors.InvalidInput` names the argument and its value."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from adascale.errors import InvalidInput
 
 FloatArray = NDArray[np.float64]
 MOST_ENTRIES = 100_000_000
-"""The largest array that is made from a few numbers alone, which is 1.6 GB of complex numbers."""
+"""Largest size of an array made from a few numbers (1.6 GB of complex numbers)."""
 
 
 def as_floats(name: str, value: ArrayLike) -> FloatArray:
-    """Return a new C-ordered float64 array of numbers of any type; booleans, text and masked entries are refused."""
+    """Return a new C-ordered float64 array; refuse booleans, text and masked entries."""
     if _has_masked(value):
         raise InvalidInput(f"{name} must have no masked entries; fill them or leave them out", name)
     array: NDArray[Any] | None
@@ -39,14 +39,12 @@ def _is_number(value: object) -> bool:
 
 
 def _has_masked(value: object) -> bool:
-    """Whether an entry is masked; ``numpy.asarray`` would take the number beneath."""
     if isinstance(value, list | tuple):
         return any(map(_has_masked, value))
     return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
 def _show(value: object, bad: NDArray[np.bool_] | None = None) -> str:
-    """Format the first bad entry of an array with its index, or the value itself."""
     if bad is None or bad.ndim == 0:
         return f"{value!r}" if isinstance(value, str) else f"{value}"
     index = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -54,7 +52,6 @@ def _show(value: object, bad: NDArray[np.bool_] | None = None) -> str:
 
 
 def _all(name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]]) -> FloatArray:
-    """Return ``value`` as floats if all entries are good."""
     array = as_floats(name, value)
     bad = ~good(array)
     if bad.any():
@@ -88,7 +85,6 @@ def fraction(name: str, value: ArrayLike) -> float:
 
 
 def _one(name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]]) -> float:
-    """Return ``value`` as a float if it is one good number."""
     array = as_floats(name, value)
     if array.ndim or not good(array):
         raise InvalidInput(f"{name} must be {expected}, got {_show(value)}", name)
@@ -103,20 +99,20 @@ def whole(name: str, value: int | np.integer[Any], least: int = 1) -> int:
 
 
 def within(name: str, array: FloatArray, low: float, high: float) -> None:
-    """Require that the power limit and the noise floor of every gain are in floating-point range."""
+    """Require gains whose power limit and noise floor are in floating-point range."""
     expected = f"within {low:.3g} ... {high:.3g}, where floating point holds the power limit and the noise energy"
     _all(name, array, f"{expected} of this scenario", lambda x: (x >= low) & (x <= high))
 
 
 def entries(name: str, *shape: int) -> None:
-    """Require at most :data:`MOST_ENTRIES` in an array of this shape, before memory is asked for it."""
+    """Require at most :data:`MOST_ENTRIES` in an array of this shape."""
     if math.prod(shape) > MOST_ENTRIES:
         asked = " x ".join(map(str, shape))
         raise InvalidInput(f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}", name)
 
 
 def held(what: str, *arrays: ArrayLike) -> None:
-    """Require that every entry is finite; otherwise ``what`` is beyond floating point."""
+    """Require that every entry of the arrays is finite."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise ValueError(f"beyond floating point: {what}")
 

@@ -1,4 +1,4 @@
-"""Numba's ``njit`` with a cache that may be damaged, full or out of reach."""
+"""Numba's ``njit`` that tolerates a damaged, full or unavailable cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOGGER = logging.getLogger("adascale.compiled")
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
-    """Compile as ``numba.njit`` does, also where the cache fails; the first compilation is logged."""
+    """Compile as ``numba.njit`` does, even if the cache fails, and log the first compilation."""
 
     def compiled(function: Compiled) -> Compiled:
         made: Any = numba.njit(**options)(function)

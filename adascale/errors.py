@@ -13,7 +13,7 @@ class AdaScaleError(Exception):
 
 
 class InvalidInput(AdaScaleError, ValueError):
-    """An argument outside the range stated for it; ``argument`` is its name."""
+    """An argument outside its documented range; ``argument`` is its name."""
 
     def __init__(self, message: str, argument: str | None = None) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class InvalidInput(AdaScaleError, ValueError):
 
 
 class InvalidFile(AdaScaleError, ValueError):
-    """A file with bad content; ``path`` names it, and ``line`` the line, from 1 (None: the whole file)."""
+    """A file with invalid content at ``path`` and ``line`` (from 1; None: the whole file)."""
 
     def __init__(self, message: str, path: str = "", line: int | None = None) -> None:
         super().__init__(message)
@@ -33,18 +33,18 @@ class BudgetNotReached(AdaScaleError, RuntimeError):
 
 
 class CannotCertify(AdaScaleError, ArithmeticError):
-    """The interval of an epsilon or a delta is wider than one per cent, or its moments are out of range."""
+    """No interval within one per cent is certified, or the moments are out of range."""
 
 
 class RoundingFloor(CannotCertify):
-    """The rounding errors of double precision are not small compared with delta."""
+    """Rounding errors are not small compared with delta."""
 
 
 class Diverged(AdaScaleError, RuntimeError):
     """A training whose model is no longer finite."""
 
     history: pd.DataFrame
-    """The rounds before, see :class:`adascale.learning.training.Trained`; the last of them still had a finite loss."""
+    """The completed rounds, see :class:`adascale.learning.training.Trained`; their last loss is finite."""
 
 
 class Busy(AdaScaleError):

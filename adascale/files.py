@@ -1,4 +1,4 @@
-"""Files: TOML read into dataclasses, presets, JSON, and files that are written as a whole or not at all."""
+"""TOML, presets, JSON and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TABLES = ("scenario", "channel", "training")
 
 
 def from_mapping(cls: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
-    """Make a dataclass of its fields by name; ``where`` says in errors where an unknown or missing key is."""
+    """Make a dataclass of its fields by name; ``where`` locates a bad key in errors."""
     known = {field.name: field for field in fields(cast("Any", cls)) if field.init}
     required = {name for name, each in known.items() if each.default is each.default_factory is MISSING}
     for what, found in (("unknown", table.keys() - known.keys()), ("missing", required - table.keys())):
@@ -42,7 +42,7 @@ def from_mapping(cls: type[Made], table: Mapping[str, Any], where: str = "") -> 
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a TOML file; :class:`~adascale.errors.InvalidFile` names a file that is not TOML."""
+    """Read a TOML file; raise :class:`~adascale.errors.InvalidFile` if it is not valid."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # not only TOMLDecodeError: bytes, numbers of 5000 digits, depths
@@ -50,12 +50,12 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def preset_names() -> tuple[str, ...]:
-    """Return the names of the presets, in alphabetical order."""
+    """Return the names of the presets in alphabetical order."""
     return tuple(sorted(path.stem for path in _PRESETS.glob("*.toml")))
 
 
 def read_preset(name: str) -> tuple[Path, dict[str, Any]]:
-    """Read a preset by its name or path: its file, and its tables and levels over those of its base."""
+    """Return the path of a preset (name or file) and its content, merged with its bases."""
     chain = preset_chain(name)
     merged: dict[str, Any] = {"levels": []} | {table: {} for table in TABLES}
     for _, content in reversed(chain):
@@ -64,10 +64,7 @@ def read_preset(name: str) -> tuple[Path, dict[str, Any]]:
 
 
 def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
-    """Read the files of a preset, each with its own content: the preset's file, that of its base, and so on.
-
-    A base that is a file is named by its path from the folder of the file that names it.
-    """
+    """Return path and own content of a preset and its bases, found from the folder of the file that names them."""
     chain: list[tuple[Path, dict[str, Any]]] = []
     folder, following = Path(), cast("str | None", name)
     while following is not None:
@@ -94,7 +91,7 @@ def _read_one(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def json_text(value: Any) -> str:
-    """Format a value as JSON, with ``null`` for NaN and the string ``"Infinity"`` for infinity."""
+    """Format a value as JSON, with ``null`` for NaN and ``"Infinity"`` for infinity."""
     return json.dumps(_plain(value), indent=1, allow_nan=False).replace("\x7f", "\\u007f")
 
 
@@ -109,15 +106,12 @@ def _plain(value: Any) -> Any:
 
 
 def write_atomically(path: Path, content: pd.DataFrame | str | bytes) -> None:
-    """Write a file as a whole or not at all; a table becomes CSV, and a link is followed.
-
-    An ``OSError`` names the path and leaves the old file; what a killed process has left of the file is removed.
-    """
+    """Write a file as a whole or not at all, a table as CSV, following links."""
     write_together({path: content})
 
 
 def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
-    """Write files as :func:`write_atomically` does: all are on the disk before the first is replaced."""
+    """Write files as :func:`write_atomically`, all to disk before the first is replaced."""
     with contextlib.ExitStack() as stack:
         ready = []
         for path, content in files.items():
@@ -151,7 +145,7 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
 
 @contextlib.contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """Hold a lock on the folder while processes take turns; nothing is written for it."""
+    """Lock a folder while processes take turns."""
     with contextlib.ExitStack() as stack:
         if sys.platform != "win32":
             held = os.open(folder, os.O_RDONLY)
@@ -163,7 +157,6 @@ def in_turn(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Let errors of the system name the file that was asked for."""
     try:
         yield
     except OSError as error:
@@ -173,7 +166,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _remove_halves(target: Path) -> None:
-    """Remove what killed processes have left; a process that still writes holds a lock on its file."""
+    """Remove the unlocked temporary files of killed processes."""
     for half in target.parent.glob(f".{glob.escape(target.name)}.????????.half"):
         with contextlib.suppress(OSError), open(half, "rb") as file:
             if _hold(file.fileno()):
@@ -181,7 +174,7 @@ def _remove_halves(target: Path) -> None:
 
 
 def _hold(file: int) -> bool:
-    """Whether this process now holds the file's lock, until it is closed or the process ends."""
+    """Lock the file until it is closed or the process ends; return False if it is locked."""
     if sys.platform == "win32":
         return False
     try:

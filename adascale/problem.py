@@ -1,12 +1,4 @@
-r"""``ReceiveScalingProblem``: floors, cost, leakage and budget of one or many horizons.
-
-In the effective noise energy :math:`w_t = d \sigma_n^2 / \eta_t` the paper's problem reads
-
-.. math::
-    \min_{w} \sum_t F(w_t) \quad \text{s.t.} \quad \frac1T \sum_t (w_t - w_{\min,t}) \le \nu, \quad w_t \ge w_{\min,t},
-
-with one convex decreasing :math:`F(w) = \sum_m \rho_\alpha(q_m, \sigma_m(w))` for all rounds (:eq:`eq:problem-w`).
-"""
+r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t` (:eq:`eq:problem-w`)."""
 
 from __future__ import annotations
 
@@ -30,25 +22,20 @@ FloatArray = NDArray[np.float64]
 
 
 class LeakageTerms(NamedTuple):
-    """The K kinds of devices of a :class:`RoundLeakage` for compiled code, arrays of shape (K,)."""
+    """The K kinds of devices of a :class:`RoundLeakage`, as arrays of shape (K,)."""
 
     moments: MomentTerms
     unit: FloatArray
-    r""":math:`2 d G^2 / (M^2 B^2)`, which is :math:`w / \sigma^2`."""
+    r""":math:`2 d G^2 / (M^2 B^2) = w / \sigma^2`."""
     number: FloatArray
-    """The number of devices of each kind."""
+    """Number of devices of each kind."""
 
 
 class RoundLeakage:
-    r"""The leakage of one round as a function of its noise energy, summed over devices.
+    r"""Leakage of a round, :math:`F(w) = \sum_m \rho_\alpha(q_m, \sigma_m(w))`, and its slope.
 
-    .. math::
-        F(w) = \sum_{m=1}^M \rho_\alpha(q_m, \sigma_m(w)), \qquad
-        \frac{1}{\sigma_m(w)^2} = \frac{2 d G^2}{M^2 B_m^2}\, \frac1w
-
-    Strictly convex and decreasing in :math:`w`, at every real order above 1 (:prf:ref:`lem-convex`).  Devices with
-    equal :math:`(q_m, B_m)` are evaluated once.
-    The order :math:`\alpha > 1` defaults to ``scenario.order``.
+    Here :math:`\sigma_m(w)^{-2} = 2 d G^2 / (M^2 B_m^2 w)`.  Strictly convex and decreasing (:prf:ref:`lem-convex`);
+    :math:`\alpha > 1` defaults to ``scenario.order``.
     """
 
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
@@ -89,37 +76,34 @@ _ROUNDING = 1e-9  # by how much of itself an eta may be above the power limit
 
 
 class DeviceEpsilons(NamedTuple):
-    """The DP leakage of devices that may differ, each of shape (...)."""
+    """DP leakage of devices, arrays of shape (...)."""
 
     mean: FloatArray
     largest: FloatArray
-    """The guarantee for every device."""
+    """Guarantee for every device."""
 
 
 class ReceiveScalingProblem:
-    r"""The choice of the receive scaling :math:`\eta_t` of every round, the paper's problem (28), for many lanes.
+    r"""The choice of the receive scaling :math:`\eta_t` of every round, the paper's problem (28).
 
-    The methods that take ``eta``, a schedule of shape (..., T) broadcast with the lanes, require 0 < eta <= ``max_eta``
-    up to rounding.
+    Methods take schedules ``eta``, shape (..., T), 0 < eta <= ``max_eta`` up to rounding.
 
     Parameters
     ----------
     scenario : Scenario
     min_gain : array_like, shape (..., T), > 0
-        :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2` (linear), see :meth:`~adascale.scenario.Scenario.min_gain`.
-        Its last axis is the horizon; ``self.scenario`` has that T.
+        :math:`h_{\min,t}^2` (linear), see :meth:`~adascale.scenario.Scenario.min_gain`; T overrides the scenario's.
     budget : array_like, > 0
-        :math:`\nu`, the noise budget per round; broadcasts against the leading axes of ``min_gain``: gains (R, T) with
-        nu (K, 1) make lanes (K, R).
+        :math:`\nu`, the noise budget per round; broadcasts against the leading axes of ``min_gain``.
 
     Attributes
     ----------
     lanes : tuple of int
-        The common leading shape of budgets and gains.
+        Common leading shape of budgets and gains.
     max_eta : numpy.ndarray
-        The caps :math:`x_{\max} h_{\min,t}^2`, shape (..., T).
+        :math:`x_{\max} h_{\min,t}^2`, shape (..., T).
     floor : numpy.ndarray
-        The floors :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, shape (..., T).
+        :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, shape (..., T).
     """
 
     def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike) -> None:
@@ -167,32 +151,24 @@ class ReceiveScalingProblem:
         return scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
 
     def cost(self, eta: ArrayLike) -> FloatArray:
-        r"""Compute the mean of :math:`w_t - w_{\min,t}`, which the constraint limits by :math:`\nu`, shape (...).
-
-        In :math:`x_t`: :math:`\frac1T \sum_t \frac{d\sigma_n^2}{h_{\min,t}^2} (\frac1{x_t} - \frac1{x_{\max}})`
-        (:eq:`eq:surrogate`).  Its error is about 1e-16 of :math:`w_t`, so a cost far below the floors has no digit.
-        """
+        r"""Compute the mean of :math:`w_t - w_{\min,t}`, at most :math:`\nu` (:eq:`eq:surrogate`), shape (...)."""
         mean: FloatArray = np.mean(self.noise_energy(eta) - self.floor, axis=-1)
         return mean
 
     def spend(self, eta: ArrayLike) -> FloatArray:
-        r"""Compute what each round spends, :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
+        r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
         spend = self.noise_energy(eta) - self.floor
         return np.broadcast_to(np.maximum(spend, 0), np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]))
 
     def rdp(self, eta: ArrayLike, alpha: float | None = None) -> FloatArray:
-        r"""Compute the Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})`, nats, shape (...).
-
-        As in the paper's figures, a **sum** over rounds and a **mean** over devices; ``alpha`` > 1 defaults to
-        ``scenario.order``.
-        """
+        r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})`, nats, shape (...)."""
         leakage = RoundLeakage(self.scenario, alpha)
         return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
 
     def dp_epsilon(
         self, eta: ArrayLike, delta: float = 1e-5, orders: Sequence[float] = accounting.DEFAULT_ORDERS
     ) -> FloatArray:
-        r"""Compute the mean over devices of the Rényi :math:`\varepsilon`, each at its best order, shape (...)."""
+        r"""Compute the mean over devices of the Rényi :math:`\varepsilon` at its best order, shape (...)."""
         return self.epsilon(eta, accounting.RenyiAccountant(tuple(as_orders(orders))), delta)
 
     def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> FloatArray:
@@ -200,7 +176,7 @@ class ReceiveScalingProblem:
         return self.device_epsilons(eta, accountant, delta).mean
 
     def device_epsilons(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> DeviceEpsilons:
-        """Compute the mean over devices and the largest; devices that are alike are accounted for once."""
+        """Compute the mean over devices and the largest."""
         leakage = RoundLeakage(self.scenario)
         noise_energy = self.noise_energy(eta)
         total = largest = np.zeros(noise_energy.shape[:-1])
@@ -211,13 +187,13 @@ class ReceiveScalingProblem:
 
 
 def scaling(noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float) -> FloatArray:
-    r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t`, exactly the cap at the floor and never above it."""
+    r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t`, exactly the cap at the floor."""
     return np.where(noise_energy > floor, np.minimum(noise_scale / noise_energy, max_eta), max_eta)
 
 
 @njit(cache=True, inline="always")
 def leakage(w: float, terms: LeakageTerms) -> float:
-    """Compute F(w); ``terms`` are those of a :class:`RoundLeakage`."""
+    """Compute F(w) from the ``terms`` of a :class:`RoundLeakage`."""
     total = 0.0
     for i in range(terms.unit.size):
         total += terms.number[i] * log_moment(terms.unit[i] / w, terms.moments, i)
@@ -238,13 +214,13 @@ def _leakage_slopes(w: float, terms: LeakageTerms, log_slopes: Any) -> tuple[flo
 
 @njit(cache=True, nogil=True)
 def leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """Compute F'(w) and F''(w), the latter as accurately as a Newton step needs it."""
+    """Compute F'(w), and F''(w) as accurately as a Newton step needs it."""
     return _leakage_slopes(w, terms, log_moment_slopes)
 
 
 @njit(cache=True, inline="always")
 def few_leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """Compute :func:`leakage_slopes` of terms that ``are_few``, several times faster."""
+    """Compute :func:`leakage_slopes` of terms that ``are_few``."""
     return _leakage_slopes(w, terms, few_slopes)
 
 

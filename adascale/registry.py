@@ -1,8 +1,4 @@
-"""Policies, channel models, accountants, data sets and networks by their names.
-
-A name is registered by an installed package as an entry point of the group ``adascale.KIND``; or it is
-``module:object``, of a module that may be in the working directory but not in the standard library.
-"""
+"""Objects by name: entry points of the group ``adascale.KIND``, or ``module:object`` of user code."""
 
 from __future__ import annotations
 
@@ -32,10 +28,10 @@ KINDS = {
     "datasets": _FUNCTION,
     "models": f"a subclass of torch.nn.Module, or {_FUNCTION}",
 }
-"""What can be registered, and what it has to be."""
+"""Kinds of objects that can be registered, with their requirement."""
 
 FAILURES = (Exception, SystemExit)
-"""What counts as an error of a user's code."""
+"""Errors that user code may raise."""
 
 _FOLDERS = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
 _NOT_THE_USERS = ("<", *(os.path.join(each, "") for each in _FOLDERS))  # how the files of no user begin
@@ -43,7 +39,7 @@ _CACHED, _NOTHING = type(cache(str)), object()
 
 
 class Found(NamedTuple):
-    """A class or function, its name as registered or ``module:object``, and its label in tables without the module."""
+    """A class or function, its canonical name, and its label in tables."""
 
     name: str
     label: str
@@ -51,15 +47,12 @@ class Found(NamedTuple):
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """Return the registered names of a kind; nothing is imported."""
+    """Return the registered names of a kind without importing anything."""
     return tuple(_entries(kind))
 
 
 def find(kind: str, name: str) -> Found:
-    """Import the object of one of the :data:`KINDS` that a name stands for; nothing is called.
-
-    In a registered name, case, ``-`` and ``_`` do not matter.
-    """
+    """Import the object of one of the :data:`KINDS` by its name, ignoring case, ``-`` and ``_`` if registered."""
     entry = None if ":" in name else _registered(kind, name)
     module, _, wanted = (name if entry is None else entry.value).partition(":")
     if entry is None:
@@ -77,7 +70,7 @@ def find(kind: str, name: str) -> Found:
 
 
 def canonical(kind: str, text: str) -> str:
-    """Return a name as it was registered or ``module:object``, with its arguments; nothing is imported."""
+    """Return a name as registered or ``module:object``, with its arguments."""
     name, _ = parse_options(text)
     return (name if ":" in name else _registered(kind, name).name) + text[len(name) :]
 
@@ -100,7 +93,7 @@ def naming_own_code() -> Iterator[None]:
 
 
 def own_place(error: BaseException) -> str:
-    """Return the method, file and line of the user's code that an error comes from, with a colon, or nothing."""
+    """Return the method, file and line of the user's code that raised an error, with a colon, or nothing."""
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -110,13 +103,12 @@ def own_place(error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """Format an error in one line; of a user's code with its place and type."""
     message, place = " ".join(str(error).split()), own_place(error)
     return f"{place}{type(error).__name__}: {message}" if place or isinstance(error, SystemExit) else message
 
 
 def _refuse_foreign(kind: str, name: str) -> None:
-    """Refuse a name whose module must not be imported: of the standard library, or no module's name."""
+    """Refuse a module of the standard library, or a malformed name."""
     standard = re.split("[.:]", name)[0] in sys.stdlib_module_names
     if standard or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
         expected = "a registered name, or module:object of a module that is not one of Python's standard library"
@@ -124,7 +116,7 @@ def _refuse_foreign(kind: str, name: str) -> None:
 
 
 def _fits(kind: str, value: Any) -> bool:
-    """Whether an object is of a kind; nothing is called, and no higher layer imported."""
+    """Check the kind of an object without importing a higher layer."""
     if isinstance(value, type):
         above = {f"{each.__module__}.{each.__qualname__}" for each in value.__mro__}
         has = {name for each in value.__mro__[:-1] for name in vars(each)}
@@ -144,7 +136,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def name_of(kind: str, value: Any) -> str:
-    """Return the name by which :func:`find` gives a class or function back."""
+    """Return the name by which :func:`find` returns a class or function."""
     for known, entry in _entries(kind).items():
         with suppress(*FAILURES):  # an entry point that cannot be loaded is another object
             if entry.load() is value:
@@ -153,7 +145,7 @@ def name_of(kind: str, value: Any) -> str:
 
 
 def parse_options(text: str) -> tuple[str, dict[str, Any]]:
-    """Split ``name:key=value,key=value`` into a name and its arguments; values are Python literals, or words."""
+    """Split ``name:key=value,key=value`` into a name and its arguments (Python literals or words)."""
     match = re.fullmatch("([^=]*):([^:=]*=.*)", text, re.DOTALL)
     if not match:
         return text, {}
@@ -170,7 +162,6 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _literal(text: str) -> Any:
-    """Return a Python literal, or the text itself if it does not look like one."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -182,11 +173,7 @@ def _literal(text: str) -> Any:
 
 
 def source_digest(kind: str, name: str) -> str | None:
-    """Compute 16 hexadecimal digits of the SHA-256 of the code behind a name; None for this package's own.
-
-    It covers the module's file and, recursively, all modules of the same folder or package that it imports, so that
-    results of changed code can be told.
-    """
+    """Hash a name's module and what it imports of its folder or package; None for this package's own code."""
     if ":" in name:
         _refuse_foreign(kind, name)
     else:
@@ -208,7 +195,6 @@ def source_digest(kind: str, name: str) -> str | None:
 
 
 def _source(module: str) -> Path | None:
-    """Find the Python file of a module."""
     try:
         spec = importlib.util.find_spec(module)
     except FAILURES:  # there is no such package, or its __init__ fails
@@ -217,7 +203,7 @@ def _source(module: str) -> Path | None:
 
 
 def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
-    """Add the module's file and those below ``top`` that it imports, by their paths from ``top``."""
+    """Add the module's file and those below ``top`` that it imports, recursively."""
     path = None if _is_own(module) else _source(module)  # results name the version of this package
     if path is None or not path.is_relative_to(top) or "site-packages" in path.relative_to(top).parts:
         return
@@ -265,13 +251,11 @@ def _registered(kind: str, name: str) -> EntryPoint:
 
 
 def _is_own(module: str) -> bool:
-    """Whether a module is this package's."""
     return re.split("[.:]", module)[0] == __name__.partition(".")[0]
 
 
 @contextmanager
 def _working_directory() -> Iterator[None]:
-    """Let modules of the working directory be imported."""
     added = os.getcwd()
     sys.path.insert(0, added)
     try:
@@ -289,13 +273,7 @@ def _one(kind: str) -> str:  # in the singular, for messages
 
 
 def call(kind: str, name: str) -> Any:
-    """Call the function or class of a name, of the kind ``datasets`` or ``models``, without arguments.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it raises one.  Any other error becomes a ``ValueError`` with the name and the error.
-    """
+    """Call the data set or network of a name; errors other than FileNotFoundError become a ``ValueError``."""
     found, what = find(kind, name).value, f"{_one(kind)} {name!r}"
     try:
         return found()

@@ -1,4 +1,4 @@
-r"""Root finders: a search that compiled code advances itself, and many functions side by side."""
+"""Root finders: Newton steps for compiled code, and a vectorised bracketing search."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 Lanewise = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
-"""The values at the points ``x`` of the functions with these indices."""
+"""Values at the points ``x`` of the functions with these indices."""
 
 
 class Search(NamedTuple):
-    """A search for where a positive, decreasing ratio is 1: the root lies in ``low ... high``."""
+    """A search for where a positive, decreasing ratio is 1, with its bracket ``low ... high``."""
 
     x: float
-    """Where to evaluate next; the root, once converged."""
+    """Next point to evaluate; the root, once converged."""
     low: float
     high: float
     change: float
-    """The size of the last step relative to its smaller end; inf for a start or a halved bracket."""
+    """Last step relative to its smaller end; inf at the start or after a bisection."""
     converged: bool
 
 
@@ -36,19 +36,9 @@ def search_from(x: float, low: float) -> Search:
 
 @njit(cache=True, inline="always")
 def power_law_step(search: Search, ratio: float, decay: float) -> Search:
-    r"""Take one Newton step of :math:`\ln \rho` against :math:`\ln x`, kept within the bracket.
+    r"""Take one Newton step of :math:`\ln \rho` against :math:`\ln x`, or bisect if it leaves the bracket or is slow.
 
-    A power law :math:`\rho = (x / x^\star)^{-m}` is solved in one step, :math:`x^\star = x \rho^{1/m}`; near the root
-    its Padé approximant does as well.  The error is squared from step to step, so a small step is the last one.  If a
-    step leaves the bracket or is hardly shorter than the one before, the bracket is halved instead.
-
-    Parameters
-    ----------
-    search : Search
-    ratio : float, > 0
-        :math:`\rho(x)` at the ``x`` of the search.
-    decay : float, > 0
-        :math:`m = -d \ln \rho / d \ln x` there; if infinite, the bracket is halved.
+    With :math:`\rho > 0` and :math:`m = -d \ln \rho / d \ln x` at ``search.x``, :math:`x^\star \approx x \rho^{1/m}`.
     """
     x, low, high = search.x, search.low, search.high
     if ratio > 1.0:
@@ -76,17 +66,14 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
 
 
 class Roots(NamedTuple):
-    """The best points found and the values there, each of shape (N,); NaN without a change of sign."""
+    """Best points and their values, each of shape (N,); NaN without a change of sign."""
 
     x: FloatArray
     residual: FloatArray
 
 
 def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tuple[FloatArray, FloatArray]:
-    """Bracket the roots of many continuous functions by steps from ``start`` that widen geometrically.
-
-    The first step is upwards.  If no root is within ``limit`` of zero, the values at the two ends have the same sign.
-    """
+    """Bracket the roots of many continuous functions within +- ``limit``, by geometrically growing steps."""
     low = np.array(start, dtype=float, ndmin=1)
     high = np.minimum(low + step, limit)
     every = np.arange(low.size)
@@ -113,10 +100,7 @@ def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tu
 
 
 def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float, iterations: int = 60) -> Roots:
-    """Find the roots of many functions between ``low`` and ``high`` by Chandrupatla's method.
-
-    A search ends at a value within the tolerance of zero, at neighbouring points, or after the iterations.
-    """
+    """Find the roots of many functions between ``low`` and ``high`` by Chandrupatla's method."""
     from scipy.optimize import elementwise  # slow to import
 
     low = np.asarray(low, dtype=float)

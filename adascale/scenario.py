@@ -1,4 +1,4 @@
-"""``Scenario``: every constant of an experiment, in SI units."""
+"""The constants of an experiment, in SI units."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adascale.files import from_mapping, read_preset, read_toml
 
 FloatArray = NDArray[np.float64]
 MOST_DEVICES = 1_000_000
-"""The largest M of a scenario, since what is drawn and reported has an entry for every device."""
+"""Largest M of a scenario."""
 
 _TINY = float(np.finfo(float).tiny)
 
@@ -30,17 +30,10 @@ class Scenario:
     Parameters
     ----------
     name : str
-        Name of the scenario in results.
-    num_devices : int, 1 to 1,000,000
-        :math:`M`.
-    num_rounds : int, >= 1
-        :math:`T`.
-    num_parameters : int, >= 1
-        :math:`d`, the dimension of the model and of the transmitted gradient.
-    batch_size : float or sequence of float, > 0
-        :math:`B_m \le n_m`, the *expected* size of a Poisson batch; one number, or one per device.
-    dataset_size : float or sequence of float, > 0
-        :math:`n_m`, samples on a device; one number, or one per device.
+    num_devices, num_rounds, num_parameters : int, >= 1
+        :math:`M` (at most 1,000,000), :math:`T`, and the dimension :math:`d` of the gradient.
+    batch_size, dataset_size : float or sequence of float, > 0
+        :math:`B_m \le n_m`, the *expected* size of a Poisson batch, and the samples :math:`n_m`; one per device or one.
     clip_norm : float, > 0
         :math:`G` (or :math:`C`), the largest norm of a sample gradient.
     max_power : float or sequence of float, > 0
@@ -89,7 +82,6 @@ class Scenario:
         self._check_derived()
 
     def _check_derived(self) -> None:
-        """Require that the quantities in all later formulas are positive normal numbers."""
         for shown, derive in _DERIVED.items():
             try:
                 with np.errstate(all="ignore"):
@@ -103,7 +95,7 @@ class Scenario:
 
     @classmethod
     def mnist(cls) -> Scenario:
-        """Return the paper's MNIST experiment: i.i.d. data, CNN of 26,010 parameters, 5 epochs of 6000/60 rounds."""
+        """Return the paper's MNIST experiment: i.i.d. data, CNN of 26,010 parameters, T = 500."""
         return from_mapping(cls, read_preset("mnist")[1]["scenario"])
 
     @classmethod
@@ -113,12 +105,12 @@ class Scenario:
 
     @classmethod
     def digits(cls) -> Scenario:
-        """Return a small experiment in the paper's radio setting, on scikit-learn's digits (1,500 for training)."""
+        """Return a small experiment on scikit-learn's digits in the paper's radio setting."""
         return from_mapping(cls, read_preset("digits")[1]["scenario"])
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Scenario:
-        """Read a scenario from a TOML file whose keys are the parameters above."""
+        """Read a scenario from a TOML file whose keys are the parameters."""
         values = read_toml(path)
         try:
             return from_mapping(cls, values)
@@ -143,41 +135,28 @@ class Scenario:
 
     @property
     def power_share(self) -> FloatArray:
-        r""":math:`P_m / P_{\max}`, shape () or (M,); 1 where all devices have the same limit.
-
-        The limit of a device, :math:`\eta_t k_m^2 G^2 / (d M^2 |h_{m,t}|^2) \le P_m`, is that of a device with
-        :math:`P_{\max}` and the gain :math:`|h_{m,t}|^2 P_m / P_{\max}`.
-        """
+        r""":math:`P_m / P_{\max}`, shape () or (M,); it scales the gain of a device with its own power limit."""
         power = np.asarray(self.max_power, dtype=float)
         return np.asarray(power / power.max())
 
     @property
     def x_max(self) -> float:
-        r""":math:`x_{\max} = P_{\max} d M^2 / G^2`, the largest :math:`\eta_t / h_{\min,t}^2` of the power limit.
-
-        If devices have several limits, :math:`P_{\max} = \max_m P_m`.
-        """
+        r""":math:`x_{\max} = \max_m P_m \, d M^2 / G^2`, the cap on :math:`\eta_t / h_{\min,t}^2`."""
         return float(np.max(self.max_power)) * self.num_parameters * self.num_devices**2 / self.clip_norm**2
 
     @property
     def noise_scale(self) -> float:
-        r""":math:`d \sigma_n^2` in watts; the noise energy of a round is :math:`w_t = d \sigma_n^2 / \eta_t`."""
+        r""":math:`d \sigma_n^2 = w_t \eta_t` in watts."""
         return self.num_parameters * self.noise_power
 
     @cached_property
     def gain_limits(self) -> tuple[float, float]:
-        r"""The least and the largest :math:`h_{\min,t}^2` whose cap and floor float64 represents with all digits."""
+        r"""Smallest and largest :math:`h_{\min,t}^2` whose cap and floor are normal numbers."""
         least, most = max(1e-307, self.noise_scale / 1e307), min(1e307, self.noise_scale / 1e-307)
         return max(1e-307, least / self.x_max), min(1e307, most / self.x_max)
 
     def min_gain(self, gain: ArrayLike) -> FloatArray:
-        r"""Compute :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 / k_m^2`, times :attr:`power_share`, shape (..., T).
-
-        Parameters
-        ----------
-        gain : array_like, shape (..., M, T), > 0
-            Squared channel norms :math:`|h_{m,t}|^2` (linear).
-        """
+        r"""Compute :math:`\min_m |h_{m,t}|^2 / k_m^2`, times :attr:`power_share`, of linear gains (..., M, T)."""
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
             raise InvalidInput(f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}", "gain")
@@ -185,13 +164,7 @@ class Scenario:
         return check.positive("gain / k_m^2", scaled.min(axis=-2))
 
     def mean_gain(self, path_loss: ArrayLike) -> FloatArray:
-        r"""Compute :math:`\mathbb E|h_m|^2 / k_m^2 = 1 / (\mathrm{PL}_m k_m^2)`, times :attr:`power_share`.
-
-        Parameters
-        ----------
-        path_loss : array_like, shape (..., M), > 0
-            :math:`\mathrm{PL}_m` (linear).
-        """
+        r"""Compute :math:`1 / (\mathrm{PL}_m k_m^2)`, times :attr:`power_share`, of linear path losses (..., M)."""
         path_loss = check.positive("path_loss", path_loss)
         if path_loss.shape[-1:] != (self.num_devices,):
             expected = f"shape (..., {self.num_devices})"
@@ -202,7 +175,7 @@ class Scenario:
 
 
 def _toml(value: Any) -> str:
-    """Format a string, a number or a tuple of numbers as TOML: JSON without surrogate pairs and bare DEL."""
+    """Format a string, number or tuple as TOML: JSON without surrogate pairs and bare DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""Means with Student t intervals, also on the logarithm for positive and heavy-tailed results."""
+"""Means with Student t intervals, also of logarithms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adascale.errors import InvalidInput
 
 
 class Interval(NamedTuple):
-    """A centre with the ends of its confidence interval."""
+    """A centre and the ends of its confidence interval."""
 
     centre: float
     low: float
@@ -26,7 +26,6 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     Parameters
     ----------
     values : array_like, shape (n,), finite
-        Independent realisations; the interval of a single one is infinite.
     level : float, in (0, 1)
     """
     v = check.as_floats("values", values)
@@ -46,10 +45,7 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def log_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    r"""Compute the geometric mean of values >= 0 and its t interval: :func:`interval` of :math:`\ln v_i`.
-
-    With a zero among the values the centre is 0 and the interval is 0 ... inf; of zeros alone it is 0 ... 0.
-    """
+    r"""Compute the geometric mean of values >= 0 and its t interval: :func:`interval` of :math:`\ln v_i`."""
     v = check.at_least("values", values, 0)
     zero = v == 0
     if zero.any():

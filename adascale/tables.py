@@ -1,4 +1,4 @@
-"""Strict reading of text tables: a header and rows of numbers, and errors that name file and line."""
+"""Strict reading of tables of numbers, with errors that name file and line."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from adascale.errors import InvalidFile
 FloatArray = NDArray[np.float64]
 Number = TypeVar("Number", float, complex)
 Choice = tuple[list[str], Callable[[str], float | None]]
-"""The columns to read, in this order, and the function that turns a field into a number, or None if it is none."""
+"""The columns to read, in this order, and the conversion of a field to a number or None."""
 
 _INDEX = ("", "index", "unnamed: 0")  # names of a first column that pandas or R wrote as an index
 
 
 class Row(NamedTuple):
-    """A row: the number in each chosen column, their text, and the number in its column ``round``, if there is one."""
+    """The numbers and texts of the chosen columns, and the number in the column ``round``, if any."""
 
     values: list[float]
     fields: list[str]
@@ -38,9 +38,9 @@ class Table(NamedTuple):
     path: str
     lines: Sequence[int]
     text: Callable[[int, int], str]
-    """From a row and a column of ``values``: that value as the file has it, and its column."""
+    """The text in the file of a row and column of ``values``, with its column."""
     unended: str | None = None
-    """A note on the last row, if its line has no line break, as when a file was cut off."""
+    """A note on the last row if its line has no line break."""
 
     def error(self, t: int, message: str) -> InvalidFile:
         """Return an error that names the file and line of row ``t``."""
@@ -59,31 +59,22 @@ class Table(NamedTuple):
 
 
 class Lines:
-    """A table that is read line by line.
+    """A table read line by line: fields separated by ``;``, tabs, ``,`` or blanks, and comments beginning with ``#``.
 
-    Fields are separated by ``;``, tabs, ``,`` or blanks, whichever is first in this list and is in the header.  Lines
-    that begin with ``#`` are comments; the last one before a row of numbers is the header if there is no other.
-
-    Parameters
-    ----------
-    name : str
-    choose : callable
-        From the names in the header without ``round``, ``time`` and an index to the :data:`Choice`.
-    again : bool
-        Whether a row may be sent again, so that the order of rounds is not checked here.
+    ``choose`` gets the names in the header without ``round``, ``time`` and an index; ``again`` allows repeated rows.
     """
 
     def __init__(self, name: str, choose: Callable[[list[str]], Choice], again: bool = False) -> None:
         self.name, self.again, self.number = name, again, 0
         self.columns: list[str] = []
-        """The chosen columns, once the header was read; ``header`` has all."""
+        """The chosen columns once the header is read; ``header`` has all."""
         self.header: list[str] = []
         self._choose, self._comment = choose, (0, "")
         self._last: dict[str, float] = {}
         self._now: dict[str, float] = {}
 
     def read(self, line: bytes) -> Row | None:
-        """Return the row in the next line; None for a header or a comment.  Call :meth:`keep` to accept the row."""
+        """Return the row in the next line, None for a header or comment; call :meth:`keep` to accept it."""
         self.number += 1
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8").rstrip("\r\n")
@@ -103,7 +94,7 @@ class Lines:
         return None
 
     def keep(self) -> None:
-        """Accept the row that was read last: the next one has to follow it."""
+        """Accept the row that was read last."""
         self._last = self._now
 
     def error(self, message: str, number: int | None = None) -> InvalidFile:
@@ -121,7 +112,6 @@ class Lines:
             raise self.error(f"{error}") from None
 
     def _begin(self, number: int, header: str) -> None:
-        """Find the columns in the header."""
         self._separator = next((sign for sign in ";\t, " if sign in header.strip(" ")), ",")
         names = [name.strip().casefold() for name in self.split(header)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
@@ -155,7 +145,7 @@ class Lines:
         return Row(values, fields, self._now.get("round"))
 
     def _follow(self, name: str, field: str) -> None:
-        """Check that the round, time or index of a row follows that of the row before; times may be no numbers."""
+        """Check that round, time or index increases from row to row; times may be no numbers."""
         now, last = to_number(field), self._last.get(name)
         if now is None and name != "round":
             return
@@ -171,7 +161,7 @@ class Lines:
 
 
 def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) -> Table:
-    """Read the content of a file; see :class:`Lines`.  Blank lines are skipped if there are two columns or more."""
+    """Read the content of a file as :class:`Lines`, skipping blank lines if there are two columns or more."""
     lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     reader, values, numbers, blank = Lines(path, choose), array("d"), array("q"), 0
     for line in lines:
@@ -201,7 +191,7 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) ->
 def known(
     *required: str, optional: tuple[str, ...] = (), ignored: tuple[str, ...] = ()
 ) -> Callable[[list[str]], Choice]:
-    """Return the ``choose`` of :class:`Lines` for tables of fixed columns."""
+    """Return the ``choose`` of :class:`Lines` for fixed columns."""
 
     def choose(names: list[str]) -> Choice:
         expected = f"expected {', '.join((*required, *optional, *ignored))}"
@@ -215,12 +205,12 @@ def known(
 
 
 def to_number(field: str) -> float | None:
-    """Return a field as a number, in ASCII and without the signs that Python allows between digits, or None."""
+    """Return an ASCII field without underscores as a number, or None."""
     return _converted(float, field)
 
 
 def to_power(field: str) -> float | None:
-    """Return the squared norm of a complex number, or None."""
+    """Return the squared modulus of a complex number, or None."""
     value = _converted(complex, re.sub(r" *([+-]) *", r"\1", field.strip()).replace("i", "j"))
     return None if value is None else value.real * value.real + value.imag * value.imag
 
@@ -237,5 +227,5 @@ def _has_numbers(line: str) -> bool:
 
 
 def short(field: str) -> str:
-    """Return a field as a message shows it."""
+    """Shorten a field for a message."""
     return repr(field if len(field) <= 100 else f"{field[:80]}...")

@@ -1,4 +1,4 @@
-"""Tuning of a policy so that its cost is the noise budget, as the paper does before it compares leakages."""
+"""Tuning of a policy so that its cost equals the noise budget."""
 
 from __future__ import annotations
 
@@ -32,26 +32,22 @@ def match_budget(
     guess: ArrayLike | None = None,
     tolerance: float = 1e-9,
 ) -> FloatArray:
-    r"""Find the parameter of a policy whose mean cost equals :math:`\nu`, in every lane.
-
-    It runs the policy over the whole horizon many times, so it **sees the whole future**.  AdaScale's is the penalty V.
+    r"""Find the parameter of a policy whose mean cost equals :math:`\nu`, in every instance, from all rounds.
 
     Parameters
     ----------
     policy : callable
-        From positive parameters (one per lane) and the statistics to a policy.  The cost must be continuous in the
-        parameter and cross the budget once, as AdaScale's does (:prf:ref:`thm-one-penalty`).
+        From parameters > 0 and statistics to a policy; its cost crosses :math:`\nu` once (:prf:ref:`thm-one-penalty`).
     *statistics : array_like, shape (..., M)
-        What else the policy takes, for example ``mean_gain``; the leading axes broadcast against the lanes.
+        Further arguments of the policy, for example ``mean_gain``.
     guess : array_like, > 0, optional
-        Where the search starts; default the ``guess`` of a :class:`~adascale.policies.Policy` class, else 1.
+        Start; default the ``guess`` of a :class:`~adascale.policies.Policy` class, else 1.
     tolerance : float, > 0
         Largest :math:`|\mathrm{cost} / \nu - 1|`.
 
     Raises
     ------
     BudgetNotReached
-        If no parameter of some lane reaches its budget; the message names the lane.
     """
     return _matched(Lanes(problem, *statistics), policy, guess, tolerance)
 
@@ -67,28 +63,23 @@ def match_law(
     guess: ArrayLike | Callable[[ReceiveScalingProblem], ArrayLike] | None = None,
     tolerance: float = 1e-6,
 ) -> FloatArray:
-    r"""Find the parameter of a policy whose cost is :math:`\nu` **on average over the law of the floors**.
-
-    A server can do this before round 0.  The mean cost of ``draws`` realisations is brought to :math:`\nu`, so that of
-    the law is met up to their sampling error.  All lanes use the same draws, at the quantiles of their own laws.
+    r"""Find the parameter of a policy whose cost equals :math:`\nu` on average over the distribution of the floors.
 
     Parameters
     ----------
     policy, *statistics, tolerance
         As for :func:`match_budget`; parameters and statistics have an axis of length 1 for the draws.
     scenario : Scenario
-        The constants, and the horizon T of a draw.
     budget : array_like, > 0
-        :math:`\nu`; broadcasts against the lanes of the law.
+        :math:`\nu`; broadcasts against the instances of ``law``.
     draws, seed : int
         See :func:`draw_floors`.
     guess : array_like or callable, optional
-        As for :func:`match_budget`; or a function of the problem of all draws, whose mean over the draws is taken.
+        As for :func:`match_budget`, or a function of the problem of all draws, averaged over them.
 
     Raises
     ------
     BudgetNotReached
-        If no parameter of some lane reaches its budget; the message names the lane.
     """
     budget = check.positive("budget", budget)
     check.broadcast(budget=budget.shape, lanes_of_law=law.lanes)
@@ -98,7 +89,6 @@ def match_law(
 
 
 def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: float) -> FloatArray:
-    """Find the parameter of every lane at which its excess is zero."""
     if check.positive("tolerance", tolerance).ndim:
         raise InvalidInput(f"tolerance must be one number, got {tolerance}", "tolerance")
     if guess is None:
@@ -126,10 +116,7 @@ def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: fl
 
 
 class Lanes:
-    """The lanes of a problem in one row, chosen by their flat index, with the statistics of each.
-
-    If ``averaged``, the last axis of the problem's lanes are draws, over which the cost is averaged.
-    """
+    """Problem instances in one row, by flat index, with their statistics; ``averaged`` over a last axis of draws."""
 
     def __init__(self, problem: ReceiveScalingProblem, *statistics: ArrayLike, averaged: bool = False) -> None:
         self.scenario, self._draws_axis = problem.scenario, [1] * averaged
@@ -147,20 +134,20 @@ class Lanes:
         return np.broadcast_to(known, (*self.shape, count)).reshape(self.index.size, *self._draws_axis, count)
 
     def problem(self, lane: Index) -> ReceiveScalingProblem:
-        """Return the problem of these lanes, in one row."""
+        """Return the problem of these instances, in one row."""
         if not np.array_equal(lane, self._last[0]):
             budget = self._budget[lane].reshape(-1, *self._draws_axis)
             self._last = lane, ReceiveScalingProblem(self.scenario, self._gain[self._row[lane]], budget)
         return self._last[1]
 
     def mean_of(self, guess: Callable[[ReceiveScalingProblem], ArrayLike]) -> FloatArray:
-        """Return what a function gives for every lane, averaged over draws."""
+        """Evaluate a function of the problem for every instance, averaged over draws."""
         problem = self.problem(self.index)
         found = np.broadcast_to(np.asarray(guess(problem), dtype=float), problem.lanes)
         return np.asarray(found.mean(axis=tuple(range(1, found.ndim))))
 
     def excess(self, policy: Callable[..., Any], lane: Index, parameter: FloatArray) -> FloatArray:
-        r"""Return the relative excess of the policy's cost over the budget, :math:`\mathrm{cost} / \nu - 1`."""
+        r"""Return :math:`\mathrm{cost} / \nu - 1` of the policy."""
         problem = self.problem(lane)
         known = (each[lane] for each in self._known)
         eta = policy(parameter.reshape(-1, *self._draws_axis), *known).schedule(problem)
@@ -169,13 +156,13 @@ class Lanes:
             return np.asarray(cost / self._budget[lane] - 1)
 
     def name(self, lane: int) -> str:
-        """Return what a message calls the cost of this lane."""
+        """Name the cost of this instance in a message."""
         place = tuple(int(i) for i in np.unravel_index(lane, self.shape))
         cost = "the mean cost" if self._draws_axis else "the cost"
         return f"{cost} of lane {place}" if place else cost
 
     def why_not(self, lane: int, tolerance: float) -> str:
-        """Return what a message says of a budget that was not reached."""
+        """Explain in a message why a budget was not reached."""
         budget = float(self._budget[lane])
         if self._draws_axis:
             return f"nu = {budget:g}, over {self._gain.shape[1]} draws"
@@ -186,11 +173,7 @@ class Lanes:
 
 
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:
-    """Draw realisations of the floors: shape (..., draws, T), the same quantiles in all lanes of the law.
-
-    Every one of the ``draws`` >= 1 has its own random stream, so more draws extend fewer.  All floors together are at
-    most 1e8; ``seed`` >= 0.
-    """
+    """Draw ``draws`` >= 1 realisations of the floors, shape (..., draws, T); all instances share the quantiles."""
     check.entries("floors of lanes x draws x rounds", *law.lanes, check.whole("draws", draws), scenario.num_rounds)
     streams = np.random.SeedSequence(check.whole("seed", seed, 0)).spawn(draws)
     share = np.stack([np.random.default_rng(stream).random(scenario.num_rounds) for stream in streams])

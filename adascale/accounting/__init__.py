@@ -1,4 +1,4 @@
-"""Privacy accounting of the sampled Gaussian mechanism: Rényi leakage, its slope, conversion; the exact epsilon."""
+"""Privacy accounting of the sampled Gaussian mechanism: Rényi and exact."""
 
 from warnings import warn as _warn
 
@@ -41,7 +41,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """``sharp_epsilon``, which is no longer public."""
     if name != "sharp_epsilon":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     said = "sharp_epsilon is deprecated, as it is wrong on rare samples; exact_epsilon is between proven bounds"

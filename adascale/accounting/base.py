@@ -1,4 +1,4 @@
-"""The protocol of accountants, the accountant of the paper, and accountants by name."""
+"""The protocol of accountants, the Rényi accountant, and accountants by name."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -14,10 +14,7 @@ from adascale.accounting.schedules import schedule_epsilon
 
 @runtime_checkable
 class Accountant(Protocol):
-    r"""Anything that turns schedules of sampled Gaussian mechanisms into :math:`(\varepsilon, \delta)` guarantees.
-
-    Your own class needs this one method; the command line takes it by its name, ``module:Class``.
-    """
+    """The protocol of accountants of schedules of sampled Gaussian mechanisms, with one method."""
 
     def epsilon(self, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
         r"""Return :math:`\varepsilon \ge 0` of each schedule, shape (...).
@@ -25,21 +22,18 @@ class Accountant(Protocol):
         Parameters
         ----------
         sampling_rate : float, in (0, 1]
-            The same in every round.
         noise_multiplier : numpy.ndarray, shape (..., T), > 0
-            Rounds last; leading axes are independent schedules.
         delta : float, in (0, 1)
         """
 
 
 @dataclass(frozen=True)
 class RenyiAccountant:
-    r"""The accountant of the paper and of Opacus: the best Rényi order, converted (:eq:`eq:rdp-to-dp`).
+    """The accountant of the paper and of Opacus: the best Rényi order, converted (:eq:`eq:rdp-to-dp`).
 
     Parameters
     ----------
     orders : tuple of float, > 1, <= 1e12
-        The orders to choose from; default Opacus'.  More of them: :func:`~adascale.accounting.order_grid`.
     """
 
     orders: tuple[float, ...] = DEFAULT_ORDERS
@@ -53,10 +47,7 @@ class RenyiAccountant:
 
 
 def epsilon_by(accountant: Accountant, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
-    """Return the accountant's epsilon of whole schedules, validated; the arguments are those of its method.
-
-    It is ``inf`` where the accountant gives no guarantee.  An error names the accountant.
-    """
+    """Return the accountant's epsilon of whole schedules, validated; ``inf`` is no guarantee."""
     name = f"epsilon of the accountant {type(accountant).__name__}"
     epsilon = check.as_floats(name, accountant.epsilon(sampling_rate, noise_multiplier, delta))
     expected = np.shape(noise_multiplier)[:-1]
@@ -68,7 +59,7 @@ def epsilon_by(accountant: Accountant, sampling_rate: float, noise_multiplier: F
 
 
 def find(name: str) -> Accountant:
-    """Find an accountant: a registered one (``renyi``) or ``module:Class``; arguments as ``name:key=value``."""
+    """Find an accountant: a registered name or ``module:Class``, with arguments as ``name:key=value``."""
     name, options = registry.parse_options(name)
     found = registry.find("accountants", name)
     try:

@@ -1,8 +1,4 @@
-r"""A table of one log-moment, for schedules with many different noise multipliers.
-
-:math:`\ln A_\alpha(q, e^y)` is smooth in :math:`y = \ln s`: on panels of 1/2, or 1/16 where that is too wide, both
-narrower at higher orders, a polynomial of degree 13 has eleven digits in all ordinary cases.  Other tables say so.
-"""
+r"""Chebyshev tables of a log-moment in :math:`\ln s`, for schedules with many different noise multipliers."""
 
 import math
 from functools import lru_cache
@@ -45,7 +41,7 @@ class LogMomentTable:
         self.coefficient = coefficient @ _TO_POWERS
 
     def total(self, log_s: FloatArray) -> float:
-        """The log-moments of a schedule, summed; ``log_s`` are the sorted logarithms of its 1 / sigma_t^2."""
+        """Sum the log-moments over ``log_s``, the sorted logarithms of 1 / sigma_t^2."""
         return float(_total(log_s, self.low, self.width, self.panel, self.start, self.scale, self.coefficient))
 
 
@@ -53,13 +49,12 @@ _cached = lru_cache(maxsize=512)(LogMomentTable)
 
 
 def table_for(q: float, alpha: float, low: float, high: float) -> LogMomentTable:
-    """The table that covers ``low <= ln s <= high``, made once for every such range."""
+    """Return the cached table that covers ``low <= ln s <= high``."""
     first, last = math.floor(low / _SPAN), math.ceil(high / _SPAN)
     return _cached(q, alpha, _SPAN * first, _SPAN * max(last, first + 1))
 
 
 def _fit(start: FloatArray, width: float, terms: MomentTerms) -> FloatArray:
-    """The polynomials of the panels that begin there, shape (panels, degree + 1)."""
     y = start[:, None] + width * (_NODE + 1) / 2
     value = np.maximum(map_log_moment(np.exp(y).ravel(), terms).reshape(y.shape), 1e-300)  # what is 0 has no logarithm
     return np.asarray(chebyshev.chebfit(_NODE, np.log(value).T, _DEGREE).T, dtype=float)

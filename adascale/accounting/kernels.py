@@ -1,18 +1,7 @@
-r"""Compiled kernels: the log-moment of the sampled Gaussian mechanism and its slope, without cancellation.
+r"""Compiled log-moment of the sampled Gaussian mechanism and its slope in :math:`s = 1/\sigma^2`, without cancellation.
 
-All are functions of :math:`s = 1/\sigma^2`.  With the privacy loss :math:`L \sim \mathcal N(-s/2, s)`,
-
-.. math::
-    A_\alpha(q, s) = \ln \mathbb E\big[(1 - q + q e^{L})^\alpha\big], \qquad \rho_\alpha = A_\alpha / (\alpha - 1).
-
-Integer orders to 512 are the sum :eq:`eq:sgm-expm1`, in logarithms where a power of exp(s) would overflow.  The others
-are the integral :eq:`eq:sgm-any-order` by the trapezoidal rule (:ref:`app-rdp`), above 512 only where the integrand is
-within exp(-60) of its peaks.  Two cases need no integral, which leaves it s below 600 and 3,000 points at q > 1e-12:
-all but the last term below exp(-37) of it, :math:`A = \alpha \ln q + \alpha (\alpha - 1) s / 2`; and two Gaussians that
-are both 9 standard deviations from where the parts of the mixture are equal, :math:`L_0 = \ln((1 - q) / q)`,
-:math:`e^A = (1 - q)^\alpha + q^\alpha e^{\alpha (\alpha - 1) s / 2}`.
-
-A log-moment above the largest double is ``inf``, never NaN; one below the smallest is 0.
+:math:`A_\alpha(q, s) = \ln \mathbb E[(1 - q + q e^L)^\alpha]`, :math:`L \sim \mathcal N(-s/2, s)`: for integer orders
+to 512 the sum :eq:`eq:sgm-expm1`, else the integral :eq:`eq:sgm-any-order` by the trapezoidal rule (:ref:`app-rdp`).
 """
 
 import math
@@ -27,7 +16,7 @@ from adascale.compiled import njit
 FloatArray = NDArray[np.float64]
 
 LARGEST_ORDER = 1e12
-"""Above, the rounding of q alone may move the leakage by more than 1e-4; a larger order is refused."""
+"""Largest order; above, the rounding of q alone may change the leakage by more than 1e-4."""
 
 _NO_OVERFLOW = 600.0  # exp(600) is still far from the largest double
 _FEW = 10  # up to this many terms the powers of exp(s) are multiplied up: at most 55 factors, 1e-14 relative
@@ -42,7 +31,7 @@ _DEPTH = 60.0  # logarithms below its peak down to which an integrand is summed
 
 
 class MomentTerms(NamedTuple):
-    """One order at K sampling rates, as the kernels take it; made by :func:`moment_terms`."""
+    """One order at K sampling rates for the kernels, made by :func:`moment_terms`."""
 
     order: float
     rate: FloatArray  # shape (K,)
@@ -51,7 +40,7 @@ class MomentTerms(NamedTuple):
 
 
 def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
-    r"""Make the terms of :math:`A_\alpha(q, \cdot)` for every rate :math:`q` in (0, 1] of a 1-d array, or for one."""
+    r"""Make the terms of :math:`A_\alpha(q, \cdot)` for each :math:`q` in (0, 1] of a 1-d array, or for one."""
     if order > LARGEST_ORDER:
         raise ValueError(f"order must be at most {LARGEST_ORDER:g}, got {order:g}")
     q = np.atleast_1d(np.asarray(rate, dtype=float))
@@ -118,7 +107,7 @@ def _integer_slopes(s: float, log_weight: FloatArray, kind: int) -> tuple[float,
 
 @njit(cache=True, nogil=True)
 def _gaussian_alone(s: float, q: float, alpha: float) -> bool:
-    """Whether every term but q^alpha exp(alpha (alpha - 1) s / 2) is below the last place (small sigma)."""
+    """Check that A = alpha ln q + alpha (alpha - 1) s / 2 to the last place (small sigma)."""
     slack = math.log(alpha) + (alpha - 1) * math.log(2.0)
     top = alpha * math.log(q) + 0.5 * alpha * (alpha - 1) * s
     return slack - top < _NEGLIGIBLE and slack - math.log(q) - (alpha - 1) * s < _NEGLIGIBLE
@@ -126,20 +115,20 @@ def _gaussian_alone(s: float, q: float, alpha: float) -> bool:
 
 @njit(cache=True, nogil=True)
 def _far_apart(s: float, q: float) -> bool:
-    """Whether the two Gaussians of the mixture do not meet: where it bends has no weight (small sigma)."""
+    """Check that both Gaussians are _APART from L_0 = ln((1 - q) / q), so that _parts holds (small sigma)."""
     return 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * math.sqrt(s)
 
 
 @njit(cache=True, nogil=True)
 def _parts(s: float, q: float, alpha: float) -> tuple[float, float]:
-    """e^A - 1 of Gaussians far apart: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)."""
+    """Compute the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)."""
     a = alpha - 1
     return q * math.expm1(a * math.log(q) + 0.5 * alpha * a * s), (1 - q) * math.expm1(a * math.log1p(-q))
 
 
 @njit(cache=True, nogil=True)
 def _log_mixture(loss: float, q: float) -> float:
-    """ln(1 - q + q e^loss) to full relative precision, for 0 < q < 1."""
+    """Compute ln(1 - q + q e^loss) to full relative precision, for 0 < q < 1."""
     if q < 1e-300:  # where 1 / q and exp(loss) may overflow, and 1 - q is 1
         x = loss + math.log(q)
         return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
@@ -151,13 +140,13 @@ def _log_mixture(loss: float, q: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _upper_share(loss: float, ell: float, q: float) -> float:
-    """r = q e^loss / (1 - q + q e^loss), given the logarithm of the denominator."""
+    """Compute r = q e^loss / (1 - q + q e^loss) from the logarithm of the denominator."""
     return q * math.exp(loss - ell) if loss < 700 else math.exp(loss - ell + math.log(q))
 
 
 @njit(cache=True, nogil=True)
 def _convex_excess(ell: float, a: float) -> float:
-    """expm1(a ell) + a expm1(-ell) = exp(-ell) g(ell) >= 0 for a = alpha - 1, without cancellation."""
+    """Compute expm1(a ell) + a expm1(-ell) = exp(-ell) g(ell) >= 0 for a = alpha - 1, without cancellation."""
     if abs(ell) * max(1.0, a) > 0.1:
         return math.expm1(a * ell) + a * math.expm1(-ell)
     total, power, power_a, sign = 0.0, ell, a, -1.0
@@ -171,7 +160,7 @@ def _convex_excess(ell: float, a: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _grid(root: float, alpha: float) -> tuple[float, int]:
-    """Step and number of steps of the trapezoidal rule, from -_REACH on, in standard deviations."""
+    """Return step and number of steps of the trapezoidal rule from -_REACH, in standard deviations."""
     step = _STEP / max(root, 1.0)
     return step, int(math.ceil((max(alpha, 2.0) * root + 2 * _REACH) / step))
 
@@ -234,7 +223,7 @@ def _fractional_slopes(s: float, q: float, alpha: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
-    """Where u - alpha sqrt(s) r(u) changes its sign from - to +, which is a peak of alpha ell(u) - u^2 / 2."""
+    """Find a sign change from - to + of u - alpha sqrt(s) r(u), a peak of alpha ell(u) - u^2 / 2."""
     root = math.sqrt(s)
     for _ in range(64):
         middle = 0.5 * (low + high)
@@ -248,7 +237,7 @@ def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
-    """The one or two peaks of alpha ell(u) - u^2 / 2; the same twice where there is one."""
+    """Find the one or two peaks of alpha ell(u) - u^2 / 2; equal if there is one."""
     # its second derivative is alpha s r (1 - r) - 1: it is concave outside of two points, and has a peak at most on
     # either side
     root = math.sqrt(s)
@@ -273,7 +262,7 @@ def _height(u: float, s: float, q: float, alpha: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float]:
-    """A, A' and A'' by the trapezoidal rule, at those points alone where the integrand is not negligible."""
+    """Compute A, A' and A'' by the trapezoidal rule where the integrand is not negligible."""
     if s == 0.0:
         return 0.0, 0.5 * alpha * (alpha - 1) * q * q, 0.0
     root, b, pairs = math.sqrt(s), alpha - 2, 0.5 * alpha * (alpha - 1)
@@ -318,7 +307,7 @@ def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float
 
 @njit(cache=True, inline="always")
 def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
-    """A_alpha(q, s) at the rate of this index; ``terms`` from :func:`moment_terms`."""
+    """Compute A_alpha(q, s) at the rate of this index, ``inf`` if it overflows and 0 if it underflows."""
     q, alpha = terms.rate[kind], terms.order
     if q == 1.0:
         return 0.5 * alpha * (alpha - 1) * s
@@ -329,7 +318,7 @@ def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
 
 @njit(cache=True, nogil=True)
 def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
-    """dA_alpha(q, s) / ds to all digits, and the second derivative as well as a Newton step needs it."""
+    """Compute dA_alpha(q, s) / ds to all digits, and the second derivative as a Newton step needs it."""
     q, alpha = terms.rate[kind], terms.order
     if q == 1.0:
         return 0.5 * alpha * (alpha - 1), 0.0
@@ -339,13 +328,13 @@ def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, f
 
 
 def are_few(terms: MomentTerms) -> bool:
-    """Whether :func:`few_slopes` may take the place of :func:`log_moment_slopes`."""
+    """Check that :func:`few_slopes` applies."""
     return 0 < terms.weight.shape[1] <= _FEW and bool((terms.weight[:, -1] > 1e-200).all())
 
 
 @njit(cache=True, inline="always")
 def few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
-    """:func:`log_moment_slopes` for small integer orders, with one exponential."""
+    """Compute :func:`log_moment_slopes` for small integer orders, with one exponential."""
     weight, count = terms.weight, terms.weight.shape[1]
     moment, first, second = 1.0, 0.0, 0.0
     if 0.5 * (count + 1) * count * s < _NO_OVERFLOW:
@@ -366,7 +355,7 @@ def few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def map_log_moment(s: FloatArray, terms: MomentTerms, slope: bool = False) -> FloatArray:
-    """:func:`log_moment` for every entry of the 1-d array ``s``, or its slope."""
+    """Compute :func:`log_moment`, or its slope, for every entry of the 1-d array ``s``."""
     out = np.empty(s.size)
     for i in range(s.size):
         out[i] = log_moment_slopes(s[i], terms, 0)[0] if slope else log_moment(s[i], terms, 0)
@@ -375,7 +364,7 @@ def map_log_moment(s: FloatArray, terms: MomentTerms, slope: bool = False) -> Fl
 
 @njit(cache=True, nogil=True)
 def total_log_moment(s: FloatArray, terms: MomentTerms, kind: int) -> float:
-    """The sum of :func:`log_moment` over a sorted 1-d array ``s``; equal ones are evaluated once."""
+    """Sum :func:`log_moment` over a sorted 1-d array ``s``; equal entries are evaluated once."""
     total = value = 0.0
     for i in range(s.size):
         if i == 0 or s[i] != s[i - 1]:

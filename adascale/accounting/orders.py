@@ -1,4 +1,4 @@
-r"""Lists of Rényi orders, and the warning that a list was too short."""
+"""Lists of Rényi orders, and the warning that a list is too short."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from adascale import checks as check
 from adascale.accounting.kernels import LARGEST_ORDER, FloatArray
 
 DEFAULT_ORDERS: tuple[float, ...] = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
-"""The default orders of Opacus' RDP accountant, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
+"""The default orders of Opacus: 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
 
 :meta hide-value:
 """
@@ -18,12 +18,9 @@ DEFAULT_ORDERS: tuple[float, ...] = tuple([1 + x / 10 for x in range(1, 100)] + 
 
 @dataclass(eq=False)
 class OrdersTooFew(UserWarning):
-    """The best of the given orders is the first or the last, and one beyond may give a smaller epsilon.
+    """The best order is an end of the list, so more orders (:func:`order_grid`) may give a smaller epsilon.
 
-    The guarantee is valid, but larger than necessary: :func:`order_grid` has more orders.  It is issued once per call,
-    for the ``number`` of ``total`` schedules whose best order is ``end``.  Of the one with most to gain, ``epsilon`` is
-    the value there and ``better`` a value no smaller than that at ``order``, which lies beyond; both are None from
-    :func:`to_dp`, which cannot try other orders.
+    Of the schedule that gains most, ``better`` bounds epsilon at ``order`` from above; None from :func:`to_dp`.
     """
 
     end: float
@@ -50,19 +47,16 @@ class OrdersTooFew(UserWarning):
 
 
 def _digits(order: float) -> str:
-    """An order as Python reads it, with digits that tell it from 1."""
     return f"{order:.6g}" if order > 1.001 else f"1 + {order - 1:.3g}"
 
 
 def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...]:
-    r"""Extend Opacus' orders, in steps of 5 % above 63 and, below 1.1, of 20 % of :math:`\alpha - 1`.
+    r"""Extend Opacus' orders by steps of 5 % above 63 and, below 1.1, of 20 % of :math:`\alpha - 1`.
 
     Parameters
     ----------
     largest : float, > smallest, <= 1e12
-        The last order; 63 or less only leaves orders out.
     smallest : float, > 1
-        The first order.
     """
     last, first = check.order("largest", largest), check.order("smallest", smallest)
     if not first < last <= LARGEST_ORDER:
@@ -77,7 +71,7 @@ def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...
 
 
 def as_orders(orders: ArrayLike) -> FloatArray:
-    """A list of Rényi orders as an array, or a ``ValueError`` that names the first that is none."""
+    """Return a validated list of Rényi orders as an array."""
     listed = check.as_floats("orders", orders)
     if listed.ndim != 1 or listed.size == 0:
         shown = f"shape {listed.shape}" if listed.ndim else orders

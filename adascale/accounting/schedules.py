@@ -1,4 +1,4 @@
-r"""Whole schedules: their epsilon at the best order, found without evaluating every order."""
+"""Epsilon of whole schedules at the best order, without evaluating every order."""
 
 import warnings
 from collections.abc import Callable
@@ -24,25 +24,21 @@ _STEPS = 81  # orders tried beyond the end: in steps of the fourth root of 2, to
 def schedule_epsilon(
     sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS
 ) -> DpGuarantee:
-    r"""Compute the DP guarantee of whole schedules :math:`\sigma_0, \dots, \sigma_{T-1}` at the best order.
+    r"""Compute the DP guarantee of whole schedules: :func:`to_dp` of the composed :func:`rdp` at the best order.
 
-    The same number as :func:`to_dp` of the composed :func:`rdp` curve, without evaluating every order: as
-    :math:`(\alpha - 1)\,\varepsilon(\alpha)` is convex, :math:`\varepsilon` has one valley in :math:`\alpha`
-    (:prf:ref:`lem-one-valley`), which a search over the sorted orders finds.  Equal multipliers are evaluated once,
-    and many different ones from a table of eleven digits.
+    A search finds that order, as :math:`\varepsilon(\alpha)` has one valley (:prf:ref:`lem-one-valley`).
 
     Parameters
     ----------
     sampling_rate : float, in (0, 1]
     noise_multiplier : array_like, shape (..., T), > 0
-        Rounds last; leading axes are independent schedules.
     delta : float, in (0, 1)
     orders : sequence of float, in (1, 1e12]
 
     Warns
     -----
     OrdersTooFew
-        If the best of several orders is the smallest or the largest, and one beyond lowers epsilon by more than 1 %.
+        If an order beyond the list lowers epsilon by more than 1 %.
     """
     rate = check.sampling_rate("sampling_rate", sampling_rate)
     if rate.ndim:
@@ -69,7 +65,7 @@ def schedule_epsilon(
 
 
 def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, s: FloatArray) -> OrdersTooFew | None:
-    """What orders beyond the end would bring, tried on the schedule that they bring most."""
+    """Try orders beyond the end of the list on the schedule that gains most."""
     side = at_end(guarantee, orders)
     for end in (1, -1):
         there = side == end
@@ -90,14 +86,14 @@ def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, 
 
 
 def _rounded_up(s: FloatArray) -> FloatArray:
-    """A sorted schedule with at most some two hundred different entries, none smaller than what it stands for."""
+    """Round a sorted schedule up to at most some two hundred different entries."""
     block = -(-s.size // 200) or 1
     tops = s[np.minimum(np.arange(block - 1, s.size + block - 1, block), s.size - 1)]
     return np.repeat(tops, block)[: s.size]
 
 
 class _Composed:
-    """Epsilon of one of many schedules at the i-th order; with many schedules an order gets a table of its own."""
+    """Epsilon of one of many schedules at the i-th order, from tables if there are many schedules."""
 
     def __init__(self, q: float, orders: FloatArray, delta: float, s: FloatArray) -> None:
         self.q, self.orders, self.offset, self.s = q, orders, conversion_offset(orders, delta), s
@@ -123,7 +119,7 @@ class _Composed:
 
 
 def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
-    """Where the one valley of value(0), ..., value(size - 1) is deepest: gallop away from ``guess``, then bisect."""
+    """Find the minimum of unimodal value(0), ..., value(size - 1) by galloping from ``guess``, then bisection."""
     at = cache(value)
     low, high, middle, step = 0, size - 1, min(guess, size - 2), 1
     while low < high:  # the deepest point is in low ... high

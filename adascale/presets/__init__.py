@@ -1,10 +1,4 @@
-r"""Presets: everything that belongs to one data set, in one TOML file.
-
-The tables ``[scenario]``, ``[channel]`` and ``[training]`` hold the parameters of
-:class:`~adascale.scenario.Scenario`, of a channel model (by name, as ``model``) and of
-:class:`~adascale.learning.settings.Training`; ``levels`` is the grid of :math:`\nu`.  Other values come from the preset
-that ``base`` names.
-"""
+"""Presets: the TOML tables ``[scenario]``, ``[channel]`` and ``[training]`` of an experiment, and ``levels``."""
 
 from __future__ import annotations
 
@@ -27,13 +21,13 @@ class Preset:
     scenario: Scenario
     channel: channel.ChannelModel
     training: dict[str, Any]
-    """Arguments of :class:`~adascale.learning.settings.Training`, which needs PyTorch and is made where it is used."""
+    """Arguments of :class:`~adascale.learning.settings.Training`."""
     levels: tuple[float, ...]
     r"""The grid of :math:`\nu`, ascending."""
 
 
 def load(name: str) -> Preset:
-    """Load a preset by its name, one of :func:`names`, or from the TOML file with this path."""
+    """Load a preset by its name, one of :func:`names`, or from a TOML file; ``base`` names a preset to extend."""
     try:
         path, content = read_preset(str(name))
     except ValueError as error:

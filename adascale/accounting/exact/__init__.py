@@ -1,4 +1,4 @@
-"""The exact accountant: no orders, no grid of losses except for rare samples, and proven bounds (:ref:`app-exact`)."""
+"""The exact accountant, with proven bounds (:ref:`app-exact`)."""
 
 from adascale.accounting.exact.epsilon import ExactAccountant as ExactAccountant
 from adascale.accounting.exact.epsilon import ExactDelta as ExactDelta

@@ -1,4 +1,4 @@
-"""The proven bounds of an epsilon and of a delta."""
+"""Proven bounds of epsilon and delta."""
 
 import math
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Bracket = tuple[float, float, float, str]  # the sharp value, its proven ends, a
 
 
 def bracket(rounds: Rounds, delta: float) -> Bracket:
-    """Find the sharp epsilon, its proven ends, and the binding direction."""
+    """Find the sharp epsilon, its proven bounds, and the direction that determines it."""
     if not rounds.rates:
         return *gaussian.epsilon(rounds.gaussian, delta), ADD
     if most_apart(rounds) <= delta:
@@ -40,7 +40,7 @@ def bracket(rounds: Rounds, delta: float) -> Bracket:
 
 
 def by_atoms(rounds: Rounds, delta: float) -> Bracket:
-    """As :func:`bracket`: the lower end of one schedule of atoms and the upper end of another."""
+    """Compute :func:`bracket` from a discretisation below and one above."""
     lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper end is found")
     for width, lost in _CUTS:
         try:
@@ -57,7 +57,6 @@ def by_atoms(rounds: Rounds, delta: float) -> Bracket:
 
 
 def _cut(rounds: Rounds, width: float, log_lost: float) -> tuple[Rounds, Rounds]:
-    """Atoms on either side; an error where their rounding is not bounded, or there are too many."""
     if max(rounds.rates) > 0.5 or max(float(u[-1]) for u in rounds.energies) > 100.0:
         raise CannotCertify("the moments of a round would take too many nodes, or exceed floating point")
     if sum(u.size for u in rounds.energies) > 2000:
@@ -66,7 +65,7 @@ def _cut(rounds: Rounds, width: float, log_lost: float) -> tuple[Rounds, Rounds]
 
 
 def by_inversion(rounds: Rounds, delta: float) -> Bracket:
-    """As :func:`bracket`, of sampled rounds or of atoms in their place."""
+    """Compute :func:`bracket` of sampled rounds, or of atoms that replace them."""
     value, direction, found = sharp(rounds, delta)
     lower, upper = _ends(rounds, direction, delta, value)
     other = REMOVE if direction == ADD else ADD
@@ -80,7 +79,6 @@ def by_inversion(rounds: Rounds, delta: float) -> Bracket:
 
 
 def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, tau: float) -> Inversion:
-    """A sum with a Gaussian round of noise 1 / tau, with what bounds it."""
     where = plan(tilts, 0.98 * epsilon, 1.02 * epsilon, log_delta, _PROVEN, tau)
     size = float(np.interp(where.tilt, tilts.tilt, tilts.log_moment)) - where.tilt * epsilon - log_delta
     gaussian_part = math.sqrt(rounds.gaussian + tau * tau)
@@ -95,7 +93,6 @@ def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, ta
 
 
 def _ends(rounds: Rounds, direction: str, delta: float, value: float) -> tuple[float, float]:
-    """The proven ends of one direction, whose sharp epsilon is known."""
     log_delta, tilts = math.log(delta), look(rounds, direction, None, value)
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(value))])  # about -d ln delta / d epsilon
     lower, upper = 0.0, math.inf
@@ -122,14 +119,13 @@ def _ends(rounds: Rounds, direction: str, delta: float, value: float) -> tuple[f
 
 
 def _narrow(lower: float, upper: float, nothing: float = NOTHING) -> float:
-    """The upper end, if the bracket is narrow enough to be returned."""
     if not upper - lower <= max(WIDEST * upper, nothing):
         raise CannotCertify(f"it lies between {lower:.6g} and {upper:.6g}")
     return upper
 
 
 def _nearest(bound: Callable[[float], float], delta: float, value: float, step: float, way: int) -> float:
-    """An epsilon above (``way`` 1) or below (-1) where the bound proves it; inf or 0 if there is none near."""
+    """Find an epsilon above (``way`` 1) or below (-1) that the bound proves; inf or 0 if none is near."""
 
     def holds(epsilon: float) -> bool:
         return bound(epsilon) <= delta if way > 0 else bound(epsilon) >= delta
@@ -151,7 +147,7 @@ def _nearest(bound: Callable[[float], float], delta: float, value: float, step: 
 
 
 def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value: float | None) -> bool:
-    """Whether the epsilon of this direction is proven to be no larger than the given one."""
+    """Check that epsilon of this direction is proven to be at most the given one."""
     if direction == REMOVE and largest_loss(rounds) <= epsilon:
         return True
     if not rounds.rates or delta <= 0:
@@ -174,7 +170,7 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
 
 
 def delta_bracket(rounds: Rounds, epsilon: float) -> Bracket:
-    """As :func:`bracket`, of delta."""
+    """Find :func:`bracket` of delta."""
     if not rounds.rates:
         return *gaussian.delta(rounds.gaussian, epsilon), ADD
     if rounds.size == 1:
@@ -187,7 +183,7 @@ def delta_bracket(rounds: Rounds, epsilon: float) -> Bracket:
 
 
 def delta_by_inversion(rounds: Rounds, epsilon: float) -> Bracket:
-    """As :func:`by_inversion`, of delta."""
+    """Compute :func:`by_inversion` of delta."""
     found = [delta_of(rounds, ADD, epsilon)]
     if not is_below(rounds, REMOVE, found[0][1], epsilon, None):
         found.append(delta_of(rounds, REMOVE, epsilon))
@@ -196,7 +192,7 @@ def delta_by_inversion(rounds: Rounds, epsilon: float) -> Bracket:
 
 
 def delta_by_atoms(rounds: Rounds, epsilon: float) -> Bracket:
-    """As :func:`by_atoms`, of delta."""
+    """Compute :func:`by_atoms` of delta."""
     about = float(look(rounds, ADD, None, epsilon).log_bound(epsilon).min()) - 3.0
     lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper end is found")
     for width, lost in _CUTS:
@@ -213,7 +209,7 @@ def delta_by_atoms(rounds: Rounds, epsilon: float) -> Bracket:
 
 
 def delta_of(rounds: Rounds, direction: str, epsilon: float) -> tuple[float, float, float]:
-    """The sharp delta of one direction and its proven ends."""
+    """Compute the sharp delta of one direction and its proven bounds."""
     if direction == REMOVE and largest_loss(rounds) <= epsilon:
         return 0.0, 0.0, 0.0
     tilts = look(rounds, direction, None, epsilon)

@@ -1,9 +1,4 @@
-r"""A round of finitely many outcomes, on either side of a sampled Gaussian round: for samples that are rare.
-
-The likelihood ratio :math:`1 - q + q e^L` is cut into cells.  Each becomes an atom at its mean ratio, and delta can
-only fall; or it is spread to its two ends, with mass and mean ratio kept, and delta can only rise.  What lies beyond
-the last cell is kept up to its end, and the rest counts as lost (:ref:`app-exact`).
-"""
+"""Discrete rounds that bound a sampled Gaussian round from either side, for rare samples (:ref:`app-exact`)."""
 
 import math
 from typing import NamedTuple
@@ -33,7 +28,7 @@ class Atoms(NamedTuple):
 
 
 def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms:
-    """Cells of ``width`` in L, up to ``end`` standard deviations of the sampled part; delta is no less, or no more."""
+    """Cut L into cells, each spread to its ends if ``above`` (delta rises), else an atom at its mean (delta falls)."""
     root = math.sqrt(u)
     if end + root > _FARTHEST:
         raise CannotCertify("samples are rare, and the masses that decide are beyond floating point")
@@ -68,7 +63,7 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
 
 @njit(cache=True, nogil=True)
 def log_moment_of_atoms(loss: FloatArray, log_mass: FloatArray, c: float) -> float:
-    """ln M(c)."""
+    """Compute ln M(c)."""
     exponent = log_mass + c * loss
     peak = exponent.max()
     return float(peak + math.log(np.exp(exponent - peak).sum()))
@@ -78,7 +73,7 @@ def log_moment_of_atoms(loss: FloatArray, log_mass: FloatArray, c: float) -> flo
 def line_of_atoms(
     loss: FloatArray, log_mass: FloatArray, loss_off: FloatArray, mass_off: FloatArray, c: float, h: float, count: int
 ) -> tuple[ComplexArray, float, float, float]:
-    """As :func:`~adascale.accounting.exact.moments.line`, of one round."""
+    """Compute :func:`~adascale.accounting.exact.moments.line` of one round of atoms."""
     out = np.zeros(count, dtype=np.complex128)
     if not loss.size * count < MOST_WORK:
         return out, 0.0, math.inf, 0.0

@@ -1,4 +1,4 @@
-r"""The exact epsilon, delta and trade-off curve of a schedule of sampled Gaussian mechanisms, between proven bounds."""
+"""Exact epsilon, delta and trade-off curve of a schedule of sampled Gaussian mechanisms."""
 
 import math
 import warnings
@@ -17,7 +17,7 @@ _ADVICE = "try a larger delta or fewer distinct noise multipliers, or take sched
 
 
 class ExactEpsilon(NamedTuple):
-    r"""The exact :math:`\varepsilon`, proven bounds, and the ``direction`` with the larger one, add or remove."""
+    r"""Exact :math:`\varepsilon` with proven bounds and the ``direction`` (add or remove) that gives it."""
 
     epsilon: float
     lower: float
@@ -26,7 +26,7 @@ class ExactEpsilon(NamedTuple):
 
 
 class ExactDelta(NamedTuple):
-    r"""The exact :math:`\delta`, proven bounds, and the ``direction`` with the larger one, add or remove."""
+    r"""Exact :math:`\delta` with proven bounds and the ``direction`` (add or remove) that gives it."""
 
     delta: float
     lower: float
@@ -35,10 +35,9 @@ class ExactDelta(NamedTuple):
 
 
 def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> ExactEpsilon:
-    r"""Compute the smallest :math:`\varepsilon` with :math:`\delta(\varepsilon) \le \delta`, between proven bounds.
+    r"""Compute the smallest :math:`\varepsilon` with :math:`\delta(\varepsilon) \le \delta`, with proven bounds.
 
-    Of one schedule of Poisson-sampled Gaussian mechanisms under add/remove adjacency: the larger of both directions,
-    by :eq:`eq:inversion` (:ref:`app-exact`).
+    Poisson sampling, add/remove adjacency, the larger of both directions (:eq:`eq:inversion`, :ref:`app-exact`).
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
     Raises
     ------
     ValueError
-        If no bounds are found that are within one per cent (of epsilon, or 1e-6) of each other.
+        If the bounds differ by more than one per cent (of epsilon, or 1e-6).
     """
     rounds, shown = checked(sampling_rate, noise_multiplier)
     delta = check.fraction("delta", delta)
@@ -61,14 +60,7 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
 
 
 def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float) -> ExactDelta:
-    r"""Compute the exact :math:`\delta(\varepsilon)` of one schedule, between proven bounds.
-
-    Parameters
-    ----------
-    sampling_rate, noise_multiplier
-        As in :func:`exact_epsilon`, and the error as well.
-    epsilon : float, >= 0
-    """
+    r"""Compute :math:`\delta(\varepsilon)`, :math:`\varepsilon \ge 0`, with proven bounds, as :func:`exact_epsilon`."""
     rounds, shown = checked(sampling_rate, noise_multiplier)
     given = check.at_least("epsilon", epsilon, 0.0)
     if given.ndim:
@@ -81,13 +73,11 @@ def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: 
 
 
 def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike, points: int = 48) -> FloatArray:
-    r"""Bound the misses :math:`\beta` of every test with false-alarm rate :math:`\alpha` from below.
+    r"""Bound from below the misses :math:`\beta` of every test with false-alarm rate :math:`\alpha`, both directions.
 
     .. math::
         \beta(\alpha) = \sup_{\varepsilon \ge 0} \max\big\{0,\; 1 - \delta(\varepsilon) - e^{\varepsilon} \alpha,\;
         e^{-\varepsilon} (1 - \delta(\varepsilon) - \alpha)\big\}
-
-    with the proven upper bound of :math:`\delta`, so that every value is a guarantee, in both directions.
 
     Parameters
     ----------
@@ -95,7 +85,7 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
         As in :func:`exact_epsilon`.
     alpha : array_like, in [0, 1]
     points : int, >= 2
-        Number of :math:`\varepsilon`; more of them come nearer to the supremum.
+        Number of :math:`\varepsilon`.
     """
     rate = check.at_least("alpha", alpha, 0.0)
     if (rate > 1).any():
@@ -112,13 +102,7 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
 
 @dataclass(frozen=True)
 class ExactAccountant:
-    r"""The exact :math:`\varepsilon` of Poisson-sampled Gaussians with distinct noise, add/remove adjacency.
-
-    Parameters
-    ----------
-    certified : bool
-        Deprecated, with no effect: :meth:`epsilon` is always the proven upper bound of :func:`exact_epsilon`.
-    """
+    r"""Exact :math:`\varepsilon` of Poisson-sampled Gaussians, add/remove adjacency; ``certified`` is deprecated."""
 
     certified: bool = True
 
@@ -136,7 +120,7 @@ class ExactAccountant:
 
 
 def checked(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Rounds, str]:
-    """One schedule, and as errors name it."""
+    """Return one validated schedule, and its description for errors."""
     rate = check.as_floats("sampling_rate", sampling_rate)
     if (bad := ~((rate >= 0) & (rate <= 1))).any():
         raise ValueError(f"sampling_rate must be in [0, 1], got {rate[bad].flat[0]}")

@@ -1,9 +1,4 @@
-r"""Closed forms: Gaussian differential privacy, where every round uses all samples, and one sampled round.
-
-With :math:`\delta_\mu` that of a Gaussian mechanism, one round with rate q has
-:math:`\delta(\varepsilon) = q\, \delta_\mu\big(\ln(1 + (e^\varepsilon - 1) / q)\big)` for mixture against null; the
-other direction is never larger at :math:`\varepsilon \ge 0`.
-"""
+r"""Closed forms: Gaussian DP, and one sampled round, :math:`q\, \delta_\mu(\ln(1 + (e^\varepsilon - 1) / q))`."""
 
 import math
 
@@ -13,10 +8,7 @@ from adascale.accounting.exact.moments import ULP
 
 
 def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
-    r""":math:`\delta = \Phi(\mu/2 - \varepsilon/\mu) - e^{\varepsilon} \Phi(-\mu/2 - \varepsilon/\mu)` and its bounds.
-
-    With :math:`\mu^2` the energy, the sum of :math:`1 / \sigma_t^2`.
-    """
+    r"""Compute :math:`\Phi(\mu/2 - \varepsilon/\mu) - e^\varepsilon \Phi(-\mu/2 - \varepsilon/\mu)`, with bounds."""
     if energy == 0.0:
         return 0.0, 0.0, 0.0
     mu = math.sqrt(energy)
@@ -29,7 +21,7 @@ def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
 
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:
-    """The smallest epsilon with delta at most ``at``, and its bounds."""
+    """Compute the smallest epsilon with delta at most ``at``, and its bounds."""
     from scipy.optimize import brentq  # slow to import
 
     found = []
@@ -44,7 +36,7 @@ def epsilon(energy: float, at: float) -> tuple[float, float, float]:
 
 
 def sampled_epsilon(q: float, energy: float, at: float) -> tuple[float, float, float]:
-    """As :func:`epsilon`, of one round with rate ``q``."""
+    """Compute :func:`epsilon` of one round with rate ``q``."""
     if at >= q:
         return 0.0, 0.0, 0.0
     found = [_within(q, each) for each in epsilon(energy, at / q)]
@@ -52,14 +44,14 @@ def sampled_epsilon(q: float, energy: float, at: float) -> tuple[float, float, f
 
 
 def _within(q: float, value: float) -> float:
-    """ln(1 - q + q e^value)."""
+    """Compute ln(1 - q + q e^value)."""
     if value < 30.0:
         return math.log1p(q * math.expm1(value))
     return value + math.log(q) + math.log1p((1 - q) / q * math.exp(-value))
 
 
 def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float, float]:
-    """As :func:`delta`, of one round with rate ``q``."""
+    """Compute :func:`delta` of one round with rate ``q``, mixture against null (the other direction is no larger)."""
     if epsilon < 30.0:
         inner = math.log1p(math.expm1(epsilon) / q)
     else:

@@ -1,15 +1,6 @@
-r"""delta(epsilon) by inversion of the moments on a vertical line, bounded from both sides.
+"""delta(epsilon) by inversion on a vertical line (:eq:`eq:inversion`), bounded from both sides (:ref:`app-exact`).
 
-With :math:`G(s) = M(1 + s)` for mixture against null ("add"), :math:`G(s) = M(-s)` for null against mixture
-("remove"), and any :math:`a > 0`
-
-.. math::
-    \delta(\varepsilon) = \frac{1}{2 \pi i} \int_{\mathrm{Re}\, s = a}
-    \frac{G(s)\, e^{-s \varepsilon}}{s (s + 1)}\, ds .
-
-The sum with step :math:`2 \pi / \ell` is :math:`\sum_m e^{a m \ell}\, \delta(\varepsilon + m \ell)`: all terms but one
-are aliases, and none is negative.  One more Gaussian round of :math:`u = \tau^2` ends the sum, and can only raise
-delta: an upper bound.  A lower bound follows as it is a mean of the convex :math:`\delta(\ln k)` (:ref:`app-exact`).
+:math:`G(s) = M(1 + s)` for mixture against null ("add"), :math:`M(-s)` for null against mixture ("remove").
 """
 
 import math
@@ -32,17 +23,17 @@ MOST_POINTS = 100_000  # on a line
 
 
 def real_order(direction: str, tilt: float) -> float:
-    """The real part of z for a tilt a > 0."""
+    """Return the real part of z for a tilt a > 0."""
     return 1.0 + tilt if direction == ADD else -tilt
 
 
 def chernoff_offset(tilt: float) -> float:
-    """ln of the largest (1 - e^{-x})_+ e^{-a x}: what the Renyi conversion adds."""
+    """Compute ln of the maximum of (1 - e^{-x})_+ e^{-a x}, which the Renyi conversion adds."""
     return -tilt * math.log1p(1 / tilt) - math.log1p(tilt)
 
 
 class Tilts(NamedTuple):
-    """A first look at a schedule: ln G at some tilts, from fewer rounds; nothing is proven with it."""
+    """Approximate ln G at some tilts, from fewer rounds; no proof uses it."""
 
     direction: str
     tilt: FloatArray
@@ -51,12 +42,12 @@ class Tilts(NamedTuple):
     top: float  # about the epsilon of the Renyi conversion
 
     def log_bound(self, epsilon: float) -> FloatArray:
-        """ln of the Chernoff bound of delta at every tilt."""
+        """Compute ln of the Chernoff bound of delta at every tilt."""
         return self.log_moment - self.tilt * epsilon + self.offset
 
 
 def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
-    """Tilts around the one that is best for this delta, or for this epsilon."""
+    """Choose tilts around the best one for this delta, or for this epsilon."""
     log_moment = quick_log_moment(rounds)
     u, q, n = thinned(rounds)
     variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum()) + rounds.gaussian
@@ -99,7 +90,7 @@ class Plan(NamedTuple):
 
 
 def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance: float, tau: float = 0.0) -> Plan:
-    """The shortest period at which aliases are below the tolerance, for epsilons between these, with this smoothing."""
+    """Find the shortest period with aliases below the tolerance, for epsilons in ``low ... high``."""
     a = tilts.tilt
     bound = tilts.log_bound(low) + 0.5 * tau * tau * a * (a + 1)
     want = log_delta + log_tolerance
@@ -122,7 +113,7 @@ def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance:
 
 @njit(cache=True, nogil=True)
 def _sums(terms: FloatArray) -> FloatArray:
-    """The sum of every row, compensated after Neumaier: it loses two units, whatever the number of terms."""
+    """Sum every row after Neumaier: it loses two units, whatever the number of terms."""
     out = np.empty(terms.shape[0])
     for i in range(terms.shape[0]):
         total, carried = 0.0, 0.0
@@ -162,7 +153,7 @@ class Inversion:
         self.rounds = rounds
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
-        """The sum itself, of which nothing is subtracted but the aliases at negative epsilons."""
+        """Compute the sum, less the aliases at negative epsilons."""
         eps = np.asarray(epsilon, dtype=float)
         return self._sum(eps) - self.aliases_left(eps)[0]
 
@@ -176,7 +167,7 @@ class Inversion:
         return out
 
     def aliases_left(self, epsilon: FloatArray) -> tuple[FloatArray, float]:
-        """The aliases at epsilon - m period, where delta lies between (1 - e^epsilon)_+ and 1: two geometric series."""
+        """Bound the aliases at epsilon - m period by geometric series, as delta is in (1 - e^epsilon)_+ ... 1."""
         a, period = self.where.tilt, self.where.period
         m = np.maximum(np.ceil(epsilon / period), 1.0)
         ones = np.exp(-a * m * period) / -math.expm1(-a * period)
@@ -184,12 +175,12 @@ class Inversion:
         return ones - less, 1 / math.expm1(min(a * period, 700.0))
 
     def died_out(self, log_size: float) -> bool:
-        """Whether the last terms are below this, if the ones beyond are no larger."""
+        """Check that the last terms are below this."""
         last = float(np.abs(self.terms[-3:]).max())
         return last == 0 or math.log(last * self.terms.size * self.step) < log_size
 
     def prove(self) -> None:
-        """Whatever the bounds need once."""
+        """Compute what the bounds need once."""
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
         end, kappa = float(self.xi[-1]), self.gaussian
         tail = math.exp(-0.5 * kappa * end**2) / end * min(1.0, 1 / (kappa * end**2)) * (1 + 1e-10)
@@ -209,7 +200,7 @@ class Inversion:
         self.log_right += 16 * ULP * (abs(top) + gap + 4.0) + 0.5 * _MOVED * self.rounds.gaussian * b * (b + 1)
 
     def bounds(self, epsilon: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-        """What the smoothed delta is at least and at most."""
+        """Bound the smoothed delta from both sides."""
         eps = np.asarray(epsilon, dtype=float)
         middle = self._sum(eps)
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
@@ -223,11 +214,11 @@ class Inversion:
         return middle - left_high - right - off - cancelled, middle - left_low + off + cancelled
 
     def upper(self, epsilon: float) -> float:
-        """Delta is at most this: one more round can only raise it."""
+        """Bound delta from above: one more round can only raise it."""
         return float(self.bounds(epsilon)[1])
 
     def lower(self, epsilon: float) -> float:
-        """Delta is at least this: the mean of a convex function is known, and what it is above at other points."""
+        """Bound delta from below, from the known mean of a convex function and upper bounds at other points."""
         tau, a = self.smoothing, self.where.tilt
         at, weight = hats(tau)
         low, high = self.bounds(epsilon + tau * at)
@@ -245,7 +236,7 @@ _GAUSS = np.polynomial.legendre.leggauss(24)
 
 
 def hats(tau: float) -> tuple[FloatArray, FloatArray]:
-    """Points in units of tau, and the weight of each: of hats over them, linear in k, under the log-normal law."""
+    """Return points in units of tau, and the weights of hat functions linear in k under the log-normal distribution."""
     at = _SPACING * np.arange(-_LEFT, _RIGHT + 1, dtype=float)
     weight = np.zeros(at.size)
     for j in range(at.size - 1):

@@ -1,13 +1,7 @@
-r"""Moments of one round's privacy loss at complex order, by a trapezoidal rule with a proven error.
+r"""Moments of one round's privacy loss at complex order, by a trapezoidal rule with a proven error (:ref:`app-exact`).
 
-With :math:`u = 1/\sigma^2`, :math:`x \sim \mathcal N(0, 1)` and :math:`L = \sqrt u\, x - u / 2`,
-
-.. math::
-    M(z) = \mathbb E\big[(1 - q + q e^{L})^{z}\big] , \qquad z = c + i \xi , \qquad c > 1 \text{ or } c < 0 .
-
-The error of every value is stated relative to :math:`M(c)`, which is at least 1 and :math:`\lvert M(z) \rvert`.  It is
-the sum of the step's, by a bound on a strip around the real line; of the nodes below exp(-42) of the peak, which are
-left out; and of rounding (:ref:`app-exact`).
+:math:`M(z) = \mathbb E[(1 - q + q e^L)^z]`, :math:`L = \sqrt u\, x - u / 2`, :math:`x \sim \mathcal N(0, 1)`,
+:math:`u = 1/\sigma^2`; errors are relative to :math:`M(c)`, :math:`c = \mathrm{Re}\, z > 1` or < 0.
 """
 
 import math
@@ -32,7 +26,7 @@ _TOGETHER = 64  # terms of a block of a sum
 
 @njit(cache=True, nogil=True)
 def log_ratio(x: float, root: float, q: float) -> tuple[float, float]:
-    """y = ln(1 - q + q e^L) to full relative precision, and its slope q e^L / (1 - q + q e^L) in L."""
+    """Compute y = ln(1 - q + q e^L) to full relative precision, and its slope in L."""
     loss = root * (x - 0.5 * root)
     if loss > 30.0 and loss > -math.log(q):
         rest = (1.0 - q) / q * math.exp(-loss)
@@ -47,7 +41,7 @@ def log_ratio(x: float, root: float, q: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def _off(x: float, y: float, slope: float, root: float) -> float:
-    """What y(x) is off, in units in the last place."""
+    """Bound the error of y(x), in units in the last place."""
     return 8 * abs(y) + 4 * slope * root * (2 * abs(x) + root)
 
 
@@ -58,7 +52,7 @@ def _log_integrand(x: float, root: float, q: float, c: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _peak(start: float, root: float, q: float, c: float) -> float:
-    """A solution of x = c sqrt(u) r(x): where c > 0 the first one from ``start`` on, else the only one; NaN if lost."""
+    """Solve x = c sqrt(u) r(x): where c > 0 the first solution from ``start``, else the only one; NaN if lost."""
     if c < 0.0:  # the right side falls
         low, high = c * root, 0.0
         for _ in range(80):
@@ -79,7 +73,6 @@ def _peak(start: float, root: float, q: float, c: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _walk(x: float, step: float, level: float, root: float, q: float, c: float) -> float:
-    """The first point reached from x where the integrand is below the level."""
     for _ in range(_STEPS):
         x += step
         if _log_integrand(x, root, q, c) < level:
@@ -90,7 +83,7 @@ def _walk(x: float, step: float, level: float, root: float, q: float, c: float) 
 
 @njit(cache=True, nogil=True)
 def _windows(root: float, q: float, c: float) -> tuple[float, float, float, float, float]:
-    """Two intervals, the second perhaps empty, outside which the integrand is below exp(-42) of its peak; and that."""
+    """Find two intervals (the second may be empty) outside which the integrand is below exp(-42) of its peak."""
     one = _peak(0.0, root, q, c)
     two = _peak(c * root, root, q, c) if c > 0.0 else one
     f_one, f_two = _log_integrand(one, root, q, c), _log_integrand(two, root, q, c)
@@ -110,7 +103,7 @@ def _windows(root: float, q: float, c: float) -> tuple[float, float, float, floa
 
 @njit(cache=True, nogil=True)
 def _step(root: float, c: float, top: float, digits: float) -> float:
-    """The largest step of which the strip bound says 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits)."""
+    """Find the largest step with strip bound 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits)."""
     best = 0.0
     widest = min(math.pi / root * (0.999 if c > 0.0 else 0.9), 40.0)
     for i in range(24):
@@ -124,13 +117,13 @@ def _step(root: float, c: float, top: float, digits: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _left_out(root: float, c: float, dx: float, nodes: float, total: float) -> float:
-    """What the nodes below exp(-42) of the peak add up to, over the sum of all others, ``total``."""
+    """Bound the sum of the nodes below exp(-42) of the peak relative to ``total``, the sum of the others."""
     return math.exp(-_DEPTH) * ((abs(c) * root + 60.0) / dx + nodes) * dx / _ROOT / total
 
 
 @njit(cache=True, nogil=True)
 def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 24.0) -> tuple[float, float]:
-    """ln M(c) without its peak, to exp(-digits); and what M(c) is off in all, over itself."""
+    """Compute ln M(c) without its peak, to exp(-digits), and its total error relative to M(c)."""
     low, high, again, end, _ = _windows(root, q, c)
     dx = _step(root, c, 0.0, digits)
     if not (max(high - low, 0.0) + max(end - again, 0.0)) / dx < MOST_NODES:
@@ -154,7 +147,7 @@ def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 
 
 @njit(cache=True, nogil=True)
 def log_moment(u: float, q: float, c: float, digits: float = 24.0) -> float:
-    """ln M(c) at real order, to exp(-digits) and rounding; infinite where it is too much work."""
+    """Compute ln M(c) at real order, to exp(-digits) and rounding; inf where it is too much work."""
     root = math.sqrt(u)
     peak = _windows(root, q, c)[4]
     return log_moment_at(root, q, c, peak, digits)[0] + peak
@@ -162,7 +155,7 @@ def log_moment(u: float, q: float, c: float, digits: float = 24.0) -> float:
 
 @njit(cache=True, nogil=True)
 def log_moment_above(u: float, q: float, c: float, digits: float = 24.0) -> float:
-    """No less than ln M(c), rounding included; infinite where that is not known to four per cent of M(c)."""
+    """Bound ln M(c) from above, rounding included; inf where M(c) is not known within four per cent."""
     root = math.sqrt(u)
     peak = _windows(root, q, c)[4]
     value, off = log_moment_at(root, q, c, peak, digits)
@@ -173,7 +166,7 @@ def log_moment_above(u: float, q: float, c: float, digits: float = 24.0) -> floa
 
 @njit(cache=True, nogil=True)
 def _edge(d: float, root: float, q: float, c: float, top: float, peak: float) -> float:
-    """An upper sum of |1 - q + q e^L|^c e^{top arg} phi over the real line, on the edge Im x = d, divided by e^peak."""
+    """Bound the integral of |1 - q + q e^L|^c e^{top arg} phi on the edge Im x = d from above, divided by e^peak."""
     angle = root * d
     sine, cosine = math.sin(angle), math.cos(angle)
     x = min(-12.0, c * root - 12.0)
@@ -203,7 +196,6 @@ def _edge(d: float, root: float, q: float, c: float, top: float, peak: float) ->
 
 @njit(cache=True, nogil=True)
 def _better_step(root: float, q: float, c: float, top: float, digits: float, peak: float, dx: float) -> float:
-    """The step that follows from upper sums on some edges, where that is larger."""
     found, off = log_moment_at(root, q, c, peak)
     if not off < 0.003:  # less than what 0.7 is above ln 2
         return dx
@@ -220,7 +212,7 @@ def _better_step(root: float, q: float, c: float, top: float, digits: float, pea
 
 @njit(cache=True, nogil=True)
 def total_log_moment(u: FloatArray, q: FloatArray, number: FloatArray, c: float, digits: float) -> float:
-    """ln M(c) of all rounds together."""
+    """Compute ln M(c) of all rounds together."""
     total = 0.0
     for t in range(u.size):
         total += number[t] * log_moment(u[t], q[t], c, digits)
@@ -229,7 +221,7 @@ def total_log_moment(u: FloatArray, q: FloatArray, number: FloatArray, c: float,
 
 @njit(cache=True, nogil=True)
 def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float) -> float:
-    """No less than ln M(c) of all these rounds together."""
+    """Bound ln M(c) of all rounds together from above."""
     total, size = 0.0, 0.0
     for t in range(u.size):
         each = number[t] * log_moment_above(u[t], q, c)
@@ -240,7 +232,7 @@ def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def turn(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tuple[float, float]:
-    """The sums of both parts, and the next power."""
+    """Compute the sums of both parts, and the next power."""
     a, b = 0.0, 0.0
     for i in range(re.size):
         x, y = re[i], im[i]
@@ -253,7 +245,7 @@ def turn(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tu
 
 @njit(cache=True, nogil=True)
 def turn_in_blocks(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tuple[float, float]:
-    """As :func:`turn`, where there are many: the sums lose no more than :func:`lost`."""
+    """Compute :func:`turn` in blocks; the sums lose no more than :func:`lost`."""
     a, b = 0.0, 0.0
     for i in range(0, re.size, _TOGETHER):
         j = i + _TOGETHER
@@ -265,7 +257,7 @@ def turn_in_blocks(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatAr
 
 @njit(cache=True, nogil=True)
 def lost(size: int) -> float:
-    """What a sum in blocks loses, in units in the last place of the sum of the moduli."""
+    """Bound the loss of a sum in blocks, in units in the last place of the sum of the moduli."""
     return min(size, _TOGETHER) + size / _TOGETHER + 2.0
 
 
@@ -273,7 +265,7 @@ def lost(size: int) -> float:
 def line(
     u: FloatArray, q: float, c: float, h: float, count: int
 ) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
-    """M(c + i k h) exp(-scale) for k < count of every u; the scales; its error over M(c): the third + k the fourth."""
+    """Compute M(c + i k h) exp(-scale), k < count, of every u; the scales; its error over M(c): third + k fourth."""
     out = np.empty((u.size, count), dtype=np.complex128)
     scale, error, drift = np.empty(u.size), np.empty(u.size), np.zeros(u.size)
     top, work = (count - 1) * h, 0.0

@@ -1,9 +1,4 @@
-r"""The moments of a whole schedule: many rounds of one rate by interpolation in :math:`\ln u`, with its bound.
-
-For complex :math:`u` with :math:`\lvert \arg u \rvert \le \theta < \pi / 2`, :eq:`eq:complex-noise` bounds
-:math:`M_u(z)` at every :math:`\mathrm{Im}\, z` alike, and the interpolant of degree n on an interval differs by at most
-:math:`4 \rho^{-n} / (\rho - 1)` times that bound on its Bernstein ellipse :math:`\rho` (:ref:`app-exact`).
-"""
+r"""Moments of a whole schedule, interpolated in :math:`\ln u`, bound :eq:`eq:complex-noise` (:ref:`app-exact`)."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -48,18 +43,18 @@ class Rounds(NamedTuple):
     atoms: tuple[tuple[Atoms, ...], ...] = ()  # in place of each round, if any: in the order of ``energies``
 
     def each_atom(self) -> Iterator[tuple[Atoms, float]]:
-        """What is in place of the rounds, and how often."""
+        """Yield the atoms that replace the rounds, and their numbers."""
         for atoms, counts in zip(self.atoms, self.counts, strict=False):
             yield from zip(atoms, counts.tolist(), strict=True)
 
     @property
     def lost(self) -> float:
-        """No less than the mass under the mixture that lies on no atom."""
+        """Bound the mass under the mixture that lies on no atom from above."""
         return sum(n * atom.lost for atom, n in self.each_atom())
 
 
 class Line(NamedTuple):
-    """The moments of the schedule on the points c + i k h of a vertical line."""
+    """Moments of the schedule on the points c + i k h of a vertical line."""
 
     log_moment: float  # ln M(c), without the Gaussian rounds
     share: ComplexArray  # M(c + i k h) / M(c), shape (count,)
@@ -68,7 +63,7 @@ class Line(NamedTuple):
 
 
 def rounds_of(rate: FloatArray, sigma: FloatArray) -> Rounds:
-    """Sort the rounds, given as arrays of equal length; those that are never sampled leak nothing."""
+    """Sort the rounds, given as arrays of equal length, without those that are never sampled."""
     mantissa, exponent = np.frexp(sigma**-2.0)  # so that rounds that differ by rounding alone are one
     u = np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
     rates = tuple(float(q) for q in np.unique(rate) if 0 < q < 1)
@@ -78,7 +73,7 @@ def rounds_of(rate: FloatArray, sigma: FloatArray) -> Rounds:
 
 
 def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """About the same schedule with few distinct noises, for a first look: u, rates, counts; it proves nothing."""
+    """Approximate the schedule by few distinct noises (u, rates, counts); no proof uses it."""
     u, q, n = [], [], []
     for rate, energy, count in zip(*rounds[:3], strict=True):
         if energy.size > 12:
@@ -97,7 +92,7 @@ def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray,
 
 
 def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
-    """Atoms whose delta is no less if what is ``lost`` is added, e^log_lost at most; or whose delta is no more."""
+    """Discretise so that delta plus ``lost`` (at most e^log_lost) is no less if ``above``, else delta no more."""
     expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
     end = max(-float(ndtri_exp(min(log_lost - math.log(expected), -0.7))), 0.0)
     # u was rounded, and delta rises with it
@@ -110,7 +105,7 @@ def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
 
 
 def quick_log_moment(rounds: Rounds) -> Callable[[float, float], float]:
-    """About ln M(c) of all rounds but the Gaussian ones, and -ln of its error, where that is a choice."""
+    """Approximate ln M(c) of all rounds but the Gaussian ones, with -ln of the error if that is a choice."""
     u, q, number = thinned(rounds)
 
     def of_atoms(c: float, digits: float) -> float:
@@ -123,7 +118,7 @@ def quick_log_moment(rounds: Rounds) -> Callable[[float, float], float]:
 
 
 def proven_log_moment(rounds: Rounds, c: float) -> float:
-    """No less than ln M(c) of all rounds but the Gaussian ones: quadrature and rounding included."""
+    """Bound ln M(c) of all rounds but the Gaussian ones from above: quadrature and rounding included."""
     total, moved = 0.0, 0.0
     for atom, n in rounds.each_atom():
         _, scale, off, _ = line_of_atoms(*atom[:4], c, 0.0, 1)
@@ -140,7 +135,7 @@ def proven_log_moment(rounds: Rounds, c: float) -> float:
 
 
 def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: float) -> Line:
-    """All rounds multiplied; ``digits`` is -ln of the error of an interpolation, where that is a choice."""
+    """Multiply all rounds; ``digits`` is -ln of the error of an interpolation, where that is a choice."""
     total, share, error, drift, magnitude = 0.0, np.ones(count, dtype=complex), 0.0, 0.0, 0.0
     moved, worst, worst_k, failed = 0.0, 0.0, 0.0, Line(math.nan, share, math.inf, np.full(count, math.inf))
     for i, (q, energy, number) in enumerate(zip(*rounds[:3], strict=True)):
@@ -190,7 +185,7 @@ def _row(out: ComplexArray, weights: FloatArray, values: ComplexArray) -> None:
 
 @njit(cache=True, nogil=True)
 def _multiply(share: ComplexArray, matrix: FloatArray, values: ComplexArray, number: FloatArray) -> FloatArray:
-    """Multiply in the shares of every round, a row of ``matrix @ values`` or of ``values``; returns M(c) of each."""
+    """Multiply in the shares of every round, a row of ``matrix @ values`` or of ``values``; return M(c) of each."""
     real = np.empty(number.size)
     row = np.empty(share.size, dtype=np.complex128)
     for t in range(number.size):
@@ -219,7 +214,7 @@ def _lines_of_atoms(
 
 
 def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[int, int, int]]:
-    """Runs of rounds and the nodes of each; 0 nodes where the rounds themselves are fewer."""
+    """Return runs of rounds and their numbers of nodes, 0 where the rounds themselves are fewer."""
     found: list[tuple[int, int, int]] = []
 
     def nodes(first: int, last: int) -> int:
@@ -241,7 +236,7 @@ def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[i
 
 @njit(cache=True, nogil=True)
 def _nodes(q: float, low: float, high: float, c: float, digits: float, most: int) -> int:
-    """The fewest nodes on [low, high] of ln u, or 0 where no fewer than ``most`` will do."""
+    """Find the fewest nodes on [low, high] of ln u, or 0 if ``most`` are needed."""
     if high - low < _NARROW:  # interpolation would magnify the rounding of ln u
         return 0
     least, at_low = most, log_moment(math.exp(low), q, c)
@@ -256,7 +251,7 @@ def _nodes(q: float, low: float, high: float, c: float, digits: float, most: int
 
 @njit(cache=True, nogil=True)
 def _log_bound(q: float, low: float, high: float, c: float, rho: float) -> float:
-    """ln of 4 / (rho - 1) times what bounds M on the ellipse; the rectangle around it is taken."""
+    """Bound ln of 4 M / (rho - 1) on the Bernstein ellipse rho, by the rectangle around it."""
     half = 0.5 * (high - low)
     angle = 0.5 * half * (rho - 1 / rho)
     if angle > 1.45:
@@ -270,7 +265,7 @@ def _log_bound(q: float, low: float, high: float, c: float, rho: float) -> float
 def _interpolated(
     q: float, logs: FloatArray, part: slice, nodes: int, c: float, h: float, count: int
 ) -> tuple[FloatArray, ComplexArray, FloatArray, FloatArray, FloatArray]:
-    """As :func:`line`, at the Chebyshev points of the interval on which the rounds lie; first, the weights."""
+    """Compute :func:`line` at the Chebyshev points of the interval of the rounds, after the weights."""
     low, high = float(logs[0]), float(logs[-1])
     points = np.cos(np.pi * np.arange(nodes) / (nodes - 1))
     v = 0.5 * (low + high) + 0.5 * (high - low) * points

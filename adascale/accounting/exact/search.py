@@ -1,4 +1,4 @@
-"""The sharp epsilon of a schedule: a sum that has died out, solved for delta.  Nothing here is proven."""
+"""The sharp epsilon of a schedule, without proof: a sum that has died out, solved for delta."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _SOON = 600  # points on the line after which a sum that has not died out is smo
 
 
 def largest_loss(rounds: Rounds) -> float:
-    """The largest loss against the mixture: epsilon of the direction ``remove`` is no larger."""
+    """Compute the largest loss against the mixture, which bounds epsilon of the direction ``remove``."""
     if rounds.gaussian:
         return math.inf
     loss = -sum(float(n.sum()) * math.log1p(-q) for q, n in zip(rounds.rates, rounds.counts, strict=True))
@@ -25,7 +25,7 @@ def largest_loss(rounds: Rounds) -> float:
 
 
 def most_apart(rounds: Rounds) -> float:
-    """No less than the total variation of both outputs, which is delta(0): summed over rounds, or by chi-squared."""
+    """Bound the total variation delta(0) of both outputs, summed over rounds or by chi-squared."""
     mu = math.sqrt(rounds.gaussian)
     total, divergence = math.erf(mu / math.sqrt(8)), rounds.gaussian
     for q, u, n in zip(*rounds[:3], strict=True):
@@ -37,14 +37,14 @@ def most_apart(rounds: Rounds) -> float:
 
 
 def solve(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function crosses 0 between the two."""
+    """Find where a decreasing function crosses 0 between the two."""
     from scipy.optimize import brentq  # slow to import
 
     return float(brentq(function, low, high, rtol=1e-11, xtol=1e-300))
 
 
 def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: float, tau: float) -> Inversion | None:
-    """A plain sum that has died out, good between these epsilons; or with smoothing, if it does not die out soon."""
+    """Find a sum that has died out, for these epsilons; with smoothing ``tau``, or None without if it dies out late."""
     where = plan(tilts, low, high, log_delta, _PLAIN)
     step = 2 * math.pi / where.period
     size = log_delta + _PLAIN
@@ -62,7 +62,7 @@ def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: fl
 
 
 def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
-    """The sharp epsilon of one direction; by ever less smoothing where the sum itself does not die out."""
+    """Compute the sharp epsilon of one direction, with decreasing smoothing if the sum itself does not die out."""
     if (root := _root(rounds, tilts, delta, 0.0)) is not None:
         return root
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])  # smoothing adds some slope * tau^2 / 2
@@ -84,7 +84,7 @@ def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
 
 
 def _root(rounds: Rounds, tilts: Tilts, delta: float, tau: float) -> float | None:
-    """Where the sum is delta; 0 where it is less already at 0, and None where it does not die out."""
+    """Find where the sum is delta; 0 if it is less at 0, and None if it does not die out."""
     high = 1.02 * max(tilts.top, 0.0)  # the Renyi value, to which the thinned rounds come within a per cent
     for part in (0.8, 0.55, 0.3, 0.0):
         low = part * max(tilts.top, 0.0)
@@ -100,7 +100,7 @@ def _root(rounds: Rounds, tilts: Tilts, delta: float, tau: float) -> float | Non
 
 
 def sharp(rounds: Rounds, delta: float) -> tuple[float, str, dict[str, float]]:
-    """The sharp epsilon, its direction, and what was found of each; a direction that cannot bind is left out."""
+    """Compute the sharp epsilon, its direction, and that of each direction that can determine it."""
     if not rounds.rates:
         value = gaussian.epsilon(rounds.gaussian, delta)[0]
         return value, ADD, {ADD: value, REMOVE: value}
