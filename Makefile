@@ -98,7 +98,6 @@ fuzz: venv ## random inputs, EXAMPLES=2000 a property, and random faults (SEED)
 # with the tests that are quick enough that way; NumPy's scalars warn where compiled code does not. In one process each, as a
 # worker of pytest-xdist may end before it has written what it measured.
 UNCOMPILED = tests/accounting --ignore=tests/accounting/test_exact.py --ignore=tests/accounting/test_exact_peers.py \
-  --ignore=tests/accounting/test_exact_properties.py \
   tests/policies tests/test_problem.py tests/test_rootfind.py \
   companion/tests/bounds/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
   companion/tests/test_lyapunov.py::test_one_rate_alone_is_tried_where_one_is_asked_for

@@ -101,16 +101,6 @@ def test_wrong_python_is_one_line_and_touches_nothing(checkout):
         assert not (checkout / ".venv").exists()
 
 
-def test_what_coverage_measures_uncompiled_is_there():
-    planned = (ROOT / "Makefile").read_text().partition("UNCOMPILED =")[2].partition("ASIDE")[0]
-    named = re.findall(r"(?:companion/)?tests/\S+", planned)
-    assert len(named) == 9
-    for each in named:
-        path, _, test = each.partition("::")
-        assert (ROOT / path).exists(), path
-        assert not test or f"def {test}(" in (ROOT / path).read_text(), test
-
-
 def run_by(folder, *arguments):
     """What make would run, a line each, .venv being there."""
     finish(folder)

@@ -15,7 +15,7 @@ from jupyter_cache import get_cache
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-QUICKEST = "04_offline_optimum.ipynb"
+QUICKEST = "15_measured_links.ipynb"
 
 pytestmark = pytest.mark.book
 

@@ -47,6 +47,7 @@ def test_paired_runs_are_observed_by_server_or_final_model(capsys):
     assert server["accuracy"] == final["accuracy"]
 
 
+@pytest.mark.fuzz  # a minute
 def test_paired_runs_without_noise_are_refuted(capsys):
     assert run("audit", "--rounds", 6, "--nu", 20, "--paired", 40, "--sabotage", "noise") == 1
     assert "refuted by" in capsys.readouterr().err

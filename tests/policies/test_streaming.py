@@ -291,14 +291,11 @@ def test_a_state_with_former_names_goes_on(tmp_path):
     policy, (first, second) = policies.Learn("hard", 3.0), make(MIXED, 0.1).min_gain[:2]
     with Stream(policy, MIXED, 0.1, tmp_path / "new") as stream:
         wanted = [stream.answer(first), stream.answer(second)]
-    with Journal(tmp_path / "new", "") as journal:
-        heading, lines = (
-            journal.heading.replace("budget_mode", "promise").replace("safety_margin", "reserve"),
-            journal.lines,
-        )
-    with Journal(tmp_path / "old", heading) as journal:
-        journal.append(lines[0])
-        journal.done()
+    new = Journal(tmp_path / "new", "")
+    old = Journal(tmp_path / "old", new.heading.replace("budget_mode", "promise").replace("safety_margin", "reserve"))
+    old.append(new.lines[0])
+    old.done()
+    new.close(), old.close()
     with Stream(policy, MIXED, 0.1, tmp_path / "old") as stream:
         assert [stream.last, stream.answer(second)] == wanted
     with pytest.raises(ValueError, match=r"safety_margin is 3.0 there, and 2.0 here"):
