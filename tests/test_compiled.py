@@ -8,7 +8,8 @@ import pytest
 
 MODULE = """
 import logging, sys
-logging.basicConfig(level=logging.DEBUG, format="%(message)s", stream=sys.stderr)
+logging.basicConfig(format="%(message)s", stream=sys.stderr)
+logging.getLogger("adascale").setLevel(logging.DEBUG)
 from adascale.compiled import njit
 @njit(cache=True)
 def twice(x):
