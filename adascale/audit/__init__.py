@@ -1,4 +1,4 @@
-"""An audit of privacy: canaries in real trainings, and lower bounds on epsilon that could prove us wrong."""
+"""Privacy audits: canaries in real trainings, and lower bounds on epsilon."""
 
 from adascale.audit.bounds import Counts, clopper_pearson, one_run_bound, one_run_tail, rates_bound, scaled_bound
 from adascale.audit.canaries import Canaries, GradientCanaries, SampleCanaries

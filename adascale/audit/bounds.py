@@ -1,12 +1,4 @@
-r"""Lower bounds on :math:`\varepsilon` from what an auditor guessed right: no mechanism may be below them.
-
-Each holds with the stated confidence, whatever the mechanism is, under its assumption:
-
-* :func:`one_run_bound`: the coins of the canaries are fair and independent.
-* :func:`rates_bound`: alarms are also independent trials, each by its own training or a canary on its own axis.
-* :func:`scaled_bound`: the mechanism is also a sequence of sampled Gaussians whose noise is the claimed one times one
-  unknown factor.
-"""
+r"""Statistical lower bounds on :math:`\varepsilon` from an auditor's correct guesses."""
 
 from __future__ import annotations
 
@@ -23,14 +15,14 @@ from adascale import checks as check
 
 FloatArray = NDArray[np.float64]
 LARGEST = 100.0
-"""No epsilon above this is refuted: it would take more canaries than there are atoms."""
+"""Largest epsilon that can be refuted."""
 
 LEAST_SCALE, MOST_SCALE, _STEP = 0.2, 5.0, 1.25
-"""The scales of noise among which :func:`scaled_bound` looks; at an end, the bound is what is shown there."""
+"""Range and steps of the noise scales that :func:`scaled_bound` searches."""
 
 
 class Counts(NamedTuple):
-    """Canaries that were in the data, the number of these called in, canaries that were not, and of these called in."""
+    """Canaries in the data and alarms among them; canaries not in it and false alarms."""
 
     present: int
     found: int
@@ -39,7 +31,7 @@ class Counts(NamedTuple):
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, float]:
-    """Return the exact two-sided interval of a probability, each end one-sided at ``(1 + confidence) / 2``."""
+    """Return Clopper and Pearson's exact two-sided interval of a probability."""
     check.fraction("confidence", confidence)
     if not 0 <= hits <= trials:
         raise ValueError(f"hits must be 0 ... {trials}, got {hits}")
@@ -50,21 +42,19 @@ def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, f
 
 
 def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    r"""Bound the probability of ``right`` correct guesses or more, for any :math:`(\varepsilon, \delta)`-DP mechanism.
+    r"""Bound the probability of at least ``right`` correct guesses under DP.
 
     .. math::
         \Pr[\text{right} \ge v] \le f(v) + 2 m \delta \max_{1 \le i \le m} \frac{f(v - i) - f(v)}{i}, \qquad
         f(v) = \Pr\Big[\mathrm{Bin}\Big(r, \frac{e^\varepsilon}{1 + e^\varepsilon}\Big) \ge v\Big]
 
-    Each of m canaries is in by a fair coin; r of them are guessed, in or out.  It is Theorem 5.2 of Steinke, Nasr and
-    Jagielski (2023), "Privacy Auditing with One (1) Training Run".
+    Theorem 5.2 of Steinke, Nasr and Jagielski (2023), for fair independent coins and guesses fixed in number.
 
     Parameters
     ----------
-    canaries, guesses, right : int
-        :math:`m \ge r \ge v \ge 0`; r is fixed before the scores are seen, and :math:`2 m \delta \le 1`.
+    canaries, guesses, right : int, :math:`m \ge r \ge v \ge 0`
     epsilon : float, >= 0
-    delta : float, in [0, 1)
+    delta : float, in [0, 1), :math:`2 m \delta \le 1`
     """
     if not 0 <= right <= guesses <= canaries:
         raise ValueError(f"expected 0 <= right <= guesses <= canaries, got {right}, {guesses}, {canaries}")
@@ -84,13 +74,9 @@ def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta:
 
 
 def one_run_bound(canaries: int, guesses: int, right: int, delta: float, confidence: float) -> float:
-    r"""Return the largest :math:`\varepsilon` that one run refutes: :func:`one_run_tail` = 1 - confidence, or 0.
+    r"""Return the largest :math:`\varepsilon` that one run refutes, or 0.
 
-    Parameters
-    ----------
-    canaries, guesses, right, delta
-        As for :func:`one_run_tail`.
-    confidence : float, in (0, 1)
+    It solves :func:`one_run_tail` = 1 - ``confidence``, which is in (0, 1); the others are as there.
     """
     doubt = 1 - check.fraction("confidence", confidence)
 
@@ -102,20 +88,13 @@ def one_run_bound(canaries: int, guesses: int, right: int, delta: float, confide
 
 
 def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
-    r"""Return the lower bound from the rates of true and of false alarms, in independent trials, or 0.
+    r"""Return the bound from the rates of alarms in independent trials, or 0.
 
     .. math::
         \varepsilon \ge \ln \frac{\mathrm{TPR} - \delta}{\mathrm{FPR}} , \qquad
         \varepsilon \ge \ln \frac{1 - \mathrm{FPR} - \delta}{1 - \mathrm{TPR}}
 
-    with the ends of Clopper and Pearson's intervals for the rates, which hold together with the confidence.
-
-    Parameters
-    ----------
-    counts : Counts
-        Trials with the sample and without; the threshold is fixed before they are seen.
-    delta : float, in [0, 1)
-    confidence : float, in (0, 1)
+    at the joint ends of Clopper and Pearson's intervals; the alarms' threshold is fixed before the scores are seen.
     """
     true, false = _rates(counts, confidence)
     bounds = [0.0]
@@ -128,22 +107,19 @@ def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
 def scaled_bound(
     counts: Counts, rate: float, sigma: FloatArray, delta: float, confidence: float, threshold: float = 0.0
 ) -> float:
-    r"""Return the lower bound of a mechanism that is known but for the scale of its noise; 0 if nothing is shown.
+    r"""Return the bound if only the scale of the Gaussian noise is unknown, or 0.
 
-    A test with the rates TPR and FPR shows that :math:`\delta(\tau) \ge \mathrm{TPR} - e^\tau\, \mathrm{FPR}` at every
-    :math:`\tau`.  Among schedules with the noise multipliers :math:`c\,\sigma_t`, this leaves :math:`c \le c_1`, and
-    the bound is the exact :math:`\varepsilon` at :math:`c_1`, in the spirit of the tight audits of Nasr et al. (2023),
-    who assume a Gaussian trade-off curve.
+    The rates show that :math:`\delta(\tau) \ge \mathrm{TPR} - e^\tau\, \mathrm{FPR}`, so the scale is at most some
+    :math:`c_1`; the bound is the exact :math:`\varepsilon` at :math:`c_1 \sigma_t` (after Nasr et al. 2023).
 
     Parameters
     ----------
     counts : Counts
-        As for :func:`rates_bound`, by the test "the likelihood ratio is above :math:`e^\tau`", which is the best.
-    rate, sigma
-        :math:`q` in (0, 1], and :math:`\sigma_t > 0` as claimed, shape (T,).
+        By the test "the likelihood ratio is above :math:`e^\tau`", see :func:`rates_bound`.
+    rate : float, in (0, 1]
+    sigma : numpy.ndarray, shape (T,), claimed :math:`\sigma_t > 0`
     delta, confidence : float, in (0, 1)
-    threshold : float, >= 0
-        :math:`\tau`.
+    threshold : float, :math:`\tau \ge 0`
     """
     check.at_least("threshold", threshold, 0)
     true, false = _rates(counts, confidence)
@@ -169,6 +145,6 @@ def scaled_bound(
 
 
 def _rates(counts: Counts, confidence: float) -> list[tuple[float, float]]:
-    """Clopper and Pearson's intervals of both rates; one end of each is used, at half of the doubt."""
+    """Return Clopper and Pearson's intervals of both rates; one end of each is used."""
     pairs = ((counts.found, counts.present), (counts.false, counts.absent))
     return [clopper_pearson(hits, trials, confidence) for hits, trials in pairs]

@@ -1,4 +1,4 @@
-"""Canaries: samples that an auditor may add to the data of devices, each if its fair coin says so."""
+"""Canaries: samples that an auditor adds to the data of devices by fair coins."""
 
 from __future__ import annotations
 
@@ -17,63 +17,60 @@ from adascale.learning.seeding import stream
 from adascale.scenario import Scenario
 
 AUDIT = 5
-"""The purpose of an audit's random streams, after those of :mod:`adascale.learning.seeding`."""
+"""Purpose of the audit's random streams, see :mod:`adascale.learning.seeding`."""
 _COINS, _PLACES, _BATCHES, _RUNS = range(4)
 
 
 def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
-    """Return the devices whose guarantee is that of device 0: the same sampling rate and the same divisor."""
+    """Return the devices with the sampling rate and the batch size of device 0."""
     pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
     pairs = np.broadcast_to(pairs, (scenario.num_devices, 2))
     return np.flatnonzero((pairs == pairs[0]).all(axis=1))
 
 
 def unit(scenario: Scenario) -> float:
-    r"""Return the sensitivity :math:`C/(M B_m)` of the audited devices."""
+    """Return the sensitivity :math:`C/(M B_m)` of the audited devices."""
     return scenario.clip_norm / (scenario.num_devices * float(np.ravel(scenario.batch_size)[0]))
 
 
 def coins(count: int, seed: int) -> NDArray[np.bool_]:
-    """Toss a fair coin for each canary: True where it is in the data."""
+    """Toss a fair coin per canary: True where it is in the data."""
     return stream(seed, AUDIT, _COINS).random(check.whole("canaries", count)) < 0.5
 
 
 def run_seeds(count: int, seed: int) -> list[int]:
-    """Draw a seed for each of many trainings."""
+    """Draw a seed for each training run."""
     return [int(each) for each in stream(seed, AUDIT, _RUNS).integers(2**63, size=check.whole("runs", count))]
 
 
 def batch_of(present: NDArray[np.bool_], rate: float, seed: int, round_index: int) -> NDArray[np.intp]:
-    """Draw the canaries in the batches of a round: those in the data, each with the sampling rate."""
+    """Draw the canaries of a round's batches from those in the data."""
     drawn = stream(seed, AUDIT, _BATCHES, round_index).random(present.size) < rate
     return np.flatnonzero(drawn & present)
 
 
 class Canaries(Protocol):
-    """What :func:`adascale.audit.observe` adds to the received sum."""
+    """Interface of what :func:`adascale.audit.observe` adds to the received sum."""
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which are in the data, shape (k,)."""
+        """Whether each canary is in the data, shape (k,)."""
 
     def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
-        r"""Return what the chosen ones add to :math:`\mathbf s_t`, shape (d,), at the parameters of the round."""
+        r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
 
 
 @dataclass(frozen=True)
 class GradientCanaries:
-    r"""Gradients of norm C, each along its own axis, so that none interferes with another.
+    r"""Gradients :math:`\pm c\, C\, \mathbf e_{j_i}`, each along its own axis (Nasr et al. 2023).
 
-    The gradient of canary i is :math:`\pm c\, C\, \mathbf e_{j_i}`; it enters :math:`\mathbf s_t` divided by
-    :math:`M B_m`, as any clipped gradient does.  Nasr et al. (2023) call such canaries Dirac's.  As the receiver noise
-    is the same in all directions, no other ones are easier to find.
+    They enter :math:`\mathbf s_t` divided by :math:`M B_m`.
 
     Parameters
     ----------
     coordinate, sign, present : numpy.ndarray, shape (k,)
-        Distinct :math:`j_i` in 0 ... d - 1, 1 or -1, and which are in the data.
-    norm : float, > 0
-        :math:`c`, in units of C: 1, or more where a device does not clip.
+        Distinct :math:`j_i` in 0 ... d - 1, 1 or -1, and whether each is in the data.
+    norm : float, :math:`c > 0`
     """
 
     coordinate: NDArray[np.intp]
@@ -83,7 +80,7 @@ class GradientCanaries:
 
     @classmethod
     def draw(cls, scenario: Scenario, count: int, seed: int, norm: float = 1.0) -> GradientCanaries:
-        """Draw coordinates, signs and coins from the audit's streams; no more canaries than coordinates."""
+        """Draw coordinates, signs and coins of at most d canaries."""
         if check.whole("canaries", count) > scenario.num_parameters:
             raise ValueError(f"canaries must be at most the {scenario.num_parameters} parameters, got {count}")
         check.positive("norm", norm)
@@ -92,28 +89,20 @@ class GradientCanaries:
         return cls(coordinate, rng.choice([-1.0, 1.0], count), coins(count, seed), norm)
 
     def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
-        """See :class:`Canaries`."""
         added = torch.zeros_like(parameters)
         values = self.norm * unit(scenario) * self.sign[chosen]
         added[torch.as_tensor(self.coordinate[chosen])] = torch.as_tensor(values, dtype=added.dtype)
         return added
 
     def heard(self, scenario: Scenario, residual: Tensor) -> NDArray[np.float64]:
-        r"""Return the residual along each canary, in units of the sensitivity :math:`C/(M B_m)`, shape (k,)."""
+        """Return the residual along each canary in units of :math:`C/(M B_m)`, shape (k,)."""
         along: NDArray[np.float64] = residual[torch.as_tensor(self.coordinate)].double().cpu().numpy()
         return along * self.sign / unit(scenario)
 
 
 @dataclass(frozen=True)
 class SampleCanaries:
-    """Scans with a wrong label, whose gradients are computed and clipped as those of all others are.
-
-    Parameters
-    ----------
-    images, labels, present : torch.Tensor or numpy.ndarray, shape (k, ...) and (k,)
-    training : adascale.learning.Training
-        The network, and how many samples at a time.
-    """
+    """Mislabelled samples, whose gradients are computed and clipped as all others."""
 
     images: Tensor
     labels: Tensor
@@ -122,7 +111,7 @@ class SampleCanaries:
 
     @classmethod
     def mislabelled(cls, dataset: Dataset, training: Training, count: int, seed: int) -> SampleCanaries:
-        """Draw scans of the test set without replacement, and a wrong class for each."""
+        """Draw test samples without replacement, each with a wrong label."""
         if check.whole("canaries", count) > len(dataset.test_labels):
             raise ValueError(f"canaries must be at most the {len(dataset.test_labels)} test samples, got {count}")
         rng = stream(seed, AUDIT, _PLACES)
@@ -132,7 +121,6 @@ class SampleCanaries:
         return cls(dataset.test_images[place], wrong, coins(count, seed), training)
 
     def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
-        """See :class:`Canaries`."""
         if not chosen.size:
             return torch.zeros_like(parameters)
         place = torch.as_tensor(chosen)
@@ -142,7 +130,7 @@ class SampleCanaries:
         return clipped_sum(self._network, *batch).gradient
 
     def losses(self, parameters: Tensor) -> NDArray[np.float64]:
-        """Return the cross entropy of each canary at some parameters, nats, shape (k,)."""
+        """Return the cross entropy of each canary, nats, shape (k,)."""
         network = self._network
         models.assign(network, parameters)
         with torch.no_grad(), models.evaluation(network):

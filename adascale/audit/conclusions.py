@@ -1,4 +1,4 @@
-"""What is claimed of a schedule, and what an audit concludes from scores or losses."""
+"""Claims about a schedule, and conclusions from scores or losses."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ from adascale.problem import ReceiveScalingProblem
 FloatArray = NDArray[np.float64]
 
 ACCOUNTANT: Accountant = ExactAccountant()
-"""What an audit holds a schedule to: the least epsilon that is proven."""
+"""Accountant whose epsilon an audit tries to refute."""
 
 
 class Audit(NamedTuple):
-    r"""Lower bounds on :math:`\varepsilon` from audited trainings, which hold together, and the accounted one."""
+    r"""Joint lower bounds on :math:`\varepsilon` from trainings, and the accounted one."""
 
     kind: str
-    """``gradients`` (white box) or ``samples`` (black box); of paired runs, ``paired`` or ``paired samples``."""
+    """``gradients`` (white box), ``samples`` (black box), ``paired`` or ``paired samples``."""
     runs: int
     canaries: int
-    """m, of all trainings together, half in the data by fair coins; in paired runs there is one in each."""
+    """m, of all runs; one per run in paired runs."""
     guesses: int
-    """r, those that were guessed to be in, or out, for :attr:`one_run`; v of them are ``right``."""
+    """r, guesses of :attr:`one_run`, of which v are ``right``."""
     right: int
     delta: float
     confidence: float
     renyi: float
-    """Epsilon of the schedule by :class:`~adascale.accounting.RenyiAccountant`."""
+    """Epsilon by :class:`~adascale.accounting.RenyiAccountant`."""
     accounted: float
-    """The exact epsilon, an upper bound that no lower bound may exceed."""
+    """Exact epsilon, which no lower bound may exceed."""
     one_run: float
-    """See :func:`~adascale.audit.one_run_bound`; it assumes nothing of the mechanism."""
+    """See :func:`~adascale.audit.one_run_bound`."""
     rates: float | None
-    """See :func:`~adascale.audit.rates_bound`, from what the server receives."""
+    """See :func:`~adascale.audit.rates_bound`; None for a black box."""
     scaled: float | None
-    """See :func:`~adascale.audit.scaled_bound`, from what the server receives."""
+    """See :func:`~adascale.audit.scaled_bound`; None for a black box."""
     accuracy: float
-    """Mean accuracy on the test set of the trained models."""
+    """Mean test accuracy of the trained models."""
 
     @property
     def lower(self) -> float:
-        """The larger of :attr:`one_run` and :attr:`rates`, which asks no more than that trials are independent."""
+        """The larger of :attr:`one_run` and :attr:`rates`."""
         return max(self.one_run, self.rates or 0.0)
 
     @property
     def refuted(self) -> dict[str, float]:
-        """The bounds that exceed what is accounted for; none unless something is wrong."""
+        """The bounds that exceed :attr:`accounted`."""
         bounds = {"one_run": self.one_run, "rates": self.rates, "scaled": self.scaled}
         return {name: each for name, each in bounds.items() if each is not None and each > self.accounted}
 
 
 class Claim(NamedTuple):
-    """What an audit tries to refute, see :class:`Audit`; rate and noise multipliers are the audited devices'."""
+    """What an audit tries to refute, see :class:`Audit`, of the audited devices."""
 
     rate: float
     sigma: FloatArray
@@ -70,12 +70,12 @@ class Claim(NamedTuple):
 
     @property
     def each(self) -> float:
-        """The confidence of one bound with one threshold: three bounds, each with two thresholds, hold together."""
+        """Confidence of one bound at one threshold: three with two thresholds hold jointly."""
         return 1 - (1 - self.confidence) / 6
 
 
 def noise_of(problem: ReceiveScalingProblem, eta: ArrayLike) -> tuple[float, FloatArray]:
-    """Return rate and noise multipliers of the audited devices."""
+    """Return sampling rate and noise multipliers of the audited devices."""
     if problem.lanes != ():
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
     problem.spend(eta)  # raises if it exceeds the power limit
@@ -99,7 +99,7 @@ def from_scores(
     present: NDArray[np.bool_],
     accuracy: float,
 ) -> Audit:
-    """Conclude all bounds from the likelihood ratios of independent trials and the coins, each of shape (m,)."""
+    """Compute all bounds from scores of independent trials and coins, shape (m,)."""
     m, doubt = score.size, (claim.delta, claim.each)
     guessed = [(r, scores.right_guesses(score, present, r)) for r in plan.guesses]
     best, guesses, right = max((one_run_bound(m, r, v, *doubt), r, v) for r, v in guessed)
@@ -115,7 +115,7 @@ def from_scores(
 def from_losses(
     kind: str, runs: int, claim: Claim, loss: FloatArray, present: NDArray[np.bool_], accuracy: float
 ) -> Audit:
-    """Conclude from guesses: the quarter with the least loss is in, the quarter with the largest out."""
+    """Guess the quarter with the least loss in, the quarter with the largest out."""
     m, quarter = loss.size, loss.size // 4
     right = scores.right_guesses(-loss, present, quarter, quarter)
     bound = one_run_bound(m, 2 * quarter, right, claim.delta, claim.confidence)

@@ -1,4 +1,4 @@
-"""Paired runs: the same training again and again, with and without one sample."""
+"""Paired runs: repeated training with and without one sample."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from adascale.problem import ReceiveScalingProblem
 
 
 class PairedRuns(NamedTuple):
-    """What an observer has of many trainings, some with a sample and some without; arrays of shape (runs,)."""
+    """Observations of training runs with or without one sample, shape (runs,)."""
 
     present: NDArray[np.bool_]
-    """Whether the sample was in the data, by fair coins."""
+    """Whether the sample was in the data."""
     score: NDArray[np.float64]
     """Log-likelihood ratio of all that the server received."""
     loss: NDArray[np.float64]
-    """The sample's cross entropy under the final model, nats."""
+    """Cross entropy of the sample under the final model, nats."""
     accuracy: float
-    """Mean accuracy on the test set."""
+    """Mean test accuracy."""
 
 
 def paired_runs(
@@ -42,27 +42,16 @@ def paired_runs(
     noise: bool = True,
     norm: float = 1.0,
 ) -> PairedRuns:
-    r"""Train with and without one sample, which the training itself draws into batches, clips and divides.
+    r"""Train repeatedly, with one mislabelled sample by a fair coin.
 
-    Each run has its own batches and noise, and the sample by a fair coin; the initial model and all other samples are
-    the same.  The sample is the last one of a device, a scan of the test set under the label of another class, so that
-    its gradient stays long.
-
-    From the received :math:`\tilde{\mathbf r}_t` the observer subtracts :math:`\mathbf s_t`, what the same round would
-    be without sample and noise.  Let :math:`\mathbf g_t` be the sample's gradient at the parameters of the
-    round, clipped to C and divided by :math:`M B_m`.  The observation along it is
+    The observer subtracts the round without sample and noise, :math:`\mathbf s_t`, and projects the rest on the
+    sample's gradient :math:`\mathbf g_t`, clipped to C and divided by :math:`M B_m`:
 
     .. math::
         u_t = \frac{\langle \tilde{\mathbf r}_t - \mathbf s_t, \mathbf g_t \rangle}{\lVert \mathbf g_t \rVert^2}, \qquad
-        \text{with the noise multiplier } \frac{\sigma_t\, C}{M B_m \lVert \mathbf g_t \rVert} ,
+        \text{with the noise multiplier } \frac{\sigma_t\, C}{M B_m \lVert \mathbf g_t \rVert} .
 
-    and the score is the sum of :func:`~adascale.audit.log_likelihood_ratio` over the rounds.  The observer knows the
-    schedule, the initial model, all other samples and their batches; not the coin, the sample's batches, nor the noise.
-
-    Parameters
-    ----------
-    problem, eta, training, dataset, seed, runs, noise, norm
-        As for :func:`audit_paired`.
+    The score sums :func:`~adascale.audit.log_likelihood_ratio` over rounds.  Parameters as for :func:`audit_paired`.
     """
     scenario, (rate, sigma) = problem.scenario, noise_of(problem, eta)
     inside, outside, sample = neighbours(problem, training, dataset, seed, norm)
@@ -100,26 +89,16 @@ def audit_paired(
     noise: bool = True,
     norm: float = 1.0,
 ) -> tuple[Audit, Audit]:
-    """Audit by :func:`paired_runs`, the classical way (Jagielski, Ullman and Oprea 2020).
+    """Audit by :func:`paired_runs`, one trial per run (Jagielski, Ullman and Oprea 2020).
 
-    Each run is one trial, so no independence between directions of the noise is assumed.
+    The audits are by all that the server receives, and by the sample's loss under the final model alone.
 
     Parameters
     ----------
-    problem, eta, training, dataset, delta, confidence, noise
-        As for :func:`audit_gradients`.
-    seed : int
-        Of the initial model, the partition, the coins, and the seeds of the runs.
+    problem, eta, training, dataset, seed, delta, confidence, noise : see :func:`audit_gradients`
     runs : int, 10 to 1/(2 delta)
-        Number of trainings.
     norm : float, > 0
-        What the devices clip to, in units of the C that the accountant assumes.
-
-    Returns
-    -------
-    tuple
-        The audit of an observer of all that the server receives, and that of one who sees the sample's loss under the
-        final model alone.
+        Norm to which devices clip, in units of the accountant's C.
     """
     claim = claimed(problem, eta, delta, confidence)
     if check.whole("runs", runs) < 10:
@@ -135,7 +114,7 @@ def audit_paired(
 def neighbours(
     problem: ReceiveScalingProblem, training: Training, dataset: Dataset, seed: int, norm: float = 1.0
 ) -> tuple[FedSGD, FedSGD, SampleCanaries]:
-    """Return the federation with the sample, the one without, alike in all else, and the sample."""
+    """Return the federation with the sample, the one without it, and the sample."""
     scenario = problem.scenario
     clipping = replace(scenario, clip_norm=float(check.positive("norm", norm)) * scenario.clip_norm)
     device = int(audited_devices(scenario)[-1])

@@ -1,4 +1,4 @@
-"""How sure an auditor can be that a canary was in the data, from what is received along it in every round."""
+"""Scores of canaries, and the guesses and alarms planned from them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,22 @@ from adascale.audit.bounds import Counts, one_run_bound, rates_bound
 FloatArray = NDArray[np.float64]
 
 SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-"""Shares of all canaries among which :func:`plan` chooses how many to call in."""
+"""Shares of all canaries that :func:`plan` considers to guess."""
 
 
 def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> FloatArray:
-    r"""Return what one round adds to the log-likelihood ratio of "in" and "out".
+    r"""Return one round's log-likelihood ratio of "in" to "out".
 
     .. math::
         \ell(y) = \ln\Big(1 - q + q \exp\frac{2y - 1}{2\sigma^2}\Big), \qquad
         y \sim \begin{cases} b + \sigma \xi & \text{in} \\ \sigma \xi & \text{out} \end{cases},
         \quad b \sim \mathrm{Bernoulli}(q), \ \xi \sim \mathcal N(0, 1)
 
-    By Neyman and Pearson no test of the sum over rounds is better.
-
     Parameters
     ----------
-    heard : array_like
-        y, in units of the sensitivity.
-    rate : float, in (0, 1]
-        :math:`q`.
+    heard : array_like, :math:`y` in units of the sensitivity
+    rate : float, :math:`q` in (0, 1]
     sigma : array_like, > 0
-        :math:`\sigma`.
     """
     check.sampling_rate("rate", rate)
     sigma = check.positive("sigma", sigma)
@@ -55,33 +50,20 @@ def simulated_scores(rng: np.random.Generator, rate: float, sigma: FloatArray, c
 
 
 class Plan(NamedTuple):
-    """What is fixed before a score is seen: for a mechanism as claimed, and for one without noise."""
+    """Decisions before a score is seen: for the claimed mechanism, and without noise."""
 
     guesses: tuple[int, int]
-    """r, the number of canaries with the highest scores that are guessed to be in."""
+    """r, how many of the highest scores are guessed to be in."""
     thresholds: tuple[float, float]
-    """Above this score an alarm is given."""
+    """Scores above which an alarm is raised."""
 
 
 def plan(
     rate: float, sigma: FloatArray, canaries: int, delta: float, confidence: float, seed: int = 0, draws: int = 20_000
 ) -> Plan:
-    r"""Plan how many to guess, and when to give alarm, if the mechanism is as claimed, and if it has no noise.
+    """Plan guesses and alarms for the claimed mechanism, and for one without noise.
 
-    The first is drawn from the claimed mechanism, not from the run; without noise two canaries in five are guessed, and
-    one that was heard once is an alarm.  So the bounds' confidence stays what it is.  Only the highest scores are
-    guessed, since the likelihood ratio has a long tail above and none below.
-
-    Parameters
-    ----------
-    rate, sigma
-        :math:`q` and :math:`\sigma_t`, shape (T,).
-    canaries : int, >= 10
-        m, half of them in.
-    delta, confidence
-        As for :func:`~adascale.audit.one_run_bound`.
-    seed, draws : int
-        Of the simulation.
+    The plan depends on simulated scores only, so the bounds keep their confidence.  At least 10 ``canaries``.
     """
     if check.whole("canaries", canaries) < 10:
         raise ValueError(f"canaries must be at least 10, got {canaries}")
@@ -109,6 +91,6 @@ def count_alarms(score: FloatArray, present: NDArray[np.bool_], threshold: float
 
 
 def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int, lowest: int = 0) -> int:
-    """Count those with the highest scores that are in, and those with the lowest that are out."""
+    """Count the highest scores that are in and the lowest that are out."""
     order = np.argsort(score, kind="stable")
     return int(present[order[score.size - highest :]].sum() + (~present[order[:lowest]]).sum())

@@ -1,4 +1,4 @@
-"""Audits of real trainings over the air."""
+"""Audits of real over-the-air trainings."""
 
 from __future__ import annotations
 
@@ -33,31 +33,23 @@ def audit_gradients(
     noise: bool = True,
     norm: float = 1.0,
 ) -> Audit:
-    r"""Audit by the strongest observer: gradient canaries, found again in what the server receives.
+    """Audit with gradient canaries, observed in all that the server receives.
 
-    The observer knows the schedule, the canaries, all other samples and their batches, and so subtracts their gradients
-    (:prf:ref:`prop-composition` allows that); not the canaries' coins and batches, nor the noise.
+    The observer knows all but the coins and batches of the canaries and the noise (:prf:ref:`prop-composition`).
 
     Parameters
     ----------
-    problem : ReceiveScalingProblem
-        One lane: the scenario, and how many rounds.
-    eta : array_like, shape (T,), > 0
-        :math:`\eta_t` of every round, within the power limit.
-    training, dataset, seed
-        As for :class:`~adascale.learning.fedsgd.FedSGD`.
-    canaries : int, 10 to d
-        In each training, on devices that have the rate and the divisor of the first one.
-    runs : int, >= 1
-        Number of trainings, at ``seed``, ``seed + 1``, ..., each with other canaries and the same schedule.
-    delta : float, in (0, 1)
-        At most 1/(2m), where m are the canaries of all runs.
-    confidence : float, in (0, 1)
-        Of all bounds together.
+    problem : ReceiveScalingProblem, without leading axes
+    eta : array_like, shape (T,), > 0, within the power limit
+    training, dataset, seed : see :class:`~adascale.learning.fedsgd.FedSGD`
+    canaries : int, 10 to d per training run
+    runs : int, >= 1, at ``seed``, ``seed + 1``, ...
+    delta : float, in (0, 1), at most 1/(2m) for m canaries of all runs
+    confidence : float, in (0, 1), of all bounds together
     noise : bool
-        False: the receiver has no noise, though the accountant assumes it.
+        Whether the receiver has the noise that the accountant assumes.
     norm : float, > 0
-        Of a canary's gradient, in units of C: more than 1 where the device does not clip.
+        Norm of a canary's gradient, in units of C.
     """
     claim = claimed(problem, eta, delta, confidence)
     total = check.whole("canaries", canaries) * check.whole("runs", runs)
@@ -88,14 +80,9 @@ def audit_samples(
     confidence: float = 0.95,
     noise: bool = True,
 ) -> Audit:
-    """Audit by an observer of the final model alone, who looks at its loss on mislabelled scans.
+    """Audit with mislabelled samples, by their loss under the final model alone.
 
-    The quarter with the least loss is guessed to be in, the quarter with the largest to be out.
-
-    Parameters
-    ----------
-    problem, eta, training, dataset, seed, canaries, delta, confidence, noise
-        As for :func:`audit_gradients`; at most as many canaries as test samples.
+    Parameters as for :func:`audit_gradients`; at most as many canaries as test samples.
     """
     claim = claimed(problem, eta, delta, confidence)
     drawn = SampleCanaries.mislabelled(dataset, training, canaries, seed)
@@ -112,20 +99,15 @@ def observe(
     canaries: Canaries,
     listen: Callable[[int, Tensor], None] | None = None,
 ) -> tuple[float, State]:
-    """Train with canaries: return the accuracy on the test set (0 ... 1) and the last state.
-
-    The air adds, so the canaries' signal is added to what
-    :meth:`FedSGD.step <adascale.learning.fedsgd.FedSGD.step>` received.
+    """Train with canaries in the received sum: return the test accuracy and the last state.
 
     Parameters
     ----------
-    problem, training, dataset, seed
-        As for :func:`audit_gradients`.
-    eta : array_like or None
-        The schedule; ``None`` for a receiver without noise.
+    problem, training, dataset, seed : see :func:`audit_gradients`
+    eta : array_like, shape (T,), or None without noise
     canaries : Canaries
     listen : callable, optional
-        Called with each round and what is left of it without the known data: noise and canaries, shape (d,).
+        Called with each round and its noise and canaries, shape (d,).
     """
     scenario = problem.scenario
     schedule = np.full(problem.num_rounds, math.inf) if eta is None else np.asarray(eta, dtype=float)

@@ -1,4 +1,4 @@
-"""Policies compared: methods that bring them to a budget, with or without the future, and tables of what they leak."""
+"""Comparison of policies: methods that tune them to a budget, and leakage tables."""
 
 from adascale.comparison.leakage import leakage_table
 from adascale.comparison.methods import (

@@ -1,4 +1,4 @@
-r"""Leakage against the noise budget :math:`\nu` as a tidy table: the paper's Figures 1 and 2, and a user's own."""
+r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2)."""
 
 from __future__ import annotations
 
@@ -39,36 +39,27 @@ def leakage_table(
     delta: float = 1e-5,
     progress: bool = False,
 ) -> pd.DataFrame:
-    r"""Run policies over noise budgets and channel realisations.
+    r"""Tabulate the leakage of policies over noise budgets and channel realisations.
 
     Parameters
     ----------
     scenario : Scenario
-        Its order is the one minimised and reported.
-    budgets : iterable of float, > 0
-        :math:`\nu`.
-    seeds : iterable of int, >= 0
-        One channel realisation each, a million at most.
+    budgets : iterable of float, :math:`\nu > 0`
+    seeds : iterable of int, >= 0, at most a million
     chosen : mapping of str to method or policy class, optional
-        See :func:`~adascale.comparison.as_method`.  Default: every registered policy that can be brought to
-        :math:`\nu` on every realisation (not :func:`~adascale.comparison.keeps_its_own_promise`), as in the paper.
+        See :func:`~adascale.comparison.as_method`; default: all but :func:`~adascale.comparison.keeps_its_own_promise`.
     channel : ChannelModel, optional
-        What realisations are drawn from, and what a policy that needs the law of the floors assumes; default
-        :class:`~adascale.channel.Rayleigh`.
+        Of the realisations, assumed by policies that need one; default :class:`~adascale.channel.Rayleigh`.
     accountant : Accountant, optional
         Of ``epsilon``; default :class:`~adascale.accounting.RenyiAccountant`.
     delta : float, in (0, 1)
-    progress : bool
-        Show a progress bar on standard error.
 
     Returns
     -------
     pandas.DataFrame
-        One row per policy, budget and seed: ``dataset, policy, nu, seed``; every parameter declared as ``tuned``;
-        ``cost``; ``order, rdp`` (nats: sum over rounds, mean over devices); ``delta, epsilon`` (mean over devices) and
-        before it, where devices differ, ``epsilon_max``, the guarantee for every device; ``full_power``, the share of
-        rounds at the power limit; ``floor_max, floor_max_round``.  Where a policy cannot reach :math:`\nu`, its cost
-        and leakages are NaN.  ``attrs["labels"]`` has the labels of policies that go by the name of their class.
+        One row per ``policy, nu, seed``: the ``tuned`` parameters; ``cost``; ``rdp`` (nats: sum over rounds, mean over
+        devices); ``epsilon`` (mean over devices) and ``epsilon_max`` where devices differ; ``full_power``, the share of
+        rounds at the power limit; ``floor_max, floor_max_round``.  NaN where :math:`\nu` cannot be reached.
     """
     import pandas as pd  # slow to import
     from tqdm import tqdm
@@ -117,7 +108,6 @@ def leakage_table(
 def _rows(
     method: Method, problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64], accountant: Accountant, delta: float
 ) -> tuple[pd.DataFrame, Policy | None]:
-    """A row per lane, budgets outside and realisations inside; NaN in the lanes whose budget is out of reach."""
     import pandas as pd
 
     measured: dict[str, Any] = dict.fromkeys(("cost", "rdp", "epsilon", "epsilon_max", "full_power"), np.nan)

@@ -1,8 +1,4 @@
-r"""Methods: what a leakage table compares, by class or by name.
-
-A *method* is a function of a problem and its channel statistics that returns a policy whose cost is the budget there:
-on the realisation itself (:class:`TunedOnRealisation`), or under a model of the channel (:class:`TunedOnModel`).
-"""
+"""Methods that bring a policy to a budget: on the realisation itself or on a channel model."""
 
 from __future__ import annotations
 
@@ -21,21 +17,14 @@ from adascale.problem import ReceiveScalingProblem
 FloatArray = NDArray[np.float64]
 
 Method = Callable[[ReceiveScalingProblem, FloatArray | None], Policy]
-"""From a problem and its ``mean_gain`` of shape (..., M), or None where it is not known, to a policy."""
+"""Function of a problem and its ``mean_gain``, shape (..., M) or None, that returns a policy."""
 
 SEED = 51_000_017
-"""The default seed of the draws on which :class:`TunedOnModel` tunes."""
+"""Default seed of :class:`TunedOnModel`."""
 
 
 class PolicyClass:
-    """A policy class with fixed values for some arguments of its constructor.
-
-    Parameters
-    ----------
-    policy : type
-        A subclass of :class:`~adascale.policies.Policy`, or any class with ``start`` and ``step``.
-    fixed : dict
-    """
+    """A policy class, or any with ``start`` and ``step``, with some arguments fixed."""
 
     def __init__(self, policy: type, fixed: dict[str, Any]):
         decides = hasattr(policy, "start") and hasattr(policy, "step")
@@ -55,7 +44,7 @@ class PolicyClass:
         if not isinstance(declared, tuple | list) or not all(isinstance(each, str) for each in declared):
             raise ValueError(f"policy {name}: tuned must be a tuple of names, got {declared!r}")
         self.tuned = tuple(each for each in self.policy.tuned if each not in fixed)
-        """The parameters left to be tuned: at most one name."""
+        """Parameters left to be tuned, at most one."""
         if len(self.tuned) > 1:
             listed = ", ".join(self.tuned)
             raise ValueError(f"policy {name} must have one parameter to tune at most, it declares {listed}; fix others")
@@ -63,7 +52,7 @@ class PolicyClass:
         self.takes_gain = self.policy.needs_mean_gain and "mean_gain" not in fixed
 
     def build(self, constructor: Callable[..., Policy] | None = None, /, **given: Any) -> Policy:
-        """Build the policy with these arguments and the fixed ones, which win; by its class or another constructor."""
+        """Build the policy by its class or another constructor; fixed arguments win."""
         name = self.policy.__name__
         try:
             made = (constructor or self.policy)(**(given | self.fixed))
@@ -76,7 +65,6 @@ class PolicyClass:
         return made
 
     def _made(self, value: FloatArray | None, *mean_gain: FloatArray) -> Policy:
-        """The policy with this value of its tuned parameter, if it has one, and mean gains, if it takes them."""
         return self.build(**dict.fromkeys(self.tuned, value), **dict(zip(("mean_gain",), mean_gain, strict=False)))
 
     def _gain(self, mean_gain: FloatArray | None) -> FloatArray:
@@ -86,17 +74,15 @@ class PolicyClass:
 
 
 class TunedOnRealisation(PolicyClass):
-    """The method of a policy class whose one ``tuned`` parameter is matched on the evaluated realisation.
+    """The method of a policy class whose parameter is tuned on the evaluated realisation.
 
-    It **sees the whole future** (:func:`~adascale.tuning.match_budget`), as in the paper.  A class that has nothing
-    ``tuned`` is taken as it is, whatever it costs; ``fixed`` are arguments of its constructor.
+    It **sees the whole future** (:func:`~adascale.tuning.match_budget`); a class without ``tuned`` is taken as it is.
     """
 
     def __init__(self, policy: type, **fixed: Any):
         super().__init__(policy, fixed)
 
     def __call__(self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> Policy:
-        """Return the policy with its cost brought to the budget of every lane."""
         if self.takes_law:
             raise ValueError(f"{self.policy.__name__} needs the law of the floors: use TunedOnModel, or give law=")
         statistics = (self._gain(mean_gain),) if self.takes_gain else ()
@@ -107,36 +93,21 @@ class TunedOnRealisation(PolicyClass):
 
 
 class TunedOnModel(PolicyClass):
-    r"""The method of an online policy that is tuned without the future, on a model of the channel.
+    r"""The method of an online policy that is tuned on a model of the channel.
 
-    It sees T, :math:`\nu`, the scenario and the devices' mean gains, and from these the law of the floors under the
-    assumed channel (:meth:`~adascale.channel.ChannelModel.floor_law`); no gain of the realisation.
-
-    ============================= =====================================================================================
-    the class                     is built
-    ============================= =====================================================================================
-    has ``from_law``              by it, from scenario, budget and law
-    has one ``tuned`` parameter   with the value whose mean cost over ``draws`` realisations of the law is :math:`\nu`
-                                  (:func:`~adascale.tuning.match_law`)
-    has none                      as it is; with ``law`` or ``mean_gain`` where it declares that it needs them
-    ============================= =====================================================================================
-
-    So the cost of a realisation is not :math:`\nu`: see :func:`~adascale.comparison.promises`.
+    A class with ``from_law`` is built by it; one with a ``tuned`` parameter meets :math:`\nu` on average over ``draws``
+    realisations (:func:`~adascale.tuning.match_law`); any other is taken as it is.
 
     Parameters
     ----------
     policy : type
         A subclass of :class:`~adascale.policies.OnlinePolicy`, or any class with ``start`` and ``step``.
     channel : ChannelModel, optional
-        The assumed model; default that of the :func:`~adascale.comparison.leakage_table` that asks, elsewhere Rayleigh.
+        The assumed model; default that of the :func:`~adascale.comparison.leakage_table`, elsewhere Rayleigh.
     draws : int, >= 1
-        Number of realisations on which a parameter is tuned.
     seed : int, >= 0
-        Of the draws, which come from the law of the floors, so that no seed of a channel can meet them.
-    from_law : bool
-        Whether to use the ``from_law`` of a class that has one; otherwise its parameter is tuned.
-    **fixed
-        Arguments of the constructor, or of ``from_law``, that keep one value.
+    from_law : bool, whether to use the ``from_law`` of a class that has one
+    **fixed : arguments of the constructor, or of ``from_law``
     """
 
     def __init__(
@@ -169,7 +140,6 @@ class TunedOnModel(PolicyClass):
         )
 
     def __call__(self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> Policy:
-        """Return the policy of every lane, from its budget and the law of its floors."""
         scenario, budget = problem.scenario, problem.budget
         searched = bool(self.tuned) and not self.by_law
         law, given = None, dict[str, Any]()
@@ -193,14 +163,10 @@ class TunedOnModel(PolicyClass):
 
 
 def as_method(policy: Method | type, channel: ChannelModel | None = None) -> Method:
-    """Return the method of a class, or a method as it is.
+    """Return the method of a policy class, or a method as it is.
 
-    Parameters
-    ----------
-    policy : callable or type
-        A class that needs the law of the floors becomes a :class:`TunedOnModel`, others a :class:`TunedOnRealisation`.
-    channel : ChannelModel, optional
-        Assumed by a :class:`TunedOnModel` without a channel of its own.
+    A class that needs the distribution of the floors becomes a :class:`TunedOnModel` (of ``channel``, if it has none),
+    any other a :class:`TunedOnRealisation`.
     """
     if isinstance(policy, type):
         policy = TunedOnModel(policy) if getattr(policy, "needs_law", False) else TunedOnRealisation(policy)
@@ -208,21 +174,15 @@ def as_method(policy: Method | type, channel: ChannelModel | None = None) -> Met
 
 
 def keeps_its_own_promise(policy: Method | type) -> bool:
-    """Say whether a policy meets the budget on average or as a hard constraint, instead of spending it exactly.
-
-    Such a class needs the law of the floors, or has a ``budget_mode``.
-    """
+    """Return whether a policy meets the budget on average or as a hard constraint."""
     made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
     return bool(getattr(made, "needs_law", False)) or any(hasattr(made, name) for name in ("budget_mode", "promise"))
 
 
 def find_method(name: str) -> tuple[str, Method]:
-    """Find a method by name: return the name to show, and the method.
+    """Find a method: return its label and the method.
 
-    Parameters
-    ----------
-    name : str
-        See :func:`adascale.registry.find`; with arguments of its constructor behind it, ``learn:budget_mode=hard``.
+    For names see :func:`adascale.registry.find`; options may follow, as in ``learn:budget_mode=hard``.
     """
     kind, options = registry.parse_options(name)
     found = registry.find("policies", kind)

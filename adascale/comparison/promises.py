@@ -1,4 +1,4 @@
-"""How policies that do not see the future meet a budget, and what they leak relative to the optimum that does."""
+"""How online policies meet a budget, and their leakage relative to the optimum."""
 
 from __future__ import annotations
 
@@ -15,25 +15,20 @@ _KEPT = 1e-6  # of the budget: a cost above it by less counts as the budget
 
 
 def promises(table: pd.DataFrame, reference: str = "Optimal") -> pd.DataFrame:
-    r"""Summarise cost and leakage of every policy at every :math:`\nu`, relative to the optimum **at** :math:`\nu`.
-
-    A policy that spends more than :math:`\nu` may leak less than the optimum, so read a leakage beside its cost.
+    r"""Summarise cost and leakage relative to the optimum per policy and :math:`\nu`.
 
     Parameters
     ----------
-    table : pandas.DataFrame
-        From :func:`~adascale.comparison.leakage_table`: ``policy, nu, seed, cost, rdp, epsilon``, and ``dataset`` if
-        any.
+    table : pandas.DataFrame, from :func:`~adascale.comparison.leakage_table`
     reference : str
-        The policy whose leakage of the same realisation is divided by.
+        Policy by whose leakage on the same realisation is divided.
 
     Returns
     -------
     pandas.DataFrame
-        One row per (data set,) policy and budget: ``policy, nu, realisations``; ``cost, spread`` (mean and standard
-        deviation of cost over :math:`\nu`), ``over`` (share of realisations above :math:`\nu`) and ``excess`` (largest
-        overspending over :math:`\nu`, or 0); for ``rdp`` and ``epsilon`` the mean ratio, its 95 % t interval
-        ``..._low, ..._high``, and ``..._median, ..._worst``.  Realisations whose cost is NaN are left out.
+        One row per policy and budget: ``cost, spread`` (mean and standard deviation of cost over :math:`\nu`), ``over``
+        (share of realisations above 1), ``excess`` (the largest, or 0); of the ratios ``rdp`` and ``epsilon`` the mean,
+        its 95 % t interval ``..._low, ..._high``, and ``..._median, ..._worst``.
     """
     needed = ["policy", "nu", "seed", "cost", "rdp", "epsilon"]
     if missing := [name for name in needed if name not in table]:

@@ -1,4 +1,4 @@
-"""The two parameters of Shi et al. for a noise budget: one condition leaves a curve of pairs, searched here."""
+"""The two parameters of Shi et al. for a noise budget, by a search over pairs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOGETHER = 16  # pairs that run side by side, so that roots and quotients are v
 
 
 class LyapunovMatch(NamedTuple):
-    """The pair of the smallest epsilon of every lane, and all pairs found."""
+    """The pair of the smallest epsilon per instance, and all pairs found."""
 
     penalty: FloatArray
     rate: FloatArray
@@ -42,7 +42,7 @@ class LyapunovMatch(NamedTuple):
 def kindest_lyapunov(
     problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, relative_rates: ArrayLike | None = None
 ) -> LyapunovPowerControl:
-    """Return Shi et al. with the pair of the smallest epsilon at delta = 1e-5, see :func:`match_lyapunov`."""
+    """Return Shi et al. with the least epsilon at delta = 1e-5 (:func:`match_lyapunov`)."""
     found = match_lyapunov(problem, relative_rates)
     return LyapunovPowerControl(found.penalty, found.rate)
 
@@ -55,37 +55,24 @@ def match_lyapunov(
     delta: float = 1e-5,
     tolerance: float = 1e-9,
 ) -> LyapunovMatch:
-    r"""Find the pairs :math:`(V, \bar\eta)` of :class:`~adascale.policies.LyapunovPowerControl` that cost :math:`\nu`.
+    r"""Find the pairs :math:`(V, \bar\eta)` of Shi et al. that cost :math:`\nu`.
 
-    For rates :math:`\bar\eta` around the mean scaling of the offline optimum,
-    below which no policy of this cost can stay (:prf:ref:`prop-least-scaling`), the cost is scanned on a grid of two
-    :math:`V` per decade and every crossing of :math:`\nu` seen is refined, since the cost is not monotone (where it is
-    jagged some are missed); the search is repeated between the neighbours of the rate of the smallest epsilon.  Like
-    :func:`~adascale.tuning.match_budget` it **sees the whole future**.
+    For :math:`\bar\eta` around the mean scaling of the optimum (:prf:ref:`prop-least-scaling`), every crossing of
+    :math:`\nu` on a grid of :math:`V` is refined, since the cost is not monotone.  It **sees the whole future**.
 
     Parameters
     ----------
     problem : ReceiveScalingProblem
     relative_rates : array_like, > 0, optional
-        Try these rates only, relative to the optimum's mean scaling.  Default: thirteen from 0.05 to 6, then zoom.
+        Rates relative to the optimum's mean scaling; default thirteen, 0.05 to 6, then zoom.
     contraction : float, in (0, 1]
-        The policy's r.
     delta : float, in (0, 1)
-        Of the epsilon by which pairs are compared.
-    tolerance : float, > 0
-        Largest :math:`|\mathrm{cost} / \nu - 1|` of a pair.
-
-    Returns
-    -------
-    LyapunovMatch
-        ``penalty`` and ``rate`` of the smallest epsilon, of shape ``problem.lanes``; ``pairs``, a table of all pairs:
-        ``lane`` (flat index), ``penalty, rate, relative_rate, epsilon, full_power`` (share of rounds at the power
-        limit).
+    tolerance : float, > 0, largest :math:`|\mathrm{cost} / \nu - 1|`
 
     Raises
     ------
     BudgetNotReached
-        If no pair on the grid brings some lane's cost to its budget: the message names the lane.
+        If some instance has no pair on the grid.
     """
     check_contraction(contraction, problem.num_rounds)
     lanes = Lanes(problem)
@@ -110,7 +97,6 @@ def match_lyapunov(
 
 
 def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
-    """Of every lane, four rates between the best one and its neighbours on either side."""
     between, share = [], np.array([1, 2]) / 3
     for (_, tried), middle in zip(pairs.groupby("lane")["relative_rate"], best, strict=True):
         rates = np.unique(tried)
@@ -130,7 +116,6 @@ def _crossings(
     delta: float,
     tolerance: float,
 ) -> pd.DataFrame:
-    """Every pair on the grid of rates whose cost crosses the budget somewhere on the grid of penalties."""
     every = lanes.problem(lanes.index)
     weight = np.array([contraction ** -float(t) for t in range(every.num_rounds)])
     mean_floor = every.floor.mean(axis=-1)
@@ -174,13 +159,9 @@ def _crossings(
 def mean_inverse(
     caps: FloatArray, weight: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray
 ) -> FloatArray:
-    r"""Return the mean of :math:`1/\eta_t` of Shi et al. with each of N pairs of parameters, from an empty queue.
+    r"""Return the mean of :math:`1/\eta_t` of Shi et al. for N pairs, :math:`Q_0 = 0`.
 
-    Parameters
-    ----------
-    caps, weight : numpy.ndarray, shape (L, T) and (T,)
-        Of every lane, and :math:`r^{-t}`.
-    lane, penalty, rate : numpy.ndarray, shape (N,)
+    ``caps`` has a row per instance, and ``weight`` is :math:`r^{-t}`.
     """
     mean, rounds = np.empty(lane.size), caps.shape[1]
     V, step, cap = np.ones(_TOGETHER), np.ones(_TOGETHER), np.ones(_TOGETHER)

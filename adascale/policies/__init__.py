@@ -1,4 +1,4 @@
-"""Policies that choose the receive scaling, one file a method."""
+"""Policies that choose the receive scaling, one per module."""
 
 from adascale.policies.adascale import AdaScale, adascale_energies, best_energy
 from adascale.policies.base import OnlinePolicy, Policy, run

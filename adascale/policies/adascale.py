@@ -27,11 +27,11 @@ from adascale.scenario import Scenario
 
 
 class NoRoot(RuntimeError):
-    """A round of AdaScale whose equation has no root in floating point."""
+    """Failure of a round of AdaScale to have a root in floating point."""
 
 
 class AdaScaleState(NamedTuple):
-    """The virtual queue, the last noise energy, where the next search starts, and the constants."""
+    """Virtual queue, last noise energy and constants."""
 
     scenario: Scenario
     leakage: RoundLeakage
@@ -46,23 +46,19 @@ class AdaScaleState(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaScale(CompiledPolicy):
-    r"""Minimise leakage, queue pressure and a quadratic guard in each round (:eq:`eq:adascale-round`).
+    r"""The paper's online policy, with a quadratic term per round (:eq:`eq:adascale-round`).
 
     .. math::
         w_t = \arg\min_{w \ge w_{\min,t}} V F(w) + Q_t (w - w_{\min,t}) + \tfrac12 (w - w_{\min,t})^2, \qquad
         Q_{t+1} = \max(Q_t + w_t - w_{\min,t} - \nu, 0),
 
-    the paper's problem (30) and queue (29) in the noise energy.  The objective is convex, so a round is the root of
-    :math:`V F'(w) + Q_t + w - w_{\min,t}` above the floor, or the floor.
+    the paper's problem (30) and queue (29) in the noise energy.  A skipped round has :math:`w_t = w_{\min,t}` in (29).
 
     Parameters
     ----------
     penalty : array_like, > 0
-        :math:`V`, the weight of leakage against the budget.  F is a sum over devices, so V scales with M.  Exactly one
-        V has the cost :math:`\nu` (:prf:ref:`thm-one-penalty`); :func:`adascale.tuning.match_budget` finds it.
-    initial_queue : array_like, >= 0
-        :math:`Q_0`, zero in the paper.  A queue that starts at :math:`V |F'(\ell)|`, where it would end up, spends no
-        rounds on getting there (:meth:`from_law`).
+        :math:`V`; exactly one has the cost :math:`\nu` (:prf:ref:`thm-one-penalty`).
+    initial_queue : array_like, :math:`Q_0 \ge 0`, zero in the paper
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("penalty",)
@@ -83,20 +79,16 @@ class AdaScale(CompiledPolicy):
         law: FloorLaw | None = None,
         stiffness: float = 30.0,
     ) -> AdaScale:
-        r"""Build AdaScale from the law of the floors, tuned on no realisation (:prf:ref:`thm-warm-start`).
+        r"""Build AdaScale from the distribution of the floors (:prf:ref:`thm-warm-start`).
 
         .. math:: V = \frac{s\,\nu}{|F'(\ell)|}, \qquad Q_0 = V |F'(\ell)| - \nu = (s - 1)\,\nu, \qquad g(\ell) = \nu
 
         Parameters
         ----------
         scenario : Scenario
-        budget : array_like, > 0
-            :math:`\nu`.
-        mean_gain, law
-            As for :class:`ConstantLevel`.
-        stiffness : float, >= 1
-            :math:`s`: the larger, the more slowly the pressure leaves that of the constant level; at 1 the queue starts
-            empty.
+        budget : array_like, :math:`\nu > 0`
+        mean_gain, law : see :class:`ConstantLevel`
+        stiffness : float, :math:`s \ge 1`
         """
         budget, stiff = check.positive("budget", budget), check.at_least("stiffness", stiffness, 1)
         if stiff.ndim:
@@ -109,10 +101,7 @@ class AdaScale(CompiledPolicy):
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
-        r"""Return :math:`5 \nu / |F'(\ell)|` at the water level, where the search for the penalty starts.
-
-        Measured, not proved: in both of the paper's scenarios the penalty found lies within a factor 4 of it.
-        """
+        # in both of the paper's scenarios within a factor 4 of the penalty that is found
         slope = RoundLeakage(problem.scenario).slope(water_level(problem.floor, problem.budget))
         with np.errstate(all="ignore"):  # no leakage to speak of: an infinite penalty
             return -5 * problem.budget / slope
@@ -129,30 +118,26 @@ class AdaScale(CompiledPolicy):
         return state._replace(queue=queue, energy=energy[..., -1]), eta
 
     def skip(self, state: AdaScaleState) -> AdaScaleState:
-        r"""Spend nothing: the queue falls by :math:`\nu`, never below 0, and later rounds may spend more."""
         return state._replace(queue=np.maximum(state.queue - state.budget, 0.0))
 
 
 def best_energy(
     floor: ArrayLike, queue: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, start: ArrayLike = 0.0
 ) -> FloatArray:
-    r"""Return the minimiser of one AdaScale round, to the last few digits.
+    r"""Return the minimiser of one AdaScale round, the paper's problem (30).
 
     .. math:: \arg\min_{w \ge w_{\min}} V F(w) + Q (w - w_{\min}) + \tfrac12 (w - w_{\min})^2
 
     Parameters
     ----------
-    floor, queue, penalty : array_like
-        :math:`w_{\min} > 0`, :math:`Q \ge 0` and :math:`V > 0`.
-    leakage : RoundLeakage
-        :math:`F`.
-    start : array_like, >= 0
-        Where to look first; it matters for the speed alone.
+    floor, penalty : array_like, :math:`w_{\min}, V > 0`
+    queue, start : array_like, :math:`Q \ge 0`, and where the search starts, >= 0
+    leakage : RoundLeakage, :math:`F`
 
     Raises
     ------
     RuntimeError
-        If no root is found, as where :math:`V F'(w)` is beyond floating point.
+        If no root is found.
     """
     floor, penalty = check.positive("floor", floor), check.positive("penalty", penalty)
     queue, start = check.at_least("queue", queue, 0), check.at_least("start", start, 0)
@@ -163,21 +148,20 @@ def best_energy(
 def adascale_energies(
     floor: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, initial_queue: ArrayLike = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Run AdaScale over whole horizons: noise energies :math:`w_t`, shape (..., T), and the last queue :math:`Q_T`.
+    r"""Return AdaScale's noise energies, shape (..., T), and last queue :math:`Q_T`.
 
     Parameters
     ----------
-    floor : array_like, shape (..., T), > 0
-        :math:`w_{\min,t}`.
-    budget, penalty, initial_queue : array_like
-        :math:`\nu > 0`, :math:`V > 0` and :math:`Q_0 \ge 0`; they broadcast against the leading axes of ``floor``.
-    leakage : RoundLeakage
-        :math:`F`.
+    floor : array_like, shape (..., T), :math:`w_{\min,t} > 0`
+    budget, penalty : array_like, :math:`\nu, V > 0`
+        They broadcast against the leading axes of ``floor``.
+    leakage : RoundLeakage, :math:`F`
+    initial_queue : array_like, :math:`Q_0 \ge 0`
 
     Raises
     ------
     RuntimeError
-        If a round has no root: the message names the lane, the round and the values.
+        If a round has no root.
     """
     floor, budget = check.positive("floor", floor), check.positive("budget", budget)
     penalty, queue = check.positive("penalty", penalty), check.at_least("initial_queue", initial_queue, 0)
@@ -189,7 +173,6 @@ def adascale_energies(
 def _run(
     floor: FloatArray, queue: ArrayLike, start: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the noise energies of rounds and the queue after them; the first search begins at ``start``."""
     *outer, T = floor.shape
     lanes = np.broadcast_shapes(outer, *(np.shape(each) for each in (queue, start, budget, penalty)))
     rows, last = in_rows(floor, lanes, T), in_rows(queue, lanes)
@@ -213,7 +196,6 @@ def _rounds(
     terms: LeakageTerms,
     few: bool,
 ) -> tuple[FloatArray, int, int]:
-    """Every round of every lane; ``queue`` is left as the last round leaves it."""
     energy = np.empty(floor.shape)
     for lane in range(floor.shape[0]):
         V, before = penalty[lane], start[lane]
@@ -236,14 +218,14 @@ def _rounds(
 
 @njit(cache=True, inline="always")
 def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
-    """F' and F'', compiled; ``few`` says whether the terms ``are_few``."""
+    """Return F' and F''; ``few`` says whether the terms ``are_few``."""
     both: tuple[float, float] = few_leakage_slopes(w, terms) if few else leakage_slopes(w, terms)
     return both
 
 
 @njit(cache=True, inline="always")
 def _advance(search: Search, slope: float, curvature: float, Q: float, least: float) -> Search:
-    """One step towards the zero of V F'(w) + Q + w - floor, given V F' and V F'' at ``search.x``, or at the floor."""
+    """Step towards the zero of V F'(w) + Q + w - floor, given V F' and V F''."""
     if search.x <= least:
         # the sum is concave: a Newton step from the floor stays below its root; none upwards if that is no root above
         if -np.inf < slope < -Q and curvature == np.inf:  # V F'' overflows: there is a root above, and no Newton step

@@ -1,7 +1,4 @@
-"""What a policy is: a schedule of receive scalings, or one decision per round that sees nothing later.
-
-A policy class declares what others need to know: its tuned parameters, the channel statistics it takes, its label.
-"""
+"""Base classes of policies: a whole schedule, or one decision per round."""
 
 from __future__ import annotations
 
@@ -27,7 +24,6 @@ _FLOAT64, _LARGEST = np.dtype(np.float64), float(np.finfo(float).max)
 
 
 def _checked_start(start: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``start`` with validated budgets."""
 
     @wraps(start)
     def checked(self: OnlinePolicy, scenario: Scenario, budget: ArrayLike, *rest: Any, **more: Any) -> Any:
@@ -38,7 +34,6 @@ def _checked_start(start: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``step`` with validated gains, one for each of the state's lanes."""
 
     @wraps(step)
     def checked(self: OnlinePolicy, state: Any, min_gain_t: ArrayLike, *rest: Any, **more: Any) -> Any:
@@ -59,38 +54,37 @@ def _checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Policy:
-    """Anything that gives a problem its receive scalings; subclass it for a method that sees all rounds at once."""
+    """A policy that sees all rounds at once; a subclass defines ``schedule``."""
 
     tuned: ClassVar[tuple[str, ...]] = ()
-    r"""Positive parameters to be chosen so that the cost is :math:`\nu`; a table has a column for each."""
+    r"""Positive parameters chosen so that the cost is :math:`\nu`."""
     needs_mean_gain: ClassVar[bool] = False
-    r"""Whether the constructor takes ``mean_gain``, the channel statistics :math:`\mathbb E|h_m|^2/k_m^2`."""
+    r"""Whether the constructor takes ``mean_gain``, :math:`\mathbb E|h_m|^2/k_m^2`."""
     needs_law: ClassVar[bool] = False
-    r"""Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
+    """Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     label: ClassVar[str] = ""
-    """Name in a legend; empty for the name of the class."""
+    """Name in a legend; default the name of the class."""
     former: ClassVar[Mapping[str, str]] = {}
     """Old names of parameters, each with the new one."""
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
-        """Return where the search for the one tuned parameter starts, > 0, of the shape of the lanes or ()."""
+        """Return the start of the search for the tuned parameter, > 0."""
         return np.array(1.0)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r"""Return :math:`\eta_t` of all rounds, shape (..., T), in watts, within the power limit."""
+        r"""Return :math:`\eta_t` of all rounds, shape (..., T), in watts."""
         raise NotImplementedError(f"{type(self).__name__} has no schedule")
 
 
 class OnlinePolicy(Policy):
-    """A policy that decides one round at a time; subclass it and define ``start`` and ``step``.
+    """A policy that decides one round at a time; a subclass defines ``start`` and ``step``.
 
-    Both are pure: a state is never changed, so it can be kept and resumed from.  Their arguments are validated, and
-    float64 arrays, before a subclass sees them.  After a ``ValueError`` a round can be repeated, or skipped.
+    Both must be pure, so that states can be kept.  Their arguments are validated float64 arrays.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Validate what a subclass's rounds take; one that changes a round is run by rounds, not the parent's loop."""
+        """Validate arguments of ``start`` and ``step``; a new one replaces an inherited schedule."""
         super().__init_subclass__(**options)
         own = vars(cls)
         if ("start" in own or "step" in own) and "schedule" not in own and "rounds" not in own:
@@ -102,33 +96,26 @@ class OnlinePolicy(Policy):
                 setattr(cls, name, checked(method))
 
     def start(self, scenario: Scenario, budget: FloatArray) -> Any:
-        r"""Return the state before round 0 of ``scenario.num_rounds``, for noise budgets :math:`\nu > 0`.
+        r"""Return the state before round 0, for noise budgets :math:`\nu > 0`.
 
-        If it has an attribute ``lanes``, the shape of a round's gains, ``step`` refuses any other shape.
+        If it has an attribute ``lanes``, ``step`` refuses gains of any other shape.
         """
         raise NotImplementedError(f"{type(self).__name__} has no start")
 
     def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Decide one round of gains :math:`h_{\min,t}^2 > 0`: return the next state and :math:`\eta_t` of their shape.
-
-        A policy that plans for T rounds raises a ``ValueError`` when they are over.
-        """
+        r"""Return the next state and :math:`\eta_t` for gains :math:`h_{\min,t}^2 > 0`."""
         raise NotImplementedError(f"{type(self).__name__} has no step")
 
     def skip(self, state: Any) -> Any:
-        r"""Return the next state if nobody transmits in this round: :math:`\eta_t = 0`, and nothing is spent.
-
-        The round counts towards T.  By default the state is unchanged.
-        """
+        """Return the next state if no device transmits; the round counts towards T."""
         return state
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r"""Run the policy over a whole problem: :math:`\eta_t`, shape (..., T), see :func:`run`."""
         return run(self, problem)
 
 
 def renamed(**names: str) -> Callable[[type[AnyPolicy]], type[AnyPolicy]]:
-    """Let a class take its arguments by their old names too, with a ``DeprecationWarning``."""
+    """Let a class take old names of arguments, with a ``DeprecationWarning``."""
 
     def decorate(cls: type[AnyPolicy]) -> type[AnyPolicy]:
         init: Any = cls.__init__
@@ -148,10 +135,10 @@ def renamed(**names: str) -> Callable[[type[AnyPolicy]], type[AnyPolicy]]:
 
 
 class CompiledPolicy(OnlinePolicy):
-    """An online policy that runs any number of rounds at once; a subclass defines ``start`` and ``rounds``."""
+    """An online policy that runs many rounds at once; a subclass defines ``rounds``."""
 
     def rounds(self, state: Any, max_eta: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Return the state after the rounds of these power limits, shape (..., rounds), and their :math:`\eta_t`."""
+        r"""Return the state after rounds of these power limits, shape (..., rounds), and :math:`\eta_t`."""
         raise NotImplementedError(f"{type(self).__name__} has no rounds")
 
     def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
@@ -166,7 +153,7 @@ class CompiledPolicy(OnlinePolicy):
 
 
 class HorizonState(NamedTuple):
-    """What is left of a budget and how many rounds come after the next one."""
+    """Remaining budget, and the number of rounds after the next one."""
 
     scenario: Scenario
     later: int
@@ -178,14 +165,13 @@ class HorizonState(NamedTuple):
 
 
 class HorizonPolicy(OnlinePolicy):
-    """An online policy that divides a budget among T rounds; its state counts the ``later`` ones."""
+    """An online policy that divides a budget among T rounds."""
 
     def skip(self, state: Any) -> Any:
-        """Spend nothing in this round; its share of the budget is for the rounds that are left."""
         return state._replace(later=self.count_down(state))
 
     def count_down(self, state: Any, rounds: int = 1) -> int:
-        """Return ``later`` after so many rounds, or raise a ``ValueError`` if the horizon is over."""
+        """Return ``later`` after some rounds, or raise a ``ValueError`` past the horizon."""
         if state.later < 0:
             name, T = type(self).__name__, state.scenario.num_rounds
             raise ValueError(f"{name} has planned for scenario.num_rounds = {T} rounds, and all are over")
@@ -194,7 +180,7 @@ class HorizonPolicy(OnlinePolicy):
 
 @dataclass(frozen=True)
 class LawPolicy(OnlinePolicy):
-    """An online policy that knows the law of the floors: that of Rayleigh fading with mean gains, or another one."""
+    """An online policy that knows the floors' distribution (default Rayleigh fading)."""
 
     needs_law: ClassVar[bool] = True
 
@@ -211,7 +197,7 @@ class LawPolicy(OnlinePolicy):
             raise ValueError(f"law must be a FloorLaw, got {self.law!r}")
 
     def known(self, scenario: Scenario, budget: FloatArray) -> tuple[FloorLaw, tuple[int, ...]]:
-        """Return the law, and the common shape of its lanes and the budgets."""
+        """Return the distribution of the floors, and its shape broadcast with the budgets."""
         law = self.law
         if law is None:
             law = RayleighFloors.of(scenario, self.mean_gain)  # type: ignore[arg-type]  # one of the two
@@ -219,15 +205,7 @@ class LawPolicy(OnlinePolicy):
 
 
 def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
-    r"""Run an online policy over a problem, one round at a time: :math:`\eta_t`, shape (..., T).
-
-    Causality holds by construction: round t is decided before round t + 1 is handed over.
-
-    Raises
-    ------
-    ValueError
-        If ``step`` returns anything but a state and scalings of the shape of the lanes, positive and within the limit.
-    """
+    r"""Return :math:`\eta_t` of an online policy, shape (..., T), run round by round."""
     state = policy.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
     shape = (*problem.lanes, problem.num_rounds)
     gain = np.ascontiguousarray(np.moveaxis(np.broadcast_to(problem.min_gain, shape), -1, 0))
@@ -239,7 +217,6 @@ def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
 
 
 def _stepped(policy: OnlinePolicy, returned: Any, lanes: tuple[int, ...]) -> tuple[Any, Any]:
-    """Return what ``step`` has returned, validated: numpy would spread a single scaling over all lanes."""
     got = type(returned).__name__
     if isinstance(returned, tuple) and len(returned) == 2:
         eta = np.asarray(returned[1])
@@ -251,7 +228,7 @@ def _stepped(policy: OnlinePolicy, returned: Any, lanes: tuple[int, ...]) -> tup
 
 
 def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> FloatArray:
-    """Return ``eta``, or raise a ``ValueError`` that ``name`` returned a scaling not in (0, cap]."""
+    """Return ``eta``, or raise a ``ValueError`` unless it is in (0, cap]."""
     good = (eta > 0) & (eta <= problem.max_eta)
     if not good.all():
         worst = tuple(int(i) for i in np.argwhere(~good)[0])
@@ -261,14 +238,14 @@ def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> 
 
 
 def fit_lanes(lanes: tuple[int, ...], **shapes: tuple[int, ...]) -> None:
-    """Raise a ``ValueError`` unless each of the named shapes broadcasts to the lanes and adds none."""
+    """Raise a ``ValueError`` unless each shape broadcasts to ``lanes`` and adds no axis."""
     for name, shape in shapes.items():
         if check.broadcast(**{name: shape, "lanes": lanes}) != lanes:
             raise ValueError(f"{name} must broadcast to lanes {lanes}, got shape {shape}")
 
 
 def whole_budget(scenario: Scenario, budget: FloatArray, lanes: tuple[int, ...]) -> FloatArray:
-    r"""Return :math:`T \nu` of every lane."""
+    r"""Return :math:`T \nu` per instance."""
     with np.errstate(over="ignore"):
         left = np.broadcast_to(np.asarray(budget, dtype=float) * scenario.num_rounds, lanes)
     check.held(f"the budget of all {scenario.num_rounds} rounds", left)
@@ -276,6 +253,6 @@ def whole_budget(scenario: Scenario, budget: FloatArray, lanes: tuple[int, ...])
 
 
 def in_rows(array: ArrayLike, lanes: tuple[int, ...], *rounds: int) -> FloatArray:
-    """Return a fresh array for a kernel: the lanes in one row, each with a number or a row of ``rounds``."""
+    """Return a fresh array with one row of instances, each a number or ``rounds`` numbers."""
     fresh = np.array(np.broadcast_to(np.asarray(array, dtype=float), (*lanes, *rounds)), order="C")
     return fresh.reshape(math.prod(lanes), *rounds)

@@ -1,4 +1,4 @@
-"""For how many rounds a floor counts where fading is correlated from round to round, known or estimated."""
+"""Coherence: the number of rounds that a floor counts for, known or estimated."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ from adascale.compiled import njit
 from adascale.policies.base import FloatArray
 
 SEEN = "seen"
-"""The coherence of a policy that estimates it from the floors seen so far."""
+"""Coherence that is estimated from the floors seen."""
 
 
 def seen_coherence(floor: ArrayLike) -> FloatArray:
-    r"""Estimate for how many rounds a floor counts, by von Neumann's ratio of the floors seen; shape (...).
+    r"""Estimate for how many rounds a floor counts, by von Neumann's ratio, shape (...).
 
     .. math::
         \hat c = 1 + \tfrac32 \Big(\frac{1 + \hat\varrho_1}{1 - \hat\varrho_1} - 1\Big)
         = \frac{6 \sum_i (x_i - \bar x)^2}{\sum_i (x_{i+1} - x_i)^2} - 2, \qquad x_i = \frac{1}{w_{\min,i}}
 
-    with the correlation :math:`\hat\varrho_1` of neighbours, clipped to 1 ... n.  The inner fraction is the integrated
-    autocorrelation time of correlations that fall geometrically.  The bottleneck of Gauss-Markov gains has about twice
-    that, blocks half of it; the factor 3/2 was chosen between them.
+    with the correlation :math:`\hat\varrho_1` of neighbours, clipped to 1 ... n.
 
     Parameters
     ----------
-    floor : array_like, shape (..., n), > 0
-        :math:`w_{\min,i}`, in the order of the rounds.
+    floor : array_like, shape (..., n), :math:`w_{\min,i} > 0`
     """
     floor = check.positive("floor", floor)
     if floor.ndim == 0 or floor.shape[-1] == 0:
@@ -38,8 +35,8 @@ def seen_coherence(floor: ArrayLike) -> FloatArray:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
-    """:func:`seen_coherence` after some more floors of a row.  ``moments`` begin as zeros and follow: the number of
-    floors, the least, the last, and for x in units of the largest its mean and the two sums of squares."""
+    """Return :func:`seen_coherence` after more floors of a row; ``moments`` are updated."""
+    # moments: count, least, last; with x in units of its largest, mean and the two sums of squares
     for w in floor:
         n, mean = moments[0] + 1, moments[3]
         least, last = (moments[1], moments[2]) if n > 1 else (w, w)
@@ -54,7 +51,7 @@ def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
 
 
 def check_coherence(coherence: float | str) -> None:
-    """Raise a ``ValueError`` unless it is one number >= 1, or ``"seen"``."""
+    """Validate a coherence: one number >= 1, or ``"seen"`` as a string."""
     if isinstance(coherence, str):
         if coherence != SEEN:
             raise ValueError(f"coherence must be a number of rounds >= 1, or {SEEN!r}, got {coherence!r}")

@@ -1,4 +1,4 @@
-"""ConstantLevel: the one noise energy whose expected cost is the budget."""
+"""ConstantLevel: one noise energy whose expected cost is the budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adascale.scenario import Scenario
 
 
 class ConstantLevelState(NamedTuple):
-    """The level of every lane, which no round changes."""
+    """The constant level per instance."""
 
     scenario: Scenario
     level: FloatArray
@@ -25,19 +25,15 @@ class ConstantLevelState(NamedTuple):
 
 @dataclass(frozen=True)
 class ConstantLevel(LawPolicy):
-    r"""One level for all rounds, from the law of the floors.
+    r"""One level for all rounds, from the distribution of the floors.
 
     .. math:: w_t = \max(\ell, w_{\min,t}), \qquad g(\ell) = \mathbb E \max(\ell - w_{\min}, 0) = \nu
-
-    No policy that spends :math:`\nu` on average leaks less on average, one that sees the future included.  The cost of
-    a realisation scatters about :math:`\nu` with a variance of order :math:`1/T`.
 
     Parameters
     ----------
     mean_gain : array_like, shape (..., M), optional
         :math:`\mathbb E|h_m|^2 / k_m^2` of independent Rayleigh fading.
-    law : FloorLaw, optional
-        Another law of the floors; exactly one of the two is given.
+    law : FloorLaw, optional, exactly if ``mean_gain`` is not given
     """
 
     label: ClassVar[str] = "constant level"

@@ -1,4 +1,4 @@
-"""DynamicProgramme: the least expected leakage of any policy that knows the law and never exceeds the budget."""
+"""DynamicProgramme: the causal optimum that never exceeds the budget."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _WEIGHTS = np.polynomial.legendre.leggauss(12)[1] / 2
 
 
 class DynamicProgrammeState(NamedTuple):
-    """What is left of the budget and the horizon; and a table, which no round changes."""
+    """Remaining budget and horizon, and a constant table."""
 
     scenario: Scenario
     table: FloatArray
-    r""":math:`\ell_n(b)`, shape (..., T, points): for n later rounds, at budgets in equal ratios up to all."""
+    r""":math:`\ell_n(b)`, shape (..., T, points): n later rounds, budgets in equal ratios."""
     whole: FloatArray
     later: int
     left: FloatArray
@@ -40,23 +40,19 @@ class DynamicProgrammeState(NamedTuple):
 
 @dataclass(frozen=True)
 class DynamicProgramme(LawPolicy, HorizonPolicy):
-    r"""The optimum among policies that see no future, know the law, and never spend more than :math:`T\nu`.
+    r"""The causal optimum that knows the floors' distribution and never exceeds :math:`T\nu`.
 
-    With n rounds to come and b left, :math:`v_n(b)` is what a little more budget would save.  A round spends until its
-    own slope is no steeper than the price of the rounds to come,
+    With n later rounds and b left, the price of budget is
 
     .. math::
         v_n(b) = \mathbb E \max\{v_{n-1}(b), \Lambda_n(b + w_{\min})\}, \qquad
         \Lambda_n(s) = |F'(w)| \text{ where } |F'(w)| = v_{n-1}(s - w), \qquad v_0 = 0,
 
-    and :math:`\Lambda_n(s) = |F'(s)|` where all is spent.  The recursion runs backwards over budgets in ratios of 5 %,
-    with the expectation as an integral over what is spent; any decision is feasible whatever the grid.  It minimises
-    the leakage of the scenario's order.
+    and :math:`\Lambda_n(s) = |F'(s)|` where all is spent, tabulated at budgets in ratios of 5 %.
 
     Parameters
     ----------
-    mean_gain, law
-        As for :class:`ConstantLevel`.
+    mean_gain, law : see :class:`ConstantLevel`
     """
 
     label: ClassVar[str] = "dynamic programme"
@@ -81,7 +77,6 @@ class DynamicProgramme(LawPolicy, HorizonPolicy):
         return state._replace(later=later, left=left.reshape(lanes)), eta
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r"""Return :math:`\eta_t`, shape (..., T): one lane after another, so that one table is held at a time."""
         scenario, lanes, T = problem.scenario, problem.lanes, problem.num_rounds
         law, _ = self.known(scenario, np.broadcast_to(problem.budget, lanes))
         fit_lanes(lanes, lanes_of_law=law.lanes)
@@ -96,12 +91,10 @@ class DynamicProgramme(LawPolicy, HorizonPolicy):
 
 
 def _points(rounds: int) -> int:
-    """How many budgets a table has: from a thousandth of one round's to those of all rounds."""
     return int(np.ceil(np.log(rounds / _LEAST) / _STEP)) + 1
 
 
 def _tables(scenario: Scenario, law: FloorLaw, whole: FloatArray) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
-    """Yield every lane and its table, from its whole budget."""
     ends = np.log(law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *[1] * len(law.lanes)))))
     start, step = ends[0], np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
     index = np.arange(_FLOORS).reshape(-1, *[1] * len(law.lanes))
@@ -124,7 +117,7 @@ def _tables(scenario: Scenario, law: FloorLaw, whole: FloatArray) -> Iterator[tu
 def _levels(
     whole: float, rounds: int, points: int, start: float, step: float, share: FloatArray, terms: LeakageTerms, few: bool
 ) -> FloatArray:
-    r"""The table of a lane: :math:`\ell_n(b)` with :math:`|F'(\ell_n(b))| = v_n(b)`, for n = 0 ... T - 1."""
+    r"""Return the table :math:`\ell_n(b)`, with :math:`|F'(\ell_n(b))| = v_n(b)`, n = 0 ... T - 1."""
     table, price, least = np.full((rounds, points), np.inf), np.empty(points), np.exp(start)
     budget = whole * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
     for n in range(1, rounds):
@@ -156,7 +149,7 @@ def _levels(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _last_price(b: float, start: float, step: float, share: FloatArray, terms: LeakageTerms, few: bool) -> float:
-    r""":math:`v_1(b) = \mathbb E|F'(b + w_{\min})| = \int H(w) F''(b + w)\, dw`."""
+    r"""Return :math:`v_1(b) = \mathbb E|F'(b + w_{\min})| = \int H(w) F''(b + w)\, dw`."""
     total, every = 0.0, 4
     last = (share.size - 1) // every * every
     for i in range(0, last + 1, every):
@@ -169,7 +162,7 @@ def _last_price(b: float, start: float, step: float, share: FloatArray, terms: L
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> float:
-    """The w at which |F'(w)| is ``price``, or NaN."""
+    """Return the w at which |F'(w)| is ``price``, or NaN."""
     search = search_from(guess, 1e-9 * guess)
     for _ in range(100):
         slope, curvature = slopes(search.x, terms, few)
@@ -181,14 +174,13 @@ def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> floa
 
 @njit(cache=True, inline="always")
 def _at(b: float, points: int, whole: float) -> float:
-    """Where a budget lies in a table: whole numbers at its points, never outside."""
     x: float = min(max(np.log(max(b / whole, 1e-300)) / _STEP + (points - 1), 0.0), points - 1.0)
     return x
 
 
 @njit(cache=True, inline="always")
 def _curve(values: FloatArray, x: float) -> tuple[float, float]:
-    """A cubic through the points about x, and its slope."""
+    """Return the value and slope at x of a cubic through the points around it."""
     i = min(int(x), values.size - 2)
     u = x - i
     low, high = values[i], values[i + 1]
@@ -200,7 +192,6 @@ def _curve(values: FloatArray, x: float) -> tuple[float, float]:
 
 @njit(cache=True, inline="always")
 def _share(floor: float, start: float, step: float, share: FloatArray) -> float:
-    """H, between the points of its table."""
     x = (np.log(floor) - start) / step
     if x < 0:
         return 0.0
@@ -213,7 +204,7 @@ def _share(floor: float, start: float, step: float, share: FloatArray) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
-    r"""The y in 0 ... b at which :math:`w_{\min} + y = \ell(b - y)`, or the nearer end: Newton, within a bracket."""
+    r"""Return the y in 0 ... b with :math:`w_{\min} + y = \ell(b - y)`, or the nearer end."""
     if floor >= _curve(level, _at(left, level.size, whole))[0]:
         return 0.0
     if floor + left <= level[0]:
@@ -236,7 +227,6 @@ def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _spend(floor: FloatArray, level: FloatArray, whole: FloatArray, left: FloatArray, later: int) -> FloatArray:
-    """What rounds of every lane spend, each with its row of the table; ``left`` follows them."""
     spend = np.zeros(floor.shape)
     for lane in range(floor.shape[0]):
         for t in range(floor.shape[1]):

@@ -21,10 +21,9 @@ class EqualAllocState(NamedTuple):
 
 
 class EqualAlloc(OnlinePolicy):
-    r"""Spend :math:`\nu` in every round: :math:`w_t = w_{\min,t} + \nu` (:eq:`eq:equal-alloc`).
+    r"""An even split of the budget: :math:`w_t = w_{\min,t} + \nu` (:eq:`eq:equal-alloc`).
 
-    In the paper's variables :math:`x_t = x_{\max} / (1 + x_{\max} \nu h_{\min,t}^2 / (d \sigma_n^2))` (Section
-    "Numerical Experiments").  A skipped round's :math:`\nu` is not passed on.
+    The paper's :math:`x_t = x_{\max} / (1 + x_{\max} \nu h_{\min,t}^2 / (d \sigma_n^2))` ("Numerical Experiments").
     """
 
     def start(self, scenario: Scenario, budget: FloatArray) -> EqualAllocState:

@@ -1,4 +1,4 @@
-"""EstimFuture: plan the rest of the horizon from the mean channel, apply the first step, plan again."""
+"""EstimFuture: plan the rest of the horizon from the mean channel in every round."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from adascale.problem import scaling
 from adascale.scenario import Scenario
 
 ESTIMATES = ("devices", "minimum")
-"""The two estimates of a future bottleneck, see :func:`estimated_min_gain`."""
+"""Estimates of a future bottleneck, see :func:`estimated_min_gain`."""
 
 
 def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
-    r"""Return the MMSE estimate of a future bottleneck :math:`h_{\min,t}^2` in one of two senses, shape (...).
+    r"""Return the MMSE estimate of a future bottleneck :math:`h_{\min,t}^2`, shape (...).
 
     Parameters
     ----------
     mean_gain : array_like, shape (..., M), > 0
         :math:`g_m = \mathbb E |h_m|^2 / k_m^2`, see :meth:`~adascale.scenario.Scenario.mean_gain`.
     estimate : {"devices", "minimum"}
-        ``"devices"``: the smallest of the devices' estimates, :math:`\min_m g_m`.  ``"minimum"``: the estimate of the
-        minimum itself, :math:`\mathbb E \min_m |h_m|^2 / k_m^2 = 1 / \sum_m g_m^{-1}` under Rayleigh fading.
+        :math:`\min_m g_m`, or :math:`\mathbb E \min_m |h_m|^2 / k_m^2 = 1 / \sum_m g_m^{-1}` (Rayleigh fading).
     """
     gain = check.positive("mean_gain", mean_gain)
     if gain.ndim == 0:
@@ -38,21 +37,17 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
 
 @dataclass(frozen=True)
 class EstimFuture(HorizonPolicy):
-    r"""Water-filling over this round's floor and the estimated floors of the rounds to come.
+    r"""Water-filling over this round's floor and the estimated floors of later rounds.
 
     .. math::
         w_t = \max(\ell, w_{\min,t}), \qquad
         \max(\ell - w_{\min,t}, 0) + (T - 1 - t) \max(\ell - \hat w_{\min}, 0) = \nu T - \sum_{i<t} (w_i - w_{\min,i})
 
-    The last round spends what is left, so the budget is spent by construction.
-
     Parameters
     ----------
-    mean_gain : array_like, shape (..., M), > 0
-        :math:`\mathbb E|h_m|^2 / k_m^2`.
+    mean_gain : array_like, shape (..., M), :math:`\mathbb E|h_m|^2 / k_m^2 > 0`
     estimate : {"minimum", "devices"}
-        See :func:`estimated_min_gain`.  The paper does not say which.  ``"minimum"`` leaks less RDP at every
-        :math:`\nu` of the paper but the smallest of CIFAR-10 (:ref:`chap-benchmarks`).
+        See :func:`estimated_min_gain`; not specified in the paper (:ref:`chap-benchmarks`).
     """
 
     needs_mean_gain: ClassVar[bool] = True

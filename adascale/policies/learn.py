@@ -1,4 +1,4 @@
-"""Learn: re-solving by the floors seen, with nothing known but the budget and the horizon."""
+"""Learn: re-solving by the floors seen, without channel statistics."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LONG = 4096  # a run of so many floors is not copied in the next rounds
 
 
 class LearnState(NamedTuple):
-    """The floors seen, what is left of the budget and the horizon, and the last level."""
+    """Floors seen, remaining budget and horizon, and the last water level."""
 
     scenario: Scenario
     seen: FloatArray
-    """Floors and their sums, shape (lanes, 2, t): a run in increasing order for each bit of t, the longest first."""
+    """Floors and their sums, shape (lanes, 2, t): a sorted run per bit of t, longest first."""
     before: FloatArray  # the first ones, of the same form, so that few rounds copy a long array
     moments: FloatArray  # a row per lane, of what the coherence that is seen follows from
     later: int
@@ -39,25 +39,21 @@ class LearnState(NamedTuple):
 @renamed(promise="budget_mode", reserve="safety_margin")
 @dataclass(frozen=True)
 class Learn(CompiledPolicy, HorizonPolicy):
-    r"""As :class:`ReSolve`, with the law that the floors seen so far have: no channel statistics, no leakage.
+    r"""Re-solving as :class:`ReSolve` with the distribution of the floors seen so far.
 
     .. math::
         w_t = \max(\ell_t, w_{\min,t}), \qquad
         \max(\ell_t - w_{\min,t}, 0) + \frac{m}{t + 2} \sum_{i \le t} \max(\ell_t - w_{\min,i}, 0)
         = T\nu - \sum_{i<t} (w_i - w_{\min,i})
 
-    with :math:`m = n - 1` on average and :math:`m = n - 1 + \varrho \ln n` with a hard constraint, n rounds left.  The
-    divisor counts one imaginary round at its floor beside the t + 1 seen; with a prior law, ``weight`` floors at its
-    quantiles take that round's place.  A ``coherence`` changes the first term and m as in :class:`ReSolve`.
+    with m and ``coherence`` as there.  The divisor counts one imaginary round at its floor; a prior replaces it by
+    ``weight`` floors at its quantiles.
 
     Parameters
     ----------
-    budget_mode, safety_margin, hold, coherence
-        As for :class:`ReSolve`.
-    prior : FloorLaw, optional
-        Law of the floors assumed before the first round.
+    budget_mode, safety_margin, hold, coherence : see :class:`ReSolve`
+    prior : FloorLaw, optional, assumed before the first round
     weight : int, >= 1
-        As many floors as the prior counts for.
     """
 
     label: ClassVar[str] = "learning"
@@ -123,8 +119,8 @@ def _spend(
     dry: int,
     coherence: float,
 ) -> FloatArray:
-    """What each of the last ``rounds`` of every lane spends.  A margin below 0 is none, a coherence of 0 is seen.  The
-    floors become runs; these and ``moments``, ``left`` and ``level`` follow the rounds."""
+    """Return what the last ``rounds`` of every instance spend; the arrays are updated."""
+    # a margin below 0 is none, a coherence of 0 is estimated
     known = seen.shape[2] - rounds
     spend = np.zeros((seen.shape[0], rounds))
     for lane in range(seen.shape[0]):
@@ -150,11 +146,8 @@ def _spend(
 def _level(
     seen: FloatArray, now: int, before: FloatArray, floor: float, own: float, each: float, left: float, start: float
 ) -> float:
-    r"""The level :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`, w_t the last seen.
-
-    Newton's method on a convex function of straight pieces: from the second step on it falls, and ends on the piece
-    of the root.
-    """
+    r"""Return :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`."""
+    # Newton on a convex, piecewise linear function: from the second step on it falls, to the piece of the root
     highest = floor + left / own  # this floor alone
     level = min(start, highest)
     for turn in range(now + before.shape[1] + 3):
@@ -175,7 +168,6 @@ def _level(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _below(seen: FloatArray, now: int, before: FloatArray, level: float) -> tuple[int, float]:
-    """How many of the floors are below the level, and their sum: a binary search in each run."""
     below, total = 0, 0.0
     for runs, number in ((seen, now), (before, before.shape[1])):
         while number > 0:
@@ -193,7 +185,7 @@ def _below(seen: FloatArray, now: int, before: FloatArray, level: float) -> tupl
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add(seen: FloatArray, number: int) -> None:
-    """Make runs of the first floors, of which all but the last are in runs: merge those of equal length."""
+    """Make runs of the first floors, all but the last in runs: merge those of equal length."""
     floor, sums, size, total = seen[0], seen[1], 1, 0.0
     while size < number & -number:
         first, i, j = number - 2 * size, number - 2 * size, number - size

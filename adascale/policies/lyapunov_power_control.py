@@ -1,4 +1,4 @@
-"""The power control of Shi et al.: a virtual queue of the privacy spent beyond its rate."""
+"""The power control of Shi et al.: a virtual queue of excess privacy spending."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adascale.scenario import Scenario
 
 
 class LyapunovPowerControlState(NamedTuple):
-    """The virtual queue of privacy spent beyond its rate."""
+    """Virtual queue of excess privacy spending."""
 
     scenario: Scenario
     round: int
@@ -30,24 +30,19 @@ class LyapunovPowerControlState(NamedTuple):
 
 @dataclass(frozen=True)
 class LyapunovPowerControl(CompiledPolicy):
-    r"""The standard Lyapunov construction of Shi et al., without a reconfigurable surface.
+    r"""The Lyapunov power control of Shi et al., without a reconfigurable surface.
 
     .. math::
         \eta_t = \min\Big(\mathrm{cap}_t, \sqrt{V r^{-t} / Q_t}\Big), \qquad
         Q_{t+1} = \max(Q_t + \eta_t - \bar\eta, 0)
 
-    with full power while the queue is empty.  The constants of its privacy accounting are inside :math:`V`.
+    with :math:`\eta_t = \mathrm{cap}_t` while the queue is empty and :math:`\eta_t = 0` in a skipped round.
 
     Parameters
     ----------
-    penalty : array_like, > 0
-        :math:`V`, in units of eta cubed.
-    rate : array_like, > 0
-        :math:`\bar\eta`, the privacy budget per round in units of eta.
-    contraction : float, in (0, 1]
-        :math:`r`, as for :class:`PowerControl`.
-    initial_queue : array_like, >= 0
-        :math:`Q_0`, in units of eta.  Zero, the customary start, puts the first round at full power.
+    penalty, rate : array_like, :math:`V, \bar\eta > 0`, in units of eta cubed and eta
+    contraction : float, :math:`r` in (0, 1], see :class:`PowerControl`
+    initial_queue : array_like, :math:`Q_0 \ge 0`, in units of eta
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("penalty", "rate")
@@ -82,7 +77,6 @@ class LyapunovPowerControl(CompiledPolicy):
         return state._replace(round=t + T, queue=queue.reshape(lanes)), eta.reshape(*lanes, T)
 
     def skip(self, state: LyapunovPowerControlState) -> LyapunovPowerControlState:
-        """Spend nothing: the queue falls by the rate, never below 0, so later rounds may spend more."""
         return state._replace(round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0))
 
 
@@ -90,7 +84,6 @@ class LyapunovPowerControl(CompiledPolicy):
 def _rounds(
     cap: FloatArray, penalty: FloatArray, rate: FloatArray, queue: FloatArray, weight: FloatArray
 ) -> FloatArray:
-    """Every round of every lane; ``queue`` is left as the last round leaves it."""
     eta = np.empty(cap.shape)
     for lane in range(cap.shape[0]):
         for t in range(cap.shape[1]):

@@ -13,15 +13,10 @@ from adascale.problem import ReceiveScalingProblem, scaling
 def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
     r"""Return the :math:`\ell` with :math:`\frac1T \sum_t \max(\ell - w_{\min,t}, 0) = \nu` (:eq:`eq:water-level`).
 
-    It is exact to T units in the last place; where :math:`T \nu` is below the rounding of the lowest floor, it is that
-    floor.
-
     Parameters
     ----------
-    floor : array_like, shape (..., T), > 0
-        :math:`w_{\min,t}`.
-    budget : array_like, > 0
-        :math:`\nu`, broadcasts against the leading axes.
+    floor : array_like, shape (..., T), :math:`w_{\min,t} > 0`
+    budget : array_like, :math:`\nu > 0`, broadcasts against the leading axes
     """
     floor, budget = check.positive("floor", floor), check.positive("budget", budget)
     if floor.ndim == 0 or floor.shape[-1] == 0:
@@ -47,13 +42,8 @@ def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
 
 
 class Optimal(Policy):
-    r"""The offline optimum by water-filling: :math:`w^\star_t = \max(\ell, w_{\min,t})` (:prf:ref:`thm-water-filling`).
-
-    One schedule is optimal for every convex decreasing leakage: every real order above 1, any :math:`q_m`, any
-    :math:`B_m`.  It sees the whole future, so it is a bound and no policy.
-    """
+    r"""The offline optimum :math:`w^\star_t = \max(\ell, w_{\min,t})` (:prf:ref:`thm-water-filling`)."""
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r"""Return :math:`\eta^\star_t`, shape (..., T)."""
         level = water_level(problem.floor, problem.budget)[..., None]
         return scaling(np.maximum(level, problem.floor), problem.floor, problem.max_eta, problem.scenario.noise_scale)

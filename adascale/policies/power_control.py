@@ -1,8 +1,4 @@
-r"""The power control of Liu and Simeone: accuracy first, under a budget of privacy.
-
-A round costs privacy in proportion to :math:`\eta_t` (composition without subsampling), and its noise to
-:math:`1/\eta_t`.
-"""
+"""The power control of Liu and Simeone: a budget on the sum of scalings."""
 
 from __future__ import annotations
 
@@ -23,25 +19,21 @@ from adascale.scenario import Scenario
 
 @dataclass(frozen=True)
 class PowerControl(CompiledPolicy, HorizonPolicy):
-    r"""The method of Liu and Simeone: plan the rest of the horizon from mean channels, apply the first step.
+    r"""The method of Liu and Simeone: re-plan from mean channels in every round.
 
     .. math::
         \min_\eta \sum_{j \ge t} r^{-j} \frac{d \sigma_n^2}{\eta_j} \quad \text{s.t.} \quad
         \sum_{j \ge t} \eta_j \le S_t, \quad 0 < \eta_j \le \mathrm{cap}_j
         \qquad\Rightarrow\qquad \eta_j = \min(\tau r^{-j/2}, \mathrm{cap}_j)
 
-    with this round's cap known and the later ones estimated, and :math:`S_{t+1} = S_t - \eta_t`.
+    with the later caps estimated, and :math:`S_{t+1} = S_t - \eta_t`.
 
     Parameters
     ----------
-    mean_gain, estimate
-        As for :class:`EstimFuture`.
-    privacy_budget : array_like, > 0
-        :math:`S`, the largest sum of :math:`\eta_t`.
-    contraction : float, in (0, 1]
-        :math:`r`, the factor by which the loss gap shrinks per round; 1 is neutral.
-    subtract : bool
-        Whether what a round spent is taken off the budget, as sound accounting must.
+    mean_gain, estimate : see :class:`EstimFuture`
+    privacy_budget : array_like, :math:`S > 0`, the largest sum of scalings
+    contraction : float, :math:`r` in (0, 1], factor of the loss gap per round
+    subtract : bool, whether :math:`S` is reduced by what is spent
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("privacy_budget",)
@@ -61,7 +53,6 @@ class PowerControl(CompiledPolicy, HorizonPolicy):
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
-        """Return the sum of the optimum's scalings, the least possible budget of this cost."""
         return np.asarray(Optimal().schedule(problem).sum(axis=-1))
 
     def start(self, scenario: Scenario, budget: FloatArray) -> HorizonState:
@@ -86,7 +77,6 @@ class PowerControl(CompiledPolicy, HorizonPolicy):
 def _rounds(
     cap: FloatArray, later_cap: FloatArray, left: FloatArray, later: int, growth: float, subtract: bool
 ) -> FloatArray:
-    """Every round of every lane; ``left`` becomes what the last one leaves."""
     eta = np.empty(cap.shape)
     for lane in range(cap.shape[0]):
         for t in range(cap.shape[1]):
@@ -101,16 +91,11 @@ def _rounds(
 
 @njit(cache=True, nogil=True)
 def _first_scaling(cap: float, later_cap: float, later: int, left: float, growth: float) -> float:
-    r"""What the plan gives this round: the :math:`\tau` at which it spends all that is left, or its cap.
-
-    .. math:: \min(\tau, \mathrm{cap}) + \sum_{j=1}^n \min(\tau g^j, \mathrm{cap}') = S
-
-    With u of the later rounds below their cap the sum is linear in tau; u is found by bisection.
-    """
+    """Return tau with min(tau, cap) + sum_{j=1}^n min(tau g^j, cap') = S, or the cap."""
     if cap + later * later_cap <= left:
         return cap
     low, high = 0, later
-    while low < high:  # the largest u that still spends all that is left
+    while low < high:  # the largest number u of later rounds below their cap that spends all
         middle = (low + high + 1) // 2
         tau = later_cap / growth ** float(middle)  # exactly u later rounds are below (or at) their cap
         spent = min(tau, cap) + tau * _geometric(middle, growth) + (later - middle) * later_cap
@@ -129,21 +114,12 @@ def _first_scaling(cap: float, later_cap: float, later: int, left: float, growth
 
 @njit(cache=True, nogil=True)
 def _geometric(u: int, growth: float) -> float:
-    """g + g^2 + ... + g^u."""
     return float(u) if growth == 1.0 else growth * (growth ** float(u) - 1) / (growth - 1)
 
 
 @dataclass(frozen=True)
 class OfflinePowerControl(Policy):
-    r"""Liu & Simeone with the channels of all rounds known: :math:`\eta_t = \min(\tau r^{-t/2}, \mathrm{cap}_t)`.
-
-    With r = 1 and the sum of Optimal's scalings as the budget this is Optimal.
-
-    Parameters
-    ----------
-    privacy_budget, contraction
-        As for :class:`PowerControl`.
-    """
+    r"""Liu and Simeone with all channels known: :math:`\eta_t = \min(\tau r^{-t/2}, \mathrm{cap}_t)`."""
 
     tuned: ClassVar[tuple[str, ...]] = ("privacy_budget",)
 
@@ -155,7 +131,6 @@ class OfflinePowerControl(Policy):
         check_contraction(self.contraction)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r"""Return :math:`\eta_t`, shape (..., T); the contraction may be too small for so many rounds."""
         lanes, T, cap = problem.lanes, problem.num_rounds, problem.max_eta
         check_contraction(self.contraction, T)
         fit_lanes(lanes, privacy_budget=self.privacy_budget.shape)

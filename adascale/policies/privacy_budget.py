@@ -1,4 +1,4 @@
-r"""How Liu & Simeone and Shi et al. count privacy: composition without subsampling, in units of :math:`\eta`."""
+r"""Privacy accounting of Liu & Simeone and Shi et al., in units of :math:`\eta`."""
 
 from __future__ import annotations
 
@@ -12,27 +12,20 @@ from adascale.scenario import Scenario
 
 
 def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""Return the sum of scalings that Liu & Simeone and Shi et al. allow under :math:`(\varepsilon, \delta)`, in W.
+    r"""Return the sum of scalings under :math:`(\varepsilon, \delta)`, without subsampling, in W.
 
     .. math::
         S = \frac{M^2 B^2 \sigma_n^2}{G^2} \big(\sqrt{\varepsilon + c^2} - c\big)^2, \qquad
         c^2 = \tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big),
 
-    with Lambert's W, the smallest batch :math:`B = \min_m B_m` and neighbours that differ by one sample
-    (:eq:`eq:scaling-budget`).  It counts no amplification by sampling.  :math:`\bar\eta = S / T` is that of Shi et al.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    epsilon : array_like, > 0
-    delta : float, in (0, 1)
+    with Lambert's W and :math:`B = \min_m B_m` (:eq:`eq:scaling-budget`).
     """
     c = _tail(delta)
     return _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
 
 
 def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""Return the :math:`\varepsilon` of a sum of scalings ``total_eta`` > 0: the inverse of :func:`scaling_budget`.
+    r"""Return the :math:`\varepsilon` of a sum of scalings, inverting :func:`scaling_budget`.
 
     .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
     """
@@ -41,7 +34,7 @@ def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5)
 
 
 def _tail(delta: float) -> float:
-    """c with exp(-c^2) / (c sqrt(pi)) = delta."""
+    """Return c with exp(-c^2) / (c sqrt(pi)) = delta."""
     return float(np.sqrt(lambertw(2 / np.pi / check.fraction("delta", delta) ** 2).real / 2))
 
 
@@ -50,7 +43,7 @@ def _unit(scenario: Scenario) -> float:
 
 
 def check_contraction(value: float, rounds: int = 1) -> None:
-    """Raise a ``ValueError`` unless it is in (0, 1], and its weights over all rounds stay within floating point."""
+    """Raise a ``ValueError`` unless it is in (0, 1] and its weights do not overflow."""
     if not 0 < check.positive("contraction", value) <= 1:
         raise ValueError(f"contraction must be in (0, 1], got {value}")
     if -rounds * np.log(value) > 600:

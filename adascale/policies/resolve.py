@@ -1,4 +1,4 @@
-"""ReSolve: with the law of the floors known, plan the rest of the horizon anew in every round."""
+"""ReSolve: re-plan the horizon in every round, given the distribution of the floors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from adascale.problem import scaling
 from adascale.scenario import Scenario
 
 PROMISES = ("average", "hard")
-"""The budget is met on average, or as a hard constraint that no realisation ever exceeds."""
+"""The budget is met on average, or never exceeded in any realisation."""
 
 
 class ReSolveState(NamedTuple):
-    """What is left of the budget and the horizon, the last level, and what the coherence is estimated from."""
+    """Remaining budget and horizon, last water level, and statistics of the coherence."""
 
     scenario: Scenario
     law: FloorLaw
@@ -36,33 +36,24 @@ class ReSolveState(NamedTuple):
 @renamed(promise="budget_mode", reserve="safety_margin")
 @dataclass(frozen=True)
 class ReSolve(LawPolicy, HorizonPolicy):
-    r"""Fill this round's floor, and the later ones as their law has them, up to one level.
+    r"""Water-filling over this round's floor and the distribution of the later ones.
 
     .. math::
         w_t = \max(\ell_t, w_{\min,t}), \qquad
         \max(\ell_t - w_{\min,t}, 0) + m\, g(\ell_t) = T\nu - \sum_{i<t} (w_i - w_{\min,i})
 
-    with :math:`g(\ell) = \mathbb E \max(\ell - w_{\min}, 0)` and n rounds left, this one included.  On average
-    :math:`m = n - 1`, and the level of the last rounds is frozen.  With a hard constraint
-    :math:`m = n - 1 + \varrho \ln n`: a safety margin, which the last round spends, so that the cost is exactly
-    :math:`\nu`.
-
-    Where rounds are correlated, a ``coherence`` of c rounds counts this round's floor c times, or n times if fewer are
-    left, and :math:`m = n - c` on average; with a hard constraint :math:`\varrho\,\frac{1+c}{2} \ln(n/c)` more.
+    with :math:`g(\ell) = \mathbb E \max(\ell - w_{\min}, 0)` and n rounds left, this one included; :math:`m = n - 1` on
+    average, :math:`m = n - 1 + \varrho \ln n` with a hard constraint.  A ``coherence`` of c counts this round's floor
+    :math:`\min(c, n)` times: :math:`m = n - c`, and :math:`\varrho\,\frac{1+c}{2} \ln(n/c)` more if it is hard.
 
     Parameters
     ----------
-    mean_gain, law
-        As for :class:`ConstantLevel`.
-    budget_mode : {"average", "hard"}
-        Whether :math:`\nu` is met on average, or never exceeded in any realisation.
-    safety_margin : float, >= 0
-        :math:`\varrho`, of a hard constraint.
+    mean_gain, law : see :class:`ConstantLevel`
+    budget_mode : {"average", "hard"}, how :math:`\nu` is met
+    safety_margin : float, :math:`\varrho \ge 0`
     hold : float, in [0, 1)
-        Share of rounds at the end whose level is frozen, on average.
-    coherence : float, >= 1, or "seen"
-        :math:`c`, 1 where rounds are independent, the length of the blocks of block fading; ``"seen"`` estimates it
-        (:func:`seen_coherence`).
+        Share of the last rounds whose water level is frozen, on average.
+    coherence : float, :math:`c \ge 1`, or "seen", by :func:`seen_coherence`
     """
 
     label: ClassVar[str] = "re-solving"

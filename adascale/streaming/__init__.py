@@ -1,4 +1,4 @@
-"""Online policies in service, one round at a time, with a state file that survives a killed process."""
+"""Online policies in service, one round at a time, with a file to resume from."""
 
 from adascale.streaming.epsilon import Moments, RunningEpsilon
 from adascale.streaming.journal import Journal

@@ -1,4 +1,4 @@
-r"""The DP leakage of the rounds so far, updated round by round."""
+"""The DP leakage of the rounds so far, updated per round."""
 
 from __future__ import annotations
 
@@ -17,24 +17,16 @@ from adascale.scenario import Scenario
 
 
 class Moments(NamedTuple):
-    """The leakage of the rounds so far: log-moments, one row per kind of devices and one column per order."""
+    """Log-moments of the rounds so far, a row per kind of devices, a column per order."""
 
     total: NDArray[np.float64]
     rounds: int
 
 
 class RunningEpsilon:
-    r"""The mean over devices of :math:`\varepsilon` after each round.
+    r"""The mean over devices of :math:`\varepsilon` after each round, minimised over ``orders``.
 
-    It equals :meth:`~adascale.problem.ReceiveScalingProblem.dp_epsilon` of the schedule so far.  The log-moments of all
-    orders are summed round by round, in :class:`Moments` that are never changed.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    delta : float, in (0, 1)
-    orders : sequence of float, > 1
-        The Rényi orders to choose from.
+    It equals :meth:`~adascale.problem.ReceiveScalingProblem.dp_epsilon` of the schedule so far.
     """
 
     def __init__(self, scenario: Scenario, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS) -> None:
@@ -49,7 +41,7 @@ class RunningEpsilon:
         return Moments(np.zeros((self._unit.size, self.orders.size)), 0)
 
     def add(self, moments: Moments, noise_energy: float) -> Moments:
-        """Add a round of a noise energy w > 0."""
+        """Add a round of noise energy w > 0."""
         energy = float(check.positive("noise_energy", noise_energy))
         here = [
             [total_log_moment(np.array([unit / energy]), each, 0) for each in terms]
@@ -58,7 +50,7 @@ class RunningEpsilon:
         return Moments(moments.total + np.array(here), moments.rounds + 1)
 
     def epsilon(self, moments: Moments) -> float:
-        r"""Compute :math:`\varepsilon`, mean over devices; a ``ValueError`` if it overflows at every order."""
+        r"""Return the mean :math:`\varepsilon`; a ``ValueError`` if it overflows at every order."""
         if not moments.rounds:
             return 0.0
         least = self._best(moments).epsilon
@@ -66,7 +58,7 @@ class RunningEpsilon:
         return float((self._number * least).sum() / self._number.sum())
 
     def at_end(self, moments: Moments) -> bool:
-        """Whether some device's best order is the first or the last, so that one beyond may lower its epsilon."""
+        """Return whether some device's best order is the first or the last."""
         return bool(moments.rounds and at_end(self._best(moments), self.orders).any())
 
     def _best(self, moments: Moments) -> DpGuarantee:

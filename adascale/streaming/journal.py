@@ -1,4 +1,4 @@
-"""A file that only grows: each line is on the disk before the next step, and any change of it is noticed."""
+"""An append-only file: each line is on the disk before the next step."""
 
 from __future__ import annotations
 
@@ -20,23 +20,15 @@ _DIGITS = 16
 
 
 class Journal:
-    """Lines of text behind a heading, locked by one process.
+    """Lines of text after a heading, locked by one process.
 
-    Each line ends in a digest of itself and of all lines before it, and gets its line break once what it says is done.
-    An unfinished line, as a killed process leaves it, is dropped.  The file begins with its last digest, so that lines
-    cut off its end are missed (not in a file of 0.2).  An older copy of the file is not recognised.
+    Each line ends in a digest of all lines so far, and in a line break once it is done; the file begins with the last
+    digest.  An unfinished line is dropped.  An older copy of the file is not recognised.
 
     Parameters
     ----------
-    path : path-like
-        Made if there is none; its folder must exist.
-    heading : str
-        The first line of a new file.
-
-    Raises
-    ------
-    ValueError
-        If another process holds the file, or a line is not as it was written (:class:`~adascale.errors.InvalidFile`).
+    path : path-like, created if missing, in an existing folder
+    heading : str, the first line of a new file
     """
 
     def __init__(self, path: str | os.PathLike[str], heading: str) -> None:
@@ -44,7 +36,7 @@ class Journal:
         self._file, self._new, self._digest, self._before = -1, False, "", ""
         self.heading = heading
         self.lines: list[str] = []
-        """The lines behind the heading, without digests."""
+        """Lines after the heading, without digests."""
         self.pending = False
         """Whether the last line may not be done."""
         try:
@@ -82,7 +74,6 @@ class Journal:
         os.close(entry)
 
     def _is_in_place(self) -> bool:
-        """Whether the path still leads to the file that is held."""
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self._file))
         except FileNotFoundError:
@@ -120,7 +111,7 @@ class Journal:
         return InvalidFile(f"{self.path} {message}", str(self.path), line)
 
     def _take(self, line: bytes) -> bool:
-        """Read one more line, if it is as it was written behind the lines so far."""
+        """Read one more line, if its digest is right."""
         text = line.decode(errors="replace").rpartition(" ")[0]
         if line != self._sealed(text):
             return False
@@ -135,10 +126,7 @@ class Journal:
         return f"{text} {self._next(text)}".encode()
 
     def append(self, text: str) -> None:
-        """Add a line, without line breaks in it; it is on the disk, and pending, when this returns.
-
-        An ``OSError`` if it cannot be written, and then the file is as it was, or if another process changed the file.
-        """
+        """Add a line, on the disk and pending on return; an ``OSError`` leaves the file as it was."""
         same = self._is_in_place()
         if not same or os.fstat(self._file).st_size != self._size:
             raise OSError(f"{self.path} was {'changed' if same else 'removed or replaced'} by another process")
@@ -157,14 +145,14 @@ class Journal:
         self.lines.append(text)
 
     def done(self) -> None:
-        """Record that what the last line says is done, without waiting for the disk."""
+        """Record that the last line is done, without waiting for the disk."""
         if self.pending:
             self._put(b"\n", self._size)
             self._size += 1
             self.pending = False
 
     def _mark(self) -> None:
-        """Put the last line's digest at the very start, where a cut of the end leaves it."""
+        """Write the last digest at the start, where truncation leaves it."""
         if self._marked:
             self._put(self._digest.encode(), 0)
 
@@ -179,7 +167,7 @@ class Journal:
             raise OSError(error.errno, os.strerror(error.errno or 0), str(self.path)) from None
 
     def close(self) -> None:
-        """Unlock the file, and remove it if it was made here and has no line."""
+        """Unlock the file, and remove it if it was created here and has no line."""
         if self._file >= 0:
             if self._new and not self.lines:
                 self._new = False

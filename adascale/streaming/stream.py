@@ -1,4 +1,4 @@
-r"""An online policy that answers one round at a time and continues after its process was killed."""
+"""An online policy that answers one round at a time and can be resumed."""
 
 from __future__ import annotations
 
@@ -36,18 +36,16 @@ class Answer(NamedTuple):
     noise_energy: float
     r""":math:`w_t = d \sigma_n^2 / \eta_t`; infinite if the round was skipped."""
     budget_left: float
-    r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`; policies that meet :math:`\nu` on average may overdraw it."""
+    r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`; negative if overdrawn."""
     epsilon: float
-    r"""The DP leakage of the rounds so far, mean over devices."""
+    """DP leakage of the rounds so far, mean over devices."""
 
     def line(self) -> str:
-        """Comma-separated, with every digit."""
+        """Return the answer comma-separated, with every digit."""
         return ",".join(map(repr, self))
 
 
 class _Served(NamedTuple):
-    """What is known once a round is answered."""
-
     answer: Answer | None
     state: Any
     spent: float
@@ -58,33 +56,20 @@ class _Served(NamedTuple):
 
 
 class Stream:
-    r"""One horizon of an online policy; each answer is on the disk before it is given.
+    r"""One horizon of an online policy; each answer is on the disk before it is returned.
 
-    The file has a heading, which identifies the scenario and the policy, and a line with the gains and the answer of
-    every round.  A new stream with this file continues with the next round: it leads the policy through the rounds
-    again, and the policy must decide as before.  If the last answer may not have been passed on, the stream is
-    :attr:`pending`: the same gain then has the same answer and is not counted twice.  A file of adascale 0.2, or with a
-    heading alone, is used with a warning; an older copy of a whole file is not recognised.
+    A new stream with the same file replays the answered rounds and continues.  While it is :attr:`pending`, the last
+    gain gets the same answer again and is not counted twice.
 
     Parameters
     ----------
     policy : OnlinePolicy
     scenario : Scenario
-        ``scenario.num_rounds`` is the horizon T.
-    budget : float, > 0
-        :math:`\nu`.
+    budget : float, :math:`\nu > 0`
     path : path-like
-        The file.
     delta : float, in (0, 1)
-    orders : sequence of float, > 1
-        The Rényi orders over which epsilon is minimised.
-    unit : str
-        The unit in which the caller measures gains, the same at every start.
-
-    Raises
-    ------
-    ValueError
-        If the file is in use, damaged or of another stream, or the policy does not decide as it did.
+    orders : array_like, > 1, Rényi orders over which epsilon is minimised
+    unit : str, of the caller's gains, the same at every start
     """
 
     def __init__(
@@ -106,7 +91,7 @@ class Stream:
         self._now = _Served(None, policy.start(scenario, nu), 0.0, self._accounting.start(), math.nan, math.nan)
         check.held(f"the budget of all {scenario.num_rounds} rounds", self._total)
         self.pending = False
-        """Whether the last answer is that of an earlier stream, which has not recorded that it was passed on."""
+        """Whether an earlier stream has not recorded that its last answer was passed on."""
         known = {
             "scenario": _digest(scenario.to_toml()),
             **_described(policy),
@@ -142,30 +127,22 @@ class Stream:
 
     @property
     def orders_too_few(self) -> bool:
-        """Whether an order before the first or behind the last may lower the epsilon."""
+        """Whether an order outside the given range may lower the epsilon."""
         return self._accounting.at_end(self._now.moments)
 
     def passed_on(self) -> None:
-        """Record that the last answer was passed on, as the next round and a ``with`` without an error do too."""
+        """Record that the last answer was passed on, as the next round does too."""
         self._journal.done()
         self.pending = False
 
     def answer(self, min_gain: float, number: float | None = None) -> Answer:
-        r"""Answer one round.
+        r"""Answer one round; after an ``OSError`` or ``ValueError`` it can be sent again.
 
         Parameters
         ----------
-        min_gain : float, > 0
-            :math:`h_{\min,t}^2`.
+        min_gain : float, :math:`h_{\min,t}^2 > 0`
         number : float, optional
-            The caller's number of this round; numbers follow each other one by one.  The last round with its number and
-            gain has the same answer again, whether it is pending or not.
-
-        Raises
-        ------
-        ValueError, OSError
-            Also if all rounds are over, the policy returns no scaling within the power limit, or the answer cannot be
-            stored.  The stream is as it was, and the round can be sent again.
+            The caller's number of this round, one more than the last; the last one again gets the same answer.
         """
         now, expected = self._now, self.round + self._now.offset
         again = self.pending if number is None else number == expected - 1
@@ -178,7 +155,7 @@ class Stream:
         return self._take(*self._decide(min_gain), float(min_gain), number)
 
     def skip(self) -> Answer:
-        """Skip a round, in which no device transmits: eta is 0, nothing leaks and nothing is spent."""
+        """Skip a round, in which no device transmits: nothing leaks, nothing is spent."""
         if self.last is not None and self.pending and self.last.eta == 0:
             return self.last
         self._check_open()
@@ -204,7 +181,6 @@ class Stream:
             raise ValueError(f"all {self.scenario.num_rounds} rounds of {self.scenario.name} are answered")
 
     def _decide(self, min_gain: float) -> tuple[Any, float]:
-        """The next state and the scaling, which is within the power limit."""
         name = type(self.policy).__name__
         gain: Any = np.float64(min_gain)  # as a row of one lane is
         returned: Any = self.policy.step(self._now.state, gain)
@@ -217,7 +193,6 @@ class Stream:
         return returned[0], eta
 
     def _take(self, state: Any, eta: float, gain: float, number: float | None) -> Answer:
-        """The answer, once it is on the disk."""
         answer, served = self._served(state, eta, gain, number)
         told = "" if number is None else f"{number:.0f}"
         self._journal.append(f"{gain!r},{told},{answer.line()}")
@@ -255,7 +230,6 @@ class Stream:
                 raise ValueError(f"{path} is the state of another stream: {key} is {was} there, and {now} here")
 
     def _replay(self, line: str) -> None:
-        """Repeat a round that was answered."""
         gain, number, *rest = line.split(",")
         was = Answer(int(rest[0]), *map(float, rest[1:]))
         where = f"{self._journal.path}: round {was.round}"
@@ -272,7 +246,6 @@ class Stream:
 
 
 def _described(policy: OnlinePolicy) -> dict[str, Any]:
-    """The class of a policy and its parameters, as plain values."""
     names = [each.name for each in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
     kind = type(policy)
     return {"policy": f"{kind.__module__}:{kind.__qualname__}"} | {
