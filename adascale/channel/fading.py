@@ -20,32 +20,29 @@ _LONG, _SHORT = 32, 16  # shape of the matrix products that make _LONG * _SHORT 
 
 @dataclass(frozen=True)
 class Rayleigh(ChannelModel):
-    r"""The paper's channel: :math:`h_{m,t} \sim \mathcal{CN}(0, 1/\mathrm{PL}_m)`, independent from round to round."""
+    r"""The paper's channel: independent :math:`h_{m,t} \sim \mathcal{CN}(0, 1/\mathrm{PL}_m)` in every round."""
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         return complex_normal(rng, num_rounds)
 
     def survival(self, power: FloatArray) -> FloatArray:
-        r""":math:`e^{-x}`."""
         return np.exp(-power)
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        """In closed form, see :class:`~adascale.channel.RayleighFloors`."""
         return RayleighFloors.of(scenario, mean_gain)
 
 
 @dataclass(frozen=True)
 class Rician(ChannelModel):
-    r"""A line of sight K times as strong as the scattered power, independent from round to round.
+    r"""Rician fading: a line of sight K times as strong as the scattered power.
 
     .. math:: f_t = \frac{\sqrt K\, e^{i\varphi} + z_t}{\sqrt{K + 1}}, \qquad z_t \sim \mathcal{CN}(0, 1)
 
-    with one uniform phase :math:`\varphi` per device.  At K = 0 the draws are those of :class:`Rayleigh`.
+    with one uniform phase :math:`\varphi` per device.
 
     Parameters
     ----------
-    K : float, in [0, 10000]
-        Linear; 5 is 7 dB.
+    K : float, linear, in [0, 10000]
     """
 
     K: float = 5.0
@@ -56,7 +53,7 @@ class Rician(ChannelModel):
         return np.asarray((sight + complex_normal(rng, num_rounds)) / np.sqrt(self.K + 1))
 
     def survival(self, power: FloatArray) -> FloatArray:
-        r""":math:`Q_1(\sqrt{2K}, \sqrt{2(K+1)x})`: :math:`2(K+1)|f|^2` is :math:`\chi^2_2` with noncentrality 2K."""
+        r"""Return :math:`Q_1(\sqrt{2K}, \sqrt{2(K+1)x})`; :math:`2(K+1)|f|^2` is noncentral :math:`\chi^2_2`."""
         from scipy import stats
 
         # the amplitude is about normal around sqrt(2K): ten deviations below it S is 1, thirty above it 0; farther out
@@ -68,15 +65,14 @@ class Rician(ChannelModel):
 
 @dataclass(frozen=True)
 class Nakagami(ChannelModel):
-    r"""Nakagami fading: :math:`|f_t|^2` has the gamma distribution of shape m and mean 1.
+    r"""Nakagami fading of independent phases: :math:`|f_t|^2` has a gamma distribution of mean 1.
 
-    .. math:: P(|f_t|^2 > x) = \frac{\Gamma(m, m x)}{\Gamma(m)}
-
-    Rounds and phases are independent.  At m = 1 this is Rayleigh fading; fades are deeper below and vanish as m grows.
+    .. math:: P(|f_t|^2 > x) = \Gamma(m, m x) / \Gamma(m)
 
     Parameters
     ----------
     m : float, in [0.5, 10000]
+        Shape; 1 is Rayleigh fading.
     """
 
     m: float = 2.0
@@ -87,7 +83,6 @@ class Nakagami(ChannelModel):
         return np.asarray(np.sqrt(rng.gamma(self.m, 1 / self.m, num_rounds)) * np.exp(2j * np.pi * phase))
 
     def survival(self, power: FloatArray) -> FloatArray:
-        r""":math:`\Gamma(m, m x) / \Gamma(m)`."""
         return np.asarray(special.gammaincc(self.m, self.m * power))
 
 
@@ -95,13 +90,11 @@ class Nakagami(ChannelModel):
 class GaussMarkov(Rayleigh, same_law=True):
     r"""Rayleigh fading correlated over the rounds by an autoregression of order one.
 
-    .. math:: f_0 = z_0, \quad f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t, \qquad
-        \mathbb E[f_{t+\tau} \bar f_t] = r^\tau, \quad z_t \sim \mathcal{CN}(0, 1)
+    .. math:: f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t, \quad f_0 = z_0, \qquad \mathbb E[f_{t+\tau} \bar f_t] = r^\tau
 
     Parameters
     ----------
-    correlation : float, in [0, 1]
-        :math:`r`: 0 is independent rounds, 1 the same coefficient in all.
+    correlation : float, in [0, 1], :math:`r`
     """
 
     correlation: float = 0.9
@@ -113,23 +106,18 @@ class GaussMarkov(Rayleigh, same_law=True):
 
 @dataclass(frozen=True)
 class Jakes(Rayleigh, same_law=True):
-    r"""Rayleigh fading of a moving receiver: Clarke's ring of scatterers, as a sum of waves.
+    r"""Rayleigh fading of a moving receiver, as a sum of waves [Clarke 1968, Jakes 1974].
 
     .. math:: f_t = \sum_{n=1}^{N} a_n e^{2\pi i f_D \Delta\, t \cos\alpha_n}, \qquad
         \mathbb E[f_{t+\tau} \bar f_t] = J_0(2\pi f_D \Delta\, \tau)
 
-    with :math:`a_n \sim \mathcal{CN}(0, 1/N)` and uniform angles :math:`\alpha_n` [Clarke 1968, Jakes 1974].  Given the
-    angles, the rounds of a device are jointly Gaussian, so each is exactly Rayleigh.  The autocorrelation is exactly
-    :math:`J_0` on average over the angles; in one realisation it differs by about :math:`1/\sqrt{N}`.
+    with :math:`a_n \sim \mathcal{CN}(0, 1/N)` and uniform angles :math:`\alpha_n`.
 
     Parameters
     ----------
-    doppler : float, in [0, 1e9]
-        :math:`f_D = v f_c / c` in hertz.
-    round_time : float, in [1e-9, 1e9]
-        :math:`\Delta` in seconds per round (default: 26,010 slots at 100 kHz).
-    paths : int, in [1, 10000]
-        :math:`N`.
+    doppler : float, in [0, 1e9], :math:`f_D = v f_c / c` in hertz
+    round_time : float, in [1e-9, 1e9], :math:`\Delta` in seconds (default: 26,010 slots at 100 kHz)
+    paths : int, in [1, 10000], :math:`N`
     """
 
     doppler: float = 2.0
@@ -142,12 +130,12 @@ class Jakes(Rayleigh, same_law=True):
 
 
 def complex_normal(rng: np.random.Generator, num: int) -> ComplexArray:
-    r"""Independent draws of :math:`\mathcal{CN}(0, 1)`."""
+    r"""Draw independent numbers of :math:`\mathcal{CN}(0, 1)`."""
     return np.asarray(rng.standard_normal((num, 2)).view(complex)[..., 0] / np.sqrt(2))
 
 
 def autoregression(drawn: NDArray[Any], r: float) -> NDArray[Any]:
-    r""":math:`f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t` along the last axis, from :math:`f_0 = z_0`; ``drawn`` is z."""
+    r"""Compute :math:`f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t` along the last axis of z, from :math:`f_0 = z_0`."""
     from scipy import signal
 
     fresh = np.full(drawn.shape[-1], np.sqrt(1 - r**2))
@@ -156,11 +144,7 @@ def autoregression(drawn: NDArray[Any], r: float) -> NDArray[Any]:
 
 
 def waves(rng: np.random.Generator, num_rounds: int, turns: float, paths: int) -> ComplexArray:
-    r"""The sum of waves of :class:`Jakes`; ``turns`` is :math:`f_D \Delta`, turns per round of the fastest wave.
-
-    With t = 512 c + 16 a + b each wave is a product, and 512 rounds are one matrix product of a fixed shape, so that a
-    round does not depend on how many follow.
-    """
+    r"""Draw the sum of waves of :class:`Jakes`; ``turns`` is :math:`f_D \Delta`."""
     angle = rng.random(paths)
     height = complex_normal(rng, paths) / np.sqrt(paths)
     omega = 2j * np.pi * turns * np.cos(2 * np.pi * angle)

@@ -1,9 +1,6 @@
-r"""Distributions of the noise floor, which a server without knowledge of the later channels needs.
+r"""Distributions :math:`H` of the noise floor :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`.
 
-A floor is :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, the least noise energy of a round.  From its
-distribution :math:`H` follows what a constant level costs on average (:eq:`eq:law-of-floors`),
-
-.. math:: g(\ell) = \mathbb E\big[\max(\ell - w_{\min}, 0)\big] = \int_0^\ell H(w)\, dw.
+A level costs :math:`g(\ell) = \mathbb E[\max(\ell - w_{\min}, 0)] = \int_0^\ell H(w)\, dw` (:eq:`eq:law-of-floors`).
 """
 
 from __future__ import annotations
@@ -28,34 +25,25 @@ _WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2
 
 
 class FloorLaw:
-    r"""The distribution of one round's floor in every lane; subclasses define ``cdf``, ``mean_cost`` and ``quantile``.
-
-    All arguments broadcast against the lanes: a distribution of lanes (R,) takes budgets (K, R).
-    """
+    """The distribution of one round's floor; subclasses define ``cdf``, ``mean_cost`` and ``quantile``."""
 
     lanes: tuple[int, ...] = ()
-    """Shape of the lanes that have a distribution of their own."""
+    """Leading axes, with one distribution per entry; all arguments broadcast against them."""
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
-        r""":math:`H(w) = P(w_{\min} \le w)` for w > 0."""
+        r"""Return :math:`H(w) = P(w_{\min} \le w)` for w > 0."""
         raise NotImplementedError(f"{type(self).__name__} has no cdf")
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
-        r""":math:`g(\ell) = \int_0^\ell H`, the expected cost of a round at the level :math:`\ell > 0`."""
+        r"""Return :math:`g(\ell) = \int_0^\ell H`, the mean cost of a round at the level :math:`\ell > 0`."""
         raise NotImplementedError(f"{type(self).__name__} has no mean_cost")
 
     def quantile(self, share: ArrayLike) -> FloatArray:
-        r""":math:`H^{-1}(p)` for p in (0, 1)."""
+        """Return :math:`H^{-1}(p)` for p in (0, 1)."""
         raise NotImplementedError(f"{type(self).__name__} has no quantile")
 
     def level(self, budget: ArrayLike) -> FloatArray:
-        r"""Return the constant level whose expected cost is :math:`\nu`: :math:`g(\ell) = \nu`, to a relative 1e-12.
-
-        Parameters
-        ----------
-        budget : array_like, > 0
-            :math:`\nu`.
-        """
+        r"""Return the constant level with :math:`g(\ell) = \nu`, a budget > 0, to a relative 1e-12."""
         budget = check.positive("budget", budget)
         lanes = check.broadcast(budget=budget.shape, lanes=self.lanes)
         return self.shared_level(np.broadcast_to(budget, lanes), None, np.ones(()))
@@ -63,27 +51,23 @@ class FloorLaw:
     def shared_level(
         self, left: ArrayLike, floor: ArrayLike | None, rounds: ArrayLike, start: ArrayLike | None = None
     ) -> FloatArray:
-        r"""Return the level at which this round and the later ones spend what is left, 0 where nothing is.
+        r"""Return the level at which this round and n later ones spend b, to a relative 1e-13.
 
         .. math:: \max(\ell - w_{\min,t}, 0) + n\, g(\ell) = b
 
-        to a relative 1e-13 of b, or to the last digit of the level.
-
         Parameters
         ----------
-        left : array_like, >= 0
-            :math:`b`.
+        left : array_like, >= 0, :math:`b`
         floor : array_like, > 0, optional
             :math:`w_{\min,t}`; without it the first term is left out, and n must be > 0.
-        rounds : array_like, >= 0
-            :math:`n`, the number of later rounds, not necessarily whole.
+        rounds : array_like, >= 0, :math:`n`
         start : array_like, optional
-            First guess; it changes the speed and at most the last digit.
+            First guess.
 
         Raises
         ------
         RuntimeError
-            If ``cdf`` and ``mean_cost`` contradict each other so that no level is found.
+            If ``cdf`` and ``mean_cost`` contradict each other.
         """
         left, rounds = np.asarray(left, dtype=float), np.asarray(rounds, dtype=float)
         with np.errstate(all="ignore"):
@@ -124,7 +108,6 @@ class FloorLaw:
         return np.ascontiguousarray(np.moveaxis(self.quantile(np.moveaxis(share, front, back)), back, front))
 
     def _lane(self, value: FloatArray) -> NDArray[np.intp]:
-        """The number of the lane of every entry of ``value``, which broadcasts against the lanes."""
         number = np.arange(math.prod(self.lanes)).reshape(self.lanes)
         return np.broadcast_to(number, np.broadcast_shapes(value.shape, self.lanes))
 
@@ -132,13 +115,11 @@ class FloorLaw:
 class RayleighFloors(FloorLaw):
     r"""Floors under Rayleigh fading, in closed form (:eq:`eq:floor-law`, :eq:`eq:stationary-level`).
 
-    .. math::
-        H(w) = e^{-\omega / w}, \qquad g(\ell) = \ell\, E_2(\omega/\ell), \qquad
-        E_n(r) = \int_1^\infty u^{-n} e^{-ru}\,du
+    .. math:: H(w) = e^{-\omega / w}, \qquad g(\ell) = \ell\, E_2(\omega/\ell)
 
     Parameters
     ----------
-    scale : array_like, > 0, of the shape of the lanes
+    scale : array_like, shape ``lanes``, > 0
         :math:`\omega = \frac{d\sigma_n^2}{x_{\max}} \sum_m \frac{k_m^2}{\mathbb E|h_m|^2}`.
     """
 
@@ -148,7 +129,7 @@ class RayleighFloors(FloorLaw):
 
     @classmethod
     def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> RayleighFloors:
-        r"""From mean gains :math:`\mathbb E|h_m|^2 / k_m^2 > 0` of the devices, shape (..., M)."""
+        r"""Make the distribution from the devices' mean gains :math:`\mathbb E|h_m|^2 / k_m^2 > 0`, shape (..., M)."""
         return cls(scenario.noise_scale / scenario.x_max * (1 / device_gains(scenario, mean_gain)).sum(axis=-1))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
@@ -164,7 +145,6 @@ class RayleighFloors(FloorLaw):
         return value
 
     def level(self, budget: ArrayLike) -> FloatArray:
-        r""":math:`\ell_\infty`; a ``ValueError`` if it, or its exponential integral, is out of floating-point range."""
         from scipy.optimize import elementwise  # slow to import
 
         scale, budget = self.scale, check.positive("budget", budget)
@@ -191,19 +171,11 @@ class FadingFloors(FloorLaw):
 
     .. math:: H(w) = \prod_m S\Big(\frac{d\sigma_n^2}{x_{\max}\, w\, g_m}\Big), \qquad S(x) = P(|f|^2 > x)
 
-    with the mean gain :math:`g_m` of a device and the fading f of mean square 1.  :math:`\ln g` and its slopes are kept
-    at 600 levels in equal ratios and interpolated by cubics: a relative error of about 1e-7 where
-    :math:`g > 10^{-9} \ell`.  It continues as a power below the first level (:math:`H < 10^{-14}`) and as a straight
-    line above the last (:math:`1 - H < 10^{-8}`).  Quantiles are interpolated linearly: their share is right to about
-    1e-3 of itself and of its complement, and to 4e-3 below 1e-9.
-
     Parameters
     ----------
     scenario : Scenario
-    mean_gain : array_like, > 0, shape (..., M)
-        :math:`g_m = \mathbb E|h_m|^2 / k_m^2`.
-    survival : callable
-        :math:`S`, from an array of x > 0 to probabilities; continuous, and falling from 1 to 0.
+    mean_gain : array_like, shape (..., M), > 0, :math:`g_m = \mathbb E|h_m|^2 / k_m^2`
+    survival : callable, :math:`S`, continuous and falling from 1 at 0 to 0
     """
 
     def __init__(self, scenario: Scenario, mean_gain: ArrayLike, survival: Callable[[FloatArray], ArrayLike]) -> None:
@@ -230,7 +202,7 @@ class FadingFloors(FloorLaw):
         self._slope = np.exp(self._log_cdf + knots) / spent
 
     def _log_product(self, log_floor: FloatArray) -> FloatArray:
-        """ln H of every row at these logarithms of floors, shape (rows, ...)."""
+        """Return ln H of every row at these logarithms of floors."""
         total = np.zeros(log_floor.shape)
         for device in self._rows.T:
             x = device.reshape(-1, *[1] * (log_floor.ndim - 1)) / np.exp(log_floor)
@@ -239,7 +211,7 @@ class FadingFloors(FloorLaw):
         return total
 
     def _where(self, target: float) -> FloatArray:
-        """ln w of every row at which ln H is ``target``."""
+        """Return ln w of every row at which ln H is ``target``."""
         middle = np.log(self._rows.sum(axis=1))
         low, high = middle - 60.0, middle + 60.0
         for _ in range(60):
@@ -249,7 +221,7 @@ class FadingFloors(FloorLaw):
         return np.asarray(high)
 
     def _at(self, level: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        r""":math:`g` and :math:`H` of levels that broadcast against the lanes."""
+        """Return :math:`g` and :math:`H` of levels that broadcast against the lanes."""
         level = np.asarray(level, dtype=float)
         row = self._lane(level)
         x = (np.log(level) - self._start[row]) / self._step[row]
@@ -285,13 +257,7 @@ class FadingFloors(FloorLaw):
 
 
 class EmpiricalFloors(FloorLaw):
-    r"""The empirical distribution of floors seen elsewhere, each equally likely.
-
-    Parameters
-    ----------
-    floor : array_like, > 0, shape (..., N)
-        Floors of an earlier trace, or drawn.
-    """
+    """The empirical distribution of given floors > 0, shape (..., N)."""
 
     def __init__(self, floor: ArrayLike) -> None:
         seen = check.positive("floor", floor)
@@ -303,11 +269,11 @@ class EmpiricalFloors(FloorLaw):
 
     @classmethod
     def of(cls, scenario: Scenario, min_gain: ArrayLike) -> EmpiricalFloors:
-        r"""From bottleneck gains :math:`h_{\min}^2 > 0` of earlier rounds, shape (..., N)."""
+        r"""Make the distribution from bottleneck gains :math:`h_{\min}^2 > 0` of earlier rounds, shape (..., N)."""
         return cls(scenario.noise_scale / (scenario.x_max * check.positive("min_gain", min_gain)))
 
     def _under(self, level: ArrayLike) -> tuple[FloatArray, NDArray[np.intp], NDArray[np.intp]]:
-        """Levels with the number of their lane and of its floors up to them."""
+        """Return levels with the flat index of their distribution and the number of its floors up to them."""
         level = np.asarray(level, dtype=float)
         row = self._lane(level)
         level, count = np.broadcast_to(level, row.shape), np.empty(row.shape, dtype=np.intp)

@@ -25,45 +25,32 @@ class Trace(NamedTuple):
     min_gain: NDArray[np.float64]
     r""":math:`h_{\min,t}^2` of every round, shape (T,)."""
     mean_gain: NDArray[np.float64] | None
-    r"""Mean over the rounds of :math:`|h_{m,t}|^2 / k_m^2` times :attr:`~adascale.scenario.Scenario.power_share`, shape
-    (M,), if the trace has all devices."""
+    """Mean of :math:`|h_{m,t}|^2 / k_m^2` times :attr:`~adascale.scenario.Scenario.power_share`, shape (M,)."""
     above_one: str | None = None
-    """The first gain above 1 (0 dB) and its line: more power received than sent, as in another unit."""
+    """The first gain above 1 (0 dB), possibly of another unit, and its line."""
     unended: str | None = None
-    """A note on the last row, if its line has no line break, as when a file was cut off."""
+    """A note on the last row if its line has no line break, as in a truncated file."""
 
 
 def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "linear") -> Trace:
-    r"""Read a channel trace: a table of text, or a ``.npy`` file.
+    r"""Read a channel trace from a table of UTF-8 text or a ``.npy`` file.
 
-    A table has a header and one row per round.  Its columns, in any order, are those of one line here:
-
-    * ``min_gain``, which is :math:`h_{\min,t}^2`;
-    * ``h2_1`` ... ``h2_M``, the raw :math:`|h_{m,t}|^2`, of which the minimum over :math:`k_m^2` is taken;
-    * ``h_1`` ... ``h_M``, the complex :math:`h_{m,t}`, as ``0.1+0.2j`` or ``0.1+0.2i``.
-
-    It may also have ``round``, ``time`` and, as its first column, an index without a name, as pandas writes it.  These
-    are only checked: rounds must follow each other one by one, and an index and times must rise where they are numbers.
-
-    The text is UTF-8.  Columns are separated as in the header, by ``,``, ``;``, tabs or blanks; numbers have a decimal
-    point.  Lines that begin with ``#`` are comments; the last one before the numbers is the header if there is no
-    other, as ``numpy.savetxt`` writes it.  Blank lines are skipped, except in a table of one column, where a row might
-    be missing there.
-
-    An array is of shape (T,), which is ``min_gain``, or (T, M): :math:`|h_{m,t}|^2`, or complex :math:`h_{m,t}`.
+    A table has a header and a row per round of ``min_gain`` (:math:`h_{\min,t}^2`), of ``h2_1`` ... ``h2_M``
+    (:math:`|h_{m,t}|^2`) or of ``h_1`` ... ``h_M`` (complex, as ``0.1+0.2j``), separated by commas, semicolons, tabs or
+    blanks.  Columns ``round``, ``time`` and a first one without a name are optional and must increase.  Lines that begin
+    with ``#`` are comments; the last one before the numbers may be the header.  An array has the shape (T,), which is
+    ``min_gain``, or (T, M): :math:`|h_{m,t}|^2`, or complex :math:`h_{m,t}`.
 
     Parameters
     ----------
     path : path-like
     scenario : Scenario
-        Gives M and :math:`k_m^2`.
-    unit : str
-        ``linear``, or ``db`` for gains of :math:`10 \log_{10}`.  Complex coefficients are linear.
+    unit : str, ``linear``, or ``db`` for real gains
 
     Raises
     ------
     InvalidFile
-        If the file holds something else, or a gain that is missing or not finite and positive.
+        If the file has another format, or a gain is missing or not finite and positive.
     """
     one_of("unit", unit, "linear", "db")
     data, devices = Path(path).read_bytes(), scenario.num_devices
@@ -73,7 +60,7 @@ def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "li
 
 
 class GainLine(NamedTuple):
-    """One round of a channel trace, as in :class:`Trace`, with the number in its column ``round``."""
+    """One round of a channel trace (:class:`Trace`), with the number in its column ``round``."""
 
     min_gain: float
     number: float | None
@@ -81,15 +68,7 @@ class GainLine(NamedTuple):
 
 
 class GainLines:
-    """A channel trace that comes line by line, as a table of text that :func:`read_gains` reads.
-
-    Parameters
-    ----------
-    name : str
-        Of the table in errors.
-    scenario, unit
-        As for :func:`read_gains`.
-    """
+    """A channel trace that comes line by line, as a table that :func:`read_gains` reads."""
 
     def __init__(self, name: str, scenario: Scenario, unit: str = "linear") -> None:
         one_of("unit", unit, "linear", "db")
@@ -98,17 +77,11 @@ class GainLines:
 
     @property
     def has_header(self) -> bool:
-        """Whether the header was read."""
+        """Return whether the header was read."""
         return bool(self._lines.columns)
 
     def read(self, line: bytes) -> GainLine | None:
-        """Read one line, with or without its end; None for a comment or the header.
-
-        Raises
-        ------
-        InvalidFile
-            If it is neither a header nor a row.  A row that was refused can be sent again.
-        """
+        """Read one line; None for a comment or the header, ``InvalidFile`` if it is neither a header nor a row."""
         row, names = self._lines.read(line), self._lines.columns
         if row is None:
             return None
@@ -123,7 +96,6 @@ class GainLines:
 
 
 def _trace(table: Table, scenario: Scenario, unit: str) -> Trace:
-    """The bottlenecks and mean gains of a table."""
     if unit == "db" and table.names[0].startswith("h_"):
         raise table.error(0, "complex coefficients are linear, they cannot have the unit db")
     with np.errstate(over="ignore", under="ignore"):
@@ -147,7 +119,6 @@ def _trace(table: Table, scenario: Scenario, unit: str) -> Trace:
 
 
 def _gains_of(num_devices: int) -> Callable[[list[str]], Choice]:
-    """Which columns of a table are the gains of these devices."""
 
     def choose(names: list[str]) -> Choice:
         if names == ["min_gain"]:
@@ -166,7 +137,6 @@ def _gains_of(num_devices: int) -> Callable[[list[str]], Choice]:
 
 
 def _read_array(data: bytes, path: str, num_devices: int) -> Table:
-    """Read the content of a ``.npy`` file."""
     stream = io.BytesIO(data)
     try:
         with warnings.catch_warnings():

@@ -1,7 +1,6 @@
-r"""Channel models: where devices are, the path loss, and the fading from round to round.
+"""Channel models: placement of devices, path loss, and fading from round to round.
 
-A *realisation* is one seed: distances are drawn once, and every round brings a new coefficient :math:`h_{m,t}`.  Each
-device has a random stream of its own, so a longer horizon or one more device extends a realisation without change.
+Each device has its own random stream, so that more rounds or devices extend a realisation without change.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ class Channel(NamedTuple):
     distance: NDArray[np.float64]
     """:math:`d_m` in metres, shape (..., M)."""
     path_loss: NDArray[np.float64]
-    r""":math:`\mathrm{PL}_m`, transmitted over received power (linear), shape (..., M), known before the first round.
-    Gains have another mean where devices move, a shadow is not known, or a round has several gains."""
+    r""":math:`\mathrm{PL}_m`, transmitted over received power (linear) before the first round, shape (..., M)."""
     coefficient: NDArray[np.complex128]
     """:math:`h_{m,t}`, complex, shape (..., M, T)."""
 
@@ -44,14 +42,9 @@ class Channel(NamedTuple):
 
 
 def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
-    r"""Compute the path loss of the COST Hata model (paper, "Numerical Experiments"), as a linear power ratio.
+    r"""Compute the linear path loss at distances > 0 by COST Hata (paper, "Numerical Experiments").
 
     .. math:: \mathrm{PL}\,[\mathrm{dB}] = 33.44 + 35.22 \log_{10}(d / 1\,\mathrm m)
-
-    Parameters
-    ----------
-    distance : array_like, > 0
-        :math:`d` in metres.
     """
     with np.errstate(over="ignore", under="ignore"):
         loss = np.asarray(10 ** ((33.44 + 35.22 * np.log10(check.positive("distance", distance))) / 10))
@@ -60,30 +53,22 @@ def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class ChannelModel:
-    r"""A model that channels are drawn from: placement, path loss and fading.  Your own model is a subclass.
+    r"""A model that channels are drawn from; subclasses define at least ``fading``.
 
-    It needs ``fading`` at least.  ``place`` and ``path_loss`` default to the paper's, and ``draw`` may be replaced or
-    extended: :class:`Shadowing` and :class:`Motion` are mixins that multiply what ``super()`` draws.  Its parameters
-    are dataclass fields, each a string, a number or a tuple of them, which are part of a run's address and which
-    ``--channel module:Class:K=5`` can set.
-
-    A subclass that replaces ``fading`` or ``draw`` loses the ``survival`` and ``floor_law`` of its base, so that its
-    distribution of floors is drawn.  It defines them anew, or declares ``class Mine(Rayleigh, same_law=True)`` if the
-    distribution of a round stays the same.
+    A subclass that replaces ``fading`` or ``draw`` loses its base's ``survival`` and ``floor_law``, unless it is declared
+    as ``class Mine(Rayleigh, same_law=True)``.  Its parameters are dataclass fields.
 
     Parameters
     ----------
-    distance_range : tuple of float, within [1e-150, 1e150]
-        :math:`(r_{\min}, r_{\max})` in metres (default: the paper's 10 m and 200 m).
+    distance_range : tuple of float, within [1e-150, 1e150], :math:`(r_{\min}, r_{\max})` in metres
     placement : str
-        ``radius``: the distance is uniform, as in the paper.  ``area``: the place is uniform on the ring between the
-        two distances, that is :math:`d_m^2` is uniform.
+        ``radius``: :math:`d_m` is uniform, as in the paper; ``area``: :math:`d_m^2` is uniform.
     """
 
     distance_range: tuple[float, float] = (10.0, 200.0)
     placement: str = "radius"
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """The range, ends included, of each parameter of this class that is one number; 5 and 5.0 make the same model."""
+    """The range, ends included, of each parameter of this class that is one number."""
     _same_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, same_law: bool = False) -> None:
@@ -110,7 +95,7 @@ class ChannelModel:
 
     @property
     def metres_a_round(self) -> float:
-        """How far a device moves per round; 0 where devices stand."""
+        """Return the distance that a device moves per round; 0 at rest."""
         return 0.0
 
     def place(self, rng: np.random.Generator) -> float:
@@ -129,19 +114,18 @@ class ChannelModel:
         raise NotImplementedError(f"{type(self).__name__} has no fading law")
 
     def survival(self, power: NDArray[np.float64]) -> NDArray[np.float64]:
-        r""":math:`S(x) = P(|f|^2 > x)` of the fading, from which :meth:`floor_law` is computed; optional."""
+        """Return :math:`S(x) = P(|f|^2 > x)` of the fading, from which ``floor_law`` is computed; optional."""
         raise NotImplementedError(f"{type(self).__name__} has no survival function")
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        r"""Compute the distribution of the floors for devices of known mean gains, one per lane.
+        r"""Return the distribution of the floors of devices with known mean gains.
 
-        From :meth:`survival` if the model defines it.  Else it is that of 20,000 rounds, drawn with a fixed seed by
-        :meth:`fading`, or by :meth:`draw` if the model has its own, with ``mean_gain`` instead of the path losses.
+        It follows from ``survival`` if that is defined, else from 20,000 rounds drawn with a fixed seed.
 
         Parameters
         ----------
         scenario : Scenario
-        mean_gain : array_like, > 0, shape (..., M)
+        mean_gain : array_like, shape (..., M), > 0
             :math:`\mathbb E|h_m|^2 / k_m^2`: :meth:`~adascale.scenario.Scenario.mean_gain`.
         """
         if type(self).survival is not ChannelModel.survival:
@@ -159,14 +143,13 @@ class ChannelModel:
         return EmpiricalFloors.of(scenario, np.reshape(least, (*gain.shape[:-1], _LAW_ROUNDS)))
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        r"""Draw realisations: :math:`h_{m,t} = f_{m,t} / \sqrt{\mathrm{PL}_m}`, with the fading :math:`f_{m,t}`.
+        r"""Draw realisations :math:`h_{m,t} = f_{m,t} / \sqrt{\mathrm{PL}_m}` with the fading :math:`f_{m,t}`.
 
         Parameters
         ----------
         num_devices, num_rounds : int, >= 1
-            :math:`M` and :math:`T`.
         seed : int or sequence of int, >= 0
-            One realisation, or one for each entry (a leading axis), at most 1e8 coefficients (1.6 GB) in all.
+            A sequence adds a leading axis; at most 1e8 coefficients in all.
         """
         check.whole("num_devices", num_devices)
         check.whole("num_rounds", num_rounds)
@@ -188,7 +171,6 @@ class ChannelModel:
         return Channel(distance, path_loss, unit / np.sqrt(path_loss)[..., None])
 
     def _fade(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
-        """``fading``, checked to return ``num_rounds`` finite coefficients."""
         drawn = np.asarray(self.fading(rng, num_rounds))
         if drawn.shape != (num_rounds,) or not np.isfinite(drawn).all():
             raise ValueError(
@@ -206,7 +188,7 @@ def one_of(name: str, value: object, *choices: str) -> None:
 
 
 def _redrawn(model: type, home: type, names: set[str]) -> bool:
-    """Whether a class that ``home`` does not know replaces one of these methods, and not with the same law."""
+    """Return whether a class replaces one of these methods, and not with the same law."""
     new = (vars(each) for each in model.__mro__ if each not in home.__mro__)
     return any(names & own.keys() and not own.get("_same_law") for own in new)
 
@@ -214,18 +196,7 @@ def _redrawn(model: type, home: type, names: set[str]) -> bool:
 def each_device(
     seed: Seeds, num_devices: int, purpose: int, draw: Callable[[np.random.Generator], ArrayLike]
 ) -> NDArray[np.float64]:
-    """Call ``draw`` with a generator of its own for each device, independent of :meth:`ChannelModel.draw`.
-
-    Its numbers, of one shape for all devices, are stacked to ``(..., M, *shape)``.
-
-    Parameters
-    ----------
-    seed, num_devices
-        As for :meth:`ChannelModel.draw`.
-    purpose : int
-        Key of the random streams; the package uses 1000 to 1099.
-    draw : callable
-    """
+    """Call ``draw`` with a generator for each device, keyed by ``purpose``, and stack to ``(..., M, *shape)``."""
     seeds = np.asarray(seed)
     found = [
         draw(np.random.default_rng(np.random.SeedSequence(int(one), spawn_key=(device, purpose))))
@@ -236,7 +207,7 @@ def each_device(
 
 
 def find(name: str, **parameters: Any) -> ChannelModel:
-    """Make a channel model from a registered name or ``module:Class``, with arguments (``rayleigh:placement=area``)."""
+    """Make a channel model from a name or ``module:Class``, with arguments (``rayleigh:placement=area``)."""
     name, options = registry.parse_options(name)
     found = registry.find("channels", name)
     if found.value.fading is ChannelModel.fading and found.value.draw is ChannelModel.draw:
@@ -247,5 +218,5 @@ def find(name: str, **parameters: Any) -> ChannelModel:
 
 
 def specification(model: ChannelModel) -> dict[str, Any]:
-    """Return the name of the model, as ``model``, and its parameters, from which :func:`find` makes it again."""
+    """Return the name, as ``model``, and the parameters from which :func:`find` makes the model."""
     return {"model": registry.name_of("channels", type(model))} | asdict(model)

@@ -1,7 +1,4 @@
-r"""Several gains in a round: blocks in time, subcarriers, antennas.
-
-The modulus of ``coefficient`` is the root of the effective gain, the one gain with which the paper's power limit holds.
-"""
+"""Several gains in a round (blocks in time, subcarriers, antennas), and the one effective gain of the power limit."""
 
 from __future__ import annotations
 
@@ -42,24 +39,15 @@ _ANTENNAS, _CHUNK = 1010, 64
 def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     r"""Compute the one gain that stands for those of the B blocks of a round in the power limit.
 
-    A device inverts its gain :math:`|h_{m,b}|^2` in each block, and one :math:`\eta_t` serves all blocks.  It then
-    spends :math:`\frac{\eta_t}{M^2} \sum_b \|\mathbf g_b\|^2 / |h_{m,b}|^2`, where :math:`\mathbf g_b` is the part of
-    its gradient in block b.  What this allows depends on where the energy of the gradient lies:
-
-    .. math::
-        |h_m|^2_\text{anywhere} = \min_b |h_{m,b}|^2, \qquad
+    .. math:: |h_m|^2_\text{anywhere} = \min_b |h_{m,b}|^2, \qquad
         |h_m|^2_\text{even} = \Big(\frac1B \sum_b |h_{m,b}|^{-2}\Big)^{-1}
 
-    All of it may lie in the worst block, or a public random rotation or permutation spreads it evenly on average.  One
-    :math:`\eta_t` for all blocks loses no privacy: a sample may differ in one block alone, so the block with the least
-    noise sets the leakage, and more noise in another block protects nothing.
+    where the energy of the gradient may all be in one block, or is spread evenly by a public random rotation.
 
     Parameters
     ----------
-    power : numpy.ndarray, > 0, shape (..., B)
-        :math:`|h_{m,b}|^2`.
-    energy : str
-        ``anywhere`` or ``even``.
+    power : numpy.ndarray, shape (..., B), > 0, :math:`|h_{m,b}|^2`
+    energy : str, ``anywhere`` or ``even``
     """
     one_of("energy", energy, "anywhere", "even")
     return np.asarray(power.min(axis=-1) if energy == "anywhere" else 1 / np.mean(1 / power, axis=-1))
@@ -67,17 +55,12 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
 
 @dataclass(frozen=True)
 class BlockFading(ChannelModel):
-    r"""Rayleigh fading that changes during a round: B blocks of independent gains.
-
-    Under ``anywhere`` the minimum of B exponential gains is exponential with B times the rate, so the floors have
-    Rayleigh's distribution with the scale :math:`B \omega`.  Under ``even`` the distribution of floors is drawn.
+    """Rayleigh fading that changes during a round: B blocks of independent gains.
 
     Parameters
     ----------
-    blocks : int, in [1, 10000]
-        :math:`B`.
-    energy : str
-        ``anywhere`` or ``even``: where the energy of the gradient may lie, see :func:`effective_gain`.
+    blocks : int, in [1, 10000], :math:`B`
+    energy : str, ``anywhere`` or ``even``, see :func:`effective_gain`
     """
 
     blocks: int = 2
@@ -89,12 +72,11 @@ class BlockFading(ChannelModel):
         one_of("energy", self.energy, "anywhere", "even")
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        r"""Draw roots of ``num_rounds`` effective gains of one device."""
         check.entries("num_rounds x blocks", num_rounds, self.blocks)
         return np.sqrt(effective_gain(rng.standard_exponential((num_rounds, self.blocks)), self.energy)).astype(complex)
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        r"""Under ``anywhere`` in closed form; ``mean_gain`` is that of a block."""
+        r"""Return the distribution for mean gains of a block: the scale :math:`B \omega` under ``anywhere``."""
         if self.energy == "anywhere":
             return RayleighFloors(self.blocks * RayleighFloors.of(scenario, mean_gain).scale)
         return super().floor_law(scenario, mean_gain)
@@ -107,24 +89,15 @@ class TappedDelayLine(ChannelModel):
     .. math:: f_{m,k} = \sum_l a_{m,l}\, e^{-2 \pi i\, k (W/B) \tau_l}, \qquad
         a_{m,l} \sim \mathcal{CN}(0, p_l), \quad \sum_l p_l = 1
 
-    with the powers :math:`p_l`, and the delays :math:`\tau_l` times the delay spread, of tables 7.7.2-1 to 7.7.2-3.
-    The B subcarriers are the blocks of a round (:func:`effective_gain`), and the taps are drawn anew in every round.
-    Each subcarrier is Rayleigh fading, and two that are f hertz apart have the correlation
-    :math:`\sum_l p_l e^{-2\pi i f \tau_l}`.  At the defaults :math:`W` times the delay spread is 0.01, so that all
-    subcarriers fade alike; they differ above a few MHz.
+    The B subcarriers are the blocks of a round (:func:`effective_gain`); the taps are drawn anew in every round.
 
     Parameters
     ----------
-    profile : str
-        ``A``, ``B`` or ``C``.
-    delay_spread : float, in [0, 1e-3]
-        Seconds; the standard has 10 ns (very short), 100 ns (nominal) and 1 µs (very long).
-    bandwidth : float, in [1, 1e12]
-        :math:`W` in hertz.
-    subcarriers : int, in [1, 4096]
-        :math:`B`.
-    energy : str
-        ``anywhere`` or ``even``: where the energy of the gradient may lie, see :func:`effective_gain`.
+    profile : str, ``A``, ``B`` or ``C``
+    delay_spread : float, in [0, 1e-3], seconds
+    bandwidth : float, in [1, 1e12], :math:`W` in hertz
+    subcarriers : int, in [1, 4096], :math:`B`
+    energy : str, ``anywhere`` or ``even``
     """
 
     profile: str = "A"
@@ -140,7 +113,7 @@ class TappedDelayLine(ChannelModel):
         one_of("energy", self.energy, "anywhere", "even")
 
     def response(self) -> ComplexArray:
-        r""":math:`\sqrt{p_l}\, e^{-2\pi i\, k (W/B) \tau_l}`, shape (taps, B): taps of unit power to subcarriers."""
+        r"""Return :math:`\sqrt{p_l}\, e^{-2\pi i\, k (W/B) \tau_l}`, shape (taps, B)."""
         delay, decibels = (np.array(column) for column in TAPS[self.profile])
         power = 10 ** (decibels / 10)
         frequency = np.arange(self.subcarriers) * (self.bandwidth / self.subcarriers)
@@ -159,7 +132,6 @@ class TappedDelayLine(ChannelModel):
         return np.asarray((taps @ response).reshape(-1, self.subcarriers)[:num_rounds])
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        r"""Draw roots of ``num_rounds`` effective gains of one device."""
         drawn = self.subcarrier_fading(rng, num_rounds)
         return np.sqrt(effective_gain(drawn.real**2 + drawn.imag**2, self.energy)).astype(complex)
 
@@ -172,10 +144,8 @@ class SelectionFloors(FloorLaw):
 
     Parameters
     ----------
-    scale : array_like, > 0, of the shape of the lanes
-        :math:`\omega` of one antenna, as in :class:`RayleighFloors`.
-    antennas : int, in [1, 16]
-        N; in a larger sum of alternating terms digits cancel.
+    scale : array_like, shape ``lanes``, > 0, :math:`\omega` of one antenna
+    antennas : int, in [1, 16], :math:`N`
     """
 
     def __init__(self, scale: ArrayLike, antennas: int) -> None:
@@ -207,26 +177,18 @@ class AntennaSelection(Rayleigh):
 
     .. math:: n_t = \arg\max_n \min_m |h_{m,n,t}|^2
 
-    with independent Rayleigh fading at each antenna.  The distribution of floors is that of the least of N floors
-    (:class:`SelectionFloors`), exact if all devices have the same batch and power, because the antenna then has the
-    largest :math:`h_{\min,t}^2`.  The choice depends on all devices, so one more may change the rounds of the others.
-
-    With a receive chain for each antenna the model does not apply: the server combines them by weights
-    :math:`\mathbf f`, and by other weights it could receive one device better, by
-    :math:`\|\mathbf h_m\|^2 \|\mathbf f\|^2 / |\mathbf f^H \mathbf h_m|^2 \ge 1`, so that the noise at the output does
-    not bound the leakage.
+    with independent Rayleigh fading.  The floors are exact if all devices have the same batch and power.  Where several
+    antennas are combined, the model does not apply: the noise at the output does not bound the leakage.
 
     Parameters
     ----------
-    antennas : int, in [1, 16]
-        N.
+    antennas : int, in [1, 16], :math:`N`
     """
 
     antennas: int = 2
     limits: ClassVar = {"antennas": (1, 16)}
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        """As :meth:`ChannelModel.draw`, at the best antenna of each round; the first is that of :class:`Rayleigh`."""
         distance, path_loss, first = super().draw(num_devices, num_rounds, seed)
         more = self.antennas - 1
         if not more:
@@ -239,5 +201,4 @@ class AntennaSelection(Rayleigh):
         return Channel(distance, path_loss, np.take_along_axis(every, best, axis=-1)[..., 0])
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        """In closed form, see :class:`SelectionFloors`."""
         return SelectionFloors(RayleighFloors.of(scenario, mean_gain).scale, self.antennas)

@@ -1,8 +1,4 @@
-r"""Correlated shadowing and device mobility.
-
-Each is a mixin over a fading model: it multiplies the coefficients that ``super()`` draws, so that they combine, as in
-``class Mine(Shadowing, Motion, Rician)``.
-"""
+"""Correlated shadowing and device mobility: mixins over a fading model, ``class Mine(Shadowing, Motion, Rician)``."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from adascale.channel.model import Channel, ChannelModel, Seeds, each_device
 from adascale.errors import InvalidInput
 
 LIGHT = 299_792_458.0
-"""Metres per second."""
+"""Speed of light in metres per second."""
 
 _ANGLE, _SHADOW, _COURSE, _STREET = 1000, 1001, 1002, 1003
 _SERVER_HEIGHT = 10
@@ -29,21 +25,16 @@ class Shadowing(ChannelModel, same_law=True):
     r"""A mixin: log-normal shadowing, correlated in space [Gudmundson 1991].
 
     .. math:: h_{m,t} = 10^{-s_m / 20}\, f_{m,t} / \sqrt{\mathrm{PL}_m}, \qquad
-        \mathbb E[s_m s_j] = \varsigma^2 e^{-d_{mj} / D}
+        \mathbb E[s_{m,t+\tau} s_{j,t}] = \varsigma^2 e^{-(d_{mj} + v \Delta \tau) / D}
 
-    with Gaussian :math:`s_m` in dB and the distance :math:`d_{mj}` of two devices, which stand at uniform angles around
-    the server.  A device that moves by :math:`v \Delta` per round goes through the same field:
-    :math:`\mathbb E[s_{m,t+\tau} s_{j,t}] = \varsigma^2 e^{-(d_{mj} + v \Delta \tau) / D}`.
+    with Gaussian :math:`s_m` in dB, devices at uniform angles around the server and :math:`d_{mj}` apart at first.
 
     Parameters
     ----------
-    deviation : float, in [0, 30]
-        :math:`\varsigma` in dB.
-    correlation_distance : float, in [1e-3, 1e6]
-        :math:`D` in metres.
+    deviation : float, in [0, 30], :math:`\varsigma` in dB
+    correlation_distance : float, in [1e-3, 1e6], :math:`D` in metres
     known : bool
-        Whether the server knows the shadow of round 0, so that ``path_loss`` includes it.  If not, the distribution of
-        floors is a wrong assumption.
+        Whether ``path_loss`` includes the shadow of round 0.
     """
 
     deviation: float = 8.0
@@ -57,7 +48,6 @@ class Shadowing(ChannelModel, same_law=True):
             raise InvalidInput(f"known must be True or False, got {self.known!r}", "known")
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        """As :meth:`ChannelModel.draw`, with shadows."""
         check.entries("seeds x num_devices x num_devices", np.size(seed), num_devices, num_devices)
         distance, path_loss, coefficient = super().draw(num_devices, num_rounds, seed)
         angle = each_device(seed, num_devices, _ANGLE, lambda rng: rng.uniform(0, 2 * np.pi))
@@ -74,28 +64,21 @@ class Shadowing(ChannelModel, same_law=True):
 
 @dataclass(frozen=True)
 class Shadowed(Shadowing, Rayleigh):
-    """Rayleigh fading with :class:`Shadowing`; given ``path_loss`` with the shadow, floors have Rayleigh's law."""
+    """Rayleigh fading with :class:`Shadowing`."""
 
 
 @dataclass(frozen=True)
 class Motion(ChannelModel, same_law=True):
-    r"""A mixin: devices move, and their path loss changes.
+    r"""A mixin: devices move straight ahead in uniform directions, reflected at the limits of the ring.
 
-    A device goes straight at a constant speed in a uniform direction and is reflected at the limits of the ring.
-    Reflections keep the distance b of its line from the server, so its own distance is
+    .. math:: r_t = \sqrt{b^2 + s_t^2}, \qquad b = r_0 |\sin\vartheta|
 
-    .. math:: r_t = \sqrt{b^2 + s_t^2}, \qquad b = r_0 |\sin\vartheta|,
-
-    where :math:`|s_t|` runs up and down at the speed v, between :math:`\sqrt{\max(r_{\min}^2 - b^2, 0)}` and
-    :math:`\sqrt{r_{\max}^2 - b^2}`.  A place that is uniform on the ring (``placement="area"``) stays so in every
-    round.  ``path_loss`` is that of round 0, so the distribution of floors becomes wrong with time.
+    where :math:`|s_t|` varies at the speed v between the limits of the ring; ``path_loss`` is that of round 0.
 
     Parameters
     ----------
-    speed : float, in [0, 1000]
-        :math:`v` in metres per second.
-    round_time : float, in [1e-9, 1e9]
-        :math:`\Delta` in seconds per round (default: 26,010 slots at 100 kHz).
+    speed : float, in [0, 1000], :math:`v` in metres per second
+    round_time : float, in [1e-9, 1e9], :math:`\Delta` in seconds (default: 26,010 slots at 100 kHz)
     """
 
     speed: float = 1.5
@@ -104,28 +87,16 @@ class Motion(ChannelModel, same_law=True):
 
     @property
     def metres_a_round(self) -> float:
-        r""":math:`v \Delta`."""
         return self.speed * self.round_time
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        """As :meth:`ChannelModel.draw`, with motion."""
         distance, path_loss, coefficient = super().draw(num_devices, num_rounds, seed)
         course = each_device(seed, num_devices, _COURSE, lambda rng: rng.uniform(0, 2 * np.pi))
         change = self.path_loss(self.distances(distance, course, num_rounds)) / self.path_loss(distance)[..., None]
         return Channel(distance, path_loss, coefficient / np.sqrt(change))
 
     def distances(self, distance: FloatArray, course: FloatArray, num_rounds: int) -> FloatArray:
-        r"""Compute :math:`r_t` in metres of every round, shape (..., T).
-
-        Parameters
-        ----------
-        distance : numpy.ndarray, within the ring, shape (...)
-            :math:`r_0` in metres.
-        course : numpy.ndarray, shape (...)
-            :math:`\vartheta` in radians; 0 is away from the server.
-        num_rounds : int
-            T.
-        """
+        r"""Compute :math:`r_t` of all T rounds from :math:`r_0` in metres and the course :math:`\vartheta`, shape (..., T)."""
         nearest, farthest = self.distance_range
         aside = (distance * np.abs(np.sin(course)))[..., None]
         far = np.sqrt(np.maximum(farthest**2 - aside**2, 0))
@@ -139,14 +110,12 @@ class Motion(ChannelModel, same_law=True):
 
 @dataclass(frozen=True)
 class Moving(Motion, Rayleigh, same_law=True):
-    r"""Moving devices (:class:`Motion`) with the waves of :class:`Jakes` at :math:`f_D = v f_c / c`.
+    """Moving devices (:class:`Motion`) with the waves of :class:`Jakes` at :math:`f_D = v f_c / c`.
 
     Parameters
     ----------
-    carrier : float, in [1, 1e12]
-        :math:`f_c` in hertz.
+    carrier : float, in [1, 1e12], :math:`f_c` in hertz
     paths : int, in [1, 10000]
-        Waves per device.
     """
 
     carrier: float = 2e9
@@ -159,29 +128,17 @@ class Moving(Motion, Rayleigh, same_law=True):
 
 @dataclass(frozen=True)
 class UrbanMicro(Rayleigh):
-    r"""A street canyon by 3GPP TR 38.901 (UMi), where some devices see the server.
+    """A street canyon by 3GPP TR 38.901 (UMi), where some devices see the server, 10 m high.
 
-    A device within 18 m sees it, and at d metres beyond with the probability of table 7.4.2-1,
-
-    .. math:: p(d) = \frac{18}{d} + e^{-d/36} \Big(1 - \frac{18}{d}\Big).
-
-    Its path loss is that of table 7.4.1-1 (:meth:`path_loss`, :meth:`hidden_path_loss`), times a log-normal shadow of
-    4 dB in sight and 7.82 dB out of it.  Fading is Rician in sight, with a log-normal factor K of mean 9 dB and
-    deviation 5 dB (table 7.5-6), and Rayleigh out of it.  All this is drawn once per device, independently; rounds are
-    independent too.  The server stands 10 m high.
-
-    ``path_loss`` includes sight and shadow, as a server measures it.  The distribution of floors assumes Rayleigh
-    fading at these losses, as if no device saw the server.
+    Each device draws its sight (table 7.4.2-1), a path loss (table 7.4.1-1) with a log-normal shadow of 4 dB in sight
+    and 7.82 dB out of it, and in sight a Rician factor K of mean 9 dB and deviation 5 dB (table 7.5-6).  ``path_loss``
+    includes the shadow; ``floor_law`` assumes Rayleigh fading.
 
     Parameters
     ----------
-    carrier : float, in [0.5e9, 100e9]
-        :math:`f_c` in hertz.
-    height : float, in [1.5, 22.5]
-        Of the devices in metres.
+    carrier : float, in [0.5e9, 100e9], :math:`f_c` in hertz
+    height : float, in [1.5, 22.5], of the devices in metres
     distance_range : tuple of float, within [10, 5000]
-    placement : str
-        See :class:`ChannelModel`.
     """
 
     floor_law = Rayleigh.floor_law
@@ -196,18 +153,15 @@ class UrbanMicro(Rayleigh):
             raise InvalidInput(f"distance_range must be {expected}, got {self.distance_range}", "distance_range")
 
     def sight_probability(self, distance: FloatArray) -> FloatArray:
-        """Compute the probability that a device at this distance in metres sees the server."""
+        r"""Compute the probability :math:`\frac{18}{d} + e^{-d/36} (1 - \frac{18}{d})` of sight, 1 within 18 m."""
         near = np.minimum(18 / distance, 1)
         return np.asarray(near + np.exp(-distance / 36) * (1 - near))
 
     def path_loss(self, distance: FloatArray) -> FloatArray:
-        r"""Compute the path loss in sight, as a linear power ratio.
+        r"""Compute the linear path loss in sight, at :math:`r^2 = d^2 + (h - 10)^2` and f in GHz.
 
         .. math:: \mathrm{PL}\,[\mathrm{dB}] = 32.4 + 20 \log_{10} f + \begin{cases} 21 \log_{10} r & d \le d_0 \\
-            40 \log_{10} r - 9.5 \log_{10}(d_0^2 + (h - 10)^2) & d > d_0 \end{cases}
-
-        with f in GHz, :math:`r^2 = d^2 + (h - 10)^2` for devices h high, and the break point
-        :math:`d_0 = 4 \cdot 9 (h - 1) f_c / c`.
+            40 \log_{10} r - 9.5 \log_{10}(d_0^2 + (h - 10)^2) & d > d_0 \end{cases}, \quad d_0 = 36 (h - 1) f_c / c
         """
         up, edge = _SERVER_HEIGHT - self.height, 4 * (_SERVER_HEIGHT - 1) * (self.height - 1) * self.carrier / LIGHT
         r = np.hypot(distance, up)
@@ -215,7 +169,7 @@ class UrbanMicro(Rayleigh):
         return np.asarray(10 ** ((32.4 + 20 * np.log10(self.carrier / 1e9) + slope) / 10))
 
     def hidden_path_loss(self, distance: FloatArray) -> FloatArray:
-        r"""Compute the path loss out of sight, which is never less than in sight.
+        r"""Compute the linear path loss out of sight, which is never less than in sight.
 
         .. math:: \mathrm{PL}\,[\mathrm{dB}] = 22.4 + 35.3 \log_{10} r + 21.3 \log_{10} f - 0.3 (h - 1.5)
         """
@@ -224,7 +178,6 @@ class UrbanMicro(Rayleigh):
         return np.asarray(np.maximum(10 ** (decibels / 10), self.path_loss(distance)))
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        """As :meth:`ChannelModel.draw`, in the street."""
         distance, clear, coefficient = super().draw(num_devices, num_rounds, seed)
         drawn = each_device(seed, num_devices, _STREET, lambda rng: [*rng.random(2), *rng.standard_normal(2)])
         chance, phase, shadow, line = np.moveaxis(drawn, -1, 0)
@@ -237,10 +190,7 @@ class UrbanMicro(Rayleigh):
 
 
 def _correlated(covariance: FloatArray, fresh: FloatArray) -> FloatArray:
-    """Mix independent rows ``fresh``, (..., M, T), to this covariance, (..., M, M), with ones on its diagonal.
-
-    By Cholesky's factor, entry by entry, so that the first rows do not depend on how many follow, to the last digit.
-    """
+    """Mix independent rows ``fresh``, (..., M, T), to this covariance, (..., M, M), with ones on its diagonal."""
     rest, mixed = covariance.copy(), np.zeros_like(fresh)
     for j in range(rest.shape[-1]):
         # two devices at one place leave 0, which rounding may have made less

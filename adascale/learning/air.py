@@ -1,4 +1,4 @@
-"""The over-the-air step, as signals on the channel and in its equivalent form, which training uses."""
+"""The over-the-air step, as signals on the channel and in the equivalent form that training uses."""
 
 from __future__ import annotations
 
@@ -45,20 +45,15 @@ def transmit(
 ) -> Received:
     r"""Run one round at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`, :eq:`eq:model-update`).
 
-    .. math::
-        \mathbf r_t = \sum_{m=1}^M h_{m,t} a_{m,t} \mathbf g_{m,t} + \mathbf n_t, \qquad
-        a_{m,t} = \frac{\sqrt{\eta_t}}{M h_{m,t}}
+    .. math:: \mathbf r_t = \sum_m h_{m,t} a_{m,t} \mathbf g_{m,t} + \mathbf n_t, \quad a_{m,t} = \sqrt{\eta_t} / (M h_{m,t})
 
     Parameters
     ----------
-    gradients : torch.Tensor, shape (M, d)
-        :math:`\mathbf g_{m,t}`, the mean of the clipped sample gradients of each device.
+    gradients : torch.Tensor, shape (M, d), :math:`\mathbf g_{m,t}`
     coefficient, estimate : array_like, complex, shape (M,), finite, not zero
         :math:`h_{m,t}`, and :math:`\hat h_{m,t}` if the devices divide by that instead.
-    eta : float, > 0
-        :math:`\eta_t` in watts.
-    noise : numpy.ndarray, complex, shape (d,)
-        :math:`\mathbf n_t`.
+    eta : float, > 0, :math:`\eta_t` in watts
+    noise : numpy.ndarray, complex, shape (d,), :math:`\mathbf n_t`
     """
     check.positive("eta", eta)
     given = coefficient, coefficient if estimate is None else estimate
@@ -84,15 +79,12 @@ def transmit(
 def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.float64]) -> Tensor:
     r"""Return the update of the same round without the channel (:eq:`eq:decomposition`).
 
-    .. math::
-        \tilde{\mathbf r}_t = \frac1M \sum_{m=1}^M \mathbf g_{m,t} + \frac{\mathrm{Re}(\mathbf n_t)}{\sqrt{\eta_t}}
+    .. math:: \tilde{\mathbf r}_t = \frac1M \sum_m \mathbf g_{m,t} + \mathrm{Re}(\mathbf n_t) / \sqrt{\eta_t}
 
     Parameters
     ----------
     mean_gradient, real_noise : shape (d,)
-        :math:`\frac1M \sum_m \mathbf g_{m,t}` and :math:`\mathrm{Re}(\mathbf n_t)`.
-    eta : float, > 0
-        :math:`\eta_t` in watts; ``inf`` for a receiver without noise.
+    eta : float, > 0, watts; ``inf`` for a receiver without noise
     """
     if not eta > 0:
         raise ValueError(f"eta must be > 0, got {eta}")

@@ -35,8 +35,7 @@ class RawDataset(NamedTuple):
     """Return value of a reader: a function without arguments, registered or named ``module:function``."""
 
     images: ArrayLike
-    """Training images in [0, 1], or of order 1 by ``mean`` and ``deviation``, shape (n, height, width, channels), or
-    other samples.  All become float32: before an ``Embedding`` a network calls ``.long()``."""
+    """Training images in [0, 1] or of order 1, shape (n, height, width, channels), or other samples, as float32."""
     labels: ArrayLike
     """Their classes, integers >= 0, shape (n,)."""
     test_images: ArrayLike
@@ -44,7 +43,6 @@ class RawDataset(NamedTuple):
     mean: tuple[float, ...] = (0.0,)
     """Mean of the pixels for ``input_scaling = "standard"``: one number, or one per colour."""
     deviation: tuple[float, ...] = (1.0,)
-    """Their standard deviation, > 0."""
 
 
 class Dataset(NamedTuple):
@@ -67,19 +65,13 @@ def root() -> Path:
 
 
 def load(name: str, input_scaling: str = "standard") -> Dataset:
-    """Read a data set from this machine, on the CPU; nothing is downloaded.
+    """Read a data set from this machine, on the CPU; ``FileNotFoundError`` if a file is missing or altered.
 
     Parameters
     ----------
     name : str
         A registered name such as ``digits``, or ``module:function`` that returns a :class:`RawDataset`.
-    input_scaling : str
-        ``unit``: pixels in [0, 1].  ``standard``: less their mean, over their standard deviation.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is missing or has another checksum; the message says what to do.
+    input_scaling : str, ``unit`` (pixels in [0, 1]) or ``standard`` (standardised)
     """
     if input_scaling not in ("unit", "standard"):
         raise ValueError(f"input_scaling must be 'unit' or 'standard', got {input_scaling!r}")
@@ -127,7 +119,6 @@ def check_samples(dataset: Dataset) -> None:
 
 
 def _scaled(key: str, given: ArrayLike, scaling: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Samples as float32; images as (n, channels, height, width), in the same memory."""
     array = _numbers(key, given)
     if array.ndim == 4 and array.dtype.kind in "iu" and array.size and (array.min() < 0 or array.max() > 1):
         raise ValueError(f"{key} must be in [0, 1], got whole numbers from {array.min()} to {array.max()}; divide them")
@@ -156,7 +147,6 @@ def _classes(key: str, given: ArrayLike) -> Tensor:
 
 
 def _numbers(key: str, given: ArrayLike) -> NDArray[Any]:
-    """An array of real numbers or truth values, none of them masked."""
     with contextlib.suppress(ValueError):  # of a ragged sequence
         array = np.asarray(given)
         if array.dtype.kind in "biuf" and not np.ma.is_masked(given):
@@ -182,18 +172,12 @@ def download(name: str) -> Path:
 
 
 def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list[NDArray[np.intp]]:
-    """Split the training samples among the devices.
+    """Split the training samples among M devices, as ascending positions.
 
     Parameters
     ----------
     kind : str
-        ``iid``: shuffled and cut into M parts.  ``two-classes``: the classes form a ring in random order, and device m
-        gets half of its own class and half of the next one's; there must be as many devices as classes.
-
-    Returns
-    -------
-    list of numpy.ndarray
-        Positions of each device's samples, ascending; the parts are disjoint and cover everything.
+        ``iid``: shuffled, M parts; ``two-classes`` of M classes: half of class m, half of the next in random order.
     """
     check.whole("num_devices", num_devices)
     labels = np.asarray(labels)
@@ -211,7 +195,7 @@ def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list
 
 
 def read_digits() -> RawDataset:
-    """Read scikit-learn's digits, split once by a fixed shuffle into 1,500 scans to train on and 297 to test."""
+    """Read scikit-learn's digits, split by a fixed shuffle into 1,500 training and 297 test images."""
     from sklearn.datasets import load_digits
 
     scans = load_digits()
@@ -231,7 +215,6 @@ def read_cifar10() -> RawDataset:
 
 
 def _from_torchvision(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Training images and labels, test images and labels."""
     folder = root() / FOLDERS[name]
     try:
         for file, expected in FILES.get(name, {}).items():

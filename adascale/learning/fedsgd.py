@@ -25,7 +25,7 @@ class State(NamedTuple):
     """The server's state before a round."""
 
     round: int
-    """t, the round to come."""
+    """t, the next round."""
     parameters: Tensor
     r""":math:`\boldsymbol\theta_t`, shape (d,)."""
     velocity: Tensor
@@ -40,13 +40,13 @@ class RoundRecord(NamedTuple):
     loss: float
     """Their mean cross entropy before the step, nats; NaN without a sample."""
     clipped: float
-    """The share of them whose gradient was longer than C; NaN without a sample."""
+    """Share of them whose gradient norm exceeds C; NaN without a sample."""
     power: NDArray[np.float64] | None
-    """Transmit power of each device in watts, shape (M,), where the round was run at signal level."""
+    """Transmit power of each device in watts, shape (M,), for a round at signal level."""
 
 
 class FedSGD:
-    r"""One federation: the data of the devices, the network, and the pure functions of a training.
+    """One federation: the devices' data, the network, and the pure functions of a training.
 
     Parameters
     ----------
@@ -55,9 +55,7 @@ class FedSGD:
     training, dataset
         See :class:`~adascale.learning.settings.Training` and :func:`~adascale.learning.data.load`.
     seed : int, >= 0
-        Of the initial model, partition, batches and noise.
     device : str or torch.device
-        Of the arithmetic; everything random but dropout is drawn on the CPU.
     """
 
     def __init__(
@@ -108,23 +106,19 @@ class FedSGD:
     ) -> tuple[State, RoundRecord]:
         r"""Run one round: :math:`\boldsymbol\theta_{t+1}` from :math:`\boldsymbol\theta_t` and :math:`\eta_t`.
 
-        .. math::
-            \mathbf v_{t+1} = \mu \mathbf v_t + \tilde{\mathbf r}_t + \beta \boldsymbol\theta_t, \qquad
+        .. math:: \mathbf v_{t+1} = \mu \mathbf v_t + \tilde{\mathbf r}_t + \beta \boldsymbol\theta_t, \qquad
             \boldsymbol\theta_{t+1} = \boldsymbol\theta_t - \lambda \mathbf v_{t+1}
 
-        with momentum :math:`\mu`, weight decay :math:`\beta` and the received mean :math:`\tilde{\mathbf r}_t` of the
-        devices' clipped gradients of a Poisson batch each.
+        with momentum :math:`\mu`, weight decay :math:`\beta` and the received mean :math:`\tilde{\mathbf r}_t`.
 
         Parameters
         ----------
         state : State
-        eta_t : float, > 0
-            :math:`\eta_t` in watts; ``inf`` for a receiver without noise.
+        eta_t : float, > 0, watts; ``inf`` for a receiver without noise
         coefficient_t : array_like, complex, shape (M,), optional
             :math:`h_{m,t}`: run the round at signal level, the same step up to rounding.
         alignment_t : array_like, shape (M,), finite, not zero, optional
-            :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}` where devices invert estimates: the weight of
-            :math:`\mathbf g_{m,t}` is :math:`\mathrm{Re}(c_{m,t})`.
+            :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`; the weight of :math:`\mathbf g_{m,t}` is its real part.
         """
         aligned = np.asarray(1 if alignment_t is None else alignment_t, dtype=complex)
         if alignment_t is not None and aligned.shape != (self.scenario.num_devices,):
@@ -178,7 +172,6 @@ class FedSGD:
 
 
 def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
-    """Run one sample through the network, which has to have a class for every label."""
     sample = dataset.images[:1]
     with torch.random.fork_rng(devices=[]), torch.no_grad(), models.evaluation(model):
         try:
@@ -192,7 +185,7 @@ def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
 
 @contextlib.contextmanager
 def _seeded(device: torch.device, seed: int, round_index: int) -> Iterator[None]:
-    """Seed PyTorch's generator, from which dropout layers draw, inside the context alone."""
+    """Seed PyTorch's generator, from which dropout layers draw, only inside the context."""
     drawn = int(stream(seed, DROPOUT, round_index=round_index).integers(2**63))
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         if device.type == "cuda":
@@ -204,7 +197,7 @@ def _seeded(device: torch.device, seed: int, round_index: int) -> Iterator[None]
 
 
 def _exact(device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """Full single precision and deterministic sums, where a GPU would choose otherwise."""
+    """Use full single precision and deterministic sums, where a GPU would choose otherwise."""
     if device.type != "cuda":
         return contextlib.nullcontext()
     return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)

@@ -13,7 +13,7 @@ from adascale.learning.seeding import MODEL, stream
 
 
 def mnist_cnn() -> nn.Module:
-    """The paper's CNN for 28 x 28 grey images: 26,010 parameters (Papernot et al. 2021; Tramèr and Boneh 2021)."""
+    """Build the paper's CNN for 28 x 28 grey images: 26,010 parameters (Papernot et al., Tramèr and Boneh 2021)."""
     return nn.Sequential(
         *(nn.Conv2d(1, 16, 8, stride=2, padding=2), nn.Tanh(), nn.MaxPool2d(2, stride=1)),
         *(nn.Conv2d(16, 32, 4, stride=2), nn.Tanh(), nn.MaxPool2d(2, stride=1)),
@@ -22,7 +22,7 @@ def mnist_cnn() -> nn.Module:
 
 
 def digits_cnn() -> nn.Module:
-    """The same design for 8 x 8 grey images: 9,370 parameters."""
+    """Build the same design for 8 x 8 grey images: 9,370 parameters."""
     return nn.Sequential(
         *(nn.Conv2d(1, 16, 4, stride=2, padding=2), nn.Tanh(), nn.MaxPool2d(2, stride=1)),
         *(nn.Conv2d(16, 32, 3), nn.Tanh()),
@@ -31,7 +31,7 @@ def digits_cnn() -> nn.Module:
 
 
 def tanh_cnn() -> nn.Module:
-    """The Tanh CNN of Tramèr and Boneh (2021) for 32 x 32 colour images: 550,570 parameters."""
+    """Build the Tanh CNN of Tramèr and Boneh (2021) for 32 x 32 colour images: 550,570 parameters."""
     layers, channels = [], 3
     for width in (32, 64, 128):
         layers += [nn.Conv2d(channels, width, 3, padding=1), nn.Tanh()]
@@ -41,7 +41,7 @@ def tanh_cnn() -> nn.Module:
 
 
 class _Block(nn.Module):
-    """Two 3 x 3 convolutions beside a shortcut (He et al. 2016), GroupNorm in place of BatchNorm."""
+    """Two 3 x 3 convolutions and a shortcut (He et al. 2016), with GroupNorm instead of BatchNorm."""
 
     def __init__(self, inputs: int, width: int, stride: int):
         super().__init__()
@@ -60,7 +60,7 @@ def _convolution(inputs: int, width: int, kernel: int, stride: int) -> list[nn.M
 
 
 def resnet32() -> nn.Module:
-    """ResNet-32 for 32 x 32 colour images (He et al. 2016) with GroupNorm for BatchNorm: 466,906 parameters."""
+    """Build ResNet-32 for 32 x 32 colour images (He et al. 2016) with GroupNorm for BatchNorm: 466,906 parameters."""
     layers, inputs = [*_convolution(3, 16, 3, 1), nn.ReLU()], 16
     for width in (16, 32, 64):
         for number in range(5):
@@ -70,20 +70,15 @@ def resnet32() -> nn.Module:
 
 
 def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
-    r"""Build a network, initialised from its own stream of the seed, in ``channels_last`` layout.
-
-    Opacus takes wrong sample gradients in that layout (:ref:`app-sample-gradients`): give it the network, and colour
-    images, in ``torch.contiguous_format``.
+    r"""Build a network in ``channels_last`` layout, which Opacus gets wrong (:ref:`app-sample-gradients`).
 
     Parameters
     ----------
     name : str
-        A registered name such as ``mnist_cnn``, or ``module:Class``, which is called without arguments.
+        A registered name such as ``mnist_cnn``, or ``module:Class``, called without arguments.
     seed : int, >= 0
-        PyTorch's global generator is left as it was.
     initialisation : str
-        ``default``: PyTorch's, within :math:`\pm 1/\sqrt{\text{fan-in}}`.  ``glorot``: weights within
-        :math:`\pm\sqrt{6/(\text{fan-in} + \text{fan-out})}` and zero biases, in convolutions and linear layers.
+        ``default``: PyTorch's.  ``glorot``: within :math:`\pm\sqrt{6/(\text{fan-in} + \text{fan-out})}`, zero biases.
     """
     if initialisation not in ("default", "glorot"):
         raise ValueError(f"initialisation must be 'default' or 'glorot', got {initialisation!r}")
@@ -129,7 +124,7 @@ def assign(model: nn.Module, parameters: Tensor) -> None:
 
 @contextlib.contextmanager
 def evaluation(model: nn.Module) -> Iterator[None]:
-    """Put every layer in evaluation mode inside the context, without dropout, and restore each one's mode after it."""
+    """Put every layer in evaluation mode inside the context, and restore its mode after it."""
     before = [(layer, layer.training) for layer in model.modules()]
     model.eval()
     try:

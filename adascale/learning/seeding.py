@@ -1,8 +1,4 @@
-"""One random stream for each purpose, device and round.
-
-A stream depends on nothing else, so methods at one seed share channels, batches and noise directions, and a training
-can resume anywhere.  NumPy draws on the CPU; PyTorch draws dropout masks alone, from a seed of the round.
-"""
+"""One random stream for each purpose, device and round, so that runs share draws and resume anywhere."""
 
 from __future__ import annotations
 
@@ -22,10 +18,7 @@ def whole_seed(seed: int) -> int:
 
 
 def stream(seed: int, purpose: int, device: int = 0, round_index: int = 0) -> np.random.Generator:
-    """Return the generator of a purpose, such as ``BATCH``, a device and a round.
-
-    The seed, an integer >= 0, may be that of :func:`adascale.channel.draw`, which has other streams.
-    """
+    """Return the generator of a purpose, such as ``BATCH``, a device and a round."""
     # channel.draw spawns keys of length one; these have three entries
     return np.random.default_rng(np.random.SeedSequence(whole_seed(seed), spawn_key=(purpose, device, round_index)))
 

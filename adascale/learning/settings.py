@@ -1,4 +1,4 @@
-"""The settings of a training that are not its scenario's."""
+"""The settings of a training that are not part of its scenario."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from adascale.files import from_mapping
 
 @dataclass(frozen=True)
 class Training:
-    r"""Data, network and optimiser of a training, which its :class:`~adascale.scenario.Scenario` does not have.
+    r"""Data, network and optimiser of a training, beside its :class:`~adascale.scenario.Scenario`.
 
     Parameters
     ----------
     dataset, input_scaling, model, initialisation, partition : str
-        See :func:`adascale.learning.data.load`, :func:`adascale.learning.models.build` and
-        :func:`adascale.learning.data.partition`.
-    learning_rate : float, > 0
-        :math:`\lambda`.
+        See :mod:`adascale.learning.data` and :mod:`adascale.learning.models`.
+    learning_rate : float, > 0, :math:`\lambda`
     momentum : float, in [0, 1)
     weight_decay : float, >= 0
-        Coefficient of :math:`\boldsymbol\theta`, which is added to the received gradient after the noise.
+        Coefficient of :math:`\boldsymbol\theta`, added to the received gradient after the noise.
     chunk : int, >= 1
         Largest number of samples whose gradients are computed at a time.
     """
@@ -62,12 +60,12 @@ class Training:
 
     @classmethod
     def digits(cls) -> Training:
-        """Return the MNIST training at twice its learning rate, for ``Scenario.digits()``, which has fewer rounds."""
+        """Return the MNIST training at twice its learning rate, for the fewer rounds of ``Scenario.digits()``."""
         return cls.preset("digits")
 
     @classmethod
     def preset(cls, name: str) -> Training:
-        """Return the training of a preset, by its name or from its file: see :func:`adascale.presets.load`."""
+        """Return the training of a preset, by name or file: see :func:`adascale.presets.load`."""
         values = presets.load(name).training
         try:
             training = from_mapping(cls, values, " in [training]")

@@ -30,9 +30,7 @@ class Trained(NamedTuple):
 
     state: State
     history: pd.DataFrame
-    r"""One row per round: ``round, batch_size, loss`` (of the batches, before the step), ``clipped`` (share of their
-    samples) and ``noise_energy`` (:math:`w_t`).  ``test_loss, accuracy`` and ``epsilon`` (of the rounds so far) are of
-    the model after the step, NaN where it was not evaluated."""
+    """One row per round of :data:`COLUMNS`; ``test_loss, accuracy, epsilon`` are NaN where it was not evaluated."""
 
 
 def train(
@@ -64,19 +62,19 @@ def train(
     coefficient : array_like, complex, shape (M, T), optional
         :math:`h_{m,t}`: run every round at signal level.
     every : int, >= 1
-        Evaluate after every so many rounds, and after the last.
+        Rounds between evaluations; the last round is always evaluated.
     delta, accountant
-        Of the epsilon; default accountant :class:`~adascale.accounting.RenyiAccountant`.
+        Of epsilon; default :class:`~adascale.accounting.RenyiAccountant`.
     progress : bool
     resume : Trained, optional
-        The first rounds of this very training: only the others are run.
+        The first rounds of this same training.
     keep : callable, optional
         Called after every round with the state and the rows of the history so far.
 
     Raises
     ------
     Diverged
-        If a parameter or a loss is not finite after a round, which is not kept.
+        If a parameter or a loss is not finite after a round.
     """
     check.whole("every", every)
     rounds, scenario = problem.num_rounds, problem.scenario

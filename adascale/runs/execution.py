@@ -34,7 +34,7 @@ class Finished(NamedTuple):
 
 
 def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
-    r"""Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
+    """Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
     scenario = run.scenario
     drawn = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor)
@@ -42,9 +42,7 @@ def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
 
 
 def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
-    r"""Draw the channel of the seed, bring the policy's cost to the budget there, and train with its scalings.
-
-    At one seed every policy and every :math:`\nu` has the same channels, initial model, batches and noise directions.
+    """Draw the channel of the seed, tune the policy to the budget there, and train with its scalings.
 
     Parameters
     ----------
@@ -55,10 +53,9 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     Returns
     -------
     Finished
-        The row has ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``; every
-        parameter that the policy declares as ``tuned``; ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss,
-        floor_mean, floor_max, floor_max_round, wall_seconds`` (of the rounds that were run now), ``device, threads``
-        and :func:`~adascale.runs.provenance.provenance`.
+        The row has ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``, the policy's
+        ``tuned`` parameters, ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss, floor_mean, floor_max,
+        floor_max_round, wall_seconds, device, threads`` and :func:`~adascale.runs.provenance.provenance`.
     """
     find_device(device)
     for kind, name in run.own_code.items():
@@ -97,10 +94,7 @@ _session = ""
 
 
 def digests(run: Run, session: str = "") -> dict[str, str]:
-    """Return digests, by name, of what your own code gives to a run: it may read files that change.
-
-    Within a session a data set is read once.  Digests are of single precision: last digits vary among machines.
-    """
+    """Return digests, by name, of what your own code gives to a run; a session reads a data set once."""
     global _session
     training = run.training
     if "datasets" in run.own_code and not (session and session == _session):
@@ -124,7 +118,6 @@ def digests(run: Run, session: str = "") -> dict[str, str]:
 
 
 def _decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.float64] | None]:
-    """The problem, the tuned policy and its schedule."""
     problem, mean_gain = problem_of(run)
     if run.policy == NOISE_FREE:
         return problem, None, None
@@ -134,5 +127,4 @@ def _decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np
 
 @lru_cache(maxsize=1)
 def _load(dataset: str, input_scaling: str, root: Path) -> Dataset:
-    """The runs of a sweep follow each other on one data set."""
     return data.load(dataset, input_scaling)

@@ -16,10 +16,7 @@ from adascale.files import write_atomically
 
 
 def provenance(*packages: str) -> dict[str, str | None]:
-    """Return ``version`` and ``commit`` of this package, ``machine``, ``python``, and the versions of the packages.
-
-    The commit is None outside a git checkout, and ends in ``+`` where a tracked file is changed that is no result.
-    """
+    """Return ``version``, ``commit`` (``+`` if changed), ``machine``, ``python`` and the versions of packages."""
     return {
         "version": __version__,
         "commit": _commit(),

@@ -24,12 +24,14 @@ FORMAT = 2
 """A part of every address, to be raised when the same specification would give other results."""
 
 NOISE_FREE = "NoiseFree"
-"""The policy of a receiver without noise, :math:`\\eta_t = \\infty`, outside any budget and without privacy."""
+r"""The policy of a receiver without noise, :math:`\eta_t = \infty`, without budget and privacy."""
 
 
 @dataclass(frozen=True)
 class Run:
-    r"""Everything that a training's result depends on, your own code included; :func:`make_run` makes one.
+    r"""Everything that a training's result depends on, your own code included; see :func:`make_run`.
+
+    ``own_code`` has its names by kind, ``sources`` their digests (:func:`adascale.registry.source_digest`).
 
     Parameters
     ----------
@@ -38,22 +40,14 @@ class Run:
     policy : str
         A name for :func:`adascale.comparison.find_method`, or ``NoiseFree``.
     nu, budget_factor : float, > 0
-        Results are filed by :math:`\nu`; the budget is :math:`\nu` times the factor, 1 in the paper.
+        The noise budget is :math:`\nu` times the factor, 1 in the paper.
     seed : int, >= 0
-        Of channels, partition, initial model, batches and noise.
     accountant : str
         A name for :func:`adascale.accounting.find`.
     every, delta
         As for :func:`adascale.learning.training.train`.
     shortened : bool
         Whether the scenario has fewer rounds than its preset.
-
-    Attributes
-    ----------
-    own_code : dict
-        Code outside this package, ``module:object`` or registered, by its kind (:data:`adascale.registry.KINDS`).
-    sources : dict
-        The digest of the source of each when the run is specified, see :func:`adascale.registry.source_digest`.
     """
 
     scenario: Scenario
@@ -99,7 +93,7 @@ class Run:
 
     @property
     def specification(self) -> str:
-        """The run as JSON text, the same for the same run."""
+        """Return the run as JSON text, the same for the same run."""
         plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "own_code"}
         plain |= {"scenario": asdict(self.scenario), "training": asdict(self.training)}
         plain |= {"channel": channels.specification(self.channel), "format": FORMAT}
@@ -107,7 +101,7 @@ class Run:
 
     @property
     def address(self) -> str:
-        """Sixteen hexadecimal digits of the SHA-256 of the specification."""
+        """Return sixteen hexadecimal digits of the SHA-256 of the specification."""
         return hashlib.sha256(self.specification.encode()).hexdigest()[:16]
 
 
@@ -121,22 +115,19 @@ def make_run(
     channel: str | None = None,
     **changes: Any,
 ) -> Run:
-    r"""Make a run of a data set's preset with changes.
+    """Make a run of a data set's preset with changes.
 
     Parameters
     ----------
     dataset : str
-        A preset, by name or file (:func:`adascale.presets.load`), or ``module:function``, your own reader, with the
-        preset of the digits but for the name, the data and, if not given, the size of each device's share.
+        A preset (:func:`adascale.presets.load`), or ``module:function``, your own reader with the preset of the digits.
     policy, nu, seed
-        As for :class:`Run`.
     rounds : int, >= 1, optional
-        A shorter horizon, for which the policy is tuned: the first so many rounds of the channel.
+        A shorter horizon, the first rounds of the channel, for which the policy is tuned.
     channel : str, optional
         See :func:`adascale.channel.find`.
     **changes
-        Other fields of :class:`Run`, :class:`~adascale.scenario.Scenario`,
-        :class:`~adascale.learning.settings.Training` or the channel model.
+        Other fields of :class:`Run`, its scenario, its training or the channel model.
     """
     for name, text in (("dataset", dataset), ("policy", policy), ("channel", "" if channel is None else channel)):
         if not isinstance(text, str):
@@ -177,20 +168,19 @@ _LOADED: dict[tuple[str, int], tuple[Any, str | None]] = {}
 
 
 def loaded_digest(kind: str, name: str) -> str | None:
-    """Return the digest of the code behind a name when this process first saw the class or function."""
+    """Return the digest of the code behind a name when this process first loaded it."""
     value = registry.find(kind, name).value
     return _LOADED.setdefault((name, id(value)), (value, registry.source_digest(kind, name)))[1]
 
 
 def _shares(training: Training, num_devices: int, seed: int) -> float | tuple[float, ...]:
-    """How many samples each device gets."""
     labels = data.load(training.dataset, training.input_scaling).labels
     sizes = [float(part.size) for part in data.partition(labels, num_devices, training.partition, seed)]
     return sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
 
 
 def described(run: Run) -> dict[str, Any]:
-    """Return the first columns of a run's row, which are known before it is run: ``run`` to ``budget``."""
+    """Return the first columns of a run's row, known in advance: ``run`` to ``budget``."""
     model, policy = registry.label(run.training.model), registry.label(run.policy)
     name, rounds, budget = run.scenario.name, run.scenario.num_rounds, run.nu * run.budget_factor
     first = {"run": run.address, "dataset": name, "model": model, "policy": policy, "nu": run.nu, "seed": run.seed}

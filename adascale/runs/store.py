@@ -1,16 +1,13 @@
-r"""A store of runs: a folder for each, named by its address, which survives a kill at any time.
+"""A store of runs: a folder for each, named by its address, which survives a kill at any time.
 
 =============== ====================================================================================================
 ``spec.json``   the specification whose SHA-256 is the address
 ``checkpoint``  the state and history of an unfinished run
 ``history.csv`` one row per round of a finished run
-``row.json``    the result with its provenance, the SHA-256 of the history, :func:`~adascale.runs.execution.digests`
-                and the SHA-256 of all that (not in old rows); written last: it *is* "finished"
-``lock``        held by the process that works on the run; the system frees it when that process dies
+``row.json``    the result with its provenance and checksums; written last: it *is* "finished"
+``lock``        held by the process that works on the run, until it ends
 ``.identity``   beside the folders: a random word by which the workers of a cluster recognise the store
 =============== ====================================================================================================
-
-Every file is written whole or not at all; altered or truncated ones, and those made from other data, are refused.
 """
 
 from __future__ import annotations
@@ -59,7 +56,7 @@ class NotCompared(UserWarning):
 
 
 class Store:
-    """Runs and their results in a folder, which processes may share where the file system has locks (``flock``)."""
+    """Runs and their results in a folder, shared by processes where the file system has ``flock``."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
@@ -68,10 +65,7 @@ class Store:
         self._identity, self._session = "", ""
 
     def session(self, shared: bool = False) -> Store:
-        """Return the same store by its full path, for many runs of which each data set is read once.
-
-        A shared one runs nothing on a machine that does not see the same folder.
-        """
+        """Return the same store by its full path, for many runs of which each data set is read once."""
         found = Store(self.folder.resolve())
         found._session = secrets.token_hex(8)
         if shared:
@@ -87,7 +81,7 @@ class Store:
         return self.folder / run.address
 
     def owns(self, path: Path) -> bool:
-        """Whether a file lies in the folder of a run, where only the store may write."""
+        """Return whether a file lies in the folder of a run, where only the store may write."""
         parent = path.resolve().parent
         return parent.parent == self.folder.resolve() and re.fullmatch("[0-9a-f]{16}", parent.name) is not None
 
@@ -99,7 +93,6 @@ class Store:
         return found[0]
 
     def _compare(self, run: Run, place: Path, kept: Mapping[str, str] | None) -> dict[str, str]:
-        """The digests of now; a ``ValueError`` if they are not those that were kept."""
         made, remedy = digests(run, self._session), "delete the folder or use another --store"
         if kept is None and made:
             text = f"{place} has no digest of what {', '.join(made)} gave; if that may have changed, {remedy}"
@@ -133,7 +126,7 @@ class Store:
         return Finished(row, texts.astype({"round": int, "batch_size": int})), stored.get("made")
 
     def under_way(self, run: Run) -> pd.DataFrame | None:
-        """Return the history of a run up to its checkpoint, one row per round; None without a checkpoint."""
+        """Return the history of a run up to its checkpoint, one row per round, or None."""
         checkpoint = Checkpoint(self.place(run) / "checkpoint", run)
         if (trained := checkpoint.read(anywhere=True)[0]) is None:
             return None
@@ -143,9 +136,9 @@ class Store:
     def run(
         self, run: Run, *, device: str = "cpu", progress: bool = False, wait: bool = True, save_seconds: float = 30
     ) -> Finished:
-        """Return the result of a run: read if it is finished, else run from the last checkpoint on.
+        """Return the result of a run: read if finished, else run from the last checkpoint on.
 
-        Without ``wait``, :class:`~adascale.errors.Busy` is raised while another process works on this run.
+        Without ``wait``, raise :class:`~adascale.errors.Busy` while another process works on this run.
         """
         place, known = self.place(run), self.folder / ".identity"
         if self._identity and not (known.exists() and known.read_text() == self._identity):
@@ -169,7 +162,6 @@ class Store:
                 raise
 
     def _perform(self, run: Run, checkpoint: Checkpoint, device: str, progress: bool, save_seconds: float) -> Finished:
-        """Run what is left of it, in a folder that is locked."""
         place = self.place(run)
         for half in place.glob(".*"):  # what a process was writing when it was killed
             half.unlink()
@@ -209,10 +201,7 @@ class Store:
 
 
 class Checkpoint:
-    """The state of an unfinished run in one file: a checksum and NumPy arrays, no pickle.
-
-    Under other conditions than these the resumed history would not be the same to the last bit.
-    """
+    """The state of an unfinished run in one file, with a checksum; it resumes under the same conditions only."""
 
     def __init__(self, path: Path, run: Run, device: str = "cpu"):
         self.path, self.run = path, run
@@ -278,7 +267,7 @@ def _unsealed(stored: bytes) -> dict[str, Any]:
 
 
 def _locked(place: Path, wait: bool) -> contextlib.AbstractContextManager[Any]:
-    """The folder of a run, for this process alone."""
+    """Lock the folder of a run for this process alone."""
     for _ in range(100):
         place.mkdir(parents=True, exist_ok=True)
         try:

@@ -1,8 +1,7 @@
-r"""Sweeps: many runs from one TOML file, on the cores of this machine or on the workers of a Dask cluster.
+"""Sweeps: many runs from one TOML file, on this machine or the workers of a Dask cluster.
 
-A sweep file is a list of blocks.  In each, ``reading`` is a name for what the block is about, and every other key is an
-argument of :func:`~adascale.runs.specification.make_run`; a list stands for all of its values, and all combinations are
-run::
+Each block has a label ``reading`` and arguments of :func:`~adascale.runs.specification.make_run`; of lists, all
+combinations are run::
 
     [[runs]]
     reading = "as stated"
@@ -53,10 +52,10 @@ class Outcome(NamedTuple):
 
     address: str
     state: str
-    """``finished``, ``failed``, ``diverged``, or ``busy`` where another sweep on the same store works on it."""
+    """``finished``, ``failed``, ``diverged``, or ``busy`` if another sweep on the same store works on it."""
     message: str = ""
     orders: OrdersTooFew | None = None
-    """The warning of the epsilon that an order beyond the accountant's lowers most."""
+    """The warning of the epsilon that an order outside the accountant's lowers most."""
 
 
 def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
@@ -102,25 +101,18 @@ def sweep(
     retries: int = 1,
     progress: bool = False,
 ) -> list[Outcome]:
-    """Bring all runs into the store; what it holds already is not run again.
+    """Bring all runs into the store, and return one outcome for each different run, in their order.
 
-    A run that fails, or whose worker was killed, is tried again from its last checkpoint, up to ``retries`` times; one
-    that diverges is not.  What another sweep on the store works on is left to it and waited for at the end.  The
-    warning ``OrdersTooFew`` comes once, for the run in which orders beyond the accountant's lower an epsilon most.
+    A failed run is tried again from its last checkpoint, up to ``retries`` times; one that diverges is not.
 
     Parameters
     ----------
     runs, store
-        Duplicates are run once.  Workers of a cluster must see the same folder.
+        Workers of a cluster must see the same folder.
     jobs, threads : int, >= 1
-        Processes on this machine, which end when this one does, and PyTorch's threads in each.
+        Processes on this machine, and PyTorch's threads in each.
     dask : str, optional
         Address of a Dask scheduler, ``tcp://host:port``, whose workers replace the processes.
-
-    Returns
-    -------
-    list of Outcome
-        One for each different run, in their order: ``finished``, or ``failed`` or ``diverged`` with the last message.
     """
     store = store.session(shared=dask is not None)
     wanted = {run.address: run for run in runs}
@@ -153,11 +145,7 @@ def sweep(
 
 
 def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the results of a sweep and their learning curves, as far as the store holds them.
-
-    The rows are those of :func:`~adascale.runs.execution.perform` after ``reading``; a run with a checkpoint only has
-    no results.  The curves are the evaluated rounds: ``run, round, loss, test_loss, accuracy, epsilon``.
-    """
+    """Return the stored results of a sweep after ``reading``, and the evaluated rounds as learning curves."""
     rows: list[dict[str, Any]] = []
     curves: dict[str, pd.DataFrame] = {}
     noted: list[NotCompared] = []
@@ -180,14 +168,13 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
 
 
 def _stored(run: Run, store: Store, noted: list[NotCompared]) -> tuple[dict[str, Any], pd.DataFrame | None]:
-    """The row and history of a run, as far as the store has them."""
     with _noting(NotCompared, noted):
         found = store.finished(run)
         return found or (described(run), store.under_way(run))
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    """The columns of all rows: those that every row starts with, tuned parameters in order of appearance, the rest."""
+    """Return the columns of all rows: common first ones, tuned parameters in order of appearance, the rest."""
     longest = max(rows, key=len)
     known = [*longest][: [*longest].index("budget") + 1]
     rest = [*longest][[*longest].index("cost") :] if "cost" in longest else []
@@ -196,7 +183,7 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
-    """Return how far each run is, ``reading, run, policy, nu, seed, done, rounds``, by the rounds that are stored."""
+    """Return the stored rounds of each run: ``reading, run, policy, nu, seed, done, rounds``."""
     rows, store = [], store.session()
     for reading, run in entries:
         _, history = _stored(run, store, [])
@@ -210,7 +197,6 @@ def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
 
 
 def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:
-    """Run one in a worker, without exceptions."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     noted: list[OrdersTooFew] = []
@@ -246,7 +232,6 @@ def _noting(kind: type[Warning], noted: list[Any]) -> Iterator[None]:
 
 
 def _gain(found: OrdersTooFew) -> float:
-    """How many times smaller an epsilon is at an order beyond."""
     return found.epsilon / found.better if found.better else 1.0
 
 

@@ -30,15 +30,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLI
 def work_on(
     work: Callable[[Task], Result], tasks: Iterable[Task], jobs: int, threads: int = 1
 ) -> Generator[tuple[Task, Result | None], None, None]:
-    """Do all tasks in so many processes, which are gone when the iterator is exhausted, closed or interrupted.
-
-    The importable ``work`` raises nothing.  Numerical libraries get as many threads as they read in the environment.
-
-    Yields
-    ------
-    tuple
-        A task and its result, in order of completion; None where the process was killed meanwhile.
-    """
+    """Yield tasks and results as done by processes that end with the iterator; None for one that was killed."""
     left = deque(tasks)
     workers: dict[Connection, tuple[_Worker, Task]] = {}
 
@@ -92,7 +84,7 @@ class _Worker:
         self.send(work)
 
     def send(self, task: Any) -> None:
-        """Send a task; in vain to a process that was killed, which is noticed when the answer is read."""
+        """Send a task; a killed process is noticed when the answer is read."""
         with contextlib.suppress(ConnectionError):
             self.end.send(task)
 
@@ -107,7 +99,7 @@ class _Worker:
 
 
 def serve(descriptor: int) -> None:
-    """Be a worker: do task after task until there is no other, or no parent."""
+    """Serve as a worker: do task after task until there is no other, or no parent."""
 
     def interrupt(*_: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once

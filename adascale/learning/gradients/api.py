@@ -17,11 +17,10 @@ class NotFinite(ValueError):
 
 
 class ClippedSum(NamedTuple):
-    """The weighted sum, with the norms and losses it was made from."""
+    """The weighted sum of clipped sample gradients, with their norms and losses."""
 
     gradient: Tensor
-    r""":math:`\sum_i v_i \mathbf g_i \min(1, C / \lVert\mathbf g_i\rVert)`, shape (d,), in the order of the model's
-    trainable parameters."""
+    r""":math:`\sum_i v_i \mathbf g_i \min(1, C / \lVert\mathbf g_i\rVert)`, shape (d,), in the model's order."""
     norm: Tensor
     r""":math:`\lVert\mathbf g_i\rVert` before clipping, shape (B,); below 3e-16 in single precision it may be 0."""
     loss: Tensor
@@ -33,44 +32,27 @@ def clipped_sum(
 ) -> ClippedSum:
     r"""Sum the clipped sample gradients of the cross entropy.
 
-    .. math::
-        \sum_{i=1}^{B} v_i\, \mathbf g_i \min\Big(1, \frac{C}{\lVert \mathbf g_i \rVert}\Big), \qquad
+    .. math:: \sum_{i=1}^{B} v_i\, \mathbf g_i \min\Big(1, \frac{C}{\lVert \mathbf g_i \rVert}\Big), \qquad
         \mathbf g_i = \nabla_{\boldsymbol\theta}\, l\big(\boldsymbol\theta, (\mathbf u_i, o_i)\big)
 
-    With :math:`v_i = 1/(M B_m)` for the samples of device m (:eq:`eq:averaging`) it is the signal
-    :math:`\mathbf s_t` of :eq:`eq:decomposition`, all devices at once.
-
-    All samples share one backward pass where every layer with parameters has a rule, is called once and with one input
-    per sample.  ``Linear``, ``Conv2d`` (one group, no dilation, padding by a number of zeros) and ``GroupNorm`` have
-    rules; :func:`~adascale.learning.gradients.register` adds more.  Any other layer, and a weight that is pruned,
-    parametrised or used elsewhere too, sends the whole model to ``vmap(grad)``, or where that fails to plain autograd
-    for one sample after the other, with one :class:`~adascale.learning.gradients.GeneralPath` warning each.
-
-    In a model's first batch, and in one later batch of 64 on average, a random sample is computed alone, by plain
-    autograd, and compared: losses and gradients may differ by 1 % in single precision and by 1e-6 in double.  What a
-    model shows for a fraction p of its samples alone is missed in n later batches with probability about exp(-p n/64).
+    With :math:`v_i = 1/(M B_m)` (:eq:`eq:averaging`) it is :math:`\mathbf s_t` of :eq:`eq:decomposition`.  Random samples
+    are compared with plain autograd.  Layers without a rule (:func:`~adascale.learning.gradients.register`) make it slow,
+    with a :class:`~adascale.learning.gradients.GeneralPath` warning.
 
     Parameters
     ----------
     model : torch.nn.Module
-        From (B, ...) images to (B, classes) logits, each sample by itself, in one thread; no call may change a
-        parameter, a buffer or the input of a layer.  Frozen parameters (``requires_grad=False``) are not in the sum.
+        From (B, ...) images to (B, classes) logits, each sample by itself; a call changes no parameter and no buffer.
     images : torch.Tensor, shape (B, ...), B >= 0
-        Of the model's type, or integers; fastest in ``channels_last`` layout.
     labels : torch.Tensor, int64, shape (B,)
-        Classes 0, 1, ...
     clip_norm : float, > 0
         :math:`C`, at least 3e-16 in single precision and 1e-146 in double, or ``inf``.
-    weights : torch.Tensor, shape (B,), optional
-        :math:`v_i`; default 1.
+    weights : torch.Tensor, shape (B,), optional, :math:`v_i` (default: 1)
     chunk : int, >= 1
-        Largest number of samples at a time, which bounds the memory; results differ by rounding only.
+        Largest number of samples at a time; results differ by rounding only.
 
     Raises
     ------
-    ValueError
-        Also if the model mixes samples (``BatchNorm``) or a rule is wrong; after the first batch the message says that
-        there is no guarantee so far.
     NotFinite
         A ``ValueError``, if the gradient or the loss of a sample is infinite or NaN.
     """

@@ -1,8 +1,4 @@
-"""Models without sample gradients, and the comparison of random samples with plain autograd.
-
-Rules see all samples at once.  That is right as long as no sample enters another one's loss and nothing but the layers
-is between parameters and loss.  Layers that break this by their kind are refused; samples computed alone find the rest.
-"""
+"""Models without sample gradients, and the comparison of random samples with plain autograd."""
 
 from __future__ import annotations
 
@@ -25,19 +21,15 @@ from adascale.learning.models import evaluation
 Samples = tuple[Tensor, Tensor]
 """Images and labels."""
 Found = tuple[list[SampleGradients], Tensor]
-"""The sample gradients of every trainable parameter, and the losses."""
+"""Sample gradients of every trainable parameter, and the losses."""
 Path = Callable[[nn.Module, Tensor, Tensor], Found]
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-2}
-"""How far a sample's gradient may be from plain autograd, relative to its norm; 0.5 for coarser types.
-
-Sums in another order differ by 1e-16 and 1e-7 each, and by a thousandth where a rectifier or a maximum falls the other
-way; errors are tenths.
-"""
+"""Largest difference of a sample's gradient from plain autograd, relative to its norm; 0.5 for coarser types."""
 LEAST_LOSS = 1e-3
-"""Least loss of the sample that is compared, nats: near 0 the gradient is what rounding leaves of a difference."""
+"""Least loss of the compared sample, nats: near 0 rounding dominates the gradient."""
 EVERY = 64
-"""After the first batch a sample is compared in one batch of so many on average, for about 1 % of a round's time."""
+"""After the first batch a sample is compared in one batch of so many on average."""
 
 INDEPENDENT = "a model that takes every sample by itself, without a mean, a norm or a choice over the batch"
 
@@ -65,17 +57,14 @@ def refuse(model: nn.Module) -> None:
 
 
 def eagerly(model: nn.Module) -> contextlib.AbstractContextManager[object]:
-    """No compilation inside the context, if something of the model is compiled: layers are observed one by one."""
+    """Disable compilation inside the context if a part of the model is compiled, to observe its layers."""
     compiled = any(hasattr(layer, "_orig_mod") or layer._compiled_call_impl is not None for layer in model.modules())
     return torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def left_as_it_was(model: nn.Module) -> Iterator[None]:
-    """Raise ``ValueError`` if a parameter or a buffer of the model is written to, or replaced, inside the context.
-
-    Such a model is another function at every call, and the parameters alone would not bring it back.
-    """
+    """Raise ``ValueError`` if a parameter or a buffer of the model is written to, or replaced, inside the context."""
 
     def versions() -> dict[str, tuple[Tensor, int]]:  # PyTorch counts no versions of tensors made in inference mode
         tensors = itertools.chain(model.named_parameters(), model.named_buffers())
@@ -93,11 +82,7 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
 
 
 def controlled(path: Path, model: nn.Module, images: Tensor, labels: Tensor) -> Path:
-    """The path for parts of a batch, of which a random sample is now and then compared with plain autograd.
-
-    One sample and a batch of several are two cases; each is compared at once, and then in one batch of ``EVERY``.  The
-    losses seed the choice, so that a resumed training meets the same error, and no result depends on it.
-    """
+    """Return the path for parts of a batch, and compare a random sample now and then with plain autograd."""
     done = _checked.setdefault(model, set())
     case = (path, len(images) > 1)
 
@@ -129,7 +114,7 @@ def controlled(path: Path, model: nn.Module, images: Tensor, labels: Tensor) -> 
 
 
 def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: random.Random) -> bool:
-    """Whether a sample was fit to be compared; a ``ValueError`` that names the layer if it is another one alone."""
+    """Return whether a sample was fit to be compared; ``ValueError`` with the layer if it differs when alone."""
     (images, labels), (gradients, loss) = batch, found
     tolerance = TOLERANCE.get(loss.dtype, 0.5)
     # what rounding leaves of a loss that is small beside the others is no measure either
@@ -171,7 +156,7 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
 
 
 def off_by(found: SampleGradients, square: Tensor, expected: Tensor, i: int) -> float:
-    """How far a parameter's gradient of sample i, and its norm, are from what is expected; ``inf`` for NaN."""
+    """Return the error of a parameter's gradient of sample i, and of its norm; ``inf`` for NaN."""
     only = torch.zeros_like(square)
     only[i] = 1
     of_norm = abs(float(square[i].clamp_min(0).sqrt()) - float(expected.double().norm()))
@@ -180,12 +165,12 @@ def off_by(found: SampleGradients, square: Tensor, expected: Tensor, i: int) -> 
 
 
 def shortest(dtype: torch.dtype) -> float:
-    """The norm below which squares begin to vanish: 3e-16 in single precision, 1e-146 in double."""
+    """Return the norm below which squares underflow: 3e-16 in single precision, 1e-146 in double."""
     return math.sqrt(torch.finfo(dtype).tiny / torch.finfo(dtype).eps)
 
 
 def compare_again(path: Path, model: nn.Module, pair: Samples, choice: random.Random, by_chance: bool) -> bool:
-    """Compare on a pair; a model with dropout in evaluation mode, but not one that draws numbers there, too."""
+    """Compare on a pair; a model with dropout in evaluation mode, unless it draws numbers there too."""
     device = pair[0].device
     before = random_state(device)
     with evaluation(model) if by_chance else contextlib.nullcontext():

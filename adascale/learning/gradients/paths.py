@@ -22,7 +22,7 @@ from adascale.learning.gradients.rules import Rows, SampleGradients, named, rule
 from adascale.learning.models import trainable
 
 LARGEST = 1 << 26
-"""How many numbers of sample gradients are written out at a time: 256 MiB in single precision."""
+"""Largest number of entries of sample gradients written out at a time: 256 MiB in single precision."""
 
 _noted: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
 
@@ -51,11 +51,7 @@ def complain(reasons: Mapping[str, list[str]]) -> None:
 
 
 def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
-    """The sample gradients of every trainable parameter, in the model's order, and the losses, by rules.
-
-    The backward pass goes to the *outputs* of the layers only.  With the inputs kept from the forward pass, the rules
-    give the sample gradients, and the gradient of the unclipped loss is never formed.
-    """
+    """Return the sample gradients of every trainable parameter, in the model's order, and the losses, by rules."""
     reasons: dict[str, list[str]] = defaultdict(list)
     layers = {layer: named(name, layer) for name, layer in model.named_modules() if own(layer)}
     for layer, what in layers.items():
@@ -94,12 +90,12 @@ def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Sam
 
 
 def own(layer: nn.Module) -> dict[str, nn.Parameter]:
-    """The trainable parameters of a layer itself."""
+    """Return the trainable parameters of a layer itself."""
     return {name: each for name, each in layer.named_parameters(recurse=False) if each.requires_grad}
 
 
 def fitting(logits: object, size: int, labels: Tensor) -> Tensor:
-    """What a model has given for so many samples, if it has shape (size, classes) and every label is a class."""
+    """Return a model's output if it has shape (size, classes) and every label is a class."""
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != size:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"the model must give logits of shape ({size}, classes), got {got}")
@@ -131,7 +127,7 @@ def observed(layers: dict[nn.Module, str]) -> Iterator[dict[nn.Module, list[Call
 
 
 def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
-    """How often each parameter enters the computation of a result, or the part of it that begins at ``start``."""
+    """Count how often each parameter enters the computation of a result, or its part that begins at ``start``."""
     found: Counter[Tensor] = Counter()
     seen, ahead = {start, None}, [result.grad_fn]
     while ahead:
@@ -155,7 +151,7 @@ def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
 def by_rule(
     layer: nn.Module, what: str, input: Tensor, output_grad: Tensor, reasons: dict[str, list[str]]
 ) -> dict[Tensor, SampleGradients]:
-    """What the layer's rule gives for its trainable parameters; nothing where there is a reason against it."""
+    """Apply the layer's rule to its trainable parameters; return nothing where there is a reason against it."""
     rule = rule_of(type(layer))
     assert rule is not None  # by_rules() has seen it
     for name, parameter in layer.named_parameters(recurse=False):
@@ -183,7 +179,7 @@ def by_rule(
 
 
 class Checked(NamedTuple):
-    """Sample gradients of so many samples and of a parameter of this shape, with an error that names their source."""
+    """Sample gradients of given size and parameter shape, with an error that names their source."""
 
     given: SampleGradients
     source: str
@@ -198,7 +194,7 @@ class Checked(NamedTuple):
 
 
 def expect(what: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The tensor, if it has the shape."""
+    """Return the tensor, if it has the shape."""
     if tensor.shape != shape:
         raise ValueError(f"{what} must have shape {tuple(shape)}, got {tuple(tensor.shape)}")
     return tensor
@@ -209,7 +205,7 @@ class GeneralPath(UserWarning):
 
 
 def note(model: nn.Module, reason: str, instead: str) -> None:
-    """Warn of what is done instead of rules, once for each model."""
+    """Warn of the method used instead of rules, once for each model."""
     noted = _noted.setdefault(model, set())
     if instead not in noted:
         remedy = "adascale.learning.gradients.register gives a type of layers a rule"
@@ -218,11 +214,7 @@ def note(model: nn.Module, reason: str, instead: str) -> None:
 
 
 def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
-    """The sample gradients of every trainable parameter, in the model's order, and the losses, by ``vmap(grad)``.
-
-    Where that fails, as with recurrent layers or a choice that depends on the data, plain autograd takes one sample
-    after the other.
-    """
+    """Return the sample gradients of every trainable parameter and the losses by ``vmap(grad)``, else one by one."""
     # by every name, but each module once: functional_call would not put back what it changes twice
     places = {
         f"{module_name}.{name}".lstrip("."): parameter
@@ -252,7 +244,7 @@ def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Samp
 
 
 def one_by_one(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Tensor], Tensor]:
-    """The sample gradients and losses by plain autograd."""
+    """Compute the sample gradients and losses by plain autograd."""
     try:
         rows, losses = zip(*(alone(model, images[[i]], labels[[i]]) for i in range(len(images))), strict=True)
     except RuntimeError as error:
@@ -261,7 +253,7 @@ def one_by_one(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[T
 
 
 def alone(model: nn.Module, image: Tensor, label: Tensor) -> tuple[list[Tensor], Tensor]:
-    """The gradients of one sample, for every trainable parameter, and its loss, shape (1,)."""
+    """Compute the gradients of one sample, for every trainable parameter, and its loss, shape (1,)."""
     parameters = trainable(model)
     with torch.enable_grad():
         loss = F.cross_entropy(fitting(model(image.detach()), 1, label), label, reduction="none")
@@ -272,7 +264,7 @@ def alone(model: nn.Module, image: Tensor, label: Tensor) -> tuple[list[Tensor],
 
 @contextlib.contextmanager
 def attributes_kept(model: nn.Module) -> Iterator[None]:
-    """Put back the tensors that hooks set as attributes of layers, such as a pruned weight: vmap's die with it."""
+    """Restore the tensors that hooks set as attributes of layers, such as a pruned weight, after ``vmap``."""
     before = [(vars(layer), dict(vars(layer))) for layer in model.modules()]
     try:
         yield

@@ -1,4 +1,4 @@
-"""Rules for the sample gradients of layers, which need not be written out: their norms and one sum are used."""
+"""Rules for the sample gradients of layers: their norms and one weighted sum, mostly without writing them out."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ class Rows(NamedTuple):
 
 
 class Outer(NamedTuple):
-    r"""Sample gradients :math:`\mathbf e_i \mathbf x_i^{\mathsf T}`, never written out, with norms
-    :math:`\lVert\mathbf e_i\rVert \lVert\mathbf x_i\rVert`."""
+    r"""Sample gradients :math:`\mathbf e_i \mathbf x_i^{\mathsf T}`, never written out."""
 
     left: Tensor
     r""":math:`\mathbf e_i`, shape (B, O)."""
@@ -58,10 +57,9 @@ _rules: dict[type[nn.Module], Rule] = {}
 
 
 def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
-    r"""Register a rule for the sample gradients of layers: a decorator.
+    r"""Register a rule for the sample gradients of a layer type: a decorator.
 
-    A network whose layers all have rules takes one backward pass for all samples; a layer without one sends the whole
-    network to ``vmap(grad)``, which is slower.  A rule for a layer of your own, :math:`y = a \odot x + b`:
+    For example, of a layer :math:`y = a \odot x + b`:
 
     .. code-block:: python
 
@@ -71,7 +69,6 @@ def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
             def __init__(self, size):
                 super().__init__()
                 self.a, self.b = nn.Parameter(torch.ones(size)), nn.Parameter(torch.zeros(size))
-
             def forward(self, x):
                 return self.a * x + self.b
 
@@ -80,11 +77,9 @@ def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
             return {layer.a: output_grad * input, layer.b: output_grad}
 
     The registry belongs to the process; a later rule replaces an earlier one, and subclasses do not inherit it.
-
-    The layers take one tensor and give one, the batch first in both.  The rule sees the input, shape (B, ...), and
-    :math:`\partial\sum_i l_i / \partial \mathbf y` at the layer's output, shape (B, ...).  It maps each trainable
-    parameter of the layer itself to its sample gradients: a tensor of shape (B, \*parameter.shape), or
-    :class:`SampleGradients` such as :class:`Outer`.  It returns None where it does not cover this layer or input.
+    A rule sees the layer's input and :math:`\partial\sum_i l_i / \partial \mathbf y` at its output, the batch first, and
+    maps each trainable parameter of the layer itself to a tensor of shape (B, \*parameter.shape) or
+    :class:`SampleGradients` such as :class:`Outer`; it returns None for a case that it does not cover.
     """
     if not layer_types or not all(isinstance(each, type) and issubclass(each, nn.Module) for each in layer_types):
         raise ValueError(f"layer_types must be subclasses of torch.nn.Module, got {layer_types}")
@@ -97,18 +92,18 @@ def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
 
 
 def rule_of(layer_type: type[nn.Module]) -> Rule | None:
-    """The rule that is registered for exactly this type of layers, or None."""
+    """Return the rule registered for exactly this type of layers, or None."""
     return _rules.get(layer_type)
 
 
 def named(name: str, layer: nn.Module) -> str:
-    """How errors and notes name a layer."""
+    """Return how errors and notes name a layer."""
     return f"layer {name!r} ({type(layer).__name__})" if name else f"the model ({type(layer).__name__})"
 
 
 @register(nn.Linear)
 def linear(layer: nn.Linear, input: Tensor, output_grad: Tensor) -> Gradients | None:
-    """Of one vector per sample."""
+    """Return the sample gradients of a linear layer of one vector per sample."""
     if input.ndim != 2:
         return None
     gradients: dict[Tensor, Tensor | SampleGradients] = {layer.weight: Outer(output_grad, input)}
@@ -119,7 +114,7 @@ def linear(layer: nn.Linear, input: Tensor, output_grad: Tensor) -> Gradients | 
 
 @register(nn.GroupNorm)
 def group_norm(layer: nn.GroupNorm, input: Tensor, output_grad: Tensor) -> Gradients:
-    """A scale and a shift of every channel."""
+    """Return the sample gradients of a scale and a shift of every channel."""
     normed = F.group_norm(input, layer.num_groups, eps=layer.eps)
     return {
         layer.weight: (output_grad * normed)[..., None].flatten(2).sum(2),
@@ -141,12 +136,7 @@ class ChannelsLast(NamedTuple):
 
 @register(nn.Conv2d)
 def conv2d(layer: nn.Conv2d, input: Tensor, output_grad: Tensor) -> Gradients | None:
-    r"""Of one group, without dilation, padded by a given number of zeros; fastest in ``channels_last``.
-
-    A convolution applies one matrix at every place p of its output: with the gradient :math:`\mathbf e_{i,p}` there and
-    the input patch :math:`\mathbf x_{i,p}`, a sample's gradient is
-    :math:`\sum_p \mathbf e_{i,p} \mathbf x_{i,p}^{\mathsf T}`, one product of two matrices.
-    """
+    r"""Return :math:`\sum_p \mathbf e_{i,p} \mathbf x_{i,p}^{\mathsf T}` over places p of the output."""
     plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
     if not plain or isinstance(layer.padding, str) or input.ndim != 4:
         return None
@@ -165,7 +155,7 @@ def conv2d(layer: nn.Conv2d, input: Tensor, output_grad: Tensor) -> Gradients | 
 
 
 def patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
-    """What every place of the output sees of x, shape (B, places, height * width * inputs of the kernel)."""
+    """Return the part of x seen at every output place, shape (B, places, height * width * inputs of the kernel)."""
     (above, beside), (high, wide), (down, right) = (int(n) for n in layer.padding), layer.kernel_size, layer.stride
     padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, beside, beside, above, above))
     seen = padded.unfold(1, high, down).unfold(2, wide, right)  # (B, rows, columns, inputs, height, width)
@@ -173,5 +163,5 @@ def patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
 
 
 def largest_patches(device: torch.device) -> int:
-    """How many numbers of patches are written out at a time: on a CPU what stays in its cache, elsewhere 2^26."""
+    """Return the largest number of patch entries to write out at a time: CPU cache size, or 2^26 elsewhere."""
     return 1 << 19 if device.type == "cpu" else 1 << 26
