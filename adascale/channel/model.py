@@ -55,8 +55,8 @@ def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
 class ChannelModel:
     r"""A model that channels are drawn from; subclasses define at least ``fading``.
 
-    A subclass that replaces ``fading`` or ``draw`` loses its base's ``survival`` and ``floor_law``, unless it is declared
-    as ``class Mine(Rayleigh, same_law=True)``.  Its parameters are dataclass fields.
+    A subclass that replaces ``fading`` or ``draw`` loses its base's ``survival`` and ``floor_law``, unless it is
+    declared as ``class Mine(Rayleigh, same_law=True)``.  Its parameters are dataclass fields.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class Motion(ChannelModel, same_law=True):
         return Channel(distance, path_loss, coefficient / np.sqrt(change))
 
     def distances(self, distance: FloatArray, course: FloatArray, num_rounds: int) -> FloatArray:
-        r"""Compute :math:`r_t` of all T rounds from :math:`r_0` in metres and the course :math:`\vartheta`, shape (..., T)."""
+        r"""Compute :math:`r_t` of all T rounds from :math:`r_0` and the course :math:`\vartheta`, shape (..., T)."""
         nearest, farthest = self.distance_range
         aside = (distance * np.abs(np.sin(course)))[..., None]
         far = np.sqrt(np.maximum(farthest**2 - aside**2, 0))

@@ -45,7 +45,8 @@ def transmit(
 ) -> Received:
     r"""Run one round at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`, :eq:`eq:model-update`).
 
-    .. math:: \mathbf r_t = \sum_m h_{m,t} a_{m,t} \mathbf g_{m,t} + \mathbf n_t, \quad a_{m,t} = \sqrt{\eta_t} / (M h_{m,t})
+    .. math::
+        \mathbf r_t = \sum_m h_{m,t} a_{m,t} \mathbf g_{m,t} + \mathbf n_t, \quad a_{m,t} = \sqrt{\eta_t} / (M h_{m,t})
 
     Parameters
     ----------

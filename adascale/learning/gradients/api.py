@@ -35,9 +35,9 @@ def clipped_sum(
     .. math:: \sum_{i=1}^{B} v_i\, \mathbf g_i \min\Big(1, \frac{C}{\lVert \mathbf g_i \rVert}\Big), \qquad
         \mathbf g_i = \nabla_{\boldsymbol\theta}\, l\big(\boldsymbol\theta, (\mathbf u_i, o_i)\big)
 
-    With :math:`v_i = 1/(M B_m)` (:eq:`eq:averaging`) it is :math:`\mathbf s_t` of :eq:`eq:decomposition`.  Random samples
-    are compared with plain autograd.  Layers without a rule (:func:`~adascale.learning.gradients.register`) make it slow,
-    with a :class:`~adascale.learning.gradients.GeneralPath` warning.
+    With :math:`v_i = 1/(M B_m)` (:eq:`eq:averaging`) it is :math:`\mathbf s_t` of :eq:`eq:decomposition`.  Random
+    samples are compared with plain autograd.  Layers without a rule (:func:`~adascale.learning.gradients.register`)
+    make it slow, with a :class:`~adascale.learning.gradients.GeneralPath` warning.
 
     Parameters
     ----------

@@ -77,8 +77,8 @@ def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
             return {layer.a: output_grad * input, layer.b: output_grad}
 
     The registry belongs to the process; a later rule replaces an earlier one, and subclasses do not inherit it.
-    A rule sees the layer's input and :math:`\partial\sum_i l_i / \partial \mathbf y` at its output, the batch first, and
-    maps each trainable parameter of the layer itself to a tensor of shape (B, \*parameter.shape) or
+    A rule sees the layer's input and :math:`\partial\sum_i l_i / \partial \mathbf y` at its output, the batch first,
+    and maps each trainable parameter of the layer itself to a tensor of shape (B, \*parameter.shape) or
     :class:`SampleGradients` such as :class:`Outer`; it returns None for a case that it does not cover.
     """
     if not layer_types or not all(isinstance(each, type) and issubclass(each, nn.Module) for each in layer_types):
