@@ -10,7 +10,7 @@ from adascale import checks as check
 from adascale.accounting.kernels import LARGEST_ORDER, FloatArray
 
 DEFAULT_ORDERS: tuple[float, ...] = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
-"""The default orders of Opacus: 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
+"""The default orders of Opacus, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
 
 :meta hide-value:
 """

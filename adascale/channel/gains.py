@@ -38,8 +38,8 @@ def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "li
     A table has a header and a row per round of ``min_gain`` (:math:`h_{\min,t}^2`), of ``h2_1`` ... ``h2_M``
     (:math:`|h_{m,t}|^2`) or of ``h_1`` ... ``h_M`` (complex, as ``0.1+0.2j``), separated by commas, semicolons, tabs or
     blanks.  Columns ``round``, ``time`` and a first one without a name are optional and must increase.  Lines that
-    begin with ``#`` are comments; the last one before the numbers may be the header.  An array has the shape (T,), which is
-    ``min_gain``, or (T, M): :math:`|h_{m,t}|^2`, or complex :math:`h_{m,t}`.
+    begin with ``#`` are comments; the last one before the numbers may be the header.  An array has the shape (T,),
+    which is ``min_gain``, or (T, M): :math:`|h_{m,t}|^2`, or complex :math:`h_{m,t}`.
 
     Parameters
     ----------
