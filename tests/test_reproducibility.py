@@ -56,7 +56,7 @@ def test_every_command_of_adascale_has_these_options(line, capsys):
 
 def test_the_python_on_the_page_compiles():
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    compile(code, "page", "exec")
+    assert compile(code, "page", "exec").co_names
 
 
 def test_each_committed_table_has_a_command():

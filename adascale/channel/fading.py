@@ -148,7 +148,7 @@ def waves(rng: np.random.Generator, num_rounds: int, turns: float, paths: int) -
     angle = rng.random(paths)
     height = complex_normal(rng, paths) / np.sqrt(paths)
     omega = 2j * np.pi * turns * np.cos(2 * np.pi * angle)
-    steps = _LONG * _SHORT
+    steps = _LONG * _SHORT  # products of a fixed shape, so that a round does not depend on how many follow
     start = np.arange(0, num_rounds, steps)[:, None] + np.arange(0, steps, _SHORT)
     long = height * np.exp(omega * start[..., None])
     return np.asarray((long @ np.exp(omega[:, None] * np.arange(_SHORT))).reshape(-1)[:num_rounds])

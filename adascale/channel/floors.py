@@ -18,7 +18,7 @@ from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
 
-_KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8
+_KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8  # FadingFloors tabulates so many levels from H = _LEAST to 1 - H = _MOST
 _LARGEST = float(np.finfo(float).max)
 _NODES = (np.polynomial.legendre.leggauss(5)[0] + 1) / 2
 _WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2

@@ -151,7 +151,7 @@ class SelectionFloors(FloorLaw):
     def __init__(self, scale: ArrayLike, antennas: int) -> None:
         self.scale = check.positive("scale", scale)
         self.antennas = check.whole("antennas", antennas)
-        if antennas > 16:
+        if antennas > 16:  # in longer alternating sums digits cancel
             raise InvalidInput(f"antennas must be at most 16, got {antennas}", "antennas")
         self.lanes = self.scale.shape
 

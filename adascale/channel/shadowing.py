@@ -191,6 +191,7 @@ class UrbanMicro(Rayleigh):
 
 def _correlated(covariance: FloatArray, fresh: FloatArray) -> FloatArray:
     """Mix independent rows ``fresh``, (..., M, T), to this covariance, (..., M, M), with ones on its diagonal."""
+    # Cholesky's factor, entry by entry: the first rows do not depend on how many follow, to the last digit
     rest, mixed = covariance.copy(), np.zeros_like(fresh)
     for j in range(rest.shape[-1]):
         # two devices at one place leave 0, which rounding may have made less
