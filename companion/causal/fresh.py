@@ -1,8 +1,8 @@
 r"""Every method without the future, on fresh realisations: ``python -m companion make causal``.
 
-No parameter has seen the realisation that it is judged on, nor another one that is judged: it comes from T,
-:math:`\nu`, the scenario and the law of the floors for the devices' mean gains, or from realisations drawn from that
-law (:class:`~adascale.comparison.TunedOnModel`).  Beside them stand the paper's methods tuned in hindsight, on the same
+No parameter depends on any realisation that methods are evaluated on: it comes from T, :math:`\nu`, the scenario and
+the distribution of the floors for the devices' mean gains, or from realisations drawn from that distribution
+(:class:`~adascale.comparison.TunedOnModel`).  The paper's methods, tuned in hindsight, are evaluated on the same
 realisations.
 """
 
@@ -172,7 +172,7 @@ TUNED: dict[str, Method] = {
     "PowerControl": TunedOnRealisation(policies.PowerControl),
     "LyapunovPowerControl": kindest_lyapunov,
 }
-"""The paper's methods that have a parameter, tuned on the realisation that is judged.
+"""The paper's methods that have a parameter, tuned on the realisation that they are evaluated on.
 
 :meta hide-value:
 """

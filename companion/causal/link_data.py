@@ -34,7 +34,7 @@ _ORBIT_ROUNDS = 300
 
 
 class Realisation(NamedTuple):
-    """Ten links over the rounds that are judged, and what was measured before."""
+    """Ten links over the rounds of the evaluation, and what was measured before."""
 
     trace: str
     group: str
