@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from companion.__main__ import RESULTS
+
 ROOT = Path(__file__).parents[1]
 STAND_IN = """#!/bin/sh
 mkdir -p _build/.jupyter_cache _build/html
@@ -208,6 +210,32 @@ def with_results(folder):
         command.chmod(0o755)
     finish(folder)
     return folder
+
+
+def test_reproduce_makes_every_sweep_and_study(checkout):
+    append(with_results(checkout) / "results/another/sweep.toml", "[[runs]]\n")
+    planned = make(checkout, "-n", "reproduce", "JOBS=3").stdout.splitlines()
+    files = [path for path in checkout.glob("results/*/*.toml") if "[[runs]]" in path.read_text()]
+    assert len(files) > 7
+    for file in (path.relative_to(checkout) for path in files):
+        table = file.with_suffix(".csv")
+        ran = planned.index(f".venv/bin/adascale sweep {file} --out {table} --store runs --jobs 3")
+        assert planned[ran + 1] == f".venv/bin/python tools/check_table.py {file} {table}"
+    studies = [line.partition("-m companion make ")[2] for line in planned if "companion make" in line]
+    assert len(planned) == 2 * len(files) + len(studies)
+    # what is small, needs other people's files or takes hours: book/reproducibility.md
+    assert {*RESULTS} - {"audit-digits", "explorer", "links", "published", "resnet"} == {*studies}
+
+
+def test_bench_and_coverage_name_what_there_is(checkout):
+    finish(checkout)
+    scripts = re.findall(r"tools/(\S+)", make(checkout, "-n", "bench").stdout)
+    assert sorted(scripts) == sorted(path.name for path in ROOT.glob("tools/bench*.py"))
+    named = re.findall(r"(?:companion/)?tests/\S+", (ROOT / "Makefile").read_text().partition("UNCOMPILED =")[2][:600])
+    assert len(named) > 6
+    for path, _, test in (each.partition("::") for each in named):
+        assert (ROOT / path).exists(), path
+        assert not test or f"def {test}(" in (ROOT / path).read_text(), test
 
 
 @pytest.fixture(scope="module")

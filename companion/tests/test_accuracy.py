@@ -182,6 +182,18 @@ def test_differences_to_the_training_without_noise_are_paired():
     np.testing.assert_allclose(bars.lines[0].get_ydata(), 100 * expected)
 
 
+def test_accuracy_figure_counts_realisations_and_one_has_no_bars():
+    one, few = (figures.accuracy(trainings(FALLING, seeds=seeds), QUOTED).axes for seeds in (1, 2))
+    assert len(one) == len(few) == 1  # without trainings without noise
+    assert (bool(one[0].collections), bool(few[0].collections)) == (False, True)
+    names = [axes[0].get_legend_handles_labels()[1] for axes in (one, few)]
+    assert "AdaScale, one realisation" in names[0]
+    assert "AdaScale, 2 realisations" in names[1]
+    free = trainings({0.01: 0.96}, "NoiseFree").assign(seed=lambda table: table.seed + 6)  # no realisation is shared
+    (left,) = figures.accuracy(pd.concat([trainings(FALLING), free]), QUOTED).axes
+    assert "no receiver noise" in left.get_legend_handles_labels()[1]
+
+
 def test_learning_curves_average_the_realisations_that_all_lines_share():
     rows = pd.concat([trainings({0.01: 0.9}), trainings({0.01: 0.9}, "NoiseFree", seeds=2)], ignore_index=True)
     rows["run"] = [f"{i}" for i in range(len(rows))]

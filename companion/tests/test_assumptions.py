@@ -55,6 +55,19 @@ def test_regret_against_the_level_is_a_plain_mean():
     assert found.low < found.centre < found.high
 
 
+def test_only_blocks_break_the_bound_of_independent_rounds():
+    scale, nu, rng, lag = 0.037, 0.04, np.random.default_rng(6), np.arange(20)
+    kinds = {
+        "independent": (correlated.block_floors(scale, 1, (20, 8000), rng), np.zeros(20)),
+        "blocks of 10": (correlated.block_floors(scale, 10, (20, 8000), rng), np.where(lag < 9, 0.25, 0)),
+    }
+    found = correlated.compare(kinds, scale, nu, (1.0, 10.0), RoundLeakage(Scenario.mnist()))
+    assert found.V.tolist() == [1, 10] * 2
+    assert (found.high < found.correlated).all()
+    assert (found.low > found.independent).tolist() == [False, False, True, True]
+    np.testing.assert_allclose(found.correlated[:2], found.independent[:2], rtol=1e-12)
+
+
 def test_bad_input_is_named():
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="correlation must be one number strictly between 0 and 1"):

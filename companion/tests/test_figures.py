@@ -157,6 +157,18 @@ def test_one_training_shows_losses_above_no_noise_and_leakage_over_the_reference
     assert set(legend(figure)) == {"no noise", "Optimal", "EqualAlloc"} <= drawn  # no entry without a line
 
 
+def test_accuracy_bars_go_from_the_smallest_level_to_the_largest():
+    rows = [(nu, seed, (70 - 10 * nu - seed) / 100, 0.5 + seed) for nu in (0.1, 0.2) for seed in range(3)]
+    made = pd.DataFrame(rows, columns=["nu", "seed", "test_accuracy", "floor_mean"])
+    lone = made[(made.seed == 1) | (made.nu == 0.1)]  # of the others one end is missing
+    figure = figures.accuracy_ends({"one": made, "other": lone}, (0.65, 0.6))
+    bars = [line.get_ydata() for line in figure.axes[0].lines if len(line.get_ydata()) == 2]
+    np.testing.assert_allclose(bars, [[65, 60], [69, 68], [68, 67], [67, 66], [68, 67]], rtol=1e-12)
+    names = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert names == ["the paper", *(f"realisation {seed}\nmean floor {0.5 + seed:.2f}" for seed in range(3))]
+    assert legend(figure)[:2] == ["one", "other"]
+
+
 def test_lost_accuracy_stands_over_the_gap_by_budget():
     names = ["nu", "budget", "lost", "lost_low", "lost_high", "gap", "gap_low", "gap_high"]
     rows = pd.DataFrame([(0.01, 1.0, 2.0, 1.5, 2.5, 1.0, 1.0, 1.0), (0.16, 0.01, 0.5, 0.1, 0.9, 4.0, 3.0, 5.0)])

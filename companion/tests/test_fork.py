@@ -103,6 +103,8 @@ def test_what_is_gained_is_read_evaluation_by_evaluation():
     found = forked(forks, table, curves)
     assert found.gained.round(9).to_numpy().tolist() == [[11, 10], [7, 9], [4, -2]]
     assert found.table().index.tolist() == ["10 rounds", "15 rounds", "20 rounds"]
+    texts = {"second-small": "7.0", "second-large": "9.0", "end-small": "4.0", "end-large": "−2.0", "least": "−2.0"}
+    assert found.texts() == {f"fork-{name}": text for name, text in (texts | {"fall": "−1.0"}).items()}
     with pytest.raises(ValueError, match="same evaluations after the fade"):
         forked(forks[forks["round"] != 14], table, curves)
 

@@ -126,6 +126,19 @@ def test_a_schedule_of_the_book_is_certified_below_a_thousandth(distinct):
     assert exact_epsilon(BOOK.sampling_rate, distinct * 1.002).upper < found.epsilon
 
 
+def test_bounds_are_a_tenth_as_wide_as_those_of_opacus():
+    from opacus.accountants import PRVAccountant
+
+    accountant = PRVAccountant()
+    accountant.history = [(0.8, 0.01, 200), (1.5, 0.01, 300)]
+    with warnings.catch_warnings(action="ignore"):
+        low, _, high = accountant._get_dprv(eps_error=0.01, delta_error=1e-8).compute_epsilon(1e-5, 1e-8, 0.01)
+    found = exact_epsilon(0.01, [0.8] * 200 + [1.5] * 300)
+    assert low <= found.upper
+    assert found.lower <= high
+    assert found.upper - found.lower < 0.1 * (high - low)
+
+
 def test_delta_and_epsilon_are_inverse_far_within_their_bounds():
     sigma = np.geomspace(0.8, 3.0, 40)
     for target in (1e-3, 1e-6):

@@ -84,6 +84,12 @@ def test_closed_forms_agree_with_draws(name):
         assert abs(power.mean() - 1) > 4.5 * power.std() / np.sqrt(len(SEEDS))
 
 
+def test_unknown_shadow_is_in_no_law_of_floors():
+    model = Shadowed(known=False, distance_range=(50.0, 50.0))
+    assert type(model.floor_law(EVEN, GAIN)) is channel.RayleighFloors
+    assert distance(model) > 2 * CLOSE  # the control of "shadowed" above
+
+
 def faded(base):
     """A subclass whose coefficients are half as large."""
 

@@ -120,6 +120,15 @@ def test_narrow_bands_fade_alike():
     assert np.median(least / even) < 0.2
 
 
+@pytest.mark.parametrize("energy", ["anywhere", "even"])
+def test_delay_line_has_the_effective_gain_of_its_subcarriers(energy):
+    model = TappedDelayLine(bandwidth=2e7, subcarriers=9, energy=energy)
+    subcarriers = np.abs(model.subcarrier_fading(np.random.default_rng(1), 50)) ** 2
+    found = np.abs(model.fading(np.random.default_rng(1), 50)) ** 2
+    plain = subcarriers.min(axis=1) if energy == "anywhere" else 1 / (1 / subcarriers).mean(axis=1)
+    np.testing.assert_allclose(found, plain, rtol=1e-12)
+
+
 EVEN = replace(MIXED, batch_size=MIXED.batch_size[0], dataset_size=MIXED.dataset_size[0])
 """Devices of one batch, so that the antenna is the one of the best bottleneck."""
 

@@ -289,6 +289,13 @@ def test_a_loss_that_overflows_in_the_evaluation_alone_is_found():
         train(found, None, TRAINING, DIGITS, 0, resume=huge)
 
 
+def test_large_learning_rate_that_stays_finite_is_no_divergence():
+    found, _ = problem(3)
+    history = train(found, found.max_eta, replace(TRAINING, learning_rate=100.0), DIGITS, 0).history
+    assert len(history) == 3
+    assert history.test_loss.iloc[-1] > 10  # it learns nothing, and the history says so
+
+
 # Devices --------------------------------------------------------------------------------------------------------------
 
 

@@ -34,6 +34,12 @@ def test_the_networks_have_as_many_parameters_as_the_literature_says(name, expec
     assert model(torch.zeros(images)).shape == (2, 10)
 
 
+@pytest.mark.parametrize("name", ["mnist", "digits"])
+def test_preset_names_a_network_of_its_size(name):
+    assert size(Training.preset(name).model) == getattr(Scenario, name)().num_parameters
+    assert size(Training.cifar10().model) == 550_570  # the paper's half a million, about
+
+
 def test_the_initial_model_is_the_seeds_and_the_global_generator_is_left_alone():
     before = torch.random.get_rng_state()
     first, again, other = (flatten(build("digits_cnn", seed)) for seed in (0, 0, 1))

@@ -186,6 +186,10 @@ def test_the_tail_constant_is_the_one_of_the_literature():
     spent = 1.0 * MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
     c = (float(policies.spent_epsilon(MNIST, spent)) - 1) / 2
     assert mpmath.exp(-(c**2)) / (c * mpmath.sqrt(mpmath.pi)) == pytest.approx(1e-5, rel=1e-12)
+    problem, _ = drawn(SMALL, 0.04)
+    eta = policies.EqualAlloc().schedule(problem)
+    spent = 0.5 * np.sum(problem.noise_multiplier(eta)[0] ** -2.0)  # what is spent, by the noise multipliers
+    assert policies.spent_epsilon(SMALL, eta.sum()) == pytest.approx(spent + 2 * c * np.sqrt(spent), rel=1e-12)
 
 
 BAD = [

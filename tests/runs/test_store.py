@@ -1,5 +1,7 @@
 """The store: what is killed resumes to the same history, and what was tampered with is refused."""
 
+import hashlib
+import io
 import os
 import signal
 import subprocess
@@ -15,7 +17,7 @@ import torch
 from adascale.runs import store as module
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
-from adascale.runs.store import Busy, Checkpoint, OtherVersion, Store
+from adascale.runs.store import MAGIC, Busy, Checkpoint, OtherVersion, Store
 
 RUN = make_run("digits", "EqualAlloc", 0.5, 0, rounds=8, every=3, momentum=0.9)
 
@@ -137,6 +139,14 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path, monkeypatch):
         assert path.read_bytes() == harmed
     path.unlink()
     assert_same(store.run(RUN))
+
+
+def test_checkpoint_that_holds_a_pickle_is_not_unpickled(tmp_path):
+    np.save(content := io.BytesIO(), np.array([{}], dtype=object), allow_pickle=True)
+    whole = MAGIC + hashlib.sha256(content.getvalue()).digest() + content.getvalue()
+    (tmp_path / "checkpoint").write_bytes(whole)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        Checkpoint(tmp_path / "checkpoint", RUN, "cpu").read()
 
 
 def test_a_checkpoint_of_another_run_or_made_otherwise_is_refused(tmp_path, monkeypatch):

@@ -377,6 +377,36 @@ def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, 
     assert not list(tmp_path.glob("*.csv"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--jobs", 0], "--jobs must be >= 1, got 0"),
+        (["--retries", -1], "--retries must be >= 0, got -1"),
+        (["--out", "nowhere/x.csv"], "--out 'nowhere/x.csv' cannot be written: there is no folder"),
+        ([], "none.toml: No such file or directory"),
+    ],
+)
+def test_bad_argument_is_one_line_and_makes_no_store(file, tmp_path, capsys, arguments, said):
+    read = tmp_path / "none.toml" if "none" in said else file
+    assert adascale("sweep", read, "--store", tmp_path / "store", *arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("adascale sweep: error: ")
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "store").exists()
+
+
+def test_damaged_result_fails_alone(file, tmp_path, capsys):
+    file.write_text(SWEEP.partition("\n\n[[runs]]")[0].replace("[0.5, 2]", "0.5"))
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 0
+    (Store(tmp_path / "store").place(runs_of(file)[0]) / "history.csv").write_text("")
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 1
+    said = capsys.readouterr()
+    assert "1 of 2 runs finished" in said.out
+    assert "1 of 2 runs failed" in said.err
+    assert [len(pd.read_csv(tmp_path / f"sweep{part}.csv")) for part in ("-partial", "")] == [1, 2]  # it is there still
+
+
 # A table that is whole is not lost ------------------------------------------------------------------------------------
 
 
@@ -417,6 +447,15 @@ def test_a_whole_table_takes_the_place_of_any_and_the_partial_one_goes(file, tmp
     assert adascale("sweep", file, "--store", store) == 0
     assert sorted(contents(tmp_path)) == ["sweep-curves.csv", "sweep.csv"]
     assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6
+
+
+def test_report_of_more_runs_grows_in_its_place(file, tmp_path):
+    store = tmp_path / "store"
+    for count in (1, 3):
+        sweep(runs_of(file)[:count], Store(store))
+        assert adascale("sweep", file, "--store", store, "--report") == 0
+        assert len(pd.read_csv(tmp_path / "sweep.csv")) == count
+    assert not (tmp_path / "sweep-partial.csv").exists()
 
 
 @pytest.mark.parametrize("out", ["sweep.toml", "mine.toml", "store/0123456789abcdef/row.json"])

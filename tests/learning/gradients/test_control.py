@@ -310,6 +310,18 @@ def test_mixing_in_later_batches_is_found(first):
         rounds(400, 40)  # of which 6 are compared
 
 
+def test_hook_for_all_modules_is_found_out():
+    model, (images, labels, _) = filled(mlp()), batch(VECTOR, 3, 6)
+    doubled = lambda layer, x, y: 2 * y if isinstance(layer, nn.Linear) else None  # noqa: E731
+    hook = nn.modules.module.register_module_forward_hook(doubled)
+    try:
+        with pytest.raises(ValueError, match="a hook for all modules"):
+            clipped_sum(model, images, labels, 1.0)
+    finally:
+        hook.remove()
+    assert error(model) < 1e-12  # the control
+
+
 def test_the_same_batches_are_compared_again():
     def calls():
         model, seen = filled(mlp()), []

@@ -1,6 +1,7 @@
 """Layers without a rule, by ``vmap(grad)``, against a plain loop over the samples."""
 
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -66,8 +67,15 @@ def weight_norm():
 
 
 IMAGE, SEQUENCE, VECTOR = (4, 6, 6), (3, 8), (4,)
+FORMS = {"padding": "same"}, {"groups": 2}, {"dilation": 2}, {"padding": 1, "padding_mode": "circular"}
+
+
+def convolved(form):
+    return after(nn.Conv2d(4, 4, 3, **form))
+
+
 CASES = {
-    "same": (lambda: after(nn.Conv2d(4, 4, 3, padding="same")), IMAGE, r"'0' \(Conv2d\)"),
+    **{str(form): (partial(convolved, form), IMAGE, r"'0' \(Conv2d\) has a form") for form in FORMS},
     "transposed": (lambda: after(nn.ConvTranspose2d(4, 4, 3)), IMAGE, r"'0' \(ConvTranspose2d\) has no rule"),
     "LayerNorm": (
         lambda: nn.Sequential(nn.LayerNorm(8), nn.Flatten(), nn.Linear(24, 4)),

@@ -112,6 +112,12 @@ def test_a_layer_may_use_its_parameters_twice_within_a_call():
     assert error(model) < 1e-13
 
 
+def test_one_rule_serves_several_types_and_uses_parameters():
+    kinds, models = zip(*(affine(forward=lambda self, x: self.a * x * self.b) for _ in range(2)), strict=True)
+    register(*kinds)(lambda layer, x, e: {layer.a: e * x * layer.b, layer.b: e * x * layer.a})
+    assert max(map(error, models)) < 1e-13  # and no warning of the general path
+
+
 def test_a_later_rule_takes_the_place_of_an_earlier_one():
     kind, model = affine()
     register(kind)(lambda layer, x, e: {layer.a: 2 * e * x, layer.b: e})
