@@ -17,7 +17,7 @@ MOST_ENTRIES = 100_000_000
 
 
 def as_floats(name: str, value: ArrayLike) -> FloatArray:
-    """Return a new C-ordered float64 array; refuse booleans, text and masked entries."""
+    """Return a new C-ordered float64 array of the value; refuse booleans, text and masked entries."""
     if _has_masked(value):
         raise InvalidInput(f"{name} must have no masked entries; fill them or leave them out", name)
     array: NDArray[Any] | None
@@ -30,8 +30,8 @@ def as_floats(name: str, value: ArrayLike) -> FloatArray:
     if array is None or array.dtype.kind not in "iuf":
         shown = " ".join(f"{value!r}".split())
         raise InvalidInput(f"{name} must be a number or an array of numbers, got {shown[:80]}", name)
-    with np.errstate(over="ignore"):  # of a wider float
-        return array.astype(float, order="C")  # numpy then adds in the same order for every memory layout
+    with np.errstate(over="ignore"):  # when a wider float is narrowed
+        return array.astype(float, order="C")  # so that NumPy adds in the same order for every memory layout
 
 
 def _is_number(value: object) -> bool:
@@ -99,7 +99,7 @@ def whole(name: str, value: int | np.integer[Any], least: int = 1) -> int:
 
 
 def within(name: str, array: FloatArray, low: float, high: float) -> None:
-    """Require gains whose power limit and noise floor are in floating-point range."""
+    """Require gains whose power limit and noise floor are within floating-point range."""
     expected = f"within {low:.3g} ... {high:.3g}, where floating point holds the power limit and the noise energy"
     _all(name, array, f"{expected} of this scenario", lambda x: (x >= low) & (x <= high))
 
@@ -118,7 +118,7 @@ def held(what: str, *arrays: ArrayLike) -> None:
 
 
 def broadcast(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the common shape of the named shapes."""
+    """Return the common shape to which the named shapes broadcast."""
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:

@@ -20,7 +20,7 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
 
     def compiled(function: Compiled) -> Compiled:
         made: Any = numba.njit(**options)(function)
-        if cache and hasattr(made, "py_func"):  # with NUMBA_DISABLE_JIT it is the function itself
+        if cache and hasattr(made, "py_func"):  # with NUMBA_DISABLE_JIT, ``made`` is the plain function
             made._cache = _Cache(function)
         return cast("Compiled", made)
 
@@ -32,7 +32,7 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any]):
         self.disable()
-        with contextlib.suppress(RuntimeError):  # no folder found
+        with contextlib.suppress(RuntimeError):  # if no folder can be found
             super().__init__(function)
 
     def load_overload(self, *key: Any) -> Any:

@@ -29,23 +29,23 @@ class InvalidFile(AdaScaleError, ValueError):
 
 
 class BudgetNotReached(AdaScaleError, RuntimeError):
-    """No parameter of a policy brings its cost to the budget."""
+    """Failure to find a parameter of a policy whose cost is the budget."""
 
 
 class CannotCertify(AdaScaleError, ArithmeticError):
-    """No interval within one per cent is certified, or the moments are out of range."""
+    """Failure to certify an interval within one per cent, for example because moments are out of range."""
 
 
 class RoundingFloor(CannotCertify):
-    """Rounding errors are not small compared with delta."""
+    """Failure because rounding errors are not small compared with delta."""
 
 
 class Diverged(AdaScaleError, RuntimeError):
-    """A training whose model is no longer finite."""
+    """Failure of a training whose model is no longer finite."""
 
     history: pd.DataFrame
     """The completed rounds, see :class:`adascale.learning.training.Trained`; their last loss is finite."""
 
 
 class Busy(AdaScaleError):
-    """Another process is working on this run."""
+    """Failure because another process is working on this run."""

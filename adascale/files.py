@@ -1,4 +1,4 @@
-"""TOML, presets, JSON and atomic writing of files."""
+"""TOML, presets, JSON, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a TOML file; raise :class:`~adascale.errors.InvalidFile` if it is not valid."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # not only TOMLDecodeError: bytes, numbers of 5000 digits, depths
+    except (ValueError, RecursionError) as error:  # also bytes, numbers of 5000 digits, deep nesting
         raise InvalidFile(f"{path} is not valid TOML: {error}", str(path)) from None
 
 
@@ -64,7 +64,7 @@ def read_preset(name: str) -> tuple[Path, dict[str, Any]]:
 
 
 def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
-    """Return path and own content of a preset and its bases, found from the folder of the file that names them."""
+    """Return path and own content of a preset and its bases, resolved from the folder of the file that names them."""
     chain: list[tuple[Path, dict[str, Any]]] = []
     folder, following = Path(), cast("str | None", name)
     while following is not None:
@@ -106,12 +106,12 @@ def _plain(value: Any) -> Any:
 
 
 def write_atomically(path: Path, content: pd.DataFrame | str | bytes) -> None:
-    """Write a file as a whole or not at all, a table as CSV, following links."""
+    """Write a file completely or not at all, following links; a table is written as CSV."""
     write_together({path: content})
 
 
 def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
-    """Write files as :func:`write_atomically`, all to disk before the first is replaced."""
+    """Write files as :func:`write_atomically` does, all of them to disk before the first is replaced."""
     with contextlib.ExitStack() as stack:
         ready = []
         for path, content in files.items():
@@ -123,14 +123,14 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
                 _remove_halves(target)
                 half = target.with_name(f".{target.name}.{secrets.token_hex(4)}.half")
                 file = stack.enter_context(open(half, "xb", buffering=0))  # closing it writes nothing
-                stack.callback(half.unlink, missing_ok=True)  # unless it has its place by then
+                stack.callback(half.unlink, missing_ok=True)  # unless it has been moved by then
                 while _hold(file.fileno()) and not os.fstat(file.fileno()).st_nlink:  # removed before it was locked
                     file = stack.enter_context(open(half, "xb", buffering=0))
                 left = memoryview(data)
                 while left:
                     left = left[file.write(left) :]
                 os.fsync(file.fileno())
-                with contextlib.suppress(FileNotFoundError):  # a new file has the usual permissions
+                with contextlib.suppress(FileNotFoundError):  # a new file keeps the default permissions
                     os.chmod(half, stat.S_IMODE(target.stat().st_mode))
                 ready.append((path, target, half))
         for path, target, half in ready:
@@ -145,12 +145,12 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
 
 @contextlib.contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """Lock a folder while processes take turns."""
+    """Lock a folder inside the context, so that processes take turns."""
     with contextlib.ExitStack() as stack:
         if sys.platform != "win32":
             held = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, held)
-            with contextlib.suppress(OSError):  # a file system without locks
+            with contextlib.suppress(OSError):  # the file system may have no locks
                 fcntl.flock(held, fcntl.LOCK_EX)
         yield
 

@@ -32,10 +32,10 @@ class LeakageTerms(NamedTuple):
 
 
 class RoundLeakage:
-    r"""Leakage of a round, :math:`F(w) = \sum_m \rho_\alpha(q_m, \sigma_m(w))`, and its slope.
+    r"""The leakage of a round, :math:`F(w) = \sum_m \rho_\alpha(q_m, \sigma_m(w))`, and its slope.
 
-    Here :math:`\sigma_m(w)^{-2} = 2 d G^2 / (M^2 B_m^2 w)`.  Strictly convex and decreasing (:prf:ref:`lem-convex`);
-    :math:`\alpha > 1` defaults to ``scenario.order``.
+    Here :math:`\sigma_m(w)^{-2} = 2 d G^2 / (M^2 B_m^2 w)`, and :math:`\alpha > 1` defaults to ``scenario.order``.
+    F is strictly convex and decreasing (:prf:ref:`lem-convex`).
     """
 
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
@@ -63,7 +63,7 @@ class RoundLeakage:
 
 @lru_cache(maxsize=64)
 def _terms(scenario: Scenario, order: float) -> LeakageTerms:
-    # one row alone if all devices are alike
+    # a single row if all devices are alike
     pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
     count *= scenario.num_devices // len(pairs)
@@ -71,22 +71,22 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     return LeakageTerms(moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float))
 
 
-_LEAST_SCALING = 1e-318  # watts, with five digits: below the least normal number they get fewer
-_ROUNDING = 1e-9  # by how much of itself an eta may be above the power limit
+_LEAST_SCALING = 1e-318  # watts, with five digits: subnormal numbers have fewer
+_ROUNDING = 1e-9  # largest relative excess of an eta over the power limit
 
 
 class DeviceEpsilons(NamedTuple):
-    """DP leakage of devices, arrays of shape (...)."""
+    """The mean and the largest epsilon over devices, arrays of shape (...)."""
 
     mean: FloatArray
     largest: FloatArray
-    """Guarantee for every device."""
+    """The guarantee that holds for every device."""
 
 
 class ReceiveScalingProblem:
     r"""The choice of the receive scaling :math:`\eta_t` of every round, the paper's problem (28).
 
-    Methods take schedules ``eta``, shape (..., T), 0 < eta <= ``max_eta`` up to rounding.
+    Methods require schedules ``eta`` of shape (..., T) with 0 < eta <= ``max_eta`` up to rounding.
 
     Parameters
     ----------
@@ -94,7 +94,8 @@ class ReceiveScalingProblem:
     min_gain : array_like, shape (..., T), > 0
         :math:`h_{\min,t}^2` (linear), see :meth:`~adascale.scenario.Scenario.min_gain`; T overrides the scenario's.
     budget : array_like, > 0
-        :math:`\nu`, the noise budget per round; broadcasts against the leading axes of ``min_gain``.
+        :math:`\nu`, the noise budget per round.  It broadcasts against the leading axes of ``min_gain``: gains (R, T)
+        with budgets (K, 1) make K x R instances.
 
     Attributes
     ----------
@@ -151,7 +152,7 @@ class ReceiveScalingProblem:
         return scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
 
     def cost(self, eta: ArrayLike) -> FloatArray:
-        r"""Compute the mean of :math:`w_t - w_{\min,t}`, at most :math:`\nu` (:eq:`eq:surrogate`), shape (...)."""
+        r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
         mean: FloatArray = np.mean(self.noise_energy(eta) - self.floor, axis=-1)
         return mean
 
@@ -161,7 +162,7 @@ class ReceiveScalingProblem:
         return np.broadcast_to(np.maximum(spend, 0), np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]))
 
     def rdp(self, eta: ArrayLike, alpha: float | None = None) -> FloatArray:
-        r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})`, nats, shape (...)."""
+        r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})` in nats, shape (...)."""
         leakage = RoundLeakage(self.scenario, alpha)
         return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
 
@@ -176,7 +177,7 @@ class ReceiveScalingProblem:
         return self.device_epsilons(eta, accountant, delta).mean
 
     def device_epsilons(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> DeviceEpsilons:
-        """Compute the mean over devices and the largest."""
+        """Compute the mean over devices and the largest epsilon, by any accountant."""
         leakage = RoundLeakage(self.scenario)
         noise_energy = self.noise_energy(eta)
         total = largest = np.zeros(noise_energy.shape[:-1])

@@ -28,13 +28,13 @@ KINDS = {
     "datasets": _FUNCTION,
     "models": f"a subclass of torch.nn.Module, or {_FUNCTION}",
 }
-"""Kinds of objects that can be registered, with their requirement."""
+"""Kinds of objects that can be registered, each with its requirement."""
 
 FAILURES = (Exception, SystemExit)
 """Errors that user code may raise."""
 
 _FOLDERS = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
-_NOT_THE_USERS = ("<", *(os.path.join(each, "") for each in _FOLDERS))  # how the files of no user begin
+_NOT_THE_USERS = ("<", *(os.path.join(each, "") for each in _FOLDERS))  # beginnings of paths that are not a user's
 _CACHED, _NOTHING = type(cache(str)), object()
 
 
@@ -52,7 +52,7 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def find(kind: str, name: str) -> Found:
-    """Import the object of one of the :data:`KINDS` by its name, ignoring case, ``-`` and ``_`` if registered."""
+    """Import an object of one of the :data:`KINDS`; in registered names, case, ``-`` and ``_`` do not matter."""
     entry = None if ":" in name else _registered(kind, name)
     module, _, wanted = (name if entry is None else entry.value).partition(":")
     if entry is None:
@@ -60,7 +60,7 @@ def find(kind: str, name: str) -> Found:
     with nullcontext() if entry else _working_directory():
         try:
             found = entry.load() if entry else getattr(importlib.import_module(module), wanted, _NOTHING)
-        except FAILURES as error:  # importing a module of another party may raise anything
+        except FAILURES as error:  # importing a third-party module may raise anything
             raise ValueError(f"{_one(kind)} {name!r}: cannot import {module!r}: {_said(error)}") from error
     if found is _NOTHING:
         raise ValueError(f"{_one(kind)} {name!r}: module {module!r} has no {wanted!r}")
@@ -76,14 +76,14 @@ def canonical(kind: str, text: str) -> str:
 
 
 def label(text: str) -> str:
-    """Return a name as in tables: the object without its module, with its arguments."""
+    """Return a name for tables: the object without its module, with its arguments."""
     name, _ = parse_options(text)
     return name.rpartition(":")[2] + text[len(name) :]
 
 
 @contextmanager
 def naming_own_code() -> Iterator[None]:
-    """Turn what a user's class raises into a ``ValueError`` with its method, file and line."""
+    """Turn any error of a user's class into a ``ValueError`` with its method, file and line."""
     try:
         yield
     except FAILURES as error:
@@ -93,7 +93,7 @@ def naming_own_code() -> Iterator[None]:
 
 
 def own_place(error: BaseException) -> str:
-    """Return the method, file and line of the user's code that raised an error, with a colon, or nothing."""
+    """Return the method, file and line of the user's code that raised an error, and a colon; "" if there is none."""
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -116,7 +116,7 @@ def _refuse_foreign(kind: str, name: str) -> None:
 
 
 def _fits(kind: str, value: Any) -> bool:
-    """Check the kind of an object without importing a higher layer."""
+    """Return whether an object is of a kind, without importing a higher layer."""
     if isinstance(value, type):
         above = {f"{each.__module__}.{each.__qualname__}" for each in value.__mro__}
         has = {name for each in value.__mro__[:-1] for name in vars(each)}
@@ -130,7 +130,7 @@ def _fits(kind: str, value: Any) -> bool:
     if kind not in ("datasets", "models") or not isinstance(value, FunctionType):
         return False
     place = f"{value.__module__}:{value.__qualname__}"
-    if _is_own(place):  # a function of this package has to be registered
+    if _is_own(place):  # functions of this package must be registered
         return place in {entry.value for entry in _entries(kind).values()}
     return re.split("[.:]", place)[0] not in sys.stdlib_module_names
 
@@ -138,7 +138,7 @@ def _fits(kind: str, value: Any) -> bool:
 def name_of(kind: str, value: Any) -> str:
     """Return the name by which :func:`find` returns a class or function."""
     for known, entry in _entries(kind).items():
-        with suppress(*FAILURES):  # an entry point that cannot be loaded is another object
+        with suppress(*FAILURES):  # an entry point that cannot be loaded is not this object
             if entry.load() is value:
                 return known
     return f"{value.__module__}:{value.__qualname__}"
@@ -167,13 +167,13 @@ def _literal(text: str) -> Any:
             warnings.simplefilter("ignore", SyntaxWarning)
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        if text[:1] in ("'", '"', "(", "[", "{"):  # a literal that was cut off
+        if text[:1] in ("'", '"', "(", "[", "{"):  # a truncated literal
             raise ValueError(f"expected a Python literal or a word, got {text!r}") from None
         return text
 
 
 def source_digest(kind: str, name: str) -> str | None:
-    """Hash a name's module and what it imports of its folder or package; None for this package's own code."""
+    """Hash the module of a name and all it imports from its folder or package; None for this package's own code."""
     if ":" in name:
         _refuse_foreign(kind, name)
     else:
@@ -184,7 +184,7 @@ def source_digest(kind: str, name: str) -> str | None:
     with _working_directory():
         path = _source(module)
         if path is None:
-            raise ValueError(f"{name!r}: module {module!r} has no source file; a result could not say what made it")
+            raise ValueError(f"{name!r}: module {module!r} has no source file, so results could not record it")
         top = path.parents[module.count(".") + (path.stem == "__init__")]
         files: dict[str, bytes] = {}
         _collect(module, top, files)
@@ -204,7 +204,7 @@ def _source(module: str) -> Path | None:
 
 def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
     """Add the module's file and those below ``top`` that it imports, recursively."""
-    path = None if _is_own(module) else _source(module)  # results name the version of this package
+    path = None if _is_own(module) else _source(module)  # results record the version of this package instead
     if path is None or not path.is_relative_to(top) or "site-packages" in path.relative_to(top).parts:
         return
     place = path.relative_to(top).as_posix()
@@ -226,7 +226,7 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
-            with suppress(ImportError):  # above the package
+            with suppress(ImportError):  # an import from above the package
                 base = importlib.util.resolve_name(base, package)
                 yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
 
@@ -235,7 +235,7 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 def _entries(kind: str) -> dict[str, EntryPoint]:
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {tuple(KINDS)}, got {kind!r}")
-    found = sorted(entry_points(group=f"adascale.{kind}"), key=lambda each: not _is_own(each.value))  # own names first
+    found = sorted(entry_points(group=f"adascale.{kind}"), key=lambda each: not _is_own(each.value))  # own ones first
     return {each.name: each for each in found}
 
 
@@ -273,12 +273,12 @@ def _one(kind: str) -> str:  # in the singular, for messages
 
 
 def call(kind: str, name: str) -> Any:
-    """Call the data set or network of a name; errors other than FileNotFoundError become a ``ValueError``."""
+    """Call the data set or network with this name; errors other than FileNotFoundError become a ``ValueError``."""
     found, what = find(kind, name).value, f"{_one(kind)} {name!r}"
     try:
         return found()
     except FileNotFoundError as error:
-        if error.filename is None:  # a reader's own message, which says what to do
+        if error.filename is None:  # a reader's message already says what to do
             raise
         raise FileNotFoundError(f"{what}: {error}") from error
     except FAILURES as error:

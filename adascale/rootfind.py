@@ -13,18 +13,18 @@ from adascale.compiled import njit
 
 FloatArray = NDArray[np.float64]
 Lanewise = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
-"""Values at the points ``x`` of the functions with these indices."""
+"""A function of points ``x`` and indices that returns the value of each indexed function at its point."""
 
 
 class Search(NamedTuple):
-    """A search for where a positive, decreasing ratio is 1, with its bracket ``low ... high``."""
+    """A search for the point at which a positive, decreasing ratio is 1, with its bracket ``low ... high``."""
 
     x: float
-    """Next point to evaluate; the root, once converged."""
+    """The next point to evaluate; once converged, the root."""
     low: float
     high: float
     change: float
-    """Last step relative to its smaller end; inf at the start or after a bisection."""
+    """The last step relative to its smaller end; inf at the start or after a bisection."""
     converged: bool
 
 
@@ -50,7 +50,7 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
     else:
         change = ratio ** (1 / decay) - 1
     step = x + x * change
-    # the next error is about decay * change^2 / 2; a step that ends where it began has no digit left to gain
+    # the next error is about decay * change^2 / 2; a step that does not change x has no digit left to gain
     converged = step < np.inf and decay < np.inf
     converged = converged and (step == x or (low < step < high and decay * change * change < 2e-16))
     size = abs(step - x) / min(step, x)
@@ -66,7 +66,7 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
 
 
 class Roots(NamedTuple):
-    """Best points and their values, each of shape (N,); NaN without a change of sign."""
+    """The best points and their values, each of shape (N,); NaN without a change of sign."""
 
     x: FloatArray
     residual: FloatArray
@@ -85,12 +85,12 @@ def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tu
         below, above, width = np.abs(low_value[i]), np.abs(high_value[i]), high[i] - low[i]
         up = (above < below) | ((above == below) & (turn % 2 == 0))  # towards the smaller value
         up = (up & (high[i] < limit)) | (low[i] <= -limit)
-        with np.errstate(all="ignore"):  # of equal, or infinite, values
-            straight = np.minimum(below, above) / np.abs(above - below)  # in widths: where a straight line crosses
+        with np.errstate(all="ignore"):  # values may be equal or infinite
+            straight = np.minimum(below, above) / np.abs(above - below)  # where a straight line crosses 0, in widths
             ahead = width * np.clip(np.nan_to_num(1.3 * straight, nan=4.0), 0.5, 4.0)
         x = np.where(up, np.minimum(high[i] + ahead, limit), np.maximum(low[i] - ahead, -limit))
         value = function(x, i)
-        crossed = (value < 0) != (low_value[i] < 0)  # so far, both ends have this sign
+        crossed = (value < 0) != (low_value[i] < 0)  # so far, both ends had the same sign
         to_low, to_high = i[crossed & up], i[crossed & ~up]
         low[to_low], low_value[to_low] = high[to_low], high_value[to_low]
         high[to_high], high_value[to_high] = low[to_high], low_value[to_high]
@@ -105,7 +105,7 @@ def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: f
 
     low = np.asarray(low, dtype=float)
     found = elementwise.find_root(
-        lambda x, index: np.clip(function(x, index), -1e300, 1e300),  # scipy's tolerance is lost at an infinite value
+        lambda x, index: np.clip(function(x, index), -1e300, 1e300),  # an infinite value breaks scipy's tolerance
         (low, high),
         args=(np.arange(low.size),),
         tolerances={"xatol": 0.0, "xrtol": 1e-15, "fatol": tolerance, "frtol": 0.0},

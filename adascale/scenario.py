@@ -33,7 +33,7 @@ class Scenario:
     num_devices, num_rounds, num_parameters : int, >= 1
         :math:`M` (at most 1,000,000), :math:`T`, and the dimension :math:`d` of the gradient.
     batch_size, dataset_size : float or sequence of float, > 0
-        :math:`B_m \le n_m`, the *expected* size of a Poisson batch, and the samples :math:`n_m`; one per device or one.
+        :math:`B_m \le n_m`, the *expected* size of a Poisson batch, and :math:`n_m` samples, for all or per device.
     clip_norm : float, > 0
         :math:`G` (or :math:`C`), the largest norm of a sample gradient.
     max_power : float or sequence of float, > 0
@@ -95,7 +95,7 @@ class Scenario:
 
     @classmethod
     def mnist(cls) -> Scenario:
-        """Return the paper's MNIST experiment: i.i.d. data, CNN of 26,010 parameters, T = 500."""
+        """Return the paper's MNIST experiment: i.i.d. data, a CNN of 26,010 parameters, T = 500."""
         return from_mapping(cls, read_preset("mnist")[1]["scenario"])
 
     @classmethod
@@ -151,12 +151,12 @@ class Scenario:
 
     @cached_property
     def gain_limits(self) -> tuple[float, float]:
-        r"""Smallest and largest :math:`h_{\min,t}^2` whose cap and floor are normal numbers."""
+        r"""The smallest and largest :math:`h_{\min,t}^2` whose cap and floor are normal floating-point numbers."""
         least, most = max(1e-307, self.noise_scale / 1e307), min(1e307, self.noise_scale / 1e-307)
         return max(1e-307, least / self.x_max), min(1e307, most / self.x_max)
 
     def min_gain(self, gain: ArrayLike) -> FloatArray:
-        r"""Compute :math:`\min_m |h_{m,t}|^2 / k_m^2`, times :attr:`power_share`, of linear gains (..., M, T)."""
+        r"""Compute :math:`\min_m |h_{m,t}|^2 / k_m^2` times :attr:`power_share`, of linear gains, shape (..., M, T)."""
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
             raise InvalidInput(f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}", "gain")
@@ -164,7 +164,7 @@ class Scenario:
         return check.positive("gain / k_m^2", scaled.min(axis=-2))
 
     def mean_gain(self, path_loss: ArrayLike) -> FloatArray:
-        r"""Compute :math:`1 / (\mathrm{PL}_m k_m^2)`, times :attr:`power_share`, of linear path losses (..., M)."""
+        r"""Compute :math:`1 / (\mathrm{PL}_m k_m^2)` times :attr:`power_share`, of linear path losses (..., M)."""
         path_loss = check.positive("path_loss", path_loss)
         if path_loss.shape[-1:] != (self.num_devices,):
             expected = f"shape (..., {self.num_devices})"
@@ -175,7 +175,7 @@ class Scenario:
 
 
 def _toml(value: Any) -> str:
-    """Format a string, number or tuple as TOML: JSON without surrogate pairs and bare DEL."""
+    """Format a string, number or tuple as TOML, which is JSON without surrogate pairs and bare DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""Means with Student t intervals, also of logarithms."""
+"""Means with Student t intervals, for values or their logarithms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    r"""Compute the mean and Student t interval, :math:`\bar v \pm t_{n-1}\, s_v / \sqrt n`.
+    r"""Compute the mean and its Student t interval, :math:`\bar v \pm t_{n-1}\, s_v / \sqrt n`.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     level = check.fraction("level", level)
     if v.size == 1:
         return Interval(float(v[0]), float("-inf"), float("inf"))
-    # scaled by a power of two, which changes no digit, so that squares neither overflow nor underflow
+    # scaling by a power of two changes no digit, and keeps squares from overflow and underflow
     scale = np.frexp(np.abs(v).max())[1]
     v = np.ldexp(v, -scale)
     half = stdtrit(v.size - 1, (1 + level) / 2) * v.std(ddof=1) / np.sqrt(v.size)
@@ -45,7 +45,7 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def log_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    r"""Compute the geometric mean of values >= 0 and its t interval: :func:`interval` of :math:`\ln v_i`."""
+    r"""Compute the geometric mean of values >= 0 and its t interval, as :func:`interval` of :math:`\ln v_i`."""
     v = check.at_least("values", values, 0)
     zero = v == 0
     if zero.any():

@@ -17,13 +17,13 @@ from adascale.errors import InvalidFile
 FloatArray = NDArray[np.float64]
 Number = TypeVar("Number", float, complex)
 Choice = tuple[list[str], Callable[[str], float | None]]
-"""The columns to read, in this order, and the conversion of a field to a number or None."""
+"""The columns to read, in this order, and a function that converts a field to a number or None."""
 
-_INDEX = ("", "index", "unnamed: 0")  # names of a first column that pandas or R wrote as an index
+_INDEX = ("", "index", "unnamed: 0")  # names of a first column that pandas or R wrote as the index
 
 
 class Row(NamedTuple):
-    """The numbers and texts of the chosen columns, and the number in the column ``round``, if any."""
+    """The numbers and texts of the chosen columns, and the number in the column ``round`` if there is one."""
 
     values: list[float]
     fields: list[str]
@@ -38,7 +38,7 @@ class Table(NamedTuple):
     path: str
     lines: Sequence[int]
     text: Callable[[int, int], str]
-    """The text in the file of a row and column of ``values``, with its column."""
+    """A function that quotes the text in the file for a row and column of ``values``, and its column."""
     unended: str | None = None
     """A note on the last row if its line has no line break."""
 
@@ -61,13 +61,13 @@ class Table(NamedTuple):
 class Lines:
     """A table read line by line: fields separated by ``;``, tabs, ``,`` or blanks, and comments beginning with ``#``.
 
-    ``choose`` gets the names in the header without ``round``, ``time`` and an index; ``again`` allows repeated rows.
+    ``choose`` maps the header, without ``round``, ``time`` and an index, to a :data:`Choice`; ``again`` allows repeats.
     """
 
     def __init__(self, name: str, choose: Callable[[list[str]], Choice], again: bool = False) -> None:
         self.name, self.again, self.number = name, again, 0
         self.columns: list[str] = []
-        """The chosen columns once the header is read; ``header`` has all."""
+        """The chosen columns, once the header is read; ``header`` has all columns."""
         self.header: list[str] = []
         self._choose, self._comment = choose, (0, "")
         self._last: dict[str, float] = {}
@@ -94,7 +94,7 @@ class Lines:
         return None
 
     def keep(self) -> None:
-        """Accept the row that was read last."""
+        """Accept the last row that was read."""
         self._last = self._now
 
     def error(self, message: str, number: int | None = None) -> InvalidFile:
@@ -122,14 +122,14 @@ class Lines:
         try:
             columns, self._convert = self._choose([name for name in names if name not in self._places])
         except ValueError as error:
-            raise self.error(f"{error}, and beside them round, time or an index at most", number) from None
+            raise self.error(f"{error}, and apart from these at most round, time or an index", number) from None
         self._chosen = [names.index(name) for name in columns]
         self.columns, self.header = columns, names
 
     def _row(self, line: str) -> Row:
         row, width = self.split(line), len(self.header)
         if len(row) != width:
-            hint = "; a comma cannot be the decimal sign, write a point" if "," in line and len(row) > width else ""
+            hint = "; a comma cannot be the decimal sign, use a point" if "," in line and len(row) > width else ""
             raise self.error(f"expected {width} field{'s' * (width > 1)}, got {len(row)}{hint}")
         fields = [row[i] for i in self._chosen]
         values = [value for value in map(self._convert, fields) if value is not None]
@@ -137,7 +137,7 @@ class Lines:
             name, field = next(
                 pair for pair in zip(self.columns, fields, strict=True) if self._convert(pair[1]) is None
             )
-            hint = "; write a decimal point, and nothing between thousands" if "," in field else ""
+            hint = "; use a decimal point, and no separator of thousands" if "," in field else ""
             raise self.error(f"expected a number, got {short(field)} in {name}{hint}")
         self._now = {}
         for name in self._places:
@@ -145,7 +145,7 @@ class Lines:
         return Row(values, fields, self._now.get("round"))
 
     def _follow(self, name: str, field: str) -> None:
-        """Check that round, time or index increases from row to row; times may be no numbers."""
+        """Check that round, time or index increases from row to row; times need not be numbers."""
         now, last = to_number(field), self._last.get(name)
         if now is None and name != "round":
             return
@@ -184,7 +184,7 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) ->
     table = Table(np.frombuffer(values).reshape(len(numbers), -1), reader.columns, path, numbers, text)
     if numbers[-1] < len(lines):
         return table
-    cut = f"no line break at its end, as when a file is cut off; it ends with {text(-1, -1)}"
+    cut = f"no line break at its end, like a truncated file; it ends with {text(-1, -1)}"
     return table._replace(unended=str(table.error(-1, cut)))
 
 

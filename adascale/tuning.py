@@ -21,8 +21,8 @@ from adascale.scenario import Scenario
 FloatArray = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_FARTHEST = 600.0  # a logarithm whose exponential is far from overflow
-_FINER = 1e-3  # of the tolerance: steps are so large near the root that this is nearly free
+_FARTHEST = 600.0  # largest logarithm of a parameter: its exponential is far from overflow
+_FINER = 1e-3  # share of the tolerance to reach, which is nearly free because steps are so large near the root
 
 
 def match_budget(
@@ -32,22 +32,23 @@ def match_budget(
     guess: ArrayLike | None = None,
     tolerance: float = 1e-9,
 ) -> FloatArray:
-    r"""Find the parameter of a policy whose mean cost equals :math:`\nu`, in every instance, from all rounds.
+    r"""Find the parameter of a policy whose mean cost equals :math:`\nu` in every instance.  It **sees all rounds**.
 
     Parameters
     ----------
     policy : callable
-        From parameters > 0 and statistics to a policy; its cost crosses :math:`\nu` once (:prf:ref:`thm-one-penalty`).
+        It makes a policy from parameters > 0 and the statistics, for example :class:`~adascale.policies.AdaScale`.  The
+        cost must be continuous and cross :math:`\nu` once (:prf:ref:`thm-one-penalty`).
     *statistics : array_like, shape (..., M)
         Further arguments of the policy, for example ``mean_gain``.
     guess : array_like, > 0, optional
-        Start; default the ``guess`` of a :class:`~adascale.policies.Policy` class, else 1.
-    tolerance : float, > 0
-        Largest :math:`|\mathrm{cost} / \nu - 1|`.
+        Start of the search; default: the ``guess`` of a :class:`~adascale.policies.Policy` class, else 1.
+    tolerance : float, > 0, largest :math:`|\mathrm{cost} / \nu - 1|`
 
     Raises
     ------
     BudgetNotReached
+        If the cost of some instance cannot be brought to its budget.
     """
     return _matched(Lanes(problem, *statistics), policy, guess, tolerance)
 
@@ -68,18 +69,19 @@ def match_law(
     Parameters
     ----------
     policy, *statistics, tolerance
-        As for :func:`match_budget`; parameters and statistics have an axis of length 1 for the draws.
+        As for :func:`match_budget`, but parameters and statistics have an axis of length 1 for the draws.
     scenario : Scenario
     budget : array_like, > 0
         :math:`\nu`; broadcasts against the instances of ``law``.
     draws, seed : int
         See :func:`draw_floors`.
     guess : array_like or callable, optional
-        As for :func:`match_budget`, or a function of the problem of all draws, averaged over them.
+        As for :func:`match_budget`, or a function of the problem of all draws, whose mean over the draws is used.
 
     Raises
     ------
     BudgetNotReached
+        If the mean cost of some instance cannot be brought to its budget.
     """
     budget = check.positive("budget", budget)
     check.broadcast(budget=budget.shape, lanes_of_law=law.lanes)
@@ -105,7 +107,7 @@ def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: fl
 
     try:
         found = find_roots(excess, *widen(excess, start, 0.5, _FARTHEST), _FINER * tolerance)
-    except NoRoot as error:  # at a penalty out of all proportion
+    except NoRoot as error:  # at an extreme penalty
         raise BudgetNotReached(f"no parameter brings the cost to its budget: {error}") from None
     missed = ~(np.abs(found.residual) <= tolerance)
     if missed.any():
@@ -116,7 +118,7 @@ def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: fl
 
 
 class Lanes:
-    """Problem instances in one row, by flat index, with their statistics; ``averaged`` over a last axis of draws."""
+    """Problem instances in one row with their statistics, by flat index; ``averaged`` over a last axis of draws."""
 
     def __init__(self, problem: ReceiveScalingProblem, *statistics: ArrayLike, averaged: bool = False) -> None:
         self.scenario, self._draws_axis = problem.scenario, [1] * averaged
@@ -151,7 +153,7 @@ class Lanes:
         problem = self.problem(lane)
         known = (each[lane] for each in self._known)
         eta = policy(parameter.reshape(-1, *self._draws_axis), *known).schedule(problem)
-        with np.errstate(over="ignore"):  # infinitely above the budget
+        with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
             cost = np.mean(problem.scenario.noise_scale / eta - problem.floor, axis=tuple(range(1, self._gain.ndim)))
             return np.asarray(cost / self._budget[lane] - 1)
 
@@ -173,7 +175,7 @@ class Lanes:
 
 
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:
-    """Draw ``draws`` >= 1 realisations of the floors, shape (..., draws, T); all instances share the quantiles."""
+    """Draw realisations of the floors, shape (..., draws, T), at the same quantiles for all instances."""
     check.entries("floors of lanes x draws x rounds", *law.lanes, check.whole("draws", draws), scenario.num_rounds)
     streams = np.random.SeedSequence(check.whole("seed", seed, 0)).spawn(draws)
     share = np.stack([np.random.default_rng(stream).random(scenario.num_rounds) for stream in streams])

@@ -43,6 +43,6 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name != "sharp_epsilon":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    said = "sharp_epsilon is deprecated, as it is wrong on rare samples; exact_epsilon is between proven bounds"
+    said = "sharp_epsilon is deprecated, as it is wrong on rare samples; use exact_epsilon, which has proven bounds"
     _warn(said, DeprecationWarning, stacklevel=2)
     return _sharp_epsilon

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from adascale.accounting.kernels import FloatArray, MomentTerms, map_log_moment, moment_terms
 from adascale.compiled import njit
 
-_WIDTH = 1 / 16  # up to order 6; half of it up to order 12
-_WIDER = 8  # narrow panels in a wide one
+_WIDTH = 1 / 16  # width of a panel up to order 6; half of it up to order 12
+_WIDER = 8  # number of narrow panels in a wide one
 _DEGREE = 13
 _ACCURACY = 1e-11
 _SPAN = 8 * math.log(2)  # ends of a table are rounded outwards to powers of 256, so that it can be reused
@@ -30,14 +30,14 @@ class LogMomentTable:
         coefficient = _fit(start, wide, terms)
         split = np.flatnonzero(_tail(coefficient) >= _ACCURACY)
         finer = (start[split, None] + self.width * np.arange(_WIDER)).ravel()
-        # of each narrow panel, where its polynomial begins, how wide it is and which it is
+        # which polynomial covers each narrow panel, where it begins, and its scale
         panel = np.arange(start.size)[:, None].repeat(_WIDER, axis=1)
         panel[split] = start.size + np.arange(finer.size).reshape(-1, _WIDER)
         self.panel = panel.ravel()
         self.start = np.concatenate([start, finer])
         self.scale = np.repeat([2 / wide, 2 / self.width], [start.size, finer.size])
         coefficient = np.concatenate([coefficient, _fit(finer, self.width, terms)])
-        self.accurate = bool(_tail(coefficient)[self.panel].max() < _ACCURACY)  # the last coefficients have died out
+        self.accurate = bool(_tail(coefficient)[self.panel].max() < _ACCURACY)  # the last coefficients are negligible
         self.coefficient = coefficient @ _TO_POWERS
 
     def total(self, log_s: FloatArray) -> float:
@@ -56,7 +56,7 @@ def table_for(q: float, alpha: float, low: float, high: float) -> LogMomentTable
 
 def _fit(start: FloatArray, width: float, terms: MomentTerms) -> FloatArray:
     y = start[:, None] + width * (_NODE + 1) / 2
-    value = np.maximum(map_log_moment(np.exp(y).ravel(), terms).reshape(y.shape), 1e-300)  # what is 0 has no logarithm
+    value = np.maximum(map_log_moment(np.exp(y).ravel(), terms).reshape(y.shape), 1e-300)  # zero has no logarithm
     return np.asarray(chebyshev.chebfit(_NODE, np.log(value).T, _DEGREE).T, dtype=float)
 
 

@@ -16,18 +16,18 @@ from adascale.compiled import njit
 FloatArray = NDArray[np.float64]
 
 LARGEST_ORDER = 1e12
-"""Largest order; above, the rounding of q alone may change the leakage by more than 1e-4."""
+"""Largest order; above it, the rounding of q alone may change the leakage by more than 1e-4."""
 
 _NO_OVERFLOW = 600.0  # exp(600) is still far from the largest double
-_FEW = 10  # up to this many terms the powers of exp(s) are multiplied up: at most 55 factors, 1e-14 relative
+_FEW = 10  # up to this many terms, powers of exp(s) are products of at most 55 factors, with a relative error of 1e-14
 _REACH = 9.0  # standard deviations kept on each side: exp(-9^2 / 2) = 3e-18
 # Trapezoidal step in standard deviations: its error is of order exp(-2 pi^2 / 0.6^2) = 2e-24; and at most 0.6 in L: the
-# branch points at +- i pi give exp(-2 pi^2 / 0.6 + pi^2 / (2 s)) < 1e-12 where that is the smaller
+# branch points at +- i pi give exp(-2 pi^2 / 0.6 + pi^2 / (2 s)) < 1e-12 where that step is the smaller one
 _STEP = 0.6
 _NEGLIGIBLE = -37.0  # exp(-37) = 9e-17, below one unit in the last place
 _APART = 9.0  # standard deviations between the upper Gaussian and the bend: exp(-9^2 / 2) = 3e-18
-_LARGE = 512.0  # up to this order alpha ln 2, by which the scale of the sums may be off, is far from overflow
-_DEPTH = 60.0  # logarithms below its peak down to which an integrand is summed
+_LARGE = 512.0  # up to this order, exp(alpha ln 2), by which the scale of the sums may be off, is far from overflow
+_DEPTH = 60.0  # how far below its peak, in logarithms, an integrand is summed
 
 
 class MomentTerms(NamedTuple):
@@ -36,11 +36,11 @@ class MomentTerms(NamedTuple):
     order: float
     rate: FloatArray  # shape (K,)
     weight: FloatArray  # C(alpha, k) q^k (1 - q)^(alpha - k) for k = 2 ... alpha, shape (K, alpha - 1), or (K, 0)
-    log_weight: FloatArray  # their logarithms, for where the powers of exp(s) overflow
+    log_weight: FloatArray  # their logarithms, for use where the powers of exp(s) overflow
 
 
 def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
-    r"""Make the terms of :math:`A_\alpha(q, \cdot)` for each :math:`q` in (0, 1] of a 1-d array, or for one."""
+    r"""Make the terms of :math:`A_\alpha(q, \cdot)` for one :math:`q` in (0, 1], or for each of a 1-d array."""
     if order > LARGEST_ORDER:
         raise ValueError(f"order must be at most {LARGEST_ORDER:g}, got {order:g}")
     q = np.atleast_1d(np.asarray(rate, dtype=float))
@@ -56,7 +56,7 @@ def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
 def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     weight, count = terms.weight, terms.weight.shape[1]
     top = 0.5 * (count + 1) * count * s
-    # weights that underflow may only be left out where what they are multiplied by cannot make up for it
+    # weights that underflow may be left out only where their factors cannot make up for it
     if top < _NO_OVERFLOW and (weight[kind, count - 1] > 1e-300 or weight[kind, 0] * s > 1e-30):
         total = 0.0
         if count <= _FEW:
@@ -74,7 +74,7 @@ def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
         return np.inf
     if s == 0.0:
         return 0.0
-    log_term = np.empty(count)  # the same in logarithms
+    log_term = np.empty(count)  # the same, in logarithms
     for i in range(count):
         x = 0.5 * (i + 2) * (i + 1) * s
         log_term[i] = terms.log_weight[kind, i] + x + math.log(-math.expm1(-x))
@@ -87,7 +87,7 @@ def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
 def _integer_slopes(s: float, log_weight: FloatArray, kind: int) -> tuple[float, float]:
     # with x = k (k-1) / 2, A' is the mean of x and A'' its variance under the weights times exp(x s)
     count = log_weight.shape[1]
-    peak = 0.0  # k = 0 and 1, where x = 0: what the other weights leave of 1
+    peak = 0.0  # the terms k = 0 and 1, where x = 0, have the remaining weight
     rest = 1.0
     for i in range(count):
         peak = max(peak, log_weight[kind, i] + 0.5 * (i + 2) * (i + 1) * s)
@@ -107,7 +107,7 @@ def _integer_slopes(s: float, log_weight: FloatArray, kind: int) -> tuple[float,
 
 @njit(cache=True, nogil=True)
 def _gaussian_alone(s: float, q: float, alpha: float) -> bool:
-    """Check that A = alpha ln q + alpha (alpha - 1) s / 2 to the last place (small sigma)."""
+    """Check that A is alpha ln q + alpha (alpha - 1) s / 2 to the last digit (small sigma)."""
     slack = math.log(alpha) + (alpha - 1) * math.log(2.0)
     top = alpha * math.log(q) + 0.5 * alpha * (alpha - 1) * s
     return slack - top < _NEGLIGIBLE and slack - math.log(q) - (alpha - 1) * s < _NEGLIGIBLE
@@ -115,7 +115,7 @@ def _gaussian_alone(s: float, q: float, alpha: float) -> bool:
 
 @njit(cache=True, nogil=True)
 def _far_apart(s: float, q: float) -> bool:
-    """Check that both Gaussians are _APART from L_0 = ln((1 - q) / q), so that _parts holds (small sigma)."""
+    """Check that both Gaussians are _APART from L_0 = ln((1 - q) / q), so that _parts is valid (small sigma)."""
     return 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * math.sqrt(s)
 
 
@@ -129,7 +129,7 @@ def _parts(s: float, q: float, alpha: float) -> tuple[float, float]:
 @njit(cache=True, nogil=True)
 def _log_mixture(loss: float, q: float) -> float:
     """Compute ln(1 - q + q e^loss) to full relative precision, for 0 < q < 1."""
-    if q < 1e-300:  # where 1 / q and exp(loss) may overflow, and 1 - q is 1
+    if q < 1e-300:  # 1 / q and exp(loss) may overflow, and 1 - q rounds to 1
         x = loss + math.log(q)
         return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
     if loss > 30 and loss > -math.log(q):
@@ -223,7 +223,7 @@ def _fractional_slopes(s: float, q: float, alpha: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
-    """Find a sign change from - to + of u - alpha sqrt(s) r(u), a peak of alpha ell(u) - u^2 / 2."""
+    """Find where u - alpha sqrt(s) r(u) changes sign from - to +, a peak of alpha ell(u) - u^2 / 2."""
     root = math.sqrt(s)
     for _ in range(64):
         middle = 0.5 * (low + high)
@@ -238,8 +238,8 @@ def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
 @njit(cache=True, nogil=True)
 def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
     """Find the one or two peaks of alpha ell(u) - u^2 / 2; equal if there is one."""
-    # its second derivative is alpha s r (1 - r) - 1: it is concave outside of two points, and has a peak at most on
-    # either side
+    # its second derivative is alpha s r (1 - r) - 1: it is concave outside two points, with at most
+    # one peak on either side
     root = math.sqrt(s)
     end = alpha * root
     if alpha * s <= 4:
@@ -270,13 +270,13 @@ def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float
     lower, scale = _height(left, s, q, alpha), _height(right, s, q, alpha)
     bend = (math.log1p(-q) - math.log(q)) + math.log(alpha) - (root * (right - 12) - 0.5 * s)
     if bend < _NEGLIGIBLE and (left == right or lower < scale - _DEPTH):
-        return alpha * math.log(q) + pairs * s, pairs, 0.0  # a Gaussian alone; exponents of 1e20 have no digits for it
+        return alpha * math.log(q) + pairs * s, pairs, 0.0  # one Gaussian; at exponents of 1e20 no digits are left
     scale = max(lower, scale)
     depth = scale - _DEPTH + min(0.0, math.log(pairs) + 2 * math.log(q) + math.log(s))  # e^A - 1 may be as small
     step = _STEP / max(root, 1.0)
     excess = moment = first = second = 0.0
     lowest = i = int(round(right / step))
-    for run in range(4):  # down from the right peak and up, then up from the left one to where it began and down
+    for run in range(4):  # down and up from the right peak, then up from the left one to the first start, and down
         way = 1 if run == 1 or run == 2 else -1
         if run == 1:
             lowest, i = i + 1, int(round(right / step)) + 1
@@ -307,7 +307,7 @@ def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float
 
 @njit(cache=True, inline="always")
 def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
-    """Compute A_alpha(q, s) at the rate of this index, ``inf`` if it overflows and 0 if it underflows."""
+    """Compute A_alpha(q, s) at the rate of index ``kind``: ``inf`` if it overflows, 0 if it underflows."""
     q, alpha = terms.rate[kind], terms.order
     if q == 1.0:
         return 0.5 * alpha * (alpha - 1) * s
@@ -318,7 +318,7 @@ def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
 
 @njit(cache=True, nogil=True)
 def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
-    """Compute dA_alpha(q, s) / ds to all digits, and the second derivative as a Newton step needs it."""
+    """Compute dA_alpha(q, s) / ds to full precision, and the second derivative to that of a Newton step."""
     q, alpha = terms.rate[kind], terms.order
     if q == 1.0:
         return 0.5 * alpha * (alpha - 1), 0.0
@@ -346,7 +346,7 @@ def few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
             first += x * term
             second += x * x * term
             grown, power = grown * power, power * once
-    else:  # the last term alone: the others are below exp(-37) of it
+    else:  # only the last term: the others are below exp(-37) of it
         first = 0.5 * (count + 1) * count
         second = first * first
     slope = first / moment

@@ -18,9 +18,10 @@ DEFAULT_ORDERS: tuple[float, ...] = tuple([1 + x / 10 for x in range(1, 100)] + 
 
 @dataclass(eq=False)
 class OrdersTooFew(UserWarning):
-    """The best order is an end of the list, so more orders (:func:`order_grid`) may give a smaller epsilon.
+    """A best order at an end of the list: more orders (:func:`order_grid`) may give a smaller epsilon.
 
-    Of the schedule that gains most, ``better`` bounds epsilon at ``order`` from above; None from :func:`to_dp`.
+    The guarantee is valid.  For the schedule that gains most, ``better`` bounds its epsilon at an ``order`` beyond the
+    ``end`` from above; both are None from :func:`to_dp`.  ``number`` of ``total`` schedules are at this end.
     """
 
     end: float
@@ -51,7 +52,7 @@ def _digits(order: float) -> str:
 
 
 def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...]:
-    r"""Extend Opacus' orders by steps of 5 % above 63 and, below 1.1, of 20 % of :math:`\alpha - 1`.
+    r"""Extend Opacus' orders in steps of 5 % above 63, and of 20 % of :math:`\alpha - 1` below 1.1.
 
     Parameters
     ----------

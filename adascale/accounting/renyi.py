@@ -13,14 +13,14 @@ from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
 
 
 class DpGuarantee(NamedTuple):
-    """An (epsilon, delta)-DP guarantee: ``epsilon`` and its best Rényi ``order``, arrays of one shape."""
+    """An (epsilon, delta)-DP guarantee: arrays of ``epsilon`` and of its best Rényi ``order``."""
 
     epsilon: FloatArray
     order: FloatArray
 
 
 def rdp(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> FloatArray:
-    r"""Compute the Rényi leakage of one use of the sampled Gaussian mechanism in nats, Lemma 1 (:eq:`eq:sgm-rdp`).
+    r"""Compute the Rényi leakage of one use of the sampled Gaussian mechanism, in nats (Lemma 1, :eq:`eq:sgm-rdp`).
 
     .. math::
         \rho_\alpha(q, \sigma) = \frac{1}{\alpha - 1} \ln \mathbb E_{z \sim \mathcal N(0, \sigma^2)}
@@ -40,7 +40,7 @@ def rdp(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> 
 
 
 def rdp_derivative(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> FloatArray:
-    r"""Compute :math:`\partial \rho_\alpha / \partial \sigma \le 0` (:eq:`eq:sgm-slope`); arguments of :func:`rdp`."""
+    r"""Compute :math:`\partial \rho_\alpha / \partial \sigma \le 0` (:eq:`eq:sgm-slope`); see :func:`rdp`."""
     q, sigma, alpha = _prepare(sampling_rate, noise_multiplier, order)
     with np.errstate(over="ignore"):
         s = sigma**-2.0
@@ -49,7 +49,7 @@ def rdp_derivative(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order:
 
 
 def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
-    r"""Compose mechanisms: sum their Rényi leakages :math:`\ge 0` of one order over ``axis``, the rounds."""
+    r"""Compose mechanisms: sum their Rényi leakages :math:`\ge 0` at one order over ``axis``, that of the rounds."""
     total: FloatArray = np.sum(_leakage(leakage), axis=axis)
     return total
 
@@ -64,13 +64,14 @@ def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float =
     Parameters
     ----------
     leakage : array_like, >= 0
-        :math:`\rho_\alpha` in nats, orders last; ``inf`` marks an order without a guarantee.
+        :math:`\rho_\alpha` in nats, with orders on the last axis; ``inf`` marks an order without a guarantee.
     orders : sequence of float, in (1, 1e12]
     delta : float, in (0, 1)
 
     Warns
     -----
     OrdersTooFew
+        If the best of several orders is the smallest or the largest.
     """
     orders = as_orders(orders)
     delta = check.fraction("delta", delta)
@@ -109,7 +110,7 @@ def _prepare(q: ArrayLike, sigma: ArrayLike, order: float) -> tuple[FloatArray, 
 def _finite(what: str, value: FloatArray, sigma: FloatArray, alpha: float) -> FloatArray:
     if not (fits := np.isfinite(value)).all():
         worst = f"noise_multiplier {np.broadcast_to(sigma, value.shape)[~fits].min():g}"
-        raise ValueError(f"{worst} is too small: at order {alpha:g} the {what} exceeds floating point")
+        raise ValueError(f"{worst} is too small: at order {alpha:g} the {what} overflows")
     return value
 
 

@@ -14,11 +14,11 @@ from adascale.accounting.kernels import FloatArray
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
 from adascale.accounting.renyi import DpGuarantee, at_end, conversion_offset
 
-_TINIEST = 1e-300  # of 1 / sigma^2 in a schedule: nothing less adds to an epsilon
-_HUGEST = 1e200  # above, a table would have to hold what exceeds floating point
-_TABLES = 100.0  # above this order the panels of a table are narrower than it is worth
-_WORTH_IT = 0.99  # no warning where an order beyond lowers epsilon by less than 1 %
-_STEPS = 81  # orders tried beyond the end: in steps of the fourth root of 2, to a million times as far
+_TINIEST = 1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
+_HUGEST = 1e200  # above this 1 / sigma^2, entries of a table would overflow
+_TABLES = 100.0  # above this order the panels of a table are too narrow to be worth it
+_WORTH_IT = 0.99  # no warning if an order beyond the list lowers epsilon by less than 1 %
+_STEPS = 81  # number of orders to try beyond the end, in ratios of the fourth root of 2, up to a million times as far
 
 
 def schedule_epsilon(
@@ -26,7 +26,7 @@ def schedule_epsilon(
 ) -> DpGuarantee:
     r"""Compute the DP guarantee of whole schedules: :func:`to_dp` of the composed :func:`rdp` at the best order.
 
-    A search finds that order, as :math:`\varepsilon(\alpha)` has one valley (:prf:ref:`lem-one-valley`).
+    A search finds that order, as :math:`\varepsilon(\alpha)` has a single valley (:prf:ref:`lem-one-valley`).
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def schedule_epsilon(
     orders = np.unique(as_orders(orders))
     delta = check.fraction("delta", delta)
     with np.errstate(over="ignore"):  # refused below
-        s = np.sort(np.maximum(sigma**-2.0, _TINIEST), axis=-1)  # equal ones side by side
+        s = np.sort(np.maximum(sigma**-2.0, _TINIEST), axis=-1)  # so that equal entries are adjacent
     composed = _Composed(q, orders, delta, s)
     epsilon, best = np.empty(sigma.shape[:-1]), np.empty(sigma.shape[:-1], dtype=np.intp)
     guess = orders.size // 2
@@ -57,7 +57,7 @@ def schedule_epsilon(
         best[lane] = guess
     if not np.isfinite(epsilon).all():
         worst = sigma[~np.isfinite(epsilon)].min()
-        raise ValueError(f"noise_multiplier {worst:g} is too small: epsilon exceeds floating point at every order")
+        raise ValueError(f"noise_multiplier {worst:g} is too small: epsilon overflows at every order")
     found = DpGuarantee(np.maximum(epsilon, 0.0), orders[best])
     if (missed := _beyond(found, orders, q, delta, s)) is not None:
         warnings.warn(missed, stacklevel=2)
@@ -65,13 +65,13 @@ def schedule_epsilon(
 
 
 def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, s: FloatArray) -> OrdersTooFew | None:
-    """Try orders beyond the end of the list on the schedule that gains most."""
+    """Try orders beyond the end of the list, on the schedule that gains most."""
     side = at_end(guarantee, orders)
     for end in (1, -1):
         there = side == end
         if not there.any():
             continue
-        # the smallest epsilon has its best order farthest above the list, the largest farthest below
+        # above the list, the smallest epsilon has the farthest best order; below it, the largest
         lane = np.unravel_index(np.argmin(np.where(there, end * guarantee.epsilon, np.inf)), there.shape)
         last, epsilon = float(guarantee.order[lane]), float(guarantee.epsilon[lane])
         ratio = 2.0 ** (np.arange(_STEPS) / 4)
@@ -86,14 +86,14 @@ def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, 
 
 
 def _rounded_up(s: FloatArray) -> FloatArray:
-    """Round a sorted schedule up to at most some two hundred different entries."""
+    """Round a sorted schedule up to at most about two hundred different entries."""
     block = -(-s.size // 200) or 1
     tops = s[np.minimum(np.arange(block - 1, s.size + block - 1, block), s.size - 1)]
     return np.repeat(tops, block)[: s.size]
 
 
 class _Composed:
-    """Epsilon of one of many schedules at the i-th order, from tables if there are many schedules."""
+    """The epsilon of one of many schedules at the i-th order, from tables if they save work."""
 
     def __init__(self, q: float, orders: FloatArray, delta: float, s: FloatArray) -> None:
         self.q, self.orders, self.offset, self.s = q, orders, conversion_offset(orders, delta), s

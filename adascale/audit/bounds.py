@@ -22,7 +22,7 @@ LEAST_SCALE, MOST_SCALE, _STEP = 0.2, 5.0, 1.25
 
 
 class Counts(NamedTuple):
-    """Canaries in the data and alarms among them; canaries not in it and false alarms."""
+    """Numbers of canaries in the data and of alarms among them, and of canaries not in the data and of false alarms."""
 
     present: int
     found: int
@@ -31,7 +31,7 @@ class Counts(NamedTuple):
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, float]:
-    """Return Clopper and Pearson's exact two-sided interval of a probability."""
+    """Return Clopper and Pearson's exact two-sided interval for a probability."""
     check.fraction("confidence", confidence)
     if not 0 <= hits <= trials:
         raise ValueError(f"hits must be 0 ... {trials}, got {hits}")
@@ -42,13 +42,13 @@ def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, f
 
 
 def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    r"""Bound the probability of at least ``right`` correct guesses under DP.
+    r"""Bound the probability of at least ``right`` correct guesses under :math:`(\varepsilon, \delta)`-DP.
 
     .. math::
         \Pr[\text{right} \ge v] \le f(v) + 2 m \delta \max_{1 \le i \le m} \frac{f(v - i) - f(v)}{i}, \qquad
         f(v) = \Pr\Big[\mathrm{Bin}\Big(r, \frac{e^\varepsilon}{1 + e^\varepsilon}\Big) \ge v\Big]
 
-    Theorem 5.2 of Steinke, Nasr and Jagielski (2023), for fair independent coins and guesses fixed in number.
+    This is Theorem 5.2 of Steinke, Nasr and Jagielski (2023), for fair and independent coins and an r fixed in advance.
 
     Parameters
     ----------
@@ -76,25 +76,25 @@ def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta:
 def one_run_bound(canaries: int, guesses: int, right: int, delta: float, confidence: float) -> float:
     r"""Return the largest :math:`\varepsilon` that one run refutes, or 0.
 
-    It solves :func:`one_run_tail` = 1 - ``confidence``, which is in (0, 1); the others are as there.
+    It solves :func:`one_run_tail` = 1 - ``confidence``, with ``confidence`` in (0, 1) and the other arguments as there.
     """
     doubt = 1 - check.fraction("confidence", confidence)
 
     def over(epsilon: float) -> float:
         return one_run_tail(canaries, guesses, right, epsilon, delta) - doubt
 
-    # with 2 m delta <= 1 the tail is a maximum of convex combinations of f(v) and f(v - i), which all grow with epsilon
+    # with 2 m delta <= 1 the tail is a maximum of convex combinations of f(v), f(v - i), which increase with epsilon
     return 0.0 if over(0) >= 0 else float(optimize.brentq(over, 0, LARGEST, xtol=1e-9))
 
 
 def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
-    r"""Return the bound from the rates of alarms in independent trials, or 0.
+    r"""Return the lower bound on :math:`\varepsilon` from the alarm rates in independent trials, or 0.
 
     .. math::
         \varepsilon \ge \ln \frac{\mathrm{TPR} - \delta}{\mathrm{FPR}} , \qquad
         \varepsilon \ge \ln \frac{1 - \mathrm{FPR} - \delta}{1 - \mathrm{TPR}}
 
-    at the joint ends of Clopper and Pearson's intervals; the alarms' threshold is fixed before the scores are seen.
+    at the joint ends of Clopper and Pearson's intervals.  The alarms' threshold must be fixed before scores are seen.
     """
     true, false = _rates(counts, confidence)
     bounds = [0.0]
@@ -107,7 +107,7 @@ def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
 def scaled_bound(
     counts: Counts, rate: float, sigma: FloatArray, delta: float, confidence: float, threshold: float = 0.0
 ) -> float:
-    r"""Return the bound if only the scale of the Gaussian noise is unknown, or 0.
+    r"""Return the lower bound on :math:`\varepsilon` if only the scale of the Gaussian noise is unknown, or 0.
 
     The rates show that :math:`\delta(\tau) \ge \mathrm{TPR} - e^\tau\, \mathrm{FPR}`, so the scale is at most some
     :math:`c_1`; the bound is the exact :math:`\varepsilon` at :math:`c_1 \sigma_t` (after Nasr et al. 2023).
@@ -115,7 +115,7 @@ def scaled_bound(
     Parameters
     ----------
     counts : Counts
-        By the test "the likelihood ratio is above :math:`e^\tau`", see :func:`rates_bound`.
+        Counts of the test "the likelihood ratio is above :math:`e^\tau`", see :func:`rates_bound`.
     rate : float, in (0, 1]
     sigma : numpy.ndarray, shape (T,), claimed :math:`\sigma_t > 0`
     delta, confidence : float, in (0, 1)
@@ -131,7 +131,7 @@ def scaled_bound(
     scale = MOST_SCALE
     if shown <= 0 or over(scale) > 0:
         return 0.0
-    # noise may be so weak that the accountant gives up: the last scale stands, and more noise is less epsilon
+    # the accountant may fail if the noise is weak; the last scale is still valid, as more noise lowers epsilon
     with contextlib.suppress(ValueError, ArithmeticError):
         while scale > LEAST_SCALE and over(scale / _STEP) < 0:
             scale /= _STEP
@@ -145,6 +145,6 @@ def scaled_bound(
 
 
 def _rates(counts: Counts, confidence: float) -> list[tuple[float, float]]:
-    """Return Clopper and Pearson's intervals of both rates; one end of each is used."""
+    """Return Clopper and Pearson's intervals for both rates; only one end of each is used."""
     pairs = ((counts.found, counts.present), (counts.false, counts.absent))
     return [clopper_pearson(hits, trials, confidence) for hits, trials in pairs]

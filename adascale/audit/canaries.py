@@ -1,4 +1,4 @@
-"""Canaries: samples that an auditor adds to the data of devices by fair coins."""
+"""Canaries: samples that an auditor adds to the data of the devices, each by a fair coin."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def batch_of(present: NDArray[np.bool_], rate: float, seed: int, round_index: in
 
 
 class Canaries(Protocol):
-    """Interface of what :func:`adascale.audit.observe` adds to the received sum."""
+    """The interface of canaries, which :func:`adascale.audit.observe` adds to the received sum."""
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -62,7 +62,7 @@ class Canaries(Protocol):
 
 @dataclass(frozen=True)
 class GradientCanaries:
-    r"""Gradients :math:`\pm c\, C\, \mathbf e_{j_i}`, each along its own axis (Nasr et al. 2023).
+    r"""Canary gradients :math:`\pm c\, C\, \mathbf e_{j_i}`, each along its own axis (Nasr et al. 2023).
 
     They enter :math:`\mathbf s_t` divided by :math:`M B_m`.
 
@@ -102,7 +102,7 @@ class GradientCanaries:
 
 @dataclass(frozen=True)
 class SampleCanaries:
-    """Mislabelled samples, whose gradients are computed and clipped as all others."""
+    """Mislabelled samples, whose gradients are computed and clipped like all others."""
 
     images: Tensor
     labels: Tensor
@@ -130,7 +130,7 @@ class SampleCanaries:
         return clipped_sum(self._network, *batch).gradient
 
     def losses(self, parameters: Tensor) -> NDArray[np.float64]:
-        """Return the cross entropy of each canary, nats, shape (k,)."""
+        """Return the cross entropy of each canary in nats, shape (k,)."""
         network = self._network
         models.assign(network, parameters)
         with torch.no_grad(), models.evaluation(network):

@@ -1,4 +1,4 @@
-"""Claims about a schedule, and conclusions from scores or losses."""
+"""Claims about a schedule, and conclusions about them from scores or losses."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ ACCOUNTANT: Accountant = ExactAccountant()
 
 
 class Audit(NamedTuple):
-    r"""Joint lower bounds on :math:`\varepsilon` from trainings, and the accounted one."""
+    r"""Joint lower bounds on :math:`\varepsilon` from training runs, and the accounted :math:`\varepsilon`."""
 
     kind: str
     """``gradients`` (white box), ``samples`` (black box), ``paired`` or ``paired samples``."""
     runs: int
     canaries: int
-    """m, of all runs; one per run in paired runs."""
+    """m, the number of canaries in all runs; one per run if runs are paired."""
     guesses: int
-    """r, guesses of :attr:`one_run`, of which v are ``right``."""
+    """r, the number of guesses of :attr:`one_run`, of which v are ``right``."""
     right: int
     delta: float
     confidence: float
     renyi: float
-    """Epsilon by :class:`~adascale.accounting.RenyiAccountant`."""
+    """Epsilon of :class:`~adascale.accounting.RenyiAccountant`."""
     accounted: float
     """Exact epsilon, which no lower bound may exceed."""
     one_run: float
@@ -59,7 +59,7 @@ class Audit(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What an audit tries to refute, see :class:`Audit`, of the audited devices."""
+    """The claim about the audited devices that an audit tries to refute, see :class:`Audit`."""
 
     rate: float
     sigma: FloatArray
@@ -70,7 +70,7 @@ class Claim(NamedTuple):
 
     @property
     def each(self) -> float:
-        """Confidence of one bound at one threshold: three with two thresholds hold jointly."""
+        """Confidence of one bound at one threshold, so that three bounds at two thresholds hold jointly."""
         return 1 - (1 - self.confidence) / 6
 
 
@@ -78,13 +78,13 @@ def noise_of(problem: ReceiveScalingProblem, eta: ArrayLike) -> tuple[float, Flo
     """Return sampling rate and noise multipliers of the audited devices."""
     if problem.lanes != ():
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
-    problem.spend(eta)  # raises if it exceeds the power limit
+    problem.spend(eta)  # raises an error above the power limit
     device = int(audited_devices(problem.scenario)[0])
     return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(eta)[device]
 
 
 def claimed(problem: ReceiveScalingProblem, eta: ArrayLike, delta: float, confidence: float) -> Claim:
-    """Return what is claimed of a schedule."""
+    """Return the claim about a schedule."""
     rate, sigma = noise_of(problem, eta)
     renyi, exact = (float(by.epsilon(rate, sigma, delta)) for by in (RenyiAccountant(), ACCOUNTANT))
     return Claim(rate, sigma, delta, check.fraction("confidence", confidence), renyi, exact)
@@ -99,7 +99,7 @@ def from_scores(
     present: NDArray[np.bool_],
     accuracy: float,
 ) -> Audit:
-    """Compute all bounds from scores of independent trials and coins, shape (m,)."""
+    """Compute all bounds from the scores and coins of independent trials, each of shape (m,)."""
     m, doubt = score.size, (claim.delta, claim.each)
     guessed = [(r, scores.right_guesses(score, present, r)) for r in plan.guesses]
     best, guesses, right = max((one_run_bound(m, r, v, *doubt), r, v) for r, v in guessed)
@@ -115,7 +115,7 @@ def from_scores(
 def from_losses(
     kind: str, runs: int, claim: Claim, loss: FloatArray, present: NDArray[np.bool_], accuracy: float
 ) -> Audit:
-    """Guess the quarter with the least loss in, the quarter with the largest out."""
+    """Compute the bound of a black box: guess the quarter of least loss to be in, and that of largest loss out."""
     m, quarter = loss.size, loss.size // 4
     right = scores.right_guesses(-loss, present, quarter, quarter)
     bound = one_run_bound(m, 2 * quarter, right, claim.delta, claim.confidence)

@@ -42,16 +42,16 @@ def paired_runs(
     noise: bool = True,
     norm: float = 1.0,
 ) -> PairedRuns:
-    r"""Train repeatedly, with one mislabelled sample by a fair coin.
+    r"""Train repeatedly, including one mislabelled sample or not by a fair coin.
 
-    The observer subtracts the round without sample and noise, :math:`\mathbf s_t`, and projects the rest on the
-    sample's gradient :math:`\mathbf g_t`, clipped to C and divided by :math:`M B_m`:
+    The observer subtracts the result of the same round without sample and noise, :math:`\mathbf s_t`,
+    and projects the rest onto the sample's gradient :math:`\mathbf g_t`, clipped to C and divided by :math:`M B_m`:
 
     .. math::
         u_t = \frac{\langle \tilde{\mathbf r}_t - \mathbf s_t, \mathbf g_t \rangle}{\lVert \mathbf g_t \rVert^2}, \qquad
         \text{with the noise multiplier } \frac{\sigma_t\, C}{M B_m \lVert \mathbf g_t \rVert} .
 
-    The score sums :func:`~adascale.audit.log_likelihood_ratio` over rounds.  Parameters as for :func:`audit_paired`.
+    The score sums :func:`~adascale.audit.log_likelihood_ratio` over rounds; for parameters see :func:`audit_paired`.
     """
     scenario, (rate, sigma) = problem.scenario, noise_of(problem, eta)
     inside, outside, sample = neighbours(problem, training, dataset, seed, norm)
@@ -65,7 +65,7 @@ def paired_runs(
             quiet, _ = outside.step(state, math.inf)  # momentum and weight decay are the same in both
             sent = sample.signal(scenario, np.array([0]), state.parameters).double()
             length = float(sent.norm())
-            if length != 0:  # a gradient that vanished tells nothing
+            if length != 0:  # a vanishing gradient carries no information
                 heard = float((after.velocity - quiet.velocity).double() @ sent) / length**2
                 score[i] += float(log_likelihood_ratio(heard, rate, sigma[t] * unit(scenario) / length))
             state = after
@@ -89,16 +89,16 @@ def audit_paired(
     noise: bool = True,
     norm: float = 1.0,
 ) -> tuple[Audit, Audit]:
-    """Audit by :func:`paired_runs`, one trial per run (Jagielski, Ullman and Oprea 2020).
+    """Audit with :func:`paired_runs`, one trial per run (Jagielski, Ullman and Oprea 2020).
 
-    The audits are by all that the server receives, and by the sample's loss under the final model alone.
+    The first audit observes all that the server receives, the second only the sample's loss under the final model.
 
     Parameters
     ----------
     problem, eta, training, dataset, seed, delta, confidence, noise : see :func:`audit_gradients`
     runs : int, 10 to 1/(2 delta)
     norm : float, > 0
-        Norm to which devices clip, in units of the accountant's C.
+        Norm to which devices clip, in units of the C that the accountant assumes.
     """
     claim = claimed(problem, eta, delta, confidence)
     if check.whole("runs", runs) < 10:
@@ -122,10 +122,10 @@ def neighbours(
     label = dataset.labels[place]
     others = (dataset.test_labels != label).nonzero()
     if not len(others):
-        raise ValueError(f"dataset must have a test sample of another class than {int(label)}")
+        raise ValueError(f"dataset must have a test sample of a class other than {int(label)}")
     images = dataset.images.clone()
-    images[place] = dataset.test_images[others[0, 0]]  # another scan, not another label: the partition stays
+    images[place] = dataset.test_images[others[0, 0]]  # same label, so the partition does not change
     inside, outside = (FedSGD(clipping, training, dataset._replace(images=images), seed) for _ in range(2))
-    # the last of its device, so that the draws of all others are the same; n_m, B_m and q_m are public constants
+    # it is the last of its device, so that all others have the same draws; n_m, B_m and q_m are public constants
     outside.parts[device] = outside.parts[device][:-1]
     return inside, outside, SampleCanaries(images[place : place + 1], label[None], np.array([True]), training)

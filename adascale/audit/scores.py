@@ -1,4 +1,4 @@
-"""Scores of canaries, and the guesses and alarms planned from them."""
+"""Scores of canaries, and the plan of guesses and alarms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adascale.audit.bounds import Counts, one_run_bound, rates_bound
 FloatArray = NDArray[np.float64]
 
 SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-"""Shares of all canaries that :func:`plan` considers to guess."""
+"""Shares of the canaries that :func:`plan` considers guessing."""
 
 
 def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> FloatArray:
@@ -33,7 +33,7 @@ def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> Flo
     check.sampling_rate("rate", rate)
     sigma = check.positive("sigma", sigma)
     exponent = (np.asarray(heard) - 0.5) / sigma**2
-    with np.errstate(divide="ignore"):  # q = 1 leaves nothing out
+    with np.errstate(divide="ignore"):  # the logarithm of 1 - q if q = 1
         ratio: FloatArray = np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
     return ratio
 
@@ -50,10 +50,10 @@ def simulated_scores(rng: np.random.Generator, rate: float, sigma: FloatArray, c
 
 
 class Plan(NamedTuple):
-    """Decisions before a score is seen: for the claimed mechanism, and without noise."""
+    """Decisions made before any score is seen, for the claimed mechanism and for one without noise."""
 
     guesses: tuple[int, int]
-    """r, how many of the highest scores are guessed to be in."""
+    """r, the number of highest scores that are guessed to be in."""
     thresholds: tuple[float, float]
     """Scores above which an alarm is raised."""
 
@@ -63,7 +63,7 @@ def plan(
 ) -> Plan:
     """Plan guesses and alarms for the claimed mechanism, and for one without noise.
 
-    The plan depends on simulated scores only, so the bounds keep their confidence.  At least 10 ``canaries``.
+    The plan depends only on simulated scores, so the bounds keep their confidence.  It needs at least 10 ``canaries``.
     """
     if check.whole("canaries", canaries) < 10:
         raise ValueError(f"canaries must be at least 10, got {canaries}")
@@ -91,6 +91,6 @@ def count_alarms(score: FloatArray, present: NDArray[np.bool_], threshold: float
 
 
 def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int, lowest: int = 0) -> int:
-    """Count the highest scores that are in and the lowest that are out."""
+    """Count the canaries that are in among the ``highest`` scores, and those that are out among the ``lowest``."""
     order = np.argsort(score, kind="stable")
     return int(present[order[score.size - highest :]].sum() + (~present[order[:lowest]]).sum())

@@ -1,4 +1,4 @@
-"""Audits of real over-the-air trainings."""
+"""Audits of real over-the-air training runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def audit_gradients(
 ) -> Audit:
     """Audit with gradient canaries, observed in all that the server receives.
 
-    The observer knows all but the coins and batches of the canaries and the noise (:prf:ref:`prop-composition`).
+    The observer knows everything except the noise and the canaries' coins and batches (:prf:ref:`prop-composition`).
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def audit_gradients(
     eta : array_like, shape (T,), > 0, within the power limit
     training, dataset, seed : see :class:`~adascale.learning.fedsgd.FedSGD`
     canaries : int, 10 to d per training run
-    runs : int, >= 1, at ``seed``, ``seed + 1``, ...
-    delta : float, in (0, 1), at most 1/(2m) for m canaries of all runs
-    confidence : float, in (0, 1), of all bounds together
+    runs : int, >= 1, training runs at ``seed``, ``seed + 1``, ...
+    delta : float, in (0, 1), at most 1/(2m) for m canaries in all runs
+    confidence : float, in (0, 1), jointly for all bounds
     noise : bool
         Whether the receiver has the noise that the accountant assumes.
     norm : float, > 0
@@ -80,9 +80,9 @@ def audit_samples(
     confidence: float = 0.95,
     noise: bool = True,
 ) -> Audit:
-    """Audit with mislabelled samples, by their loss under the final model alone.
+    """Audit with mislabelled samples, observed only in their loss under the final model.
 
-    Parameters as for :func:`audit_gradients`; at most as many canaries as test samples.
+    For the parameters see :func:`audit_gradients`; there are at most as many canaries as test samples.
     """
     claim = claimed(problem, eta, delta, confidence)
     drawn = SampleCanaries.mislabelled(dataset, training, canaries, seed)
@@ -99,15 +99,15 @@ def observe(
     canaries: Canaries,
     listen: Callable[[int, Tensor], None] | None = None,
 ) -> tuple[float, State]:
-    """Train with canaries in the received sum: return the test accuracy and the last state.
+    """Train with canaries in the received sum; return the test accuracy (0 ... 1) and the last state.
 
     Parameters
     ----------
     problem, training, dataset, seed : see :func:`audit_gradients`
-    eta : array_like, shape (T,), or None without noise
+    eta : array_like, shape (T,), or None for a receiver without noise
     canaries : Canaries
     listen : callable, optional
-        Called with each round and its noise and canaries, shape (d,).
+        Called with the index of each round and its noise plus canaries, shape (d,).
     """
     scenario = problem.scenario
     schedule = np.full(problem.num_rounds, math.inf) if eta is None else np.asarray(eta, dtype=float)
@@ -117,7 +117,7 @@ def observe(
         after, _ = federation.step(state, float(eta_t))
         added = canaries.signal(scenario, batch_of(canaries.present, rate, seed, t), state.parameters)
         if listen is not None:
-            # the same step without noise: the momentum of both differs by the noise alone
+            # the same step without noise: their momentum differs only by the noise
             quiet = after if eta is None else federation.step(state, math.inf)[0]
             listen(t, after.velocity - quiet.velocity + added)
         state = State(t + 1, after.parameters - training.learning_rate * added, after.velocity + added)

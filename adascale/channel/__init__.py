@@ -1,4 +1,4 @@
-"""Uplink channels: models, their distribution of floors, and measured traces."""
+"""Uplink channels: models, their distributions of noise floors, and measured traces."""
 
 from adascale.channel.fading import GaussMarkov, Jakes, Nakagami, Rayleigh, Rician, draw
 from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, RayleighFloors

@@ -15,7 +15,7 @@ from adascale.scenario import Scenario
 
 ComplexArray = NDArray[np.complex128]
 
-_LONG, _SHORT = 32, 16  # shape of the matrix products that make _LONG * _SHORT rounds of a sum of waves
+_LONG, _SHORT = 32, 16  # a matrix product of this shape makes _LONG * _SHORT rounds of a sum of waves
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Rician(ChannelModel):
 
     Parameters
     ----------
-    K : float, linear, in [0, 10000]
+    K : float, linear power ratio in [0, 10000]
     """
 
     K: float = 5.0
@@ -56,8 +56,8 @@ class Rician(ChannelModel):
         r"""Return :math:`Q_1(\sqrt{2K}, \sqrt{2(K+1)x})`; :math:`2(K+1)|f|^2` is noncentral :math:`\chi^2_2`."""
         from scipy import stats
 
-        # the amplitude is about normal around sqrt(2K): ten deviations below it S is 1, thirty above it 0; farther out
-        # the function overflows
+        # the amplitude is about normal around sqrt(2K): ten deviations below, S is 1, and thirty above, it is 0;
+        # farther out the function overflows
         middle = np.sqrt(2 * self.K)
         squared = np.clip(2 * (self.K + 1) * power, max(middle - 10, 0) ** 2, (middle + 30) ** 2)
         return np.asarray(stats.ncx2.sf(squared, 2, 2 * self.K))
@@ -88,7 +88,7 @@ class Nakagami(ChannelModel):
 
 @dataclass(frozen=True)
 class GaussMarkov(Rayleigh, same_law=True):
-    r"""Rayleigh fading correlated over the rounds by an autoregression of order one.
+    r"""Rayleigh fading, correlated over the rounds by an autoregression of order one.
 
     .. math:: f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t, \quad f_0 = z_0, \qquad \mathbb E[f_{t+\tau} \bar f_t] = r^\tau
 
@@ -116,7 +116,7 @@ class Jakes(Rayleigh, same_law=True):
     Parameters
     ----------
     doppler : float, in [0, 1e9], :math:`f_D = v f_c / c` in hertz
-    round_time : float, in [1e-9, 1e9], :math:`\Delta` in seconds (default: 26,010 slots at 100 kHz)
+    round_time : float, in [1e-9, 1e9], :math:`\Delta` in seconds per round (default: 26,010 slots at 100 kHz)
     paths : int, in [1, 10000], :math:`N`
     """
 
@@ -130,7 +130,7 @@ class Jakes(Rayleigh, same_law=True):
 
 
 def complex_normal(rng: np.random.Generator, num: int) -> ComplexArray:
-    r"""Draw independent numbers of :math:`\mathcal{CN}(0, 1)`."""
+    r"""Draw ``num`` independent numbers from :math:`\mathcal{CN}(0, 1)`."""
     return np.asarray(rng.standard_normal((num, 2)).view(complex)[..., 0] / np.sqrt(2))
 
 
@@ -144,16 +144,16 @@ def autoregression(drawn: NDArray[Any], r: float) -> NDArray[Any]:
 
 
 def waves(rng: np.random.Generator, num_rounds: int, turns: float, paths: int) -> ComplexArray:
-    r"""Draw the sum of waves of :class:`Jakes`; ``turns`` is :math:`f_D \Delta`."""
+    r"""Draw a sum of waves as in :class:`Jakes`; ``turns`` is :math:`f_D \Delta`."""
     angle = rng.random(paths)
     height = complex_normal(rng, paths) / np.sqrt(paths)
     omega = 2j * np.pi * turns * np.cos(2 * np.pi * angle)
-    steps = _LONG * _SHORT  # products of a fixed shape, so that a round does not depend on how many follow
+    steps = _LONG * _SHORT  # products have a fixed shape, so that a round does not depend on how many follow
     start = np.arange(0, num_rounds, steps)[:, None] + np.arange(0, steps, _SHORT)
     long = height * np.exp(omega * start[..., None])
     return np.asarray((long @ np.exp(omega[:, None] * np.arange(_SHORT))).reshape(-1)[:num_rounds])
 
 
 def draw(num_devices: int, num_rounds: int, seed: Seeds, model: ChannelModel | None = None) -> Channel:
-    """Draw realisations of a channel model (default :class:`Rayleigh`), see :meth:`ChannelModel.draw`."""
+    """Draw realisations of a channel model, :class:`Rayleigh` by default; see :meth:`ChannelModel.draw`."""
     return (Rayleigh() if model is None else model).draw(num_devices, num_rounds, seed)

@@ -18,7 +18,7 @@ from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
 
-_KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8  # FadingFloors tabulates so many levels from H = _LEAST to 1 - H = _MOST
+_KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8  # FadingFloors tabulates 600 levels from H = 1e-14 to 1 - H = 1e-8
 _LARGEST = float(np.finfo(float).max)
 _NODES = (np.polynomial.legendre.leggauss(5)[0] + 1) / 2
 _WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2
@@ -28,7 +28,7 @@ class FloorLaw:
     """The distribution of one round's floor; subclasses define ``cdf``, ``mean_cost`` and ``quantile``."""
 
     lanes: tuple[int, ...] = ()
-    """Leading axes, with one distribution per entry; all arguments broadcast against them."""
+    """Shape of the leading axes, with one distribution per entry; all arguments broadcast against it."""
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         r"""Return :math:`H(w) = P(w_{\min} \le w)` for w > 0."""
@@ -43,7 +43,7 @@ class FloorLaw:
         raise NotImplementedError(f"{type(self).__name__} has no quantile")
 
     def level(self, budget: ArrayLike) -> FloatArray:
-        r"""Return the constant level with :math:`g(\ell) = \nu`, a budget > 0, to a relative 1e-12."""
+        r"""Return the constant level at which :math:`g(\ell) = \nu` for a budget > 0, to a relative 1e-12."""
         budget = check.positive("budget", budget)
         lanes = check.broadcast(budget=budget.shape, lanes=self.lanes)
         return self.shared_level(np.broadcast_to(budget, lanes), None, np.ones(()))
@@ -51,7 +51,7 @@ class FloorLaw:
     def shared_level(
         self, left: ArrayLike, floor: ArrayLike | None, rounds: ArrayLike, start: ArrayLike | None = None
     ) -> FloatArray:
-        r"""Return the level at which this round and n later ones spend b, to a relative 1e-13.
+        r"""Return the level at which this round and n later ones spend b, to a relative 1e-13; 0 if b is 0.
 
         .. math:: \max(\ell - w_{\min,t}, 0) + n\, g(\ell) = b
 
@@ -62,7 +62,7 @@ class FloorLaw:
             :math:`w_{\min,t}`; without it the first term is left out, and n must be > 0.
         rounds : array_like, >= 0, :math:`n`
         start : array_like, optional
-            First guess.
+            Start of the search.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class FloorLaw:
         """
         left, rounds = np.asarray(left, dtype=float), np.asarray(rounds, dtype=float)
         with np.errstate(all="ignore"):
-            # alone, this round would come to its floor and b; and g(l) >= (l - m) / 2 at the median m
+            # this round alone would reach its floor plus b, and g(l) >= (l - m) / 2 at the median m
             most = np.inf if floor is None else np.minimum(np.add(floor, left), _LARGEST)
             high = np.minimum(most, np.where(rounds > 0, 2 * left / rounds + self.quantile(0.5), _LARGEST))
             low = np.minimum(left / (1 + rounds), high)  # as g(l) <= l
@@ -81,13 +81,13 @@ class FloorLaw:
                 if floor is not None:
                     spent, slope = spent + np.maximum(level - floor, 0), slope + (level > floor)
                 over = spent > left
-                beyond = ~over & (level >= high) & (high < most)  # for a median that is none
+                beyond = ~over & (level >= high) & (high < most)  # in case the median is wrong
                 low, high = np.where(over, low, level), np.where(over, level, high)
                 high = np.where(beyond, np.minimum(2 * high, most), high)
-                # Newton's steps: of a convex function from above, never too long; of logarithms from below and from
-                # far above, where the left side is about exp(-1 / l)
+                # Newton's steps on a convex function from above are never too long; from below and far above, where the
+                # left side is about exp(-1 / l), the steps are in logarithms
                 close, step = over & (spent <= 10 * left), (spent - left) / slope
-                upward = np.power(left / spent, spent / (level * slope))  # a ufunc: ** of one number rounds otherwise
+                upward = np.power(left / spent, spent / (level * slope))  # a ufunc: ** of a scalar rounds differently
                 there = np.where(close, level - step, level * upward)
                 done = (np.abs(spent - left) <= 1e-13 * left) | (left == 0)
                 done |= ~beyond & ((np.abs(step) <= 4e-16 * level) | (high - low <= 1e-15 * high))
@@ -95,14 +95,14 @@ class FloorLaw:
                 if done.all():
                     return np.where(left > 0, level, 0.0)
                 inside = (there > low) & (there < high)
-                if turn % 3 == 2:  # far off, the two can send each other to and fro
+                if turn % 3 == 2:  # far from the root the two kinds of steps can alternate for ever
                     inside &= close | (spent > left / 2) & ~over
                 there = np.where(inside, there, np.sqrt(low) * np.sqrt(high))
                 level = np.where(done, level, np.where(beyond, high, there))
         raise RuntimeError(f"no level found by {type(self).__name__}: its cdf and mean_cost contradict each other")
 
     def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
-        """Draw independent floors, shape ``(*lanes, *shape)``."""
+        """Draw independent floors; the result has the shape ``(*lanes, *shape)``."""
         share = np.clip(rng.random((*self.lanes, *shape)), 1e-300, None)
         front, back = range(len(self.lanes)), range(len(shape), share.ndim)
         return np.ascontiguousarray(np.moveaxis(self.quantile(np.moveaxis(share, front, back)), back, front))
@@ -175,7 +175,8 @@ class FadingFloors(FloorLaw):
     ----------
     scenario : Scenario
     mean_gain : array_like, shape (..., M), > 0, :math:`g_m = \mathbb E|h_m|^2 / k_m^2`
-    survival : callable, :math:`S`, continuous and falling from 1 at 0 to 0
+    survival : callable
+        :math:`S` of an array of x > 0; it must be continuous and decrease from 1 at 0 to 0.
     """
 
     def __init__(self, scenario: Scenario, mean_gain: ArrayLike, survival: Callable[[FloatArray], ArrayLike]) -> None:
@@ -194,7 +195,7 @@ class FadingFloors(FloorLaw):
         inner = knots[:, :-1, None] + self._step[:, None, None] * _NODES
         log_inner = self._log_product(inner.reshape(len(knots), -1)).reshape(inner.shape)
         pieces = self._step[:, None] * np.sum(_WEIGHTS * np.exp(log_inner + inner), axis=-1)
-        # below the first knot H is about the power of w that it is there
+        # below the first knot, H continues as the power of w that fits it there
         power = np.maximum((self._log_cdf[:, 1] - self._log_cdf[:, 0]) / self._step, 0)
         first = np.exp(self._log_cdf[:, 0] + knots[:, 0]) / (1 + power)
         spent = np.cumsum(np.concatenate([first[:, None], pieces], axis=1), axis=1)
@@ -202,7 +203,7 @@ class FadingFloors(FloorLaw):
         self._slope = np.exp(self._log_cdf + knots) / spent
 
     def _log_product(self, log_floor: FloatArray) -> FloatArray:
-        """Return ln H of every row at these logarithms of floors."""
+        """Return ln H of every row at floors given by their logarithms."""
         total = np.zeros(log_floor.shape)
         for device in self._rows.T:
             x = device.reshape(-1, *[1] * (log_floor.ndim - 1)) / np.exp(log_floor)
@@ -221,7 +222,7 @@ class FadingFloors(FloorLaw):
         return np.asarray(high)
 
     def _at(self, level: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return :math:`g` and :math:`H` of levels that broadcast against the lanes."""
+        """Return :math:`g` and :math:`H` at levels that broadcast against the leading axes."""
         level = np.asarray(level, dtype=float)
         row = self._lane(level)
         x = (np.log(level) - self._start[row]) / self._step[row]
@@ -273,7 +274,7 @@ class EmpiricalFloors(FloorLaw):
         return cls(scenario.noise_scale / (scenario.x_max * check.positive("min_gain", min_gain)))
 
     def _under(self, level: ArrayLike) -> tuple[FloatArray, NDArray[np.intp], NDArray[np.intp]]:
-        """Return levels with the flat index of their distribution and the number of its floors up to them."""
+        """Return the levels, the flat index of their distribution, and the number of its floors up to each level."""
         level = np.asarray(level, dtype=float)
         row = self._lane(level)
         level, count = np.broadcast_to(level, row.shape), np.empty(row.shape, dtype=np.intp)
@@ -300,7 +301,7 @@ class EmpiricalFloors(FloorLaw):
 
 
 def device_gains(scenario: Scenario, mean_gain: ArrayLike) -> FloatArray:
-    """Check mean gains > 0, one per device of the scenario in the last axis."""
+    """Validate mean gains > 0 with one per device of the scenario on the last axis, and return them."""
     gain = check.positive("mean_gain", mean_gain)
     if gain.shape[-1:] != (scenario.num_devices,):
         raise InvalidInput(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}", "mean_gain")

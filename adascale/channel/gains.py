@@ -1,4 +1,4 @@
-"""Reading measured channel gains: whole traces from a file, or line by line."""
+"""Readers of measured channel gains: a whole trace from a file, or line by line."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ class Trace(NamedTuple):
     mean_gain: NDArray[np.float64] | None
     """Mean of :math:`|h_{m,t}|^2 / k_m^2` times :attr:`~adascale.scenario.Scenario.power_share`, shape (M,)."""
     above_one: str | None = None
-    """The first gain above 1 (0 dB), possibly of another unit, and its line."""
+    """The first gain above 1 (0 dB), whose unit may be wrong, and its line."""
     unended: str | None = None
-    """A note on the last row if its line has no line break, as in a truncated file."""
+    """A note if the last row has no line break, as in a truncated file."""
 
 
 def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "linear") -> Trace:
     r"""Read a channel trace from a table of UTF-8 text or a ``.npy`` file.
 
-    A table has a header and a row per round of ``min_gain`` (:math:`h_{\min,t}^2`), of ``h2_1`` ... ``h2_M``
-    (:math:`|h_{m,t}|^2`) or of ``h_1`` ... ``h_M`` (complex, as ``0.1+0.2j``), separated by commas, semicolons, tabs or
-    blanks.  Columns ``round``, ``time`` and a first one without a name are optional and must increase.  Lines that
-    begin with ``#`` are comments; the last one before the numbers may be the header.  An array has the shape (T,),
-    which is ``min_gain``, or (T, M): :math:`|h_{m,t}|^2`, or complex :math:`h_{m,t}`.
+    A table has a header and one row per round, separated by commas, semicolons, tabs or blanks.  Its columns are
+    ``min_gain`` (:math:`h_{\min,t}^2`), or ``h2_1`` ... ``h2_M`` (:math:`|h_{m,t}|^2`), or ``h_1`` ... ``h_M`` (complex
+    :math:`h_{m,t}`, such as ``0.1+0.2j``).  Columns ``round``, ``time`` and a first column without a name are optional
+    and must increase.  Lines that begin with ``#`` are comments; the last one before the numbers may be the header.
+    An array has the shape (T,) for ``min_gain``, or (T, M) for :math:`|h_{m,t}|^2` or complex :math:`h_{m,t}`.
 
     Parameters
     ----------
     path : path-like
     scenario : Scenario
-    unit : str, ``linear``, or ``db`` for real gains
+    unit : {"linear", "db"}, with "db" only for real gains
 
     Raises
     ------
@@ -68,7 +68,7 @@ class GainLine(NamedTuple):
 
 
 class GainLines:
-    """A channel trace that comes line by line, as a table that :func:`read_gains` reads."""
+    """A channel trace that arrives line by line, in the form of a table for :func:`read_gains`."""
 
     def __init__(self, name: str, scenario: Scenario, unit: str = "linear") -> None:
         one_of("unit", unit, "linear", "db")
@@ -81,7 +81,7 @@ class GainLines:
         return bool(self._lines.columns)
 
     def read(self, line: bytes) -> GainLine | None:
-        """Read one line; None for a comment or the header, ``InvalidFile`` if it is neither a header nor a row."""
+        """Read one line: None for a comment or the header; a row refused with ``InvalidFile`` can be sent again."""
         row, names = self._lines.read(line), self._lines.columns
         if row is None:
             return None
@@ -97,7 +97,7 @@ class GainLines:
 
 def _trace(table: Table, scenario: Scenario, unit: str) -> Trace:
     if unit == "db" and table.names[0].startswith("h_"):
-        raise table.error(0, "complex coefficients are linear, they cannot have the unit db")
+        raise table.error(0, "complex coefficients are linear, so they cannot have the unit db")
     with np.errstate(over="ignore", under="ignore"):
         values = 10 ** (table.values / 10) if unit == "db" else table.values
     for t, m in np.argwhere(~(np.isfinite(values) & (values > 0)))[:1].tolist():
@@ -140,12 +140,12 @@ def _read_array(data: bytes, path: str, num_devices: int) -> Table:
     stream = io.BytesIO(data)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a header that has to be guessed at
+            warnings.simplefilter("error")  # NumPy warns if it has to guess at a header
             held: NDArray[Any] = np.load(stream, allow_pickle=False)
-    except Exception as error:  # NumPy has many ways to say so
-        raise InvalidFile(f"{path} is no .npy file of numbers: {short(' '.join(str(error).split()))}", path) from None
+    except Exception as error:  # NumPy raises many different errors
+        raise InvalidFile(f"{path} is not an array of numbers: {short(' '.join(str(error).split()))}", path) from None
     if stream.tell() != len(data):
-        raise InvalidFile(f"{path} has {len(data) - stream.tell()} bytes behind its array", path)
+        raise InvalidFile(f"{path} has {len(data) - stream.tell()} bytes after its array", path)
     squared, minimum = held.dtype.kind == "c", held.ndim == 1
     if held.dtype.kind not in "iufc":
         raise InvalidFile(f"{path}: expected an array of numbers, got {short(str(held.dtype))}", path)

@@ -20,7 +20,7 @@ from adascale.files import from_mapping
 from adascale.scenario import Scenario
 
 Seeds = int | Sequence[int] | range
-"""One seed, or one for each realisation."""
+"""One seed, or a sequence with one per realisation."""
 
 _LAW_SEED, _LAW_ROUNDS = 20_000_017, 20_000
 
@@ -53,7 +53,7 @@ def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class ChannelModel:
-    r"""A model that channels are drawn from; subclasses define at least ``fading``.
+    r"""A model from which channels are drawn; subclasses define at least ``fading``.
 
     A subclass that replaces ``fading`` or ``draw`` loses its base's ``survival`` and ``floor_law``, unless it is
     declared as ``class Mine(Rayleigh, same_law=True)``.  Its parameters are dataclass fields.
@@ -61,14 +61,14 @@ class ChannelModel:
     Parameters
     ----------
     distance_range : tuple of float, within [1e-150, 1e150], :math:`(r_{\min}, r_{\max})` in metres
-    placement : str
-        ``radius``: :math:`d_m` is uniform, as in the paper; ``area``: :math:`d_m^2` is uniform.
+    placement : {"radius", "area"}
+        With ``radius``, :math:`d_m` is uniform, as in the paper; with ``area``, :math:`d_m^2` is uniform.
     """
 
     distance_range: tuple[float, float] = (10.0, 200.0)
     placement: str = "radius"
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """The range, ends included, of each parameter of this class that is one number."""
+    """The range, ends included, of each numeric parameter of this class."""
     _same_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, same_law: bool = False) -> None:
@@ -106,19 +106,19 @@ class ChannelModel:
         return float(np.sqrt(rng.uniform(nearest**2, farthest**2)))
 
     def path_loss(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute transmitted over received power (linear) at distances in metres."""
+        """Compute the ratio of transmitted to received power (linear) at distances in metres."""
         return cost_hata_path_loss(distance)
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
         r"""Draw ``num_rounds`` complex coefficients of one device, with :math:`\mathbb E|h|^2 = 1`."""
-        raise NotImplementedError(f"{type(self).__name__} has no fading law")
+        raise NotImplementedError(f"{type(self).__name__} has no fading")
 
     def survival(self, power: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return :math:`S(x) = P(|f|^2 > x)` of the fading, from which ``floor_law`` is computed; optional."""
         raise NotImplementedError(f"{type(self).__name__} has no survival function")
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        r"""Return the distribution of the floors of devices with known mean gains.
+        r"""Return the distribution of the floors for devices with known mean gains.
 
         It follows from ``survival`` if that is defined, else from 20,000 rounds drawn with a fixed seed.
 
@@ -149,11 +149,11 @@ class ChannelModel:
         ----------
         num_devices, num_rounds : int, >= 1
         seed : int or sequence of int, >= 0
-            A sequence adds a leading axis; at most 1e8 coefficients in all.
+            A sequence adds a leading axis.  A call draws at most 1e8 coefficients.
         """
         check.whole("num_devices", num_devices)
         check.whole("num_rounds", num_rounds)
-        lanes = len(seed) if isinstance(seed, Sequence) else 1  # before a range becomes an array
+        lanes = len(seed) if isinstance(seed, Sequence) else 1  # checked before a range becomes an array
         check.entries("a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds)
         seeds = np.asarray(seed)
         if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
@@ -181,14 +181,14 @@ class ChannelModel:
 
 
 def one_of(name: str, value: object, *choices: str) -> None:
-    """Check that an argument is one of these strings."""
+    """Raise a ``ValueError`` unless an argument is one of these strings."""
     if value not in choices:
         listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
         raise InvalidInput(f"{name} must be {listed}, got {value!r}", name)
 
 
 def _redrawn(model: type, home: type, names: set[str]) -> bool:
-    """Return whether a class replaces one of these methods, and not with the same law."""
+    """Return whether a class replaces one of these methods without declaring the same distribution."""
     new = (vars(each) for each in model.__mro__ if each not in home.__mro__)
     return any(names & own.keys() and not own.get("_same_law") for own in new)
 
@@ -196,7 +196,7 @@ def _redrawn(model: type, home: type, names: set[str]) -> bool:
 def each_device(
     seed: Seeds, num_devices: int, purpose: int, draw: Callable[[np.random.Generator], ArrayLike]
 ) -> NDArray[np.float64]:
-    """Call ``draw`` with a generator for each device, keyed by ``purpose``, and stack to ``(..., M, *shape)``."""
+    """Call ``draw`` with one generator per device, keyed by ``purpose``, and stack them to ``(..., M, *shape)``."""
     seeds = np.asarray(seed)
     found = [
         draw(np.random.default_rng(np.random.SeedSequence(int(one), spawn_key=(device, purpose))))
@@ -207,11 +207,11 @@ def each_device(
 
 
 def find(name: str, **parameters: Any) -> ChannelModel:
-    """Make a channel model from a name or ``module:Class``, with arguments (``rayleigh:placement=area``)."""
+    """Make a channel model from a name or ``module:Class``, with arguments as in ``rayleigh:placement=area``."""
     name, options = registry.parse_options(name)
     found = registry.find("channels", name)
     if found.value.fading is ChannelModel.fading and found.value.draw is ChannelModel.draw:
-        raise ValueError(f"channel {name!r} must define fading(rng, num_rounds), the fading law of one device")
+        raise ValueError(f"channel {name!r} must define fading(rng, num_rounds), the fading of one device")
     chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in (options | parameters).items()}
     made: ChannelModel = from_mapping(found.value, chosen, f" of channel {name!r}")
     return made

@@ -1,4 +1,4 @@
-"""Several gains in a round (blocks in time, subcarriers, antennas), and the one effective gain of the power limit."""
+"""Several gains per round (blocks in time, subcarriers, antennas), and the effective gain for the power limit."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _ANTENNAS, _CHUNK = 1010, 64
 
 
 def effective_gain(power: FloatArray, energy: str) -> FloatArray:
-    r"""Compute the one gain that stands for those of the B blocks of a round in the power limit.
+    r"""Compute the single gain that replaces those of the B blocks of a round in the power limit.
 
     .. math:: |h_m|^2_\text{anywhere} = \min_b |h_{m,b}|^2, \qquad
         |h_m|^2_\text{even} = \Big(\frac1B \sum_b |h_{m,b}|^{-2}\Big)^{-1}
 
-    where the energy of the gradient may all be in one block, or is spread evenly by a public random rotation.
+    With ``anywhere`` one block may have all the gradient's energy; with ``even`` a public random rotation spreads it.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
 
 @dataclass(frozen=True)
 class BlockFading(ChannelModel):
-    """Rayleigh fading that changes during a round: B blocks of independent gains.
+    """Rayleigh fading that changes during a round, in B blocks of independent gains.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class BlockFading(ChannelModel):
         return np.sqrt(effective_gain(rng.standard_exponential((num_rounds, self.blocks)), self.energy)).astype(complex)
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        r"""Return the distribution for mean gains of a block: the scale :math:`B \omega` under ``anywhere``."""
+        r"""Return the distribution for mean gains of a block; under ``anywhere`` it has the scale :math:`B \omega`."""
         if self.energy == "anywhere":
             return RayleighFloors(self.blocks * RayleighFloors.of(scenario, mean_gain).scale)
         return super().floor_law(scenario, mean_gain)
@@ -124,7 +124,7 @@ class TappedDelayLine(ChannelModel):
         r"""Draw ``num_rounds`` coefficients of each subcarrier of one device, shape (T, B)."""
         response = self.response()
         check.entries("num_rounds x subcarriers", num_rounds, self.subcarriers)
-        # products of one fixed shape: so the last digit of a round does not depend on how many rounds follow
+        # products have one fixed shape, so that the last digit of a round does not depend on how many rounds follow
         chunks = -(-num_rounds // _CHUNK)
         normal = np.zeros((chunks * _CHUNK, 2 * len(response)))
         rng.standard_normal(out=normal[:num_rounds])
@@ -137,7 +137,7 @@ class TappedDelayLine(ChannelModel):
 
 
 class SelectionFloors(FloorLaw):
-    r"""The least of N independent floors under Rayleigh fading.
+    r"""The smallest of N independent floors under Rayleigh fading.
 
     .. math:: H(w) = 1 - \big(1 - e^{-\omega/w}\big)^N, \qquad
         g(\ell) = \ell \sum_{n=1}^N \binom Nn (-1)^{n+1} E_2(n \omega / \ell)
@@ -151,7 +151,7 @@ class SelectionFloors(FloorLaw):
     def __init__(self, scale: ArrayLike, antennas: int) -> None:
         self.scale = check.positive("scale", scale)
         self.antennas = check.whole("antennas", antennas)
-        if antennas > 16:  # in longer alternating sums digits cancel
+        if antennas > 16:  # digits cancel in longer alternating sums
             raise InvalidInput(f"antennas must be at most 16, got {antennas}", "antennas")
         self.lanes = self.scale.shape
 
@@ -177,8 +177,8 @@ class AntennaSelection(Rayleigh):
 
     .. math:: n_t = \arg\max_n \min_m |h_{m,n,t}|^2
 
-    with independent Rayleigh fading.  The floors are exact if all devices have the same batch and power.  Where several
-    antennas are combined, the model does not apply: the noise at the output does not bound the leakage.
+    with independent Rayleigh fading.  The distribution of the floors is exact if all devices have the same batch size
+    and power.  The model does not apply to combined antennas, where the output noise does not bound the leakage.
 
     Parameters
     ----------

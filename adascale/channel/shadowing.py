@@ -22,12 +22,12 @@ _SERVER_HEIGHT = 10
 
 @dataclass(frozen=True)
 class Shadowing(ChannelModel, same_law=True):
-    r"""A mixin: log-normal shadowing, correlated in space [Gudmundson 1991].
+    r"""A mixin for log-normal shadowing, correlated in space [Gudmundson 1991].
 
     .. math:: h_{m,t} = 10^{-s_m / 20}\, f_{m,t} / \sqrt{\mathrm{PL}_m}, \qquad
         \mathbb E[s_{m,t+\tau} s_{j,t}] = \varsigma^2 e^{-(d_{mj} + v \Delta \tau) / D}
 
-    with Gaussian :math:`s_m` in dB, devices at uniform angles around the server and :math:`d_{mj}` apart at first.
+    with Gaussian :math:`s_m` in dB, for devices at uniform angles around the server and at first :math:`d_{mj}` apart.
 
     Parameters
     ----------
@@ -69,16 +69,16 @@ class Shadowed(Shadowing, Rayleigh):
 
 @dataclass(frozen=True)
 class Motion(ChannelModel, same_law=True):
-    r"""A mixin: devices move straight ahead in uniform directions, reflected at the limits of the ring.
+    r"""A mixin for devices that move straight in uniform directions and are reflected at the limits of the ring.
 
     .. math:: r_t = \sqrt{b^2 + s_t^2}, \qquad b = r_0 |\sin\vartheta|
 
-    where :math:`|s_t|` varies at the speed v between the limits of the ring; ``path_loss`` is that of round 0.
+    where :math:`|s_t|` moves at the speed v between the limits of the ring.  ``path_loss`` is that of round 0.
 
     Parameters
     ----------
     speed : float, in [0, 1000], :math:`v` in metres per second
-    round_time : float, in [1e-9, 1e9], :math:`\Delta` in seconds (default: 26,010 slots at 100 kHz)
+    round_time : float, in [1e-9, 1e9], :math:`\Delta` in seconds per round (default: 26,010 slots at 100 kHz)
     """
 
     speed: float = 1.5
@@ -96,12 +96,12 @@ class Motion(ChannelModel, same_law=True):
         return Channel(distance, path_loss, coefficient / np.sqrt(change))
 
     def distances(self, distance: FloatArray, course: FloatArray, num_rounds: int) -> FloatArray:
-        r"""Compute :math:`r_t` of all T rounds from :math:`r_0` and the course :math:`\vartheta`, shape (..., T)."""
+        r"""Compute :math:`r_t`, shape (..., T), from :math:`r_0` and the course :math:`\vartheta` in radians."""
         nearest, farthest = self.distance_range
         aside = (distance * np.abs(np.sin(course)))[..., None]
         far = np.sqrt(np.maximum(farthest**2 - aside**2, 0))
         near = np.sqrt(np.maximum(nearest**2 - aside**2, 0))
-        # |s| is folded between near and far
+        # reflect |s| between near and far
         length = np.maximum(far - near, 1e-300)
         along = (distance * np.cos(course))[..., None]
         went = np.abs(along) - near + np.copysign(self.metres_a_round, along) * np.arange(num_rounds)
@@ -128,17 +128,17 @@ class Moving(Motion, Rayleigh, same_law=True):
 
 @dataclass(frozen=True)
 class UrbanMicro(Rayleigh):
-    """A street canyon by 3GPP TR 38.901 (UMi), where some devices see the server, 10 m high.
+    """A street canyon of 3GPP TR 38.901 (UMi), where some devices see the server, which is 10 m high.
 
-    Each device draws its sight (table 7.4.2-1), a path loss (table 7.4.1-1) with a log-normal shadow of 4 dB in sight
-    and 7.82 dB out of it, and in sight a Rician factor K of mean 9 dB and deviation 5 dB (table 7.5-6).  ``path_loss``
-    includes the shadow; ``floor_law`` assumes Rayleigh fading.
+    Drawn once per device are whether it sees the server (table 7.4.2-1), its path loss (7.4.1-1) with a log-normal
+    shadow of 4 dB in sight and 7.82 dB out of sight, and, in sight, a Rician factor K with mean 9 dB and deviation 5 dB
+    (7.5-6).  ``path_loss`` includes the shadow, and ``floor_law`` assumes Rayleigh fading.
 
     Parameters
     ----------
     carrier : float, in [0.5e9, 100e9], :math:`f_c` in hertz
-    height : float, in [1.5, 22.5], of the devices in metres
-    distance_range : tuple of float, within [10, 5000]
+    height : float, in [1.5, 22.5], :math:`h` of the devices in metres
+    distance_range : tuple of float, within [10, 5000], in metres
     """
 
     floor_law = Rayleigh.floor_law
@@ -158,7 +158,7 @@ class UrbanMicro(Rayleigh):
         return np.asarray(near + np.exp(-distance / 36) * (1 - near))
 
     def path_loss(self, distance: FloatArray) -> FloatArray:
-        r"""Compute the linear path loss in sight, at :math:`r^2 = d^2 + (h - 10)^2` and f in GHz.
+        r"""Compute the linear path loss in sight, with :math:`r^2 = d^2 + (h - 10)^2` and f in GHz.
 
         .. math:: \mathrm{PL}\,[\mathrm{dB}] = 32.4 + 20 \log_{10} f + \begin{cases} 21 \log_{10} r & d \le d_0 \\
             40 \log_{10} r - 9.5 \log_{10}(d_0^2 + (h - 10)^2) & d > d_0 \end{cases}, \quad d_0 = 36 (h - 1) f_c / c
@@ -169,7 +169,7 @@ class UrbanMicro(Rayleigh):
         return np.asarray(10 ** ((32.4 + 20 * np.log10(self.carrier / 1e9) + slope) / 10))
 
     def hidden_path_loss(self, distance: FloatArray) -> FloatArray:
-        r"""Compute the linear path loss out of sight, which is never less than in sight.
+        r"""Compute the linear path loss out of sight, at least that in sight.
 
         .. math:: \mathrm{PL}\,[\mathrm{dB}] = 22.4 + 35.3 \log_{10} r + 21.3 \log_{10} f - 0.3 (h - 1.5)
         """
@@ -190,11 +190,11 @@ class UrbanMicro(Rayleigh):
 
 
 def _correlated(covariance: FloatArray, fresh: FloatArray) -> FloatArray:
-    """Mix independent rows ``fresh``, (..., M, T), to this covariance, (..., M, M), with ones on its diagonal."""
-    # Cholesky's factor, entry by entry: the first rows do not depend on how many follow, to the last digit
+    """Mix independent rows ``fresh``, (..., M, T), to this covariance, (..., M, M), which has ones on its diagonal."""
+    # Cholesky's factor, entry by entry, so that the first rows do not depend on how many follow, to the last digit
     rest, mixed = covariance.copy(), np.zeros_like(fresh)
     for j in range(rest.shape[-1]):
-        # two devices at one place leave 0, which rounding may have made less
+        # two devices at one place leave 0, or less after rounding
         column = rest[..., j:, j] / np.sqrt(np.maximum(rest[..., j, j], 1e-12))[..., None]
         mixed[..., j:, :] += column[..., None] * fresh[..., j, None, :]
         rest[..., j:, j:] -= column[..., None] * column[..., None, :]

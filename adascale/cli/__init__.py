@@ -1,4 +1,4 @@
-"""The command ``adascale``: one module per subcommand, imported only if it is the one asked for."""
+"""The command ``adascale``: one module per subcommand, imported only when it is run."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ COMMANDS = {
     "epsilon": "compute the exact epsilon of noise multipliers, with proven bounds",
     "download": "download a data set for train",
 }
-"""The subcommands.  Each is a module with ``run``, whose docstring is its help text."""
+"""The subcommands: each is a module with a function ``run``, and its docstring is the help text."""
 
 INTERRUPTED, PIPE_CLOSED = 130, 141
-"""Exit codes after a signal, as a shell gives them: 128 plus the signal's number."""
+"""Exit codes after a signal, as in a shell: 128 plus the number of the signal."""
 
 BLOCKED_SECONDS, GRACE_SECONDS = 0.3, 0.7
-"""How long a command may run after a signal: in code that does not return to Python, and in all."""
+"""Seconds that a command may run after a signal: in code that does not return to Python, and in total."""
 
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signals do not end its parent
 
 
 class Stopped(KeyboardInterrupt):
-    """SIGTERM or Ctrl-C; a class of its own, since Python may end with its own exit code after the other."""
+    """SIGTERM or Ctrl-C; a subclass, because Python may exit with its own code after a plain ``KeyboardInterrupt``."""
 
 
 class _Stop:
@@ -56,8 +56,8 @@ class _Stop:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code.
 
-    0 on success, 2 on bad input, 1 if the work could not be done; 130 after Ctrl-C, 143 after SIGTERM, and 141 if the
-    reader of standard output has left.
+    The code is 0 on success, 2 on bad input, 1 if the work could not be done, 130 after Ctrl-C, 143 after SIGTERM, and
+    141 if the reader of standard output has gone.
     """
     given = sys.argv[1:] if arguments is None else arguments
     command = next((f"{name}: " for name in given if name in COMMANDS), "")
@@ -68,13 +68,13 @@ def main(arguments: list[str] | None = None) -> int:
                 return _run(given, stop)
             finally:
                 if sys.stdout is not None:
-                    sys.stdout.flush()  # here, where a failure can still be reported
+                    sys.stdout.flush()  # flushed here, where a failure can still be reported
         except KeyboardInterrupt:
-            stop.said.acquire()  # blocks for ever if the watching thread ends the process
+            stop.said.acquire()  # blocks for ever if the watching thread is ending the process
             _say(stop.line)
             return stop.code or INTERRUPTED
         except OSError as error:
-            if error.filename is None:  # standard output is closed or full: Python must not try again when it ends
+            if error.filename is None:  # standard output is closed or full, and Python must not try again at exit
                 with contextlib.suppress(OSError, ValueError):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if isinstance(error, BrokenPipeError):
@@ -93,7 +93,7 @@ def _run(given: list[str], stop: _Stop) -> int:
         with naming_own_code():
             options.run(options)
     except Exception as error:
-        if stop.code:  # the signal's exception turned into another one, as in an import
+        if stop.code:  # the signal's exception has become another one, as in an import
             raise Stopped from None
         if not isinstance(error, ValueError | RuntimeError | ArithmeticError | MemoryError):
             raise
@@ -115,7 +115,7 @@ def _say(line: str) -> None:
 
 @contextlib.contextmanager
 def _visible() -> Iterator[None]:
-    """Show control characters in whatever is printed, and print the package's log as notes."""
+    """Print control characters as escapes, and the package's log as notes, inside the context."""
     out, err = (each and _Visible(each, begin) for each, begin in ((sys.stdout, ""), (sys.stderr, "\r")))
     logger, handler = logging.getLogger("adascale"), logging.StreamHandler(err)
     handler.setFormatter(logging.Formatter("note: %(message)s"))
@@ -130,7 +130,7 @@ def _visible() -> Iterator[None]:
 
 
 class _Visible:
-    """A stream that escapes control characters except line breaks and the one that starts a progress bar's line."""
+    """A stream that escapes control characters, except line breaks and the one that begins a progress bar's line."""
 
     def __init__(self, stream: Any, begin: str = ""):
         self._stream, self._begin = stream, begin
@@ -146,7 +146,7 @@ class _Visible:
 
 @contextlib.contextmanager
 def _handling_signals(stop: _Stop) -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, and print warnings as notes; afterwards everything is as before."""
+    """Treat SIGTERM like Ctrl-C and print warnings as notes inside the context, and restore everything after it."""
 
     def stopped(number: int, _: object) -> NoReturn:
         for each in handled:  # a second signal changes nothing
@@ -203,7 +203,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _parser(given: list[str]) -> argparse.ArgumentParser:
-    """The parser, with arguments only for the given subcommand, as importing all of them would take a second."""
+    """Make the parser, with arguments only for the given subcommand, as importing all of them takes a second."""
     root = _Parser(prog="adascale", description="Adaptive receive scaling for over-the-air federated learning.")
     root.add_argument("--version", action="version", version=f"adascale {__version__}")
     added = root.add_subparsers(dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}")
@@ -215,5 +215,5 @@ def _parser(given: list[str]) -> argparse.ArgumentParser:
             parser.epilog = example + command
             add_options(parser, name)
             parser.set_defaults(run=module.run)
-    root.prog = " ".join(["adascale", *(name for name in given if name in COMMANDS)][:2])  # in its errors
+    root.prog = " ".join(["adascale", *(name for name in given if name in COMMANDS)][:2])  # for its error messages
     return root

@@ -1,20 +1,20 @@
-"""Audit the privacy of a training: find a lower bound on epsilon that could refute the accountant.
+"""Audit the privacy of a training run: find a lower bound on epsilon that could refute the accountant.
 
-Canaries are put into the data, each by a fair coin. The audit guesses from what it observes which were included, and
+Canaries are put into the data, each by a fair coin. From what it observes, the audit guesses which were included, and
 concludes how large epsilon must be at least. If schedule and accountant are correct, epsilon exceeds all these bounds
 with the given confidence. No audit can prove an epsilon.
 
 By default the canaries are gradients of norm C, and the audit observes what the server receives in every round. With
 --black-box they are mislabelled samples, and it observes their loss under the final model. With --paired N there are no
-canaries but N training runs with and without one mislabelled sample, which is drawn, clipped and averaged like others.
-Three bounds hold jointly: one_run assumes nothing; rates assumes independent scores (which they are, as each canary has
-its own axis and each run its own noise); scaled also assumes the claimed noise up to a factor. lower is the largest
-bound that assumes nothing about the noise.
+canaries, but N training runs with or without one mislabelled sample, which is drawn, clipped and averaged as usual.
+Three bounds hold jointly. one_run assumes nothing. rates assumes independent scores, which holds because each canary
+has its own axis and each run its own noise. scaled also assumes the claimed noise up to a factor. lower is the larger
+of one_run and rates, which assume nothing about the noise.
 
-epsilon is the exact one, proven from above; renyi is the conversion at Opacus' orders. If a bound exceeds epsilon, the
-exit code is 1. --sabotage checks this: noise removes the receiver's noise, and clipping gives the canaries ten times
-the norm, or makes paired runs clip at ten times C, while the accountant knows of neither. Needs the extra: pip install
-'adascale[learn]'.
+epsilon is a proven upper bound on the exact value; renyi is the conversion at Opacus' orders. If a bound exceeds
+epsilon, the exit code is 1. --sabotage checks this without the accountant's knowledge: noise removes the receiver's
+noise, and clipping gives canaries ten times the norm, or makes paired runs clip at ten times C. This command needs the
+extra: pip install 'adascale[learn]'.
 
 example:
   adascale audit --dataset digits --policy learn --nu 0.04 --canaries 200 --confidence 0.95 --json
@@ -30,7 +30,7 @@ from adascale.registry import naming_own_code
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the bounds; raise a ``RuntimeError`` if one exceeds the accounted epsilon."""
+    """Print the bounds, and raise a ``RuntimeError`` if one exceeds the accounted epsilon."""
     from adascale.comparison import as_method, find_method
 
     clipping = options.sabotage == "clipping"

@@ -1,4 +1,4 @@
-"""The policy of the options, from what is known before the first round."""
+"""The policy that the options select, from what is known before the first round."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ BUDGET_MODES = {
     "hard": "nu is never exceeded",
     "average": "nu on average over many runs; a single one may spend more",
     "law": "nu on average over many runs with channels like the past; a single one may spend more",
-    "past": "none here; the cost was nu on the past trace",
-    "hindsight": "the cost is nu here, by hindsight",
-    "own": "the policy's own",
+    "past": "none on this trace; the cost was nu on the past trace",
+    "hindsight": "the cost is nu on this trace, in hindsight",
+    "own": "that of the policy",
 }
-"""How a policy meets the budget, in words."""
+"""Descriptions of how a policy meets the budget."""
 
 
 def choose(options: Namespace, scenario: Scenario, trace: Trace | None = None) -> tuple[str, Policy, str]:
-    """The name and policy of the options, for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
+    """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
-    With a ``trace``, the policy is evaluated on it and knows it in advance, as in the paper's protocol.
+    A policy evaluated on a given ``trace`` may know it in advance, as in the paper's protocol.
     """
     from adascale import policies
     from adascale.channel import EmpiricalFloors, read_gains

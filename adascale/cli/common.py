@@ -1,4 +1,4 @@
-"""What several subcommands share.  Slow imports are left to the functions that need them."""
+"""Functions shared by subcommands.  Slow imports are inside the functions that need them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def one_line(error: BaseException) -> str:
-    """An error's message without its line breaks."""
+    """Return the message of an error without line breaks."""
     return " ".join(str(error).split())
 
 
 def visible(text: str) -> str:
-    """The text with its control characters as escapes, such as ``\\x1b``."""
+    """Return the text with control characters as escapes, such as ``\\x1b``."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
@@ -53,7 +53,7 @@ def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
 
 
 def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:
-    """Print the text, and write the files that have a name even if nobody reads it."""
+    """Print the text, and write the files that have a name, even if standard output is closed."""
     from adascale.files import write_together
 
     try:
@@ -63,7 +63,7 @@ def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:
 
 
 def find_channel(name: str) -> ChannelModel:
-    """The channel model of ``--channel``."""
+    """Return the channel model given by ``--channel``."""
     from adascale import channel
 
     with _naming("--channel", name):
@@ -71,7 +71,7 @@ def find_channel(name: str) -> ChannelModel:
 
 
 def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> Accountant:
-    """The accountant of ``--accountant`` and ``--orders``."""
+    """Return the accountant given by ``--accountant`` and ``--orders``."""
     from adascale import accounting
 
     with _naming("--accountant", name):
@@ -86,7 +86,7 @@ def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> Accou
 
 @contextlib.contextmanager
 def _naming(option: str, value: str) -> Iterator[None]:
-    """Name the option and its value in any error; a class of the user's may raise anything."""
+    """Name the option and its value in any error, as the user's class may raise anything."""
     try:
         yield
     except registry.FAILURES as error:
@@ -96,9 +96,9 @@ def _naming(option: str, value: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noting_orders(options: Namespace | None = None) -> Iterator[None]:
-    """Note at the end if an epsilon was taken at an end of the orders and one beyond would lower it.
+    """Print a note at the end if an epsilon was taken at an end of the orders and another order would lower it.
 
-    ``options`` are those of a command that has ``--orders``.
+    Give ``options`` if the command has ``--orders``.
     """
     from adascale.accounting import DEFAULT_ORDERS, OrdersTooFew
 
@@ -123,25 +123,25 @@ def noting_orders(options: Namespace | None = None) -> Iterator[None]:
 
 
 def spends(policy: str, least: float, most: float) -> str:
-    """What a policy spends, in multiples of nu, as a note."""
+    """Return a note on what a policy spends, in multiples of nu."""
     ends = [f"{end:.3g}" for end in (least, most)]
     spent = "nothing" if ends[1] == "0" else f"{' to '.join(dict.fromkeys(ends))} times nu"
-    return f"{policy} spends {spent}; leakages compare only at equal cost"
+    return f"{policy} spends {spent}; leakages are comparable only at equal cost"
 
 
 def input_files(option: str, name: str) -> dict[str, Path | None]:
-    """The files of a scenario or preset and of its bases, for :func:`check_outputs`."""
+    """Return the files of a scenario or preset and of its bases, for :func:`check_outputs`."""
     from adascale.files import preset_chain
 
     try:
         chain = preset_chain(name)
-    except (ValueError, OSError):  # a scenario alone is no preset; other errors are reported when it is read
+    except (ValueError, OSError):  # the file of a scenario is not a preset; other errors are reported when it is read
         return {option: Path(name)}
     return {f"the base {str(path)!r} of {option}" if i else option: path for i, (path, _) in enumerate(chain)}
 
 
 def read_scenario(name: str) -> Preset:
-    """A preset by name or file, or a file of a scenario alone, which then has the paper's channel."""
+    """Read a preset by name or file, or the file of a scenario, to which it adds the paper's channel."""
     from adascale import presets
     from adascale.channel import Rayleigh
     from adascale.files import TABLES, read_toml
@@ -171,7 +171,7 @@ def check_outputs(inputs: Mapping[str, Path | None], outputs: Mapping[str, Path 
 
 def _why_not_written(path: Path) -> str:
     try:
-        target = path.resolve()  # follows links
+        target = path.resolve()  # resolves links
         folder = target.parent
         reasons = {
             "its links form a circle": target.is_symlink(),
@@ -179,7 +179,7 @@ def _why_not_written(path: Path) -> str:
             f"there is no folder {str(folder)!r}": not folder.is_dir(),
             "it is not a regular file": target.exists() and not target.is_file(),
             "it is read-only": target.exists() and not os.access(target, os.W_OK),
-            # files are written next to their place and moved there
+            # files are written next to their destination and then moved
             f"the folder {str(folder)!r} is read-only": not os.access(folder, os.W_OK | os.X_OK),
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
@@ -188,14 +188,14 @@ def _why_not_written(path: Path) -> str:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, by links too."""
+    """Return whether two paths lead to one file, also through links."""
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         return os.path.samefile(one, other) if one.exists() and other.exists() else one.resolve() == other.resolve()
     return False
 
 
 def learning(module: str) -> Any:
-    """Import a module that needs PyTorch, which the core does without."""
+    """Import a module that needs PyTorch, without which the core works."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
 """Download a data set through torchvision, with checksums verified, to the folder ADASCALE_DATA or the user's cache.
 
-Nothing else ever downloads. Needs the extra: pip install 'adascale[learn]'.
+No other command downloads anything. This command needs the extra: pip install 'adascale[learn]'.
 
 example:
   adascale download mnist

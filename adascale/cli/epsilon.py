@@ -1,16 +1,16 @@
 """Compute the exact epsilon of Poisson-sampled Gaussian mechanisms in sequence, under add/remove adjacency.
 
-lower and upper are proven bounds, and rdp is the Renyi conversion at Opacus' orders. direction is add if the mixture is
-compared with the null, and remove for the converse: the larger counts.
+lower and upper are proven bounds, and rdp is the Renyi conversion at Opacus' orders. direction says which of two values
+is the larger and so counts: add compares the mixture with the null, and remove the null with the mixture.
 
 FILE is a table with a header and one row per round: the column sigma is the noise multiplier, and rate the sampling
-rate in [0, 1]; --rate gives one rate for all rounds instead. A column steps says how many times a row counts. The order
-of rows does not matter. Lines that begin with # are comments.
+rate in [0, 1]; --rate gives one rate for all rounds instead. A column steps says how often each row
+counts. The order of rows does not matter. Lines that begin with # are comments.
 
 For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out or adascale stream
 wrote. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon, lower, upper and rdp are means over
-devices, as in adascale schedule, and epsilon_max and so on are the largest: upper_max is the guarantee for every
-device.
+devices, as in adascale schedule, and epsilon_max, lower_max and so on are the largest: upper_max is the guarantee for
+every device.
 
 example:
   adascale epsilon rounds.csv --delta 1e-5 --json
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
 
-_MOST_ROUNDS = 10_000_000  # that the steps of a table may add up to
+_MOST_ROUNDS = 10_000_000  # largest sum of the steps of a table
 
 
 def run(options: argparse.Namespace) -> None:
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray, float]]:
-    """Rates, noise multipliers and number of devices of every kind of device."""
+    """Return rates, noise multipliers and number of devices for every kind of device."""
     import numpy as np
 
     from adascale.problem import RoundLeakage
@@ -124,7 +124,7 @@ def _table(path: Path, required: str, optional: tuple[str, ...], ignored: tuple[
 
 
 def _renyi(rate: FloatArray, sigma: FloatArray, delta: float) -> float:
-    """The Renyi conversion at Opacus' orders, for rates that may differ."""
+    """Compute epsilon by the Renyi conversion at Opacus' orders, for rates that may differ."""
     import numpy as np
 
     from adascale import accounting

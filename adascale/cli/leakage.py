@@ -2,11 +2,11 @@
 
 RDP is the Renyi leakage at the scenario's order, summed over rounds; epsilon is that of differential privacy at delta.
 Both are means over devices. If devices differ, only the largest epsilon is a guarantee for every device (epsilon_max in
---out and --json). The table has geometric means over the realisations, from three on with the 95 % t interval of the
-logarithm.
+--out and --json). The table shows geometric means over the realisations and, for three or more of them, the 95 % t
+interval of the logarithm.
 
 --policy my_module:MyPolicy is your own subclass of adascale.policies.OnlinePolicy, with start and step. The parameter
-that its class declares as tuned is matched until the cost is nu, and is a column of the table; with needs_mean_gain it
+that its class declares as tuned is tuned until the cost is nu, and is a column of the table; with needs_mean_gain it
 is given the mean gains. Your own channel model (--channel) and accountant (--accountant) work in the same way.
 
 In JSON, null means that a number does not exist, and "Infinity" is an unbounded leakage.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_REALISATIONS = 1_000_000
-"""Each is a row of the table for every policy and nu."""
+"""Largest number of realisations; each is a row of the table for every policy and nu."""
 
 PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
 """The policies of the paper's figures, in its order."""
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _summary(table: pd.DataFrame) -> str:
-    """Geometric means with their intervals."""
+    """Format geometric means with their intervals."""
     import pandas as pd
 
     rows = []
@@ -91,7 +91,7 @@ def _summary(table: pd.DataFrame) -> str:
 
 
 def _mean(values: pd.Series) -> tuple[str, str]:
-    """A geometric mean and its interval, which does not exist if a leakage has no logarithm."""
+    """Format a geometric mean and its interval, which does not exist if a leakage has no logarithm."""
     from adascale.statistics import log_interval
 
     if (values == float("inf")).any():

@@ -1,4 +1,4 @@
-"""The options of all subcommands, and how their values are read."""
+"""The options of all subcommands, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _seed(text: str) -> int:
 
 
 def _orders(text: str) -> tuple[float, ...]:
-    """One number or two, as the arguments of :func:`adascale.accounting.order_grid`: the largest comes first."""
+    """Parse ``MAX`` or ``MIN,MAX`` to the arguments of :func:`adascale.accounting.order_grid`, largest first."""
     with contextlib.suppress(ValueError):
         if len(ends := [float(end) for end in text.split(",")]) <= 2:
             return tuple(reversed(ends))
@@ -100,7 +100,7 @@ def _orders(text: str) -> tuple[float, ...]:
 
 
 def policy_text(text: str) -> str:
-    """A policy with each parameter by the name that its class has, the former or the new one, whichever is given."""
+    """Return a policy's text with each parameter under the name that its class knows, the former or the new one."""
     with contextlib.suppress(ValueError):  # reported where the policy is looked up
         name, given = registry.parse_options(text)
         for old, new in FORMER.items():

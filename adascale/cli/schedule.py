@@ -3,14 +3,14 @@
 By default each round is decided before the next one is seen, by a policy that knows only T and nu (learn). Other
 policies take what they need from an earlier trace of the same links, --past: constantlevel, resolve and
 dynamicprogramme plan with the distribution of the channel, adascale starts with V and a queue from it, estimfuture
-plans with mean gains, and powercontrol and your own policies with a tuned parameter get its value that cost nu there.
+plans with mean gains, and powercontrol and your own policies with a tuned parameter get the value that cost nu there.
 Given a past, learn starts from it. budget_mode says whether nu is met on average or never exceeded, and cost is what
-this trace did cost. With --hindsight it is the paper's protocol, which no server can follow: adascale, or another
-policy, takes all that from the trace itself. The policy optimal always sees all rounds.
+the policy spent on this trace. --hindsight follows the paper's protocol, which no server can use: adascale, or another
+policy, takes all this from the trace itself. The policy optimal always sees all rounds.
 
 The trace is a table with a header and one row per round: a column min_gain (the smallest |h_m|^2 / k_m^2), or a column
 per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0.1+0.2j, in any order, separated by
-commas, semicolons, tabs or blanks; an index, round and time may be added, and # begins a comment. It may also be a .npy
+commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. It may also be a .npy
 file of shape (T,), which is min_gain, or (T, M), real or complex. Gains are linear power ratios, or dB with --unit db.
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
 clip_norm, max_power (W), noise_power (W), order.
@@ -30,7 +30,7 @@ from dataclasses import replace
 from adascale.cli import causal, common
 from adascale.registry import naming_own_code
 
-_LEAST_SHARE = 1e-12  # of the largest floor, for nu: float64 has sixteen digits
+_LEAST_SHARE = 1e-12  # least nu over the largest floor, as float64 has sixteen digits
 
 
 def run(options: argparse.Namespace) -> None:
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     common.note(trace.unended)
     if problem.num_rounds != scenario.num_rounds:
         rounds = f"{problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}"
-        common.note(f"{options.gains} has {rounds}; the trace decides")
+        common.note(f"{options.gains} has {rounds}; the trace sets the number of rounds")
     if trace.above_one:
         units = "gains in dB need --unit db, and path losses are their inverse"
         common.note(f"{trace.above_one}: more power received than sent; {units}")

@@ -5,23 +5,23 @@ h2_1 ... h2_M, or complex h_1 ... h_M). Standard output is a header, and then fo
 
   round,eta,noise_energy,budget_left,epsilon
 
-with rounds from 0 to T - 1, noise_energy = d sigma_n^2 / eta, what is left of T nu (negative if a policy that meets nu
-on average has overspent), and epsilon of the rounds so far. The line 'skip' is a round in which no device transmits:
-eta is 0, noise_energy inf, and nothing is spent. A comment has no answer. The command ends after round T - 1. A line
-that is wrong, or lacks its line break at the end of the input, is no round. Its answer is error,round,"reason", with
-quotes doubled: send the gains of that round again. The error is also on standard error, and the exit code is 1 if it
-was in the last line.
+with rounds from 0 to T - 1, noise_energy = d sigma_n^2 / eta, the rest of T nu (negative if a policy that meets nu on
+average has overspent), and the epsilon of the rounds so far. The line 'skip' is a round in which no device transmits:
+eta is 0, noise_energy is inf, and nothing is spent. A comment gets no answer. The command ends after round T - 1. A
+line that is wrong, or lacks its line break at the end of the input, is not counted as a round. Its answer is
+error,round,"reason", with quotes doubled: send the gains of that round again. The error is also printed on standard
+error, and the exit code is 1 if it was in the last line.
 
-Every answer is in the file --state before it is written. If the process is killed at any moment, call it in the same
-way, send the header, and then the first line that had no answer; it decides as if nothing had happened. If that line
-was answered but the answer was lost, it gets the same answer, is not counted twice, and a note on standard error says
-so; if it was in fact a new round with the same gains, send it once more. If lines have a column round, its numbers must
-be consecutive over all starts, and the last line can be sent again at any time. A state that was emptied, truncated,
-corrupted or begun with other options is refused, but an older copy of the whole file cannot be recognised: what was
-spent since then is spent again.
+Every answer is in the file --state before it is written. If the process is killed, at any moment, start it again in the
+same way and send the header and then the first line without an answer; it continues as if nothing had happened. If that
+line was answered but the answer was lost, it gets the same answer, is not counted twice, and a note on standard error
+says so; if it was in fact a new round with the same gains, send it once more. If lines have a column round, its numbers
+must be consecutive across all starts, and the last line can be sent again at any time. A state that was emptied,
+truncated, corrupted or begun with other options is refused, but an older copy of the whole file cannot be recognised:
+what was spent since then is spent again.
 
-Policies, --past and --penalty are as in 'adascale schedule', T and nu those of the first start. Epsilon is taken at the
-best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it.
+Policies, --past and --penalty are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at
+the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it.
 
 example:
   adascale stream --scenario my.toml --policy learn --nu 0.04 --state run.state < gains.csv
@@ -76,7 +76,7 @@ def _next(stream: Stream) -> str:
 
 
 def _answer_all(stream: Stream, lines: GainLines, state: Path) -> None:
-    """Answer each line, with an error if it is wrong."""
+    """Answer each line; the answer to a wrong line is an error."""
     if sys.stdin is None:
         raise ValueError("standard input is closed; expected a header and one line of gains per round")
     refused, noted = False, False
@@ -86,7 +86,7 @@ def _answer_all(stream: Stream, lines: GainLines, state: Path) -> None:
             comments, skips = line.lstrip().startswith(b"#"), lines.has_header and line.strip().lower() == b"skip"
             if not (line.endswith(b"\n") or comments):
                 raise ValueError(f"standard input ends without a line break, so {line!r:.80} may be cut off")
-            found = lines.read(b"#" if skips else line)  # a comment, so that its line is counted
+            found = lines.read(b"#" if skips else line)  # read as a comment, so that its line is counted
             if found is None and not skips:
                 continue
             with naming_own_code():

@@ -1,4 +1,4 @@
-"""Run every training of a sweep file that its store lacks, and write their table.
+"""Run the trainings of a sweep file that the store lacks, and write the table of all.
 
 The file is TOML: [[runs]] blocks with a reading (a name for the block), dataset, policy, nu, seed and changes to the
 paper's settings; a list stands for all its values, and all combinations are run. Runs that the store holds are not run
@@ -8,7 +8,7 @@ to NAME-curves.csv. During a sweep, --report in another process shows its progre
 without results, and the learning curve so far. A table that lacks runs does not replace one with their results; it is
 NAME-partial.csv until all runs are finished.
 
-Needs the extra: pip install 'adascale[sweep]'.
+This command needs the extra: pip install 'adascale[sweep]'.
 
 example:
   adascale sweep results/mnist/accuracy.toml --store runs --jobs 2
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run what is missing, and write the tables."""
+    """Run the missing trainings, and write the tables."""
     out = options.out or options.file.with_suffix(".csv")
     for name, least in (("jobs", 1), ("threads", 1), ("retries", 0)):
         if getattr(options, name) < least:
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _datasets(file: Path) -> set[str]:
-    """The data sets of a sweep file that has been read."""
+    """Return the data sets that a sweep file names."""
     from adascale.files import read_toml
 
     given = [block["dataset"] for block in read_toml(file)["runs"]]
@@ -81,19 +81,19 @@ def _beside(out: Path, what: str) -> Path:
 
 
 def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, wanted: int, out: Path) -> None:
-    """Print the text, and write the table in its place; one that lacks results which are there already, next to it."""
+    """Print the text, and write the table: to ``out``, or next to it if ``out`` has results that the table lacks."""
     from adascale.files import in_turn, write_together
 
     place, partial = out, _beside(out, "partial")
     try:
         print(text)
-    finally:  # also if nobody reads it
+    finally:  # even if standard output is closed
         if len(table):
             whole = len(table) == wanted and bool(table["test_accuracy"].notna().all())
             with in_turn(out.parent):
                 place = out if whole or not _has_more(out, table) else partial
                 write_together({_beside(place, "curves"): history, place: table})
-                if place == out and not _has_more(partial, table):  # the table as it was before
+                if place == out and not _has_more(partial, table):  # a partial table from before
                     for path in (_beside(partial, "curves"), partial):
                         path.unlink(missing_ok=True)
     if not len(table):
@@ -110,7 +110,7 @@ def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, want
 
 
 def _has_more(path: Path, table: pd.DataFrame) -> bool:
-    """Whether the table would replace a result of another run, or a file that is no such table."""
+    """Return whether the table would replace results of other runs, or a file that is not such a table."""
     import pandas as pd
 
     try:
@@ -119,7 +119,7 @@ def _has_more(path: Path, table: pd.DataFrame) -> bool:
         runs = set(zip(kept["reading"], kept["run"], strict=True))
     except FileNotFoundError:
         return False
-    except (ValueError, KeyError):  # the user's own file
+    except (ValueError, KeyError):  # some other file of the user's
         return path.stat().st_size > 0
     having = table[table["test_accuracy"].notna()]
     return not runs <= set(zip(having["reading"].astype(str), having["run"], strict=True))

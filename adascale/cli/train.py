@@ -6,11 +6,11 @@ download' puts them. --dataset module:function is your own data, a function with
 adascale.learning.data.RawDataset, and --model module:Class your own network; they are trained like the digits. Change
 anything else in a preset file: TOML with the tables scenario, channel and training, whose dataset and model may be
 module:function and module:Class, and a base, the preset from which it takes the rest. The policy NoiseFree is a
-receiver without noise, which has no budget and gives no privacy.
+receiver without noise, which has no noise budget and gives no privacy.
 
 The history has one row per round, with test loss, accuracy and epsilon so far where the model was evaluated. In JSON an
 infinite epsilon is the string "Infinity", and null means unknown. To resume a training that was stopped, call it again
-with the same --store. Needs the extra: pip install 'adascale[learn]'.
+with the same --store. This command needs the extra: pip install 'adascale[learn]'.
 
 example:
   adascale train --dataset mnist --policy adascale --nu 0.04 --seed 0 --out run.csv --history history.csv
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
     outputs = {"--out": options.out, "--history": options.history}
     common.check_outputs(common.input_files("--dataset", options.dataset), outputs)
     if options.channel is not None:
-        common.find_channel(options.channel)  # whose errors name the option
+        common.find_channel(options.channel)  # so that errors name the option
     common.find_accountant(options.accountant)
     same = ("rounds", "channel", "accountant", "every", "delta")
     changes = {name: getattr(options, name) for name in same} | ({"model": options.model} if options.model else {})

@@ -22,7 +22,7 @@ from adascale.scenario import Scenario
 if TYPE_CHECKING:
     import pandas as pd
 
-_BLOCK = 20  # realisations run side by side; more would only make the progress bar coarser
+_BLOCK = 20  # realisations computed at once; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000
 _FIRST = ("dataset", "policy", "nu", "seed")
 _MEASURED = ("cost", "order", "rdp", "delta", "epsilon_max", "epsilon", "full_power", "floor_max", "floor_max_round")
@@ -47,19 +47,21 @@ def leakage_table(
     budgets : iterable of float, :math:`\nu > 0`
     seeds : iterable of int, >= 0, at most a million
     chosen : mapping of str to method or policy class, optional
-        See :func:`~adascale.comparison.as_method`; default: all but :func:`~adascale.comparison.keeps_its_own_promise`.
+        See :func:`~adascale.comparison.as_method`.  Default: the registered policies that are tuned to :math:`\nu` on
+        each realisation, that is all but :func:`~adascale.comparison.keeps_its_own_promise`.
     channel : ChannelModel, optional
-        Of the realisations, assumed by policies that need one; default :class:`~adascale.channel.Rayleigh`.
+        Model of the realisations, also assumed by policies that need one; default :class:`~adascale.channel.Rayleigh`.
     accountant : Accountant, optional
-        Of ``epsilon``; default :class:`~adascale.accounting.RenyiAccountant`.
+        The accountant of ``epsilon``; default :class:`~adascale.accounting.RenyiAccountant`.
     delta : float, in (0, 1)
 
     Returns
     -------
     pandas.DataFrame
-        One row per ``policy, nu, seed``: the ``tuned`` parameters; ``cost``; ``rdp`` (nats: sum over rounds, mean over
-        devices); ``epsilon`` (mean over devices) and ``epsilon_max`` where devices differ; ``full_power``, the share of
-        rounds at the power limit; ``floor_max, floor_max_round``.  NaN where :math:`\nu` cannot be reached.
+        One row per ``dataset, policy, nu, seed``: the ``tuned`` parameters; ``cost``; ``order, rdp`` (nats: sum over
+        rounds, mean over devices); ``delta, epsilon`` (mean over devices) and ``epsilon_max`` (the largest) if devices
+        differ; ``full_power``, the share of rounds at the power limit; ``floor_max, floor_max_round``, the largest
+        floor and its round.  Cost and leakages are NaN where :math:`\nu` cannot be reached.
     """
     import pandas as pd  # slow to import
     from tqdm import tqdm

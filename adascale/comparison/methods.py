@@ -1,4 +1,4 @@
-"""Methods that bring a policy to a budget: on the realisation itself or on a channel model."""
+"""Methods that tune a policy to a budget, on the realisation itself or on a channel model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from adascale.problem import ReceiveScalingProblem
 FloatArray = NDArray[np.float64]
 
 Method = Callable[[ReceiveScalingProblem, FloatArray | None], Policy]
-"""Function of a problem and its ``mean_gain``, shape (..., M) or None, that returns a policy."""
+"""A function of a problem and its ``mean_gain``, shape (..., M) or None, that returns a policy."""
 
 SEED = 51_000_017
 """Default seed of :class:`TunedOnModel`."""
 
 
 class PolicyClass:
-    """A policy class, or any with ``start`` and ``step``, with some arguments fixed."""
+    """A policy class, or any class with ``start`` and ``step``, with some arguments fixed."""
 
     def __init__(self, policy: type, fixed: dict[str, Any]):
         decides = hasattr(policy, "start") and hasattr(policy, "step")
@@ -47,12 +47,12 @@ class PolicyClass:
         """Parameters left to be tuned, at most one."""
         if len(self.tuned) > 1:
             listed = ", ".join(self.tuned)
-            raise ValueError(f"policy {name} must have one parameter to tune at most, it declares {listed}; fix others")
+            raise ValueError(f"policy {name} must have at most one parameter to tune, got {listed}; fix the others")
         self.takes_law = self.policy.needs_law and not {"law", "mean_gain"} & {*fixed}
         self.takes_gain = self.policy.needs_mean_gain and "mean_gain" not in fixed
 
     def build(self, constructor: Callable[..., Policy] | None = None, /, **given: Any) -> Policy:
-        """Build the policy by its class or another constructor; fixed arguments win."""
+        """Build the policy by its class or another constructor; fixed arguments take precedence."""
         name = self.policy.__name__
         try:
             made = (constructor or self.policy)(**(given | self.fixed))
@@ -76,7 +76,7 @@ class PolicyClass:
 class TunedOnRealisation(PolicyClass):
     """The method of a policy class whose parameter is tuned on the evaluated realisation.
 
-    It **sees the whole future** (:func:`~adascale.tuning.match_budget`); a class without ``tuned`` is taken as it is.
+    It **sees the whole future** (:func:`~adascale.tuning.match_budget`).  A class without ``tuned`` is used as it is.
     """
 
     def __init__(self, policy: type, **fixed: Any):
@@ -96,17 +96,18 @@ class TunedOnModel(PolicyClass):
     r"""The method of an online policy that is tuned on a model of the channel.
 
     A class with ``from_law`` is built by it; one with a ``tuned`` parameter meets :math:`\nu` on average over ``draws``
-    realisations (:func:`~adascale.tuning.match_law`); any other is taken as it is.
+    realisations (:func:`~adascale.tuning.match_law`); any other is used as it is.
 
     Parameters
     ----------
     policy : type
         A subclass of :class:`~adascale.policies.OnlinePolicy`, or any class with ``start`` and ``step``.
     channel : ChannelModel, optional
-        The assumed model; default that of the :func:`~adascale.comparison.leakage_table`, elsewhere Rayleigh.
+        The assumed model; default: that of the :func:`~adascale.comparison.leakage_table`, or else Rayleigh.
     draws : int, >= 1
     seed : int, >= 0
-    from_law : bool, whether to use the ``from_law`` of a class that has one
+    from_law : bool
+        Whether to use the ``from_law`` of a class that has one.
     **fixed : arguments of the constructor, or of ``from_law``
     """
 
@@ -148,7 +149,7 @@ class TunedOnModel(PolicyClass):
         if self.takes_gain:
             given["mean_gain"] = self._gain(mean_gain)
         if searched:
-            if self.takes_law:  # one law for all lanes that are tuned side by side would be another problem
+            if self.takes_law:  # one distribution for all instances tuned at once would change the problem
                 name = self.policy.__name__
                 raise ValueError(f"{name} needs the law and has a parameter to tune; give it a from_law")
             assert law is not None
@@ -174,15 +175,15 @@ def as_method(policy: Method | type, channel: ChannelModel | None = None) -> Met
 
 
 def keeps_its_own_promise(policy: Method | type) -> bool:
-    """Return whether a policy meets the budget on average or as a hard constraint."""
+    """Return whether a policy by itself meets the budget on average or as a hard constraint."""
     made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
     return bool(getattr(made, "needs_law", False)) or any(hasattr(made, name) for name in ("budget_mode", "promise"))
 
 
 def find_method(name: str) -> tuple[str, Method]:
-    """Find a method: return its label and the method.
+    """Find a method by name, and return its label and the method.
 
-    For names see :func:`adascale.registry.find`; options may follow, as in ``learn:budget_mode=hard``.
+    For names see :func:`adascale.registry.find`; arguments may follow, as in ``learn:budget_mode=hard``.
     """
     kind, options = registry.parse_options(name)
     found = registry.find("policies", kind)

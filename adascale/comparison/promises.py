@@ -11,7 +11,7 @@ from adascale.statistics import interval
 if TYPE_CHECKING:
     import pandas as pd
 
-_KEPT = 1e-6  # of the budget: a cost above it by less counts as the budget
+_KEPT = 1e-6  # an excess below this share of the budget does not count
 
 
 def promises(table: pd.DataFrame, reference: str = "Optimal") -> pd.DataFrame:
@@ -21,14 +21,15 @@ def promises(table: pd.DataFrame, reference: str = "Optimal") -> pd.DataFrame:
     ----------
     table : pandas.DataFrame, from :func:`~adascale.comparison.leakage_table`
     reference : str
-        Policy by whose leakage on the same realisation is divided.
+        Policy whose leakage on the same realisation is the denominator of the ratios.
 
     Returns
     -------
     pandas.DataFrame
-        One row per policy and budget: ``cost, spread`` (mean and standard deviation of cost over :math:`\nu`), ``over``
-        (share of realisations above 1), ``excess`` (the largest, or 0); of the ratios ``rdp`` and ``epsilon`` the mean,
-        its 95 % t interval ``..._low, ..._high``, and ``..._median, ..._worst``.
+        One row per policy and budget: ``realisations``; ``cost, spread`` (mean and standard deviation of cost over
+        :math:`\nu`); ``over`` (share of realisations above 1); ``excess`` (the largest, or 0); and the mean of the
+        ratios ``rdp`` and ``epsilon``, its 95 % t interval ``..._low, ..._high``, and ``..._median, ..._worst``.
+        Realisations with a cost of NaN are left out.
     """
     needed = ["policy", "nu", "seed", "cost", "rdp", "epsilon"]
     if missing := [name for name in needed if name not in table]:

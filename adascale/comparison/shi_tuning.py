@@ -28,11 +28,11 @@ Index = NDArray[np.intp]
 _RATES = np.array([0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0])
 _PENALTIES = np.geomspace(1e-5, 1e4, 19)  # in units of the cubed scaling at the water level
 _ZOOMS = 2
-_TOGETHER = 16  # pairs that run side by side, so that roots and quotients are vectorised
+_TOGETHER = 16  # pairs computed at once, so that roots and quotients are vectorised
 
 
 class LyapunovMatch(NamedTuple):
-    """The pair of the smallest epsilon per instance, and all pairs found."""
+    """The pair with the smallest epsilon for each instance, and a table of all pairs found."""
 
     penalty: FloatArray
     rate: FloatArray
@@ -42,7 +42,7 @@ class LyapunovMatch(NamedTuple):
 def kindest_lyapunov(
     problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, relative_rates: ArrayLike | None = None
 ) -> LyapunovPowerControl:
-    """Return Shi et al. with the least epsilon at delta = 1e-5 (:func:`match_lyapunov`)."""
+    """Return the policy of Shi et al. with the smallest epsilon at delta = 1e-5 (:func:`match_lyapunov`)."""
     found = match_lyapunov(problem, relative_rates)
     return LyapunovPowerControl(found.penalty, found.rate)
 
@@ -57,14 +57,14 @@ def match_lyapunov(
 ) -> LyapunovMatch:
     r"""Find the pairs :math:`(V, \bar\eta)` of Shi et al. that cost :math:`\nu`.
 
-    For :math:`\bar\eta` around the mean scaling of the optimum (:prf:ref:`prop-least-scaling`), every crossing of
-    :math:`\nu` on a grid of :math:`V` is refined, since the cost is not monotone.  It **sees the whole future**.
+    For rates :math:`\bar\eta` around the mean scaling of the optimum (:prf:ref:`prop-least-scaling`), every crossing of
+    :math:`\nu` on a grid of :math:`V` is refined, since the cost is not monotone.  This **sees the whole future**.
 
     Parameters
     ----------
     problem : ReceiveScalingProblem
     relative_rates : array_like, > 0, optional
-        Rates relative to the optimum's mean scaling; default thirteen, 0.05 to 6, then zoom.
+        Rates relative to the optimum's mean scaling; default: thirteen from 0.05 to 6, then finer ones.
     contraction : float, in (0, 1]
     delta : float, in (0, 1)
     tolerance : float, > 0, largest :math:`|\mathrm{cost} / \nu - 1|`
@@ -134,11 +134,11 @@ def _crossings(
     lane, rate, low = lanes.index[i], relative[i, j] * mean_eta[i], np.log(natural[i] * _PENALTIES[k])
     high = low + np.log(_PENALTIES[1] / _PENALTIES[0])
     root = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), low, high, tolerance / 2)
-    met = np.abs(root.residual) <= tolerance  # elsewhere the cost jumps over its budget
+    met = np.abs(root.residual) <= tolerance  # at other crossings the cost jumps over its budget
     lane, penalty, rate = lane[met], np.exp(root.x[met]), rate[met]
     chosen = lanes.problem(lane)
     eta = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
-    with warnings.catch_warnings():  # of pairs that are not chosen, mostly
+    with warnings.catch_warnings():  # warnings are mostly about pairs that are not chosen
         warnings.simplefilter("ignore", OrdersTooFew)
         epsilon = chosen.dp_epsilon(eta, delta)
     import pandas as pd
@@ -159,7 +159,7 @@ def _crossings(
 def mean_inverse(
     caps: FloatArray, weight: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray
 ) -> FloatArray:
-    r"""Return the mean of :math:`1/\eta_t` of Shi et al. for N pairs, :math:`Q_0 = 0`.
+    r"""Return the mean of :math:`1/\eta_t` of Shi et al. for N pairs, shape (N,), with :math:`Q_0 = 0`.
 
     ``caps`` has a row per instance, and ``weight`` is :math:`r^{-t}`.
     """

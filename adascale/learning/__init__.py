@@ -1,4 +1,4 @@
-"""Learning over the air: data, networks, clipped gradients, the channel, FedSGD.  It needs the extra ``learn``."""
+"""Learning over the air: data, networks, clipped gradients, the channel and FedSGD; needs the extra ``learn``."""
 
 from adascale.learning.data import Dataset, download, load, partition
 from adascale.learning.fedsgd import FedSGD

@@ -1,4 +1,4 @@
-"""The over-the-air step, as signals on the channel and in the equivalent form that training uses."""
+"""The over-the-air step, as signals on the channel and in the equivalent form used for training."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Received(NamedTuple):
     update: Tensor
     r""":math:`\mathrm{Re}(\mathbf r_t) / \sqrt{\eta_t}`, shape (d,)."""
     power: Tensor
-    r""":math:`|a_{m,t}|^2 \lVert\mathbf g_{m,t}\rVert^2 / d`, watts, shape (M,) (:eq:`eq:power-derivation`)."""
+    r""":math:`|a_{m,t}|^2 \lVert\mathbf g_{m,t}\rVert^2 / d` in watts, shape (M,) (:eq:`eq:power-derivation`)."""
 
 
 def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.complex128]:
-    r"""Draw :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, shape (d,), the real parts first."""
+    r"""Draw :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, shape (d,); all real parts are drawn first."""
     real = real_receiver_noise(rng, size, noise_power)
     return real + 1j * real_receiver_noise(rng, size, noise_power)
 

@@ -19,7 +19,7 @@ from adascale import registry
 from adascale.learning.seeding import PARTITION, stream
 
 FOLDERS = {"mnist": "MNIST/raw", "cifar10": "cifar-10-batches-py"}
-"""Folders of the downloaded data sets below :func:`root`."""
+"""Folders of the downloaded data sets, below :func:`root`."""
 FILES = {
     "mnist": {
         "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
@@ -37,16 +37,16 @@ FILES = {
         "test_batch": "f53d8d457504f7cff4ea9e021afcf0e0ad8e24a91f3fc42091b8adef61157831",
     },
 }
-"""Their files and the SHA-256 of each."""
+"""Files of the downloaded data sets, with the SHA-256 of each."""
 
 
 class RawDataset(NamedTuple):
-    """Return value of a reader: a function without arguments, registered or named ``module:function``."""
+    """The result of a reader, which is a function without arguments, registered or named ``module:function``."""
 
     images: ArrayLike
     """Training images in [0, 1] or of order 1, shape (n, height, width, channels), or other samples, as float32."""
     labels: ArrayLike
-    """Their classes, integers >= 0, shape (n,)."""
+    """Classes of the training images, integers >= 0, shape (n,)."""
     test_images: ArrayLike
     test_labels: ArrayLike
     mean: tuple[float, ...] = (0.0,)
@@ -61,7 +61,7 @@ class Dataset(NamedTuple):
     images: Tensor
     """Training images, float32, shape (n, channels, height, width), channels last in memory."""
     labels: Tensor
-    """Their classes, int64, shape (n,)."""
+    """Classes of the training images, int64, shape (n,)."""
     test_images: Tensor
     test_labels: Tensor
 
@@ -74,13 +74,14 @@ def root() -> Path:
 
 
 def load(name: str, input_scaling: str = "standard") -> Dataset:
-    """Read a data set from this machine, on the CPU; ``FileNotFoundError`` if a file is missing or altered.
+    """Read a data set from this machine to the CPU; raise ``FileNotFoundError`` if a file is missing or altered.
 
     Parameters
     ----------
     name : str
         A registered name such as ``digits``, or ``module:function`` that returns a :class:`RawDataset`.
-    input_scaling : str, ``unit`` (pixels in [0, 1]) or ``standard`` (standardised)
+    input_scaling : {"standard", "unit"}
+        Pixels with mean 0 and deviation 1, or in [0, 1].
     """
     if input_scaling not in ("unit", "standard"):
         raise ValueError(f"input_scaling must be 'unit' or 'standard', got {input_scaling!r}")
@@ -99,7 +100,7 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
 
 
 def check_samples(dataset: Dataset) -> None:
-    """Raise ``ValueError`` unless samples are finite, of one shape and of order 1, and labels classes >= 0."""
+    """Raise ``ValueError`` unless samples are finite, of one shape and of order 1, and labels are classes >= 0."""
     for key in ("", "test_"):
         samples, labels = getattr(dataset, f"{key}images"), getattr(dataset, f"{key}labels")
         what, shape = f"dataset {dataset.name!r}: {key}images", tuple(samples.shape)
@@ -113,7 +114,7 @@ def check_samples(dataset: Dataset) -> None:
         low, high = map(float, samples.aminmax())
         if not (math.isfinite(low) and math.isfinite(high)):
             bad = int((~torch.isfinite(samples)).flatten(1).any(1).int().argmax())
-            raise ValueError(f"{what} must be finite numbers, got another one in sample {bad}")
+            raise ValueError(f"{what} must be finite numbers, got NaN or infinity in sample {bad}")
         typical = float(torch.linalg.vector_norm(samples)) / math.sqrt(samples.numel())
         if samples.ndim == 4 and max(-low, high - 1) > 0 and typical > 3:
             pixels = f"pixels from {low:g} to {high:g} after mean and deviation"
@@ -144,7 +145,7 @@ def _scaled(key: str, given: ArrayLike, scaling: tuple[Tensor, Tensor] | None) -
 def _scaling(raw: RawDataset) -> tuple[Tensor, Tensor]:
     mean, deviation = check.as_floats("mean", raw.mean), check.positive("deviation", raw.deviation)
     if not np.isfinite(mean).all() or mean.ndim > 1 or deviation.ndim > 1:
-        raise ValueError(f"mean and deviation must be finite numbers, one a colour, got {raw.mean} and {raw.deviation}")
+        raise ValueError(f"mean and deviation must be finite, with one per colour, got {raw.mean} and {raw.deviation}")
     return torch.as_tensor(mean, dtype=torch.float32), torch.as_tensor(deviation, dtype=torch.float32)
 
 
@@ -156,15 +157,15 @@ def _classes(key: str, given: ArrayLike) -> Tensor:
 
 
 def _numbers(key: str, given: ArrayLike) -> NDArray[Any]:
-    with contextlib.suppress(ValueError):  # of a ragged sequence
+    with contextlib.suppress(ValueError):  # a ragged sequence
         array = np.asarray(given)
         if array.dtype.kind in "biuf" and not np.ma.is_masked(given):
             return array
-    raise ValueError(f"{key} must be an array of numbers, none of them masked, got {type(given).__name__}")
+    raise ValueError(f"{key} must be an array of numbers without masked entries, got {type(given).__name__}")
 
 
 def download(name: str) -> Path:
-    """Download MNIST or CIFAR-10 into :func:`root` and return its folder; ``OSError`` if no mirror delivers it."""
+    """Download MNIST or CIFAR-10 into :func:`root` and return its folder; raise ``OSError`` if all mirrors fail."""
     if name not in FOLDERS:
         raise ValueError(f"dataset {name!r} is not downloaded; expected one of {', '.join(FOLDERS)}")
     folder = root() / FOLDERS[name]
@@ -181,12 +182,13 @@ def download(name: str) -> Path:
 
 
 def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list[NDArray[np.intp]]:
-    """Split the training samples among M devices, as ascending positions.
+    """Split the training samples among M devices; return the ascending positions for each.
 
     Parameters
     ----------
-    kind : str
-        ``iid``: shuffled, M parts; ``two-classes`` of M classes: half of class m, half of the next in random order.
+    labels : array_like, shape (n,)
+    kind : {"iid", "two-classes"}
+        M shuffled parts; or, of M classes on a ring in random order, half of class m and of the next for device m.
     """
     check.whole("num_devices", num_devices)
     labels = np.asarray(labels)
@@ -196,9 +198,9 @@ def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list
     if kind != "two-classes":
         raise ValueError(f"partition must be 'iid' or 'two-classes', got {kind!r}")
     classes = rng.permutation(np.unique(labels))
-    if classes.size != num_devices or num_devices < 3:  # two devices would both get the same two classes
+    if classes.size != num_devices or num_devices < 3:  # with two devices, both would get the same two classes
         got = f"{num_devices} devices and {classes.size} classes"
-        raise ValueError(f"two-classes needs as many devices as classes, 3 at least; got {got}")
+        raise ValueError(f"two-classes needs as many devices as classes, at least 3; got {got}")
     halves = [np.array_split(rng.permutation(np.flatnonzero(labels == each)), 2) for each in classes]
     return [np.sort(np.concatenate([halves[m][0], halves[m - 1][1]])) for m in range(num_devices)]
 

@@ -1,4 +1,4 @@
-"""The device that computes a training, and the state of its random generator."""
+"""The device that a training runs on, and the state of its random generator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def find_device(device: str | torch.device) -> torch.device:
-    """Return ``cpu``, ``cuda`` or ``cuda:N`` as a device, if this machine has it."""
+    """Return ``cpu``, ``cuda`` or ``cuda:N`` as a device; raise ``ValueError`` if this machine does not have it."""
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError):

@@ -36,22 +36,22 @@ class RoundRecord(NamedTuple):
     """Measurements of a round."""
 
     batch_size: int
-    """Samples in the batches of all devices."""
+    """Number of samples in the batches of all devices."""
     loss: float
-    """Their mean cross entropy before the step, nats; NaN without a sample."""
+    """Mean cross entropy of these samples before the step, in nats; NaN without samples."""
     clipped: float
-    """Share of them whose gradient norm exceeds C; NaN without a sample."""
+    """Share of these samples whose gradient norm exceeds C; NaN without samples."""
     power: NDArray[np.float64] | None
-    """Transmit power of each device in watts, shape (M,), for a round at signal level."""
+    """Transmit power of each device in watts, shape (M,); only for a round at signal level."""
 
 
 class FedSGD:
-    """One federation: the devices' data, the network, and the pure functions of a training.
+    """One federation: the data of the devices, the network, and the pure functions of a training.
 
     Parameters
     ----------
     scenario : Scenario
-        Its d and :math:`n_m` must be those of network and data.
+        Its d and :math:`n_m` must be those of the network and the data.
     training, dataset
         See :class:`~adascale.learning.settings.Training` and :func:`~adascale.learning.data.load`.
     seed : int, >= 0
@@ -116,7 +116,7 @@ class FedSGD:
         state : State
         eta_t : float, > 0, watts; ``inf`` for a receiver without noise
         coefficient_t : array_like, complex, shape (M,), optional
-            :math:`h_{m,t}`: run the round at signal level, the same step up to rounding.
+            :math:`h_{m,t}`; with it the round runs at signal level, which gives the same step up to rounding.
         alignment_t : array_like, shape (M,), finite, not zero, optional
             :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`; the weight of :math:`\mathbf g_{m,t}` is its real part.
         """
@@ -176,7 +176,7 @@ def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
     with torch.random.fork_rng(devices=[]), torch.no_grad(), models.evaluation(model):
         try:
             fitting(model(sample), 1, dataset.labels)
-        except Exception as error:  # whatever the user's network does
+        except Exception as error:  # the user's network may raise anything
             raise ValueError(
                 f"model {name!r} must give (1, classes) logits for a sample of shape {tuple(sample.shape[1:])}; it "
                 f"fails with {type(error).__name__}: {error} (samples are float32; call .long() before an Embedding)"
@@ -185,7 +185,7 @@ def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
 
 @contextlib.contextmanager
 def _seeded(device: torch.device, seed: int, round_index: int) -> Iterator[None]:
-    """Seed PyTorch's generator, from which dropout layers draw, only inside the context."""
+    """Seed PyTorch's generator, from which dropout layers draw, inside the context only."""
     drawn = int(stream(seed, DROPOUT, round_index=round_index).integers(2**63))
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         if device.type == "cuda":
@@ -197,7 +197,7 @@ def _seeded(device: torch.device, seed: int, round_index: int) -> Iterator[None]
 
 
 def _exact(device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """Use full single precision and deterministic sums, where a GPU would choose otherwise."""
+    """Use full single precision and deterministic sums inside the context, also on a GPU."""
     if device.type != "cuda":
         return contextlib.nullcontext()
     return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)

@@ -1,4 +1,4 @@
-"""Networks without layers that mix the samples of a batch."""
+"""Networks whose layers do not mix the samples of a batch."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def resnet32() -> nn.Module:
 
 
 def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
-    r"""Build a network in ``channels_last`` layout, which Opacus gets wrong (:ref:`app-sample-gradients`).
+    r"""Build a network in ``channels_last`` layout; Opacus needs another one (:ref:`app-sample-gradients`).
 
     Parameters
     ----------
     name : str
         A registered name such as ``mnist_cnn``, or ``module:Class``, called without arguments.
     seed : int, >= 0
-    initialisation : str
-        ``default``: PyTorch's.  ``glorot``: within :math:`\pm\sqrt{6/(\text{fan-in} + \text{fan-out})}`, zero biases.
+    initialisation : {"default", "glorot"}
+        PyTorch's; or uniform within :math:`\pm\sqrt{6/(\text{fan-in} + \text{fan-out})}`, with zero biases.
     """
     if initialisation not in ("default", "glorot"):
         raise ValueError(f"initialisation must be 'default' or 'glorot', got {initialisation!r}")
@@ -112,7 +112,7 @@ def flatten(model: nn.Module) -> Tensor:
 
 
 def assign(model: nn.Module, parameters: Tensor) -> None:
-    """Copy a vector of shape (d,) into the model's trainable parameters: the inverse of :func:`flatten`."""
+    """Copy a vector of shape (d,) into the model's trainable parameters, as the inverse of :func:`flatten`."""
     own = trainable(model)
     sizes = [each.numel() for each in own]
     if parameters.shape != (expected := (sum(sizes),)):

@@ -1,4 +1,4 @@
-"""One random stream for each purpose, device and round, so that runs share draws and resume anywhere."""
+"""One random stream for each purpose, device and round, so that runs share draws and can resume anywhere."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def whole_seed(seed: int) -> int:
 
 
 def stream(seed: int, purpose: int, device: int = 0, round_index: int = 0) -> np.random.Generator:
-    """Return the generator of a purpose, such as ``BATCH``, a device and a round."""
-    # channel.draw spawns keys of length one; these have three entries
+    """Return the random generator for a purpose such as ``BATCH``, a device and a round."""
+    # these keys have three entries; those of channel.draw have one
     return np.random.default_rng(np.random.SeedSequence(whole_seed(seed), spawn_key=(purpose, device, round_index)))
 
 
 def poisson_batch(seed: int, device: int, round_index: int, size: int, rate: float) -> NDArray[np.intp]:
-    """Draw a Poisson batch: positions in 0 ... size - 1, each included independently with probability ``rate``."""
+    """Draw a Poisson batch: ascending positions in 0 ... size - 1, each included with probability ``rate``."""
     check.sampling_rate("rate", rate)
     return np.flatnonzero(stream(seed, BATCH, device, round_index).random(size) < rate)

@@ -11,7 +11,7 @@ from adascale.files import from_mapping
 
 @dataclass(frozen=True)
 class Training:
-    r"""Data, network and optimiser of a training, beside its :class:`~adascale.scenario.Scenario`.
+    r"""Data, network and optimiser of a training, which complete its :class:`~adascale.scenario.Scenario`.
 
     Parameters
     ----------

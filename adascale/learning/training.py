@@ -1,4 +1,4 @@
-"""Whole trainings with a history, which may resume another one."""
+"""Whole trainings with a history, which can be resumed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def train(
     resume: Trained | None = None,
     keep: Callable[[State, list[dict[str, Any]]], None] | None = None,
 ) -> Trained:
-    r"""Train with a schedule of receive scalings; on the CPU, runs repeat and resume to the last bit.
+    r"""Train with a schedule of receive scalings; on the CPU, results are reproducible to the last bit, also resumed.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ def train(
     training, dataset, seed, device
         As for :class:`~adascale.learning.fedsgd.FedSGD`.
     coefficient : array_like, complex, shape (M, T), optional
-        :math:`h_{m,t}`: run every round at signal level.
+        :math:`h_{m,t}`; with it every round runs at signal level.
     every : int, >= 1
         Rounds between evaluations; the last round is always evaluated.
     delta, accountant
-        Of epsilon; default :class:`~adascale.accounting.RenyiAccountant`.
+        For epsilon; default accountant: :class:`~adascale.accounting.RenyiAccountant`.
     progress : bool
     resume : Trained, optional
         The first rounds of this same training.
@@ -84,13 +84,13 @@ def train(
     if coefficient is not None:
         coefficient = np.asarray(coefficient)
         if limited is None:
-            raise ValueError("coefficient needs a schedule: without receiver noise no finite eta can be sent with")
+            raise ValueError("coefficient needs a schedule: a receiver without noise has no finite eta")
         if coefficient.shape != (expected := (scenario.num_devices, rounds)):
             raise ValueError(f"coefficient must have shape {expected}, got {coefficient.shape}")
     if limited is not None:
         if limited.shape != (rounds,):
             raise ValueError(f"eta must have shape ({rounds},), got {limited.shape}")
-        problem.spend(limited)  # refuses what exceeds the power limit
+        problem.spend(limited)  # raises an error above the power limit
     schedule = np.full(rounds, math.inf) if limited is None else limited
     account = RenyiAccountant() if accountant is None else accountant
     federation = FedSGD(scenario, training, dataset, seed, device)

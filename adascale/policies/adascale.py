@@ -27,7 +27,7 @@ from adascale.scenario import Scenario
 
 
 class NoRoot(RuntimeError):
-    """Failure of a round of AdaScale to have a root in floating point."""
+    """Failure to find the root of a round of AdaScale in floating point."""
 
 
 class AdaScaleState(NamedTuple):
@@ -46,19 +46,19 @@ class AdaScaleState(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaScale(CompiledPolicy):
-    r"""The paper's online policy, with a quadratic term per round (:eq:`eq:adascale-round`).
+    r"""The paper's online policy, which adds a quadratic term in each round (:eq:`eq:adascale-round`).
 
     .. math::
         w_t = \arg\min_{w \ge w_{\min,t}} V F(w) + Q_t (w - w_{\min,t}) + \tfrac12 (w - w_{\min,t})^2, \qquad
         Q_{t+1} = \max(Q_t + w_t - w_{\min,t} - \nu, 0),
 
-    the paper's problem (30) and queue (29) in the noise energy.  A skipped round has :math:`w_t = w_{\min,t}` in (29).
+    the paper's problem (30) and queue (29) in the noise energy.  In (29), a skipped round has :math:`w_t = w_{\min,t}`.
 
     Parameters
     ----------
     penalty : array_like, > 0
-        :math:`V`; exactly one has the cost :math:`\nu` (:prf:ref:`thm-one-penalty`).
-    initial_queue : array_like, :math:`Q_0 \ge 0`, zero in the paper
+        :math:`V`, of which exactly one value costs :math:`\nu` (:prf:ref:`thm-one-penalty`).
+    initial_queue : array_like, :math:`Q_0 \ge 0` (0 in the paper)
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("penalty",)
@@ -88,7 +88,7 @@ class AdaScale(CompiledPolicy):
         scenario : Scenario
         budget : array_like, :math:`\nu > 0`
         mean_gain, law : see :class:`ConstantLevel`
-        stiffness : float, :math:`s \ge 1`
+        stiffness : float, :math:`s \ge 1`; at 1 the queue starts empty
         """
         budget, stiff = check.positive("budget", budget), check.at_least("stiffness", stiffness, 1)
         if stiff.ndim:
@@ -101,9 +101,9 @@ class AdaScale(CompiledPolicy):
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
-        # in both of the paper's scenarios within a factor 4 of the penalty that is found
+        # in both scenarios of the paper, this is within a factor of 4 of the penalty found
         slope = RoundLeakage(problem.scenario).slope(water_level(problem.floor, problem.budget))
-        with np.errstate(all="ignore"):  # no leakage to speak of: an infinite penalty
+        with np.errstate(all="ignore"):  # a negligible leakage gives an infinite penalty
             return -5 * problem.budget / slope
 
     def start(self, scenario: Scenario, budget: FloatArray) -> AdaScaleState:
@@ -131,7 +131,7 @@ def best_energy(
     Parameters
     ----------
     floor, penalty : array_like, :math:`w_{\min}, V > 0`
-    queue, start : array_like, :math:`Q \ge 0`, and where the search starts, >= 0
+    queue, start : array_like, :math:`Q \ge 0`, and the start of the search >= 0
     leakage : RoundLeakage, :math:`F`
 
     Raises
@@ -148,7 +148,7 @@ def best_energy(
 def adascale_energies(
     floor: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, initial_queue: ArrayLike = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return AdaScale's noise energies, shape (..., T), and last queue :math:`Q_T`.
+    r"""Return AdaScale's noise energies, shape (..., T), and its last queue :math:`Q_T`, shape (...).
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _rounds(
 
 @njit(cache=True, inline="always")
 def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
-    """Return F' and F''; ``few`` says whether the terms ``are_few``."""
+    """Return F' and F'' at w; ``few`` says whether the terms ``are_few``."""
     both: tuple[float, float] = few_leakage_slopes(w, terms) if few else leakage_slopes(w, terms)
     return both
 
@@ -227,7 +227,7 @@ def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
 def _advance(search: Search, slope: float, curvature: float, Q: float, least: float) -> Search:
     """Step towards the zero of V F'(w) + Q + w - floor, given V F' and V F''."""
     if search.x <= least:
-        # the sum is concave: a Newton step from the floor stays below its root; none upwards if that is no root above
+        # the sum is concave, so a Newton step from the floor stays below the root; without a root it does not go up
         if -np.inf < slope < -Q and curvature == np.inf:  # V F'' overflows: there is a root above, and no Newton step
             following = Search(2 * least, least, np.inf, np.inf, False)
         else:

@@ -63,9 +63,9 @@ class Policy:
     needs_law: ClassVar[bool] = False
     """Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     label: ClassVar[str] = ""
-    """Name in a legend; default the name of the class."""
+    """Name in a legend; default: the name of the class."""
     former: ClassVar[Mapping[str, str]] = {}
-    """Old names of parameters, each with the new one."""
+    """New names of parameters by their old names."""
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
@@ -80,34 +80,35 @@ class Policy:
 class OnlinePolicy(Policy):
     """A policy that decides one round at a time; a subclass defines ``start`` and ``step``.
 
-    Both must be pure, so that states can be kept.  Their arguments are validated float64 arrays.
+    Both must be pure: a state is never changed, so it can be kept and resumed from.  Their arguments are validated
+    float64 arrays.  After a ``ValueError`` the round can be repeated or skipped.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Validate arguments of ``start`` and ``step``; a new one replaces an inherited schedule."""
+        """Validate the arguments of ``start`` and ``step``, and let a new one replace an inherited schedule."""
         super().__init_subclass__(**options)
         own = vars(cls)
         if ("start" in own or "step" in own) and "schedule" not in own and "rounds" not in own:
-            cls.schedule = OnlinePolicy.schedule  # type: ignore[method-assign]  # what the class would inherit from here
+            cls.schedule = OnlinePolicy.schedule  # type: ignore[method-assign]  # this replaces an inherited schedule
         for name, checked in (("start", _checked_start), ("step", _checked_step)):
-            method = getattr(cls, name)  # its own, or that of a class beside this one
+            method = getattr(cls, name)  # its own, or that of another base class
             known = method is vars(OnlinePolicy)[name] or hasattr(method, "checks_what_it_is_given")
             if isfunction(method) and not known:
                 setattr(cls, name, checked(method))
 
     def start(self, scenario: Scenario, budget: FloatArray) -> Any:
-        r"""Return the state before round 0, for noise budgets :math:`\nu > 0`.
+        r"""Return the state before round 0, for noise budgets :math:`\nu > 0` of any shape.
 
-        If it has an attribute ``lanes``, ``step`` refuses gains of any other shape.
+        If the state has an attribute ``lanes``, ``step`` refuses gains of any other shape.
         """
         raise NotImplementedError(f"{type(self).__name__} has no start")
 
     def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Return the next state and :math:`\eta_t` for gains :math:`h_{\min,t}^2 > 0`."""
+        r"""Return the next state and :math:`\eta_t` in watts, with the shape of the gains :math:`h_{\min,t}^2 > 0`."""
         raise NotImplementedError(f"{type(self).__name__} has no step")
 
     def skip(self, state: Any) -> Any:
-        """Return the next state if no device transmits; the round counts towards T."""
+        """Return the next state if no device transmits: nothing is spent, and the round counts towards T."""
         return state
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
@@ -115,7 +116,7 @@ class OnlinePolicy(Policy):
 
 
 def renamed(**names: str) -> Callable[[type[AnyPolicy]], type[AnyPolicy]]:
-    """Let a class take old names of arguments, with a ``DeprecationWarning``."""
+    """Let a class accept old names of arguments, with a ``DeprecationWarning``."""
 
     def decorate(cls: type[AnyPolicy]) -> type[AnyPolicy]:
         init: Any = cls.__init__
@@ -138,7 +139,7 @@ class CompiledPolicy(OnlinePolicy):
     """An online policy that runs many rounds at once; a subclass defines ``rounds``."""
 
     def rounds(self, state: Any, max_eta: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Return the state after rounds of these power limits, shape (..., rounds), and :math:`\eta_t`."""
+        r"""Return the state after rounds with these power limits, shape (..., rounds), and their :math:`\eta_t`."""
         raise NotImplementedError(f"{type(self).__name__} has no rounds")
 
     def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
@@ -153,7 +154,7 @@ class CompiledPolicy(OnlinePolicy):
 
 
 class HorizonState(NamedTuple):
-    """Remaining budget, and the number of rounds after the next one."""
+    """The remaining budget, and the number of rounds after the next one."""
 
     scenario: Scenario
     later: int
@@ -171,7 +172,7 @@ class HorizonPolicy(OnlinePolicy):
         return state._replace(later=self.count_down(state))
 
     def count_down(self, state: Any, rounds: int = 1) -> int:
-        """Return ``later`` after some rounds, or raise a ``ValueError`` past the horizon."""
+        """Return the ``later`` of the state after some rounds; raise a ``ValueError`` beyond the horizon."""
         if state.later < 0:
             name, T = type(self).__name__, state.scenario.num_rounds
             raise ValueError(f"{name} has planned for scenario.num_rounds = {T} rounds, and all are over")
@@ -180,7 +181,7 @@ class HorizonPolicy(OnlinePolicy):
 
 @dataclass(frozen=True)
 class LawPolicy(OnlinePolicy):
-    """An online policy that knows the floors' distribution (default Rayleigh fading)."""
+    """An online policy that knows the distribution of the floors: a ``law``, or Rayleigh fading of ``mean_gain``."""
 
     needs_law: ClassVar[bool] = True
 
@@ -205,13 +206,13 @@ class LawPolicy(OnlinePolicy):
 
 
 def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
-    r"""Return :math:`\eta_t` of an online policy, shape (..., T), run round by round."""
+    r"""Run an online policy round by round, and return its :math:`\eta_t` in watts, shape (..., T)."""
     state = policy.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
     shape = (*problem.lanes, problem.num_rounds)
     gain = np.ascontiguousarray(np.moveaxis(np.broadcast_to(problem.min_gain, shape), -1, 0))
     eta = np.empty(gain.shape)
     for t in range(problem.num_rounds):
-        returned = policy.step(state, gain[t].copy())  # a copy: a view would lead back to the later rounds
+        returned = policy.step(state, gain[t].copy())  # a copy, as a view would give access to later rounds
         state, eta[t] = _stepped(policy, returned, problem.lanes)
     return within_limit(np.ascontiguousarray(np.moveaxis(eta, 0, -1)), problem, type(policy).__name__)
 
@@ -223,7 +224,7 @@ def _stepped(policy: OnlinePolicy, returned: Any, lanes: tuple[int, ...]) -> tup
         if eta.shape == lanes and eta.dtype.kind in "iuf":
             return returned
         got = f"a state and {eta.dtype} of shape {eta.shape}"
-    wanted = f"the next state and eta, numbers of shape {lanes} as the gains it was given"
+    wanted = f"the next state and eta, numbers of shape {lanes} like the gains"
     raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {got}")
 
 
@@ -245,7 +246,7 @@ def fit_lanes(lanes: tuple[int, ...], **shapes: tuple[int, ...]) -> None:
 
 
 def whole_budget(scenario: Scenario, budget: FloatArray, lanes: tuple[int, ...]) -> FloatArray:
-    r"""Return :math:`T \nu` per instance."""
+    r"""Return :math:`T \nu` of each instance."""
     with np.errstate(over="ignore"):
         left = np.broadcast_to(np.asarray(budget, dtype=float) * scenario.num_rounds, lanes)
     check.held(f"the budget of all {scenario.num_rounds} rounds", left)
@@ -253,6 +254,6 @@ def whole_budget(scenario: Scenario, budget: FloatArray, lanes: tuple[int, ...])
 
 
 def in_rows(array: ArrayLike, lanes: tuple[int, ...], *rounds: int) -> FloatArray:
-    """Return a fresh array with one row of instances, each a number or ``rounds`` numbers."""
+    """Return a new array with one row of instances, each a number or ``rounds`` numbers."""
     fresh = np.array(np.broadcast_to(np.asarray(array, dtype=float), (*lanes, *rounds)), order="C")
     return fresh.reshape(math.prod(lanes), *rounds)

@@ -10,17 +10,17 @@ from adascale.compiled import njit
 from adascale.policies.base import FloatArray
 
 SEEN = "seen"
-"""Coherence that is estimated from the floors seen."""
+"""The coherence that is estimated from the floors seen so far."""
 
 
 def seen_coherence(floor: ArrayLike) -> FloatArray:
-    r"""Estimate for how many rounds a floor counts, by von Neumann's ratio, shape (...).
+    r"""Estimate by von Neumann's ratio for how many rounds a floor counts, shape (...).
 
     .. math::
         \hat c = 1 + \tfrac32 \Big(\frac{1 + \hat\varrho_1}{1 - \hat\varrho_1} - 1\Big)
         = \frac{6 \sum_i (x_i - \bar x)^2}{\sum_i (x_{i+1} - x_i)^2} - 2, \qquad x_i = \frac{1}{w_{\min,i}}
 
-    with the correlation :math:`\hat\varrho_1` of neighbours, clipped to 1 ... n.
+    with the correlation :math:`\hat\varrho_1` of consecutive floors; the estimate is clipped to 1 ... n.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def seen_coherence(floor: ArrayLike) -> FloatArray:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
-    """Return :func:`seen_coherence` after more floors of a row; ``moments`` are updated."""
-    # moments: count, least, last; with x in units of its largest, mean and the two sums of squares
+    """Return :func:`seen_coherence` after more floors of a row, and update ``moments``."""
+    # moments: count, least and last floor; and, with x in units of its largest, its mean and both sums of squares
     for w in floor:
         n, mean = moments[0] + 1, moments[3]
         least, last = (moments[1], moments[2]) if n > 1 else (w, w)

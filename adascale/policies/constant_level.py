@@ -1,4 +1,4 @@
-"""ConstantLevel: one noise energy whose expected cost is the budget."""
+"""ConstantLevel: one noise energy for all rounds, whose expected cost is the budget."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class ConstantLevel(LawPolicy):
     ----------
     mean_gain : array_like, shape (..., M), optional
         :math:`\mathbb E|h_m|^2 / k_m^2` of independent Rayleigh fading.
-    law : FloorLaw, optional, exactly if ``mean_gain`` is not given
+    law : FloorLaw, optional
+        Any other distribution of the floors; exactly one of the two must be given.
     """
 
     label: ClassVar[str] = "constant level"

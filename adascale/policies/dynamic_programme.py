@@ -24,11 +24,11 @@ _WEIGHTS = np.polynomial.legendre.leggauss(12)[1] / 2
 
 
 class DynamicProgrammeState(NamedTuple):
-    """Remaining budget and horizon, and a constant table."""
+    """Remaining budget and horizon, and a table that does not change."""
 
     scenario: Scenario
     table: FloatArray
-    r""":math:`\ell_n(b)`, shape (..., T, points): n later rounds, budgets in equal ratios."""
+    r""":math:`\ell_n(b)`, shape (..., T, points), for n later rounds and budgets b in equal ratios."""
     whole: FloatArray
     later: int
     left: FloatArray
@@ -48,7 +48,7 @@ class DynamicProgramme(LawPolicy, HorizonPolicy):
         v_n(b) = \mathbb E \max\{v_{n-1}(b), \Lambda_n(b + w_{\min})\}, \qquad
         \Lambda_n(s) = |F'(w)| \text{ where } |F'(w)| = v_{n-1}(s - w), \qquad v_0 = 0,
 
-    and :math:`\Lambda_n(s) = |F'(s)|` where all is spent, tabulated at budgets in ratios of 5 %.
+    and :math:`\Lambda_n(s) = |F'(s)|` where all is spent.  Prices are tabulated at budgets in ratios of 5 %.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _tables(scenario: Scenario, law: FloorLaw, whole: FloatArray) -> Iterator[tu
     few, shared = are_few(terms.moments), int(np.prod(law.lanes)) == 1
     for lane in np.ndindex(whole.shape):
         all_of_it, first, width = (float(each[lane]) for each in (whole, start, step))
-        if not shared or all_of_it not in kept:  # lanes of one law and budget share a table
+        if not shared or all_of_it not in kept:  # instances with the same distribution and budget share a table
             shares = np.ascontiguousarray(share[lane])
             levels = _levels(all_of_it, T, _points(T), first, width, shares, terms, few)
             check.held(f"the price of a budget of {all_of_it / T:.3g}", levels[1:])
@@ -122,7 +122,7 @@ def _levels(
     budget = whole * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
     for n in range(1, rounds):
         level, before = table[n - 1], price.copy()
-        lowest = level[0]  # all of a smaller budget is spent up to here
+        lowest = level[0]  # up to here, all of a smaller budget is spent
         for j in range(points - 1, -1, -1):
             b, value = budget[j], before[j]
             if n == 1:
@@ -162,7 +162,7 @@ def _last_price(b: float, start: float, step: float, share: FloatArray, terms: L
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> float:
-    """Return the w at which |F'(w)| is ``price``, or NaN."""
+    """Return the w at which |F'(w)| is ``price``; NaN if it is not found."""
     search = search_from(guess, 1e-9 * guess)
     for _ in range(100):
         slope, curvature = slopes(search.x, terms, few)
@@ -180,7 +180,7 @@ def _at(b: float, points: int, whole: float) -> float:
 
 @njit(cache=True, inline="always")
 def _curve(values: FloatArray, x: float) -> tuple[float, float]:
-    """Return the value and slope at x of a cubic through the points around it."""
+    """Return the value and slope at x of a cubic interpolation of the points around it."""
     i = min(int(x), values.size - 2)
     u = x - i
     low, high = values[i], values[i + 1]
@@ -204,7 +204,7 @@ def _share(floor: float, start: float, step: float, share: FloatArray) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
-    r"""Return the y in 0 ... b with :math:`w_{\min} + y = \ell(b - y)`, or the nearer end."""
+    r"""Return the y in 0 ... b with :math:`w_{\min} + y = \ell(b - y)`, or else the nearer end."""
     if floor >= _curve(level, _at(left, level.size, whole))[0]:
         return 0.0
     if floor + left <= level[0]:

@@ -23,7 +23,7 @@ class EqualAllocState(NamedTuple):
 class EqualAlloc(OnlinePolicy):
     r"""An even split of the budget: :math:`w_t = w_{\min,t} + \nu` (:eq:`eq:equal-alloc`).
 
-    The paper's :math:`x_t = x_{\max} / (1 + x_{\max} \nu h_{\min,t}^2 / (d \sigma_n^2))` ("Numerical Experiments").
+    In the paper, :math:`x_t = x_{\max} / (1 + x_{\max} \nu h_{\min,t}^2 / (d \sigma_n^2))` ("Numerical Experiments").
     """
 
     def start(self, scenario: Scenario, budget: FloatArray) -> EqualAllocState:

@@ -1,4 +1,4 @@
-"""EstimFuture: plan the rest of the horizon from the mean channel in every round."""
+"""EstimFuture: a plan for the rest of the horizon in every round, from the mean channel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adascale.problem import scaling
 from adascale.scenario import Scenario
 
 ESTIMATES = ("devices", "minimum")
-"""Estimates of a future bottleneck, see :func:`estimated_min_gain`."""
+"""The estimates of a future bottleneck, see :func:`estimated_min_gain`."""
 
 
 def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
@@ -25,7 +25,7 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
     mean_gain : array_like, shape (..., M), > 0
         :math:`g_m = \mathbb E |h_m|^2 / k_m^2`, see :meth:`~adascale.scenario.Scenario.mean_gain`.
     estimate : {"devices", "minimum"}
-        :math:`\min_m g_m`, or :math:`\mathbb E \min_m |h_m|^2 / k_m^2 = 1 / \sum_m g_m^{-1}` (Rayleigh fading).
+        :math:`\min_m g_m`, or :math:`\mathbb E \min_m |h_m|^2 / k_m^2 = 1 / \sum_m g_m^{-1}` under Rayleigh fading.
     """
     gain = check.positive("mean_gain", mean_gain)
     if gain.ndim == 0:
@@ -47,7 +47,7 @@ class EstimFuture(HorizonPolicy):
     ----------
     mean_gain : array_like, shape (..., M), :math:`\mathbb E|h_m|^2 / k_m^2 > 0`
     estimate : {"minimum", "devices"}
-        See :func:`estimated_min_gain`; not specified in the paper (:ref:`chap-benchmarks`).
+        See :func:`estimated_min_gain`; the paper does not say which (:ref:`chap-benchmarks`).
     """
 
     needs_mean_gain: ClassVar[bool] = True
@@ -68,7 +68,7 @@ class EstimFuture(HorizonPolicy):
         max_eta = scenario.x_max * min_gain_t
         floor = scenario.noise_scale / max_eta
         later_floor = scenario.noise_scale / (scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate))
-        # the level if only this floor, only the later ones, or all are under water: the lowest that is right
+        # the smallest valid level, with only this floor, only the later ones, or all of them under water
         both = (state.left + floor + state.later * later_floor) / (1 + state.later)
         alone = floor + state.left
         level = np.where(alone <= later_floor, alone, both)

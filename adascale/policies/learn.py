@@ -1,4 +1,4 @@
-"""Learn: re-solving by the floors seen, without channel statistics."""
+"""Learn: re-solving with the floors seen so far, without channel statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adascale.policies.resolve import check_budget_mode
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 
-_LONG = 4096  # a run of so many floors is not copied in the next rounds
+_LONG = 4096  # a run of this many floors is not copied in later rounds
 
 
 class LearnState(NamedTuple):
@@ -24,9 +24,9 @@ class LearnState(NamedTuple):
 
     scenario: Scenario
     seen: FloatArray
-    """Floors and their sums, shape (lanes, 2, t): a sorted run per bit of t, longest first."""
-    before: FloatArray  # the first ones, of the same form, so that few rounds copy a long array
-    moments: FloatArray  # a row per lane, of what the coherence that is seen follows from
+    """Floors and their sums, shape (instances, 2, t): a sorted run per bit of t, longest first."""
+    before: FloatArray  # the first floors in the same form, kept apart so that few rounds copy a long array
+    moments: FloatArray  # a row per instance, from which the coherence is estimated
     later: int
     left: FloatArray
     level: FloatArray
@@ -46,13 +46,14 @@ class Learn(CompiledPolicy, HorizonPolicy):
         \max(\ell_t - w_{\min,t}, 0) + \frac{m}{t + 2} \sum_{i \le t} \max(\ell_t - w_{\min,i}, 0)
         = T\nu - \sum_{i<t} (w_i - w_{\min,i})
 
-    with m and ``coherence`` as there.  The divisor counts one imaginary round at its floor; a prior replaces it by
-    ``weight`` floors at its quantiles.
+    with m and ``coherence`` as there.  The divisor t + 2 counts the floors seen and one imaginary round at its floor; a
+    prior replaces this round by ``weight`` floors at its quantiles.
 
     Parameters
     ----------
     budget_mode, safety_margin, hold, coherence : see :class:`ReSolve`
-    prior : FloorLaw, optional, assumed before the first round
+    prior : FloorLaw, optional
+        Distribution of the floors that is assumed before the first round.
     weight : int, >= 1
     """
 
@@ -73,7 +74,7 @@ class Learn(CompiledPolicy, HorizonPolicy):
             raise ValueError(f"prior must be a FloorLaw, got {self.prior!r}")
 
     def start(self, scenario: Scenario, budget: FloatArray) -> LearnState:
-        assumed = np.empty(0)  # or floors at the quantiles of the prior, shape (..., weight)
+        assumed = np.empty(0)  # with a prior: floors at its quantiles, shape (..., weight)
         if self.prior is not None:
             share = (np.arange(self.weight) + 0.5) / self.weight
             assumed = np.moveaxis(self.prior.quantile(share.reshape(-1, *[1] * len(self.prior.lanes))), 0, -1)
@@ -96,7 +97,7 @@ class Learn(CompiledPolicy, HorizonPolicy):
         coherence = 0.0 if isinstance(self.coherence, str) else float(self.coherence)
         held, dry = self.hold * state.scenario.num_rounds, int(self.prior is None)
         spend = _spend(seen, before, moments, rounds, state.later, left, level, margin, held, dry, coherence)
-        if (number := seen.shape[-1]) >= _LONG and number & (number - 1) == 0:  # all in one run
+        if (number := seen.shape[-1]) >= _LONG and number & (number - 1) == 0:  # all floors are in one run
             before, seen = np.concatenate([before, seen], -1), seen[..., :0]
             for row in before:
                 _add(row, row.shape[-1])
@@ -119,8 +120,8 @@ def _spend(
     dry: int,
     coherence: float,
 ) -> FloatArray:
-    """Return what the last ``rounds`` of every instance spend; the arrays are updated."""
-    # a margin below 0 is none, a coherence of 0 is estimated
+    """Return what the last ``rounds`` of every instance spend, and update the arrays."""
+    # a margin below 0 stands for none, and a coherence of 0 for an estimate
     known = seen.shape[2] - rounds
     spend = np.zeros((seen.shape[0], rounds))
     for lane in range(seen.shape[0]):
@@ -147,8 +148,8 @@ def _level(
     seen: FloatArray, now: int, before: FloatArray, floor: float, own: float, each: float, left: float, start: float
 ) -> float:
     r"""Return :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`."""
-    # Newton on a convex, piecewise linear function: from the second step on it falls, to the piece of the root
-    highest = floor + left / own  # this floor alone
+    # Newton's steps on a convex, piecewise linear function: from the second on they decrease to the root's piece
+    highest = floor + left / own  # with this floor alone
     level = min(start, highest)
     for turn in range(now + before.shape[1] + 3):
         below, total = _below(seen, now, before, level)
@@ -185,7 +186,7 @@ def _below(seen: FloatArray, now: int, before: FloatArray, level: float) -> tupl
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add(seen: FloatArray, number: int) -> None:
-    """Make runs of the first floors, all but the last in runs: merge those of equal length."""
+    """Add the last of ``number`` floors to the runs: merge runs of equal length."""
     floor, sums, size, total = seen[0], seen[1], 1, 0.0
     while size < number & -number:
         first, i, j = number - 2 * size, number - 2 * size, number - size

@@ -1,4 +1,4 @@
-"""The power control of Shi et al.: a virtual queue of excess privacy spending."""
+"""The power control of Shi et al., with a virtual queue of excess privacy spending."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LyapunovPowerControl(CompiledPolicy):
 
     Parameters
     ----------
-    penalty, rate : array_like, :math:`V, \bar\eta > 0`, in units of eta cubed and eta
+    penalty, rate : array_like, :math:`V, \bar\eta > 0`, in units of eta cubed and of eta per round
     contraction : float, :math:`r` in (0, 1], see :class:`PowerControl`
     initial_queue : array_like, :math:`Q_0 \ge 0`, in units of eta
     """
@@ -70,7 +70,7 @@ class LyapunovPowerControl(CompiledPolicy):
     ) -> tuple[LyapunovPowerControlState, FloatArray]:
         lanes, T, t = state.lanes, max_eta.shape[-1], state.round
         if t >= state.scenario.num_rounds:
-            check_contraction(self.contraction, t)  # no horizon ends it, but the weights grow on
+            check_contraction(self.contraction, t)  # there is no horizon, but the weights grow
         weight = np.array([self.contraction ** -float(each) for each in range(t, t + T)])
         penalty, rate, queue = (in_rows(one, lanes) for one in (self.penalty, self.rate, state.queue))
         eta = _rounds(in_rows(max_eta, lanes, T), penalty, rate, queue, weight)

@@ -16,7 +16,7 @@ def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
     Parameters
     ----------
     floor : array_like, shape (..., T), :math:`w_{\min,t} > 0`
-    budget : array_like, :math:`\nu > 0`, broadcasts against the leading axes
+    budget : array_like, :math:`\nu > 0`; it broadcasts against the leading axes
     """
     floor, budget = check.positive("floor", floor), check.positive("budget", budget)
     if floor.ndim == 0 or floor.shape[-1] == 0:
@@ -28,7 +28,7 @@ def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
         total, below = budget[..., None] * rounds[-1], np.cumsum(floor, axis=-1)
         check.held("the floors and budgets of all rounds together", total + below[..., -1:])
     # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last whose own floor
-    # is under water, that is takes less than T nu to reach: a sum of differences, which small floors are not lost in
+    # is under water, so that reaching it takes less than T nu: a sum of differences, in which small floors are not lost
     depth = np.cumsum(np.diff(floor, axis=-1, prepend=floor[..., :1]) * (rounds - 1), axis=-1)
     wet = np.broadcast_to(np.sum(depth < total, axis=-1, keepdims=True), (*lanes, 1))
     floor, below = (np.broadcast_to(each, (*lanes, rounds[-1])) for each in (floor, below))
@@ -42,7 +42,7 @@ def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
 
 
 class Optimal(Policy):
-    r"""The offline optimum :math:`w^\star_t = \max(\ell, w_{\min,t})` (:prf:ref:`thm-water-filling`)."""
+    r"""The offline optimum :math:`w^\star_t = \max(\ell, w_{\min,t})` of all rounds (:prf:ref:`thm-water-filling`)."""
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         level = water_level(problem.floor, problem.budget)[..., None]

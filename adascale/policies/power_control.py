@@ -1,4 +1,4 @@
-"""The power control of Liu and Simeone: a budget on the sum of scalings."""
+"""The power control of Liu and Simeone, with a budget on the sum of scalings."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from adascale.scenario import Scenario
 
 @dataclass(frozen=True)
 class PowerControl(CompiledPolicy, HorizonPolicy):
-    r"""The method of Liu and Simeone: re-plan from mean channels in every round.
+    r"""The method of Liu and Simeone, which re-plans from mean channels in every round.
 
     .. math::
         \min_\eta \sum_{j \ge t} r^{-j} \frac{d \sigma_n^2}{\eta_j} \quad \text{s.t.} \quad
         \sum_{j \ge t} \eta_j \le S_t, \quad 0 < \eta_j \le \mathrm{cap}_j
         \qquad\Rightarrow\qquad \eta_j = \min(\tau r^{-j/2}, \mathrm{cap}_j)
 
-    with the later caps estimated, and :math:`S_{t+1} = S_t - \eta_t`.
+    with this cap known, the later caps estimated, and :math:`S_{t+1} = S_t - \eta_t`.
 
     Parameters
     ----------
     mean_gain, estimate : see :class:`EstimFuture`
     privacy_budget : array_like, :math:`S > 0`, the largest sum of scalings
-    contraction : float, :math:`r` in (0, 1], factor of the loss gap per round
-    subtract : bool, whether :math:`S` is reduced by what is spent
+    contraction : float, :math:`r` in (0, 1]
+        Factor by which the loss gap shrinks per round; 1 has no effect.
+    subtract : bool
+        Whether :math:`S` is reduced by what is spent, as sound accounting requires.
     """
 
     tuned: ClassVar[tuple[str, ...]] = ("privacy_budget",)
@@ -84,7 +86,7 @@ def _rounds(
             eta[lane, t] = min(tau, cap[lane, t])
             if subtract:
                 rest = left[lane] - eta[lane, t]
-                # where the later rounds' full power is below the rounding of what is left, it remains all the same
+                # the rest must stay positive even if full power in later rounds is smaller than its rounding error
                 left[lane] = rest if rest > 0 else (later - t) * later_cap[lane]
     return eta
 
@@ -95,9 +97,9 @@ def _first_scaling(cap: float, later_cap: float, later: int, left: float, growth
     if cap + later * later_cap <= left:
         return cap
     low, high = 0, later
-    while low < high:  # the largest number u of later rounds below their cap that spends all
+    while low < high:  # the largest number u of later rounds below their cap that spends the whole budget
         middle = (low + high + 1) // 2
-        tau = later_cap / growth ** float(middle)  # exactly u later rounds are below (or at) their cap
+        tau = later_cap / growth ** float(middle)  # at this tau, exactly u later rounds are below (or at) their cap
         spent = min(tau, cap) + tau * _geometric(middle, growth) + (later - middle) * later_cap
         if spent >= left:
             low = middle
@@ -105,7 +107,7 @@ def _first_scaling(cap: float, later_cap: float, later: int, left: float, growth
             high = middle - 1
     weight = _geometric(low, growth)
     rest = left - (later - low) * later_cap
-    if low < later:  # or one more round would be below its cap; the difference may have lost all of it
+    if low < later:  # otherwise one more round would be below its cap; the difference may have lost all digits
         least = later_cap / growth ** float(low + 1)
         rest = max(rest, (min(cap, least) + least * weight) * (1 - 1e-9))
     alone = rest / (1 + weight)
@@ -119,7 +121,7 @@ def _geometric(u: int, growth: float) -> float:
 
 @dataclass(frozen=True)
 class OfflinePowerControl(Policy):
-    r"""Liu and Simeone with all channels known: :math:`\eta_t = \min(\tau r^{-t/2}, \mathrm{cap}_t)`."""
+    r"""The method of Liu and Simeone with all channels known: :math:`\eta_t = \min(\tau r^{-t/2}, \mathrm{cap}_t)`."""
 
     tuned: ClassVar[tuple[str, ...]] = ("privacy_budget",)
 
@@ -143,9 +145,9 @@ class OfflinePowerControl(Policy):
         fixed = np.concatenate([none, np.cumsum(np.take_along_axis(cap, order, -1), axis=-1)], axis=-1)
         others = np.flip(np.cumsum(np.flip(weights, -1), axis=-1)[..., :-1], -1)
         free = np.concatenate([weights.sum(axis=-1, keepdims=True), others, none], axis=-1)
-        spent = fixed[..., 1:] + np.sort(full_at, axis=-1) * free[..., 1:]  # at the tau of the k-th cap
+        spent = fixed[..., 1:] + np.sort(full_at, axis=-1) * free[..., 1:]  # spending at the tau of the k-th cap
         k = np.sum(spent < budget, axis=-1, keepdims=True)
         at_k = (np.take_along_axis(np.broadcast_to(each, (*lanes, T + 1)), k, -1) for each in (fixed, free))
-        with np.errstate(divide="ignore"):  # all rounds at their cap
+        with np.errstate(divide="ignore"):  # if all rounds are at their cap
             tau = (budget - next(at_k)) / next(at_k)
         return np.asarray(np.minimum(tau * weight, cap))

@@ -12,7 +12,7 @@ from adascale.scenario import Scenario
 
 
 def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""Return the sum of scalings under :math:`(\varepsilon, \delta)`, without subsampling, in W.
+    r"""Return the largest sum of scalings under :math:`(\varepsilon, \delta)`-DP, in watts, ignoring subsampling.
 
     .. math::
         S = \frac{M^2 B^2 \sigma_n^2}{G^2} \big(\sqrt{\varepsilon + c^2} - c\big)^2, \qquad
@@ -25,7 +25,7 @@ def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) 
 
 
 def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""Return the :math:`\varepsilon` of a sum of scalings, inverting :func:`scaling_budget`.
+    r"""Return the :math:`\varepsilon` of a sum of scalings, as the inverse of :func:`scaling_budget`.
 
     .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
     """
@@ -43,7 +43,7 @@ def _unit(scenario: Scenario) -> float:
 
 
 def check_contraction(value: float, rounds: int = 1) -> None:
-    """Raise a ``ValueError`` unless it is in (0, 1] and its weights do not overflow."""
+    """Raise a ``ValueError`` unless a contraction is in (0, 1] and its weights do not overflow."""
     if not 0 < check.positive("contraction", value) <= 1:
         raise ValueError(f"contraction must be in (0, 1], got {value}")
     if -rounds * np.log(value) > 600:

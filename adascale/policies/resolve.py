@@ -1,4 +1,4 @@
-"""ReSolve: re-plan the horizon in every round, given the distribution of the floors."""
+"""ReSolve: a new plan for the horizon in every round, given the distribution of the floors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from adascale.problem import scaling
 from adascale.scenario import Scenario
 
 PROMISES = ("average", "hard")
-"""The budget is met on average, or never exceeded in any realisation."""
+"""Budget modes: the budget is met on average, or never exceeded in any realisation."""
 
 
 class ReSolveState(NamedTuple):
-    """Remaining budget and horizon, last water level, and statistics of the coherence."""
+    """Remaining budget and horizon, the last water level, and statistics of the coherence."""
 
     scenario: Scenario
     law: FloorLaw
@@ -42,18 +42,20 @@ class ReSolve(LawPolicy, HorizonPolicy):
         w_t = \max(\ell_t, w_{\min,t}), \qquad
         \max(\ell_t - w_{\min,t}, 0) + m\, g(\ell_t) = T\nu - \sum_{i<t} (w_i - w_{\min,i})
 
-    with :math:`g(\ell) = \mathbb E \max(\ell - w_{\min}, 0)` and n rounds left, this one included; :math:`m = n - 1` on
-    average, :math:`m = n - 1 + \varrho \ln n` with a hard constraint.  A ``coherence`` of c counts this round's floor
-    :math:`\min(c, n)` times: :math:`m = n - c`, and :math:`\varrho\,\frac{1+c}{2} \ln(n/c)` more if it is hard.
+    with :math:`g(\ell) = \mathbb E \max(\ell - w_{\min}, 0)` and n rounds left, including this one.  On average,
+    :math:`m = n - 1`; as a hard constraint, :math:`m = n - 1 + \varrho \ln n`.  A ``coherence`` of c counts this floor
+    :math:`\min(c, n)` times, with :math:`m = n - c`, plus :math:`\varrho\,\frac{1+c}{2} \ln(n/c)` if it is hard.
 
     Parameters
     ----------
     mean_gain, law : see :class:`ConstantLevel`
-    budget_mode : {"average", "hard"}, how :math:`\nu` is met
-    safety_margin : float, :math:`\varrho \ge 0`
+    budget_mode : {"average", "hard"}
+        Whether :math:`\nu` is met on average or never exceeded.
+    safety_margin : float, :math:`\varrho \ge 0`, for a hard constraint
     hold : float, in [0, 1)
-        Share of the last rounds whose water level is frozen, on average.
-    coherence : float, :math:`c \ge 1`, or "seen", by :func:`seen_coherence`
+        Share of rounds at the end whose water level is frozen, with a budget met on average.
+    coherence : float or "seen", :math:`c \ge 1`
+        Number of rounds for which a floor counts: 1 if rounds are independent; "seen" is :func:`seen_coherence`.
     """
 
     label: ClassVar[str] = "re-solving"
@@ -89,13 +91,13 @@ class ReSolve(LawPolicy, HorizonPolicy):
         spend = np.maximum(level - floor, 0.0)
         if hard:
             spend = np.minimum(spend, state.left) if state.later else state.left
-        left = np.maximum(state.left - spend, 0.0)  # a held level may spend more than is left
+        left = np.maximum(state.left - spend, 0.0)  # a frozen level may spend more than is left
         eta = scaling(floor + spend, floor, max_eta, scenario.noise_scale)
         return state._replace(later=later, left=left, level=level, seen=seen), eta
 
 
 def check_budget_mode(budget_mode: str, safety_margin: float, hold: float) -> None:
-    """Validate how a budget is met."""
+    """Validate the budget mode and its parameters."""
     if budget_mode not in PROMISES:
         raise ValueError(f"budget_mode must be one of {PROMISES}, got {budget_mode!r}")
     for name, value in (("safety_margin", safety_margin), ("hold", hold)):

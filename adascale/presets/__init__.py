@@ -16,7 +16,7 @@ names = preset_names
 
 @dataclass(frozen=True)
 class Preset:
-    """An experiment."""
+    """The scenario, channel, training and grid of an experiment."""
 
     scenario: Scenario
     channel: channel.ChannelModel
@@ -31,7 +31,7 @@ def load(name: str) -> Preset:
     try:
         path, content = read_preset(str(name))
     except ValueError as error:
-        prefix = "" if str(name) in str(error) else f"{name}: "  # an error in a base names the base alone
+        prefix = "" if str(name) in str(error) else f"{name}: "  # an error in a base names only the base
         raise InvalidFile(f"{prefix}{error}", str(name)) from None
     try:
         scenario = from_mapping(Scenario, content["scenario"])

@@ -1,4 +1,4 @@
-"""Perform a run: a result row and a history.  It needs the extra ``learn``."""
+"""The execution of a run, which gives a result row and a history; needs the extra ``learn``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     ----------
     run : Run
     device, **how
-        As ``device, progress, resume`` and ``keep`` of :func:`adascale.learning.training.train`.
+        Arguments ``device, progress, resume`` and ``keep`` of :func:`adascale.learning.training.train`.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
         "device": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device,
         "threads": torch.get_num_threads(),
         **provenance("torch", "numpy"),
-        "torch": torch.__version__,  # with the build, which its distribution does not name
+        "torch": torch.__version__,  # with the build, which the distribution's version omits
     }
     return Finished(described(run) | tuned | measured, trained.history)
 
@@ -94,7 +94,7 @@ _session = ""
 
 
 def digests(run: Run, session: str = "") -> dict[str, str]:
-    """Return digests, by name, of what your own code gives to a run; a session reads a data set once."""
+    """Return digests, by name, of what your own code gives to a run; within a session, a data set is read once."""
     global _session
     training = run.training
     if "datasets" in run.own_code and not (session and session == _session):

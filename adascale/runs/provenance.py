@@ -1,4 +1,4 @@
-"""The software and machine of a result, for every row of a table and beside every table."""
+"""The software and machine of a result, stored in every row of a table and next to every table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adascale.files import write_atomically
 
 
 def provenance(*packages: str) -> dict[str, str | None]:
-    """Return ``version``, ``commit`` (``+`` if changed), ``machine``, ``python`` and the versions of packages."""
+    """Return ``version``, ``commit`` (with ``+`` if changed), ``machine``, ``python`` and versions of packages."""
     return {
         "version": __version__,
         "commit": _commit(),
@@ -26,7 +26,7 @@ def provenance(*packages: str) -> dict[str, str | None]:
 
 
 def write_provenance(table: Path, command: str, *packages: str, **more: Any) -> Path:
-    """Write ``NAME.provenance.toml`` beside a table: its command, :func:`provenance` and more; return its path."""
+    """Write ``NAME.provenance.toml`` next to a table: its command, :func:`provenance` and more; return the path."""
     lines = {"command": command} | more | provenance(*packages)
     path = table.with_suffix(".provenance.toml")
     write_atomically(path, "".join(f"{key} = {json.dumps(each)}\n" for key, each in lines.items() if each is not None))

@@ -1,4 +1,4 @@
-r"""A training run: everything that its result depends on, with an address.  It needs the extra ``learn``."""
+r"""Training runs: everything that a result depends on, with an address; needs the extra ``learn``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from adascale.learning.settings import Training
 from adascale.scenario import Scenario
 
 FORMAT = 2
-"""A part of every address, to be raised when the same specification would give other results."""
+"""A part of every address; raise it when the same specification would give other results."""
 
 NOISE_FREE = "NoiseFree"
-r"""The policy of a receiver without noise, :math:`\eta_t = \infty`, without budget and privacy."""
+r"""The policy of a receiver without noise, :math:`\eta_t = \infty`, which has no budget and no privacy."""
 
 
 @dataclass(frozen=True)
 class Run:
     r"""Everything that a training's result depends on, your own code included; see :func:`make_run`.
 
-    ``own_code`` has its names by kind, ``sources`` their digests (:func:`adascale.registry.source_digest`).
+    ``own_code`` has the names of your own code by kind, ``sources`` their :func:`~adascale.registry.source_digest`.
 
     Parameters
     ----------
@@ -120,10 +120,10 @@ def make_run(
     Parameters
     ----------
     dataset : str
-        A preset (:func:`adascale.presets.load`), or ``module:function``, your own reader with the preset of the digits.
+        A preset (:func:`adascale.presets.load`), or your own reader ``module:function`` with the preset of the digits.
     policy, nu, seed
     rounds : int, >= 1, optional
-        A shorter horizon, the first rounds of the channel, for which the policy is tuned.
+        A shorter horizon: the first rounds of the channel, to which the policy is tuned.
     channel : str, optional
         See :func:`adascale.channel.find`.
     **changes

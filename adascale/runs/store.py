@@ -1,12 +1,12 @@
-"""A store of runs: a folder for each, named by its address, which survives a kill at any time.
+"""A store of runs, which survives a kill at any time: one folder per run, named by its address.
 
 =============== ====================================================================================================
 ``spec.json``   the specification whose SHA-256 is the address
 ``checkpoint``  the state and history of an unfinished run
 ``history.csv`` one row per round of a finished run
-``row.json``    the result with its provenance and checksums; written last: it *is* "finished"
+``row.json``    the result with its provenance and checksums; written last, so a run that has it is finished
 ``lock``        held by the process that works on the run, until it ends
-``.identity``   beside the folders: a random word by which the workers of a cluster recognise the store
+``.identity``   next to the folders: a random word by which the workers of a cluster recognise the store
 =============== ====================================================================================================
 """
 
@@ -48,15 +48,15 @@ SEAL = ',\n "sha256": "'
 
 
 class OtherVersion(UserWarning):
-    """A result was made by another version of this package."""
+    """Warning that a result was made by another version of this package."""
 
 
 class NotCompared(UserWarning):
-    """A result or checkpoint has no digests of the data it was made from."""
+    """Warning that a result or checkpoint has no digests of the data it was made from."""
 
 
 class Store:
-    """Runs and their results in a folder, shared by processes where the file system has ``flock``."""
+    """Runs and their results in a folder, which processes can share if the file system supports ``flock``."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
@@ -65,7 +65,7 @@ class Store:
         self._identity, self._session = "", ""
 
     def session(self, shared: bool = False) -> Store:
-        """Return the same store by its full path, for many runs of which each data set is read once."""
+        """Return the same store by its full path, for many runs that read each data set only once."""
         found = Store(self.folder.resolve())
         found._session = secrets.token_hex(8)
         if shared:
@@ -95,7 +95,7 @@ class Store:
     def _compare(self, run: Run, place: Path, kept: Mapping[str, str] | None) -> dict[str, str]:
         made, remedy = digests(run, self._session), "delete the folder or use another --store"
         if kept is None and made:
-            text = f"{place} has no digest of what {', '.join(made)} gave; if that may have changed, {remedy}"
+            text = f"{place} has no digest of what {', '.join(made)} gave; if this may have changed, {remedy}"
             warnings.warn(text, NotCompared, stacklevel=4)
         for name, digest in (kept or {}).items():
             if digest != made[name]:
@@ -114,19 +114,19 @@ class Store:
             if specified != run.specification.encode() or row["run"] != run.address:
                 raise ValueError("it is the result of another run")
             if hashlib.sha256(history).hexdigest() != stored["history_sha256"]:
-                raise ValueError("its history was altered or cut off")
-            row["epsilon"] = float(row["epsilon"])  # the one value that may be infinite
+                raise ValueError("its history was altered or truncated")
+            row["epsilon"] = float(row["epsilon"])  # the only value that may be infinite
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{place} is not a result as it was written ({error}); {remedy}") from None
         if (version := row.get("version")) != __version__:
             text = f"{place} was made by adascale {version}, this is {__version__}; {remedy}"
             warnings.warn(text, OtherVersion, stacklevel=3)
-        # by way of text: Python reads a float exactly as it was written, pandas did not always
+        # through text, as Python reads a float exactly as it was written, which pandas did not always
         texts = pd.read_csv(io.BytesIO(history), dtype=str).astype(float)
         return Finished(row, texts.astype({"round": int, "batch_size": int})), stored.get("made")
 
     def under_way(self, run: Run) -> pd.DataFrame | None:
-        """Return the history of a run up to its checkpoint, one row per round, or None."""
+        """Return the history of a run up to its checkpoint, one row per round; None without a checkpoint."""
         checkpoint = Checkpoint(self.place(run) / "checkpoint", run)
         if (trained := checkpoint.read(anywhere=True)[0]) is None:
             return None
@@ -136,15 +136,15 @@ class Store:
     def run(
         self, run: Run, *, device: str = "cpu", progress: bool = False, wait: bool = True, save_seconds: float = 30
     ) -> Finished:
-        """Return the result of a run: read if finished, else run from the last checkpoint on.
+        """Return the result of a run: read it if finished, else run from the last checkpoint on.
 
-        Without ``wait``, raise :class:`~adascale.errors.Busy` while another process works on this run.
+        Save every ``save_seconds``.  Without ``wait``, raise :class:`~adascale.errors.Busy` if another process runs it.
         """
         place, known = self.place(run), self.folder / ".identity"
         if self._identity and not (known.exists() and known.read_text() == self._identity):
             raise ValueError(f"{platform.node()} does not see the store {str(self.folder)!r} that the sweep is to fill")
-        if (found := self.finished(run)) is not None:  # nothing has to be written then: the store may be read-only
-            with contextlib.suppress(OSError):  # there only if the process was killed between its last two steps
+        if (found := self.finished(run)) is not None:  # then nothing has to be written, and the store may be read-only
+            with contextlib.suppress(OSError):  # it exists only if the process was killed between its last two steps
                 (place / "checkpoint").unlink(missing_ok=True)
             return found
         with _locked(place, wait):
@@ -155,7 +155,7 @@ class Store:
                 return self._perform(run, checkpoint, device, progress, save_seconds)
             except BaseException:
                 if not checkpoint.path.exists() and not (place / "row.json").exists():
-                    with contextlib.suppress(OSError):  # the folder of a run that has kept nothing
+                    with contextlib.suppress(OSError):  # the folder of a run that saved nothing
                         for name in ("spec.json", "history.csv", "lock"):
                             (place / name).unlink(missing_ok=True)
                         place.rmdir()
@@ -163,7 +163,7 @@ class Store:
 
     def _perform(self, run: Run, checkpoint: Checkpoint, device: str, progress: bool, save_seconds: float) -> Finished:
         place = self.place(run)
-        for half in place.glob(".*"):  # what a process was writing when it was killed
+        for half in place.glob(".*"):  # files that a process was writing when it was killed
             half.unlink()
         write_atomically(place / "spec.json", run.specification.encode())
         resume, before = checkpoint.read()
@@ -186,7 +186,7 @@ class Store:
 
         try:
             row, history = perform(run, device=device, progress=progress, resume=resume, keep=keep)
-        except KeyboardInterrupt:  # a signal that leaves time for it
+        except KeyboardInterrupt:  # a signal that leaves time to save
             save()
             raise
         row["wall_seconds"] = round(before + row["wall_seconds"], 3)
@@ -201,7 +201,7 @@ class Store:
 
 
 class Checkpoint:
-    """The state of an unfinished run in one file, with a checksum; it resumes under the same conditions only."""
+    """The state of an unfinished run in one file with a checksum, to be resumed under the same conditions only."""
 
     def __init__(self, path: Path, run: Run, device: str = "cpu"):
         self.path, self.run = path, run
@@ -223,7 +223,7 @@ class Checkpoint:
             "parameters": trained.state.parameters.cpu().numpy(),
             "velocity": trained.state.velocity.cpu().numpy(),
         } | {f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS}
-        # one after the other, as np.load reads them: what stops a zip file half-way ends in an error of its own
+        # one array after the other, as np.load reads them; an interrupted zip file would raise a second error
         np.save(buffer, [*arrays])
         for array in arrays.values():
             np.save(buffer, array, allow_pickle=False)
@@ -231,7 +231,7 @@ class Checkpoint:
         write_atomically(self.path, MAGIC + hashlib.sha256(content).digest() + content)
 
     def read(self, anywhere: bool = False) -> tuple[Trained | None, float]:
-        """Return the last training written and its seconds, or None and 0; ``anywhere`` checks no conditions."""
+        """Return the last training written and its seconds, or None and 0; do not check conditions if ``anywhere``."""
         try:
             whole = self.path.read_bytes()
         except FileNotFoundError:
@@ -241,7 +241,7 @@ class Checkpoint:
             raise ValueError(f"checkpoint {self.path} is cut off or altered; delete it to start the run again")
         stream = io.BytesIO(content)
         arrays = {str(name): np.load(stream, allow_pickle=False) for name in np.load(stream, allow_pickle=False)}
-        found = {"version": __version__} | json.loads(str(arrays["conditions"]))  # 0.2.0 kept none
+        found = {"version": __version__} | json.loads(str(arrays["conditions"]))  # 0.2.0 stored none
         for key, now in self.conditions.items():
             if not anywhere and (then := found.get(key)) != now:
                 raise ValueError(
@@ -262,18 +262,18 @@ def _unsealed(stored: bytes) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(stored)
     # rows of 0.2 have no checksum
     if {*read} != {"row", "history_sha256"} and stored != _sealed(stored.rpartition(SEAL.encode())[0]):
-        raise ValueError("its row was altered or cut off")
+        raise ValueError("its row was altered or truncated")
     return read
 
 
 def _locked(place: Path, wait: bool) -> contextlib.AbstractContextManager[Any]:
-    """Lock the folder of a run for this process alone."""
+    """Lock the folder of a run for this process."""
     for _ in range(100):
         place.mkdir(parents=True, exist_ok=True)
         try:
             return FileLock(place / "lock", timeout=-1 if wait else 0).acquire()
         except Timeout:
             raise Busy(f"another process is working on {place}") from None
-        except FileNotFoundError:  # the other's run has failed, and its folder is gone
+        except FileNotFoundError:  # the run of the other process failed, and its folder is gone
             continue
     raise OSError(f"{place / 'lock'} cannot be made")

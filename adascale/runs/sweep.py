@@ -1,7 +1,7 @@
-"""Sweeps: many runs from one TOML file, on this machine or the workers of a Dask cluster.
+"""Sweeps of many runs from one TOML file, on this machine or the workers of a Dask cluster.
 
-Each block has a label ``reading`` and arguments of :func:`~adascale.runs.specification.make_run`; of lists, all
-combinations are run::
+Each block has a label ``reading`` and arguments of :func:`~adascale.runs.specification.make_run`; all
+combinations of lists are run::
 
     [[runs]]
     reading = "as stated"
@@ -37,11 +37,11 @@ from adascale.runs.store import Busy, NotCompared, OtherVersion, Store
 from adascale.runs.workers import work_on
 
 NOTED_SECONDS, WORKERS_SECONDS = 5.0, 300.0
-"""Time without workers after which a Dask scheduler is noted, and after which the sweep ends."""
+"""Seconds without workers after which the sweep warns about a Dask scheduler, and after which it ends."""
 
 
 class Entry(NamedTuple):
-    """A run of a sweep with its label."""
+    """A run of a sweep and its label."""
 
     reading: str
     run: Run
@@ -52,14 +52,14 @@ class Outcome(NamedTuple):
 
     address: str
     state: str
-    """``finished``, ``failed``, ``diverged``, or ``busy`` if another sweep on the same store works on it."""
+    """``finished``, ``failed``, ``diverged``, or ``busy`` if another sweep on the same store is working on it."""
     message: str = ""
     orders: OrdersTooFew | None = None
-    """The warning of the epsilon that an order outside the accountant's lowers most."""
+    """The warning about the epsilon that further orders lower most."""
 
 
 def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
-    """Read the runs of a sweep file, in its order; the last list of a block changes fastest."""
+    """Read the runs of a sweep file in its order; the last list of a block changes fastest."""
     content = read_toml(path)
     blocks = content.get("runs")
     if set(content) != {"runs"} or not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
@@ -101,7 +101,7 @@ def sweep(
     retries: int = 1,
     progress: bool = False,
 ) -> list[Outcome]:
-    """Bring all runs into the store, and return one outcome for each different run, in their order.
+    """Run what the store lacks, and return one outcome per distinct run, in their order.
 
     A failed run is tried again from its last checkpoint, up to ``retries`` times; one that diverges is not.
 
@@ -110,7 +110,7 @@ def sweep(
     runs, store
         Workers of a cluster must see the same folder.
     jobs, threads : int, >= 1
-        Processes on this machine, and PyTorch's threads in each.
+        Number of processes on this machine, and of PyTorch threads in each.
     dask : str, optional
         Address of a Dask scheduler, ``tcp://host:port``, whose workers replace the processes.
     """
@@ -131,7 +131,7 @@ def sweep(
                 break
             work = partial(_one, store=store, device=device, threads=threads, wait=attempt > 0)
             done = _on_dask(work, missing, dask) if dask else _on_this_machine(work, missing, jobs, threads)
-            with contextlib.closing(done):  # at once, if it is interrupted
+            with contextlib.closing(done):  # closes at once if interrupted
                 for outcome in done:
                     note(outcome)
         for address in [address for address, each in outcomes.items() if each.state == "busy"]:
@@ -145,7 +145,7 @@ def sweep(
 
 
 def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the stored results of a sweep after ``reading``, and the evaluated rounds as learning curves."""
+    """Return a table of the stored results, with the column ``reading`` first, and one of the learning curves."""
     rows: list[dict[str, Any]] = []
     curves: dict[str, pd.DataFrame] = {}
     noted: list[NotCompared] = []
@@ -174,7 +174,7 @@ def _stored(run: Run, store: Store, noted: list[NotCompared]) -> tuple[dict[str,
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the columns of all rows: common first ones, tuned parameters in order of appearance, the rest."""
+    """Return the columns of all rows: the common first ones, tuned parameters in order of appearance, the rest."""
     longest = max(rows, key=len)
     known = [*longest][: [*longest].index("budget") + 1]
     rest = [*longest][[*longest].index("cost") :] if "cost" in longest else []
@@ -183,7 +183,7 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
-    """Return the stored rounds of each run: ``reading, run, policy, nu, seed, done, rounds``."""
+    """Return a table of how many rounds of each run are done: ``reading, run, policy, nu, seed, done, rounds``."""
     rows, store = [], store.session()
     for reading, run in entries:
         _, history = _stored(run, store, [])
@@ -205,7 +205,7 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
             store.run(run, device=device, wait=wait)
     except Busy as busy:
         return Outcome(run.address, "busy", str(busy))
-    except FAILURES as error:  # whatever it is, the others shall run
+    except FAILURES as error:  # whatever the error, the other runs go on
         state = "diverged" if isinstance(error, Diverged) else "failed"
         return Outcome(run.address, state, " ".join(f"{own_place(error)}{type(error).__name__}: {error}".split()))
     finally:
@@ -215,7 +215,7 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
 
 @contextlib.contextmanager
 def _noting(kind: type[Warning], noted: list[Any]) -> Iterator[None]:
-    """Collect warnings of a kind, drop those that the table shows, and show all others at the end."""
+    """Collect warnings of a kind, drop those that the table replaces, and show all others at the end."""
     caught: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as caught:

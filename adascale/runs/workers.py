@@ -19,10 +19,10 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 CHECKED_SECONDS = 0.5
-"""Interval at which a worker checks that its parent is alive."""
+"""Seconds between checks of a worker that its parent is alive."""
 
 GRACE_SECONDS = 5.0
-"""Time that a worker has to stop before it is killed."""
+"""Seconds that a worker has to stop before it is killed."""
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -30,7 +30,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLI
 def work_on(
     work: Callable[[Task], Result], tasks: Iterable[Task], jobs: int, threads: int = 1
 ) -> Generator[tuple[Task, Result | None], None, None]:
-    """Yield tasks and results as done by processes that end with the iterator; None for one that was killed."""
+    """Yield each task and its result as processes finish; None if a process was killed.  They end with the iterator."""
     left = deque(tasks)
     workers: dict[Connection, tuple[_Worker, Task]] = {}
 
@@ -63,13 +63,13 @@ def work_on(
 
 
 class _Worker:
-    """An idle process."""
+    """A worker process, idle until it gets a task."""
 
     def __init__(self, work: Callable[..., Any], threads: int):
         self.end, there = Pipe()
-        path = [*sys.path, os.getcwd()]  # a module of one's own may lie in the working directory
+        path = [*sys.path, os.getcwd()]  # the user's modules may be in the working directory
         code = f"import sys; sys.path[:] = {path!r}; from adascale.runs import workers; workers.serve({there.fileno()})"
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what begins here never sees Ctrl-C
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes started here never see Ctrl-C
         try:
             with there:
                 self.process = subprocess.Popen(
@@ -84,12 +84,12 @@ class _Worker:
         self.send(work)
 
     def send(self, task: Any) -> None:
-        """Send a task; a killed process is noticed when the answer is read."""
+        """Send a task; whether the process was killed shows when the answer is read."""
         with contextlib.suppress(ConnectionError):
             self.end.send(task)
 
     def stop(self) -> None:
-        """Stop the process and wait for its end."""
+        """Stop the process and wait until it has ended."""
         self.end.close()
         try:
             self.process.wait(GRACE_SECONDS)
@@ -99,10 +99,10 @@ class _Worker:
 
 
 def serve(descriptor: int) -> None:
-    """Serve as a worker: do task after task until there is no other, or no parent."""
+    """Serve as a worker: do one task after the other until there are no more, or the parent has gone."""
 
     def interrupt(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ignore a second signal
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
@@ -114,7 +114,7 @@ def serve(descriptor: int) -> None:
 
 
 def follow(parent: int) -> None:
-    """End this process within a second after its parent, however that one ends."""
+    """End this process within a second of its parent, however the parent ends."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -1,4 +1,4 @@
-"""Online policies in service, one round at a time, with a file to resume from."""
+"""Online policies that answer one round at a time, with a file to resume from."""
 
 from adascale.streaming.epsilon import Moments, RunningEpsilon
 from adascale.streaming.journal import Journal

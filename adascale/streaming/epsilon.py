@@ -17,7 +17,7 @@ from adascale.scenario import Scenario
 
 
 class Moments(NamedTuple):
-    """Log-moments of the rounds so far, a row per kind of devices, a column per order."""
+    """Log-moments of the rounds so far, with a row per kind of device and a column per order."""
 
     total: NDArray[np.float64]
     rounds: int
@@ -37,7 +37,7 @@ class RunningEpsilon:
         self._terms = [[moment_terms(float(rate), float(order)) for order in self.orders] for rate in leakage.rate]
 
     def start(self) -> Moments:
-        """Return the moments of no rounds."""
+        """Return the moments before the first round."""
         return Moments(np.zeros((self._unit.size, self.orders.size)), 0)
 
     def add(self, moments: Moments, noise_energy: float) -> Moments:
@@ -50,7 +50,7 @@ class RunningEpsilon:
         return Moments(moments.total + np.array(here), moments.rounds + 1)
 
     def epsilon(self, moments: Moments) -> float:
-        r"""Return the mean :math:`\varepsilon`; a ``ValueError`` if it overflows at every order."""
+        r"""Return the mean :math:`\varepsilon`; raise a ``ValueError`` if it overflows at every order."""
         if not moments.rounds:
             return 0.0
         least = self._best(moments).epsilon
@@ -58,7 +58,7 @@ class RunningEpsilon:
         return float((self._number * least).sum() / self._number.sum())
 
     def at_end(self, moments: Moments) -> bool:
-        """Return whether some device's best order is the first or the last."""
+        """Return whether the best order of any device is the first or the last."""
         return bool(moments.rounds and at_end(self._best(moments), self.orders).any())
 
     def _best(self, moments: Moments) -> DpGuarantee:

@@ -1,4 +1,4 @@
-"""An append-only file: each line is on the disk before the next step."""
+"""An append-only file in which each line is on the disk before the next step."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Journal:
 
     Parameters
     ----------
-    path : path-like, created if missing, in an existing folder
-    heading : str, the first line of a new file
+    path : path-like, in an existing folder; a missing file is created
+    heading : str, first line of a new file
     """
 
     def __init__(self, path: str | os.PathLike[str], heading: str) -> None:
@@ -38,7 +38,7 @@ class Journal:
         self.lines: list[str] = []
         """Lines after the heading, without digests."""
         self.pending = False
-        """Whether the last line may not be done."""
+        """Whether the last line may still have to be done."""
         try:
             self._open(heading)
             self._read()
@@ -55,18 +55,18 @@ class Journal:
                 self._file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
             except FileNotFoundError:
                 with in_turn(folder):
-                    if not self.path.exists():  # nobody ever sees it without its whole heading
+                    if not self.path.exists():  # other processes never see it without its whole heading
                         write_atomically(self.path, f"{self._next(heading)} {self._sealed(heading).decode()}\n")
                         self._new = True
                 continue
             if not stat.S_ISREG(os.fstat(self._file).st_mode):
-                raise ValueError(f"{self.path} is no regular file")
+                raise ValueError(f"{self.path} is not a regular file")
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                self._new = False  # it is the other process's now
+                self._new = False  # it belongs to the other process now
                 raise ValueError(f"{self.path} is in use by another process") from None
-            if not self._is_in_place():  # its maker has removed it before it was locked here
+            if not self._is_in_place():  # its creator removed it before it was locked here
                 self.close()
         entry = os.open(folder, os.O_RDONLY)
         with contextlib.suppress(OSError):  # where a folder cannot be synchronised, its entries are on the disk
@@ -92,15 +92,15 @@ class Journal:
         for number, line in enumerate(whole, start=1):
             if not ((number == 1 and self._marked) or self._take(line)):
                 what = "is no journal" if number == 1 else "is damaged"
-                raise self._damaged(f"{what}: line {number} is not as it was written", number)
+                raise self._damaged(f"{what}: line {number} was altered", number)
         if self._take(rest):
             self.pending, self._size = True, len(data)
         self.heading = self.lines.pop(0)
-        # the mark is that of the last line or the one before, or was on its way from this to that
+        # the mark is the digest of the last line or the one before, or a partly written mixture of both
         marks = [self._digest[:n] + self._before[n:] for n in range(_DIGITS + 1)]
         if self._marked and mark.decode(errors="replace") not in marks:
             last = len(self.lines) + 1
-            raise self._damaged(f"is cut off: lines behind line {last} are missing; {remedy}", last)
+            raise self._damaged(f"is cut off: lines after line {last} are missing; {remedy}", last)
         if not (self.lines or self._new):
             warnings.warn(f"{self.path} has a heading and nothing behind it; it begins at the start", stacklevel=4)
         if self._size < len(data):
@@ -111,7 +111,7 @@ class Journal:
         return InvalidFile(f"{self.path} {message}", str(self.path), line)
 
     def _take(self, line: bytes) -> bool:
-        """Read one more line, if its digest is right."""
+        """Take one more line if its digest is right; return whether it is."""
         text = line.decode(errors="replace").rpartition(" ")[0]
         if line != self._sealed(text):
             return False
@@ -126,7 +126,7 @@ class Journal:
         return f"{text} {self._next(text)}".encode()
 
     def append(self, text: str) -> None:
-        """Add a line, on the disk and pending on return; an ``OSError`` leaves the file as it was."""
+        """Add a line, which is on the disk and pending on return; an ``OSError`` leaves the file unchanged."""
         same = self._is_in_place()
         if not same or os.fstat(self._file).st_size != self._size:
             raise OSError(f"{self.path} was {'changed' if same else 'removed or replaced'} by another process")
@@ -167,7 +167,7 @@ class Journal:
             raise OSError(error.errno, os.strerror(error.errno or 0), str(self.path)) from None
 
     def close(self) -> None:
-        """Unlock the file, and remove it if it was created here and has no line."""
+        """Unlock the file, and remove it if it was created here and has no lines."""
         if self._file >= 0:
             if self._new and not self.lines:
                 self._new = False

@@ -23,14 +23,14 @@ from adascale.streaming.epsilon import Moments, RunningEpsilon
 from adascale.streaming.journal import Journal
 
 _FORM = "adascale stream 1"
-_SAME = 1e-9  # between an answer and its repetition: another machine may round otherwise
+_SAME = 1e-9  # relative tolerance of a replayed answer, as another machine may round differently
 
 
 class Answer(NamedTuple):
     """The answer to a round."""
 
     round: int
-    """From 0."""
+    """Index of the round, from 0."""
     eta: float
     r""":math:`\eta_t` in watts; 0 if the round was skipped."""
     noise_energy: float
@@ -38,10 +38,10 @@ class Answer(NamedTuple):
     budget_left: float
     r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`; negative if overdrawn."""
     epsilon: float
-    """DP leakage of the rounds so far, mean over devices."""
+    """DP leakage of the rounds so far, as a mean over devices."""
 
     def line(self) -> str:
-        """Return the answer comma-separated, with every digit."""
+        """Return the answer as comma-separated text with all digits."""
         return ",".join(map(repr, self))
 
 
@@ -52,11 +52,11 @@ class _Served(NamedTuple):
     moments: Moments
     gain: float
     offset: float
-    """The caller's number of the round less ours; NaN before the first number."""
+    """The caller's number of a round minus its index here; NaN before the first number."""
 
 
 class Stream:
-    r"""One horizon of an online policy; each answer is on the disk before it is returned.
+    r"""One horizon of an online policy, with each answer on the disk before it is returned.
 
     A new stream with the same file replays the answered rounds and continues.  While it is :attr:`pending`, the last
     gain gets the same answer again and is not counted twice.
@@ -68,8 +68,9 @@ class Stream:
     budget : float, :math:`\nu > 0`
     path : path-like
     delta : float, in (0, 1)
-    orders : array_like, > 1, Rényi orders over which epsilon is minimised
-    unit : str, of the caller's gains, the same at every start
+    orders : array_like, > 1, the Rényi orders of epsilon
+    unit : str
+        Unit of the caller's gains, which must be the same at every start.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Stream:
         self._now = _Served(None, policy.start(scenario, nu), 0.0, self._accounting.start(), math.nan, math.nan)
         check.held(f"the budget of all {scenario.num_rounds} rounds", self._total)
         self.pending = False
-        """Whether an earlier stream has not recorded that its last answer was passed on."""
+        """Whether an earlier stream may not have passed on its last answer."""
         known = {
             "scenario": _digest(scenario.to_toml()),
             **_described(policy),
@@ -127,22 +128,22 @@ class Stream:
 
     @property
     def orders_too_few(self) -> bool:
-        """Whether an order outside the given range may lower the epsilon."""
+        """Whether an order outside the given range may lower epsilon."""
         return self._accounting.at_end(self._now.moments)
 
     def passed_on(self) -> None:
-        """Record that the last answer was passed on, as the next round does too."""
+        """Record that the last answer was passed on; the next round records it as well."""
         self._journal.done()
         self.pending = False
 
     def answer(self, min_gain: float, number: float | None = None) -> Answer:
-        r"""Answer one round; after an ``OSError`` or ``ValueError`` it can be sent again.
+        r"""Answer one round; after an ``OSError`` or ``ValueError``, the round can be sent again.
 
         Parameters
         ----------
         min_gain : float, :math:`h_{\min,t}^2 > 0`
         number : float, optional
-            The caller's number of this round, one more than the last; the last one again gets the same answer.
+            The caller's number of this round, one more than the last; the last number again gets the same answer.
         """
         now, expected = self._now, self.round + self._now.offset
         again = self.pending if number is None else number == expected - 1
@@ -182,7 +183,7 @@ class Stream:
 
     def _decide(self, min_gain: float) -> tuple[Any, float]:
         name = type(self.policy).__name__
-        gain: Any = np.float64(min_gain)  # as a row of one lane is
+        gain: Any = np.float64(min_gain)  # like a row of one instance
         returned: Any = self.policy.step(self._now.state, gain)
         scaling = np.asarray(returned[1]) if isinstance(returned, tuple) and len(returned) == 2 else np.array("")
         if scaling.shape != () or scaling.dtype.kind not in "iuf":
@@ -216,13 +217,13 @@ class Stream:
         except ValueError:
             there = None
         if not heading.startswith(_FORM) or not isinstance(there, dict):
-            raise ValueError(f"{path} is no state of a stream of this version: it begins with {heading[:40]!r}")
-        for old, new in getattr(self.policy, "former", {}).items():  # parameters as 0.2 named them
+            raise ValueError(f"{path} is not a stream state of this version: it begins with {heading[:40]!r}")
+        for old, new in getattr(self.policy, "former", {}).items():  # names of parameters in 0.2
             if old in there:
                 there[new] = there.pop(old)
         if (key := "unit of gains") not in there:
             there[key] = known[key]
-            lacks = f"it has no {key} ({known[key]} now), and rounds cut off its end are not missed"
+            lacks = f"it has no {key} ({known[key]} now), and missing rounds at its end go unnoticed"
             warnings.warn(f"{path} is a state of adascale 0.2: {lacks}", stacklevel=3)
         for key in {**known, **there}:
             was, now = (json.dumps(each.get(key)).strip('"') for each in (there, known))

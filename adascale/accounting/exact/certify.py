@@ -1,4 +1,4 @@
-"""Proven bounds of epsilon and delta."""
+"""Proven bounds on epsilon and delta."""
 
 import math
 from collections.abc import Callable
@@ -11,17 +11,17 @@ from adascale.accounting.exact.rounds import Rounds, cut, proven_log_moment
 from adascale.accounting.exact.search import largest_loss, most_apart, one_direction, settled, sharp, solve
 from adascale.errors import CannotCertify, RoundingFloor
 
-WIDEST = 0.01  # a bracket that is wider than this, relative to its upper end, is an error
-NOTHING = 1e-6  # an epsilon that is proven to be below this needs no lower end above 0
-_WANTED = 9e-4  # the relative width that is tried for
-_PROVEN = math.log(1e-6)  # aliases of the bounds, relative to delta
-_DIGITS = 27.0  # -ln of the error of an interpolation
-_CUTS = ((0.02, 1e-5), (0.01, 1e-4), (0.01, 1e-3))  # of cells, in L; what lies beyond the last, over delta
-_FLOOR = math.log(0.9)  # what a sum may be off for other reasons than aliases, over delta
-_OUTWARD = 1e-12  # what the last roundings may move an end
+WIDEST = 0.01  # a certified interval wider than this, relative to its upper end, is an error
+NOTHING = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
+_WANTED = 9e-4  # the relative width to aim for
+_PROVEN = math.log(1e-6)  # ln of the aliases in the bounds, relative to delta
+_DIGITS = 27.0  # -ln of the interpolation error
+_CUTS = ((0.02, 1e-5), (0.01, 1e-4), (0.01, 1e-3))  # cell width in L, and mass beyond the cells over delta
+_FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to delta
+_OUTWARD = 1e-12  # how far the last roundings may move a bound
 
 
-Bracket = tuple[float, float, float, str]  # the sharp value, its proven ends, and the binding direction
+Bracket = tuple[float, float, float, str]  # the sharp value, its proven bounds, and the direction that determines it
 
 
 def bracket(rounds: Rounds, delta: float) -> Bracket:
@@ -40,8 +40,8 @@ def bracket(rounds: Rounds, delta: float) -> Bracket:
 
 
 def by_atoms(rounds: Rounds, delta: float) -> Bracket:
-    """Compute :func:`bracket` from a discretisation below and one above."""
-    lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper end is found")
+    """Compute :func:`bracket` from one discretisation that lowers delta and one that raises it."""
+    lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper bound was found")
     for width, lost in _CUTS:
         try:
             below, above = _cut(rounds, width, math.log(delta) + math.log(lost))
@@ -58,9 +58,9 @@ def by_atoms(rounds: Rounds, delta: float) -> Bracket:
 
 def _cut(rounds: Rounds, width: float, log_lost: float) -> tuple[Rounds, Rounds]:
     if max(rounds.rates) > 0.5 or max(float(u[-1]) for u in rounds.energies) > 100.0:
-        raise CannotCertify("the moments of a round would take too many nodes, or exceed floating point")
+        raise CannotCertify("the moments of a round would take too many nodes, or overflow")
     if sum(u.size for u in rounds.energies) > 2000:
-        raise CannotCertify("samples are rare, and there are more than 2,000 distinct rounds")
+        raise CannotCertify("sampling is rare, and there are more than 2,000 distinct rounds")
     return cut(rounds, False, width, log_lost), cut(rounds, True, width, log_lost)
 
 
@@ -88,15 +88,15 @@ def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, ta
     found.prove()
     log_off = math.log(found.error * found.step / math.pi) + found.log_moment - where.tilt * epsilon - log_delta
     if log_off > _FLOOR:
-        raise RoundingFloor(f"what double precision may be off is {math.exp(min(log_off, 700.0)):.2g} times delta")
+        raise RoundingFloor(f"rounding errors may amount to {math.exp(min(log_off, 700.0)):.2g} times delta")
     return found
 
 
 def _ends(rounds: Rounds, direction: str, delta: float, value: float) -> tuple[float, float]:
     log_delta, tilts = math.log(delta), look(rounds, direction, None, value)
-    slope = float(tilts.tilt[np.argmin(tilts.log_bound(value))])  # about -d ln delta / d epsilon
+    slope = float(tilts.tilt[np.argmin(tilts.log_bound(value))])  # approximately -d ln delta / d epsilon
     lower, upper = 0.0, math.inf
-    scale, wanted, failed = max(value, 0.1 / slope), 7e-4, CannotCertify("no upper end is found")
+    scale, wanted, failed = max(value, 0.1 / slope), 7e-4, CannotCertify("no upper bound was found")
     for _ in range(6):
         tau = min(math.sqrt(wanted * scale / (1.3 * (slope + 1))), 0.5)
         try:
@@ -125,7 +125,7 @@ def _narrow(lower: float, upper: float, nothing: float = NOTHING) -> float:
 
 
 def _nearest(bound: Callable[[float], float], delta: float, value: float, step: float, way: int) -> float:
-    """Find an epsilon above (``way`` 1) or below (-1) that the bound proves; inf or 0 if none is near."""
+    """Find a nearby epsilon above (``way`` 1) or below (-1) that the bound proves; return inf or 0 if there is none."""
 
     def holds(epsilon: float) -> bool:
         return bound(epsilon) <= delta if way > 0 else bound(epsilon) >= delta
@@ -147,14 +147,14 @@ def _nearest(bound: Callable[[float], float], delta: float, value: float, step: 
 
 
 def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value: float | None) -> bool:
-    """Check that epsilon of this direction is proven to be at most the given one."""
+    """Check that epsilon in this direction is provably at most the given one."""
     if direction == REMOVE and largest_loss(rounds) <= epsilon:
         return True
     if not rounds.rates or delta <= 0:
         return False
     tilts, log_delta = look(rounds, direction, None, epsilon), math.log(delta)
     i = int(np.argmin(tilts.log_bound(epsilon)))
-    a = float(tilts.tilt[i])  # about the slope of -ln delta, too
+    a = float(tilts.tilt[i])  # approximately the slope of -ln delta as well
     if tilts.log_bound(epsilon)[i] < log_delta + 0.5:
         log_moment = proven_log_moment(rounds, real_order(direction, a)) + 0.5 * rounds.gaussian * a * (a + 1)
         log_bound = log_moment + chernoff_offset(a) - a * epsilon
@@ -170,7 +170,7 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
 
 
 def delta_bracket(rounds: Rounds, epsilon: float) -> Bracket:
-    """Find :func:`bracket` of delta."""
+    """Compute the counterpart of :func:`bracket` for delta."""
     if not rounds.rates:
         return *gaussian.delta(rounds.gaussian, epsilon), ADD
     if rounds.size == 1:
@@ -183,7 +183,7 @@ def delta_bracket(rounds: Rounds, epsilon: float) -> Bracket:
 
 
 def delta_by_inversion(rounds: Rounds, epsilon: float) -> Bracket:
-    """Compute :func:`by_inversion` of delta."""
+    """Compute the counterpart of :func:`by_inversion` for delta."""
     found = [delta_of(rounds, ADD, epsilon)]
     if not is_below(rounds, REMOVE, found[0][1], epsilon, None):
         found.append(delta_of(rounds, REMOVE, epsilon))
@@ -192,9 +192,9 @@ def delta_by_inversion(rounds: Rounds, epsilon: float) -> Bracket:
 
 
 def delta_by_atoms(rounds: Rounds, epsilon: float) -> Bracket:
-    """Compute :func:`by_atoms` of delta."""
+    """Compute the counterpart of :func:`by_atoms` for delta."""
     about = float(look(rounds, ADD, None, epsilon).log_bound(epsilon).min()) - 3.0
-    lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper end is found")
+    lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper bound was found")
     for width, lost in _CUTS:
         try:
             below, above = _cut(rounds, width, about + math.log(lost))
@@ -217,7 +217,7 @@ def delta_of(rounds: Rounds, direction: str, epsilon: float) -> tuple[float, flo
     slope = float(tilts.tilt[np.argmin(bound)])
     log_delta = min(float(bound.min()) - 2.0, -1e-3)
     value, lower, upper = math.nan, 0.0, 1.0
-    wanted, failed = 1e-3, CannotCertify("no upper end is found")
+    wanted, failed = 1e-3, CannotCertify("no upper bound was found")
     for _ in range(5):
         tau = min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5)
         try:
@@ -237,6 +237,6 @@ def delta_of(rounds: Rounds, direction: str, epsilon: float) -> tuple[float, flo
         raise failed
     upper = _narrow(lower, upper, 0.0)
     plain = settled(rounds, tilts, epsilon, epsilon, math.log(upper), 0.0) if upper > 0 else None
-    if plain is not None:  # else smoothing has raised it by a little
+    if plain is not None:  # otherwise smoothing has raised it slightly
         value = float(plain.value(epsilon))
     return min(max(value, lower), upper), lower, upper

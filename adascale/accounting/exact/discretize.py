@@ -11,40 +11,40 @@ from adascale.accounting.kernels import FloatArray
 from adascale.compiled import njit
 from adascale.errors import CannotCertify
 
-_START = -9.5  # the null has a mass of 1e-21 below it
-_WIDEST = 0.03  # of a cell, in standard deviations
-_FARTHEST = 37.0  # where a cell of the null still has all its digits
+_START = -9.5  # the null has a mass of 1e-21 below this
+_WIDEST = 0.03  # largest width of a cell, in standard deviations
+_FARTHEST = 37.0  # up to here the mass of a cell of the null keeps all its digits
 _RULE = np.polynomial.legendre.leggauss(12)
 
 
 class Atoms(NamedTuple):
     """A round whose loss has finitely many values."""
 
-    loss: FloatArray  # y, the logarithms of the likelihood ratio, rising
-    log_mass: FloatArray  # ln of the masses under the null
-    loss_off: FloatArray  # the error of each loss is at most this
-    mass_off: FloatArray  # the relative error of each mass is at most this
+    loss: FloatArray  # y, the logarithms of the likelihood ratio, ascending
+    log_mass: FloatArray  # logarithms of the masses under the null
+    loss_off: FloatArray  # bounds on the error of each loss
+    mass_off: FloatArray  # bounds on the relative error of each mass
     lost: float  # the mass under the mixture that lies on no atom
 
 
 def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms:
-    """Cut L into cells, each spread to its ends if ``above`` (delta rises), else an atom at its mean (delta falls)."""
+    """Cut L into cells: if ``above``, spread each to its ends (raising delta), else put it at its mean (lowering)."""
     root = math.sqrt(u)
     if end + root > _FARTHEST:
-        raise CannotCertify("samples are rare, and the masses that decide are beyond floating point")
+        raise CannotCertify("sampling is rare, and the masses that matter are beyond floating point")
     size = math.ceil((end + root - _START) / min(width / root, _WIDEST)) + 1
     x = np.linspace(_START, end + root, size)
     half = 0.5 * np.diff(x)[:, None]
     inner = x[:-1, None] + half * (1 + _RULE[0])
     density = half * _RULE[1] * np.exp(-0.5 * inner * inner) / math.sqrt(2 * math.pi)
     left, right = float(ndtr(x[0])), float(ndtr(-x[-1]))
-    tail = float(ndtr(root - x[-1]))  # of the sampled part, beyond the last cell
+    tail = float(ndtr(root - x[-1]))  # mass of the sampled part beyond the last cell
     if above:
         share = np.expm1(root * half * (1 + _RULE[0])) / np.expm1(2 * root * half)
         mass = np.zeros(size + 1)
         mass[1:-1] += (density * (1 - share)).sum(axis=1)
         mass[2:] += (density * share).sum(axis=1)
-        # of what lies below the first cell, less than 1e-20, all at either end of it: more than there is
+        # below the first cell lies less than 1e-20; placing all of it at either end overestimates it
         mass[0], mass[1], mass[-1] = left, mass[1] + left, mass[-1] + right
         ratio = q * np.expm1(root * x - 0.5 * u)
         loss = np.concatenate([[math.log1p(-q)], np.log1p(ratio)])
@@ -63,7 +63,7 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
 
 @njit(cache=True, nogil=True)
 def log_moment_of_atoms(loss: FloatArray, log_mass: FloatArray, c: float) -> float:
-    """Compute ln M(c)."""
+    """Compute ln M(c) of one round of atoms."""
     exponent = log_mass + c * loss
     peak = exponent.max()
     return float(peak + math.log(np.exp(exponent - peak).sum()))

@@ -13,11 +13,11 @@ from adascale.accounting.exact.certify import bracket, delta_bracket
 from adascale.accounting.exact.rounds import Rounds, rounds_of
 from adascale.accounting.kernels import FloatArray
 
-_ADVICE = "try a larger delta or fewer distinct noise multipliers, or take schedule_epsilon, which is above it"
+_ADVICE = "try a larger delta or fewer distinct noise multipliers, or use schedule_epsilon, which is an upper bound"
 
 
 class ExactEpsilon(NamedTuple):
-    r"""Exact :math:`\varepsilon` with proven bounds and the ``direction`` (add or remove) that gives it."""
+    r"""Exact :math:`\varepsilon`, its proven bounds, and the ``direction`` (add or remove) that determines it."""
 
     epsilon: float
     lower: float
@@ -26,7 +26,7 @@ class ExactEpsilon(NamedTuple):
 
 
 class ExactDelta(NamedTuple):
-    r"""Exact :math:`\delta` with proven bounds and the ``direction`` (add or remove) that gives it."""
+    r"""Exact :math:`\delta`, its proven bounds, and the ``direction`` (add or remove) that determines it."""
 
     delta: float
     lower: float
@@ -37,7 +37,7 @@ class ExactDelta(NamedTuple):
 def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> ExactEpsilon:
     r"""Compute the smallest :math:`\varepsilon` with :math:`\delta(\varepsilon) \le \delta`, with proven bounds.
 
-    Poisson sampling, add/remove adjacency, the larger of both directions (:eq:`eq:inversion`, :ref:`app-exact`).
+    It is for Poisson sampling and add/remove adjacency, in the larger direction (:eq:`eq:inversion`, :ref:`app-exact`).
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
     Raises
     ------
     ValueError
-        If the bounds differ by more than one per cent (of epsilon, or 1e-6).
+        If the bounds differ by more than one per cent of epsilon, and epsilon may exceed 1e-6.
     """
     rounds, shown = checked(sampling_rate, noise_multiplier)
     delta = check.fraction("delta", delta)
@@ -60,7 +60,7 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
 
 
 def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float) -> ExactDelta:
-    r"""Compute :math:`\delta(\varepsilon)`, :math:`\varepsilon \ge 0`, with proven bounds, as :func:`exact_epsilon`."""
+    r"""Compute :math:`\delta` at :math:`\varepsilon \ge 0`, with proven bounds; see :func:`exact_epsilon`."""
     rounds, shown = checked(sampling_rate, noise_multiplier)
     given = check.at_least("epsilon", epsilon, 0.0)
     if given.ndim:
@@ -73,7 +73,7 @@ def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: 
 
 
 def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike, points: int = 48) -> FloatArray:
-    r"""Bound from below the misses :math:`\beta` of every test with false-alarm rate :math:`\alpha`, both directions.
+    r"""Bound the miss rate :math:`\beta` of every test with false-alarm rate :math:`\alpha` from below.
 
     .. math::
         \beta(\alpha) = \sup_{\varepsilon \ge 0} \max\big\{0,\; 1 - \delta(\varepsilon) - e^{\varepsilon} \alpha,\;
@@ -85,7 +85,7 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
         As in :func:`exact_epsilon`.
     alpha : array_like, in [0, 1]
     points : int, >= 2
-        Number of :math:`\varepsilon`.
+        Number of :math:`\varepsilon` at which the supremum is taken; every choice gives a valid bound.
     """
     rate = check.at_least("alpha", alpha, 0.0)
     if (rate > 1).any():
@@ -102,16 +102,16 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
 
 @dataclass(frozen=True)
 class ExactAccountant:
-    r"""Exact :math:`\varepsilon` of Poisson-sampled Gaussians, add/remove adjacency; ``certified`` is deprecated."""
+    r"""The accountant of :func:`exact_epsilon`; the argument ``certified`` is deprecated."""
 
     certified: bool = True
 
     def __post_init__(self) -> None:
         if self.certified is not True:
-            warnings.warn("certified is deprecated, and always True", DeprecationWarning, stacklevel=3)
+            warnings.warn("certified is deprecated, as it is always True", DeprecationWarning, stacklevel=3)
 
     def epsilon(self, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
-        """See :class:`~adascale.accounting.Accountant`; errors as :func:`exact_epsilon`."""
+        """Compute epsilon (:class:`~adascale.accounting.Accountant`), with the errors of :func:`exact_epsilon`."""
         sigma = check.positive("noise_multiplier", noise_multiplier)
         out = np.empty(sigma.shape[:-1])
         for lane in np.ndindex(out.shape):
@@ -120,7 +120,7 @@ class ExactAccountant:
 
 
 def checked(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Rounds, str]:
-    """Return one validated schedule, and its description for errors."""
+    """Validate one schedule; return it and its description for error messages."""
     rate = check.as_floats("sampling_rate", sampling_rate)
     if (bad := ~((rate >= 0) & (rate <= 1))).any():
         raise ValueError(f"sampling_rate must be in [0, 1], got {rate[bad].flat[0]}")

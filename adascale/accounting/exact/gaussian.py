@@ -1,4 +1,4 @@
-r"""Closed forms: Gaussian DP, and one sampled round, :math:`q\, \delta_\mu(\ln(1 + (e^\varepsilon - 1) / q))`."""
+r"""Closed forms of Gaussian DP and of one sampled round, :math:`q\, \delta_\mu(\ln(1 + (e^\varepsilon - 1) / q))`."""
 
 import math
 
@@ -14,14 +14,14 @@ def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
     mu = math.sqrt(energy)
     first, second = (float(log_ndtr(sign * 0.5 * mu - epsilon / mu)) for sign in (1, -1))
     if math.isinf(first):
-        return 0.0, 0.0, 1e-300  # as at the end: it has underflowed
+        return 0.0, 0.0, 1e-300  # as in the last line, as it has underflowed
     value = -math.exp(first) * math.expm1(min(second + epsilon - first, 0.0))
     off = 16 * ULP * math.exp(first) * (4 + abs(first) + abs(second) + epsilon)
     return min(max(0.0, value), 1.0), max(0.0, value - off), min(value + off + 1e-300, 1.0)  # it may have underflowed
 
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:
-    """Compute the smallest epsilon with delta at most ``at``, and its bounds."""
+    """Compute the smallest epsilon with a delta of at most ``at``, and its bounds."""
     from scipy.optimize import brentq  # slow to import
 
     found = []
@@ -36,7 +36,7 @@ def epsilon(energy: float, at: float) -> tuple[float, float, float]:
 
 
 def sampled_epsilon(q: float, energy: float, at: float) -> tuple[float, float, float]:
-    """Compute :func:`epsilon` of one round with rate ``q``."""
+    """Compute :func:`epsilon` of one round sampled at rate ``q``."""
     if at >= q:
         return 0.0, 0.0, 0.0
     found = [_within(q, each) for each in epsilon(energy, at / q)]
@@ -51,12 +51,12 @@ def _within(q: float, value: float) -> float:
 
 
 def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float, float]:
-    """Compute :func:`delta` of one round with rate ``q``, mixture against null (the other direction is no larger)."""
+    """Compute :func:`delta` of one round sampled at rate ``q``: mixture against null, the larger direction."""
     if epsilon < 30.0:
         inner = math.log1p(math.expm1(epsilon) / q)
     else:
         inner = epsilon - math.log(q) + math.log1p((q - 1) * math.exp(-epsilon))
     value = delta(energy, inner)[0]
-    # inner is right to a few units, and delta falls with it
+    # inner is accurate to a few units in the last place, and delta decreases with it
     low, high = delta(energy, inner * (1 + 1e-14))[1], delta(energy, inner * (1 - 1e-14))[2]
     return q * value, q * low * (1 - 1e-15), q * high * (1 + 1e-15)

@@ -16,10 +16,10 @@ from adascale.compiled import njit
 from adascale.errors import CannotCertify
 
 ADD, REMOVE = DIRECTIONS = ("add", "remove")  # mixture against null (one sample is added), and null against mixture
-_MOVED = 2.0**-48 + 4 * ULP  # what the energy of the Gaussian rounds is off, over itself: u is kept to 48 digits
-_RATIO = 1.25  # of the tilts that are tried
+_MOVED = 2.0**-48 + 4 * ULP  # relative error of the energy of the Gaussian rounds: u has 48 binary digits
+_RATIO = 1.25  # ratio of successive tilts to try
 _MOST_TILTS = 150
-MOST_POINTS = 100_000  # on a line
+MOST_POINTS = 100_000  # largest number of points on a line
 
 
 def real_order(direction: str, tilt: float) -> float:
@@ -39,7 +39,7 @@ class Tilts(NamedTuple):
     tilt: FloatArray
     log_moment: FloatArray
     offset: FloatArray
-    top: float  # about the epsilon of the Renyi conversion
+    top: float  # approximately the epsilon of the Renyi conversion
 
     def log_bound(self, epsilon: float) -> FloatArray:
         """Compute ln of the Chernoff bound of delta at every tilt."""
@@ -47,12 +47,12 @@ class Tilts(NamedTuple):
 
 
 def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
-    """Choose tilts around the best one for this delta, or for this epsilon."""
+    """Evaluate tilts around the best one for this delta, or for this epsilon if ``log_delta`` is None."""
     log_moment = quick_log_moment(rounds)
     u, q, n = thinned(rounds)
     variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum()) + rounds.gaussian
     known: dict[int, tuple[float, float]] = {}
-    digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))  # of all rounds together, 4
+    digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))  # 4 digits for all rounds together
     start = max(0.1, epsilon / variance) if log_delta is None else math.sqrt(-2 * min(log_delta, -0.1) / variance)
 
     def at(i: int) -> float:
@@ -74,29 +74,29 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
         at(i)
     kept = [i for i in sorted(known) if math.isfinite(known[i][1])]
     if len(kept) < 3:
-        raise CannotCertify("its moments exceed floating point near the best order")
+        raise CannotCertify("its moments overflow near the best order")
     a = start * _RATIO ** np.array(kept, dtype=float)
     offset = np.array([chernoff_offset(each) for each in a])
     return Tilts(direction, a, np.array([known[i][0] for i in kept]), offset, known[best][1])
 
 
 class Plan(NamedTuple):
-    """Where to sum."""
+    """The line to sum on, and its period."""
 
     tilt: float
     beyond: float  # a larger tilt, which bounds the aliases from above
     period: float
-    curvature: float  # about the second derivative of ln G at the tilt: how fast the terms die out
+    curvature: float  # approximately the second derivative of ln G at the tilt: how fast the terms decay
 
 
 def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance: float, tau: float = 0.0) -> Plan:
-    """Find the shortest period with aliases below the tolerance, for epsilons in ``low ... high``."""
+    """Find the shortest period whose aliases are below the tolerance for every epsilon in ``low ... high``."""
     a = tilts.tilt
     bound = tilts.log_bound(low) + 0.5 * tau * tau * a * (a + 1)
     want = log_delta + log_tolerance
     near = np.flatnonzero(bound[1:-1] < bound.min() + 6.0) + 1
     if near.size == 0:
-        raise CannotCertify("its moments exceed floating point near the best order")
+        raise CannotCertify("its moments overflow near the best order")
     best: Plan | None = None
     for j in near:
         reach = (bound[j + 1 :] - want) / (a[j + 1 :] - a[j])
@@ -113,7 +113,7 @@ def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance:
 
 @njit(cache=True, nogil=True)
 def _sums(terms: FloatArray) -> FloatArray:
-    """Sum every row after Neumaier: it loses two units, whatever the number of terms."""
+    """Sum every row by Neumaier's method, which loses two units in the last place for any number of terms."""
     out = np.empty(terms.shape[0])
     for i in range(terms.shape[0]):
         total, carried = 0.0, 0.0
@@ -126,7 +126,7 @@ def _sums(terms: FloatArray) -> FloatArray:
 
 
 class Inversion:
-    """The sum on one line: plain, or with a Gaussian round of noise 1 / smoothing and bounds of every error."""
+    """The sum on one line: plain, or with an added Gaussian round of noise 1 / smoothing and bounds on every error."""
 
     def __init__(
         self, rounds: Rounds, direction: str, where: Plan, count: int, smoothing: float, digits: float
@@ -138,7 +138,7 @@ class Inversion:
         a = where.tilt
         self.line: Line = moments_on_line(rounds, real_order(direction, a), self.step, count, digits)
         if not math.isfinite(self.line.error):
-            raise CannotCertify("the moments of a round would take too many nodes, or exceed floating point")
+            raise CannotCertify("the moments of a round would take too many nodes, or overflow")
         self.gaussian = rounds.gaussian + smoothing**2
         self.xi = self.step * np.arange(count)
         s = a + 1j * self.xi
@@ -153,7 +153,7 @@ class Inversion:
         self.rounds = rounds
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
-        """Compute the sum, less the aliases at negative epsilons."""
+        """Compute the sum minus the aliases at negative epsilons."""
         eps = np.asarray(epsilon, dtype=float)
         return self._sum(eps) - self.aliases_left(eps)[0]
 
@@ -167,7 +167,7 @@ class Inversion:
         return out
 
     def aliases_left(self, epsilon: FloatArray) -> tuple[FloatArray, float]:
-        """Bound the aliases at epsilon - m period by geometric series, as delta is in (1 - e^epsilon)_+ ... 1."""
+        """Bound the aliases at epsilon - m * period by geometric series, as delta is within (1 - e^epsilon)_+ ... 1."""
         a, period = self.where.tilt, self.where.period
         m = np.maximum(np.ceil(epsilon / period), 1.0)
         ones = np.exp(-a * m * period) / -math.expm1(-a * period)
@@ -175,20 +175,20 @@ class Inversion:
         return ones - less, 1 / math.expm1(min(a * period, 700.0))
 
     def died_out(self, log_size: float) -> bool:
-        """Check that the last terms are below this."""
+        """Check that the last terms are below this size, given as a logarithm."""
         last = float(np.abs(self.terms[-3:]).max())
         return last == 0 or math.log(last * self.terms.size * self.step) < log_size
 
     def prove(self) -> None:
-        """Compute what the bounds need once."""
+        """Compute once what all bounds need."""
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
         end, kappa = float(self.xi[-1]), self.gaussian
         tail = math.exp(-0.5 * kappa * end**2) / end * min(1.0, 1 / (kappa * end**2)) * (1 + 1e-10)
-        # of the sum, of every factor, of e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}; and kappa itself was rounded
+        # errors of the sum, of every factor, of e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}, and of the rounded kappa
         turned = kappa * self.xi * (a + 0.5 + self.xi)
         moved = 0.5 * _MOVED * self.rounds.gaussian * np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
         rounding = ULP * (40.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
-        # relative to the scale: moments, their sum; the terms that are not there
+        # relative to the scale: errors of the moments and of their sum, and the omitted terms
         self.error = (
             1.1 * float(self.weights @ (self.line.off + rounding))
             + 1.1 * self.weight * math.expm1(min(self.line.error, 700.0))
@@ -200,21 +200,21 @@ class Inversion:
         self.log_right += 16 * ULP * (abs(top) + gap + 4.0) + 0.5 * _MOVED * self.rounds.gaussian * b * (b + 1)
 
     def bounds(self, epsilon: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-        """Bound the smoothed delta from both sides."""
+        """Bound the smoothed delta from below and above."""
         eps = np.asarray(epsilon, dtype=float)
         middle = self._sum(eps)
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
         phase = 4 * ULP * (a + self.xi[-1]) * np.abs(eps) * self.weight
         off = self._scale(eps) * (self.error + phase)
         left_low, left_high = self.aliases_left(eps)
-        # of both series and of the period in them; what cancels is two parts that are no larger than left_high
+        # errors of both series and of the period in them; the two parts that cancel are at most left_high
         cancelled = 8 * ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
         right = np.exp(np.minimum(self.log_right - b * eps + 8 * ULP * b * np.abs(eps), 700.0))
-        cancelled += left_high * self.rounds.lost  # delta may be as much less than 1 far left
+        cancelled += left_high * self.rounds.lost  # far to the left delta may fall short of 1 by this much
         return middle - left_high - right - off - cancelled, middle - left_low + off + cancelled
 
     def upper(self, epsilon: float) -> float:
-        """Bound delta from above: one more round can only raise it."""
+        """Bound delta from above by the smoothed one, as one more round can only raise it."""
         return float(self.bounds(epsilon)[1])
 
     def lower(self, epsilon: float) -> float:
@@ -224,7 +224,7 @@ class Inversion:
         low, high = self.bounds(epsilon + tau * at)
         others = np.minimum(high, 1.0) * weight
         others[_LEFT] = 0.0
-        # below the last point delta is at most its Chernoff bound, whose mean there is known
+        # below the last point delta is at most its Chernoff bound, whose mean is known
         smooth = 0.5 * tau * tau * a * (a + 1)
         log_tail = self.log_moment - smooth + chernoff_offset(a) - a * epsilon + self.line.error + smooth
         tail = math.exp(min(log_tail, 700.0)) * float(ndtr(float(at[0]) + 0.5 * tau + a * tau))

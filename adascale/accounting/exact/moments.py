@@ -14,14 +14,14 @@ from adascale.compiled import njit
 
 ComplexArray = NDArray[np.complex128]
 
-MOST_NODES = 200_000.0  # for one round; the moments of others are not certified
-MOST_WORK = 1e9  # nodes times points on the line, of all rounds of a call together: a second or two
-ULP = 2.0**-52  # elementary functions are taken to be right to two of these, a margin of four over what is documented
+MOST_NODES = 200_000.0  # for one round; a round that needs more is not certified
+MOST_WORK = 1e9  # nodes times points on the line, over all rounds of a call: a second or two
+ULP = 2.0**-52  # elementary functions are assumed accurate to two of these, four times the documented error
 _DEPTH = 42.0  # logarithms below the peak down to which the integrand is summed: exp(-42) = 6e-19
-_STEPS = 400  # of an iteration towards a peak, or of a walk down from it
-_WORTH_IT = 3e4  # nodes times points above which a larger step is searched for
+_STEPS = 400  # of an iteration towards a peak, or a descent from it
+_WORTH_IT = 3e4  # nodes times points above which it pays to search for a larger step
 _ROOT = math.sqrt(2 * math.pi)
-_TOGETHER = 64  # terms of a block of a sum
+_TOGETHER = 64  # terms in each block of a sum
 
 
 @njit(cache=True, nogil=True)
@@ -52,8 +52,8 @@ def _log_integrand(x: float, root: float, q: float, c: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _peak(start: float, root: float, q: float, c: float) -> float:
-    """Solve x = c sqrt(u) r(x): where c > 0 the first solution from ``start``, else the only one; NaN if lost."""
-    if c < 0.0:  # the right side falls
+    """Solve x = c sqrt(u) r(x): for c > 0 the first solution from ``start`` on, else the only one; NaN on failure."""
+    if c < 0.0:  # the right side decreases
         low, high = c * root, 0.0
         for _ in range(80):
             x = 0.5 * (low + high)
@@ -63,7 +63,7 @@ def _peak(start: float, root: float, q: float, c: float) -> float:
                 high = x
         return high
     x = start
-    for _ in range(_STEPS):  # the right side rises: no step passes a solution
+    for _ in range(_STEPS):  # the right side increases, so no step passes a solution
         after = c * root * log_ratio(x, root, q)[1]
         if abs(after - x) < 1e-3:
             return after
@@ -117,13 +117,13 @@ def _step(root: float, c: float, top: float, digits: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _left_out(root: float, c: float, dx: float, nodes: float, total: float) -> float:
-    """Bound the sum of the nodes below exp(-42) of the peak relative to ``total``, the sum of the others."""
+    """Bound the sum of the nodes below exp(-42) of the peak, relative to ``total``, the sum of the others."""
     return math.exp(-_DEPTH) * ((abs(c) * root + 60.0) / dx + nodes) * dx / _ROOT / total
 
 
 @njit(cache=True, nogil=True)
 def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 24.0) -> tuple[float, float]:
-    """Compute ln M(c) without its peak, to exp(-digits), and its total error relative to M(c)."""
+    """Compute ln M(c) less its peak, to exp(-digits), and its total error relative to M(c)."""
     low, high, again, end, _ = _windows(root, q, c)
     dx = _step(root, c, 0.0, digits)
     if not (max(high - low, 0.0) + max(end - again, 0.0)) / dx < MOST_NODES:
@@ -138,7 +138,7 @@ def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 
         weight = math.exp(c * y - 0.5 * x * x - peak)
         total += weight
         rounding += weight * (abs(c) * _off(x, y, slope, root) + 3 * x * x + 2 * abs(peak))
-    if not total > 0.0:  # what cancels in the exponent is more than it
+    if not total > 0.0:  # cancellation in the exponent exceeds the total
         return math.inf, math.inf
     left_out = _left_out(root, c, dx, size, total * dx / _ROOT)
     off = math.exp(-digits) + left_out + ULP * (rounding / total + size + 8.0)
@@ -147,7 +147,7 @@ def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 
 
 @njit(cache=True, nogil=True)
 def log_moment(u: float, q: float, c: float, digits: float = 24.0) -> float:
-    """Compute ln M(c) at real order, to exp(-digits) and rounding; inf where it is too much work."""
+    """Compute ln M(c) at real order, to exp(-digits) and rounding; return inf where it is too much work."""
     root = math.sqrt(u)
     peak = _windows(root, q, c)[4]
     return log_moment_at(root, q, c, peak, digits)[0] + peak
@@ -155,7 +155,7 @@ def log_moment(u: float, q: float, c: float, digits: float = 24.0) -> float:
 
 @njit(cache=True, nogil=True)
 def log_moment_above(u: float, q: float, c: float, digits: float = 24.0) -> float:
-    """Bound ln M(c) from above, rounding included; inf where M(c) is not known within four per cent."""
+    """Bound ln M(c) from above, rounding included; return inf where M(c) is not known to within four per cent."""
     root = math.sqrt(u)
     peak = _windows(root, q, c)[4]
     value, off = log_moment_at(root, q, c, peak, digits)
@@ -171,12 +171,12 @@ def _edge(d: float, root: float, q: float, c: float, top: float, peak: float) ->
     sine, cosine = math.sin(angle), math.cos(angle)
     x = min(-12.0, c * root - 12.0)
     far = max(c * root, 0.0) + 2.0
-    total, width = 0.0, 1.0  # a first cell for all that lies to the left of it, where every factor rises
+    total, width = 0.0, 1.0  # the first cell covers everything to its left, where every factor increases
     y, share = log_ratio(x, root, q)
     for _ in range(20_000):
         after = x + width
         y_after, share = log_ratio(after, root, q)
-        # both y and the angle of 1 - q + q e^{L + i angle} rise with x
+        # both y and the angle of 1 - q + q e^{L + i angle} increase with x
         turned = math.atan2(share * sine, 1.0 - share + share * cosine)
         nearest = 0.0 if x < 0.0 < after else min(x * x, after * after)
         term = (c * y_after if c > 0.0 else c * y) - peak - 0.5 * nearest + top * turned
@@ -197,7 +197,7 @@ def _edge(d: float, root: float, q: float, c: float, top: float, peak: float) ->
 @njit(cache=True, nogil=True)
 def _better_step(root: float, q: float, c: float, top: float, digits: float, peak: float, dx: float) -> float:
     found, off = log_moment_at(root, q, c, peak)
-    if not off < 0.003:  # less than what 0.7 is above ln 2
+    if not off < 0.003:  # less than 0.7 - ln 2
         return dx
     for i in range(40):
         d = min(8.0, 0.95 * math.pi / root) * 0.7**i
@@ -232,7 +232,7 @@ def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def turn(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tuple[float, float]:
-    """Compute the sums of both parts, and the next power."""
+    """Return the sums of the real and imaginary parts, and turn the terms to the next power in place."""
     a, b = 0.0, 0.0
     for i in range(re.size):
         x, y = re[i], im[i]
@@ -245,7 +245,7 @@ def turn(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tu
 
 @njit(cache=True, nogil=True)
 def turn_in_blocks(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tuple[float, float]:
-    """Compute :func:`turn` in blocks; the sums lose no more than :func:`lost`."""
+    """Compute :func:`turn` in blocks; the sums lose at most :func:`lost`."""
     a, b = 0.0, 0.0
     for i in range(0, re.size, _TOGETHER):
         j = i + _TOGETHER
@@ -265,7 +265,7 @@ def lost(size: int) -> float:
 def line(
     u: FloatArray, q: float, c: float, h: float, count: int
 ) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
-    """Compute M(c + i k h) exp(-scale), k < count, of every u; the scales; its error over M(c): third + k fourth."""
+    """Return M(c + i k h) exp(-scale), k < count, for every u, the scales, and a, b of its error a + k b over M(c)."""
     out = np.empty((u.size, count), dtype=np.complex128)
     scale, error, drift = np.empty(u.size), np.empty(u.size), np.zeros(u.size)
     top, work = (count - 1) * h, 0.0

@@ -1,4 +1,4 @@
-r"""Moments of a whole schedule, interpolated in :math:`\ln u`, bound :eq:`eq:complex-noise` (:ref:`app-exact`)."""
+r"""Moments of a whole schedule, interpolated in :math:`\ln u` by :eq:`eq:complex-noise` (:ref:`app-exact`)."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -21,29 +21,29 @@ from adascale.accounting.exact.moments import (
 from adascale.accounting.kernels import FloatArray
 from adascale.compiled import njit
 
-_MOST = 65  # as many nodes are too many for a panel
-_ELLIPSES = (1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0)  # the parameters rho that are tried
-_STEEP = 6.0  # ln of how far a moment may rise over a panel: rounding grows with it
-_DEPTH = 6  # halvings of the range of ln u
-_NARROW = 1e-3  # of a range of ln u
+_MOST = 65  # a panel must have fewer nodes
+_ELLIPSES = (1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0)  # the parameters rho to try
+_STEEP = 6.0  # ln of the largest growth of a moment over a panel, as rounding grows with it
+_DEPTH = 6  # largest number of halvings of the range of ln u
+_NARROW = 1e-3  # width of a range of ln u below which rounding dominates
 _KEPT = 48  # binary digits of u
-# What their rounding moves M(z) by, over u |z (z - 1)| M(c), where dM/du = z (z - 1) E[p^2 (1 - q + q e^L)^z] / 2
+# Change of M(z) from this rounding, over u |z (z - 1)| M(c), where dM/du = z (z - 1) E[p^2 (1 - q + q e^L)^z] / 2
 _MOVED = 0.505 * (2.0**-_KEPT + 4 * ULP)
-_BLOCK = 2048  # rounds at a time, which bounds the memory
+_BLOCK = 2048  # rounds at a time, to bound the memory
 
 
 class Rounds(NamedTuple):
     """A schedule as its moments need it; equal rounds appear once."""
 
-    rates: tuple[float, ...]  # those in (0, 1)
-    energies: tuple[FloatArray, ...]  # for each of them the distinct u = 1 / sigma^2, rising
-    counts: tuple[FloatArray, ...]  # how often each of them appears in the schedule
+    rates: tuple[float, ...]  # the sampling rates in (0, 1)
+    energies: tuple[FloatArray, ...]  # for each rate, the distinct u = 1 / sigma^2, ascending
+    counts: tuple[FloatArray, ...]  # how often each u appears in the schedule
     gaussian: float  # the sum of u over the rounds without sampling, which are one Gaussian mechanism together
-    size: int  # rounds in all
-    atoms: tuple[tuple[Atoms, ...], ...] = ()  # in place of each round, if any: in the order of ``energies``
+    size: int  # total number of rounds
+    atoms: tuple[tuple[Atoms, ...], ...] = ()  # what replaces each round, if anything, in the order of ``energies``
 
     def each_atom(self) -> Iterator[tuple[Atoms, float]]:
-        """Yield the atoms that replace the rounds, and their numbers."""
+        """Yield the atoms that replace each round, and how often they appear."""
         for atoms, counts in zip(self.atoms, self.counts, strict=False):
             yield from zip(atoms, counts.tolist(), strict=True)
 
@@ -58,13 +58,13 @@ class Line(NamedTuple):
 
     log_moment: float  # ln M(c), without the Gaussian rounds
     share: ComplexArray  # M(c + i k h) / M(c), shape (count,)
-    error: float  # of ln M(c), at most
-    off: FloatArray  # the error of each share, at most
+    error: float  # bound on the error of ln M(c)
+    off: FloatArray  # bound on the error of each share
 
 
 def rounds_of(rate: FloatArray, sigma: FloatArray) -> Rounds:
-    """Sort the rounds, given as arrays of equal length, without those that are never sampled."""
-    mantissa, exponent = np.frexp(sigma**-2.0)  # so that rounds that differ by rounding alone are one
+    """Collect the rounds, given as arrays of equal length, and drop those that are never sampled."""
+    mantissa, exponent = np.frexp(sigma**-2.0)  # so that rounds that differ only by rounding are merged
     u = np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
     rates = tuple(float(q) for q in np.unique(rate) if 0 < q < 1)
     pairs = [np.unique(u[rate == q], return_counts=True) for q in rates]
@@ -92,10 +92,10 @@ def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray,
 
 
 def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
-    """Discretise so that delta plus ``lost`` (at most e^log_lost) is no less if ``above``, else delta no more."""
+    """Discretise: if ``above``, delta plus ``lost`` (at most e^log_lost) does not fall; else delta does not rise."""
     expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
     end = max(-float(ndtri_exp(min(log_lost - math.log(expected), -0.7))), 0.0)
-    # u was rounded, and delta rises with it
+    # u was rounded, and delta increases with it
     factor = 1 + (1 if above else -1) * 4 * _MOVED
     atoms = tuple(
         tuple(atoms_of(q, factor * float(each), above, width, end) for each in energy)
@@ -105,7 +105,7 @@ def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
 
 
 def quick_log_moment(rounds: Rounds) -> Callable[[float, float], float]:
-    """Approximate ln M(c) of all rounds but the Gaussian ones, with -ln of the error if that is a choice."""
+    """Return a function that approximates ln M(c) of the non-Gaussian rounds to an error of exp(-digits)."""
     u, q, number = thinned(rounds)
 
     def of_atoms(c: float, digits: float) -> float:
@@ -118,7 +118,7 @@ def quick_log_moment(rounds: Rounds) -> Callable[[float, float], float]:
 
 
 def proven_log_moment(rounds: Rounds, c: float) -> float:
-    """Bound ln M(c) of all rounds but the Gaussian ones from above: quadrature and rounding included."""
+    """Bound ln M(c) of all rounds but the Gaussian ones from above, quadrature and rounding included."""
     total, moved = 0.0, 0.0
     for atom, n in rounds.each_atom():
         _, scale, off, _ = line_of_atoms(*atom[:4], c, 0.0, 1)
@@ -135,7 +135,7 @@ def proven_log_moment(rounds: Rounds, c: float) -> float:
 
 
 def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: float) -> Line:
-    """Multiply all rounds; ``digits`` is -ln of the error of an interpolation, where that is a choice."""
+    """Multiply the moments of all rounds; ``digits`` is -ln of the interpolation error, where there is one."""
     total, share, error, drift, magnitude = 0.0, np.ones(count, dtype=complex), 0.0, 0.0, 0.0
     moved, worst, worst_k, failed = 0.0, 0.0, 0.0, Line(math.nan, share, math.inf, np.full(count, math.inf))
     for i, (q, energy, number) in enumerate(zip(*rounds[:3], strict=True)):
@@ -167,7 +167,7 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
     order = (abs(c) + 1 + h * k) ** 2
     error += ULP * (40 * magnitude + 60)
     off = np.expm1(np.minimum(error + drift * k + moved * order, 700.0))
-    # beyond it the 2.1 does not cover a quotient of two; both are at most 1 and what was computed
+    # a larger error of a quotient of two is not covered by the 2.1; both are at most 1 and the computed value
     largest = 0.0 if rounds.atoms else max((u[-1] for u in rounds.energies), default=0.0)
     unsure = worst + worst_k * k + _MOVED * largest * order > 0.04
     off = np.where(unsure, math.inf, off)
@@ -185,7 +185,7 @@ def _row(out: ComplexArray, weights: FloatArray, values: ComplexArray) -> None:
 
 @njit(cache=True, nogil=True)
 def _multiply(share: ComplexArray, matrix: FloatArray, values: ComplexArray, number: FloatArray) -> FloatArray:
-    """Multiply in the shares of every round, a row of ``matrix @ values`` or of ``values``; return M(c) of each."""
+    """Multiply ``share`` by every round, a row of ``matrix @ values`` or of ``values``; return M(c) of each."""
     real = np.empty(number.size)
     row = np.empty(share.size, dtype=np.complex128)
     for t in range(number.size):
@@ -214,7 +214,7 @@ def _lines_of_atoms(
 
 
 def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[int, int, int]]:
-    """Return runs of rounds and their numbers of nodes, 0 where the rounds themselves are fewer."""
+    """Return runs of rounds and their numbers of nodes, 0 where there are fewer rounds than nodes."""
     found: list[tuple[int, int, int]] = []
 
     def nodes(first: int, last: int) -> int:
@@ -236,7 +236,7 @@ def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[i
 
 @njit(cache=True, nogil=True)
 def _nodes(q: float, low: float, high: float, c: float, digits: float, most: int) -> int:
-    """Find the fewest nodes on [low, high] of ln u, or 0 if ``most`` are needed."""
+    """Find the smallest number of nodes on [low, high] of ln u; return 0 if it is ``most`` or more."""
     if high - low < _NARROW:  # interpolation would magnify the rounding of ln u
         return 0
     least, at_low = most, log_moment(math.exp(low), q, c)
@@ -256,7 +256,7 @@ def _log_bound(q: float, low: float, high: float, c: float, rho: float) -> float
     angle = 0.5 * half * (rho - 1 / rho)
     if angle > 1.45:
         return math.inf
-    # the rounding of what follows, but for the moment's own, is covered by the 1.01 of _interpolated
+    # the 1.01 of _interpolated covers all rounding below except the moment's own
     size = math.exp(high + half * (0.5 * (rho + 1 / rho) - 1))
     more = 0.125 * size * math.tan(angle) * math.sin(angle) - 0.5 * math.log(math.cos(angle))
     return math.log(4 / (rho - 1)) + more + log_moment_above(size / math.cos(angle), q, c)
@@ -265,7 +265,7 @@ def _log_bound(q: float, low: float, high: float, c: float, rho: float) -> float
 def _interpolated(
     q: float, logs: FloatArray, part: slice, nodes: int, c: float, h: float, count: int
 ) -> tuple[FloatArray, ComplexArray, FloatArray, FloatArray, FloatArray]:
-    """Compute :func:`line` at the Chebyshev points of the interval of the rounds, after the weights."""
+    """Return the interpolation weights, and :func:`line` at the Chebyshev points of the rounds' interval."""
     low, high = float(logs[0]), float(logs[-1])
     points = np.cos(np.pi * np.arange(nodes) / (nodes - 1))
     v = 0.5 * (low + high) + 0.5 * (high - low) * points
@@ -282,8 +282,8 @@ def _interpolated(
     gap[hit] = 1.0
     matrix = weight / gap
     matrix /= matrix.sum(axis=1, keepdims=True)
-    least = float(values[-1, 0].real)  # M rises with u
-    if not least > 0:  # it is below all digits of the largest
+    least = float(values[-1, 0].real)  # M increases with u
+    if not least > 0:  # it is smaller than the last digit of the largest
         return np.empty((0, 0)), values, scale, np.full(off.shape, np.inf), off_k
     bounds = [_log_bound(q, low, high, c, rho) - (nodes - 1) * math.log(rho) for rho in _ELLIPSES]
     truncated = math.exp(min(min(bounds) - reference, 700.0)) / least

@@ -1,4 +1,4 @@
-"""The sharp epsilon of a schedule, without proof: a sum that has died out, solved for delta."""
+"""The sharp epsilon of a schedule, without proof: the root of a converged sum."""
 
 import math
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from adascale.accounting.exact.inversion import ADD, REMOVE, Inversion, Tilts, l
 from adascale.accounting.exact.rounds import Rounds
 from adascale.errors import CannotCertify
 
-_PLAIN = math.log(1e-7)  # aliases, relative to delta
-_DIGITS = 20.0  # -ln of the error of an interpolation
-_SOON = 600  # points on the line after which a sum that has not died out is smoothed
+_PLAIN = math.log(1e-7)  # ln of the aliases, relative to delta
+_DIGITS = 20.0  # -ln of the interpolation error
+_SOON = 600  # points on the line after which a sum that has not converged is smoothed
 
 
 def largest_loss(rounds: Rounds) -> float:
-    """Compute the largest loss against the mixture, which bounds epsilon of the direction ``remove``."""
+    """Compute the largest loss against the mixture, which bounds epsilon in the direction ``remove``."""
     if rounds.gaussian:
         return math.inf
     loss = -sum(float(n.sum()) * math.log1p(-q) for q, n in zip(rounds.rates, rounds.counts, strict=True))
@@ -25,26 +25,26 @@ def largest_loss(rounds: Rounds) -> float:
 
 
 def most_apart(rounds: Rounds) -> float:
-    """Bound the total variation delta(0) of both outputs, summed over rounds or by chi-squared."""
+    """Bound the total variation delta(0) between both outputs, by a sum over rounds or by chi-squared."""
     mu = math.sqrt(rounds.gaussian)
     total, divergence = math.erf(mu / math.sqrt(8)), rounds.gaussian
     for q, u, n in zip(*rounds[:3], strict=True):
         total += q * float(n @ erf(np.sqrt(u / 8)))
         divergence += float(n @ np.log1p(q * q * np.expm1(np.minimum(u, 700.0))))
-    if divergence < 1e-280:  # it may have lost all that it had
+    if divergence < 1e-280:  # it may have lost all its digits
         return total * (1 + 1e-9)
     return min(total, math.sqrt(-math.expm1(-divergence - 1e-290))) * (1 + 1e-9)
 
 
 def solve(function: Callable[[float], float], low: float, high: float) -> float:
-    """Find where a decreasing function crosses 0 between the two."""
+    """Find where a decreasing function crosses 0 between ``low`` and ``high``."""
     from scipy.optimize import brentq  # slow to import
 
     return float(brentq(function, low, high, rtol=1e-11, xtol=1e-300))
 
 
 def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: float, tau: float) -> Inversion | None:
-    """Find a sum that has died out, for these epsilons; with smoothing ``tau``, or None without if it dies out late."""
+    """Find a converged sum for these epsilons, smoothed by ``tau``; without smoothing, return None if it is slow."""
     where = plan(tilts, low, high, log_delta, _PLAIN)
     step = 2 * math.pi / where.period
     size = log_delta + _PLAIN
@@ -62,10 +62,10 @@ def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: fl
 
 
 def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
-    """Compute the sharp epsilon of one direction, with decreasing smoothing if the sum itself does not die out."""
+    """Compute the sharp epsilon in one direction, with decreasing smoothing if the plain sum is slow to converge."""
     if (root := _root(rounds, tilts, delta, 0.0)) is not None:
         return root
-    slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])  # smoothing adds some slope * tau^2 / 2
+    slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])  # smoothing adds about slope * tau^2 / 2
     soon = math.sqrt(0.04 * max(tilts.top, 0.01 / slope) / slope)
     tau = min(0.1 * max(tilts.top, 1e-3 / float(tilts.tilt[-1])), soon, 0.5)
     before = math.inf
@@ -78,14 +78,14 @@ def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
             return before
         assert root is not None
         if abs(before - root) <= 1e-3 * root:
-            return root + (root - before) / 15  # what smoothing adds grows with the square of tau
+            return root + (root - before) / 15  # the effect of smoothing grows with the square of tau
         before, tau = root, 0.25 * tau
     return before
 
 
 def _root(rounds: Rounds, tilts: Tilts, delta: float, tau: float) -> float | None:
-    """Find where the sum is delta; 0 if it is less at 0, and None if it does not die out."""
-    high = 1.02 * max(tilts.top, 0.0)  # the Renyi value, to which the thinned rounds come within a per cent
+    """Find where the sum equals delta; return 0 if it is smaller at 0, and None if it does not converge."""
+    high = 1.02 * max(tilts.top, 0.0)  # the Renyi value, which the thinned rounds approximate within one per cent
     for part in (0.8, 0.55, 0.3, 0.0):
         low = part * max(tilts.top, 0.0)
         inversion = settled(rounds, tilts, low, high, math.log(delta), tau)
@@ -94,13 +94,13 @@ def _root(rounds: Rounds, tilts: Tilts, delta: float, tau: float) -> float | Non
         value = inversion.value
         if value(low) > delta:
             if value(high) > delta:
-                raise CannotCertify("the sum does not settle")
+                raise CannotCertify("the sum does not converge")
             return solve(lambda epsilon, value=value: float(value(epsilon)) - delta, low, high)  # type: ignore[misc]
     return 0.0
 
 
 def sharp(rounds: Rounds, delta: float) -> tuple[float, str, dict[str, float]]:
-    """Compute the sharp epsilon, its direction, and that of each direction that can determine it."""
+    """Compute the sharp epsilon, its direction, and the epsilon of each direction that can determine it."""
     if not rounds.rates:
         value = gaussian.epsilon(rounds.gaussian, delta)[0]
         return value, ADD, {ADD: value, REMOVE: value}

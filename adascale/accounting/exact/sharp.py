@@ -1,4 +1,4 @@
-"""Exact epsilon without proven bounds, for the book's tables; internal, as it is wrong on rare samples."""
+"""Exact epsilon without proven bounds, for the book's tables; internal, as it is wrong when sampling is rare."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,7 @@ from adascale.accounting.kernels import FloatArray
 
 
 def sharp_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""Compute :math:`\varepsilon` of schedules of shape (..., T) without proof; **wrong on rare samples**."""
+    r"""Compute :math:`\varepsilon` of schedules of shape (..., T) without proof; **wrong when sampling is rare**."""
     sigma, delta = check.positive("noise_multiplier", noise_multiplier), check.fraction("delta", delta)
     out = np.empty(sigma.shape[:-1])
     for lane in np.ndindex(out.shape):

@@ -13,7 +13,7 @@ from adascale.learning.gradients import control, paths
 
 
 class NotFinite(ValueError):
-    """The gradient or the loss of a sample is not finite."""
+    """Failure because the gradient or the loss of a sample is not finite."""
 
 
 class ClippedSum(NamedTuple):
@@ -24,7 +24,7 @@ class ClippedSum(NamedTuple):
     norm: Tensor
     r""":math:`\lVert\mathbf g_i\rVert` before clipping, shape (B,); below 3e-16 in single precision it may be 0."""
     loss: Tensor
-    """Cross entropy of every sample, nats, shape (B,)."""
+    """Cross entropy of every sample in nats, shape (B,)."""
 
 
 def clipped_sum(
@@ -36,13 +36,13 @@ def clipped_sum(
         \mathbf g_i = \nabla_{\boldsymbol\theta}\, l\big(\boldsymbol\theta, (\mathbf u_i, o_i)\big)
 
     With :math:`v_i = 1/(M B_m)` (:eq:`eq:averaging`) it is :math:`\mathbf s_t` of :eq:`eq:decomposition`.  Random
-    samples are compared with plain autograd.  Layers without a rule (:func:`~adascale.learning.gradients.register`)
-    make it slow, with a :class:`~adascale.learning.gradients.GeneralPath` warning.
+    samples are checked against plain autograd.  A layer without a rule (:func:`~adascale.learning.gradients.register`)
+    makes the computation slower, with a :class:`~adascale.learning.gradients.GeneralPath` warning.
 
     Parameters
     ----------
     model : torch.nn.Module
-        From (B, ...) images to (B, classes) logits, each sample by itself; a call changes no parameter and no buffer.
+        It maps (B, ...) images to (B, classes) logits, each sample by itself, and changes no parameter and no buffer.
     images : torch.Tensor, shape (B, ...), B >= 0
     labels : torch.Tensor, int64, shape (B,)
     clip_norm : float, > 0
@@ -114,8 +114,8 @@ def add_up(path: control.Path, model: nn.Module, batch: Batch, chunk: int) -> tu
         part = slice(size * i // count, size * (i + 1) // count)
         gradients, loss = path(model, batch.images[part], batch.labels[part])
         square = sum((each.square_norm() for each in gradients), start=torch.zeros_like(loss))
-        norm = square.clamp_min(0).sqrt()  # a rule's own sum of products may round below 0
-        # a vanishing gradient would divide by zero; clipping leaves it as it is
+        norm = square.clamp_min(0).sqrt()  # the sum of products of a rule may round to below 0
+        # avoids division by zero: clipping does not change a vanishing gradient
         factor = (batch.clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * batch.weights[part]
         more = [each.weighted_sum(factor) for each in gradients]
         total = [a + b for a, b in zip(total, more, strict=True)] if total else more

@@ -1,4 +1,4 @@
-"""Models without sample gradients, and the comparison of random samples with plain autograd."""
+"""The refusal of models without sample gradients, and the check of random samples against plain autograd."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Path = Callable[[nn.Module, Tensor, Tensor], Found]
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-2}
 """Largest difference of a sample's gradient from plain autograd, relative to its norm; 0.5 for coarser types."""
 LEAST_LOSS = 1e-3
-"""Least loss of the compared sample, nats: near 0 rounding dominates the gradient."""
+"""Smallest loss of a compared sample, in nats: near 0 rounding dominates the gradient."""
 EVERY = 64
-"""After the first batch a sample is compared in one batch of so many on average."""
+"""Average number of batches between two comparisons, after the first batch."""
 
 INDEPENDENT = "a model that takes every sample by itself, without a mean, a norm or a choice over the batch"
 
@@ -37,7 +37,7 @@ _checked: weakref.WeakKeyDictionary[nn.Module, set[tuple[Path, bool]]] = weakref
 
 
 def refuse(model: nn.Module) -> None:
-    """Raise ``ValueError`` for layers without sample gradients, or that hide them, and under ``torch.autocast``."""
+    """Raise ``ValueError`` for layers that have no sample gradients or hide them, and under ``torch.autocast``."""
     for name, layer in model.named_modules():
         what = named(name, layer)
         if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d | nn.SyncBatchNorm):
@@ -82,7 +82,7 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
 
 
 def controlled(path: Path, model: nn.Module, images: Tensor, labels: Tensor) -> Path:
-    """Return the path for parts of a batch, and compare a random sample now and then with plain autograd."""
+    """Return the path with a check: now and then a random sample is compared with plain autograd."""
     done = _checked.setdefault(model, set())
     case = (path, len(images) > 1)
 
@@ -104,7 +104,7 @@ def controlled(path: Path, model: nn.Module, images: Tensor, labels: Tensor) -> 
             if not later:
                 raise
             raise ValueError(
-                f"{error}; the first batch showed nothing of it, so that the rounds so far have no guarantee of privacy"
+                f"{error}; the first batch did not show this, so the rounds so far have no guarantee of privacy"
             ) from error
         if fit:
             done.add(case)
@@ -114,10 +114,10 @@ def controlled(path: Path, model: nn.Module, images: Tensor, labels: Tensor) -> 
 
 
 def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: random.Random) -> bool:
-    """Return whether a sample was fit to be compared; ``ValueError`` with the layer if it differs when alone."""
+    """Return whether a sample could be compared; raise ``ValueError`` with the layer if it differs when alone."""
     (images, labels), (gradients, loss) = batch, found
     tolerance = TOLERANCE.get(loss.dtype, 0.5)
-    # what rounding leaves of a loss that is small beside the others is no measure either
+    # a loss that is small compared with the others is also too inaccurate to compare
     share = min(1.0, 100 * torch.finfo(loss.dtype).eps / tolerance)
     fit = torch.nonzero((loss > LEAST_LOSS) & (loss >= share * loss.max())).flatten().tolist()
     squares = [each.square_norm() for each in gradients]
@@ -127,7 +127,7 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
     try:
         expected, alone = paths.alone(model, images[i : i + 1], labels[i : i + 1])
         together = loss[[i]]
-        if general_path:  # whose losses are those of samples alone
+        if general_path:  # vmap computes the loss of each sample alone
             alone, together = loss[fit], F.cross_entropy(model(images), labels, reduction="none")[fit]
     except (RuntimeError, ValueError) as error:
         where = "several samples" if general_path else "a sample alone"
@@ -149,14 +149,14 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
         raise ValueError(
             f"the gradient of a sample is not that of plain autograd: parameter {key!r} of "
             f"{named(place, model.get_submodule(place))} is off by {worst / norm:.2g} of the norm, and at most "
-            f"{tolerance:g} is expected; its rule is wrong, something takes part that no rule knows, such as a hook "
-            f"for all modules or samples that change places, or {loss.dtype} does not hold what is computed on the way"
+            f"{tolerance:g} is expected; its rule is wrong, the model does something that no rule covers, such as a "
+            f"hook for all modules or reordered samples, or {loss.dtype} does not hold an intermediate result"
         )
     return True
 
 
 def off_by(found: SampleGradients, square: Tensor, expected: Tensor, i: int) -> float:
-    """Return the error of a parameter's gradient of sample i, and of its norm; ``inf`` for NaN."""
+    """Return the larger error of a parameter's gradient for sample i and of its norm; ``inf`` for NaN."""
     only = torch.zeros_like(square)
     only[i] = 1
     of_norm = abs(float(square[i].clamp_min(0).sqrt()) - float(expected.double().norm()))
@@ -170,7 +170,7 @@ def shortest(dtype: torch.dtype) -> float:
 
 
 def compare_again(path: Path, model: nn.Module, pair: Samples, choice: random.Random, by_chance: bool) -> bool:
-    """Compare on a pair; a model with dropout in evaluation mode, unless it draws numbers there too."""
+    """Compare on a pair; put a model with dropout in evaluation mode, unless it draws numbers there too."""
     device = pair[0].device
     before = random_state(device)
     with evaluation(model) if by_chance else contextlib.nullcontext():

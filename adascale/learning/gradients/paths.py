@@ -28,11 +28,11 @@ _noted: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictiona
 
 
 class NoRule(Exception):
-    """The rules do not cover the model; the message names the layers and says why."""
+    """Failure of the rules to cover the model; the message names the layers and the reasons."""
 
 
 class Call(NamedTuple):
-    """One call of a layer in the forward pass, with PyTorch's count of writes to its input and of uses inside it."""
+    """One call of a layer in the forward pass, with counts of writes to its input and of uses of parameters in it."""
 
     input: Tensor
     version: int
@@ -90,12 +90,12 @@ def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Sam
 
 
 def own(layer: nn.Module) -> dict[str, nn.Parameter]:
-    """Return the trainable parameters of a layer itself."""
+    """Return the trainable parameters that belong to a layer itself."""
     return {name: each for name, each in layer.named_parameters(recurse=False) if each.requires_grad}
 
 
 def fitting(logits: object, size: int, labels: Tensor) -> Tensor:
-    """Return a model's output if it has shape (size, classes) and every label is a class."""
+    """Return a model's output; raise ``ValueError`` unless its shape is (size, classes) and labels are classes."""
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != size:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"the model must give logits of shape ({size}, classes), got {got}")
@@ -115,7 +115,7 @@ def observed(layers: dict[nn.Module, str]) -> Iterator[dict[nn.Module, list[Call
             raise NoRule(f"{layers[layer]} was not called with one tensor, to give another")
         if output.requires_grad:
             x, used = inputs[0], uses(output, inputs[0].grad_fn)
-            # the edge of now: later the output itself may be overwritten by an activation
+            # the present edge of the graph, as an activation may overwrite the output later
             calls[layer].append(Call(x.detach(), x._version, get_gradient_edge(output), used))
 
     hooks = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
@@ -127,7 +127,7 @@ def observed(layers: dict[nn.Module, str]) -> Iterator[dict[nn.Module, list[Call
 
 
 def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
-    """Count how often each parameter enters the computation of a result, or its part that begins at ``start``."""
+    """Count how often each parameter enters the computation of a result, or the part of it beginning at ``start``."""
     found: Counter[Tensor] = Counter()
     seen, ahead = {start, None}, [result.grad_fn]
     while ahead:
@@ -151,9 +151,9 @@ def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
 def by_rule(
     layer: nn.Module, what: str, input: Tensor, output_grad: Tensor, reasons: dict[str, list[str]]
 ) -> dict[Tensor, SampleGradients]:
-    """Apply the layer's rule to its trainable parameters; return nothing where there is a reason against it."""
+    """Apply the layer's rule to its trainable parameters; if it does not apply, add to ``reasons`` and return {}."""
     rule = rule_of(type(layer))
-    assert rule is not None  # by_rules() has seen it
+    assert rule is not None  # by_rules() has checked this
     for name, parameter in layer.named_parameters(recurse=False):
         if (computed := output_grad.dtype) != parameter.dtype:
             types = f"computes in {computed}, and its parameter {name!r} is of {parameter.dtype}"
@@ -179,7 +179,7 @@ def by_rule(
 
 
 class Checked(NamedTuple):
-    """Sample gradients of given size and parameter shape, with an error that names their source."""
+    """Sample gradients whose shapes are checked, with errors that name their source."""
 
     given: SampleGradients
     source: str
@@ -194,28 +194,28 @@ class Checked(NamedTuple):
 
 
 def expect(what: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return the tensor, if it has the shape."""
+    """Return the tensor; raise ``ValueError`` unless it has the shape."""
     if tensor.shape != shape:
         raise ValueError(f"{what} must have shape {tuple(shape)}, got {tuple(tensor.shape)}")
     return tensor
 
 
 class GeneralPath(UserWarning):
-    """Layers are not covered by rules: the sample gradients of the whole model take longer."""
+    """Warning that rules do not cover some layers, so that sample gradients take longer."""
 
 
 def note(model: nn.Module, reason: str, instead: str) -> None:
-    """Warn of the method used instead of rules, once for each model."""
+    """Warn about the method used instead of rules, once per model."""
     noted = _noted.setdefault(model, set())
     if instead not in noted:
-        remedy = "adascale.learning.gradients.register gives a type of layers a rule"
+        remedy = "adascale.learning.gradients.register adds a rule for a type of layers"
         warnings.warn(f"{reason}: {instead}; {remedy}", GeneralPath, stacklevel=3)
         noted.add(instead)
 
 
 def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
-    """Return the sample gradients of every trainable parameter and the losses by ``vmap(grad)``, else one by one."""
-    # by every name, but each module once: functional_call would not put back what it changes twice
+    """Return the sample gradients of every trainable parameter and the losses by ``vmap(grad)``, or else one by one."""
+    # by every name, but each module once, as functional_call does not restore what it changes twice
     places = {
         f"{module_name}.{name}".lstrip("."): parameter
         for module_name, module in model.named_modules()
@@ -233,13 +233,13 @@ def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Samp
     gradients = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
     before = random_state(images.device)
     try:
-        with attributes_kept(model), sdpa_kernel(SDPBackend.MATH):  # vmap knows no other attention
+        with attributes_kept(model), sdpa_kernel(SDPBackend.MATH):  # vmap supports no other attention
             rows, losses = gradients([each.detach() for each in parameters], images.detach(), labels)
     except RuntimeError as error:
         set_random_state(images.device, before)
         rows, losses = one_by_one(model, images, labels)
         why = textwrap.shorten(str(error), 200)
-        note(model, f"vmap(grad) fails ({why})", "plain autograd takes one sample after the other, which is slowest")
+        note(model, f"vmap(grad) fails ({why})", "plain autograd takes one sample after the other, the slowest way")
     return [Rows(each) for each in rows], losses
 
 

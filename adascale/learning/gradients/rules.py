@@ -1,4 +1,4 @@
-"""Rules for the sample gradients of layers: their norms and one weighted sum, mostly without writing them out."""
+"""Rules for the sample gradients of layers: their norms and a weighted sum, mostly without storing them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 @runtime_checkable
 class SampleGradients(Protocol):
-    r"""The sample gradients :math:`\mathbf g_1 \dots \mathbf g_B` of one parameter, written out or not."""
+    r"""The sample gradients :math:`\mathbf g_1 \dots \mathbf g_B` of one parameter, stored or not."""
 
     def square_norm(self) -> Tensor:
         r"""Return :math:`\lVert\mathbf g_i\rVert^2`, shape (B,)."""
@@ -22,7 +22,7 @@ class SampleGradients(Protocol):
 
 
 class Rows(NamedTuple):
-    """Sample gradients written out, shape (B, ...) with the parameter's shape."""
+    """Stored sample gradients: B tensors of the parameter's shape, along the first axis."""
 
     rows: Tensor
 
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 
 
 class Outer(NamedTuple):
-    r"""Sample gradients :math:`\mathbf e_i \mathbf x_i^{\mathsf T}`, never written out."""
+    r"""Sample gradients :math:`\mathbf e_i \mathbf x_i^{\mathsf T}`, which are never stored."""
 
     left: Tensor
     r""":math:`\mathbf e_i`, shape (B, O)."""
@@ -59,7 +59,7 @@ _rules: dict[type[nn.Module], Rule] = {}
 def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
     r"""Register a rule for the sample gradients of a layer type: a decorator.
 
-    For example, of a layer :math:`y = a \odot x + b`:
+    For example, for a layer :math:`y = a \odot x + b`:
 
     .. code-block:: python
 
@@ -97,13 +97,13 @@ def rule_of(layer_type: type[nn.Module]) -> Rule | None:
 
 
 def named(name: str, layer: nn.Module) -> str:
-    """Return how errors and notes name a layer."""
+    """Return the name of a layer for errors and notes."""
     return f"layer {name!r} ({type(layer).__name__})" if name else f"the model ({type(layer).__name__})"
 
 
 @register(nn.Linear)
 def linear(layer: nn.Linear, input: Tensor, output_grad: Tensor) -> Gradients | None:
-    """Return the sample gradients of a linear layer of one vector per sample."""
+    """Return the sample gradients of a linear layer for one vector per sample; None for other inputs."""
     if input.ndim != 2:
         return None
     gradients: dict[Tensor, Tensor | SampleGradients] = {layer.weight: Outer(output_grad, input)}
@@ -114,7 +114,7 @@ def linear(layer: nn.Linear, input: Tensor, output_grad: Tensor) -> Gradients | 
 
 @register(nn.GroupNorm)
 def group_norm(layer: nn.GroupNorm, input: Tensor, output_grad: Tensor) -> Gradients:
-    """Return the sample gradients of a scale and a shift of every channel."""
+    """Return the sample gradients of the scale and the shift of every channel."""
     normed = F.group_norm(input, layer.num_groups, eps=layer.eps)
     return {
         layer.weight: (output_grad * normed)[..., None].flatten(2).sum(2),
@@ -123,7 +123,7 @@ def group_norm(layer: nn.GroupNorm, input: Tensor, output_grad: Tensor) -> Gradi
 
 
 class ChannelsLast(NamedTuple):
-    """Sample gradients of a kernel, written out with the shape (B, outputs, height, width, inputs) of the patches."""
+    """Stored sample gradients of a kernel, in the shape (B, outputs, height, width, inputs) of the patches."""
 
     rows: Tensor
 
@@ -136,7 +136,7 @@ class ChannelsLast(NamedTuple):
 
 @register(nn.Conv2d)
 def conv2d(layer: nn.Conv2d, input: Tensor, output_grad: Tensor) -> Gradients | None:
-    r"""Return :math:`\sum_p \mathbf e_{i,p} \mathbf x_{i,p}^{\mathsf T}` over places p of the output."""
+    r"""Return :math:`\sum_p \mathbf e_{i,p} \mathbf x_{i,p}^{\mathsf T}` over the places p of the output."""
     plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
     if not plain or isinstance(layer.padding, str) or input.ndim != 4:
         return None
@@ -155,7 +155,7 @@ def conv2d(layer: nn.Conv2d, input: Tensor, output_grad: Tensor) -> Gradients | 
 
 
 def patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
-    """Return the part of x seen at every output place, shape (B, places, height * width * inputs of the kernel)."""
+    """Return the part of x seen at every place of the output, shape (B, places, height * width * inputs)."""
     (above, beside), (high, wide), (down, right) = (int(n) for n in layer.padding), layer.kernel_size, layer.stride
     padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, beside, beside, above, above))
     seen = padded.unfold(1, high, down).unfold(2, wide, right)  # (B, rows, columns, inputs, height, width)
@@ -163,5 +163,5 @@ def patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
 
 
 def largest_patches(device: torch.device) -> int:
-    """Return the largest number of patch entries to write out at a time: CPU cache size, or 2^26 elsewhere."""
+    """Return the largest number of patch entries to store at a time: what fits the CPU cache, or 2^26 elsewhere."""
     return 1 << 19 if device.type == "cpu" else 1 << 26
