@@ -116,29 +116,26 @@ class Lines:
         names = [name.strip().casefold() for name in self.split(header)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise self.error(f"duplicate column {short(twice[0])}", number)
-        self._places = [
-            name for i, name in enumerate(names) if name in ("round", "time") or (i == 0 and name in _INDEX)
-        ]
+        self._places = [each for each in names if each in ("round", "time") or (each == names[0] and each in _INDEX)]
         try:
-            columns, self._convert = self._choose([name for name in names if name not in self._places])
+            self.columns, self._convert = self._choose([name for name in names if name not in self._places])
         except ValueError as error:
             raise self.error(f"{error}, and apart from these at most round, time or an index", number) from None
-        self._chosen = [names.index(name) for name in columns]
-        self.columns, self.header = columns, names
+        self._chosen = [names.index(name) for name in self.columns]
+        self.header = names
 
     def _row(self, line: str) -> Row:
         row, width = self.split(line), len(self.header)
         if len(row) != width:
             hint = "; a comma cannot be the decimal sign, use a point" if "," in line and len(row) > width else ""
             raise self.error(f"expected {width} field{'s' * (width > 1)}, got {len(row)}{hint}")
-        fields = [row[i] for i in self._chosen]
-        values = [value for value in map(self._convert, fields) if value is not None]
-        if len(values) < len(fields):
-            name, field = next(
-                pair for pair in zip(self.columns, fields, strict=True) if self._convert(pair[1]) is None
-            )
-            hint = "; use a decimal point, and no separator of thousands" if "," in field else ""
-            raise self.error(f"expected a number, got {short(field)} in {name}{hint}")
+        fields, values = [row[i] for i in self._chosen], []
+        for name, field in zip(self.columns, fields, strict=True):
+            value = self._convert(field)
+            if value is None:
+                hint = "; use a decimal point, and no separator of thousands" if "," in field else ""
+                raise self.error(f"expected a number, got {short(field)} in {name}{hint}")
+            values.append(value)
         self._now = {}
         for name in self._places:
             self._follow(name, row[self.header.index(name)])

@@ -133,16 +133,14 @@ class RayleighFloors(FloorLaw):
         return cls(scenario.noise_scale / scenario.x_max * (1 / device_gains(scenario, mean_gain)).sum(axis=-1))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
-        value: FloatArray = np.exp(-self.scale / np.asarray(floor))
-        return value
+        return np.exp(-self.scale / np.asarray(floor, dtype=float))
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         value: FloatArray = level * special.expn(2, self.scale / np.asarray(level))
         return value
 
     def quantile(self, share: ArrayLike) -> FloatArray:
-        value: FloatArray = self.scale / -np.log(share)
-        return value
+        return self.scale / -np.log(np.asarray(share, dtype=float))
 
     def level(self, budget: ArrayLike) -> FloatArray:
         from scipy.optimize import elementwise  # slow to import
@@ -160,9 +158,8 @@ class RayleighFloors(FloorLaw):
             )
         level: FloatArray = np.exp(found.x)
         if not np.all(found.success) or (special.expn(2, scale / level) < np.finfo(float).tiny).any():
-            raise ValueError(
-                f"beyond floating point: the level for scale {scale.tolist()} and budget {budget.tolist()}"
-            )
+            given = f"scale {scale.tolist()} and budget {budget.tolist()}"
+            raise ValueError(f"beyond floating point: the level for {given}")
         return level
 
 
@@ -230,15 +227,12 @@ class FadingFloors(FloorLaw):
         u, step = np.clip(x - i, 0, 1), self._step[row]
         low, high = self._log_cost[row, i], self._log_cost[row, i + 1]
         left, right = self._slope[row, i] * step, self._slope[row, i + 1] * step
-        value = low + u * (left + u * (3 * (high - low) - 2 * left - right + u * (left + right - 2 * (high - low))))
-        slope = left + u * (2 * (3 * (high - low) - 2 * left - right) + 3 * u * (left + right - 2 * (high - low)))
-        below = np.minimum(x, 0)
-        value, slope = value + below * left, slope / step
-        cost = np.exp(value)
-        cdf = cost * slope / level
-        last = np.exp(self._start + self._step * (_KNOTS - 1))[row]
-        beyond = np.maximum(level - last, 0)
-        return cost + beyond, np.where(beyond > 0, 1.0, np.minimum(cdf, 1.0))
+        bend = left + right - 2 * (high - low)
+        value = low + u * (left + u * (3 * (high - low) - 2 * left - right + u * bend))
+        slope = left + u * (2 * (3 * (high - low) - 2 * left - right) + 3 * u * bend)
+        cost = np.exp(value + np.minimum(x, 0) * left)
+        beyond = np.maximum(level - np.exp(self._start + self._step * (_KNOTS - 1))[row], 0)
+        return cost + beyond, np.where(beyond > 0, 1.0, np.minimum(cost * (slope / step) / level, 1.0))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         return self._at(floor)[1]
@@ -252,8 +246,8 @@ class FadingFloors(FloorLaw):
         wanted, found = np.log(np.broadcast_to(share, row.shape)), np.empty(row.shape)
         for lane in range(len(self._rows)):
             here = row == lane
-            at = np.interp(wanted[here], self._log_cdf[lane], np.arange(_KNOTS))
-            found[here] = np.exp(self._start[lane] + self._step[lane] * at)
+            knot = np.interp(wanted[here], self._log_cdf[lane], np.arange(_KNOTS))
+            found[here] = np.exp(self._start[lane] + self._step[lane] * knot)
         return found
 
 
@@ -289,8 +283,7 @@ class EmpiricalFloors(FloorLaw):
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         level, row, count = self._under(level)
-        cost: FloatArray = (count * level - self._below[row, count]) / self._rows.shape[1]
-        return np.asarray(np.maximum(cost, 0))
+        return np.asarray(np.maximum((count * level - self._below[row, count]) / self._rows.shape[1], 0))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)

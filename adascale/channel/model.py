@@ -74,8 +74,7 @@ class ChannelModel:
     def __init_subclass__(cls, same_law: bool = False) -> None:
         cls._same_law = same_law
         for law in ("survival", "floor_law"):
-            home = next(each for each in cls.__mro__ if law in vars(each))
-            if _redrawn(cls, home, {"fading", "draw"}):
+            if _redrawn(cls, next(each for each in cls.__mro__ if law in vars(each)), {"fading", "draw"}):
                 setattr(cls, law, getattr(ChannelModel, law))
 
     def __post_init__(self) -> None:
@@ -153,12 +152,11 @@ class ChannelModel:
         """
         check.whole("num_devices", num_devices)
         check.whole("num_rounds", num_rounds)
-        lanes = len(seed) if isinstance(seed, Sequence) else 1  # checked before a range becomes an array
+        lanes = len(seed) if isinstance(seed, Sequence) else np.size(seed)  # checked before a range becomes an array
         check.entries("a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds)
         seeds = np.asarray(seed)
         if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
             raise InvalidInput(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}", "seed")
-        check.entries("a draw of seeds x num_devices x num_rounds", seeds.size, num_devices, num_rounds)
         distance = np.empty((*seeds.shape, num_devices))
         unit: NDArray[np.complex128] = np.empty((*seeds.shape, num_devices, num_rounds), dtype=complex)
         for lane in np.ndindex(seeds.shape):
@@ -173,10 +171,8 @@ class ChannelModel:
     def _fade(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
         drawn = np.asarray(self.fading(rng, num_rounds))
         if drawn.shape != (num_rounds,) or not np.isfinite(drawn).all():
-            raise ValueError(
-                f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, "
-                f"got shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}"
-            )
+            got = f"shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}"
+            raise ValueError(f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, got {got}")
         return drawn
 
 
@@ -197,13 +193,10 @@ def each_device(
     seed: Seeds, num_devices: int, purpose: int, draw: Callable[[np.random.Generator], ArrayLike]
 ) -> NDArray[np.float64]:
     """Call ``draw`` with one generator per device, keyed by ``purpose``, and stack them to ``(..., M, *shape)``."""
-    seeds = np.asarray(seed)
-    found = [
-        draw(np.random.default_rng(np.random.SeedSequence(int(one), spawn_key=(device, purpose))))
-        for one in seeds.flat
-        for device in range(num_devices)
-    ]
-    return np.reshape(np.array(found, dtype=float), (*seeds.shape, num_devices, *np.shape(found[0])))
+    seeds, keys = np.asarray(seed), [(device, purpose) for device in range(num_devices)]
+    streams = (np.random.SeedSequence(int(one), spawn_key=key) for one in seeds.flat for key in keys)
+    found = np.array([draw(np.random.default_rng(stream)) for stream in streams], dtype=float)
+    return found.reshape(*seeds.shape, num_devices, *found.shape[1:])
 
 
 def find(name: str, **parameters: Any) -> ChannelModel:

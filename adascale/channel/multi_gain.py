@@ -114,7 +114,7 @@ class TappedDelayLine(ChannelModel):
 
     def response(self) -> ComplexArray:
         r"""Return :math:`\sqrt{p_l}\, e^{-2\pi i\, k (W/B) \tau_l}`, shape (taps, B)."""
-        delay, decibels = (np.array(column) for column in TAPS[self.profile])
+        delay, decibels = TAPS[self.profile]
         power = 10 ** (decibels / 10)
         frequency = np.arange(self.subcarriers) * (self.bandwidth / self.subcarriers)
         turns = np.outer(delay * self.delay_spread, frequency)
@@ -190,11 +190,9 @@ class AntennaSelection(Rayleigh):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, first = super().draw(num_devices, num_rounds, seed)
-        more = self.antennas - 1
-        if not more:
-            return Channel(distance, path_loss, first)
         check.entries("seeds x num_devices x num_rounds x antennas", first.size, self.antennas)
-        drawn = each_device(seed, num_devices, _ANTENNAS, lambda rng: rng.standard_normal((num_rounds, 2 * more)))
+        shape = num_rounds, 2 * self.antennas - 2
+        drawn = each_device(seed, num_devices, _ANTENNAS, lambda rng: rng.standard_normal(shape))
         others = drawn.view(complex) / np.sqrt(2 * path_loss)[..., None, None]
         every = np.concatenate([first[..., None], others], axis=-1)  # (..., M, T, N)
         best = (every.real**2 + every.imag**2).min(axis=-3, keepdims=True).argmax(axis=-1, keepdims=True)

@@ -77,14 +77,12 @@ def leakage_table(
     if chosen is None:
         known = [find_method(name) for name in registry.names("policies")]
         chosen = {name: method for name, method in known if not keeps_its_own_promise(method)}
-    model = Rayleigh() if channel is None else channel
+    model, account = channel or Rayleigh(), accountant or RenyiAccountant()
     methods = {name: as_method(each, model) for name, each in chosen.items()}
-    account = RenyiAccountant() if accountant is None else accountant
     rows, labels = [], {}
     parameters: dict[str, None] = {}  # an ordered set
     with tqdm(total=len(methods) * len(seeds), disable=not progress, delay=1, unit="run", desc=scenario.name) as bar:
-        for start in range(0, len(seeds), _BLOCK):
-            block = seeds[start : start + _BLOCK]
+        for block in (seeds[start : start + _BLOCK] for start in range(0, len(seeds), _BLOCK)):
             drawn = model.draw(scenario.num_devices, scenario.num_rounds, block)
             problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), levels[:, None])
             mean_gain = scenario.mean_gain(drawn.path_loss)
@@ -125,21 +123,11 @@ def _rows(
             return pd.concat([rows for rows, _ in parts]), next((each for _, each in parts if each is not None), None)
     else:
         eta = policy.schedule(problem)
-        epsilon = problem.device_epsilons(eta, accountant, delta)
-        measured = {name: getattr(policy, name) for name in policy.tuned} | {
-            "cost": problem.cost(eta),
-            "rdp": problem.rdp(eta),
-            "epsilon_max": epsilon.largest,
-            "epsilon": epsilon.mean,
-            "full_power": (eta == problem.max_eta).mean(axis=-1),
-        }
-    columns = {
-        "dataset": problem.scenario.name,
-        "nu": problem.budget,
-        **measured,
-        "order": problem.scenario.order,
-        "delta": delta,
-        "floor_max": problem.floor.max(axis=-1),
-        "floor_max_round": problem.floor.argmax(axis=-1),
-    }
+        epsilon, largest = problem.device_epsilons(eta, accountant, delta)
+        measured = {name: getattr(policy, name) for name in policy.tuned}
+        measured |= {"cost": problem.cost(eta), "rdp": problem.rdp(eta), "epsilon_max": largest, "epsilon": epsilon}
+        measured["full_power"] = (eta == problem.max_eta).mean(axis=-1)
+    constant = {"dataset": problem.scenario.name, "order": problem.scenario.order, "delta": delta}
+    largest_floor = {"floor_max": problem.floor.max(axis=-1), "floor_max_round": problem.floor.argmax(axis=-1)}
+    columns = {"nu": problem.budget, **measured, **constant, **largest_floor}
     return pd.DataFrame({key: np.broadcast_to(value, problem.lanes).ravel() for key, value in columns.items()}), policy
