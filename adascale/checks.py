@@ -60,6 +60,14 @@ def positive(name: str, value: ArrayLike) -> FloatArray:
     return _checked(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
 
 
+def per_device(name: str, value: ArrayLike, num_devices: int) -> FloatArray:
+    """Return ``value`` as floats, all finite and > 0, with one per device on the last axis."""
+    array = positive(name, value)
+    if array.shape[-1:] != (num_devices,):
+        raise InvalidInput(f"{name} must have shape (..., {num_devices}), got {array.shape}", name)
+    return array
+
+
 def at_least(name: str, value: ArrayLike, least: float) -> FloatArray:
     """Return ``value`` as floats, all finite and >= ``least``."""
     return _checked(name, value, f"finite and >= {least}", lambda x: np.isfinite(x) & (x >= least))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
-import math
 import os
 import secrets
 import stat
@@ -88,17 +87,8 @@ def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
 
 def json_text(value: Any) -> str:
     """Format a value as JSON, with ``null`` for NaN and ``"Infinity"`` for infinity."""
-    return json.dumps(_plain(value), indent=1, allow_nan=False).replace("\x7f", "\\u007f")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+    finite = json.loads(json.dumps(value), parse_constant=lambda name: None if name == "NaN" else name)
+    return json.dumps(finite, indent=1).replace("\x7f", "\\u007f")
 
 
 def write_atomically(path: Path, content: pd.DataFrame | str | bytes) -> None:

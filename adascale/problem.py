@@ -121,10 +121,8 @@ class ReceiveScalingProblem:
             total = self.floor.sum(axis=-1) + self.num_rounds * self.budget
         check.held("the floors and budgets of all rounds together", total)
         if (least := np.min(self.scenario.noise_scale / total, initial=np.inf)) < _LEAST_SCALING:
-            raise ValueError(
-                f"beyond floating point: eta = {least:.3g} in a round that spends the budgets of all; "
-                f"expected at least {_LEAST_SCALING:.3g}"
-            )
+            spent = f"eta = {least:.3g} in a round that spends the budgets of all"
+            raise ValueError(f"beyond floating point: {spent}; expected at least {_LEAST_SCALING:.3g}")
 
     @property
     def num_rounds(self) -> int:

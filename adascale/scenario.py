@@ -162,10 +162,7 @@ class Scenario:
 
     def mean_gain(self, path_loss: ArrayLike) -> FloatArray:
         r"""Compute :math:`1 / (\mathrm{PL}_m k_m^2)` times :attr:`power_share`, of linear path losses (..., M)."""
-        path_loss = check.positive("path_loss", path_loss)
-        if path_loss.shape[-1:] != (self.num_devices,):
-            expected = f"shape (..., {self.num_devices})"
-            raise InvalidInput(f"path_loss must have {expected}, got {path_loss.shape}", "path_loss")
+        path_loss = check.per_device("path_loss", path_loss, self.num_devices)
         with np.errstate(over="ignore", divide="ignore"):
             mean = self.power_share / (path_loss * self.batch_second_moment)
         return check.positive("1 / (path_loss * k_m^2)", mean)

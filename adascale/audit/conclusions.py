@@ -81,7 +81,6 @@ def noise_of(problem: ReceiveScalingProblem, eta: ArrayLike) -> tuple[float, Flo
     """Return sampling rate and noise multipliers of the audited devices."""
     if problem.lanes != ():
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
-    problem.spend(eta)  # raises an error above the power limit
     device = int(audited_devices(problem.scenario)[0])
     return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(eta)[device]
 
@@ -135,16 +134,14 @@ class Plan(NamedTuple):
     """Scores above which an alarm is raised."""
 
 
-def plan(
-    rate: float, sigma: FloatArray, canaries: int, delta: float, confidence: float, seed: int = 0, draws: int = 20_000
-) -> Plan:
+def plan(rate: float, sigma: FloatArray, canaries: int, delta: float, confidence: float) -> Plan:
     """Plan guesses and alarms for the claimed mechanism, and for one without noise.
 
     The plan depends only on simulated scores, so the bounds keep their confidence.  It needs at least 10 ``canaries``.
     """
     if check.whole("canaries", canaries) < 10:
         raise ValueError(f"canaries must be at least 10, got {canaries}")
-    rng = np.random.default_rng(seed)
+    rng, draws = np.random.default_rng(0), 20_000
     inside, outside = (np.sort(simulated_scores(rng, rate, sigma, draws, each)) for each in (True, False))
     both, half = np.sort(np.concatenate([inside, outside])), canaries // 2
     one_run, rates = [], []

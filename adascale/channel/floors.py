@@ -130,17 +130,20 @@ class RayleighFloors(FloorLaw):
     @classmethod
     def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> RayleighFloors:
         r"""Make the distribution from the devices' mean gains :math:`\mathbb E|h_m|^2 / k_m^2 > 0`, shape (..., M)."""
-        return cls(scenario.noise_scale / scenario.x_max * (1 / device_gains(scenario, mean_gain)).sum(axis=-1))
+        gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
+        return cls(scenario.noise_scale / scenario.x_max * (1 / gain).sum(axis=-1))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
-        return np.exp(-self.scale / np.asarray(floor, dtype=float))
+        value: FloatArray = np.exp(-self.scale / np.asarray(floor))
+        return value
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         value: FloatArray = level * special.expn(2, self.scale / np.asarray(level))
         return value
 
     def quantile(self, share: ArrayLike) -> FloatArray:
-        return self.scale / -np.log(np.asarray(share, dtype=float))
+        value: FloatArray = self.scale / -np.log(share)
+        return value
 
     def level(self, budget: ArrayLike) -> FloatArray:
         from scipy.optimize import elementwise  # slow to import
@@ -177,7 +180,7 @@ class FadingFloors(FloorLaw):
     """
 
     def __init__(self, scenario: Scenario, mean_gain: ArrayLike, survival: Callable[[FloatArray], ArrayLike]) -> None:
-        gain = device_gains(scenario, mean_gain)
+        gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
         seen = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
         falls = seen.shape == (400,) and bool((np.diff(seen) <= 1e-12).all())
         if not (falls and seen[0] >= 0.99 and seen[-1] <= 0.01 and seen.min() >= 0 and seen.max() <= 1 + 1e-12):
@@ -201,11 +204,10 @@ class FadingFloors(FloorLaw):
 
     def _log_product(self, log_floor: FloatArray) -> FloatArray:
         """Return ln H of every row at floors given by their logarithms."""
-        total = np.zeros(log_floor.shape)
-        for device in self._rows.T:
-            x = device.reshape(-1, *[1] * (log_floor.ndim - 1)) / np.exp(log_floor)
-            with np.errstate(divide="ignore"):
-                total += np.log(np.asarray(self._survival(x), dtype=float))
+        total, floor = np.zeros(log_floor.shape), np.exp(log_floor)
+        with np.errstate(divide="ignore"):
+            for device in self._rows.T:
+                total += np.log(np.asarray(self._survival(device[:, None] / floor), dtype=float))
         return total
 
     def _where(self, target: float) -> FloatArray:
@@ -291,11 +293,3 @@ class EmpiricalFloors(FloorLaw):
         at = (np.broadcast_to(share, row.shape) * self._rows.shape[1]).astype(np.intp)
         found: FloatArray = self._rows[row, np.minimum(at, self._rows.shape[1] - 1)]
         return found
-
-
-def device_gains(scenario: Scenario, mean_gain: ArrayLike) -> FloatArray:
-    """Validate mean gains > 0 with one per device of the scenario on the last axis, and return them."""
-    gain = check.positive("mean_gain", mean_gain)
-    if gain.shape[-1:] != (scenario.num_devices,):
-        raise InvalidInput(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}", "mean_gain")
-    return gain

@@ -82,14 +82,15 @@ class GainLines:
 
     def read(self, line: bytes) -> GainLine | None:
         """Read one line: None for a comment or the header; a row refused with ``InvalidFile`` can be sent again."""
-        row, names = self._lines.read(line), self._lines.columns
-        if row is None:
+        lines = self._lines
+        values = lines.read(line)
+        if values is None:
             return None
-        place = names, self._lines.name, [self._lines.number]
-        table = Table(np.array([row.values]), *place, lambda _, m: f"{short(row.fields[m])} in {names[m]}")
+        place = lines.columns, lines.name, [lines.number]
+        table = Table(np.array([values]), *place, lambda _, m: f"{short(lines.fields[m])} in {lines.columns[m]}")
         trace = _trace(table, self._scenario, self._unit)
-        self._lines.keep()
-        return GainLine(float(trace.min_gain[0]), row.round, trace.above_one)
+        lines.keep()
+        return GainLine(float(trace.min_gain[0]), lines.place.get("round"), trace.above_one)
 
 
 def _trace(table: Table, scenario: Scenario, unit: str) -> Trace:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale import registry
-from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, device_gains
+from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw
 from adascale.errors import InvalidInput
 from adascale.files import from_mapping
 from adascale.scenario import Scenario
@@ -69,6 +69,8 @@ class ChannelModel:
     placement: str = "radius"
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """The range, ends included, of each numeric parameter of this class."""
+    choices: ClassVar[Mapping[str, tuple[str | bool, ...]]] = {"placement": ("radius", "area")}
+    """The values of each other parameter of this class."""
     _same_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, same_law: bool = False) -> None:
@@ -83,8 +85,9 @@ class ChannelModel:
             expected = "within 1e-150 ... 1e150, as (smallest, largest)"
             raise InvalidInput(f"distance_range must be {expected}, got {self.distance_range!r}", "distance_range")
         object.__setattr__(self, "distance_range", tuple(ends.tolist()))
-        one_of("placement", self.placement, "radius", "area")
         for owner in reversed(type(self).__mro__):
+            for name, values in vars(owner).get("choices", {}).items():
+                one_of(name, getattr(self, name), *values)
             for name, (low, high) in vars(owner).get("limits", {}).items():
                 given, is_whole = getattr(self, name), isinstance(getattr(type(self), name, None), int)
                 value = check.as_floats(name, check.whole(name, given) if is_whole else given)
@@ -129,7 +132,7 @@ class ChannelModel:
         """
         if type(self).survival is not ChannelModel.survival:
             return FadingFloors(scenario, mean_gain, self.survival)
-        gain = device_gains(scenario, mean_gain)
+        gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
         if _redrawn(type(self), ChannelModel, {"draw"}):
             many = self.draw(scenario.num_devices, 20, range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20))
             power = np.moveaxis(many.gain * many.path_loss[..., None], 0, 1).reshape(-1, _LAW_ROUNDS)
@@ -176,9 +179,9 @@ class ChannelModel:
         return drawn
 
 
-def one_of(name: str, value: object, *choices: str) -> None:
-    """Raise a ``ValueError`` unless an argument is one of these strings."""
-    if value not in choices:
+def one_of(name: str, value: object, *choices: str | bool) -> None:
+    """Raise a ``ValueError`` unless an argument is one of these strings, or True or False."""
+    if type(value) is not type(choices[0]) or value not in choices:
         listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
         raise InvalidInput(f"{name} must be {listed}, got {value!r}", name)
 

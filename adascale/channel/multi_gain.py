@@ -34,6 +34,7 @@ TAPS: dict[str, FloatArray] = {
 """Delays over the delay spread, and powers in dB, of each profile (3GPP TR 38.901, tables 7.7.2-1 to 7.7.2-3)."""
 
 _ANTENNAS, _CHUNK = 1010, 64
+_ENERGY = {"energy": ("anywhere", "even")}
 
 
 def effective_gain(power: FloatArray, energy: str) -> FloatArray:
@@ -49,7 +50,7 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     power : numpy.ndarray, shape (..., B), > 0, :math:`|h_{m,b}|^2`
     energy : str, ``anywhere`` or ``even``
     """
-    one_of("energy", energy, "anywhere", "even")
+    one_of("energy", energy, *_ENERGY["energy"])
     return np.asarray(power.min(axis=-1) if energy == "anywhere" else 1 / np.mean(1 / power, axis=-1))
 
 
@@ -66,10 +67,7 @@ class BlockFading(ChannelModel):
     blocks: int = 2
     energy: str = "anywhere"
     limits: ClassVar = {"blocks": (1, 10_000)}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        one_of("energy", self.energy, "anywhere", "even")
+    choices: ClassVar = _ENERGY
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         check.entries("num_rounds x blocks", num_rounds, self.blocks)
@@ -106,11 +104,7 @@ class TappedDelayLine(ChannelModel):
     subcarriers: int = 64
     energy: str = "even"
     limits: ClassVar = {"delay_spread": (0, 1e-3), "bandwidth": (1, 1e12), "subcarriers": (1, 4096)}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        one_of("profile", self.profile, *TAPS)
-        one_of("energy", self.energy, "anywhere", "even")
+    choices: ClassVar = {"profile": tuple(TAPS)} | _ENERGY
 
     def response(self) -> ComplexArray:
         r"""Return :math:`\sqrt{p_l}\, e^{-2\pi i\, k (W/B) \tau_l}`, shape (taps, B)."""

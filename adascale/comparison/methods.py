@@ -26,7 +26,7 @@ SEED = 51_000_017
 class PolicyClass:
     """A policy class, or any class with ``start`` and ``step``, with some arguments fixed."""
 
-    def __init__(self, policy: type, fixed: dict[str, Any]):
+    def __init__(self, policy: type, **fixed: Any):
         decides = hasattr(policy, "start") and hasattr(policy, "step")
         if not isinstance(policy, type) or not (decides or issubclass(policy, Policy)):
             raise ValueError(f"policy must be {registry.KINDS['policies']}, got {policy!r}")
@@ -79,9 +79,6 @@ class TunedOnRealisation(PolicyClass):
     It **sees the whole future** (:func:`~adascale.tuning.match_budget`).  A class without ``tuned`` is used as it is.
     """
 
-    def __init__(self, policy: type, **fixed: Any):
-        super().__init__(policy, fixed)
-
     def __call__(self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> Policy:
         if self.takes_law:
             raise ValueError(f"{self.policy.__name__} needs the law of the floors: use TunedOnModel, or give law=")
@@ -121,7 +118,7 @@ class TunedOnModel(PolicyClass):
         from_law: bool = True,
         **fixed: Any,
     ):
-        super().__init__(policy, fixed)
+        super().__init__(policy, **fixed)
         if not issubclass(self.policy, OnlinePolicy):
             raise ValueError(f"policy {self.policy.__name__} sees all rounds at once, expected an OnlinePolicy")
         if channel is not None and not isinstance(channel, ChannelModel):
