@@ -99,10 +99,10 @@ def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
     between, share = [], np.array([1, 2]) / 3
     for (_, tried), middle in zip(pairs.groupby("lane")["relative_rate"], best, strict=True):
         rates = np.unique(tried)
+        rates = np.concatenate([rates[:1] / 2, rates, rates[-1:] * 2])
         at = np.searchsorted(rates, middle)
-        low = rates[at - 1] if at > 0 else middle / 2
-        high = rates[at + 1] if at + 1 < rates.size else middle * 2
-        between.append(np.concatenate([low + (middle - low) * share, middle + (high - middle) * share]))
+        low, high = middle - rates[at - 1], rates[at + 1] - middle
+        between.append(np.concatenate([rates[at - 1] + low * share, middle + high * share]))
     return np.reshape(between, (best.size, 4))
 
 
