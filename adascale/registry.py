@@ -54,9 +54,10 @@ def names(kind: str) -> tuple[str, ...]:
 
 def find(kind: str, name: str) -> Found:
     """Import an object of one of the :data:`KINDS`; in registered names, case, ``-`` and ``_`` do not matter."""
-    entry, target = _target(kind, name)
-    module, _, wanted = target.partition(":")
-    what = f"{_one(kind)} {name!r}"
+    entry, what = None if ":" in name else _registered(kind, name), f"{_one(kind)} {name!r}"
+    if entry is None:
+        _refuse_foreign(kind, name)
+    module, _, wanted = (entry.value if entry else name).partition(":")
     try:
         with nullcontext() if entry else _working_directory():
             found = entry.load() if entry else getattr(importlib.import_module(module), wanted, _NOTHING)
@@ -107,16 +108,12 @@ def _said(error: BaseException) -> str:
     return f"{place}{type(error).__name__}: {message}" if place or isinstance(error, SystemExit) else message
 
 
-def _target(kind: str, name: str) -> tuple[EntryPoint | None, str]:
-    """Return the entry point of a registered name, or None, and its ``module:object``; refuse the standard library."""
-    if ":" not in name:
-        entry = _registered(kind, name)
-        return entry, entry.value
+def _refuse_foreign(kind: str, name: str) -> None:
+    """Refuse a module of the standard library, or a malformed name."""
     standard = _top(name) in sys.stdlib_module_names
     if standard or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
         expected = "a registered name, or module:object of a module that is not one of Python's standard library"
         raise ValueError(f"{_one(kind)} {name!r} must be {expected}")
-    return None, name
 
 
 def _fits(kind: str, value: Any) -> bool:
@@ -173,7 +170,9 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
 
 def source_digest(kind: str, name: str) -> str | None:
     """Hash the module of a name and all it imports from its folder or package; None for this package's own code."""
-    module = _target(kind, name)[1].partition(":")[0]
+    if ":" in name:
+        _refuse_foreign(kind, name)
+    module = (name if ":" in name else _registered(kind, name).value).partition(":")[0]
     if _top(module) == "adascale":
         return None
     files: dict[str, bytes] = {}
