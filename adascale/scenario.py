@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,13 +55,10 @@ class Scenario:
     order: float = 3
 
     def __post_init__(self) -> None:
-        def take(name: str, value: Any) -> None:
-            object.__setattr__(self, name, value)
-
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"name must be a non-empty string, got {self.name!r}", "name")
         for name in ("num_devices", "num_rounds", "num_parameters"):
-            take(name, check.whole(name, getattr(self, name)))
+            object.__setattr__(self, name, check.whole(name, getattr(self, name)))
         if self.num_devices > MOST_DEVICES:
             raise InvalidInput(f"num_devices must be at most {MOST_DEVICES:,}, got {self.num_devices}", "num_devices")
         for name in ("batch_size", "dataset_size", "max_power", "clip_norm", "noise_power"):
@@ -70,8 +66,8 @@ class Scenario:
             if value.shape and (is_shared or value.shape != (self.num_devices,)):
                 expected = "one number" if is_shared else f"one number or {self.num_devices} of them"
                 raise InvalidInput(f"{name} must be {expected}, got shape {value.shape}", name)
-            take(name, tuple(value.tolist()) if value.shape else value.item())
-        take("order", check.order("order", self.order))
+            object.__setattr__(self, name, tuple(value.tolist()) if value.shape else value.item())
+        object.__setattr__(self, "order", check.order("order", self.order))
         with np.errstate(over="ignore", under="ignore"):
             rate = self.sampling_rate
         for extreme in (rate.max(), rate.min()):
