@@ -34,7 +34,7 @@ TAPS: dict[str, FloatArray] = {
 """Delays over the delay spread, and powers in dB, of each profile (3GPP TR 38.901, tables 7.7.2-1 to 7.7.2-3)."""
 
 _ANTENNAS, _CHUNK = 1010, 64
-_ENERGY = {"energy": ("anywhere", "even")}
+_ENERGY: dict[str, tuple[str, ...]] = {"energy": ("anywhere", "even")}
 
 
 def effective_gain(power: FloatArray, energy: str) -> FloatArray:
