@@ -23,7 +23,6 @@ example:
 from __future__ import annotations
 
 import argparse
-import sys
 
 from adascale.cli import common
 from adascale.registry import naming_own_code
@@ -31,20 +30,17 @@ from adascale.registry import naming_own_code
 
 def run(options: argparse.Namespace) -> None:
     """Print the bounds, and raise a ``RuntimeError`` if one exceeds the accounted epsilon."""
-    from adascale.comparison import as_method, find_method
-
     clipping = options.sabotage == "clipping"
     if options.paired is not None and (options.canaries is not None or options.runs != 1):
         raise ValueError("--paired cannot be combined with --canaries or --runs")
     if options.paired is None and options.black_box and (clipping or options.runs != 1):
         raise ValueError("--black-box without --paired cannot be combined with --runs or --sabotage clipping")
     audit, learning = common.learning("adascale.audit"), common.learning("adascale.learning")
-    wanted = common.learning("adascale.runs.specification").make_run(
-        options.dataset, options.policy, options.nu, options.seed, rounds=options.rounds, delta=options.delta
-    )
+    make_run = common.learning("adascale.runs.specification").make_run
+    changes = {"rounds": options.rounds, "delta": options.delta}
+    wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
     with naming_own_code(), common.noting_orders():
-        problem, mean_gain = common.learning("adascale.runs.execution").problem_of(wanted)
-        eta = as_method(find_method(wanted.policy)[1], wanted.channel)(problem, mean_gain).schedule(problem)
+        problem, _, eta = common.learning("adascale.runs.execution").decided(wanted)
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
         how = {"delta": options.delta, "confidence": options.confidence, "noise": options.sabotage != "noise"}
         given = (problem, eta, wanted.training, dataset, options.seed)
@@ -56,20 +52,12 @@ def run(options: argparse.Namespace) -> None:
             found = audit.audit_samples(*given, canaries, **how)
         else:
             found = audit.audit_gradients(*given, canaries, **how, runs=options.runs, norm=norm)
-    totals = {
-        "dataset": wanted.scenario.name,
-        "policy": wanted.policy,
-        "nu": wanted.nu,
-        "seed": wanted.seed,
-        "rounds": wanted.scenario.num_rounds,
-        "sabotage": options.sabotage,
-        "epsilon": found.accounted,
-        "lower": found.lower,
-    } | {name: each for name, each in found._asdict().items() if name != "accounted"}
-    print(common.shown(totals, options.json))
+    totals = {"dataset": wanted.scenario.name, "policy": wanted.policy, "nu": wanted.nu, "seed": wanted.seed}
+    totals |= {"rounds": wanted.scenario.num_rounds, "sabotage": options.sabotage}
+    totals |= {"epsilon": found.accounted, "lower": found.lower} | found._asdict()
+    del totals["accounted"]
+    print(common.shown(totals, options.json), flush=True)
     if found.refuted:
-        sys.stdout.flush()
         bounds = ", ".join(f"{name} {value:.4g}" for name, value in found.refuted.items())
-        raise RuntimeError(
-            f"the training leaks more than accounted: epsilon {found.accounted:.4g} is refuted by {bounds}"
-        )
+        accounted = f"epsilon {found.accounted:.4g} is refuted by {bounds}"
+        raise RuntimeError(f"the training leaks more than accounted: {accounted}")

@@ -34,6 +34,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import adascale
 from adascale.cli import causal, common
 from adascale.registry import naming_own_code
 
@@ -44,27 +45,22 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> None:
     """Answer every line of standard input."""
-    from adascale.accounting import DEFAULT_ORDERS, order_grid
-    from adascale.channel import GainLines
-    from adascale.policies import OnlinePolicy
-    from adascale.streaming import Answer, Stream
-
     inputs = common.input_files("--scenario", options.scenario) | {"--past": options.past}
     common.check_outputs(inputs, {"--state": options.state})
     scenario = common.read_scenario(options.scenario).scenario
     name, policy, _ = causal.choose(options, scenario)
-    if not isinstance(policy, OnlinePolicy):
+    if not isinstance(policy, adascale.OnlinePolicy):
         raise ValueError(f"--policy {name} needs all rounds in advance; stream requires an online policy")
-    orders = DEFAULT_ORDERS if options.orders is None else order_grid(*options.orders)
+    orders = adascale.accounting.order_grid(*options.orders) if options.orders else adascale.accounting.DEFAULT_ORDERS
     with naming_own_code():
         how = {"delta": options.delta, "orders": orders, "unit": options.unit}
-        stream = Stream(policy, scenario, options.nu, options.state, **how)
+        stream = adascale.Stream(policy, scenario, options.nu, options.state, **how)
     with stream:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             common.note(f"{options.state} {at}")
-        print(",".join(Answer._fields), flush=True)
-        _answer_all(stream, GainLines("standard input", scenario, options.unit), options.state)
+        print(",".join(adascale.streaming.Answer._fields), flush=True)
+        _answer_all(stream, adascale.channel.GainLines("standard input", scenario, options.unit), options.state)
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
             if stream.orders_too_few:

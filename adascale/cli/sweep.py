@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from adascale import __version__
 from adascale.cli import common
+from adascale.files import in_turn, read_toml, write_together
 from adascale.registry import naming_own_code
 
 if TYPE_CHECKING:
@@ -46,20 +47,21 @@ def run(options: argparse.Namespace) -> None:
     store = module.Store(options.store)
     if store.owns(out):
         raise ValueError(f"--out {str(out)!r} lies in the folder of a run of --store")
+    failed: dict[str, list[str]] = {}
     if options.report:
         with naming_own_code():
             table, history = module.tables(entries, store)
-        _print_and_write(module.progress(entries, store).to_string(index=False), table, history, len(entries), out)
-        return
-    how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}
-    outcomes = module.sweep([entry.run for entry in entries], store, **how, progress=sys.stderr.isatty())
-    finished = {each.address for each in outcomes if each.state == "finished"}
-    table, history = module.tables([entry for entry in entries if entry.run.address in finished], store)
-    _print_and_write(f"{len(finished)} of {len(outcomes)} runs finished", table, history, len(entries), out)
-    failed: dict[str, list[str]] = {}
-    for each in outcomes:
-        if each.address not in finished:
-            failed.setdefault(each.message, []).append(each.address)
+        text = module.progress(entries, store).to_string(index=False)
+    else:
+        how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}
+        outcomes = module.sweep([entry.run for entry in entries], store, **how, progress=sys.stderr.isatty())
+        finished = {each.address for each in outcomes if each.state == "finished"}
+        for each in outcomes:
+            if each.address not in finished:
+                failed.setdefault(each.message, []).append(each.address)
+        table, history = module.tables([entry for entry in entries if entry.run.address in finished], store)
+        text = f"{len(finished)} of {len(outcomes)} runs finished"
+    _print_and_write(text, table, history, len(entries), out)
     if failed:
         reasons = (
             f"{first}{f' and {len(others)} more' * bool(others)}: {message}"
@@ -70,8 +72,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _datasets(file: Path) -> set[str]:
     """Return the data sets that a sweep file names."""
-    from adascale.files import read_toml
-
     given = [block["dataset"] for block in read_toml(file)["runs"]]
     return {name for each in given for name in (each if isinstance(each, list) else [each])}
 
@@ -82,8 +82,6 @@ def _beside(out: Path, what: str) -> Path:
 
 def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, wanted: int, out: Path) -> None:
     """Print the text, and write the table: to ``out``, or next to it if ``out`` has results that the table lacks."""
-    from adascale.files import in_turn, write_together
-
     place, partial = out, _beside(out, "partial")
     try:
         print(text)
@@ -96,30 +94,29 @@ def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, want
                 if place == out and not _has_more(partial, table):  # a partial table from before
                     for path in (_beside(partial, "curves"), partial):
                         path.unlink(missing_ok=True)
-    if not len(table):
-        return
-    print(common.visible(f"{len(table)} rows in {place}, learning curves in {_beside(place, 'curves')}"))
-    if place != out:
-        common.note(f"{out} has results of runs that are missing here, and is left as it is")
-    others = table["version"].dropna()[table["version"] != __version__] if "version" in table else []
-    if len(others):
-        common.note(
-            f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
-            f"is {__version__}; delete their folders in the store to run them again"
-        )
+    if len(table):
+        print(common.visible(f"{len(table)} rows in {place}, learning curves in {_beside(place, 'curves')}"))
+        if place != out:
+            common.note(f"{out} has results of runs that are missing here, and is left as it is")
+        others = table["version"].dropna()[table["version"] != __version__] if "version" in table else []
+        if len(others):
+            common.note(
+                f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
+                f"is {__version__}; delete their folders in the store to run them again"
+            )
 
 
 def _has_more(path: Path, table: pd.DataFrame) -> bool:
     """Return whether the table would replace results of other runs, or a file that is not such a table."""
     import pandas as pd
 
+    def results(rows: pd.DataFrame) -> set[tuple[str, str]]:
+        finished = rows[rows["test_accuracy"].notna()]
+        return set(zip(finished["reading"].astype(str), finished["run"], strict=True))
+
     try:
-        before = pd.read_csv(path, dtype=str)
-        kept = before[before["test_accuracy"].notna()]
-        runs = set(zip(kept["reading"], kept["run"], strict=True))
+        return not results(pd.read_csv(path, dtype=str)) <= results(table)
     except FileNotFoundError:
         return False
     except (ValueError, KeyError):  # some other file of the user's
         return path.stat().st_size > 0
-    having = table[table["test_accuracy"].notna()]
-    return not runs <= set(zip(having["reading"].astype(str), having["run"], strict=True))

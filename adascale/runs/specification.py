@@ -27,6 +27,14 @@ NOISE_FREE = "NoiseFree"
 r"""The policy of a receiver without noise, :math:`\eta_t = \infty`, which has no budget and no privacy."""
 
 
+_GIVEN = {
+    "scenario": {"name", "num_rounds", "num_parameters"},
+    "training": {"dataset"},
+    "channel": set[str](),
+    "run": {"scenario", "training", "channel", "shortened", "own_code", "sources"},
+}  # fields that are not changes of a run
+
+
 @dataclass(frozen=True)
 class Run:
     r"""Everything that a training's result depends on, your own code included; see :func:`make_run`.
@@ -35,8 +43,7 @@ class Run:
 
     Parameters
     ----------
-    scenario : Scenario
-    training : Training
+    scenario, training, channel
     policy : str
         A name for :func:`adascale.comparison.find_method`, or ``NoiseFree``.
     nu, budget_factor : float, > 0
@@ -129,7 +136,7 @@ def make_run(
     **changes
         Other fields of :class:`Run`, its scenario, its training or the channel model.
     """
-    for name, text in (("dataset", dataset), ("policy", policy), ("channel", "" if channel is None else channel)):
+    for name, text in (("dataset", dataset), ("policy", policy), ("channel", channel or "")):
         if not isinstance(text, str):
             raise ValueError(f"{name} must be a name, got {text!r}")
     own_data = ":" in dataset and not Path(dataset).is_file()
@@ -140,10 +147,7 @@ def make_run(
     is_noise_free = policy.replace("-", "").replace("_", "").lower() == NOISE_FREE.lower()
     policy = NOISE_FREE if is_noise_free else registry.canonical("policies", policy)
     kinds: dict[str, Any] = {"scenario": scenario, "training": training, "channel": model, "run": Run}
-    own = {name: {each.name for each in fields(kind)} for name, kind in kinds.items()}
-    own["scenario"] -= {"name", "num_rounds", "num_parameters"}
-    own["training"] -= {"dataset"}
-    own["run"] -= {"scenario", "training", "channel", "shortened", "own_code", "sources"}
+    own = {kind: {each.name for each in fields(made)} - _GIVEN[kind] for kind, made in kinds.items()}
     taken = {kind: {name: changes.pop(name) for name in sorted(known & set(changes))} for kind, known in own.items()}
     if changes:
         known = sorted({"rounds", "channel"}.union(*own.values()))
@@ -152,15 +156,17 @@ def make_run(
     if rounds is not None and check.whole("rounds", rounds) > horizon:
         raise ValueError(f"rounds must be at most the {horizon} of {scenario.name}, got {rounds}")
     training = replace(training, **taken["training"])
-    size = models.size(training.model)
-    scenario = replace(scenario, **taken["scenario"], num_parameters=size, num_rounds=rounds or horizon)
-    model = replace(model, **taken["channel"])
+    size, rounds = models.size(training.model), rounds or horizon
+    scenario = replace(scenario, **taken["scenario"], num_parameters=size, num_rounds=rounds)
     if own_data:
         training = replace(training, dataset=dataset)
         scenario = replace(scenario, name=registry.label(dataset))
         if "dataset_size" not in taken["scenario"]:
-            scenario = replace(scenario, dataset_size=_shares(training, scenario.num_devices, seed))
-    shortened = scenario.num_rounds < horizon
+            labels = data.load(dataset, training.input_scaling).labels
+            parts = data.partition(labels, scenario.num_devices, training.partition, seed)
+            sizes = [float(part.size) for part in parts]
+            scenario = replace(scenario, dataset_size=sizes[0] if len(set(sizes)) == 1 else tuple(sizes))
+    model, shortened = replace(model, **taken["channel"]), rounds < horizon
     return Run(scenario, training, policy, nu, seed, channel=model, shortened=shortened, **taken["run"])
 
 
@@ -171,12 +177,6 @@ def loaded_digest(kind: str, name: str) -> str | None:
     """Return the digest of the code behind a name when this process first loaded it."""
     value = registry.find(kind, name).value
     return _LOADED.setdefault((name, id(value)), (value, registry.source_digest(kind, name)))[1]
-
-
-def _shares(training: Training, num_devices: int, seed: int) -> float | tuple[float, ...]:
-    labels = data.load(training.dataset, training.input_scaling).labels
-    sizes = [float(part.size) for part in data.partition(labels, num_devices, training.partition, seed)]
-    return sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
 
 
 def described(run: Run) -> dict[str, Any]:
