@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import inspect
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import adascale
 from adascale import registry
 from adascale.cli import common
 from adascale.cli.options import policy_text
-
-if TYPE_CHECKING:
-    from adascale.channel import Trace
-    from adascale.policies import Policy
-    from adascale.scenario import Scenario
 
 BUDGET_MODES = {
     "hard": "nu is never exceeded",
@@ -27,7 +22,9 @@ BUDGET_MODES = {
 """Descriptions of how a policy meets the budget."""
 
 
-def choose(options: Namespace, scenario: Scenario, trace: Trace | None = None) -> tuple[str, Policy, str]:
+def choose(
+    options: Namespace, scenario: adascale.Scenario, trace: adascale.channel.Trace | None = None
+) -> tuple[str, adascale.Policy, str]:
     """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
     A policy evaluated on a given ``trace`` may know it in advance, as in the paper's protocol.
@@ -79,7 +76,7 @@ def choose(options: Namespace, scenario: Scenario, trace: Trace | None = None) -
     if kind is not None:
         method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)
     with registry.naming_own_code():
-        policy: Policy = method(problem, mean)  # without a problem nothing is tuned
+        policy: adascale.Policy = method(problem, mean)  # without a problem nothing is tuned
     if isinstance(policy, policies.Optimal) or (tuned and trace is not None):
         mode = "hindsight"
     elif tuned:

@@ -12,15 +12,10 @@ import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import adascale
 from adascale import registry
-
-if TYPE_CHECKING:
-    from adascale.accounting import Accountant
-    from adascale.channel import ChannelModel
-    from adascale.presets import Preset
 
 
 def one_line(error: BaseException) -> str:
@@ -63,13 +58,13 @@ def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:
         write_together({path: content for path, content in files.items() if path is not None})
 
 
-def find_channel(name: str) -> ChannelModel:
+def find_channel(name: str) -> adascale.ChannelModel:
     """Return the channel model given by ``--channel``."""
     with _naming("--channel", name):
         return adascale.channel.find(name)
 
 
-def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> Accountant:
+def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> adascale.accounting.Accountant:
     """Return the accountant given by ``--accountant`` and ``--orders``."""
     accounting = adascale.accounting
     with _naming("--accountant", name):
@@ -138,7 +133,7 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
     return {f"the base {str(path)!r} of {option}" if i else option: path for i, (path, _) in enumerate(chain)}
 
 
-def read_scenario(name: str) -> Preset:
+def read_scenario(name: str) -> adascale.presets.Preset:
     """Read a preset by name or file, or the file of a scenario, to which it adds the paper's channel."""
     from adascale.files import TABLES, read_toml
 

@@ -26,13 +26,7 @@ import adascale
 from adascale.cli import common
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from adascale.scenario import Scenario
-    from adascale.tables import Table
-
-    FloatArray = NDArray[np.float64]
+    from adascale.tables import FloatArray, Table
 
 _MOST_ROUNDS = 10_000_000  # largest sum of the steps of a table
 
@@ -101,7 +95,7 @@ def _read(path: Path, rate: float | None) -> tuple[FloatArray, FloatArray]:
     return rates, sigma
 
 
-def _read_eta(path: Path, scenario: Scenario) -> FloatArray:
+def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
     infinity = float("inf")
     table = _table(path, "eta", optional=("min_gain",), ignored=("floor", "noise_energy", "budget_left", "epsilon"))
@@ -131,5 +125,5 @@ def _renyi(rate: FloatArray, sigma: FloatArray, delta: float) -> float:
     if (rate == rate[0]).all():
         return float(accounting.schedule_epsilon(rate[0], sigma, delta).epsilon)
     pairs, count = np.unique(np.stack([rate, sigma]), axis=1, return_counts=True)
-    curve = [float(count @ accounting.rdp(*pairs, order)) for order in accounting.DEFAULT_ORDERS]
+    curve = [float(count @ accounting.rdp(pairs[0], pairs[1], order)) for order in accounting.DEFAULT_ORDERS]
     return float(accounting.to_dp(curve, accounting.DEFAULT_ORDERS, delta).epsilon)

@@ -32,15 +32,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import adascale
 from adascale.cli import causal, common
 from adascale.registry import naming_own_code
-
-if TYPE_CHECKING:
-    from adascale.channel import GainLines
-    from adascale.streaming import Stream
 
 
 def run(options: argparse.Namespace) -> None:
@@ -67,11 +62,11 @@ def run(options: argparse.Namespace) -> None:
                 common.note("epsilon is that of the first or the last order; --orders 1.01,1024 may lower it")
 
 
-def _next(stream: Stream) -> str:
+def _next(stream: adascale.Stream) -> str:
     return f"{stream.round}, or {stream.round - 1} if its line comes again" if stream.pending else f"{stream.round}"
 
 
-def _answer_all(stream: Stream, lines: GainLines, state: Path) -> None:
+def _answer_all(stream: adascale.Stream, lines: adascale.channel.GainLines, state: Path) -> None:
     """Answer each line; the answer to a wrong line is an error."""
     if sys.stdin is None:
         raise ValueError("standard input is closed; expected a header and one line of gains per round")

@@ -27,12 +27,8 @@ NOISE_FREE = "NoiseFree"
 r"""The policy of a receiver without noise, :math:`\eta_t = \infty`, which has no budget and no privacy."""
 
 
-_GIVEN = {
-    "scenario": {"name", "num_rounds", "num_parameters"},
-    "training": {"dataset"},
-    "channel": set[str](),
-    "run": {"scenario", "training", "channel", "shortened", "own_code", "sources"},
-}  # fields that are not changes of a run
+_FIXED = {"name", "num_rounds", "num_parameters", "dataset", "scenario", "training", "channel", "shortened"}
+"""Fields of a run and its parts that are no changes for :func:`make_run`."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ def make_run(
     **changes
         Other fields of :class:`Run`, its scenario, its training or the channel model.
     """
-    for name, text in (("dataset", dataset), ("policy", policy), ("channel", channel or "")):
+    for name, text in (("dataset", dataset), ("policy", policy), ("channel", "" if channel is None else channel)):
         if not isinstance(text, str):
             raise ValueError(f"{name} must be a name, got {text!r}")
     own_data = ":" in dataset and not Path(dataset).is_file()
@@ -146,12 +142,13 @@ def make_run(
     model = preset.channel if channel is None else channels.find(channel)
     is_noise_free = policy.replace("-", "").replace("_", "").lower() == NOISE_FREE.lower()
     policy = NOISE_FREE if is_noise_free else registry.canonical("policies", policy)
-    kinds: dict[str, Any] = {"scenario": scenario, "training": training, "channel": model, "run": Run}
-    own = {kind: {each.name for each in fields(made)} - _GIVEN[kind] for kind, made in kinds.items()}
-    taken = {kind: {name: changes.pop(name) for name in sorted(known & set(changes))} for kind, known in own.items()}
-    if changes:
-        known = sorted({"rounds", "channel"}.union(*own.values()))
-        raise ValueError(f"{min(changes)!r} is nothing that a run has; expected one of {', '.join(known)}")
+    parts: dict[str, Any] = {"run": Run, "channel": model, "training": training, "scenario": scenario}
+    homes = {each.name: part for part, made in parts.items() for each in fields(made) if each.init}
+    known = {name: part for name, part in homes.items() if name not in _FIXED}
+    if unknown := changes.keys() - known.keys():
+        expected = ", ".join(sorted({*known, "rounds", "channel"}))
+        raise ValueError(f"{min(unknown)!r} is nothing that a run has; expected one of {expected}")
+    taken = {part: {name: each for name, each in changes.items() if known[name] == part} for part in parts}
     horizon = scenario.num_rounds
     if rounds is not None and check.whole("rounds", rounds) > horizon:
         raise ValueError(f"rounds must be at most the {horizon} of {scenario.name}, got {rounds}")
@@ -163,8 +160,8 @@ def make_run(
         scenario = replace(scenario, name=registry.label(dataset))
         if "dataset_size" not in taken["scenario"]:
             labels = data.load(dataset, training.input_scaling).labels
-            parts = data.partition(labels, scenario.num_devices, training.partition, seed)
-            sizes = [float(part.size) for part in parts]
+            shares = data.partition(labels, scenario.num_devices, training.partition, seed)
+            sizes = [float(share.size) for share in shares]
             scenario = replace(scenario, dataset_size=sizes[0] if len(set(sizes)) == 1 else tuple(sizes))
     model, shortened = replace(model, **taken["channel"]), rounds < horizon
     return Run(scenario, training, policy, nu, seed, channel=model, shortened=shortened, **taken["run"])

@@ -174,16 +174,17 @@ class Store:
         made = self._compare(run, checkpoint.path, checkpoint.conditions.get("made", {}))
         made = checkpoint.conditions.setdefault("made", made)
         start = last = time.monotonic()
-        reached: list[tuple[State, list[dict[str, Any]]]] = []
+        reached: tuple[State, list[dict[str, Any]]] | None = None
 
         def save() -> None:
-            for state, rows in reached:
+            if reached is not None:
+                state, rows = reached
                 trained = Trained(state, pd.DataFrame(rows[: state.round], columns=COLUMNS))
                 checkpoint.write(trained, before + time.monotonic() - start)
 
         def keep(state: State, rows: list[dict[str, Any]]) -> None:
-            nonlocal last
-            reached[:] = [(state, rows)]
+            nonlocal last, reached
+            reached = state, rows
             if time.monotonic() - last >= save_seconds:
                 save()
                 last = time.monotonic()
@@ -209,24 +210,15 @@ class Checkpoint:
 
     def __init__(self, path: Path, run: Run, device: str = "cpu"):
         self.path, self.run = path, run
-        self.conditions: dict[str, Any] = {
-            "run": run.address,
-            "device": torch.device(device).type,
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-            "version": __version__,
-        }
+        self.conditions: dict[str, Any] = {"run": run.address, "device": torch.device(device).type}
+        self.conditions |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "version": __version__}
 
     def write(self, trained: Trained, seconds: float) -> None:
         """Replace the file; ``seconds`` is the wall time spent so far."""
-        buffer = io.BytesIO()
-        arrays = {
-            "conditions": np.array(json.dumps(self.conditions)),
-            "seconds": np.array(seconds),
-            "round": np.array(trained.state.round),
-            "parameters": trained.state.parameters.cpu().numpy(),
-            "velocity": trained.state.velocity.cpu().numpy(),
-        } | {f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS}
+        buffer, (round_index, parameters, velocity) = io.BytesIO(), trained.state
+        arrays: dict[str, Any] = {"conditions": json.dumps(self.conditions), "seconds": seconds, "round": round_index}
+        arrays |= {"parameters": parameters.cpu().numpy(), "velocity": velocity.cpu().numpy()}
+        arrays |= {f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS}
         # one array after the other, as np.load reads them; an interrupted zip file would raise a second error
         np.save(buffer, [*arrays])
         for array in arrays.values():
