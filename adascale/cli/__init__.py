@@ -32,8 +32,8 @@ COMMANDS = {
 }
 """The subcommands: each is a module with a function ``run``, and its docstring is the help text."""
 
-BLOCKED_SECONDS, GRACE_SECONDS = 0.3, 0.7
-"""Seconds that a command may run after a signal: in code that does not return to Python, and in total."""
+GRACE_SECONDS = 0.7
+"""Seconds that a command may run after a signal, to save what it has."""
 
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signals do not end its parent
@@ -159,9 +159,7 @@ def _handling_signals(stop: Stop) -> Iterator[None]:
     def watch() -> None:
         while number := os.read(signals, 1):
             if number[0] in handled:
-                time.sleep(BLOCKED_SECONDS)
-                if stop.code:  # the main thread has seen the signal, and may save what it has
-                    time.sleep(GRACE_SECONDS - BLOCKED_SECONDS)
+                time.sleep(GRACE_SECONDS)
                 if stop.said.acquire(blocking=False):
                     _say(stop.line)
                     os._exit(128 + number[0])

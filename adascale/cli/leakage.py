@@ -30,8 +30,7 @@ from adascale.registry import naming_own_code
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_REALISATIONS = 1_000_000
-"""Largest number of realisations; each is a row of the table for every policy and nu."""
+MOST_REALISATIONS = 1_000_000  # each is a row of the table for every policy and nu
 
 PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
 """The policies of the paper's figures, in its order."""

@@ -36,14 +36,16 @@ def run(options: argparse.Namespace) -> None:
     for name, least in (("jobs", 1), ("threads", 1), ("retries", 0)):
         if getattr(options, name) < least:
             raise ValueError(f"--{name} must be >= {least}, got {getattr(options, name)}")
+    module = common.learning("adascale.runs.sweep")
+    entries = module.read_sweep(options.file)
+    inputs: dict[str, Path | None] = {"the sweep file": options.file}
+    for given in [block["dataset"] for block in read_toml(options.file)["runs"]]:
+        for dataset in given if isinstance(given, list) else [given]:
+            inputs |= common.input_files(f"dataset {dataset!r}", dataset)
     outputs: dict[str, Path | None] = {}
     for table, of in ((out, "--out"), (_beside(out, "partial"), "the partial table of --out")):
         outputs |= {of: table, f"the curves of {of}": _beside(table, "curves")}
-    common.check_outputs({"the sweep file": options.file}, outputs)
-    module = common.learning("adascale.runs.sweep")
-    entries = module.read_sweep(options.file)
-    for dataset in _datasets(options.file):
-        common.check_outputs(common.input_files(f"dataset {dataset!r}", dataset), outputs)
+    common.check_outputs(inputs, outputs)
     store = module.Store(options.store)
     if store.owns(out):
         raise ValueError(f"--out {str(out)!r} lies in the folder of a run of --store")
@@ -68,12 +70,6 @@ def run(options: argparse.Namespace) -> None:
             for message, (first, *others) in failed.items()
         )
         raise RuntimeError(f"{len(outcomes) - len(finished)} of {len(outcomes)} runs failed: {'; '.join(reasons)}")
-
-
-def _datasets(file: Path) -> set[str]:
-    """Return the data sets that a sweep file names."""
-    given = [block["dataset"] for block in read_toml(file)["runs"]]
-    return {name for each in given for name in (each if isinstance(each, list) else [each])}
 
 
 def _beside(out: Path, what: str) -> Path:

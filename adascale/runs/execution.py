@@ -42,18 +42,10 @@ def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
 def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     """Draw the channel of the seed, tune the policy to the budget there, and train with its scalings.
 
-    Parameters
-    ----------
-    run : Run
-    device, **how
-        Arguments ``device, progress, resume`` and ``keep`` of :func:`adascale.learning.training.train`.
-
-    Returns
-    -------
-    Finished
-        The row has ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``, the policy's
-        ``tuned`` parameters, ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss, floor_mean, floor_max,
-        floor_max_round, wall_seconds, device, threads`` and :func:`~adascale.runs.provenance.provenance`.
+    ``device, progress, resume`` and ``keep`` are those of :func:`adascale.learning.training.train`.  The row has
+    ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``, the ``tuned`` parameters of
+    the policy, ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss, floor_mean, floor_max, floor_max_round,
+    wall_seconds, device, threads`` and :func:`~adascale.runs.provenance.provenance`.
     """
     find_device(device)
     for kind, name in run.own_code.items():

@@ -70,10 +70,8 @@ class Stream:
 
     Parameters
     ----------
-    policy : OnlinePolicy
-    scenario : Scenario
+    policy, scenario, path
     budget : float, :math:`\nu > 0`
-    path : path-like
     delta : float, in (0, 1)
     orders : array_like, > 1, the Rényi orders of epsilon
     unit : str
@@ -104,15 +102,13 @@ class Stream:
         self._terms = [[moment_terms(float(q), float(order)) for order in self._orders] for q in self._devices.rate]
         self._now = _Served(Answer(-1, math.nan, math.nan, self._total, 0.0), policy.start(scenario, nu))
         check.held(f"the budget of all {scenario.num_rounds} rounds", self._total)
-        known = {
-            "scenario": _digest(scenario.to_toml()),
-            "policy": f"{type(policy).__module__}:{type(policy).__qualname__}",
-            **{name: _plain(value) for name, value in _parameters(policy).items()},
-            "nu": float(nu),
-            "delta": delta,
-            "orders": _digest(repr(self._orders.tolist())),
-            "unit of gains": unit,
-        }
+        kind = type(policy)
+        known: dict[str, Any] = {"scenario": _digest(scenario.to_toml())}
+        known["policy"] = f"{kind.__module__}:{kind.__qualname__}"
+        names = [each.name for each in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
+        known |= {name: _plain(getattr(policy, name)) for name in names if not name.startswith("_")}
+        listed = _digest(repr(self._orders.tolist()))
+        known |= {"nu": float(nu), "delta": delta, "orders": listed, "unit of gains": unit}
         self._journal = Journal(path, f"{_FORM} {json.dumps(known)}")
         self.pending = self._journal.pending
         """Whether an earlier stream may not have passed on its last answer."""
@@ -243,7 +239,7 @@ class Stream:
             there = json.loads(heading.removeprefix(_FORM)) if heading.startswith(_FORM) else None
         if not isinstance(there, dict):
             raise ValueError(f"{path} is not a stream state of this version: it begins with {heading[:40]!r}")
-        for old, new in getattr(self.policy, "former", {}).items():  # names of parameters in 0.2
+        for old, new in self.policy.former.items():  # names of parameters in 0.2
             if old in there:
                 there[new] = there.pop(old)
         if (key := "unit of gains") not in there:
@@ -269,11 +265,6 @@ class Stream:
         if not math.isclose(epsilon := served.answer.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
             raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {epsilon} now")
         self._now = served._replace(answer=was)
-
-
-def _parameters(policy: OnlinePolicy) -> dict[str, Any]:
-    names = [each.name for each in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
-    return {name: getattr(policy, name) for name in names if not name.startswith("_")}
 
 
 def _plain(value: Any) -> Any:
