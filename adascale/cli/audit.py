@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 
 from adascale.cli import common
-from adascale.registry import naming_own_code
 
 
 def run(options: argparse.Namespace) -> None:
@@ -39,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     make_run = common.learning("adascale.runs.specification").make_run
     changes = {"rounds": options.rounds, "delta": options.delta}
     wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
-    with naming_own_code(), common.noting_orders():
+    with common.noting_orders():
         problem, _, eta = common.learning("adascale.runs.execution").decided(wanted)
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
         how = {"delta": options.delta, "confidence": options.confidence, "noise": options.sabotage != "noise"}

@@ -75,8 +75,7 @@ def choose(
         raise ValueError(f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}")
     if kind is not None:
         method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)
-    with registry.naming_own_code():
-        policy: adascale.Policy = method(problem, mean)  # without a problem nothing is tuned
+    policy: adascale.Policy = method(problem, mean)  # without a problem nothing is tuned
     if isinstance(policy, policies.Optimal) or (tuned and trace is not None):
         mode = "hindsight"
     elif tuned:

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 import adascale
 from adascale.cli import common
 from adascale.files import json_text
-from adascale.registry import naming_own_code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"duplicate --policy {name}")
         chosen[name] = make
     seeds = range(options.seed, options.seed + options.realisations)
-    with naming_own_code(), common.noting_orders(options):
+    with common.noting_orders(options):
         channel = preset.channel if options.channel is None else common.find_channel(options.channel)
         accountant = common.find_accountant(options.accountant, options.orders)
         how = {"channel": channel, "accountant": accountant, "delta": options.delta, "progress": sys.stderr.isatty()}

@@ -29,7 +29,6 @@ from dataclasses import replace
 
 import adascale
 from adascale.cli import causal, common
-from adascale.registry import naming_own_code
 
 _LEAST_SHARE = 1e-12  # least nu over the largest floor, as float64 has sixteen digits
 
@@ -49,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {options.nu:g}")
     horizon = replace(scenario, num_rounds=problem.num_rounds)
     name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else None)
-    with naming_own_code(), common.noting_orders(options):
+    with common.noting_orders(options):
         eta = policy.schedule(problem)
         epsilon = problem.device_epsilons(eta, accountant, options.delta)
         cost = float(problem.cost(eta))

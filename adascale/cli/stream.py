@@ -47,10 +47,8 @@ def run(options: argparse.Namespace) -> None:
     if not isinstance(policy, adascale.OnlinePolicy):
         raise ValueError(f"--policy {name} needs all rounds in advance; stream requires an online policy")
     orders = adascale.accounting.order_grid(*options.orders) if options.orders else adascale.accounting.DEFAULT_ORDERS
-    with naming_own_code():
-        how = {"delta": options.delta, "orders": orders, "unit": options.unit}
-        stream = adascale.Stream(policy, scenario, options.nu, options.state, **how)
-    with stream:
+    how = {"delta": options.delta, "orders": orders, "unit": options.unit}
+    with adascale.Stream(policy, scenario, options.nu, options.state, **how) as stream:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             common.note(f"{options.state} {at}")

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 from adascale import __version__
 from adascale.cli import common
 from adascale.files import in_turn, read_toml, write_together
-from adascale.registry import naming_own_code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +50,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--out {str(out)!r} lies in the folder of a run of --store")
     failed: dict[str, list[str]] = {}
     if options.report:
-        with naming_own_code():
-            table, history = module.tables(entries, store)
+        table, history = module.tables(entries, store)
         text = module.progress(entries, store).to_string(index=False)
     else:
         how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}

@@ -26,7 +26,6 @@ from typing import Any
 import adascale
 from adascale.cli import common
 from adascale.files import preset_chain
-from adascale.registry import naming_own_code
 
 
 def run(options: argparse.Namespace) -> None:
@@ -43,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     make_run = common.learning("adascale.runs.specification").make_run
     wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
     work = common.learning("adascale.runs.execution").perform
-    with naming_own_code(), common.noting_orders():
+    with common.noting_orders():
         if options.store is not None:
             store = common.learning("adascale.runs.store").Store(options.store)
             for option, path in outputs.items():
