@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 
+import adascale
 from adascale.cli import common
 
 
@@ -34,6 +35,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("--paired cannot be combined with --canaries or --runs")
     if options.paired is None and options.black_box and (clipping or options.runs != 1):
         raise ValueError("--black-box without --paired cannot be combined with --runs or --sabotage clipping")
+    adascale.comparison.find_method(options.policy)  # a receiver without noise is no policy here
     audit, learning = common.learning("adascale.audit"), common.learning("adascale.learning")
     make_run = common.learning("adascale.runs.specification").make_run
     changes = {"rounds": options.rounds, "delta": options.delta}

@@ -107,15 +107,13 @@ class Store:
         if not (place / "row.json").exists():
             return None
         try:
-            sealed, history, specified = (
-                (place / name).read_bytes() for name in ("row.json", "history.csv", "spec.json")
-            )
+            sealed, history = ((place / name).read_bytes() for name in ("row.json", "history.csv"))
             stored = json.loads(sealed)
             row = stored["row"]
             # the rows of version 0.2 have no checksum
             if {*stored} != {"row", "history_sha256"} and sealed != _sealed(sealed.rpartition(_SEAL)[0]):
                 raise ValueError("its row was altered or truncated")
-            if specified != run.specification.encode() or row["run"] != run.address:
+            if (place / "spec.json").read_bytes() != run.specification.encode() or row["run"] != run.address:
                 raise ValueError("it is the result of another run")
             if hashlib.sha256(history).hexdigest() != stored["history_sha256"]:
                 raise ValueError("its history was altered or truncated")

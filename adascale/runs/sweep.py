@@ -128,10 +128,15 @@ def sweep(
             if not missing:
                 break
             work = partial(_one, store=store, device=device, threads=threads, wait=attempt > 0)
-            done = _on_dask(work, missing, dask) if dask else _on_this_machine(work, missing, jobs, threads)
+            if dask:
+                done = _on_dask(work, missing, dask)
+            elif jobs > 1:
+                done = work_on(work, missing, jobs, threads)
+            else:
+                done = ((run, work(run)) for run in missing)
             with contextlib.closing(done):  # closes at once if interrupted
-                for outcome in done:
-                    note(outcome)
+                for run, outcome in done:
+                    note(outcome or Outcome(run.address, "failed", "a worker process was killed"))
         for address in [address for address, each in outcomes.items() if each.state == "busy"]:
             note(_one(wanted[address], store=store, device=device, threads=threads, wait=True))
     for address, each in outcomes.items():
@@ -223,22 +228,13 @@ def _gain(found: OrdersTooFew) -> float:
     return found.epsilon / found.better if found.better else 1.0
 
 
-def _on_this_machine(
-    work: Callable[[Run], Outcome], runs: list[Run], jobs: int, threads: int
-) -> Generator[Outcome, None, None]:
-    if jobs == 1:
-        yield from map(work, runs)
-    else:
-        with contextlib.closing(work_on(work, runs, jobs, threads)) as done:
-            for run, outcome in done:
-                yield outcome or Outcome(run.address, "failed", "a worker process was killed")
-
-
-def _on_dask(work: Callable[[Run], Outcome], runs: list[Run], address: str) -> Generator[Outcome, None, None]:
+def _on_dask(
+    work: Callable[[Run], Outcome], runs: list[Run], address: str
+) -> Generator[tuple[Run, Outcome | None], None, None]:
     from distributed import Client, wait
 
     with Client(address) as client:
-        left = {client.submit(work, run, pure=False): run.address for run in runs}
+        left = {client.submit(work, run, pure=False): run for run in runs}
         seen, noted = time.monotonic(), False
         while left:
             with contextlib.suppress(TimeoutError):
@@ -246,9 +242,9 @@ def _on_dask(work: Callable[[Run], Outcome], runs: list[Run], address: str) -> G
             for future in [each for each in left if each.done()]:
                 run = left.pop(future)
                 if future.status == "finished":
-                    yield future.result()
+                    yield run, future.result()
                 else:
-                    yield Outcome(run, "failed", " ".join(f"{future.exception()}".split()))
+                    yield run, Outcome(run.address, "failed", " ".join(f"{future.exception()}".split()))
             if client.nthreads():
                 seen, noted = time.monotonic(), False
             elif not noted:
