@@ -1,7 +1,5 @@
 """The command ``adascale``: one module per subcommand, imported only when it is run."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

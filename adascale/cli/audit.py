@@ -20,8 +20,6 @@ example:
   adascale audit --dataset digits --policy learn --nu 0.04 --canaries 200 --confidence 0.95 --json
 """
 
-from __future__ import annotations
-
 import argparse
 
 import adascale

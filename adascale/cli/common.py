@@ -40,12 +40,10 @@ def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
 
     if as_json:
         return json_text(totals | tables)
-    lines = {
-        key: f"{value:.6g}" if isinstance(value, float) else visible(f"{value}")
-        for key, value in totals.items()
-        if value is not None
-    }
-    return "\n".join(f"{key:<{max(map(len, lines))}} {value}" for key, value in lines.items())
+    known = {key: value for key, value in totals.items() if value is not None}
+    texts = (f"{value:.6g}" if isinstance(value, float) else visible(f"{value}") for value in known.values())
+    width = max(map(len, known))
+    return "\n".join(f"{key:<{width}} {text}" for key, text in zip(known, texts, strict=True))
 
 
 def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:

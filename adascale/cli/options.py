@@ -1,7 +1,5 @@
 """The options of all subcommands, and the parsing of their values."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import re

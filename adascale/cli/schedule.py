@@ -22,8 +22,6 @@ example:
   adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 

@@ -16,8 +16,6 @@ example:
   adascale train --dataset mnist --policy adascale --nu 0.04 --seed 0 --out run.csv --history history.csv
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

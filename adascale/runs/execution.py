@@ -1,7 +1,5 @@
 """The execution of a run, which gives a result row and a history; needs the extra ``learn``."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterable

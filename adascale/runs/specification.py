@@ -1,7 +1,5 @@
 r"""Training runs: everything that a result depends on, with an address; needs the extra ``learn``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace

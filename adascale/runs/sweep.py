@@ -11,8 +11,6 @@ combinations of lists are run::
     seed = [0, 1, 2]
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Worker processes that exit with their parent and ignore terminal signals."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """An append-only file in which each line is on the disk before the next step."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
