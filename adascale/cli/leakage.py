@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 import adascale
 from adascale.cli import common
-from adascale.files import json_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +36,8 @@ PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "Ly
 
 def run(options: argparse.Namespace) -> None:
     """Print the means, and write every realisation."""
+    from adascale.files import json_text
+
     common.check_outputs(common.input_files("--scenario", options.scenario), {"--out": options.out})
     preset = common.read_scenario(options.scenario)
     if not 1 <= options.realisations <= MOST_REALISATIONS:
