@@ -18,29 +18,24 @@ example:
   adascale audit --dataset digits --policy learn --nu 0.04 --canaries 200 --confidence 0.95 --json
 """
 
-from __future__ import annotations
-
 import argparse
-import sys
 
+import adascale
 from adascale.cli import common
-from adascale.registry import naming_own_code
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the bounds, and raise a ``RuntimeError`` if one exceeds the accounted epsilon."""
-    from adascale.comparison import as_method, find_method
-
     clipping = options.sabotage == "clipping"
     if options.black_box and (clipping or options.runs != 1):
         raise ValueError("--black-box cannot be combined with --runs or --sabotage clipping")
+    adascale.comparison.find_method(options.policy)  # a receiver without noise is no policy here
     audit, learning = common.learning("adascale.audit"), common.learning("adascale.learning")
-    wanted = common.learning("adascale.runs.specification").make_run(
-        options.dataset, options.policy, options.nu, options.seed, rounds=options.rounds, delta=options.delta
-    )
-    with naming_own_code(), common.noting_orders():
-        problem, mean_gain = common.learning("adascale.runs.execution").problem_of(wanted)
-        eta = as_method(find_method(wanted.policy)[1], wanted.channel)(problem, mean_gain).schedule(problem)
+    make_run = common.learning("adascale.runs.specification").make_run
+    changes = {"rounds": options.rounds, "delta": options.delta}
+    wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
+    with common.noting_orders():
+        problem, _, eta = common.learning("adascale.runs.execution").decided(wanted)
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
         how = {"delta": options.delta, "confidence": options.confidence, "noise": options.sabotage != "noise"}
         given = (problem, eta, wanted.training, dataset, options.seed)
@@ -49,20 +44,12 @@ def run(options: argparse.Namespace) -> None:
         else:
             norm = 10.0 if clipping else 1.0
             found = audit.audit_gradients(*given, options.canaries, **how, runs=options.runs, norm=norm)
-    totals = {
-        "dataset": wanted.scenario.name,
-        "policy": wanted.policy,
-        "nu": wanted.nu,
-        "seed": wanted.seed,
-        "rounds": wanted.scenario.num_rounds,
-        "sabotage": options.sabotage,
-        "epsilon": found.accounted,
-        "lower": found.lower,
-    } | {name: each for name, each in found._asdict().items() if name != "accounted"}
-    print(common.shown(totals, options.json))
+    totals = {"dataset": wanted.scenario.name, "policy": wanted.policy, "nu": wanted.nu, "seed": wanted.seed}
+    totals |= {"rounds": wanted.scenario.num_rounds, "sabotage": options.sabotage}
+    totals |= {"epsilon": found.accounted, "lower": found.lower} | found._asdict()
+    del totals["accounted"]
+    print(common.shown(totals, options.json), flush=True)
     if found.refuted:
-        sys.stdout.flush()
         bounds = ", ".join(f"{name} {value:.4g}" for name, value in found.refuted.items())
-        raise RuntimeError(
-            f"the training leaks more than accounted: epsilon {found.accounted:.4g} is refuted by {bounds}"
-        )
+        accounted = f"epsilon {found.accounted:.4g} is refuted by {bounds}"
+        raise RuntimeError(f"the training leaks more than accounted: {accounted}")

@@ -13,7 +13,7 @@ import pytest
 from adascale import ReceiveScalingProblem, Scenario, policies
 from adascale.accounting import order_grid
 from adascale.channel import EmpiricalFloors, read_gains
-from adascale.streaming import Answer, RunningEpsilon, Stream
+from adascale.streaming import Answer, Stream
 
 from ..command import run
 from .streams import GAINS, HEADER, NEW, NU, PAST, POLICIES, SMALL, WHOLE, lines, rows
@@ -50,16 +50,17 @@ def test_epsilon_is_that_of_the_rounds_so_far(stream, arguments, delta, orders):
         assert found[n - 1].epsilon == pytest.approx(float(expected), rel=1e-9)
 
 
-def test_epsilon_of_a_paper_scenario_is_that_of_the_schedule():
-    mnist, energy = Scenario.mnist(), np.random.default_rng(0).uniform(0.03, 0.3, 60)
-    running = RunningEpsilon(mnist)
-    moments = running.start()
-    for each in energy:
-        moments = running.add(moments, each)
-    problem = ReceiveScalingProblem(mnist, np.full(60, 1e-9), 1)
-    assert running.epsilon(moments) == pytest.approx(float(problem.dp_epsilon(mnist.noise_scale / energy)), rel=1e-9)
-    assert not running.at_end(moments)
-    assert running.at_end(running.add(running.start(), 1e3))
+def test_epsilon_of_a_paper_scenario_is_that_of_the_schedule(tmp_path):
+    mnist, gain = Scenario.mnist(), 1e-9 * np.random.default_rng(0).uniform(0.5, 2, 60)
+    with Stream(policies.EqualAlloc(), mnist, 0.1, tmp_path / "little") as little:
+        eta = np.array([little.answer(each).eta for each in gain])
+        expected = float(ReceiveScalingProblem(mnist, gain, 0.1).dp_epsilon(eta))
+        assert little.last.epsilon == pytest.approx(expected, rel=1e-9)
+        assert not little.orders_too_few
+    with Stream(policies.EqualAlloc(), mnist, 1e3, tmp_path / "much") as much:
+        assert not much.orders_too_few
+        much.answer(gain[0])
+        assert much.orders_too_few
 
 
 FORMS = {  # the header, and the line of round t; tests/channel/test_gains.py has them all
