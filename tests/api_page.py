@@ -69,19 +69,6 @@ def home(module, name):
     return home(source, original)
 
 
-def is_there(dotted):
-    """Whether a dotted name is a module of the library, or what one of them defines or imports at its top."""
-    if dotted in modules():
-        return True
-    module, _, name = dotted.rpartition(".")
-    if module not in modules():
-        return False
-    inside = [node for statement in tree(module).body for node in ast.walk(statement)]
-    assigned = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    defined = {node.name for node in tree(module).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    return name in {*imports(module), *assigned, *defined}
-
-
 def described(module):
     """What autodoc takes from a module: functions and classes with a docstring, constants with words below."""
     names, body = [], tree(module).body
