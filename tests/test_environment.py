@@ -3,11 +3,8 @@
 import importlib.metadata
 import itertools
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import jupytext
@@ -130,29 +127,6 @@ def test_chapters_import_only_what_the_extra_book_brings():
             assert brought & {canonicalize_name(name) for name in distributions[module]}, f"{chapter.name}: {module}"
 
 
-def test_wheel_holds_the_whole_package_and_nothing_else(tmp_path):
-    source = tmp_path / "source"
-    for folder in ("adascale", "tests", "tools"):
-        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-text"):
-        shutil.copy(ROOT / name, source)
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        tmp_path,
-        source,
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    package = (path for path in (source / "adascale").rglob("*") if path.is_file())
-    assert held == {path.relative_to(source).as_posix() for path in package}
 
 
 def test_conda_environment_is_the_lock():
