@@ -5,29 +5,17 @@ A name stands for where it is defined: ``adascale.policies.best_energy`` is that
 
 import ast
 import re
-from collections import Counter
+from collections import Counter, namedtuple
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "book" / "api.md"
 NO_LIBRARY = ("adascale.cli", "adascale.__main__", "companion.__main__")  # the command line has --help
 
 
-class Home(NamedTuple):
-    """A name where it is defined."""
-
-    module: str
-    name: str
-
-
-class Directive(NamedTuple):
-    """An autodoc directive and its options."""
-
-    kind: str
-    target: str
-    options: dict[str, str]
+Home = namedtuple("Home", "module name")  # a name where it is defined
+Directive = namedtuple("Directive", "kind target options")  # an autodoc directive
 
 
 @cache

@@ -1,14 +1,16 @@
-"""What every page gets in the end: a description and marks put right; tests/book sees the index and the links."""
+"""What pages get: a description, marks put right, boxes and a reading time; tests/book sees the index and the links."""
 
 import sys
-from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from docutils import nodes
 from docutils.core import publish_doctree
+from docutils.parsers.rst import directives
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
+import reader_aids
 import site_pages
 
 
@@ -65,9 +67,38 @@ def test_only_the_page_that_searches_loads_the_index_of_all_words():
     assert kept.index("SHOW_SEARCH_SUMMARY = false") < kept.index("searchtools.js")
 
 
-def test_fields_of_named_tuples_lose_only_the_words_of_python():
-    pair = namedtuple("pair", ["low", "high"])
-    pair.high.__doc__ = "The upper end."
-    for each in (pair, pair(1, 2), int):  # an object of it, and what is no tuple, stay as they are
-        site_pages.forget_aliases(each)
-    assert (pair.low.__doc__, pair.high.__doc__, pair(1, 2).low) == ("", "The upper end.", 1)
+def read(text):
+    return publish_doctree(text, settings_overrides={"report_level": 2, "halt_level": 2})
+
+
+BOXES = """
+.. opener::
+   :needs: the *normal* distribution.
+
+   * compute a noise multiplier;
+
+.. exercise:: The deepest *fade*
+
+   Which round is it?
+"""
+
+
+def test_boxes_have_their_title_their_text_and_the_minutes(monkeypatch):
+    monkeypatch.setitem(directives._directives, "opener", reader_aids.Opener)
+    monkeypatch.setitem(directives._directives, "exercise", reader_aids.Exercise)
+    document = read(BOXES)
+    reader_aids.fill_in_minutes(None, document)
+    opener, exercise = ([each.astext() for each in box] for box in document.findall(nodes.admonition))
+    assert opener[:2] == ["After this chapter you can", "compute a noise multiplier;"]
+    assert opener[2:] == ["You need the normal distribution.", "Reading takes about 5 minutes."]
+    assert exercise == ["Exercise. The deepest fade", "Which round is it?"]
+    assert len(list(document.findall(nodes.emphasis))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "formulas", "expected"), [(10, 0, 5), (1000, 0, 5), (1001, 0, 10), (2000, 20, 15), (2000, 21, 20)]
+)
+def test_reading_takes_a_minute_per_200_words_or_four_formulas(words, formulas, expected):
+    code = "\n\nCode::\n\n" + "   x = 1\n" * 5000  # is not read word by word
+    text = " ".join(["word"] * (words - 1)) + "\n\n" + ".. math:: a = b\n\n" * formulas + code
+    assert reader_aids.minutes(read(text)) == expected

@@ -1,7 +1,8 @@
 """The tools that compare: what is the same passes, and what is not is named."""
 
-import importlib.util
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pandas as pd
@@ -11,18 +12,11 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 
 
-def tool(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 MNIST = pd.read_csv(ROOT / "results/mnist/accuracy.csv", dtype={"run": str})
 
 
 def test_every_result_column_of_a_run_made_again_is_held_to_the_committed_row():
-    sample = tool("reproduce_sample")
+    sample = SimpleNamespace(**runpy.run_path(str(ROOT / "tools/reproduce_sample.py")))
     row, silent = (MNIST[(MNIST.policy == "NoiseFree") == each].iloc[0].to_dict() for each in (False, True))
     assert sample.differences(row, row) == []
     for column in (*sample.EXACT, *sample.COMPUTED, *sample.TRAINED):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tools"))
@@ -76,48 +75,6 @@ def test_the_number_of_a_formula_stands_outside_its_environments(path):
     cells = nbformat.read(path, as_version=4).cells
     assert not [found for cell in cells if cell.cell_type == "markdown" for found in tags_inside(cell.source)]
     assert tags_inside(r"$$ \begin{a} x \tag{1} \end{a} $$ and $$ \begin{b} x \end{b} \tag{2} $$")  # the control
-
-
-# Tables, as a reader meets them.
-
-NOT_FOR_READERS = re.compile(
-    r"\de[+-]\d"  # 1e+03
-    r"|\d\.(?!\d)"  # 23.
-    r"|(?<![\w.])[-−]0(\.0*)?(?![.\d])"  # -0.0
-    r"|(?<![\w.])-\d"  # a hyphen for a minus
-    r"|(?<![\d.,])\d{5,}(?![\d.])"  # 26010
-    r"|^(nu|eta|rdp|epsilon|policy|claim|metric|[a-z]+(_[a-z0-9]+)+)$"  # a name of the code
-)
-
-
-def unreadable(html):
-    """What a table of a stored output has that a reader should not meet."""
-    found = []
-    for table in BeautifulSoup(html, "html.parser").find_all("table"):
-        heads = table.select("thead tr")
-        found += [row.get_text(" ", strip=True) for row in heads[1:]]
-        cells = (cell.get_text(" ", strip=True) for cell in table.select("th, td"))
-        found += [cell for cell in cells if NOT_FOR_READERS.search(cell)]
-    return found
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_table_has_one_row_of_heads_and_numbers_and_names_for_readers(path):
-    shown = (output for cell in nbformat.read(path, as_version=4).cells for output in cell.get("outputs", []))
-    html = [output["data"]["text/html"] for output in shown if "text/html" in output.get("data", {})]
-    assert [found for each in html for found in unreadable(each)] == []
-
-
-def test_what_is_not_for_readers_is_found_in_a_table():
-    def table(head, *cells):
-        rows = "".join(f"<tr><td>{cell}</td></tr>" for cell in cells)
-        return f"<table><thead>{''.join(f'<tr><th>{each}</th></tr>' for each in head)}</thead>{rows}</table>"
-
-    bad = ["1e+03", "3.2e-05", "23.", "-0.0", "−0.00", "-0.5", "0.1 [-0.3, 0.4]", "26010", "nu", "n_draws", "policy"]
-    good = ["1,300", "1.7·10⁻⁵", "23", "0", "−0.5", "−0.05", "0.1 [−0.3, 0.4]", "26,010", "0.123456", "2026-11-22", "ν"]
-    assert unreadable(table(["statement"], *bad)) == bad
-    assert unreadable(table(["statement"], *good)) == []
-    assert unreadable(table(["0.01", "statement"], "1")) == ["statement"]
 
 
 def test_a_label_that_no_page_has_stays_and_would_be_noticed():

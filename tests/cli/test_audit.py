@@ -7,7 +7,7 @@ import pytest
 from ..command import refused, run
 
 SHORT = ("--rounds", 10, "--nu", 2.56)
-FEW = ("--rounds", 2, "--nu", 2.56, "--paired", 10, "--json")
+FEW = ("--rounds", 1, "--nu", 2.56, "--paired", 10, "--json")
 
 
 def test_honest_training_is_not_refuted(capsys):

@@ -12,7 +12,7 @@ from adascale.cli import COMMANDS
 from companion.methods import METHODS
 
 from ..command import refused, run
-from .own import OWN
+from .streams import CONSTANT
 
 
 def test_leakage_writes_one_row_per_policy_budget_and_seed(tmp_path, capsys, scenario):
@@ -56,7 +56,7 @@ def test_own_policy_is_tuned_and_compared(tmp_path, capsys, scenario, own):
 
 
 def test_own_policy_with_a_registered_name_is_kept_apart(tmp_path, capsys, scenario, gains, own):
-    (tmp_path / "same_name.py").write_text(OWN.replace("Constant", "AdaScale"))
+    (tmp_path / "same_name.py").write_text(CONSTANT.replace("Constant", "AdaScale"))
     common = ["--scenario", scenario[1], "--nu", 0.01, "--policy", "same_name:AdaScale"]
     assert run("schedule", *common, "--gains", gains[1], "--hindsight", "--json") == 0
     assert "penalty" not in json.loads(capsys.readouterr().out)
@@ -87,11 +87,6 @@ def test_bad_argument_is_one_line_and_writes_nothing(tmp_path, capsys, kind):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_error_without_a_command_has_the_same_prefix(capsys):
-    assert run("nothing") == 2
-    assert capsys.readouterr().err.startswith("adascale: error: ")
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_a_description_and_an_example(capsys, command):
     assert run(command, "--help") == 0
@@ -102,7 +97,9 @@ def test_help_has_a_description_and_an_example(capsys, command):
     assert said.err == ""
 
 
-def test_module_is_the_command(tmp_path):
+def test_module_is_the_command(tmp_path, capsys):
     done = subprocess.run([sys.executable, "-m", "adascale", "--help"], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.startswith("usage: adascale ")
     assert (done.returncode, done.stderr) == (0, "")
+    assert run("nothing") == 2
+    assert capsys.readouterr().err.startswith("adascale: error: ")

@@ -12,7 +12,7 @@ from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.channel import EmpiricalFloors
 
 from ..command import refused, run
-from .own import OWN
+from .streams import CONSTANT
 
 SMALL = Scenario("small", 2, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
 
@@ -31,7 +31,7 @@ def place(tmp_path, monkeypatch):
     """A folder with a scenario, a trace, an earlier one, and the trace with another end."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.toml").write_text(SMALL.to_toml())
-    (tmp_path / "mine.py").write_text(OWN.replace("Constant", "Extra"))
+    (tmp_path / "mine.py").write_text(CONSTANT.replace("Constant", "Extra"))
     gains = measured(12, 0)
     write("gains.csv", gains)
     write("past.csv", measured(40, 1))

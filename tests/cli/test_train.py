@@ -9,7 +9,10 @@ import time
 import pandas as pd
 import pytest
 
+from adascale.runs.specification import make_run
+
 from ..command import refused, run
+from ..test_extension import DATA
 
 SHORT = ["train", "--dataset", "digits", "--nu", 0.5, "--rounds", 6, "--every", 3]
 
@@ -54,52 +57,28 @@ def test_infinity_is_a_string_in_json(tmp_path, capsys):
     json.loads(row.read_text(), parse_constant=pytest.fail)
 
 
-DATA = """
-import numpy as np
-from torch import nn
-from adascale.learning.data import RawDataset
-
-def read():
-    images = np.random.default_rng(0).random((555, 4, 4, 1)) - 0.5
-    labels = (images[:, 0, 0, 0] > 0).astype(int)
-    return RawDataset(images[:505], labels[:505], images[505:], labels[505:])
-
-class Net(nn.Sequential):
-    def __init__(self):
-        super().__init__(nn.Flatten(), nn.Linear(16, 2))
-"""
-
-
 @pytest.fixture
 def waves(tmp_path, monkeypatch):
     """Data and a network of one's own, in a module of the working directory."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "waves.py").write_text(DATA)
+    (tmp_path / "waves.py").write_text(DATA.replace("120", "555").replace("100", "505"))
     yield
     sys.modules.pop("waves", None)
 
 
 def test_own_data_and_network_need_no_preset(waves, capsys):
-    command = ("train", "--dataset", "waves:read", "--nu", 0.5, "--rounds", 3)
-    assert run(*command, "--model", "waves:Net", "--json") == 0
+    command = ("train", "--dataset", "waves:squares", "--nu", 0.5, "--rounds", 3)
+    assert run(*command, "--model", "waves:net", "--json") == 0
     said = capsys.readouterr()
     printed = json.loads(said.out)
-    assert (printed["dataset"], printed["model"], printed["rounds"]) == ("read", "Net", 3)
-    assert "note: read is trained like the digits" in said.err
+    assert (printed["dataset"], printed["model"], printed["rounds"]) == ("squares", "net", 3)
+    assert "note: squares is trained like the digits" in said.err
     assert "note: the network has 34 parameters" in said.err
-    assert run(*command) == 2  # the digits' network does not fit
-    assert "model 'digits_cnn' must give" in capsys.readouterr().err
-    assert run("train", "--dataset", "waves:missing", "--nu", 0.5) == 2
-    assert "module 'waves' has no 'missing'" in capsys.readouterr().err
-
-
-def test_own_data_are_divided_among_devices(waves):
-    from adascale.runs.specification import make_run
-
-    made = make_run("waves:read", "EqualAlloc", 0.5, 0, model="waves:Net", batch_size=10)
+    assert "model 'digits_cnn' must give" in refused(capsys, *command)  # the digits' network does not fit
+    assert "module 'waves' has no 'missing'" in refused(capsys, "train", "--dataset", "waves:missing", "--nu", 0.5)
+    made = make_run("waves:squares", "EqualAlloc", 0.5, 0, model="waves:net", batch_size=10)
     assert made.scenario.dataset_size == (51.0,) * 5 + (50.0,) * 5
-    assert made.address != make_run("waves:read", "EqualAlloc", 0.5, 1, model="waves:Net", batch_size=10).address
-    assert list(made.sources) == ["waves:read", "waves:Net"]
+    assert list(made.sources) == ["waves:squares", "waves:net"]
 
 
 def test_note_on_the_network_size_names_the_file(waves, tmp_path, capsys):
