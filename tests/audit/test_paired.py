@@ -12,7 +12,7 @@ from scipy import stats
 from adascale import ReceiveScalingProblem, Scenario, accounting
 from adascale.audit import audit_paired, paired_runs
 from adascale.audit.canaries import SampleCanaries, unit
-from adascale.audit.paired import neighbours
+from adascale.audit.training import neighbours
 from adascale.learning import Diverged, FedSGD, Training, air, data, fedsgd
 
 
