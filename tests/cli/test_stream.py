@@ -81,8 +81,6 @@ def test_gains_come_in_the_forms_of_a_trace(stream, form):
     np.testing.assert_allclose(rows(answered), rows(stream(WHOLE, state="plain")[1]), rtol=1e-9, atol=1e-12)
 
 
-# What is wrong -------------------------------------------------------------------------------------------------------
-
 BAD = [b"high,1e-12", b"1e-12", b"", b"0,1e-12", b"nan,1e-12", b"1e-320,1e-320", b"\xff,1e-12", b"1e-12,\0"]
 
 
@@ -119,6 +117,14 @@ UNANSWERED = {
 }
 
 
+def test_a_skipped_first_round_counts_as_a_line_and_an_error_is_one_ascii_row(stream):
+    _, answered, said = stream("min_gain\nskip\nx\n")
+    assert "standard input, line 3: " in said[1]
+    assert rows(answered[:2]) == [Answer(0, 0.0, np.inf, 12 * NU, 0.0)]
+    reason = split(stream('min_gain\n"é ""x"""\n', state="ascii")[1])[1][0][2]
+    assert "got '\\xe9 \"x\"' in min_gain" in reason
+
+
 @pytest.mark.parametrize("kind", UNANSWERED)
 def test_a_stream_fails_if_its_last_line_has_no_answer(stream, kind):
     text, again = UNANSWERED[kind]
@@ -129,17 +135,6 @@ def test_a_stream_fails_if_its_last_line_has_no_answer(stream, kind):
     assert code == int(fails)
     assert ("has no answer" in said[-1] if said else False) == fails
     assert len(good) - 1 == text.count("1e-12") + ("skip\n" in text)
-
-
-def test_a_skipped_first_round_counts_as_a_line_and_leaks_nothing(stream):
-    _, answered, said = stream("min_gain\nskip\nx\n")
-    assert "standard input, line 3: " in said[1]
-    assert rows(answered[:2]) == [Answer(0, 0.0, np.inf, 12 * NU, 0.0)]
-
-
-def test_an_error_line_is_one_ascii_csv_row(stream):
-    reason = split(stream('min_gain\n"é ""x"""\n')[1])[1][0][2]
-    assert "got '\\xe9 \"x\"' in min_gain" in reason
 
 
 def test_a_gain_above_one_is_answered_and_noted_once(stream):
@@ -196,9 +191,6 @@ def test_a_closed_input_is_named(place, monkeypatch, capsys):
     assert run("stream", "--scenario", "my.toml", "--nu", NU, "--state", "s") == 2
     assert "standard input is closed" in capsys.readouterr().err
     assert not (place / "s").exists()
-
-
-# Rounds that are skipped, the end of the horizon, the last round sent again -----------------------------------------
 
 
 @pytest.mark.parametrize("arguments", [[], ["--policy", "estimfuture", *PAST], ["--policy", "mine:Own"]])
