@@ -223,19 +223,12 @@ def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
     gain = np.broadcast_to(problem.min_gain, eta.shape)
     for t in range(problem.num_rounds):
         returned = policy.step(state, gain[..., t].copy()[()])  # a copy, as a view would give access to later rounds
-        state, eta[..., t] = _stepped(policy, returned, problem.lanes)
+        eta_t = np.asarray(returned[1]) if isinstance(returned, tuple) and len(returned) == 2 else np.array("")
+        if eta_t.shape != problem.lanes or eta_t.dtype.kind not in "iuf":
+            wanted = f"the next state and eta, numbers of shape {problem.lanes} like the gains"
+            raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {returned!r:.80}")
+        state, eta[..., t] = returned[0], eta_t
     return within_limit(eta, problem, type(policy).__name__)
-
-
-def _stepped(policy: OnlinePolicy, returned: Any, batch: tuple[int, ...]) -> tuple[Any, Any]:
-    got = type(returned).__name__
-    if isinstance(returned, tuple) and len(returned) == 2:
-        eta = np.asarray(returned[1])
-        if eta.shape == batch and eta.dtype.kind in "iuf":
-            return returned
-        got = f"a state and {eta.dtype} of shape {eta.shape}"
-    wanted = f"the next state and eta, numbers of shape {batch} like the gains"
-    raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {got}")
 
 
 def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> FloatArray:
