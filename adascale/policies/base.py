@@ -253,7 +253,9 @@ def spread(budget: FloatArray, **shapes: tuple[int, ...]) -> FloatArray:
     return np.broadcast_to(budget, check.broadcast(**shapes, budget=np.shape(budget)))
 
 
-def whole_horizon(scenario: Scenario, budget: FloatArray, **shapes: tuple[int, ...]) -> tuple[Any, ...]:
+def whole_horizon(
+    scenario: Scenario, budget: FloatArray, **shapes: tuple[int, ...]
+) -> tuple[Scenario, FloatArray, int, FloatArray]:
     r"""Return the fields of a :class:`HorizonState` before round 0, when :math:`T \nu` is left."""
     budget, T = spread(budget, **shapes), scenario.num_rounds
     with np.errstate(over="ignore"):
