@@ -14,7 +14,6 @@ from adascale import checks as check
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import find_method
 from adascale.learning import data, models
-from adascale.learning.seeding import whole_seed
 from adascale.learning.settings import Training
 from adascale.scenario import Scenario
 
@@ -70,7 +69,7 @@ class Run:
             if np.ndim(value := getattr(self, name)):
                 raise ValueError(f"{name} must be one number, got {value!r}")
             object.__setattr__(self, name, float(check.positive(name, value)))
-        object.__setattr__(self, "seed", whole_seed(self.seed))
+        object.__setattr__(self, "seed", check.whole("seed", self.seed, 0))
         check.whole("every", self.every)
         check.fraction("delta", self.delta)
         for name in ("policy", "accountant"):
