@@ -6,8 +6,6 @@ through once more: scripts that it does not use go, theorems get permanent links
 stumbles over are put right.
 """
 
-import importlib
-import pkgutil
 import re
 import unicodedata
 from html import escape, unescape
@@ -18,23 +16,8 @@ from sphinx import addnodes
 from sphinx.search import languages
 from sphinx.search.en import SearchEnglish
 
-import adascale
-
-LETTERS = {
-    "alpha": "α",
-    "delta": "δ",
-    "epsilon": "ε",
-    "eta": "η",
-    "lambda": "λ",
-    "nu": "ν",
-    "rho": "ρ",
-    "sigma": "σ",
-    "varepsilon": "ε",
-    "le": "≤",
-    "ge": "≥",
-    "times": "×",
-    "cdot": "·",
-}
+NAMES = "alpha delta epsilon eta lambda nu rho sigma varepsilon le ge times cdot"
+LETTERS = dict(zip(NAMES.split(), "αδεηλνρσε≤≥×·", strict=True))
 TOGETHER = {"waterfilling": "water filling"}
 """Words that are written in one piece and in two."""
 
@@ -124,25 +107,6 @@ def index_items(app, doctree):
     app.env.get_domain("index").process_doc(app.env, app.env.docname, doctree)  # the domain has been here before
 
 
-# The API page.
-
-
-def without_aliases(app):
-    """Fields of named tuples lose "Alias for field number 0": those without words of their own are left out then."""
-    for package in pkgutil.walk_packages(adascale.__path__, "adascale."):
-        if not package.name.endswith("__main__"):
-            for value in vars(importlib.import_module(package.name)).values():
-                forget_aliases(value)
-
-
-def forget_aliases(value):
-    """Of one class, if it is a named tuple."""
-    for name in getattr(value, "_fields", ()) if isinstance(value, type) else ():
-        field = vars(value).get(name)
-        if (getattr(field, "__doc__", None) or "").startswith("Alias for field number"):
-            field.__doc__ = ""
-
-
 # Every page once more.
 
 ALWAYS = [
@@ -207,6 +171,5 @@ def setup(app):
     languages["en"] = FoldedEnglish
     app.connect("html-page-context", describe)
     app.connect("doctree-read", index_items)
-    app.connect("builder-inited", without_aliases)
     app.connect("build-finished", finish, priority=900)  # after the extensions that copy files
     return {"parallel_read_safe": True}
