@@ -16,6 +16,8 @@ unexport JUPYTER_PATH JUPYTER_CONFIG_PATH PYTEST_ADDOPTS
 export MPLCONFIGDIR := $(CURDIR)/.venv/settings/matplotlib
 export IPYTHONDIR := $(CURDIR)/.venv/settings/ipython
 export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/settings/jupyter
+# Our matrices are small: threads of a product would wait for each other, the more so under two workers.
+export OPENBLAS_NUM_THREADS := 1
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The environment. .venv/made-from says of which lock, interpreter and folder it was made; where one of them has changed, or

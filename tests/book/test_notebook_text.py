@@ -225,12 +225,6 @@ def test_references_lead_to_other_notebooks_and_code_stays_as_it_is(small):
     assert chapter.cited == set()
 
 
-def test_a_number_of_another_chapter_is_refused(small):
-    chapter = Chapter(small, small.root / "notebooks" / "2.md", {"half": "0.5"})
-    with pytest.raises(ValueError, match="glues its own numbers"):
-        chapter.prose(["{glue:text}`1.md::half:s`"])
-
-
 def test_a_label_that_no_page_has_stays_and_would_be_noticed(small):
     chapter = Chapter(small, small.root / "notebooks" / "2.md", {})
     for raw in ("{eq}`eq:c`", "{cite}`nobody`", "{ref}`chap-three`"):
