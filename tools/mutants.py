@@ -5,8 +5,8 @@
 The changes are cosmic-ray's, one replacement an operator: ``+`` to ``-``, ``<`` to ``<=``, a number up by one, a
 condition negated, a loop without rounds.  First every test of a group runs by itself: which lines does it run, and for
 how long?  Then each change is tried by the tests that run its statement, the quickest first and for half a minute at
-most, in a fork of a process that has imported all but the package.  Compiled functions run uncompiled where a change
-may reach them, as compiling takes longer than most tests; the others come from Numba's cache.
+most, in a fork of a process that has imported all but the package.  Where a change may reach a compiled function,
+nothing is compiled, as compiling takes longer than most tests.
 
 Verdicts are kept in FOLDER.  One holds while the changed file does what it did, and the test that noticed, or else each
 test that runs the statement, is as it was.  ``--sample N`` tries N changes of a group, drawn by a fixed seed.  Where
@@ -36,7 +36,7 @@ from pathlib import Path
 import coverage
 import numba
 import pytest
-from source_changes import around, changes, checksum, of_test, parsed, reached, statement
+from source_changes import around, changes, checksum, may_be_compiled, of_test, parsed, statement
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("adascale", "companion", "tests", "tools", "conftest.py", "pyproject.toml")
@@ -100,19 +100,6 @@ def run_tests(group, plugin):
     pytest.main([*PYTEST.split(), *GROUPS[group][1]], plugins=[plugin])
     imported = getattr(sys.modules.get("adascale"), "__file__", None)
     assert imported is None or Path(imported).is_relative_to(Path.cwd()), f"{imported} was imported"
-
-
-def uncompiled(names=None):
-    """From now on these functions of the package, or all, are not compiled."""
-    compiled = numba.njit
-
-    def njit(**options):
-        def decorate(function):
-            return function if names is None or function.__name__ in names else compiled(**options)(function)
-
-        return decorate
-
-    numba.njit = njit
 
 
 class Recorder:
@@ -191,8 +178,7 @@ def record(folder, group, jobs):
         return record
 
     def task(compiled, say):
-        if not compiled:
-            uncompiled()
+        numba.config.DISABLE_JIT = not compiled
         run_tests(group, Recorder(group, save, found["tests"], jobs, compiled, say))
 
     for compiled in (False, True):
@@ -208,7 +194,7 @@ def tests_of(change, known):
 
     None that is slow uncompiled, where the change may reach compiled functions.
     """
-    lines, compiled = set(statement(change.file, change.line)), not reached(change.file, change.line)
+    lines, compiled = set(statement(change.file, change.line)), not may_be_compiled(change.file, change.line)
     every = lines.intersection(known["imports"].get(change.file, ()))
     return {
         name: test["seconds"]
@@ -220,8 +206,8 @@ def tests_of(change, known):
 class Chosen:
     """Some tests, in this order, each with a limit of time."""
 
-    def __init__(self, tests, least, say):
-        self.tests, self.least, self.say, self.end = tests, least, say, PATIENCE + time.process_time()
+    def __init__(self, tests, say):
+        self.tests, self.say, self.end = tests, say, PATIENCE + time.process_time()
         self.begin(None, 60)
 
     def begin(self, test, seconds):
@@ -240,7 +226,7 @@ class Chosen:
     def pytest_runtest_logstart(self, nodeid):
         if time.process_time() > self.end:
             self.verdict("left")
-        self.begin(nodeid, self.least + 3 * self.tests[nodeid])
+        self.begin(nodeid, 4 + 3 * self.tests[nodeid])
 
     def pytest_runtest_logreport(self, report):
         if report.failed:
@@ -257,11 +243,9 @@ def attempt(group, known, often, change, say):
     """Try a change, or None, by the quickest tests first; those that noticed changes nearby count as quicker."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
-    tests, least = {name: test["seconds"] for name, test in known["tests"].items()}, 4
+    tests = {name: test["seconds"] for name, test in known["tests"].items()}
     if change:
-        if functions := reached(change.file, change.line):
-            uncompiled(functions)
-            least = 12  # what these call may have to be compiled, once
+        numba.config.DISABLE_JIT = may_be_compiled(change.file, change.line)
         near, get_code = around(change.file, change.line), importlib.machinery.SourceFileLoader.get_code
 
         def changed(self, name):
@@ -269,12 +253,9 @@ def attempt(group, known, often, change, say):
             return compile(change.source, self.path, "exec") if here else get_code(self, name)
 
         importlib.machinery.SourceFileLoader.get_code = changed
-
-        def place(test):
-            return test[1] / (1 + 4 * often[near, test[0]])
-
-        tests = dict(sorted(tests_of(change, known).items(), key=place))
-    run_tests(group, Chosen(tests, least, say))
+        tests = tests_of(change, known)
+        tests = dict(sorted(tests.items(), key=lambda test: test[1] / (1 + 4 * often[near, test[0]])))
+    run_tests(group, Chosen(tests, say))
 
 
 def stamp(change, said, known):
