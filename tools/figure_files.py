@@ -20,7 +20,7 @@ from companion.figures.files import KEY, LARGE, unpacked
 
 
 def executed(notebook: Path, cache: str) -> nbformat.NotebookNode:
-    """What was executed for a page: where its outputs come from Jupyter's cache, myst-nb writes it without them."""
+    """Return what was executed for a page: myst-nb writes it without the outputs that come from Jupyter's cache."""
     found = nbformat.read(notebook, as_version=4)
     if not any(cell.get("outputs") for cell in found.cells):
         with suppress(KeyError):
@@ -29,32 +29,23 @@ def executed(notebook: Path, cache: str) -> nbformat.NotebookNode:
 
 
 def stored_files(notebook: nbformat.NotebookNode) -> dict[str, dict[str, str]]:
-    """SVG and CSV of each figure of an executed notebook, by the name that myst-nb gives to its picture."""
+    """Return SVG and CSV of each figure of an executed notebook, by the name that myst-nb gives to its picture."""
     found = {}
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if KEY in output.get("metadata", {}):
-                picture = b64decode(output["data"]["image/png"])
-                found[f"{sha256(picture).hexdigest()}.png"] = unpacked(output["metadata"][KEY])
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        if KEY in output.get("metadata", {}):
+            picture = b64decode(output["data"]["image/png"])
+            found[f"{sha256(picture).hexdigest()}.png"] = unpacked(output["metadata"][KEY])
     return found
 
 
 def pictures(document: nodes.document) -> list[tuple[nodes.container, nodes.image]]:
-    """The bundles of outputs that have a PNG, with it."""
-    bundles = document.findall(
-        lambda node: isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle"
-    )
-    return [
-        (bundle, image)
-        for bundle in bundles
-        for kind in bundle.children
-        if kind.get("mime_type") == "image/png"
-        for image in kind.findall(nodes.image)
-    ]
+    """Return the bundles of outputs that have a PNG, with it."""
+    kinds = (each for each in document.findall(nodes.container) if each.get("mime_type") == "image/png")
+    return [(kind.parent, image) for kind in kinds for image in kind.findall(nodes.image)]
 
 
 class FigureFiles(SphinxTransform):
-    """Put the SVG of each figure beside its PNG, and under the figure a line with its files."""
+    """Put the SVG of each figure next to its PNG, and under the figure a line with its files."""
 
     default_priority = 300  # before the images and the downloads of a page are collected
 
@@ -68,26 +59,23 @@ class FigureFiles(SphinxTransform):
             picture = Path(self.env.relfn2path(image["uri"])[1])
             if picture.name not in files:
                 continue
-            figure = bundle.parent
+            figure, texts = bundle.parent, files[picture.name]
             name = figure["names"][0] if figure.get("names") else f"{page.stem}-{number}"
             name = name if name not in names else f"{name}-{number}"  # a cell with two figures has one name
             names.add(name)
+            shutil.copyfile(picture, picture.with_name(f"{name}.png"))
             line = nodes.paragraph("", "Download: ", classes=["figure-files"])
             for kind in ("svg", "png", "csv"):
-                target = picture.with_name(f"{name}.{kind}")
-                if kind == "png":
-                    shutil.copyfile(picture, target)
-                else:
-                    target.write_text(files[picture.name][kind])
-                uri = str(Path(image["uri"]).with_name(target.name))
-                if kind == "svg" and len(files[picture.name]["svg"]) <= LARGE:
+                uri = str(Path(image["uri"]).with_name(f"{name}.{kind}"))
+                if kind in texts:
+                    picture.with_name(f"{name}.{kind}").write_text(texts[kind])
+                if kind == "svg" and len(texts["svg"]) <= LARGE:
                     drawn = nodes.image(**{**image.attributes, "uri": uri})
                     bundle.insert(0, nodes.container("", drawn, mime_type="image/svg+xml"))
                 link = addnodes.download_reference("", kind.upper(), reftarget=uri, classes=["download"])
                 line += [link, nodes.Text(" ")]
-            only = addnodes.only("", line, expr="html")
             at = len(figure.children) if isinstance(figure, nodes.figure) else figure.index(bundle) + 1
-            figure.insert(at, only)
+            figure.insert(at, addnodes.only("", line, expr="html"))
 
 
 def setup(app):

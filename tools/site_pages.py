@@ -49,17 +49,16 @@ def described(doctree: nodes.document, longest: int = 300) -> str:
 def describe(app, pagename, templatename, context, doctree):
     """Description and card. The card's picture needs an absolute address: it appears where ``html_baseurl`` is set."""
     description = described(doctree) if doctree else ""
-    title = re.sub(r"<[^>]*>", "", context.get("title", ""))  # Sphinx gives it with its markup
-    found = {"og:type": "website", "og:site_name": app.config.html_title, "og:title": title}
+    title = unescape(re.sub(r"<[^>]*>", "", context.get("title", "")))  # Sphinx gives it with its markup
+    found = {"og:type": "website", "og:site_name": unescape(app.config.html_title), "og:title": title}
     if description:
-        found["og:description"] = description
+        found |= {"description": description, "og:description": description}
     if app.config.html_baseurl:
         base = app.config.html_baseurl.rstrip("/")
         found |= {"og:url": f"{base}/{pagename}.html", "og:image": f"{base}/_static/card.png"}
-    marks = [f'<meta property="{name}" content="{escape(unescape(text))}" />' for name, text in found.items()]
-    if description:
-        marks.insert(0, f'<meta name="description" content="{escape(description)}" />')
-    marks.append('<meta name="twitter:card" content="summary_large_image" />')
+    found["twitter:card"] = "summary_large_image"
+    kinds = {name: "property" if name.startswith("og:") else "name" for name in found}
+    marks = [f'<meta {kinds[name]}="{name}" content="{escape(text)}" />' for name, text in found.items()]
     context["metatags"] = context.get("metatags", "") + "\n".join(["", *marks, ""])
 
 
