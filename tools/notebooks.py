@@ -159,11 +159,11 @@ def keep_outputs(source: Path) -> Path:
     notebook, stored = convert(source), nbformat.read(source.with_suffix(".ipynb"), as_version=4)
     new, old = ([cell for cell in each.cells if cell.cell_type == "code"][1:] for each in (notebook, stored))
     if [cell.id for cell in new] != [cell.id for cell in old]:  # but for the first, which differs in other settings
-        known = {cell.id for cell in old}
-        changed = next(
-            (cell.source.partition("\n")[0] for cell in new if cell.id not in known), "the same cells elsewhere"
-        )
-        raise ValueError(f"{source}: its code has changed, at {changed!r}; execute the chapter")
+        first = [cell.source.partition("\n")[0] for cell in new if cell.id not in {each.id for each in old}]
+        reason = "its code cells stand in another order, or one has gone"
+        if first:
+            reason = f"no output is stored for the code cell that begins with {first[0]!r}"
+        raise ValueError(f"{source}: {reason}; execute the chapter")
     for cell, kept in zip(new, old, strict=True):
         cell.outputs, cell.execution_count = kept.outputs, kept.execution_count
     return write(notebook, source)
