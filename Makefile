@@ -78,9 +78,11 @@ pdf: book ## the book as one PDF, _build/pdf/adascale.pdf, printed by Chromium
 notebooks: venv ## execute the chapters again and write their committed .ipynb
 	$(BIN)/python tools/notebooks.py $(CHAPTERS)
 
-# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest.
-APART = learning runs cli/test_train.py test_extension.py test_environment.py test_makefile.py test_notebooks.py \
-  test_mutants.py test_fuzz.py test_tools.py
+# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest, and
+# of the exact accountant the parts alone.
+APART = learning runs audit cli/test_audit.py cli/test_signals.py cli/test_train.py test_compiled.py test_extension.py \
+  test_environment.py test_makefile.py test_notebooks.py test_mutants.py test_fuzz.py test_tools.py \
+  accounting/test_exact.py accounting/test_exact_digits.py accounting/test_exact_peers.py
 
 check: venv lint ## lint, types and the core's tests: under a minute
 	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" tests $(APART:%=--ignore=tests/%)
