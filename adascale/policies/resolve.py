@@ -15,7 +15,7 @@ from adascale.problem import scaling
 from adascale.scenario import Scenario
 
 PROMISES = ("average", "hard")
-"""Budget modes: the budget is met on average, or never exceeded in any realisation."""
+"""Budget modes, by which the budget is met on average, or never exceeded in any realisation."""
 
 
 class ReSolveState(NamedTuple):
