@@ -116,7 +116,7 @@ def adascale_rounds():
     policy, terms = policies.AdaScale(0.03), RoundLeakage(MNIST).terms
     newton = partial(plain_newton, budget=0.04, penalty=0.03, unit=terms.unit[0], count=terms.number[0])
     newton = partial(newton, weight=terms.moments.weight[0])
-    policy.schedule(mnist(2)), newton(mnist(2).floor[0])  # compiles
+    policy.schedule(mnist(2)), newton(mnist(2).floor.ravel())  # compiles
     for problem, repeats, what in (
         (mnist(), 50, "alone, T = 500"),
         (mnist(1_000_000), 4, "alone, T = 1,000,000"),

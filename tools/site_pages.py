@@ -106,6 +106,22 @@ def index_items(app, doctree):
     app.env.get_domain("index").process_doc(app.env, app.env.docname, doctree)  # the domain has been here before
 
 
+# Pages of source code.
+
+
+def share_side_bar(app, pagename, templatename, context, doctree):
+    """They are not in the contents, so that pages of one depth have the same side bar: it is made once."""
+    if pagename.startswith("_modules/"):
+        made, bars = context["toctree"], app.side_bars
+
+        def toctree(**options):
+            key = pagename.count("/"), *sorted(options.items())
+            bars[key] = bars[key] if key in bars else made(**options)
+            return bars[key]
+
+        context["toctree"] = toctree
+
+
 # Every page once more.
 
 ALWAYS = [
@@ -167,8 +183,9 @@ def finish(app, exception):
 
 
 def setup(app):
-    languages["en"] = FoldedEnglish
+    languages["en"], app.side_bars = FoldedEnglish, {}
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", share_side_bar, priority=100)  # before the theme takes it
     app.connect("doctree-read", index_items)
     app.connect("build-finished", finish, priority=900)  # after the extensions that copy files
     return {"parallel_read_safe": True}
