@@ -5,16 +5,14 @@ concludes how large epsilon must be at least. If schedule and accountant are cor
 with the given confidence. No audit can prove an epsilon.
 
 By default the canaries are gradients of norm C, and the audit observes what the server receives in every round. With
---black-box they are mislabelled samples, and it observes their loss under the final model. With --paired N there are no
-canaries, but N training runs with or without one mislabelled sample, which is drawn, clipped and averaged as usual.
+--black-box they are mislabelled samples, and it observes their loss under the final model.
 Three bounds hold jointly. one_run assumes nothing. rates assumes independent scores, which holds because each canary
 has its own axis and each run its own noise. scaled also assumes the claimed noise up to a factor. lower is the larger
 of one_run and rates, which assume nothing about the noise.
 
 epsilon is a proven upper bound on the exact value; renyi is the conversion at Opacus' orders. If a bound exceeds
 epsilon, the exit code is 1. --sabotage checks this without the accountant's knowledge: noise removes the receiver's
-noise, and clipping gives canaries ten times the norm, or makes paired runs clip at ten times C. This command needs the
-extra: pip install 'adascale[learn]'.
+noise, and clipping gives canaries ten times the norm. This command needs the extra: pip install 'adascale[learn]'.
 
 example:
   adascale audit --dataset digits --policy learn --nu 0.04 --canaries 200 --confidence 0.95 --json
@@ -34,10 +32,8 @@ def run(options: argparse.Namespace) -> None:
     from adascale.comparison import as_method, find_method
 
     clipping = options.sabotage == "clipping"
-    if options.paired is not None and (options.canaries is not None or options.runs != 1):
-        raise ValueError("--paired cannot be combined with --canaries or --runs")
-    if options.paired is None and options.black_box and (clipping or options.runs != 1):
-        raise ValueError("--black-box without --paired cannot be combined with --runs or --sabotage clipping")
+    if options.black_box and (clipping or options.runs != 1):
+        raise ValueError("--black-box cannot be combined with --runs or --sabotage clipping")
     audit, learning = common.learning("adascale.audit"), common.learning("adascale.learning")
     wanted = common.learning("adascale.runs.specification").make_run(
         options.dataset, options.policy, options.nu, options.seed, rounds=options.rounds, delta=options.delta
@@ -48,14 +44,11 @@ def run(options: argparse.Namespace) -> None:
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
         how = {"delta": options.delta, "confidence": options.confidence, "noise": options.sabotage != "noise"}
         given = (problem, eta, wanted.training, dataset, options.seed)
-        norm = 10.0 if clipping else 1.0
-        canaries = 1000 if options.canaries is None else options.canaries
-        if options.paired is not None:
-            found = audit.audit_paired(*given, options.paired, **how, norm=norm)[options.black_box]
-        elif options.black_box:
-            found = audit.audit_samples(*given, canaries, **how)
+        if options.black_box:
+            found = audit.audit_samples(*given, options.canaries, **how)
         else:
-            found = audit.audit_gradients(*given, canaries, **how, runs=options.runs, norm=norm)
+            norm = 10.0 if clipping else 1.0
+            found = audit.audit_gradients(*given, options.canaries, **how, runs=options.runs, norm=norm)
     totals = {
         "dataset": wanted.scenario.name,
         "policy": wanted.policy,

@@ -28,7 +28,7 @@ def one_line(error: BaseException) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with control characters as escapes, such as ``\\x1b``."""
+    r"""Return the text with control characters as escapes, such as ``\x1b``."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
 
 

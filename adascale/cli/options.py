@@ -54,9 +54,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--seed", "leakage train audit", "seed of the first realisation", type=_seed, default=0, metavar="N")
     option("--rounds", "train audit", "use only the first N rounds of the channel", metavar="N", **integer)
     option("--every", "train", "evaluate every K rounds", default=25, metavar="K", **integer)
-    option("--canaries", "audit", "number of canaries per training run (default: 1000)", metavar="K", **integer)
+    option("--canaries", "audit", "number of canaries per training run", default=1000, metavar="K", **integer)
     option("--runs", "audit", "number of training runs, with consecutive seeds", default=1, metavar="N", **integer)
-    option("--paired", "audit", "instead of canaries, N runs with and without one sample", metavar="N", **integer)
     option("--black-box", "audit", "observe only the final model; canaries are mislabelled samples", **switch)
     protection = "disable this protection, to check that the audit detects it"
     option("--sabotage", "audit", protection, choices=("noise", "clipping"))

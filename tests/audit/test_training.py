@@ -20,7 +20,7 @@ from adascale.audit import (
     plan,
 )
 from adascale.audit.canaries import audited_devices, batch_of, unit
-from adascale.audit.scores import simulated_scores
+from adascale.audit.conclusions import simulated_scores
 from adascale.learning import Diverged, FedSGD, Training, data, train
 
 ROUNDS, NU = 20, 2.56

@@ -23,7 +23,7 @@ LOADS = {  # minutes each, and some of them in one call of compiled code
     "stream": "--scenario stream.toml --nu 0.04 --state state",
     "train": "--dataset long.toml --policy EqualAlloc --nu 0.04 --store store --out out.csv",
     "sweep": "sweep.toml --jobs 2 --store store --out out.csv",
-    "audit": "--policy EqualAlloc --nu 0.04 --paired 2000",
+    "audit": "--policy EqualAlloc --nu 0.04 --runs 200",
     "epsilon": "sigmas.csv --rate 0.1",
     "download": "mnist",
 }

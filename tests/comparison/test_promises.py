@@ -74,7 +74,7 @@ def test_a_realisation_without_a_cost_is_left_out():
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (table(A=BEST), "no policy 'Optimal', only A"),
+        (table(A=BEST), "Optimal has no row for nu = 0.1, seed = 0"),
         (table(Optimal=BEST).drop(columns="cost"), "column 'cost'"),
         (table(Optimal=BEST[:1], A=BEST), "Optimal has no row for nu = 0.1, seed = 1"),
     ],

@@ -10,10 +10,9 @@ import torch
 from scipy import stats
 
 from adascale import ReceiveScalingProblem, Scenario, accounting
-from adascale.audit import audit_paired, paired_runs
 from adascale.audit.canaries import SampleCanaries, unit
-from adascale.audit.paired import neighbours
 from adascale.learning import Diverged, FedSGD, Training, air, data, fedsgd
+from companion.privacy.paired_audit import audit_paired, neighbours, paired_runs
 
 
 def linear():
