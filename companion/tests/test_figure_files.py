@@ -17,12 +17,12 @@ from companion.figures import files
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tools"))
-import figure_files as tool  # noqa: E402
+import executed as tool  # noqa: E402
 
 CONFIG = """
 import sys
 sys.path.insert(0, {tools!r})
-extensions = ["myst_nb", "figure_files"]
+extensions = ["myst_nb", "executed"]
 nb_execution_mode = "off"
 """
 
