@@ -18,9 +18,14 @@ budgets = st.floats(-3, 1).map(lambda x: 10.0**x)
 penalties = st.floats(-6, 4).map(lambda x: 10.0**x)
 
 
+def drawn(scenario, budget, seeds=0, rounds=None):
+    """A problem on the paper's channel, and the mean gains of its devices."""
+    made = channel.draw(scenario.num_devices, rounds or scenario.num_rounds, seeds)
+    return ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget), scenario.mean_gain(made.path_loss)
+
+
 def make(scenario, budget, seeds=0, rounds=None):
-    gain = channel.draw(scenario.num_devices, rounds or scenario.num_rounds, seeds).gain
-    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget)
+    return drawn(scenario, budget, seeds, rounds)[0]
 
 
 def with_floors(scenario, floor, budget):

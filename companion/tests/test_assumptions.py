@@ -9,13 +9,12 @@ from scipy.stats import norm
 from adascale import Scenario, accounting
 from adascale.policies import adascale_energies
 from adascale.problem import RoundLeakage
-from companion import figures
 from companion.bounds import stationary_level
 from companion.theory import correlated
 from companion.theory.air_time import block_floors
 from companion.theory.neighbours import size_follows_data
 
-SCALES = np.array([0.02, 0.01, 0.007])
+SCALES, RNG = np.array([0.02, 0.01, 0.007]), np.random.default_rng(0)
 
 
 def test_blocks_share_a_floor_and_nothing_else():
@@ -69,11 +68,15 @@ def test_only_blocks_break_the_bound_of_independent_rounds():
 
 
 def test_bad_input_is_named():
-    rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="correlation must be one number strictly between 0 and 1"):
-        correlated.gauss_markov_floors(SCALES, 1.0, (1, 2), rng)
-    with pytest.raises(ValueError, match="block must be a whole number"):
-        correlated.block_floors(0.1, 0, (1, 2), rng)
+    for name, function, *given in (
+        ("correlation", correlated.gauss_markov_floors, SCALES, 1.0, (1, 2), RNG),
+        ("block", correlated.block_floors, 0.1, 0, (1, 2), RNG),
+        ("scales", block_floors, RNG, [1.0, -1.0], 2, 3),
+        ("num_blocks", block_floors, RNG, [1.0], 0, 3),
+        ("num_rounds", block_floors, RNG, [1.0], 2, 0),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must"):
+            function(*given)
 
 
 @pytest.mark.parametrize("sigma", [2.0, 10.0, 30.0])
@@ -145,19 +148,3 @@ def test_a_permutation_keeps_the_energy_limit_that_a_concentrated_gradient_break
     assert abs(permuted / allowed - 1) < 0.02
     worst = np.roll(gradient, (d // blocks) * int(gain.argmin()))
     assert per_slot @ worst**2 > 1.2 * allowed  # negative control: not permuted
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("scales", ([1.0, -1.0], 2, 3)), ("num_blocks", ([1.0], 0, 3)), ("num_rounds", ([1.0], 2, 0))],
-)
-def test_what_is_no_scale_or_no_number_is_refused(name, arguments):
-    with pytest.raises(ValueError, match=name):
-        block_floors(np.random.default_rng(0), *arguments)
-
-
-def test_the_diagram_of_a_round_marks_what_the_server_chooses():
-    figure = figures.one_round()
-    orange = [text.get_text() for text in figure.axes[0].texts if text.get_color() == "#D55E00"]
-    assert len(orange) == 4
-    assert all("eta_t" in text for text in orange)

@@ -1,7 +1,6 @@
 """What the trainings of the digits show, and what the chapter on learning over the air says of a round."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,8 @@ from companion.reported import digits
 from companion.reported.control_results import two_partitions
 from companion.summary import clear
 
-RESULTS = Path(__file__).parents[2] / "results"
+from .shared import RESULTS
+
 NUS = (0.01, 0.16, 2.56, 10.24)
 
 

@@ -1,41 +1,28 @@
 """The scaling experiment: the loop it runs is AdaScale, and its committed table is what its command makes."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import ReceiveScalingProblem, channel, policies
 from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval
 from companion import bounds, figures
 from companion.bounds import level_value
-from companion.causal.which_guarantee import COUNTEREXAMPLES, GUARANTEES, KINDS, guarantees_table
+from companion.causal.which_guarantee import COUNTEREXAMPLES, GUARANTEES
 from companion.theory import scaling as guarantees
 from companion.theory.correlated import block_floors
+from tests.problems import MNIST, with_floors
 
-TABLE = Path(__file__).parents[2] / "results" / "guarantees" / "scaling.csv"
-MNIST = Scenario.mnist()
+from .shared import RESULTS
 
 
 @pytest.fixture(scope="module")
 def committed():
-    return pd.read_csv(TABLE)
-
-
-@pytest.mark.parametrize("scenario", [MNIST, Scenario("two kinds", 2, 9, 1000, (20, 60), (1000, 600), 1.5, 0.2, 1e-12)])
-def test_compiled_loop_is_the_policy_s_own_run(scenario):
-    gain = scenario.min_gain(channel.draw(scenario.num_devices, 300, 3).gain)
-    problem = ReceiveScalingProblem(scenario, gain, 0.04)
-    for penalty in (0.01, 1.0, 1e6):
-        eta = policies.AdaScale(penalty).schedule(problem)
-        energy, queue = policies.adascale_energies(problem.floor, 0.04, penalty, RoundLeakage(scenario))
-        # w -> eta -> w is two divisions
-        np.testing.assert_allclose(energy, problem.noise_energy(eta), rtol=1e-15 * 4)
-        assert queue == pytest.approx(float(bounds.queue(problem, eta)[-1]), rel=1e-10)
+    return pd.read_csv(RESULTS / "guarantees" / "scaling.csv")
 
 
 def test_a_row_holds_the_sides_of_the_bounds():
@@ -134,9 +121,6 @@ def test_two_futures_are_drawn_with_their_gap():
     assert gap[0] == np.maximum(on_a, on_b).min() > 0
 
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-
-
 @pytest.mark.parametrize("name", COUNTEREXAMPLES)
 def test_a_counterexample_breaks_what_is_promised_and_its_control_keeps_it(name):
     run = COUNTEREXAMPLES[name]()
@@ -149,28 +133,20 @@ def test_every_promise_that_fails_has_a_run_and_every_run_a_promise():
 
 
 def test_every_proof_is_in_the_book():
-    labels = set(re.findall(r"^:label: (\S+)", "\n".join(path.read_text() for path in NOTEBOOKS.glob("*.md")), re.M))
+    pages = (RESULTS.parent / "notebooks").glob("*.md")
+    labels = set(re.findall(r"^:label: (\S+)", "\n".join(path.read_text() for path in pages), re.M))
     proofs = {cell.why for each in GUARANTEES for cell in each.cells.values() if cell.verdict == "holds"}
     assert proofs | {each.label for each in GUARANTEES} <= labels
     assert "thm-no-such" not in labels  # the control
 
 
-def test_the_table_has_a_verdict_in_every_cell():
-    table = guarantees_table()
-    assert list(table.columns) == list(KINDS.values())
-    assert len(table) == len(GUARANTEES)
-    assert table.map(lambda cell: re.match(r"(holds|fails|open): \S", cell) is not None).all(axis=None)
-    for each in GUARANTEES:  # on the paper's own channel everything holds
-        assert each.cells["known"].verdict == "holds"
-
-
 def test_the_mean_of_a_constant_level_needs_one_law_of_a_round_and_no_independence():
     """The proof of thm-constant-level, 1, has expectations of single rounds alone."""
-    scenario, law, nu = Scenario.mnist(), RayleighFloors(0.037), 0.04
+    law, nu = RayleighFloors(0.037), 0.04
     floor = block_floors(0.037, 10, (1000, 500), np.random.default_rng(20))
-    problem = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), nu)
+    problem = with_floors(MNIST, floor, nu)
     energy = problem.noise_energy(policies.ConstantLevel(law=law).schedule(problem))
-    cost, leaked = interval((energy - floor).mean(-1) / nu), interval(RoundLeakage(scenario)(energy).mean(-1))
+    cost, leaked = interval((energy - floor).mean(-1) / nu), interval(RoundLeakage(MNIST)(energy).mean(-1))
     assert cost.low < 1 < cost.high
-    assert leaked.low < level_value(RoundLeakage(scenario), law, nu).leakage < leaked.high
+    assert leaked.low < level_value(RoundLeakage(MNIST), law, nu).leakage < leaked.high
     assert cost.high - cost.low < 0.03

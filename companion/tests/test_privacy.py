@@ -1,7 +1,6 @@
 """Who listens: each row of the threat model against a computation of its own."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,8 @@ from adascale.accounting.exact.sharp import sharp_epsilon
 from companion.privacy import observers as listeners
 from companion.privacy.adversary import adversary, matched_noise
 from companion.privacy.audits import BUDGETS, PAIRS, SETTINGS, SIZES, Pairs, Size, audit_row, paired_table
+
+from .shared import RESULTS
 
 RATE = 0.01
 
@@ -184,16 +185,17 @@ def test_bad_input_is_named(values, named):
         adversary(*values)
 
 
-RESULTS = Path(__file__).parents[2] / "results/audit"
-KEPT = pd.read_csv(RESULTS / "mnist.csv", keep_default_na=False)
-PAIRED = pd.read_csv(RESULTS / "paired.csv", keep_default_na=False)
+KEPT, PAIRED = (pd.read_csv(RESULTS / f"audit/{name}.csv", keep_default_na=False) for name in ("mnist", "paired"))
 BOUNDS = ["one_run", "rates", "scaled"]
 
 
-def test_the_committed_table_has_every_budget_and_setting():
+def test_committed_audits_have_their_sizes():
     claimed = KEPT[KEPT.setting == "as claimed"]
     assert (claimed.canaries == SIZES["mnist"].canaries * SIZES["mnist"].runs).all()
     assert (claimed.rounds == 500).all()
+    broken = PAIRED.setting.isin(["no noise", "not clipped"])
+    assert (PAIRED.runs == broken.map({True: PAIRS.broken, False: PAIRS.runs})).all()
+    assert (PAIRED.rounds == PAIRS.rounds).all()
 
 
 @pytest.mark.parametrize(("table", "sure"), [(KEPT, ["rates", "scaled"]), (PAIRED, ["scaled"])])
@@ -223,12 +225,6 @@ def test_a_row_says_how_it_came_about(setting):
     row = audit_row("digits", 2.56, setting, size=Size(50, 1, 50, 20, 5))
     assert (row["dataset"], row["nu"], row["setting"], row["rounds"]) == ("digits", 2.56, setting, 5)
     assert (row["kind"], row["canaries"]) == ("gradients", 50)
-
-
-def test_the_committed_paired_runs_have_every_budget_and_setting():
-    broken = PAIRED.setting.isin(["no noise", "not clipped"])
-    assert (PAIRED.runs == broken.map({True: PAIRS.broken, False: PAIRS.runs})).all()
-    assert (PAIRED.rounds == PAIRS.rounds).all()
 
 
 def test_the_paired_table_is_made_by_its_command():

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from companion.formatting import as_html, number, rounded_down, rounded_up, signed
-from companion.summary import Headed, band, by_seed, clear, log_band
-from companion.summary import number as short_number
+from companion.summary import band, by_seed, clear, log_band
 
 PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
@@ -43,13 +42,6 @@ def test_bounds_are_rounded_outwards(value, digits, low, high):
     assert (rounded_down(49.0), rounded_up(1.4, 1)) == ("49.0", "1.4")
 
 
-def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="value must be finite"):
-        number(float("nan"))
-    with pytest.raises(ValueError, match="digits must be at least 1"):
-        number(1.0, 0)
-
-
 def test_a_minus_is_a_minus_and_a_hyphen_a_hyphen():
     told = "-0.5 (-1 to -2.5), [-3, -4], <td>-5</td>, 2026-11-22, AdaScale-1, so-called, - 6"
     kept = "−0.5 (−1 to −2.5), [−3, −4], <td>−5</td>, 2026-11-22, AdaScale-1, so-called, - 6"
@@ -66,11 +58,6 @@ def test_a_table_is_shown_under_one_row_of_heads(names):
     assert heads == [*(name or "" for name in names), *table.columns]
     rows = [row.get_text(" ", strip=True) for row in BeautifulSoup(html, "html.parser").select("tbody tr")]
     assert rows == ["same one −0.1 2", "other 3 4", "falls one 5 6"]
-
-
-def test_the_name_of_the_columns_heads_an_index_that_has_none():
-    html = as_html(pd.DataFrame({"leakage": ["1"]}, ["0.01"]).rename_axis(columns="ν"))
-    assert re.findall("<th>(.*?)</th>", html) == ["ν", "leakage", "0.01"]
 
 
 def rows(values):
@@ -102,15 +89,3 @@ def test_a_band_is_the_mean_and_students_interval():
 
 def test_only_intervals_without_zero_are_counted():
     assert clear([[1, 1.1, 0.9], [-1, 1, 0.2], [-3, -3.2, -3.1]]) == 2
-
-
-def test_a_zero_has_no_sign():
-    assert [short_number(value, "+.1f") for value in (-0.04, 0.04, -0.06, 1.0)] == ["0.0", "0.0", "−0.1", "+1.0"]
-
-
-def test_a_table_has_one_row_of_heads():
-    shown = Headed(rows([(0.1, 0, 0.5)]).set_index(["reading", "nu"]).rename_axis(columns="name"))
-    html = shown._repr_html_()
-    assert html.count("<th>") == 5
-    assert html.index("reading") < html.index("policy")
-    assert repr(shown).split()[:3] == ["reading", "nu", "policy"]
