@@ -18,7 +18,7 @@ from adascale.accounting.exact import gaussian, inversion, moments, rounds, sear
 from adascale.accounting.exact.inversion import DIRECTIONS, Inversion, Plan
 from adascale.errors import CannotCertify
 
-from .test_exact_ends import EVEN, FALLING, RISING, coins
+from .coins import EVEN, FALLING, RISING, coins
 
 FILE = Path(__file__).with_name("exact_digits.json")
 ROUNDS = [(1e-3, 1e-2, 30.0), (0.05, 0.5, 4.0), (0.05, 0.5, -3.0), (0.3, 9.0, 2.5), (0.9, 4.0, -6.0), (1e-5, 2.0, 9.0)]

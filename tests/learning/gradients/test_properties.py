@@ -15,6 +15,13 @@ from .sample_by_sample import rows
 
 ACTIVATIONS = [nn.Tanh, nn.ReLU, nn.Sigmoid, nn.GELU, lambda: nn.ReLU(inplace=True), nn.Softplus, nn.Identity]
 POOLINGS = [lambda: nn.MaxPool2d(2, stride=1), lambda: nn.AvgPool2d(2), lambda: nn.AdaptiveAvgPool2d((2, 1))]
+FORMS = {
+    "kernel_size": [1, 2, (1, 2), 3],
+    "stride": [1, 1, 2, (2, 1)],
+    "padding": [0, 1, (1, 0)],
+    "bias": [True, False],
+}
+FORMS |= {"dilation": [1, 1, 1, 2], "padding_mode": ["zeros", "zeros", "reflect"]}
 
 
 @st.composite
@@ -26,17 +33,7 @@ def images_network(draw):
         groups = draw(st.sampled_from([1, 1, 1, channels]))
         width = groups * draw(st.integers(1, 2))
         layers.append(
-            nn.Conv2d(
-                channels,
-                width,
-                draw(st.sampled_from([1, 2, (1, 2), 3])),
-                stride=draw(st.sampled_from([1, 1, 2, (2, 1)])),
-                padding=draw(st.sampled_from([0, 1, (1, 0)])),
-                dilation=draw(st.sampled_from([1, 1, 1, 2])),
-                groups=groups,
-                padding_mode=draw(st.sampled_from(["zeros", "zeros", "reflect"])),
-                bias=draw(st.booleans()),
-            )
+            nn.Conv2d(channels, width, groups=groups, **{name: draw(st.sampled_from(of)) for name, of in FORMS.items()})
         )
         channels = width
         if draw(st.booleans()):
@@ -147,18 +144,9 @@ def test_no_order_of_the_samples_changes_the_sum_beyond_rounding(case, seed, cou
     assert float((first.gradient - second.gradient).norm()) <= 1e-10 * float(weights.abs().sum())
 
 
-NORMED = (
-    (1, 5, 5),
-    nn.Sequential(
-        nn.Conv2d(1, 1, 2, bias=False),
-        nn.GroupNorm(1, 1),
-        nn.Tanh(),
-        nn.Conv2d(1, 1, 1, dilation=2, bias=False),
-        nn.Tanh(),
-        nn.Flatten(),
-        nn.Linear(16, 3, bias=False),
-    ),
-)
+FIRST = nn.Conv2d(1, 1, 2, bias=False), nn.GroupNorm(1, 1), nn.Tanh()
+LAST = nn.Conv2d(1, 1, 1, dilation=2, bias=False), nn.Tanh(), nn.Flatten(), nn.Linear(16, 3, bias=False)
+NORMED = (1, 5, 5), nn.Sequential(*FIRST, *LAST)
 """A network that PyTorch's vmap takes a wrong gradient of at samples of 1e15: the control has to find it out."""
 
 
