@@ -28,13 +28,12 @@ OWN_SEEDS = RNG.normal(0, 0.003, 6)  # what a realisation is worth, whatever the
 def trainings(accuracy, policy="AdaScale", noise=1e-4, seeds=6):
     """A table of trainings whose means are given: {nu: accuracy}."""
     rng = np.random.default_rng(1)
-    return pd.DataFrame(
-        [
-            {"policy": policy, "nu": nu, "seed": seed, "test_accuracy": mean + OWN_SEEDS[seed] + rng.normal(0, noise)}
-            for nu, mean in accuracy.items()
-            for seed in range(seeds)
-        ]
-    )
+    rows = [
+        {"policy": policy, "nu": nu, "seed": seed, "test_accuracy": mean + OWN_SEEDS[seed] + rng.normal(0, noise)}
+        for nu, mean in accuracy.items()
+        for seed in range(seeds)
+    ]
+    return pd.DataFrame(rows)
 
 
 def verdict(table, claim, **where):
@@ -109,13 +108,9 @@ def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budg
     entries = [("plain", FakeRun("AdaScale", nu)) for nu in (0.01, 0.16) for _ in range(2)]
     entries += [("other", FakeRun("AdaScale", nu, 10.0, "area", loud)) for nu in (0.01, 0.16)]
     entries += [("other", FakeRun("EqualAlloc", 0.01))]
-    results = pd.concat(
-        [
-            trainings({0.01: 0.95, 0.16: 0.90}).assign(reading="plain"),
-            trainings({0.01: 0.80, 0.16: 0.75}).assign(reading="other"),
-            trainings({0.01: 0.10}, "EqualAlloc").assign(reading="other"),
-        ]
-    )
+    made = [trainings({0.01: 0.95, 0.16: 0.90}), trainings({0.01: 0.80, 0.16: 0.75})]
+    made.append(trainings({0.01: 0.10}, "EqualAlloc"))
+    results = pd.concat(each.assign(reading=name) for each, name in zip(made, ("plain", "other", "other"), strict=True))
     table = reading_table(entries, results, range(3))
     assert table.reading.tolist() == ["plain"] * 2 + ["other"] * 2
     assert table.nu.tolist() == [0.01, 0.16] * 2

@@ -210,10 +210,9 @@ def test_the_starts_are_compared_at_equal_cost_and_their_shares_are_what_they_sa
     assert (table.loc["empty", ["gone", "gone_low", "gone_high"]] == 0).all(axis=None)
     optimal = problem.dp_epsilon(policies.Optimal().schedule(problem))
     filled = filled_lyapunov(problem, multiple=found.penalty / found.rate**3)
-    means = [
-        np.exp(np.log(problem.dp_epsilon(policy.schedule(problem)) / optimal).mean(axis=-1))
-        for policy in (policies.LyapunovPowerControl(found.penalty, found.rate), filled)
-    ]
+    pair = policies.LyapunovPowerControl(found.penalty, found.rate), filled
+    over = (problem.dp_epsilon(policy.schedule(problem)) / optimal for policy in pair)
+    means = [np.exp(np.log(each).mean(axis=-1)) for each in over]
     np.testing.assert_allclose(table.ratio["empty"], means[0], rtol=1e-9)
     np.testing.assert_allclose(table.ratio["filled"], means[1], rtol=1e-9)
     np.testing.assert_allclose(table.gone["filled"], 1 - (means[1] - 1) / (means[0] - 1), rtol=1e-9)

@@ -50,13 +50,6 @@ def test_every_expectation_of_the_two_lemmas_is_met():
     assert abs(values.mean() - 1) > half_width(values)  # negative control: batches are not of one size
 
 
-def test_simulated_gradients_have_the_exact_mean():
-    values = TRAINING.squared_gradients(np.random.default_rng(2), 2000).mean(axis=1)
-    assert abs(values.mean() - TRAINING.exact()) < half_width(values)
-    louder = TRAINING._replace(noise_energy=2 * TRAINING.noise_energy)
-    assert abs(values.mean() - louder.exact()) > half_width(values)  # negative control
-
-
 def test_only_data_that_are_kept_bias_the_gradient():
     for reuse in (True, False):
         estimate, error = theory.relative_bias(TRAINING, np.random.default_rng(3), 2000, reuse=reuse)
@@ -350,36 +343,33 @@ def test_one_device_agrees_with_itself():
     assert max(known.C1, known.C2) < 1e-20  # rounding, squared
 
 
-BAD = [
-    (lambda: theory.reuse_left_side(20, 1), "rounds"),
-    (lambda: theory.reuse_left_side(0, 4), "samples"),
-    (lambda: theory.reuse_breaks(20, 0.5), "batch_second_moment"),
-    (lambda: theory.momentum_over_bound(1.0, 0.1), "momentum"),
-    (lambda: theory.momentum_over_bound(0.5, 3.0), "learning_rate < 2"),
-    (lambda: theory.server_decay(0.0, 10), "zeta"),
-    (lambda: theory.server_decay(1.0, 0), "rounds"),
-    (lambda: theory.server_decay(1.0, 10, 0.5), "batch_size"),
-    (lambda: theory.server_decay(1.0, 10, 5, 4), "batch_size / dataset_size"),
-    (lambda: PROBLEM.expected_squared_gradients([0.0, 0.0], 0.1, [1.0], 3, 12, noise_split=[1.0]), "noise_split"),
-    (lambda: LeastSquares([1.0, 0.0], [[1.0, 1.0]], 1), "feature_variance"),
-    (lambda: LeastSquares([[1.0]], [[1.0]], 1), "feature_variance must have shape"),
-    (lambda: LeastSquares([1.0], [[math.nan]], 1), "targets"),
-    (lambda: LeastSquares([1.0], [[1.0]], [1, 2]), "label_noise must be one number"),
-    (lambda: simulate(PROBLEM, None, [0.0], 0.1, [1.0], 3, 12), "start"),
-    (lambda: simulate(PROBLEM, None, [0.0, 0.0], [0.1, 0.1], [1.0], 3, 12), "learning_rate must be one number"),
-    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, 1.0, 3, 12), "noise_energy must have shape"),
-    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 13, 12), "sampling rate"),
-    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12.5), "dataset_size"),
-    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, runs=0), "runs"),
-    (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, data=(np.ones((1, 3, 5, 2)), None)), "data"),
-    (lambda: PROBLEM.expected_squared_gradients([0.0, 0.0], 0.1, [1.0], 3, [12, 12]), "must be one number each"),
-    (lambda: empirical_constants(FEATURES[:, :1], LABELS[:, :1]), "n >= d"),
-    (lambda: empirical_constants(FEATURES, LABELS[:, :1]), "shapes"),
-    (lambda: empirical_constants(FEATURES, LABELS, slack=1), "slack must be > 1, got 1"),
-]
-
-
-@pytest.mark.parametrize(("call", "named"), BAD)
-def test_bad_input_is_named(call, named):
-    with pytest.raises(ValueError, match=named):
-        call()
+def test_bad_input_is_named():
+    for call, named in [
+        (lambda: theory.reuse_left_side(20, 1), "rounds"),
+        (lambda: theory.reuse_left_side(0, 4), "samples"),
+        (lambda: theory.reuse_breaks(20, 0.5), "batch_second_moment"),
+        (lambda: theory.momentum_over_bound(1.0, 0.1), "momentum"),
+        (lambda: theory.momentum_over_bound(0.5, 3.0), "learning_rate < 2"),
+        (lambda: theory.server_decay(0.0, 10), "zeta"),
+        (lambda: theory.server_decay(1.0, 0), "rounds"),
+        (lambda: theory.server_decay(1.0, 10, 0.5), "batch_size"),
+        (lambda: theory.server_decay(1.0, 10, 5, 4), "batch_size / dataset_size"),
+        (lambda: PROBLEM.expected_squared_gradients([0.0, 0.0], 0.1, [1.0], 3, 12, noise_split=[1.0]), "noise_split"),
+        (lambda: LeastSquares([1.0, 0.0], [[1.0, 1.0]], 1), "feature_variance"),
+        (lambda: LeastSquares([[1.0]], [[1.0]], 1), "feature_variance must have shape"),
+        (lambda: LeastSquares([1.0], [[math.nan]], 1), "targets"),
+        (lambda: LeastSquares([1.0], [[1.0]], [1, 2]), "label_noise must be one number"),
+        (lambda: simulate(PROBLEM, None, [0.0], 0.1, [1.0], 3, 12), "start"),
+        (lambda: simulate(PROBLEM, None, [0.0, 0.0], [0.1, 0.1], [1.0], 3, 12), "learning_rate must be one number"),
+        (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, 1.0, 3, 12), "noise_energy must have shape"),
+        (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 13, 12), "sampling rate"),
+        (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12.5), "dataset_size"),
+        (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, runs=0), "runs"),
+        (lambda: simulate(PROBLEM, None, [0.0, 0.0], 0.1, [1.0], 3, 12, data=(np.ones((1, 3, 5, 2)), None)), "data"),
+        (lambda: PROBLEM.expected_squared_gradients([0.0, 0.0], 0.1, [1.0], 3, [12, 12]), "must be one number each"),
+        (lambda: empirical_constants(FEATURES[:, :1], LABELS[:, :1]), "n >= d"),
+        (lambda: empirical_constants(FEATURES, LABELS[:, :1]), "shapes"),
+        (lambda: empirical_constants(FEATURES, LABELS, slack=1), "slack must be > 1, got 1"),
+    ]:
+        with pytest.raises(ValueError, match=named):
+            call()

@@ -123,10 +123,3 @@ def test_noise_has_its_share_of_energy_along_the_signal_alone():
         along.append(float((noisy - silent) @ signal / signal.norm()) ** 2 / (problem.floor[t] / 2))
     low, high = stats.chi2.ppf([0.0005, 0.9995], rounds)
     assert low < scenario.num_parameters * np.sum(along) < high
-
-
-def test_late_noise_costs_more_than_early_noise():
-    lost = digits.thirds_lost(pd.read_csv(RESULTS / "weights" / "thirds.csv"))
-    for setting in ("momentum 0.9", "no momentum"):
-        own = lost.loc[setting]
-        assert interval(own["early"] - own["late"]).low > 2

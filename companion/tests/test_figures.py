@@ -136,10 +136,8 @@ def test_noise_and_leakage_have_a_mean_and_a_geometric_mean():
 def test_one_training_shows_losses_above_no_noise_and_leakage_over_the_reference():
     made = (("Optimal", 1.5, 2.0), ("EqualAlloc", 1.25, 3.0), ("no noise", 1.0, np.inf))
     columns = {"round": [0, 1], "accuracy": [np.nan, 0.9]}
-    histories = {
-        name: pd.DataFrame(columns | {"test_loss": [np.nan, loss], "epsilon": [np.nan, epsilon]})
-        for name, loss, epsilon in made
-    }
+    ends = {name: {"test_loss": [np.nan, loss], "epsilon": [np.nan, epsilon]} for name, loss, epsilon in made}
+    histories = {name: pd.DataFrame(columns | each) for name, each in ends.items()}
     figure = experiments.one_training(histories)
     assert [line.get_ydata().tolist() for line in figure.axes[1].lines[:2]] == [[0.5], [0.25]]
     assert [line.get_ydata().tolist() for line in figure.axes[2].lines] == [[1.0], [1.5]]
@@ -306,17 +304,6 @@ def test_rounding_of_another_machine_is_the_same_text(axes):
 def test_a_number_on_either_side_of_a_power_of_ten_is_the_same():
     assert check_sum([1 - 1e-15, -1e-30, 3]) == check_sum([1 + 1e-15, 0.0, 3])
     assert check_sum([1, np.nan]) != check_sum([1, np.inf])
-
-
-def test_the_text_names_what_is_drawn_and_says_its_ends(axes):
-    axes.set_ylabel("leakage [nats]")
-    axes.errorbar([1, 2, 3], [2.0, 1.0, 0.5], yerr=0.1, capsize=3, label="AdaScale")
-    lines = described(axes.figure).split("\n")
-    assert lines[:2] == ["Figure with 1 panel", "1 leakage [nats]"]
-    assert [line.rpartition(",")[0] for line in lines[2:]] == [
-        "  AdaScale: line of 3, 2 to 0.5",
-        "  AdaScale: intervals of 6, 1.9 to 0.6",
-    ]
 
 
 def test_words_and_decoration_are_no_data(axes):

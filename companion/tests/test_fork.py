@@ -3,13 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from torch import nn
 
 from adascale import Scenario, channel
 from adascale.comparison import find_method
 from adascale.learning import FedSGD, data, train
-from adascale.learning.models import build
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint
@@ -154,14 +151,6 @@ def test_the_timed_rounds_are_those_of_a_training():
 def test_a_whole_training_is_extrapolated_from_the_mean_round():
     table = pd.DataFrame({"model": ["a", "a", "b"], "cpu_seconds": [1.0, 3.0, 7.2]})
     assert whole_training(table, 500).tolist() == pytest.approx([1000 / 3600, 1.0])
-
-
-def test_batch_norm_lets_one_sample_change_the_gradients_of_others_and_the_cited_network_has_none():
-    assert not any(isinstance(each, nn.BatchNorm2d) for each in build("resnet32", 0).modules())
-    images = torch.randn(4, 16, 2, 2, generator=torch.Generator().manual_seed(0))
-    other = torch.cat([images[:3], 9 * images[3:]])
-    for layer, mixes in ((nn.GroupNorm(8, 16), False), (nn.BatchNorm2d(16), True)):
-        assert (not torch.allclose(layer(images)[:3], layer(other)[:3])) is mixes
 
 
 def test_the_committed_table_has_the_rounds_of_both_networks():

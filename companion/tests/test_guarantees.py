@@ -10,7 +10,7 @@ from adascale import ReceiveScalingProblem, channel, policies
 from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval
-from companion import bounds, figures
+from companion import bounds
 from companion.bounds import level_value
 from companion.causal.which_guarantee import COUNTEREXAMPLES, GUARANTEES
 from companion.theory import scaling as guarantees
@@ -79,6 +79,7 @@ def test_measured_exponents_are_those_of_the_theorem(committed):
         rows = near[near["beta"] == beta]
         late, early = (guarantees.end_slope(rows, "violation", guarantees.HORIZONS[k : k + 3]) for k in (6, 2))
         assert (beta - 1) / 3 < late.low < late.high < early.low  # steeper, and falling with T
+    assert guarantees.exponents(committed).set_index("start").loc[2e7, "constant"].between(0.98, 1).all()
 
 
 def test_a_slope_is_the_exponent_of_a_power():
@@ -98,27 +99,6 @@ def test_the_regret_is_negative_in_every_row_and_bought_by_the_budget(committed)
     for beta in (1.25, 1.5, 1.75):
         assert (dearer[(last["start"] == 2e7) & (last["beta"] == beta)] - 9 / 8).abs().max() < 0.002
     assert dearer[last["beta"] == 0.5].max() < 1.003  # below one, both vanish
-
-
-def test_exponents_and_figures_come_from_the_committed_table(committed):
-    found = guarantees.exponents(committed).set_index(["start", "beta"])
-    far = found.loc[2e7]
-    assert (far["slope"] - far["proved"]).abs().max() < 0.003
-    assert far["constant"].between(0.98, 1).all()
-    assert far["dearer"].between(1.12, 1.126).all()
-    figure = figures.scaling(committed, (20.0, 2e7))
-    lines = [line for line in figure.axes[0].lines if len(line.get_xdata()) == len(guarantees.HORIZONS)]
-    near = committed[(committed["start"] == 20.0) & (committed["beta"] == 0.5)]
-    np.testing.assert_allclose(lines[0].get_ydata(), near.groupby("T")["violation"].mean())
-
-
-def test_two_futures_are_drawn_with_their_gap():
-    leakage = RoundLeakage(MNIST)
-    right = figures.two_futures(leakage, 0.05, 0.04).axes[1]
-    on_a, on_b, gap = (line.get_ydata() for line in right.lines)
-    assert np.min(on_a) == pytest.approx(0, abs=1e-9)
-    assert np.min(on_b) == pytest.approx(0, abs=1e-9)
-    assert gap[0] == np.maximum(on_a, on_b).min() > 0
 
 
 @pytest.mark.parametrize("name", COUNTEREXAMPLES)

@@ -161,11 +161,8 @@ def test_the_response_rises_first_with_momentum_alone():
 def test_one_of_four_weightings_gains_a_little_and_reversed_ones_lose():
     contest = read("contest")
     met = contest.pivot(index=["setting", "seed"], columns="schedule", values="test_accuracy")
-    gains = {
-        (setting, name): interval(met.loc[setting][name] - met.loc[setting]["flat"])
-        for setting in SETTINGS
-        for name in ("response", "thirds", "reversed")
-    }
+    names = [(setting, name) for setting in SETTINGS for name in ("response", "thirds", "reversed")]
+    gains = {(setting, name): interval(met.loc[setting][name] - met.loc[setting]["flat"]) for setting, name in names}
     _, plain = SETTINGS
     assert 0 < gains[plain, "response"].low < gains[plain, "response"].centre < 0.02
     assert all(gains[setting, "reversed"].high < 0 for setting in SETTINGS)

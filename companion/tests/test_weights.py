@@ -243,11 +243,8 @@ def test_the_weights_of_thirds_are_what_each_has_added_and_never_negative():
 def test_response_weights_are_those_of_the_responses_and_not_below_the_least():
     later = np.array(trainings.LATER)
     true = impulse_response(0.02, 0.5, 200, 0.9)[later] ** 2
-    rows = [
-        {"setting": "momentum 0.9", "seed": seed, "later": k, "response": value * factor}
-        for seed, factor in ((0, 0.9), (1, 1.1))
-        for k, value in zip(later, true, strict=True)
-    ]
+    values = pd.DataFrame({"setting": "momentum 0.9", "later": later, "response": true})
+    rows = pd.concat(values.assign(seed=seed, response=true * factor) for seed, factor in ((0, 0.9), (1, 1.1)))
     weights = trainings.response_weights(pd.DataFrame(rows), "momentum 0.9", 200)
     assert weights.min() == pytest.approx(trainings.LEAST * weights.max())
     assert len(weights) - 1 - np.argmax(weights) == np.argmax(impulse_response(0.02, 0.5, 200, 0.9))

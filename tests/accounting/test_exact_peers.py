@@ -46,11 +46,9 @@ def peer_ends(kinds, q, delta, width):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
+            prvs, counts = zip(*((PoissonSubsampledGaussianPRV(q, sigma), n) for sigma, n in kinds), strict=True)
             grid = accountant._get_domain(
-                prvs=[PoissonSubsampledGaussianPRV(q, sigma) for sigma, _ in kinds],
-                num_self_compositions=[n for _, n in kinds],
-                eps_error=width,
-                delta_error=delta / 100,
+                prvs=prvs, num_self_compositions=counts, eps_error=width, delta_error=delta / 100
             )
             if not grid.size <= LARGEST:
                 return "grid too large"

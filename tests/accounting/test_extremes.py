@@ -17,12 +17,8 @@ from . import exact
 
 rates = st.floats(-12, 0).map(lambda x: min(10.0**x, 1.0)) | st.floats(-12, -0.01).map(lambda x: 1 - 10.0**x)
 multipliers = st.floats(-6, 12).map(lambda x: 10.0**x) | st.floats(-1.5, 1).map(lambda x: 10.0**x)
-orders = (
-    st.floats(-7, 0).map(lambda x: 1 + 10.0**x)
-    | st.floats(2, 256)
-    | st.integers(2, 256).map(float)
-    | st.floats(2.4, 12).map(lambda x: 10.0**x)
-)
+orders = st.floats(-7, 0).map(lambda x: 1 + 10.0**x) | st.floats(2.4, 12).map(lambda x: 10.0**x)
+orders |= st.floats(2, 256) | st.integers(2, 256).map(float)
 schedules = st.lists(multipliers, min_size=1, max_size=6)
 deltas = st.floats(-300, -0.001).map(lambda x: 10.0**x)
 positive = st.floats(0, exclude_min=True, allow_infinity=False)
@@ -236,17 +232,6 @@ def test_float32_is_taken_for_the_numbers_that_it_holds():
         assert found.dtype == np.float64
         expected = accounting.rdp(float(np.float32(0.01)), sigma.astype(float), float(np.float32(alpha)))
         np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3, 4), (1, 1, 1, 1, 5)])
-def test_every_shape_is_kept(shape):
-    sigma = np.random.default_rng(0).uniform(0.5, 5, shape)
-    for order in (1.5, 3, 600):
-        for array in (sigma, np.array(sigma, order="F")):
-            found = np.asarray(accounting.rdp(0.01, array, order))
-            assert found.shape == shape
-            for index in np.ndindex(shape):
-                assert found[index] == accounting.rdp(0.01, float(sigma[index]), order)
 
 
 @pytest.mark.parametrize("bad", ["-2.0", "nan", "-1e-300", "-inf"])

@@ -146,15 +146,15 @@ def test_largest_order_is_ten_to_the_twelve():
                 entry(above)
 
 
-@pytest.mark.parametrize("bad", [[], [2.0, math.nan], [[2.0]], [2.0, 1.0], [math.inf], "many"], ids=repr)
-def test_bad_lists_of_orders_are_refused(bad):
-    for call in (
-        accounting.RenyiAccountant,
-        lambda orders: accounting.schedule_epsilon(0.1, [1.0], orders=orders),
-        lambda orders: accounting.at_end(accounting.DpGuarantee(np.ones(1), np.ones(1)), orders),
-    ):
-        with pytest.raises(ValueError, match=r"^orders must be"):
-            call(bad)
+def test_bad_lists_of_orders_are_refused():
+    for bad in [[], [2.0, math.nan], [[2.0]], [2.0, 1.0], [math.inf], "many"]:
+        for call in (
+            accounting.RenyiAccountant,
+            lambda orders: accounting.schedule_epsilon(0.1, [1.0], orders=orders),
+            lambda orders: accounting.at_end(accounting.DpGuarantee(np.ones(1), np.ones(1)), orders),
+        ):
+            with pytest.raises(ValueError, match=r"^orders must be"):
+                call(bad)
 
 
 def test_integer_orders_have_their_finite_sum_to_512():
@@ -179,10 +179,10 @@ def test_the_grid_goes_on_where_the_usual_orders_end():
     assert accounting.order_grid()[: len(accounting.DEFAULT_ORDERS)] == accounting.DEFAULT_ORDERS
 
 
-@pytest.mark.parametrize("ends", [(1e13, 1.1), (1.05, 1.1), (2, 2), (math.nan, 1.1), (64, 1.0), (64, "1")])
-def test_a_grid_without_meaning_is_refused(ends):
-    with pytest.raises(ValueError, match=r"largest|smallest"):
-        accounting.order_grid(*ends)
+def test_a_grid_without_meaning_is_refused():
+    for ends in [(1e13, 1.1), (1.05, 1.1), (2, 2), (math.nan, 1.1), (64, 1.0), (64, "1")]:
+        with pytest.raises(ValueError, match=r"largest|smallest"):
+            accounting.order_grid(*ends)
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,8 @@ def test_autodp_bounds_fractional_orders_from_above_by_a_third():
 
 def test_tensorflow_privacy_is_above_the_least_epsilon():
     truth = {alpha: 120 * exact.rdp(0.01, 0.35, alpha) for alpha in (1.5, 1.6, 1.7)}
-    epsilon = {
-        alpha: rho + math.log((alpha - 1) / alpha) - (math.log(1e-5) + math.log(alpha)) / (alpha - 1)
-        for alpha, rho in truth.items()
-    }
+    offset = {alpha: math.log((alpha - 1) / alpha) - math.log(1e-5 * alpha) / (alpha - 1) for alpha in truth}
+    epsilon = {alpha: rho + offset[alpha] for alpha, rho in truth.items()}
     found = accounting.schedule_epsilon(0.01, np.full(120, 0.35), 1e-5)
     assert min(epsilon, key=epsilon.get) == found.order == 1.6
     assert float(found.epsilon) == pytest.approx(epsilon[1.6], rel=1e-12)
@@ -91,10 +89,8 @@ def test_the_composition_of_tensorflow_privacy_spends_8_5097():
     """rdp_accountant_test.py, test_check_composition, before its removal: 8.509656 at order 2.5, delta 1e-5."""
     orders = [1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 28.0, 32.0]
     orders += [64.0, 256.0]
-    leakage = [
-        40_000 * float(accounting.rdp(1e-4, 0.4, alpha)) + 100 * float(accounting.rdp(0.1, 2.0, alpha))
-        for alpha in orders
-    ]
+    rdp = accounting.rdp
+    leakage = [40_000 * float(rdp(1e-4, 0.4, alpha)) + 100 * float(rdp(0.1, 2.0, alpha)) for alpha in orders]
     epsilon, order = classic(orders, leakage, 1e-5)
     assert epsilon == pytest.approx(8.509656, abs=5e-7)
     assert order == 2.5

@@ -41,17 +41,11 @@ def harmonic_of_two(x):
     return 1 - x * np.exp(-x) * special.k1(x)
 
 
-@pytest.mark.parametrize(
-    ("model", "law"),
-    [
-        (BlockFading(), stats.expon(scale=1 / 2).cdf),
-        (BlockFading(blocks=7), stats.expon(scale=1 / 7).cdf),
-        (BlockFading(energy="even"), harmonic_of_two),
-        (BlockFading(blocks=1), stats.expon.cdf),
-        (BlockFading(blocks=1, energy="even"), stats.expon.cdf),
-    ],
-    ids=["two", "seven", "two, even", "one", "one, even"],
-)
+OF_BLOCKS = [(BlockFading(blocks=blocks), stats.expon(scale=1 / blocks).cdf) for blocks in (1, 2, 7)]
+OF_BLOCKS += [(BlockFading(energy="even"), harmonic_of_two), (BlockFading(blocks=1, energy="even"), stats.expon.cdf)]
+
+
+@pytest.mark.parametrize(("model", "law"), OF_BLOCKS)
 def test_effective_gain_of_blocks_has_its_distribution(model, law):
     power = power_of(model)
     assert stats.kstest(power, law).statistic < CLOSE

@@ -14,7 +14,6 @@ from adascale.channel import (
     Motion,
     Moving,
     Rayleigh,
-    Rician,
     Shadowed,
     Shadowing,
     UrbanMicro,
@@ -81,25 +80,6 @@ def test_shadow_is_in_the_gains_known_or_not():
     clear = Rayleigh().draw(4, 30, 5)
     np.testing.assert_allclose(known.gain * known.path_loss[:, None], clear.gain * clear.path_loss[:, None], rtol=1e-12)
     np.testing.assert_array_equal(Shadowed(deviation=0).draw(4, 30, 5).coefficient, clear.coefficient)
-
-
-@dataclass(frozen=True)
-class MovingInSight(Motion, Rician):
-    """Two that are combined."""
-
-
-@dataclass(frozen=True)
-class Mine(Shadowing, MovingInSight):
-    """Three."""
-
-
-def test_mixins_combine_with_any_fading():
-    settings = {"K": 1e4, "speed": 3.0, "deviation": 5.0}
-    drawn = Mine(**settings).draw(3, 200, 2)
-    moving = MovingInSight(K=1e4, speed=3.0).draw(3, 200, 2)
-    assert np.abs(drawn.gain / moving.gain - 1).max() > 0.2
-    assert (np.abs(np.diff(np.log(moving.gain))) < 0.2).all()  # there is hardly any fading left
-    assert moving.gain.std(axis=1).min() > 0
 
 
 def traced(start, direction, step, rounds, near, far):

@@ -53,13 +53,7 @@ def energies(problem, *, budget_mode, safety_margin, hold, coherence, prior=None
     st.sampled_from(PRIORS),
 )
 def test_learn_solves_its_equation_in_deep_fades(budget_mode, safety_margin, hold, floor, budget, coherence, prior):
-    options = {
-        "budget_mode": budget_mode,
-        "safety_margin": safety_margin,
-        "hold": hold,
-        "coherence": coherence,
-        **prior,
-    }
+    options = prior | {"budget_mode": budget_mode, "safety_margin": safety_margin, "hold": hold, "coherence": coherence}
     problem = with_floors(MNIST, floor, budget)
     eta = policies.Learn(**options).schedule(problem)
     np.testing.assert_allclose(problem.noise_energy(eta), energies(problem, **options), rtol=1e-9)

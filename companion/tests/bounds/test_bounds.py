@@ -349,9 +349,8 @@ def test_lanes_broadcast():
 P = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
 
 
-@pytest.mark.parametrize(
-    ("named", "call"),
-    [
+def test_bad_input_is_named():
+    for named, call in [
         ("eta", lambda: bounds.queue(P, P.max_eta * np.array([1, 1, 1.1, 1, 1, 1]))),
         ("eta", lambda: bounds.drift_bound(P, P.max_eta[:3])),
         ("penalty", lambda: bounds.queue_limits(P, -1.0)),
@@ -361,8 +360,6 @@ P = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
         ("mixing", lambda: bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, mixing=0.3)),
         ("lag", lambda: bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, lag=-1)),
         ("c", lambda: bounds.growth_constant(RoundLeakage(MIXED), 0.0)),
-    ],
-)
-def test_bad_input_is_named(named, call):
-    with pytest.raises(ValueError, match=f"^{named} must"):
-        call()
+    ]:
+        with pytest.raises(ValueError, match=f"^{named} must"):
+            call()

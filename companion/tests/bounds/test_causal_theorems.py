@@ -93,10 +93,8 @@ def test_offline_optimum_leaks_A_more_than_the_level(case):
     best = np.maximum(water_level(floor, case.nu)[:, None], floor)
     assert within(surplus(case.F, value, floor, best).sum(axis=1), value.log_coefficient)
     spent = np.maximum(value.level - floor, 0)
-    bound = {
-        t: np.exp(-t * 0.01 * case.nu**2 / (2 * (value.spread + (value.level - case.nu) * 0.1 * case.nu / 3)))
-        for t in (100, 1000)
-    }
+    variance = value.spread + (value.level - case.nu) * 0.1 * case.nu / 3
+    bound = {t: np.exp(-t * 0.01 * case.nu**2 / (2 * variance)) for t in (100, 1000)}
     for t in (100, 1000):
         assert (spent[:, :t].mean(axis=1) > 1.1 * case.nu).mean() <= bound[t]
     assert (spent[:, 0] > 1.1 * case.nu).mean() > 5 * bound[1000]  # one floor for all rounds

@@ -63,16 +63,17 @@ def test_a_threshold_on_the_lowest_ratio_of_a_round_is_no_division_by_zero():
     assert np.isclose(found, expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("sigma", "epsilon", "named"),
-    [((1.0, 0.0), 1.0, "noise_multiplier"), ((1.0, 1.0), -0.5, "epsilon"), ((1.0, 1.0), math.nan, "epsilon")],
-)
-def test_what_is_no_noise_or_epsilon_is_named(sigma, epsilon, named):
-    for call in (two_round_delta, delta_slopes):
-        with pytest.raises(ValueError, match=rf"^{named} must"):
-            call(0.5, sigma, epsilon)
-    with pytest.raises(ValueError, match=r"^noise_multiplier must be two numbers"):
-        two_round_delta(0.5, (1.0, 1.0, 1.0), 1.0)
+def test_what_is_no_noise_or_epsilon_is_named():
+    for sigma, epsilon, named in [
+        ((1.0, 0.0), 1.0, "noise_multiplier"),
+        ((1.0, 1.0), -0.5, "epsilon"),
+        ((1.0, 1.0), math.nan, "epsilon"),
+    ]:
+        for call in (two_round_delta, delta_slopes):
+            with pytest.raises(ValueError, match=rf"^{named} must"):
+                call(0.5, sigma, epsilon)
+        with pytest.raises(ValueError, match=r"^noise_multiplier must be two numbers"):
+            two_round_delta(0.5, (1.0, 1.0, 1.0), 1.0)
 
 
 def gaussian(sigma, epsilon):

@@ -198,11 +198,10 @@ def test_a_parameter_that_the_loss_does_not_depend_on_has_the_gradient_zero():
 
 
 def Choosing():
-    return Layers(
-        lambda m, x: m.last(torch.cat([each if each.sum() > 0 else m.norm(each) for each in x.split(1)]).mean(1)),
-        norm=nn.LayerNorm(8),
-        last=nn.Linear(8, 4),
-    )
+    def choose(m, x):
+        return m.last(torch.cat([each if each.sum() > 0 else m.norm(each) for each in x.split(1)]).mean(1))
+
+    return Layers(choose, norm=nn.LayerNorm(8), last=nn.Linear(8, 4))
 
 
 def Centred():
@@ -213,10 +212,7 @@ def recurrent(kind):
     return Sequence(kind(8, 8, batch_first=True), lambda layer, x: layer(x)[0])
 
 
-ONE_BY_ONE = {
-    "RNN": lambda: recurrent(nn.RNN),
-    "GRU": lambda: recurrent(nn.GRU),
-    "LSTM": lambda: recurrent(nn.LSTM),
+ONE_BY_ONE = {kind.__name__: partial(recurrent, kind) for kind in (nn.RNN, nn.GRU, nn.LSTM)} | {
     "a choice by a sample": Choosing,
     "checkpointed": lambda: Sequence(nn.LayerNorm(8), lambda layer, x: checkpoint(layer, x, use_reentrant=False)),
 }
@@ -245,10 +241,7 @@ INSTANCE = partial(nn.InstanceNorm1d, 3, affine=True, track_running_stats=True)
 REFUSED = [
     (lambda: Sequence(INSTANCE(), plain), r"changes its own 'layer\.running_mean'"),
     (lambda: nn.Sequential(Centred(), Sequence(nn.LayerNorm(8), plain)), r"in a batch and \S+ alone; .* by itself"),
-    (
-        lambda: Sequence(nn.LayerNorm(8), lambda layer, x: layer(x.reshape(1, 3, 8))),
-        "the model fails on several samples",
-    ),
+    (lambda: Sequence(nn.LayerNorm(8), lambda layer, x: layer(x.view(1, 3, 8))), "the model fails on several samples"),
 ]
 
 

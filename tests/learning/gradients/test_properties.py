@@ -15,12 +15,8 @@ from .sample_by_sample import rows
 
 ACTIVATIONS = [nn.Tanh, nn.ReLU, nn.Sigmoid, nn.GELU, lambda: nn.ReLU(inplace=True), nn.Softplus, nn.Identity]
 POOLINGS = [lambda: nn.MaxPool2d(2, stride=1), lambda: nn.AvgPool2d(2), lambda: nn.AdaptiveAvgPool2d((2, 1))]
-FORMS = {
-    "kernel_size": [1, 2, (1, 2), 3],
-    "stride": [1, 1, 2, (2, 1)],
-    "padding": [0, 1, (1, 0)],
-    "bias": [True, False],
-}
+FORMS = {"kernel_size": [1, 2, (1, 2), 3], "stride": [1, 1, 2, (2, 1)], "padding": [0, 1, (1, 0)]}
+FORMS["bias"] = [True, False]
 FORMS |= {"dilation": [1, 1, 1, 2], "padding_mode": ["zeros", "zeros", "reflect"]}
 
 

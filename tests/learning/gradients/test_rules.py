@@ -151,18 +151,15 @@ def test_a_subclass_does_not_take_its_parent_s_rule():
         assert error(model) < 1e-13
 
 
-@pytest.mark.parametrize(
-    ("rule", "reason"),
-    [
+def test_a_rule_that_does_not_cover_the_layer_gives_way_to_the_general_path():
+    for rule, reason in [
         (lambda layer, x, e: None, r"layer '2' \(Affine\) has a form or an input, of shape \(6, 4\), that the rule"),
         (lambda layer, x, e: {layer.a: e * x}, r"layer '2' \(Affine\) has a rule that leaves out its parameter 'b'"),
-    ],
-)
-def test_a_rule_that_does_not_cover_the_layer_gives_way_to_the_general_path(rule, reason):
-    kind, model = affine()
-    register(kind)(rule)
-    with pytest.warns(GeneralPath, match=reason):
-        assert error(model) < 1e-13
+    ]:
+        kind, model = affine()
+        register(kind)(rule)
+        with pytest.warns(GeneralPath, match=reason):
+            assert error(model) < 1e-13
 
 
 class Wrong(NamedTuple):
@@ -176,22 +173,19 @@ class Wrong(NamedTuple):
         return self.total
 
 
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
+def test_a_rule_that_gives_something_else_is_an_error_that_names_the_layer():
+    for rule, message in [
         (lambda e: e.sum(0), r"a tensor must have shape \(6, 4\), got \(4,\)"),
         (lambda e: e[:, :3], r"a tensor must have shape \(6, 4\), got \(6, 3\)"),
         (lambda e: Rows(e[:, :3]), r"weighted_sum\(\) must have shape \(4,\), got \(3,\)"),
         (lambda e: Outer(e, e), r"weighted_sum\(\) must have shape \(4,\), got \(4, 4\)"),
         (lambda e: Wrong(e, e[0]), r"square_norm\(\) must have shape \(6,\), got \(6, 4\)"),
         (lambda e: [e], r"expected a tensor or SampleGradients, got list"),
-    ],
-)
-def test_a_rule_that_gives_something_else_is_an_error_that_names_the_layer(rule, message):
-    kind, model = affine()
-    register(kind)(lambda layer, x, e: {layer.a: rule(e), layer.b: e})
-    with pytest.raises(ValueError, match=r"the rule of layer '2' \(Affine\), parameter 'a': " + message):
-        error(model)
+    ]:
+        kind, model = affine()
+        register(kind)(lambda layer, x, e, rule=rule: {layer.a: rule(e), layer.b: e})
+        with pytest.raises(ValueError, match=r"the rule of layer '2' \(Affine\), parameter 'a': " + message):
+            error(model)
 
 
 def test_a_rule_that_gives_no_mapping_is_an_error_that_names_the_layer():
