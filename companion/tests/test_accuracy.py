@@ -23,6 +23,10 @@ from .shared import RESULTS
 QUOTED = (0.95, 0.90)
 RNG = np.random.default_rng(0)
 OWN_SEEDS = RNG.normal(0, 0.003, 6)  # what a realisation is worth, whatever the policy and nu
+FALLING, FLAT = {0.01: 0.95, 0.04: 0.93, 0.16: 0.90}, {0.01: 0.95, 0.04: 0.95, 0.16: 0.95}
+ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
+SWEEPS = [f"mnist/{name}" for name in ("accuracy", "readings", "controls")]
+SWEEPS += ["cifar10/accuracy", "cifar10/readings", "cifar10/draws", "digits/accuracy"]
 
 
 def trainings(accuracy, policy="AdaScale", noise=1e-4, seeds=6):
@@ -41,9 +45,6 @@ def verdict(table, claim, **where):
     for name, value in where.items():
         rows = rows[rows[name] == value]
     return list(rows.verdict)
-
-
-FALLING, FLAT = {0.01: 0.95, 0.04: 0.93, 0.16: 0.90}, {0.01: 0.95, 0.04: 0.95, 0.16: 0.95}
 
 
 def test_what_is_as_quoted_holds_and_what_is_flat_fails():
@@ -191,11 +192,6 @@ def test_learning_curves_average_the_realisations_that_all_lines_share():
     assert (alone.axes[0].lines[0].get_ydata() > 57.4).all()  # of all six
     np.testing.assert_allclose(both.axes[1].lines[0].get_ydata(), [1.5, 1.5])
     assert len(both.axes[1].lines) == 1  # nothing leaks without noise: everything does
-
-
-ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
-SWEEPS = [f"mnist/{name}" for name in ("accuracy", "readings", "controls")]
-SWEEPS += ["cifar10/accuracy", "cifar10/readings", "cifar10/draws", "digits/accuracy"]
 
 
 def committed(name, part=""):

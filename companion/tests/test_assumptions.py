@@ -15,6 +15,7 @@ from companion.theory.air_time import block_floors
 from companion.theory.neighbours import size_follows_data
 
 SCALES, RNG = np.array([0.02, 0.01, 0.007]), np.random.default_rng(0)
+SHARES = np.array([0.5, 0.3, 0.2])  # omega = 1
 
 
 def test_blocks_share_a_floor_and_nothing_else():
@@ -101,9 +102,6 @@ def test_the_leakage_is_that_of_an_independent_integral():
 
     larger = max(rdp(added, sizes), rdp(sizes, added)) / accounting.rdp(0.5, 2.0, 3)
     np.testing.assert_allclose(size_follows_data(2, 1, 2.0).nothing, larger, rtol=1e-6)
-
-
-SHARES = np.array([0.5, 0.3, 0.2])  # omega = 1
 
 
 def uniform(floor, scale):

@@ -28,6 +28,8 @@ CHAPTER = RESULTS.parent / "notebooks" / "07_benchmarks.md"
 
 
 shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(lambda share: sum(share) > 1e-3)
+COMMITTED = RESULTS / "benchmarks" / "matlab.csv"
+UNIT = MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
 
 
 @given(shares, st.floats(1e-3, 10), st.integers(0, 5))
@@ -135,10 +137,6 @@ def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path
     budgets = table.index.get_level_values("nu")
     np.testing.assert_allclose(table["cost", "MyPolicy"], budgets, rtol=1e-8)  # tuned to 1e-9
     np.testing.assert_allclose(table["rdp", "MyPolicy"], table["rdp", "Optimal"], rtol=1e-6)  # 1e-9 of the budget
-
-
-COMMITTED = RESULTS / "benchmarks" / "matlab.csv"
-UNIT = MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from .shared import RESULTS
 FOLDER = RESULTS / "causal"
 DATASETS = ("mnist", "cifar10")
 HARD = [name for name in CAUSAL if name.endswith(", hard")]
+GROWTH, LAW = pd.read_csv(FOLDER / "growth.csv"), RayleighFloors(0.033)
 
 
 @pytest.fixture(scope="module")
@@ -167,9 +168,6 @@ def test_figure_draws_the_mean_excess(tables, kept):
     np.testing.assert_allclose(right["re-solving, hard"], 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1))
     with pytest.raises(ValueError, match="metric must be"):
         without_future(tables, "cost")
-
-
-GROWTH, LAW = pd.read_csv(FOLDER / "growth.csv"), RayleighFloors(0.033)
 
 
 def test_the_level_of_the_past_is_the_water_level_of_the_rounds_before():

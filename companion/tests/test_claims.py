@@ -72,7 +72,6 @@ def test_every_statement_is_judged_in_its_own_direction():
     assert ("narrows", "rdp", "PowerControl", 0.01) not in found  # the paper's RDP panel does not draw it
     assert ("near", "rdp", "EqualAlloc", 0.01) not in found  # asked at the largest budget
     assert ("narrows", "rdp", "EqualAlloc", 0.02) not in found  # there is no next budget
-
     worse = made.assign(rdp=np.where(made.policy == "AdaScale", 2 * made.rdp, made.rdp))
     judged = paper_claims(worse, drawn=("EqualAlloc",), others=())
     verdict = judged.set_index(["claim", "metric", "nu"]).sort_index().verdict

@@ -14,6 +14,11 @@ from companion.theory.least_squares import LeastSquares, empirical_constants, si
 
 PROBLEM = LeastSquares([0.5, 1.5], [[1.0, 0.0], [0.0, -2.0], [0.5, 0.5]], 0.4)
 TRAINING = theory.Training(PROBLEM, np.array([2.0, 1.0]), 0.05, np.full(30, 2.0), 3, 12)
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(4)  # exact for the moments up to order 7 of a Gaussian
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+coordinates = st.floats(-5, 5)
+FEATURES, LABELS = (array[0] for array in PROBLEM.draw(np.random.default_rng(3), 1, 8))
+EMPIRICAL = empirical_constants(FEATURES, LABELS)
 
 
 def test_poisson_sums_over_all_batches():
@@ -192,10 +197,6 @@ def test_second_moment_on_fixed_data_carries_one_minus_q():
     assert abs(values.mean() - mean @ mean - squares / (M * q * n)) > half_width(values)  # negative control
 
 
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(4)  # exact for the moments up to order 7 of a Gaussian
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
-
-
 def sample_moments(problem, model, m):
     """Mean and covariance of the sample gradient of device m, by quadrature over x and the label noise."""
     mean, square = np.zeros(2), np.zeros((2, 2))
@@ -206,9 +207,6 @@ def sample_moments(problem, model, m):
         mean += weight * g
         square += weight * np.outer(g, g)
     return mean, square - np.outer(mean, mean)
-
-
-coordinates = st.floats(-5, 5)
 
 
 @given(coordinates, coordinates)
@@ -301,10 +299,6 @@ def plain_gradients(features, labels, model):
     each = features * (features @ model - labels)[..., None]
     local = each.mean(axis=1)
     return local, np.mean(np.sum((each - local[:, None]) ** 2, axis=-1), axis=1)
-
-
-FEATURES, LABELS = (array[0] for array in PROBLEM.draw(np.random.default_rng(3), 1, 8))
-EMPIRICAL = empirical_constants(FEATURES, LABELS)
 
 
 def excess(model, known):

@@ -127,7 +127,6 @@ def test_what_the_chapter_says_of_its_panels():
     assert 0 < np.argmin(curves["rate"]["total"]) < 8  # a best learning rate, inside
     slope = np.diff(np.log(curves["energy"]["exact"]))[-1] / np.log(200 ** (1 / 8))
     assert 0.9 < slope < 1  # in proportion to the noise where it dominates
-
     assert 1 - 2 * L * limit * (A1 + 1) == pytest.approx(0.5)  # all is lost in the lemma at the limit
     assert 1.9 < 2 * float(CENTRE.signal_moment().bracket(limit, L)) < 2
 

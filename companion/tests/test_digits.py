@@ -56,9 +56,6 @@ def test_methods_differ_in_what_they_leak_and_hardly_in_what_they_learn(study):
     assert log_interval(ratio[0.01]).low > 1.2
     assert (ratio[0.01] > 1.1).all()
     assert (ratio[[2.56, 10.24]] < 1.05).all(axis=None)
-
-
-def test_a_policy_that_was_not_trained_is_refused(study):
     with pytest.raises(ValueError, match="no training with 'Learn'"):
         study.of("Learn", "epsilon")
 

@@ -23,6 +23,43 @@ from tests.problems import MNIST, OnlySome, make
 
 BUDGETS = [2e-3, 8e-3]  # OnlySome reaches the first
 SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
+ROWS, SCALED = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([[2.0, 3.0], [4.0, 5.0]])
+NUS, LANDAU = np.array([0.01, 0.16]), np.array([[1.0, 0.1], [2, 0.2], [3, 0.3]])
+RATIO = {"AdaScale": np.array([[1.5, 1.5], [1.1, 1.1]]), "EqualAlloc": np.array([[4.0, 9.0], [2, 2]])}
+TERMS = ("initial", "heterogeneity", "sampling", "noise", "total", "near", "exact")
+CURVES = {name: np.array([1.0, 2.0]) * k for k, name in enumerate(TERMS, 1)}
+VARIED = convergence.Varied(np.array([1.0, 10]), CURVES, np.array([3.0]), (np.array([9.0]), np.array([1.0])))
+CAPS = np.array([1.0, 10.0])
+QUEUES = {1.0: np.array([0.0, 1, 2]), 10.0: np.array([0.0, 3, 4])}
+FALLS = pd.DataFrame({0.01: [90.0, 80.0], 0.04: [89.0, 79.0], 0.16: [85.0, 75.2]})
+SPREAD = convergence.bounds, dict.fromkeys(("T", "rate", "energy", "spread"), VARIED)
+BLIND = penalty.blind_penalties, NUS, {"one": SCALED, "other": 2 * SCALED}, dict.fromkeys(("one", "other"), SCALED)
+COLLAPSED = penalty.collapse, CAPS, {100: CAPS / 50, 1000: CAPS / 500}, 0.04, QUEUES
+MEANS = floors.running_mean, np.array([0.1, 10.0]), np.array([16, 32]), ROWS, ROWS
+# the figure with its data; and of its panels series and what they show
+DRAWN = [
+    ((floors.poured, np.array([3.0, 1.0, 2.0]), 2.5), {(0, "schedule $w_t$"): [2.5, 2.5, 3.0]}),
+    ((floors.over_rounds, ROWS, (0.01, 0.16)), {(0, f"realisation {k + 1}"): ROWS[k].tolist() for k in range(3)}),
+    (MEANS, {(0, "simulated"): [0.5] * 7 + [0] * 13, (1, "median, simulated"): [3, 4]}),
+    (SPREAD, {(0, "the paper's bound"): [5, 10], (3, "left side, exact"): [7, 14]}),
+    ((convergence.floors_term, np.array([100.0, 1000]), LANDAU, 1.2), {(0, "median of 3 realisations"): [2, 0.2]}),
+    (COLLAPSED, {(0, "T = 1000"): [0.002, 0.02], (1, "W = 10"): [0.01, 3, 4]}),  # from 0.01
+    ((penalty.near_optimal, NUS, RATIO), {(0, "EqualAlloc"): [5, 1]}),
+    (BLIND, {(0, "other"): (2 * SCALED).ravel().tolist()}),
+]
+KINDS = {
+    "line": lambda axes, y: axes.plot(np.arange(y.size), y),
+    "points": lambda axes, y: axes.scatter(np.arange(y.size), y),
+    "colours": lambda axes, y: axes.scatter(np.arange(y.size), np.arange(y.size), c=y),
+    "bar": lambda axes, y: axes.bar(np.arange(y.size), y),
+    "area": lambda axes, y: axes.fill_between(np.arange(y.size), 0, y),
+    "error bars": lambda axes, y: axes.errorbar(np.arange(y.size), 0 * y, yerr=y, linestyle="none"),
+    "image": lambda axes, y: axes.imshow([y]),
+    "cells": lambda axes, y: axes.pcolormesh(np.arange(y.size + 1), [0, 1], [y]),
+    "steps": lambda axes, y: axes.stairs(y),
+    "level": lambda axes, y: [axes.axhline(each) for each in y],
+}
+VALUES = np.random.default_rng(0).lognormal(0, 3, size=40)
 
 
 @pytest.fixture(autouse=True)
@@ -50,32 +87,6 @@ def series(figure, name, panel=0):
 
 def centres(axis):
     return [container.lines[0].get_ydata() for container in axis.containers]
-
-
-ROWS, SCALED = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([[2.0, 3.0], [4.0, 5.0]])
-NUS, LANDAU = np.array([0.01, 0.16]), np.array([[1.0, 0.1], [2, 0.2], [3, 0.3]])
-RATIO = {"AdaScale": np.array([[1.5, 1.5], [1.1, 1.1]]), "EqualAlloc": np.array([[4.0, 9.0], [2, 2]])}
-TERMS = ("initial", "heterogeneity", "sampling", "noise", "total", "near", "exact")
-CURVES = {name: np.array([1.0, 2.0]) * k for k, name in enumerate(TERMS, 1)}
-VARIED = convergence.Varied(np.array([1.0, 10]), CURVES, np.array([3.0]), (np.array([9.0]), np.array([1.0])))
-CAPS = np.array([1.0, 10.0])
-QUEUES = {1.0: np.array([0.0, 1, 2]), 10.0: np.array([0.0, 3, 4])}
-FALLS = pd.DataFrame({0.01: [90.0, 80.0], 0.04: [89.0, 79.0], 0.16: [85.0, 75.2]})
-SPREAD = convergence.bounds, dict.fromkeys(("T", "rate", "energy", "spread"), VARIED)
-BLIND = penalty.blind_penalties, NUS, {"one": SCALED, "other": 2 * SCALED}, dict.fromkeys(("one", "other"), SCALED)
-COLLAPSED = penalty.collapse, CAPS, {100: CAPS / 50, 1000: CAPS / 500}, 0.04, QUEUES
-MEANS = floors.running_mean, np.array([0.1, 10.0]), np.array([16, 32]), ROWS, ROWS
-# the figure with its data; and of its panels series and what they show
-DRAWN = [
-    ((floors.poured, np.array([3.0, 1.0, 2.0]), 2.5), {(0, "schedule $w_t$"): [2.5, 2.5, 3.0]}),
-    ((floors.over_rounds, ROWS, (0.01, 0.16)), {(0, f"realisation {k + 1}"): ROWS[k].tolist() for k in range(3)}),
-    (MEANS, {(0, "simulated"): [0.5] * 7 + [0] * 13, (1, "median, simulated"): [3, 4]}),
-    (SPREAD, {(0, "the paper's bound"): [5, 10], (3, "left side, exact"): [7, 14]}),
-    ((convergence.floors_term, np.array([100.0, 1000]), LANDAU, 1.2), {(0, "median of 3 realisations"): [2, 0.2]}),
-    (COLLAPSED, {(0, "T = 1000"): [0.002, 0.02], (1, "W = 10"): [0.01, 3, 4]}),  # from 0.01
-    ((penalty.near_optimal, NUS, RATIO), {(0, "EqualAlloc"): [5, 1]}),
-    (BLIND, {(0, "other"): (2 * SCALED).ravel().tolist()}),
-]
 
 
 @pytest.mark.parametrize(("drawing", "shown"), DRAWN)
@@ -262,21 +273,6 @@ def test_an_embedded_figure_has_its_picture_and_its_words():
 @pytest.fixture
 def axes():
     return plt.subplots()[1]
-
-
-KINDS = {
-    "line": lambda axes, y: axes.plot(np.arange(y.size), y),
-    "points": lambda axes, y: axes.scatter(np.arange(y.size), y),
-    "colours": lambda axes, y: axes.scatter(np.arange(y.size), np.arange(y.size), c=y),
-    "bar": lambda axes, y: axes.bar(np.arange(y.size), y),
-    "area": lambda axes, y: axes.fill_between(np.arange(y.size), 0, y),
-    "error bars": lambda axes, y: axes.errorbar(np.arange(y.size), 0 * y, yerr=y, linestyle="none"),
-    "image": lambda axes, y: axes.imshow([y]),
-    "cells": lambda axes, y: axes.pcolormesh(np.arange(y.size + 1), [0, 1], [y]),
-    "steps": lambda axes, y: axes.stairs(y),
-    "level": lambda axes, y: [axes.axhline(each) for each in y],
-}
-VALUES = np.random.default_rng(0).lognormal(0, 3, size=40)
 
 
 @pytest.mark.parametrize("draw", KINDS.values(), ids=KINDS)

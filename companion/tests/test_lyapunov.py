@@ -74,16 +74,6 @@ def test_no_much_kinder_pair_lies_between_the_rates_that_were_tried(matched):
     assert epsilon < 1.05 * kindest  # the zoom is no finer than that
 
 
-def test_the_cost_of_lyapunov_power_control_is_not_monotone(matched):
-    """Why the penalty is scanned: root finding from any bracket would miss crossings."""
-    problem, found = matched
-    alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[0], problem.budget[1, 0])
-    rate = 2 * float(policies.Optimal().schedule(alone).mean())
-    cost = [lyapunov_cost(alone, V, rate) for V in found.penalty[1, 0] * np.geomspace(1e-3, 1e3, 200)]
-    assert (np.diff(cost) > 0).any()
-    assert (np.diff(cost) < 0).any()
-
-
 def test_the_method_of_the_figures_is_the_kindest_pair(matched):
     problem, found = matched
     policy = kindest_lyapunov(problem)

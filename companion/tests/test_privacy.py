@@ -18,6 +18,8 @@ from companion.privacy.audits import BUDGETS, PAIRS, SETTINGS, SIZES, Pairs, Siz
 from .shared import RESULTS
 
 RATE = 0.01
+KEPT, PAIRED = (pd.read_csv(RESULTS / f"audit/{name}.csv", keep_default_na=False) for name in ("mnist", "paired"))
+BOUNDS = ["one_run", "rates", "scaled"]
 
 
 @pytest.fixture(scope="module")
@@ -185,10 +187,6 @@ def test_bad_input_is_named():
             adversary(*values)
 
 
-KEPT, PAIRED = (pd.read_csv(RESULTS / f"audit/{name}.csv", keep_default_na=False) for name in ("mnist", "paired"))
-BOUNDS = ["one_run", "rates", "scaled"]
-
-
 def test_committed_audits_have_their_sizes():
     claimed = KEPT[KEPT.setting == "as claimed"]
     assert (claimed.canaries == SIZES["mnist"].canaries * SIZES["mnist"].runs).all()
@@ -225,6 +223,8 @@ def test_a_row_says_how_it_came_about(setting):
     row = audit_row("digits", 2.56, setting, size=Size(50, 1, 50, 20, 5))
     assert (row["dataset"], row["nu"], row["setting"], row["rounds"]) == ("digits", 2.56, setting, 5)
     assert (row["kind"], row["canaries"]) == ("gradients", 50)
+    with pytest.raises(ValueError, match="setting must be one of as claimed, no noise"):
+        audit_row("digits", 2.56, "no clip")
 
 
 def test_the_paired_table_is_made_by_its_command():
@@ -234,8 +234,3 @@ def test_the_paired_table_is_made_by_its_command():
     assert list(made.kind) == ["paired"] * 3 + ["paired samples"]
     assert (made.runs == 10).all()
     assert made.accounted.nunique() == 1
-
-
-def test_another_setting_is_refused():
-    with pytest.raises(ValueError, match="setting must be one of as claimed, no noise"):
-        audit_row("digits", 2.56, "no clip")

@@ -17,6 +17,9 @@ from .exact import gaussian_delta, hats, one_round
 
 ULP = 2.0**-52
 START = -9.5  # where the first cell begins
+# the last one has ratios near 1 at losses L that are differences of some hundred
+CASES = [(1e-3, 0.7, 0.5), (1e-3, 0.7, 9.0), (0.3, 4.0, 2.0), (1e-6, 1e-4, 6.0), (1e-12, 600.0, 3.0)]
+PROVEN = [(0.01, 1.0, 4.0), (1e-4, 0.5, 12.0), (0.3, 0.02, 3.0), (0.9, 0.005, 1.5), (1e-6, 50.0, 300.0)]
 
 
 def cells(q, u, above, end):
@@ -35,10 +38,6 @@ def cells(q, u, above, end):
 
 def near(log_mass, truth, off):
     return abs(mp.exp(mp.mpf(float(log_mass))) / truth - 1) < off
-
-
-# the last one has ratios near 1 at losses L that are differences of some hundred
-CASES = [(1e-3, 0.7, 0.5), (1e-3, 0.7, 9.0), (0.3, 4.0, 2.0), (1e-6, 1e-4, 6.0), (1e-12, 600.0, 3.0)]
 
 
 def places(atom, last):
@@ -294,9 +293,6 @@ def test_atoms_are_of_a_round_with_more_or_less_energy_than_its_digits_leave_ope
     rounds.cut(schedule, above, 0.1, -20.0)
     moved = (np.array(of) / schedule.energies[0] - 1) * 2.0**48
     assert ((moved >= least) & (moved <= largest)).all()
-
-
-PROVEN = [(0.01, 1.0, 4.0), (1e-4, 0.5, 12.0), (0.3, 0.02, 3.0), (0.9, 0.005, 1.5), (1e-6, 50.0, 300.0)]
 
 
 @pytest.mark.parametrize("case", PROVEN)

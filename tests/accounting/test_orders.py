@@ -19,6 +19,9 @@ from .. import reference
 DELTA = 1e-5
 # what a schedule for a hundred devices is like: 0.1207 at order 63, and a third less at 150
 MANY_DEVICES = np.full(500, 94.0)
+ORDERS, WIDE = (1.1, 1.9, 3.5, 5.9, 8.3, 10.9), (math.log(1e-4), math.log(10.0))
+RANGES = [(q, alpha, *WIDE, 400) for q in (0.01, 0.08, 0.5) for alpha in ORDERS]
+RANGES += [(0.5, 2.5, low, high, 40) for low, high in ((1.0, 5.54), (-8.0, -1.0))]  # up to ends near a power of 256
 
 
 def gaussian_epsilon(sigma, alpha):
@@ -81,11 +84,6 @@ def test_search_cost_grows_with_the_distance_of_its_start(side, away):
 
     # two orders a step: steps that double, then halve, and one more at each turn
     assert cost(1_000) == cost(1_000_000) <= 2 * (2 * math.log2(away + 1) + 3)
-
-
-ORDERS, WIDE = (1.1, 1.9, 3.5, 5.9, 8.3, 10.9), (math.log(1e-4), math.log(10.0))
-RANGES = [(q, alpha, *WIDE, 400) for q in (0.01, 0.08, 0.5) for alpha in ORDERS]
-RANGES += [(0.5, 2.5, low, high, 40) for low, high in ((1.0, 5.54), (-8.0, -1.0))]  # up to ends near a power of 256
 
 
 @pytest.mark.parametrize("case", RANGES)

@@ -13,6 +13,11 @@ from adascale.errors import InvalidInput
 
 ROUNDS = 20_000
 SEED = 7
+MODELS = [type(channel.find(name)) for name in registry.names("channels")]
+OWNERS = [(model, vars(base).get("limits", {})) for model in MODELS for base in model.__mro__]
+LIMITS = [(model, name, *limits[name]) for model, limits in OWNERS for name in limits]
+CHOICES = [(model, name) for model in MODELS for name in ("placement", "energy", "profile", "known")]
+CHOICES = [(model, name) for model, name in CHOICES if name in {field.name for field in fields(model)}]
 
 
 def test_path_loss_is_the_cost_hata_formula():
@@ -92,13 +97,6 @@ def test_find_makes_a_model_of_a_name_with_parameters():
 def test_find_refuses_what_is_no_model(name):
     with pytest.raises(ValueError, match=r"unknown|has no parameter 'K'|must define fading|must be a subclass of"):
         channel.find(name)
-
-
-MODELS = [type(channel.find(name)) for name in registry.names("channels")]
-OWNERS = [(model, vars(base).get("limits", {})) for model in MODELS for base in model.__mro__]
-LIMITS = [(model, name, *limits[name]) for model, limits in OWNERS for name in limits]
-CHOICES = [(model, name) for model in MODELS for name in ("placement", "energy", "profile", "known")]
-CHOICES = [(model, name) for model, name in CHOICES if name in {field.name for field in fields(model)}]
 
 
 def refuses(model, name, value):

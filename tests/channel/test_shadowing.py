@@ -9,23 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from adascale.channel import (
-    ChannelModel,
-    Motion,
-    Moving,
-    Rayleigh,
-    Shadowed,
-    Shadowing,
-    UrbanMicro,
-    cost_hata_path_loss,
-)
+from adascale import channel
+from adascale.channel import ChannelModel, Motion, Moving, Rayleigh, Shadowed, Shadowing, UrbanMicro
 
 SEEDS = range(1500)
 
 
 def shadow(drawn):
     """Of a model that tells it, in dB."""
-    return 10 * np.log10(drawn.path_loss / cost_hata_path_loss(drawn.distance))
+    return 10 * np.log10(drawn.path_loss / channel.cost_hata_path_loss(drawn.distance))
 
 
 def test_shadows_are_normal_in_decibels():
@@ -75,7 +67,7 @@ def test_moving_device_goes_through_one_field_of_shadows():
 def test_shadow_is_in_the_gains_known_or_not():
     known, unknown = Shadowed().draw(4, 30, 5), Shadowed(known=False).draw(4, 30, 5)
     np.testing.assert_array_equal(known.coefficient, unknown.coefficient)
-    np.testing.assert_array_equal(unknown.path_loss, cost_hata_path_loss(unknown.distance))
+    np.testing.assert_array_equal(unknown.path_loss, channel.cost_hata_path_loss(unknown.distance))
     assert (known.path_loss != unknown.path_loss).all()
     clear = Rayleigh().draw(4, 30, 5)
     np.testing.assert_allclose(known.gain * known.path_loss[:, None], clear.gain * clear.path_loss[:, None], rtol=1e-12)
@@ -141,7 +133,7 @@ class Walking(Motion, Still):
 def test_path_loss_follows_the_motion():
     model = Walking(speed=20.0)
     drawn = model.draw(5, 300, 4)
-    np.testing.assert_array_equal(drawn.path_loss, cost_hata_path_loss(drawn.distance))
+    np.testing.assert_array_equal(drawn.path_loss, channel.cost_hata_path_loss(drawn.distance))
     loss = 10 * np.log10(1 / drawn.gain)
     np.testing.assert_allclose(10 ** (loss[:, 0] / 10), drawn.path_loss, rtol=1e-12)
     away = 10 ** ((loss - 33.44) / 35.22)  # back to metres

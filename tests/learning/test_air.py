@@ -101,14 +101,11 @@ def test_bad_input_is_named():
             call(gradients, coefficient, np.zeros(6, dtype=complex))
 
 
-@given(
-    eta=st.floats(-300, 300),
-    gain=st.lists(st.floats(-150, 150), min_size=3, max_size=3),
-    power=st.floats(-300, 300),
-    length=st.floats(-30, 30),
-    single=st.booleans(),
-)
-def test_any_eta_any_gain_and_any_noise_give_a_finite_update_or_are_refused(eta, gain, power, length, single):
+DECADES = st.floats(-300, 300)
+
+
+@given(DECADES, st.tuples(*[st.floats(-150, 150)] * 3), DECADES, st.floats(-30, 30), st.booleans())
+def test_any_eta_gain_and_noise_give_a_finite_update_or_are_refused(eta, gain, power, length, single):
     eta, noise_power, h = 10**eta, 10**power, 10 ** np.array(gain) * np.exp(1j * np.arange(3))
     gradients = 10**length * torch.ones(3, 4, dtype=torch.float32 if single else torch.float64)
     noise = receiver_noise(np.random.default_rng(0), 4, noise_power)

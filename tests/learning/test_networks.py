@@ -17,6 +17,11 @@ from adascale.learning.models import assign, build, flatten, size
 DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
 TRAINING = Training.digits()
+FLAT = DIGITS._replace(images=DIGITS.images.flatten(1), test_images=DIGITS.test_images.flatten(1))
+UNFIT = [lambda: nn.Linear(5, 10), lambda: nn.Embedding(17, 10), lambda: nn.Linear(64, 4), lambda: nn.LazyLinear(10)]
+UNFIT += [lambda: nn.Sequential(nn.Linear(64, 10), nn.Flatten(0)), lambda: nn.Linear(64, 10).requires_grad_(False)]
+UNFIT += [lambda: nn.Linear(64, 10).double(), lambda: 3, lambda: 1 / 0, lambda size: nn.Linear(size, 10), 3]
+SEVEN = {"images": FLAT.images[:7], "labels": DIGITS.labels[:7], "test_labels": DIGITS.labels[0].expand(297)}
 
 
 def test_networks_have_as_many_parameters_as_the_literature_says():
@@ -68,9 +73,6 @@ def own(monkeypatch):
         return "tests_own:net"
 
     return name_of
-
-
-FLAT = DIGITS._replace(images=DIGITS.images.flatten(1), test_images=DIGITS.test_images.flatten(1))
 
 
 def federation_of(model, dataset=FLAT, scenario=SCENARIO, **changes):
@@ -166,19 +168,11 @@ def test_dropout_has_other_masks_in_every_round(own, monkeypatch):
     assert not torch.equal(first, second)
 
 
-UNFIT = [lambda: nn.Linear(5, 10), lambda: nn.Embedding(17, 10), lambda: nn.Linear(64, 4), lambda: nn.LazyLinear(10)]
-UNFIT += [lambda: nn.Sequential(nn.Linear(64, 10), nn.Flatten(0)), lambda: nn.Linear(64, 10).requires_grad_(False)]
-UNFIT += [lambda: nn.Linear(64, 10).double(), lambda: 3, lambda: 1 / 0, lambda size: nn.Linear(size, 10), 3]
-
-
 def test_network_that_does_not_fit_is_named(own):
     for make in UNFIT:
         name = own(make)
         with pytest.raises(ValueError, match=r"^model 'tests_own:net' "):
             FedSGD(replace(SCENARIO, num_parameters=650), replace(TRAINING, model=name), FLAT, 0)
-
-
-SEVEN = {"images": FLAT.images[:7], "labels": DIGITS.labels[:7], "test_labels": DIGITS.labels[0].expand(297)}
 
 
 def test_samples_made_by_hand_are_checked_too(own):

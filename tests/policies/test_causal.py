@@ -42,6 +42,17 @@ AVERAGE = {
     "resolve with the coherence seen": lambda: policies.ReSolve(GAIN, coherence="seen"),
 }
 EVERY = {f"hard: {name}": make_it for name, make_it in HARD.items()} | AVERAGE
+hostile = st.lists(st.sampled_from([1e-13, 3e-11, 3.001e-11, 1e-10, 1e-7, 1e-5]), min_size=2, max_size=40)
+CASES = [("average", 1.5, 0.0, 1.0), ("average", 1.5, 0.1, 1.0), ("average", 1.5, 0.6, 1.0)]
+CASES += [("hard", 0.0, 0.1, 1.0), ("hard", 2.5, 0.1, 1.0), ("hard", 2.0, 0.1, 3.5), ("hard", 2.0, 0.1, 40.0)]
+CASES += [("hard", 2.0, 0.1, "seen"), ("average", 2.0, 0.1, 3.5), ("average", 2.0, 0.1, "seen")]
+F = RoundLeakage(MIXED)
+LAW = RayleighFloors(0.1)
+KNOWING = [policies.ConstantLevel, policies.ReSolve, policies.DynamicProgramme]
+WRONG_LEARN = [("budget_mode", "soft"), ("safety_margin", [1, 2]), ("hold", math.nan), ("weight", 0), ("prior", GAIN)]
+WRONG_LEARN += [("coherence", 0.5), ("coherence", [1, 2])]
+WRONG_RESOLVE = [("budget_mode", "soft"), ("safety_margin", -1), ("hold", 1.0), ("coherence", math.nan)]
+WRONG_RESOLVE += [("coherence", "known")]
 
 
 def typical(budget, rounds, lanes=(), seed=0):
@@ -62,9 +73,6 @@ def test_a_hard_budget_is_spent_and_never_exceeded_whatever_the_floors(name, gai
     problem = ReceiveScalingProblem(MIXED, gain, budget)
     total = spend_of(HARD[name](), problem).sum()
     assert total == pytest.approx(budget * len(gain), rel=1e-12, abs=rounding(problem))
-
-
-hostile = st.lists(st.sampled_from([1e-13, 3e-11, 3.001e-11, 1e-10, 1e-7, 1e-5]), min_size=2, max_size=40)
 
 
 @pytest.mark.parametrize("name", HARD)
@@ -110,11 +118,6 @@ def test_the_mean_cost_of_a_level_is_the_budget():
         # four standard errors; what a held or learned level leaves is of the order of ln T / T
         slack = 0.0 if isinstance(policy, policies.ConstantLevel) else 0.01
         assert (abs(cost.mean(-1) - 1) < 4 * cost.std(-1) / 20 + slack).all()
-
-
-CASES = [("average", 1.5, 0.0, 1.0), ("average", 1.5, 0.1, 1.0), ("average", 1.5, 0.6, 1.0)]
-CASES += [("hard", 0.0, 0.1, 1.0), ("hard", 2.5, 0.1, 1.0), ("hard", 2.0, 0.1, 3.5), ("hard", 2.0, 0.1, 40.0)]
-CASES += [("hard", 2.0, 0.1, "seen"), ("average", 2.0, 0.1, 3.5), ("average", 2.0, 0.1, "seen")]
 
 
 @pytest.mark.parametrize(("mode", "margin", "hold", "coherence"), CASES)
@@ -195,9 +198,6 @@ def test_the_stiffer_the_warmer_adascale_is_the_constant_level():
     gap = [np.abs(eta / level - 1).max() for eta in warm]
     assert gap[0] > 0.02
     assert gap[2] < gap[1] / 8 < gap[0] / 64
-
-
-F = RoundLeakage(MIXED)
 
 
 def expected(function, least=1e-9):
@@ -285,14 +285,6 @@ def test_no_hard_budget_is_kept_with_less_leakage_than_by_the_programme(nu):
         more = problem.rdp(policy.schedule(problem)) - best
         assert more.mean() > -2 * more.std() / np.sqrt(300)
     assert more.mean() > 3 * more.std() / np.sqrt(300)  # learning is worse beyond doubt
-
-
-LAW = RayleighFloors(0.1)
-KNOWING = [policies.ConstantLevel, policies.ReSolve, policies.DynamicProgramme]
-WRONG_LEARN = [("budget_mode", "soft"), ("safety_margin", [1, 2]), ("hold", math.nan), ("weight", 0), ("prior", GAIN)]
-WRONG_LEARN += [("coherence", 0.5), ("coherence", [1, 2])]
-WRONG_RESOLVE = [("budget_mode", "soft"), ("safety_margin", -1), ("hold", 1.0), ("coherence", math.nan)]
-WRONG_RESOLVE += [("coherence", "known")]
 
 
 def test_what_is_out_of_range_is_refused():

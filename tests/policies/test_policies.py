@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
-from adascale import ReceiveScalingProblem, policies
+from adascale import ReceiveScalingProblem, accounting, policies
 from adascale.policies import best_energy, water_level
 from adascale.problem import RoundLeakage
 from companion.theory import optimal_cvxpy
@@ -116,8 +116,6 @@ def test_a_round_minimises_the_paper_s_objective_in_x(order):
         _, eta = policies.AdaScale(penalty).step(state, np.array(min_gain))
 
         def leakage(x, min_gain=min_gain):
-            from adascale import accounting
-
             devices = range(scenario.num_devices)
             sigma = [reference.noise_multiplier(scenario, x, min_gain, m) for m in devices]
             return float(accounting.rdp(scenario.sampling_rate, sigma, order).sum())

@@ -21,6 +21,12 @@ from companion.theory.least_squares import LeastSquares
 from ..shared import example
 
 KNOWN = {"smoothness": 2.0, "A1": 0.5, "A2": 0.3, "C1": 0.2, "C2": 0.7}
+GOOD = {"noise_energy": [1.0, 2.0], "learning_rate": 0.01, "initial_gap": 1.0}
+SIGNAL = {"smoothness": 2.0, "signal": SignalMoment.bounded(1, 10), "mean_curvature": 1.0}
+BAD = [{"noise_energy": [-1.0]}, {"noise_energy": 1.0}, {"noise_energy": []}, {"learning_rate": 0.0}]
+BAD += [{"initial_gap": -0.1}, {"smoothness": math.inf}]
+PAPER_ONLY = [{"A1": -1}, {"A2": math.nan}, {"C1": -1}, {"C2": "x"}, {"batch_second_moment": 0.5}]
+NEAR_ONLY = [{"mean_curvature": 2.1}, {"learning_rate": 1.0}]
 
 
 def by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2):
@@ -192,14 +198,6 @@ def test_devices_that_share_their_batches_exceed_it():
     limit = float(np.sum(sample.mean(axis=(0, 1)) ** 2) + SignalMoment.bounded(1, 20 * 5).sampling)
     assert second_moment_of_all_batches(sample, 0.1, shared=False) < limit
     assert second_moment_of_all_batches(sample, 0.1, shared=True) > 3 * limit
-
-
-GOOD = {"noise_energy": [1.0, 2.0], "learning_rate": 0.01, "initial_gap": 1.0}
-SIGNAL = {"smoothness": 2.0, "signal": SignalMoment.bounded(1, 10), "mean_curvature": 1.0}
-BAD = [{"noise_energy": [-1.0]}, {"noise_energy": 1.0}, {"noise_energy": []}, {"learning_rate": 0.0}]
-BAD += [{"initial_gap": -0.1}, {"smoothness": math.inf}]
-PAPER_ONLY = [{"A1": -1}, {"A2": math.nan}, {"C1": -1}, {"C2": "x"}, {"batch_second_moment": 0.5}]
-NEAR_ONLY = [{"mean_curvature": 2.1}, {"learning_rate": 1.0}]
 
 
 def test_bad_input_is_named():

@@ -20,6 +20,9 @@ SCENARIO = replace(Scenario.mnist(), num_devices=4)
 ERROR = np.array([0.01, 0.1, 0.5, 2.0])
 DRAWN = channel.draw(4, 20_000, 0)
 KINDS = ("least-squares", "mmse")
+ONE = [[1.0]], [1.0], 0.1
+KEPT = estimates.read(RESULTS / "channels/estimates.csv")
+MNIST = estimates.compared(KEPT, "mnist").set_index(["nu", "error", "kind"])
 
 
 def estimated(kind, error=ERROR, drawn=DRAWN, seed=7):
@@ -242,9 +245,6 @@ def test_no_round_exceeds_the_bound_but_with_the_probability_that_is_given():
     assert 0.01 < beyond < 0.2  # a union bound, and a triangle
 
 
-ONE = [[1.0]], [1.0], 0.1
-
-
 def estimate(error, seed=0, kind="mmse"):
     return ce.estimate(channel.draw(2, 3, 0), error, kind, seed=seed)
 
@@ -265,10 +265,6 @@ def test_bad_input_is_named():
         named, function, *given = case
         with pytest.raises(ValueError, match=f"^{named} must"):
             function(*given)
-
-
-KEPT = estimates.read(RESULTS / "channels/estimates.csv")
-MNIST = estimates.compared(KEPT, "mnist").set_index(["nu", "error", "kind"])
 
 
 def test_the_committed_table_has_every_case_and_seed():

@@ -49,18 +49,15 @@ def batch_centred(bias=True):
     return Layers(lambda m, x: m.head(x - x.mean(0)), head=nn.Linear(4, 2, bias))
 
 
+MIXING = [
+    (centred, r"a sample has the loss \S+ in a batch and \S+ alone; expected a model that takes every sample by"),
+    (normed, r"the model fails on a sample alone \(Expected more than 1 value .* expected a model that takes every"),
+    (turned, r"parameter 'weight' of layer 'first' \(Linear\) is off by 0\.\d+ of the norm"),
+]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.double])
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (centred, r"a sample has the loss \S+ in a batch and \S+ alone; expected a model that takes every sample by"),
-        (
-            normed,
-            r"the model fails on a sample alone \(Expected more than 1 value .* expected a model that takes every",
-        ),
-        (turned, r"parameter 'weight' of layer 'first' \(Linear\) is off by 0\.\d+ of the norm"),
-    ],
-)
+@pytest.mark.parametrize(("make", "message"), MIXING)
 def test_samples_that_are_not_taken_by_themselves_are_found_out(make, message, dtype):
     model = filled(two(make)).to(dtype)
     images, labels, _ = batch(VECTOR, 3, 6, dtype)

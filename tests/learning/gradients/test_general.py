@@ -15,6 +15,8 @@ from adascale.learning.gradients import GeneralPath, paths
 from .sample_by_sample import Layers, batch, filled, loop, relative, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+IMAGE, SEQUENCE, VECTOR = (4, 6, 6), (3, 8), (4,)
+FORMS = {"padding": "same"}, {"groups": 2}, {"dilation": 2}, {"padding": 1, "padding_mode": "circular"}
 
 
 def Sequence(layer, call):
@@ -64,10 +66,6 @@ def attention(layer, x):
 
 def weight_norm():
     return nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
-
-
-IMAGE, SEQUENCE, VECTOR = (4, 6, 6), (3, 8), (4,)
-FORMS = {"padding": "same"}, {"groups": 2}, {"dilation": 2}, {"padding": 1, "padding_mode": "circular"}
 
 
 def convolved(form):
