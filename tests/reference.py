@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
-import numpy as np
 
 DIGITS = 60
 
@@ -183,5 +182,3 @@ def exact_slope(scenario, alpha):
             return total / (alpha - 1)
 
         return slope
-
-
