@@ -212,6 +212,12 @@ def test_retired_names_warn_the_caller_and_still_work():
         accounting.sharper  # noqa: B018
 
 
+def test_sharp_value_of_rare_samples_is_wrong():
+    rare = 1e-5, np.repeat(np.linspace(1, 5, 10), 5), 1e-8
+    found = exact_epsilon(*rare)
+    assert found.lower <= found.epsilon <= found.upper < sharp_epsilon(*rare) / 3
+
+
 @pytest.mark.parametrize("case", [(0.5, 0.01, 4.0, 2.0), (9.0, 0.08, -3.0, 1.0), (0.04, 1e-4, 300.0, 30.0)])
 def test_a_moment_is_as_near_to_thirty_digits_as_it_says(case):
     u, q, c, h = case
