@@ -3,6 +3,7 @@
 import math
 import tracemalloc
 import warnings
+from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.special import ndtr, ndtri
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.accounting import exact_delta, exact_epsilon, trade_off
 from adascale.accounting.exact import certify as bracket
-from adascale.accounting.exact import gaussian, inversion, moments, rounds
+from adascale.accounting.exact import gaussian, inversion, moments, rounds, search
 from adascale.accounting.exact.sharp import SharpAccountant, sharp_epsilon
 from adascale.errors import CannotCertify, RoundingFloor
 
@@ -212,10 +213,10 @@ def test_retired_names_warn_the_caller_and_still_work():
         accounting.sharper  # noqa: B018
 
 
-def test_sharp_value_of_rare_samples_is_wrong():
-    rare = 1e-5, np.repeat(np.linspace(1, 5, 10), 5), 1e-8
-    found = exact_epsilon(*rare)
-    assert found.lower <= found.epsilon <= found.upper < sharp_epsilon(*rare) / 3
+def test_sum_that_does_not_converge_is_refused(monkeypatch):
+    monkeypatch.setattr(search, "settled", lambda *_: SimpleNamespace(value=lambda _: 1.0))
+    with pytest.raises(CannotCertify, match="converge"):
+        search.sharp(equal(0.05, 2.0, 3), 1e-3)
 
 
 @pytest.mark.parametrize("case", [(0.5, 0.01, 4.0, 2.0), (9.0, 0.08, -3.0, 1.0), (0.04, 1e-4, 300.0, 30.0)])
