@@ -226,10 +226,12 @@ def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
     gain = np.broadcast_to(problem.min_gain, eta.shape)
     for t in range(problem.num_rounds):
         returned = policy.step(state, gain[..., t].copy()[()])  # a copy, as a view would give access to later rounds
-        eta_t = np.asarray(returned[1]) if isinstance(returned, tuple) and len(returned) == 2 else np.array("")
+        is_pair = isinstance(returned, tuple) and len(returned) == 2
+        eta_t = np.asarray(returned[1] if is_pair else "")
         if eta_t.shape != problem.lanes or eta_t.dtype.kind not in "iuf":
             wanted = f"the next state and eta, numbers of shape {problem.lanes} like the gains"
-            raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {returned!r:.80}")
+            got = f"a state and {eta_t.dtype} of shape {eta_t.shape}" if is_pair else type(returned).__name__
+            raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {got}")
         state, eta[..., t] = returned[0], eta_t
     return within_limit(eta, problem, type(policy).__name__)
 
