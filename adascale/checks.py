@@ -84,6 +84,12 @@ def fraction(name: str, value: ArrayLike) -> float:
     return _one(name, value, "one number strictly between 0 and 1", lambda x: (x > 0) & (x < 1))
 
 
+def number(name: str, value: ArrayLike, low: float, high: float = math.inf) -> float:
+    """Return one finite number in [low, high]."""
+    expected = f"one finite number >= {low:g}" if high == math.inf else f"one number in [{low:g}, {high:g}]"
+    return _one(name, value, expected, lambda x: np.isfinite(x) & (x >= low) & (x <= high))
+
+
 def _one(name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]]) -> float:
     array = as_floats(name, value)
     if array.ndim or not good(array):

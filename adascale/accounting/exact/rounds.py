@@ -62,14 +62,20 @@ class Line(NamedTuple):
     off: FloatArray  # bound on the error of each share
 
 
-def rounds_of(rate: FloatArray, sigma: FloatArray) -> Rounds:
+def rounds_of(rate: FloatArray, sigma: FloatArray, count: FloatArray | None = None) -> Rounds:
     """Collect the rounds, given as arrays of equal length, and drop those that are never sampled."""
     mantissa, exponent = np.frexp(sigma**-2.0)  # so that rounds that differ only by rounding are merged
     u = np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
-    rates = tuple(float(q) for q in np.unique(rate) if 0 < q < 1)
-    pairs = [np.unique(u[rate == q], return_counts=True) for q in rates]
-    energies, counts = tuple(each for each, _ in pairs), tuple(number.astype(float) for _, number in pairs)
-    return Rounds(rates, energies, counts, math.fsum(u[rate == 1]), int((rate > 0).sum()))
+    n = np.ones(u.shape) if count is None else count
+    rates = tuple(float(q) for q in np.unique(rate[n > 0]) if 0 < q < 1)
+    pairs = [_distinct(u[here], n[here]) for here in ((rate == q) & (n > 0) for q in rates)]
+    energies, counts = tuple(each for each, _ in pairs), tuple(number for _, number in pairs)
+    return Rounds(rates, energies, counts, math.fsum((n * u)[rate == 1]), int(n[rate > 0].sum()))
+
+
+def _distinct(u: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+    distinct, place = np.unique(u, return_inverse=True)
+    return distinct, np.bincount(place, n).astype(float)
 
 
 def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray, FloatArray]:

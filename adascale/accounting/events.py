@@ -1,0 +1,65 @@
+"""Events: sampled Gaussian mechanisms as (sampling rate, noise multiplier, count)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adascale.accounting.exact.rounds import Rounds, rounds_of
+from adascale.errors import InvalidInput
+
+FloatArray = NDArray[np.float64]
+Events = Sequence[Sequence[float]] | FloatArray
+"""A sequence of ``(sampling_rate, noise_multiplier, count)``, or an array of these columns; without count it is 1."""
+
+LEAST_NOISE, MOST_NOISE, MOST_ROUNDS = 1e-6, 1e150, 2.0**53
+_FORM = "(sampling rate, noise multiplier, count)"
+
+
+class Composition(NamedTuple):
+    """Events as arrays of equal length."""
+
+    rate: FloatArray
+    sigma: FloatArray
+    number: FloatArray
+
+    def rounds(self, scale: float = 1.0) -> Rounds:
+        """Return the rounds, with all noise multipliers multiplied by ``scale``."""
+        return rounds_of(self.rate, scale * self.sigma, self.number)
+
+
+def compose_events(events: Events) -> Composition:
+    """Validate events; an error names the index of the event and its value."""
+    try:
+        rows = [_row(i, event) for i, event in enumerate(events)]
+    except TypeError:
+        raise InvalidInput(f"events must be a sequence of {_FORM}, got {events!r}", "events") from None
+    found = Composition(*np.array(rows, dtype=float).reshape(-1, 3).T)
+    rate, sigma, number = found
+    for name, values, good, expected in (
+        ("sampling rate", rate, (rate >= 0) & (rate <= 1), "in [0, 1]"),
+        ("noise multiplier", sigma, sigma != 0, "> 0, as delta is 1 without noise"),
+        ("noise multiplier", sigma, (sigma >= LEAST_NOISE) & (sigma <= MOST_NOISE), "within 1e-6 ... 1e150"),
+        ("count", number, (number >= 0) & (number <= MOST_ROUNDS) & (number % 1 == 0), "a whole number >= 0"),
+    ):
+        if not good.all():
+            i = int((~good).argmax())
+            raise InvalidInput(f"the {name} of events[{i}] must be {expected}, got {values[i]:g}", "events")
+    return found
+
+
+def _row(i: int, event: Sequence[float]) -> tuple[float, float, float]:
+    try:
+        rate, sigma, *more = event
+        (count,) = more or (1,)
+        if all(
+            isinstance(each, int | float | np.integer | np.floating) and not isinstance(each, bool)
+            for each in (rate, sigma, count)
+        ):
+            return float(rate), float(sigma), float(count)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InvalidInput(f"events[{i}] must be {_FORM}, got {event!r}", "events")
