@@ -13,9 +13,14 @@ MIXED = Scenario("mixed", 3, 8, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2,
 FULL = replace(MIXED, name="full", batch_size=40, dataset_size=40)  # q = 1
 PAPER = [(MNIST, nu) for nu in (0.01, 0.02, 0.04, 0.08, 0.16)] + [(CIFAR, nu) for nu in (0.01, 0.32)]
 
-gains = st.lists(st.floats(-13, -8).map(lambda x: 10.0**x), min_size=2, max_size=12)
-budgets = st.floats(-3, 1).map(lambda x: 10.0**x)
-penalties = st.floats(-6, 4).map(lambda x: 10.0**x)
+
+def powers(low, high):
+    """Numbers over many decades."""
+    return st.floats(low, high).map(lambda exponent: 10.0**exponent)
+
+
+gains = st.lists(powers(-13, -8), min_size=2, max_size=12)
+budgets, penalties = powers(-3, 1), powers(-6, 4)
 
 
 def make(scenario, budget, seeds=0, rounds=None):

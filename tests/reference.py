@@ -55,21 +55,6 @@ def rdp_derivative(q, sigma, alpha) -> float:
         return float(rise / (2 * h) / (mp.mpf(alpha) - 1))
 
 
-def rdp_by_quad(q, sigma, alpha) -> float:
-    """rho once more, by mpmath's own Gauss-Legendre quadrature over unit panels (slow)."""
-    with mp.workdps(40):
-        q, sigma, alpha = mp.mpf(q), mp.mpf(sigma), mp.mpf(alpha)
-
-        def integrand(z):
-            ratio = 1 - q + q * mp.exp((2 * z - 1) / (2 * sigma**2))
-            return mp.npdf(z, 0, sigma) * ratio**alpha
-
-        width = sigma * min(mp.mpf(1), sigma)
-        panels = int(mp.ceil((alpha + 26 * sigma) / width))
-        moment = mp.quad(integrand, [i * width - 13 * sigma for i in range(panels + 1)], method="gauss-legendre")
-        return float(mp.log(moment) / (alpha - 1))
-
-
 # The paper, symbol by symbol, in x_t and in plain loops -------------------------------------------------------------
 
 

@@ -1,19 +1,13 @@
 """The options of all subcommands, and the parsing of their values."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
-import inspect
 import re
 from pathlib import Path
 from typing import Any
 
 from adascale import registry
 from adascale.cli.common import note
-
-FORMER = {"promise": "budget_mode", "reserve": "safety_margin"}
-"""Parameters of policies by their former names, which are deprecated."""
 
 
 def add_options(parser: argparse.ArgumentParser, command: str) -> None:
@@ -31,6 +25,13 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     path, integer, number, switch = {"type": Path}, {"type": int}, {"type": float}, {"action": "store_true"}
     file, several, policies = "NAME|FILE", {"action": "append"}, {"metavar": "NAME", "type": policy_text}
     option("file", "epsilon", "table with the columns sigma and rate", nargs="?", metavar="FILE", **path)
+    option("quantity", "accounting", "what to compute", choices=("epsilon", "delta", "calibrate", "beta"))
+    event = "sampling rate, noise multiplier and, unless it is 1, count; may be repeated"
+    option("--event", "accounting", event, type=_event, metavar="Q,SIGMA[,COUNT]", default=[], action="append")
+    history = "Opacus' history as JSON, or a table with the columns sigma, rate and count"
+    option("--history", "accounting", history, metavar="FILE", **path)
+    option("--epsilon", "accounting", "epsilon of delta, and the target of calibrate", **number)
+    option("--alpha", "accounting", "false-alarm rate of beta", **number)
     option("file", "sweep", "the sweep file", metavar="FILE.toml", **path)
     option("dataset", "download", "mnist or cifar10")
     option("--scenario", "leakage schedule stream", f"{preset} or a TOML file", default="mnist", metavar=file)
@@ -54,9 +55,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--seed", "leakage train audit", "seed of the first realisation", type=_seed, default=0, metavar="N")
     option("--rounds", "train audit", "use only the first N rounds of the channel", metavar="N", **integer)
     option("--every", "train", "evaluate every K rounds", default=25, metavar="K", **integer)
-    option("--canaries", "audit", "number of canaries per training run (default: 1000)", metavar="K", **integer)
+    option("--canaries", "audit", "number of canaries per training run", default=1000, metavar="K", **integer)
     option("--runs", "audit", "number of training runs, with consecutive seeds", default=1, metavar="N", **integer)
-    option("--paired", "audit", "instead of canaries, N runs with and without one sample", metavar="N", **integer)
     option("--black-box", "audit", "observe only the final model; canaries are mislabelled samples", **switch)
     protection = "disable this protection, to check that the audit detects it"
     option("--sabotage", "audit", protection, choices=("noise", "clipping"))
@@ -65,7 +65,9 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)
     accountant = f"accountant of epsilon: {{accountants}}, {more}"
     option("--accountant", "leakage schedule train", accountant, default="renyi", metavar="NAME")
-    option("--delta", "leakage schedule stream train audit epsilon", "delta of every epsilon", default=1e-5, **number)
+    option(
+        "--delta", "leakage schedule stream train audit epsilon accounting", "delta of every epsilon", default=1e-5, **number
+    )
     option("--orders", "leakage schedule stream", wide, type=_orders, metavar="[MIN,]MAX")
     option("--device", "train sweep", "cpu or cuda", default="cpu")
     option("--jobs", "sweep", "number of processes on this machine", default=1, metavar="N", **integer)
@@ -82,13 +84,21 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--out", "train", "write the result, one row", metavar="CSV", **path)
     option("--out", "sweep", "write the table (default: FILE.csv)", metavar="CSV", **path)
     option("--history", "train", "write one row per round", metavar="CSV", **path)
-    option("--json", "leakage schedule train audit epsilon", "print JSON instead of a table", **switch)
+    option("--json", "leakage schedule train audit epsilon accounting", "print JSON instead of a table", **switch)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or len(text) > 18:
         raise argparse.ArgumentTypeError(f"must be a whole number >= 0 of at most 18 digits, got {text!r}")
     return int(text)
+
+
+def _event(text: str) -> tuple[float, ...]:
+    """Parse ``Q,SIGMA`` or ``Q,SIGMA,COUNT``."""
+    with contextlib.suppress(ValueError):
+        if len(event := tuple(float(each) for each in text.split(","))) in (2, 3):
+            return event
+    raise argparse.ArgumentTypeError(f"expected Q,SIGMA or Q,SIGMA,COUNT, got {text!r}")
 
 
 def _orders(text: str) -> tuple[float, ...]:
@@ -100,13 +110,12 @@ def _orders(text: str) -> tuple[float, ...]:
 
 
 def policy_text(text: str) -> str:
-    """Return a policy's text with each parameter under the name that its class knows, the former or the new one."""
+    """Replace the former names of a policy's parameters, with a note."""
     with contextlib.suppress(ValueError):  # reported where the policy is looked up
         name, given = registry.parse_options(text)
-        for old, new in FORMER.items():
-            if old in given or new in given:
-                known = inspect.signature(registry.find("policies", name).value).parameters
-                if old in given:
-                    note(f"parameter {old} is deprecated; use --policy {name}:{new}={given[old]}")
-                text = re.sub(rf"([:,]\s*)({old}|{new})(?=\s*=)", rf"\g<1>{new if new in known else old}", text)
+        former = getattr(registry.find("policies", name).value, "former", {}) if given else {}
+        for old, new in former.items():
+            if old in given:
+                note(f"parameter {old} is deprecated; use --policy {name}:{new}={given[old]}")
+                text = re.sub(rf"([:,]\s*){old}(?=\s*=)", rf"\g<1>{new}", text)
     return text

@@ -100,7 +100,7 @@ def test_the_resting_queue_repels_below_a_quarter_of_the_cubed_rate(over_rate_cu
     rate = 0.1 * scenario.x_max * 1e-11
     policy = policies.LyapunovPowerControl(over_rate_cubed * rate**3, rate)
     resting = over_rate_cubed * rate
-    state = policy.start(scenario, np.array(1.0))._replace(queue=np.array(start * resting))
+    state = replace(policy.start(scenario, np.array(1.0)), queue=np.array(start * resting))
     distance = []
     for one in gain:
         state, _ = policy.step(state, one)
@@ -114,7 +114,7 @@ def test_the_queue_s_slope_is_one_less_the_cubed_scaling_over_twice_the_penalty(
     gain = np.array(100 / scenario.x_max)  # a cap of 100
 
     def after(queue):
-        state = policy.start(scenario, np.array(1.0))._replace(queue=np.array(queue))
+        state = replace(policy.start(scenario, np.array(1.0)), queue=np.array(queue))
         return policy.step(state, gain)
 
     for queue in (0.2, 1.0, 7.0):

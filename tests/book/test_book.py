@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import jupytext
 import pytest
@@ -40,21 +40,6 @@ def test_no_page_loads_anything_from_another_host(book):
                 assert not address.startswith("//"), f"{name}: {tag}"
         for tag in page.find_all(["script", "style"]):
             assert not re.search(r"https?://(?!www\.w3\.org/)", tag.string or ""), f"{name}: {tag}"
-
-
-def test_no_stylesheet_loads_anything_from_another_host(html):
-    sheets = list((html / "_static").rglob("*.css"))
-    assert sheets
-    for path in sheets:
-        assert not re.search(r"(@import|url\()\s*['\"]?(https?:)?//", path.read_text()), path
-
-
-def test_every_local_file_that_a_page_loads_exists(html, book):
-    for name, page in book.items():
-        for tag in page.find_all(["script", "link", "img"]):
-            address = urlsplit(tag.get("src") or tag.get("href") or "data:")
-            if not address.scheme and address.path and tag.get("rel") not in (["search"], ["next"], ["prev"]):
-                assert ((html / name).parent / unquote(address.path)).exists(), f"{name}: {tag}"
 
 
 def test_formulas_are_set_by_a_local_mathjax_with_its_fonts(html, book):

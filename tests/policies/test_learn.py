@@ -67,7 +67,7 @@ def test_learn_solves_its_equation_in_deep_fades(budget_mode, safety_margin, hol
 
 @pytest.mark.parametrize("coherence", [1.0, "seen"])
 def test_rounds_of_learn_are_its_schedule_beyond_4096_floors(coherence):
-    """Both in the two lanes: the first runs are put away after 4096 floors, and merged with those after 8192."""
+    """Both in two instances: runs are merged after 4096 floors, and again after 8192."""
     floor = 0.03 / np.random.default_rng(0).exponential(size=(2, 8300))
     policy, problem = policies.Learn(coherence=coherence, prior=LAW, weight=3), with_floors(MNIST, floor, 0.04)
     np.testing.assert_array_equal(policy.schedule(problem), policies.run(policy, problem))
@@ -84,7 +84,7 @@ def test_a_state_of_learn_can_be_left_in_two_ways():
         first, _ = policy.step(kept[t], problem.min_gain[t])
         policy.step(kept[t], 2 * problem.min_gain[t])
         again, _ = policy.step(kept[t], problem.min_gain[t])
-        for name, value in first._asdict().items():
+        for name, value in vars(first).items():
             np.testing.assert_array_equal(value, getattr(again, name))
 
 

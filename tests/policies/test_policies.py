@@ -127,7 +127,8 @@ def test_a_round_minimises_the_paper_s_objective_in_x(order):
     rng = np.random.default_rng(1)
     for _ in range(12):
         min_gain, queue, penalty = 10 ** rng.uniform(-12, -9), rng.exponential(), 10 ** rng.uniform(-5, 2)
-        state = policies.AdaScale(penalty).start(scenario, np.array(0.04))._replace(queue=np.array(queue))
+        state = policies.AdaScale(penalty).start(scenario, np.array(0.04))
+        state = replace(state, queue=np.array(queue))
         _, eta = policies.AdaScale(penalty).step(state, np.array(min_gain))
 
         def leakage(x, min_gain=min_gain):

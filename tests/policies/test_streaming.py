@@ -1,6 +1,7 @@
 """A server that is handed one gain a round: what is no gain is refused, and the round is repeated or left out."""
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -185,7 +186,7 @@ def test_what_plans_nothing_goes_on(name):
 
 def test_weights_that_leave_floating_point_end_a_horizon_too():
     policy = policies.LyapunovPowerControl(1.0, 1.0, 0.5)
-    state = policy.start(MIXED, 0.1)._replace(round=900)
+    state = replace(policy.start(MIXED, 0.1), round=900)
     with pytest.raises(ValueError, match="contraction must be at least"):
         policy.step(state, 1e-10)
 

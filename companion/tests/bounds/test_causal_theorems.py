@@ -248,10 +248,7 @@ def programmed(floor):
     lanes, rounds = floor.shape
     problem = UNIT.problem(floor)
     policy = policies.DynamicProgramme(law=UNIT.law)
-    state = policy.start(problem.scenario, np.asarray(UNIT.nu))
-    table = np.broadcast_to(state.table, (lanes, *state.table.shape))
-    whole = np.full(lanes, float(state.whole))
-    state, eta = state._replace(table=table, whole=whole, left=whole), np.empty(floor.shape)
+    state, eta = policy.start(problem.scenario, np.full(lanes, UNIT.nu)), np.empty(floor.shape)
     for t in range(rounds):
         state, eta[:, t] = policy.step(state, problem.min_gain[:, t])
     return problem.noise_energy(eta)
