@@ -66,7 +66,11 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     accountant = f"accountant of epsilon: {{accountants}}, {more}"
     option("--accountant", "leakage schedule train", accountant, default="renyi", metavar="NAME")
     option(
-        "--delta", "leakage schedule stream train audit epsilon accounting", "delta of every epsilon", default=1e-5, **number
+        "--delta",
+        "leakage schedule stream train audit epsilon accounting",
+        "delta of every epsilon",
+        default=1e-5,
+        **number,
     )
     option("--orders", "leakage schedule stream", wide, type=_orders, metavar="[MIN,]MAX")
     option("--device", "train sweep", "cpu or cuda", default="cpu")
