@@ -63,7 +63,8 @@ def beta(events: Events, alpha: float) -> CertifiedInterval:
 
     Parameters
     ----------
-    events : as in :func:`epsilon`
+    events
+        As in :func:`epsilon`.
     alpha : float, in [0, 1]
     """
     rounds, alpha = compose_events(events).rounds(), check.number("alpha", alpha, 0.0, 1.0)
@@ -174,8 +175,8 @@ def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
 
     Parameters
     ----------
-    events : as in :func:`epsilon`
-        With noise multipliers of 1, ``scale`` is the noise multiplier.
+    events
+        As in :func:`epsilon`; if all noise multipliers are 1, ``scale`` is the noise multiplier.
     epsilon : float, > 0
     delta : float, in (0, 1)
     """

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import subprocess
+import sys
 import tracemalloc
 
 import dp_accounting as dp
@@ -161,3 +163,9 @@ def test_beta_and_advantage_agree_with_the_distribution_of_dp_accounting():
         expected = np.maximum(1 - of - np.exp(at) * alpha, np.exp(-at) * (1 - of - alpha)).max()
         found = beta(events, alpha)
         assert found.lower * (1 - 2e-4) <= expected <= found.upper * (1 + 2e-4)
+
+
+def test_import_brings_neither_pandas_nor_optimisers():
+    code = "import adascale.accounting, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"pandas", "torch", "opacus", "scipy.optimize", "scipy.stats"} & set(loaded)
