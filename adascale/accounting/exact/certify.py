@@ -1,5 +1,6 @@
 """Proven bounds on epsilon and delta: the best of several proofs, whatever the schedule."""
 
+import contextlib
 import math
 from collections.abc import Callable
 
@@ -31,8 +32,9 @@ _PROVEN = math.log(1e-6)  # ln of the aliases in the bounds, relative to delta
 _DIGITS = 27.0  # -ln of the interpolation error
 _CUTS = ((0.02, 1e-5), (0.01, 1e-4), (0.01, 1e-3))  # cell width in L, and mass beyond the cells over delta
 _FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to delta
+_BEYOND = 1e30  # an epsilon above every loss
 _OUTWARD = 1e-12  # how far the last roundings may move a bound
-_RARE = 5.0  # so many samples are expected in all where discrete rounds are tried first
+_RARE = (5e-4, 5.0)  # a smaller rate and fewer samples in all: discrete rounds are tried first
 
 
 class Proof:
@@ -57,74 +59,79 @@ class Proof:
     def wide(self, most: float = WIDEST) -> bool:
         """Check whether the interval is wider than this, relative to its upper end."""
         upper = max(self.upper.values())
-        return not upper - self.lower <= max(most * upper, self.nothing)
+        return not (upper < math.inf and upper - self.lower <= max(most * upper, self.nothing))
 
     def interval(self) -> CertifiedInterval:
         """Return the interval."""
         larger = max(DIRECTIONS, key=lambda name: self.upper[name])
         upper = self.upper[larger]
-        lower = min(self.lower, upper)
+        lower, upper = float(min(self.lower, upper)), float(upper)
         value = 0.5 * (lower + upper) if math.isnan(self.value) else min(max(self.value, lower), upper)
         names = (self.names["lower"], self.names[larger])
         return CertifiedInterval(lower, upper, names, self.direction, value, upper, self.nothing)
 
 
-def _known(value: float, lower: float, upper: float, nothing: float, name: str = "closed form") -> CertifiedInterval:
+def _known(found: tuple[float, float, float], nothing: float, name: str = "closed form") -> CertifiedInterval:
+    value, lower, upper = map(float, found)
     return CertifiedInterval(lower, upper, (name, name), ADD, value, upper, nothing)
 
 
+_quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # infinite or nan: nothing is proven
+_FAILURES = (ArithmeticError, ValueError)  # of an attempt to prove something, at the ends of floating point
+
+
+@_quiet
 def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
     """Bound epsilon from both sides by the best of all proofs."""
     if not rounds.rates and not rounds.atoms:
-        return _known(*map(float, gaussian.epsilon(rounds.gaussian, delta)), NOTHING)
+        return _known(gaussian.epsilon(rounds.gaussian, delta), NOTHING)
     if most_apart(rounds) <= delta:
-        return _known(0.0, 0.0, 0.0, NOTHING, "total variation")
+        return _known((0.0, 0.0, 0.0), NOTHING, "total variation")
     if rounds.size == 1 and rounds.rates:
         q, u = rounds.rates[0], float(rounds.energies[0][0])
-        return _known(*map(float, gaussian.sampled_epsilon(q, u, delta)), NOTHING)
+        return _known(gaussian.sampled_epsilon(q, u, delta), NOTHING)
     proof = Proof(math.inf, NOTHING)
     proof.reduce_upper(largest_loss(rounds), "largest loss", REMOVE)
-    for attempt in _attempts(rounds):
-        try:
+    for attempt in (by_atoms, by_inversion) if _rare(rounds) else (by_inversion, by_atoms):
+        with contextlib.suppress(*_FAILURES):
             attempt(rounds, delta, proof)
-        except CannotCertify:
-            continue
         if not proof.wide():
-            break
-    else:
-        bounds.epsilon_ends(rounds, delta, proof)
+            return proof.interval()
+    bounds.epsilon_ends(rounds, delta, proof)
     return proof.interval()
 
 
+@_quiet
 def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     """Bound delta from both sides by the best of all proofs."""
     if not rounds.rates and not rounds.atoms:
-        return _known(*map(float, gaussian.delta(rounds.gaussian, epsilon)), NO_DELTA)
+        return _known(gaussian.delta(rounds.gaussian, epsilon), NO_DELTA)
     if rounds.size == 1 and rounds.rates:
         q, u = rounds.rates[0], float(rounds.energies[0][0])
-        return _known(*map(float, gaussian.sampled_delta(q, u, epsilon)), NO_DELTA)
+        return _known(gaussian.sampled_delta(q, u, epsilon), NO_DELTA)
     proof = Proof(1.0, NO_DELTA)
     proof.reduce_upper(most_apart(rounds), "total variation")
+    if epsilon > _BEYOND:  # no schedule of floating point has such losses
+        bounds.delta_ends(rounds, _BEYOND, proof)
+        proof.lower = 0.0
+        return proof.interval()
     if largest_loss(rounds) <= epsilon:
         proof.reduce_upper(0.0, "largest loss", REMOVE)
+    if rounds.rates:
+        q, u = max((q, float(u[-1])) for q, u in zip(rounds.rates, rounds.energies, strict=True))
+        proof.raise_lower(float(gaussian.sampled_delta(q, u, epsilon)[1]), "one round")
     for attempt in (delta_by_atoms, delta_by_inversion) if _rare(rounds) else (delta_by_inversion, delta_by_atoms):
-        try:
+        with contextlib.suppress(*_FAILURES):
             attempt(rounds, epsilon, proof)
-        except CannotCertify:
-            continue
         if not proof.wide():
-            break
-    else:
-        bounds.delta_ends(rounds, epsilon, proof)
+            return proof.interval()
+    bounds.delta_ends(rounds, epsilon, proof)
     return proof.interval()
 
 
 def _rare(rounds: Rounds) -> bool:
-    return sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True)) < _RARE
-
-
-def _attempts(rounds: Rounds) -> tuple[Callable[[Rounds, float, Proof], None], ...]:
-    return (by_atoms, by_inversion) if _rare(rounds) else (by_inversion, by_atoms)
+    expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
+    return max(rounds.rates, default=0.0) < _RARE[0] and expected < _RARE[1]
 
 
 def by_inversion(rounds: Rounds, delta: float, proof: Proof) -> None:
@@ -234,7 +241,7 @@ def _nearest(bound: Callable[[float], float], delta: float, value: float, step: 
             break
         if there == 0:
             return 0.0
-        here, step = there, 1.7 * step
+        here, step = there, 1.5 * step
     else:
         return here if proven else math.inf if way > 0 else 0.0
     end = solve(lambda x: bound(x) - delta, min(here, there), max(here, there))
@@ -274,13 +281,13 @@ def delta_by_inversion(rounds: Rounds, epsilon: float, proof: Proof) -> None:
 
 def delta_by_atoms(rounds: Rounds, epsilon: float, proof: Proof) -> None:
     """Prove what :func:`by_atoms` does, for delta."""
-    about = float(look(rounds, ADD, None, epsilon).log_bound(epsilon).min()) - 3.0
+    about = math.log(max(proof.lower, 1e-25 * max(proof.upper.values())))
     for width, lost in _CUTS:
         below, above = _cut(rounds, width, about + math.log(lost))
         invert_delta(below, above, epsilon, proof, "minus one")
         if not proof.wide():
             break
-        about = math.log(max(proof.upper.values()))
+        about = math.log(max(proof.lower, 1e-25 * max(proof.upper.values())))
 
 
 def invert_delta(below: Rounds, above: Rounds, epsilon: float, proof: Proof, name: str) -> None:
@@ -289,8 +296,9 @@ def invert_delta(below: Rounds, above: Rounds, epsilon: float, proof: Proof, nam
     proof.value, proof.direction = value, ADD
     proof.raise_lower(lower, name)
     proof.reduce_upper(upper, name, ADD)
-    if is_below(above, REMOVE, lower - above.lost, epsilon, None):
-        proof.reduce_upper(lower, name, REMOVE)
+    # delta(0) is the same in both directions
+    if epsilon == 0 or is_below(above, REMOVE, lower - above.lost, epsilon, None):
+        proof.reduce_upper(upper, name, REMOVE)
         return
     other, lower, upper = delta_of(below, above, REMOVE, epsilon)
     if other > value:
@@ -308,7 +316,8 @@ def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tu
     slope = float(tilts.tilt[np.argmin(bound)])
     log_delta = min(float(bound.min()) - 2.0, -1e-3)
     value, lower, upper = math.nan, 0.0, 1.0
-    wanted, failed = 1e-3, CannotCertify("no upper bound was found")
+    least = 2e-3 if below is above else 5e-3  # atoms are not nearer
+    wanted, failed = 0.5 * least, CannotCertify("no upper bound was found")
     for _ in range(5):
         tau = min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5)
         try:
@@ -319,16 +328,18 @@ def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tu
                 break
             wanted *= 3.0
             continue
+        before = upper - lower
         lower, upper = max(lower, low.lower(epsilon)), min(upper, high.upper(epsilon) + above.lost)
         value = float(low.value(epsilon))
-        if upper - lower <= 2e-3 * upper:
+        if upper - lower <= least * upper or upper - lower > 0.9 * before:
             break
-        wanted *= 0.8 * max(2e-3 * upper / (upper - lower), 0.05)
+        wanted *= 0.8 * max(least * upper / (upper - lower), 0.05)
     if math.isnan(value):
         raise failed
-    plain = settled(below, tilts, epsilon, epsilon, math.log(upper), 0.0) if upper > 0 else None
-    if plain is not None:  # otherwise smoothing has raised it slightly
-        value = float(plain.value(epsilon))
+    if below is above and upper > 0:  # smoothing has raised it slightly
+        with contextlib.suppress(CannotCertify):
+            if (plain := settled(below, tilts, epsilon, epsilon, math.log(upper), 0.0)) is not None:
+                value = float(plain.value(epsilon))
     return min(max(value, lower), upper), lower, upper
 
 

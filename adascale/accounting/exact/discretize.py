@@ -41,17 +41,18 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     left, right = float(ndtr(x[0])), float(ndtr(-x[-1]))
     # the mean of e^L below the first cell and beyond the last one, as a logarithm
     low, high = (float(log_ndtr(sign * (x[i] - root)) - log_ndtr(sign * x[i])) for i, sign in ((0, 1), (-1, -1)))
-    lost, lost_off = 0.0, 0.0
+    lost, lost_off, cancelled = 0.0, 0.0, np.zeros(2)
     if above:
         share = np.expm1(root * half * (1 + _RULE[0])) / np.expm1(2 * root * half)
         mass = np.zeros(size + 1)
         mass[1:-1] += (density * (1 - share)).sum(axis=1)
         mass[2:] += (density * share).sum(axis=1)
-        first = math.exp(low - root * x[0] + 0.5 * u)  # the share of the first cell's upper end
-        mass[0], mass[1], mass[-1] = left * (1 - first), mass[1] + left * first, mass[-1] + right
+        first = low - root * x[0] + 0.5 * u  # ln of the share of the first cell's upper end
+        mass[0], mass[1], mass[-1] = -left * math.expm1(first), mass[1] + left * math.exp(first), mass[-1] + right
         ratio = q * np.concatenate([[-1.0], np.expm1(root * x - 0.5 * u)])
         at = np.concatenate([x[:1], x])
         tail, top = q * float(ndtr(root - x[-1])), root * x[-1] - 0.5 * u
+        cancelled = 400 * ULP * left / mass[:2]
         lost, lost_off = -tail * math.expm1(top - high), tail * ULP * (64 + 4 * x[-1] ** 2 + 4 * abs(top))
     else:
         mass = np.concatenate([[left], density.sum(axis=1), [right]])
@@ -61,4 +62,6 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     loss = np.log1p(ratio)
     share_of = q * np.exp(np.minimum(root * at - 0.5 * u, 700.0)) * np.exp(-loss)
     off = 32 * ULP * (np.abs(loss) + share_of * (4 + 4 * root * np.abs(at) + u + at * at))
-    return Atoms(loss, mass, off, ULP * (24 + 2 * at * at), lost, lost_off)
+    mass_off = ULP * (24 + 2 * at * at)
+    mass_off[:2] += cancelled
+    return Atoms(loss, mass, off, mass_off, lost, lost_off)

@@ -25,7 +25,7 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
         off = 16 * ULP * size * (4 + np.abs(first) + np.abs(second) + np.abs(epsilon))
     gone = np.isinf(first)  # it has underflowed
     value, off = np.where(gone, 0.0, value), np.where(gone, 0.0, off)
-    return np.clip(value, 0.0, 1.0), np.maximum(value - off, 0.0), np.minimum(value + off + 1e-300, 1.0)
+    return np.clip(value, 0.0, 1.0) + 0.0, np.maximum(value - off, 0.0), np.minimum(value + off + 1e-300, 1.0)
 
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:

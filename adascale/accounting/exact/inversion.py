@@ -35,10 +35,8 @@ def chernoff_offset(tilt: float) -> float:
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
     """Bound ln G(tilt) of all rounds but the Gaussian ones from above."""
-    if not rounds.atoms:
-        return proven_log_moment(rounds, real_order(direction, tilt))
-    line = minus_one.line_of_atoms(rounds, tilt, direction == ADD, 0.0, 1)
-    return line.log_moment + line.error if math.isfinite(line.error) else math.inf
+    bound = minus_one.log_moment_above if rounds.atoms else proven_log_moment
+    return bound(rounds, real_order(direction, tilt))
 
 
 class Tilts(NamedTuple):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import logsumexp
 
 from adascale.accounting.exact.moments import MOST_WORK, ULP, ComplexArray
 from adascale.accounting.exact.rounds import Atoms, Line, Rounds
@@ -18,7 +19,8 @@ def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[C
     s = tilt + 1j * h * np.arange(count)
     z = 1 + s if add else -s
     size, sign = np.maximum(np.abs(z), 1.0), 1.0 if add else -1.0
-    value, off = -z * atom.lost, np.abs(z) * (atom.lost_off + 4 * ULP * atom.lost)
+    value = np.asarray(-z * atom.lost, dtype=np.complex128)
+    off: FloatArray = np.abs(z) * (atom.lost_off + 4 * ULP * atom.lost)
     y, p, growth = atom.loss, atom.mass, np.expm1(atom.loss)
     first = 0
     while first < count:
@@ -59,9 +61,9 @@ def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[C
 def _turned(weight: FloatArray, angle: FloatArray, first: int, last: int) -> tuple[ComplexArray, float]:
     """Sum weight * e^{i k angle} for first <= k < last; bound the loss in units of the sum of the weights."""
     stride = math.isqrt(last - first) + 1
-    row = np.arange(first, last, stride)[:, None] * angle
-    column = angle[:, None] * np.arange(stride)
-    row, column = weight * (np.cos(row) + 1j * np.sin(row)), np.cos(column) + 1j * np.sin(column)
+    coarse = np.arange(first, last, stride)[:, None] * angle
+    fine = angle[:, None] * np.arange(stride)
+    row, column = weight * (np.cos(coarse) + 1j * np.sin(coarse)), np.cos(fine) + 1j * np.sin(fine)
     block = math.isqrt(weight.size) + 1
     total = np.zeros((row.shape[0], stride), dtype=complex)
     for i in range(0, weight.size, block):
@@ -75,13 +77,16 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
     if not sum(atom.loss.size for atom, _ in rounds.atoms) * count < MOST_WORK:
         return failed
     log, off, known = np.zeros(count, dtype=complex), np.zeros(count), np.ones(count, dtype=bool)
+    top = np.zeros(count)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for atom, number in rounds.atoms:
             v, v_off = excess(atom, tilt, add, h, count)
             size, modulus = np.abs(v), np.abs(1 + v)
-            each = 0.5 * np.log1p(v.real * (2 + v.real) + v.imag**2) + 1j * np.arctan2(v.imag, 1 + v.real)
+            near = 0.5 * np.log1p(v.real * (2 + v.real) + v.imag**2)
+            each = np.where(size < 0.5, near, np.log(modulus)) + 1j * np.arctan2(v.imag, 1 + v.real)
             log += number * each
             known &= v_off < 0.04 * modulus
+            top += number * np.log(modulus + v_off)
             rounding = 4 * size * (2 + size) / modulus**2 + (4 + len(rounds.atoms)) * np.abs(each)
             off += number * (1.03 * v_off / modulus + ULP * rounding)
         lead = float(log[0].real)
@@ -95,9 +100,23 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
             share = np.expm1(x) * np.cos(angle) - 2 * np.sin(0.5 * angle) ** 2 + 1j * np.exp(x) * np.sin(angle)
             share *= math.exp(-lead)
             rounding = 15 * np.abs(log) * np.exp(np.maximum(x, 0.0) - lead)
-        error = off[0]
-        off = np.where(known, modulus * np.expm1(np.minimum(off, 700.0)) + ULP * rounding, math.inf)
-    return Line(lead, share, float(error), np.minimum(off, np.abs(share) + most(lead)))
+        sure = modulus * np.expm1(np.minimum(off, 700.0)) + ULP * rounding
+        unsure = modulus + 1.1 * np.exp(top - lead) + 16 * ULP * most(lead)
+        share_off = np.minimum(np.where(known, sure, unsure), np.abs(share) + most(lead))
+    return Line(lead, share, float(off[0]), share_off)
+
+
+def log_moment_above(rounds: Rounds, c: float) -> float:
+    """Bound ln M(c) from above; each term is off by at most the largest relative error of all."""
+    total = 0.0
+    for atom, number in rounds.atoms:
+        exponent = np.log(atom.mass) + c * atom.loss
+        off = atom.mass_off + abs(c) * (atom.loss_off + 4 * ULP * np.abs(atom.loss)) + 4 * ULP * np.abs(exponent)
+        value = float(logsumexp(exponent))
+        total += number * (value + 1.05 * float(off.max()) + ULP * (atom.loss.size + 8 + 4 * abs(value)))
+        if not off.max() < 0.04:
+            return math.inf
+    return total + ULP * len(rounds.atoms) * abs(total)
 
 
 def most(lead: float) -> float:

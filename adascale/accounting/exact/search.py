@@ -88,13 +88,15 @@ def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
 def about(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     """Find epsilon in one direction to a per cent or two, by one or two sums."""
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])
-    before = math.inf
+    root = 0.0
     for part in (0.02, 0.002):
-        root = _root(rounds, tilts, delta, min(math.sqrt(part * max(tilts.top, 0.01 / slope) / slope), 0.5), (0.2, 0.0))
-        assert root is not None
+        found = _root(
+            rounds, tilts, delta, min(math.sqrt(part * max(tilts.top, 0.01 / slope) / slope), 0.5), (0.2, 0.0)
+        )
+        assert found is not None
+        before, root = root, found
         if abs(before - root) <= 0.05 * root:
             break
-        before = root
     return root
 
 
