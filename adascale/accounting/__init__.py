@@ -2,6 +2,7 @@
 
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
 from adascale.accounting.certified import Calibrated, advantage, beta, calibrate, delta, epsilon
+from adascale.accounting.discrete import DiscreteLoss, from_pmf
 from adascale.accounting.events import Events
 from adascale.accounting.exact import (
     ExactAccountant,
@@ -21,6 +22,7 @@ __all__ = [
     "Accountant",
     "Calibrated",
     "CertifiedInterval",
+    "DiscreteLoss",
     "DpGuarantee",
     "Events",
     "ExactAccountant",
@@ -39,6 +41,7 @@ __all__ = [
     "exact_delta",
     "exact_epsilon",
     "find",
+    "from_pmf",
     "order_grid",
     "rdp",
     "rdp_derivative",

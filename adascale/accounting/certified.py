@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from adascale import checks as check
 from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Composition, Events, FloatArray, compose_events
 from adascale.accounting.exact import gaussian
-from adascale.accounting.exact.interim import delta_interval, epsilon_interval
+from adascale.accounting.exact.certify import delta_interval, epsilon_interval
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.search import solve
 from adascale.accounting.interval import CertifiedInterval
@@ -183,8 +183,10 @@ def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
     given, delta = compose_events(events), check.fraction("delta", delta)
     target = check.number("epsilon", epsilon, 1e-300)
     sampled = given.rate * given.number > 0
-    if not sampled.any():
-        raise InvalidInput("events must have at least one sampled event", "events")
+    if given.discrete or not sampled.any():
+        raise InvalidInput(
+            "events must be sampled Gaussian mechanisms, at least one, as others have no noise", "events"
+        )
     # logarithms of the factor: the ends of the search, and the next point
     low, high = math.log(LEAST_NOISE / given.sigma.min()), math.log(MOST_NOISE / given.sigma.max())
     x = last = min(max(_first_factor(given, target, delta), low), high)

@@ -8,12 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adascale.accounting.exact.rounds import Rounds, rounds_of
+from adascale.accounting.discrete import DiscreteLoss
+from adascale.accounting.exact.rounds import Atoms, Rounds, rounds_of
 from adascale.errors import InvalidInput
 
 FloatArray = NDArray[np.float64]
-Events = Sequence[Sequence[float]] | FloatArray
-"""A sequence of ``(sampling_rate, noise_multiplier, count)``, or an array of these columns; without count it is 1."""
+Event = Sequence[float] | DiscreteLoss | tuple[DiscreteLoss, int]
+Events = Sequence[Event] | FloatArray
+"""A sequence of ``(sampling_rate, noise_multiplier, count)``, or an array of these columns; without count it is 1.
+
+An event may also be a :class:`DiscreteLoss`, alone or as ``(loss, count)``.
+"""
 
 LEAST_NOISE, MOST_NOISE, MOST_ROUNDS = 1e-6, 1e150, 2.0**53
 _FORM = "(sampling rate, noise multiplier, count)"
@@ -25,10 +30,12 @@ class Composition(NamedTuple):
     rate: FloatArray
     sigma: FloatArray
     number: FloatArray
+    discrete: tuple[tuple[Atoms, float], ...]
 
     def rounds(self, scale: float = 1.0) -> Rounds:
         """Return the rounds, with all noise multipliers multiplied by ``scale``."""
-        return rounds_of(self.rate, scale * self.sigma, self.number)
+        found = rounds_of(self.rate, scale * self.sigma, self.number)
+        return found._replace(size=found.size + int(sum(n for _, n in self.discrete)), atoms=self.discrete)
 
 
 def compose_events(events: Events) -> Composition:
@@ -37,8 +44,7 @@ def compose_events(events: Events) -> Composition:
         rows = [_row(i, event) for i, event in enumerate(events)]
     except TypeError:
         raise InvalidInput(f"events must be a sequence of {_FORM}, got {events!r}", "events") from None
-    found = Composition(*np.array(rows, dtype=float).reshape(-1, 3).T)
-    rate, sigma, number = found
+    rate, sigma, number = np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3).T
     for name, values, good, expected in (
         ("sampling rate", rate, (rate >= 0) & (rate <= 1), "in [0, 1]"),
         ("noise multiplier", sigma, sigma != 0, "> 0, as delta is 1 without noise"),
@@ -48,18 +54,27 @@ def compose_events(events: Events) -> Composition:
         if not good.all():
             i = int((~good).argmax())
             raise InvalidInput(f"the {name} of events[{i}] must be {expected}, got {values[i]:g}", "events")
-    return found
+    gaussian = np.array([row[3] is None for row in rows], dtype=bool)
+    discrete = tuple((row[3].atoms, row[2]) for row in rows if row[3] is not None and row[2] > 0)
+    return Composition(rate[gaussian], sigma[gaussian], number[gaussian], discrete)
 
 
-def _row(i: int, event: Sequence[float]) -> tuple[float, float, float]:
+def _row(i: int, event: Event) -> tuple[float, float, float, DiscreteLoss | None]:
+    """Return sampling rate, noise multiplier and count, or 0, 1, the count and the discrete loss."""
+    loss = None
+    if isinstance(event, DiscreteLoss):
+        event = (event,)
     try:
+        if isinstance(event[0], DiscreteLoss):
+            loss, *event = event
+            event = (0.0, 1.0, *event)
         rate, sigma, *more = event
         (count,) = more or (1,)
         if all(
             isinstance(each, int | float | np.integer | np.floating) and not isinstance(each, bool)
             for each in (rate, sigma, count)
         ):
-            return float(rate), float(sigma), float(count)
+            return float(rate), float(sigma), float(count), loss
     except (TypeError, ValueError, OverflowError):
         pass
     raise InvalidInput(f"events[{i}] must be {_FORM}, got {event!r}", "events")

@@ -14,10 +14,12 @@ from scipy.special import ndtr, ndtri
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.accounting import CertifiedInterval, exact_delta, exact_epsilon, trade_off
+from adascale.accounting.exact import certify, gaussian, inversion, moments, rounds
 from adascale.accounting.exact import certify as bracket
-from adascale.accounting.exact import gaussian, inversion, moments, rounds
 from adascale.accounting.exact.sharp import SharpAccountant, sharp_epsilon
 from adascale.errors import CannotCertify
+
+from .exact import delta_by, epsilon_by
 
 BOOK = Scenario.mnist()
 RATES = st.floats(-6, 0).map(lambda x: 10**x)
@@ -65,7 +67,7 @@ def equal(rate, sigma, count=1):
 )
 def test_one_round_lies_between_the_ends_of_the_inversion(q, sigma, fraction, way):
     delta = float(fraction * one_round(q, sigma, 0, "add"))
-    _, lower, upper, _ = way(equal(q, sigma), delta)
+    _, lower, upper, _ = epsilon_by(way, equal(q, sigma), delta)
     both = [max(one_round(q, sigma, end, name) for name in inversion.DIRECTIONS) for end in (lower, upper)]
     assert both[0] >= delta >= both[1]
     assert upper - lower <= 1e-2 * upper
@@ -73,7 +75,7 @@ def test_one_round_lies_between_the_ends_of_the_inversion(q, sigma, fraction, wa
 
 @pytest.mark.parametrize("direction", inversion.DIRECTIONS)
 def test_both_directions_of_delta_are_those_of_one_round(direction):
-    _, lower, upper = bracket.delta_of(equal(0.2, 1.5), direction, 0.15)
+    _, lower, upper = bracket.delta_of(equal(0.2, 1.5), equal(0.2, 1.5), direction, 0.15)
     assert lower <= one_round(0.2, 1.5, 0.15, direction) <= upper < 1.01 * lower
 
 
@@ -170,10 +172,10 @@ def test_rare_samples_are_certified_by_atoms_where_moments_are_too_large(rate, s
     """The inversion alone refuses; delta of the ends, found in the other way of asking, says that both enclose."""
     schedule = equal(rate, sigma, count)
     with pytest.raises(CannotCertify):
-        bracket.by_inversion(schedule, delta)
-    _, lower, upper, _ = bracket.by_atoms(schedule, delta)
+        epsilon_by(bracket.by_inversion, schedule, delta)
+    _, lower, upper, _ = epsilon_by(bracket.by_atoms, schedule, delta)
     assert 0 < lower < upper < 1.01 * lower
-    most, least = (bracket.delta_by_atoms(schedule, end) for end in (lower, upper))
+    most, least = (delta_by(bracket.delta_by_atoms, schedule, end) for end in (lower, upper))
     assert most[2] >= delta >= least[1]
     # q sums to so little that two draws are rare: one round with the rates together has more, and nearly as much
     assert lower <= exact_epsilon(count * rate, [sigma], delta).upper
@@ -300,7 +302,7 @@ def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
 
 def test_an_upper_end_that_is_not_found_is_an_error_and_no_infinity():
     with pytest.raises(CannotCertify):
-        bracket.by_inversion(equal(0.5, 1e-5), 0.3)
+        epsilon_by(bracket.by_inversion, equal(0.5, 1e-5), 0.3)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +311,9 @@ def test_an_upper_end_that_is_not_found_is_an_error_and_no_infinity():
 def test_where_floating_point_ends_nothing_is_called_proven(case):
     """The total variation, which is delta at epsilon = 0, is above delta in each: epsilon is not 0."""
     rate, sigma, delta = case
-    assert accounting.epsilon([(rate, sigma, 2)], delta).upper > 0
+    found = certify.epsilon_interval(equal(rate, sigma, 2), delta)
+    assert 0 <= found.lower <= found.upper
+    assert found.upper > 0
     assert exact_epsilon(rate, [sigma], delta).upper > 0  # one round has a closed form
 
 

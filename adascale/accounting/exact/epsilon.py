@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.accounting.exact.interim import delta_interval, epsilon_interval
+from adascale.accounting.exact.certify import delta_interval, epsilon_interval
 from adascale.accounting.exact.rounds import Rounds, rounds_of
 from adascale.accounting.interval import CertifiedInterval
 from adascale.accounting.kernels import FloatArray
