@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ An event may also be a :class:`DiscreteLoss`, alone or as ``(loss, count)``.
 """
 
 LEAST_NOISE, MOST_NOISE, MOST_ROUNDS = 1e-6, 1e150, 2.0**53
+_NUMBER = int | float | np.integer | np.floating
 _FORM = "(sampling rate, noise multiplier, count)"
 
 
@@ -61,20 +63,12 @@ def compose_events(events: Events) -> Composition:
 
 def _row(i: int, event: Event) -> tuple[float, float, float, DiscreteLoss | None]:
     """Return sampling rate, noise multiplier and count, or 0, 1, the count and the discrete loss."""
-    loss = None
-    if isinstance(event, DiscreteLoss):
-        event = (event,)
-    try:
-        if isinstance(event[0], DiscreteLoss):
-            loss, *event = event
-            event = (0.0, 1.0, *event)
-        rate, sigma, *more = event
-        (count,) = more or (1,)
-        if all(
-            isinstance(each, int | float | np.integer | np.floating) and not isinstance(each, bool)
-            for each in (rate, sigma, count)
-        ):
+    loss: DiscreteLoss | None = None
+    with contextlib.suppress(TypeError, ValueError, OverflowError, IndexError):
+        values: tuple[Any, ...] = (event,) if isinstance(event, DiscreteLoss) else tuple(event)
+        if isinstance(values[0], DiscreteLoss):
+            loss, values = values[0], (0.0, 1.0, *values[1:])
+        rate, sigma, count = values if len(values) == 3 else (*values, 1)
+        if all(isinstance(each, _NUMBER) and not isinstance(each, bool) for each in (rate, sigma, count)):
             return float(rate), float(sigma), float(count), loss
-    except (TypeError, ValueError, OverflowError):
-        pass
     raise InvalidInput(f"events[{i}] must be {_FORM}, got {event!r}", "events")

@@ -55,7 +55,7 @@ def _history(path: Path) -> Sequence[Sequence[float]]:
     """Read a log of a training, as Opacus' history or as a table."""
     text = path.read_bytes()
     if text.lstrip()[:1] not in (b"[", b"{"):
-        return common.read_rounds(path, None)
+        return [tuple(row) for row in common.read_rounds(path, None).tolist()]
     try:
         found = json.loads(text)
         found = found["history"] if isinstance(found, dict) else found

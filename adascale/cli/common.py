@@ -158,7 +158,8 @@ def read_rounds(path: Path, rate: float | None) -> FloatArray:
     import numpy as np
 
     table = read_table(path, "sigma", optional=("rate", "count", "steps"))
-    sigma, number = table.column("sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150"), 1.0
+    sigma = table.column("sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150")
+    number = np.ones(sigma.size)
     if "rate" in table.names:
         rates = table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
         if rate is not None:
@@ -173,7 +174,7 @@ def read_rounds(path: Path, rate: float | None) -> FloatArray:
         raise ValueError(f"{path}: expected one of the columns count and steps, got both")
     for name in {"count", "steps"} & set(table.names):
         number = table.column(name, lambda n: (n >= 1) & (n <= 2.0**53) & (n % 1 == 0), "whole and >= 1")
-    return np.column_stack(np.broadcast_arrays(rates, sigma, number))
+    return np.column_stack([rates, sigma, number])
 
 
 def check_outputs(inputs: Mapping[str, Path | None], outputs: Mapping[str, Path | None]) -> None:

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
     kinds = _schedules(options)
     exact = [adascale.accounting.epsilon(rounds, options.delta) for rounds, *_ in kinds]
     with common.noting_orders():
-        renyi = [_renyi(*rounds.T, options.delta) for rounds, *_ in kinds]
+        renyi = [_renyi(rounds, options.delta) for rounds, *_ in kinds]
     worst = max(range(len(kinds)), key=lambda i: exact[i].upper)
     names = {"epsilon": "value", "lower": "lower", "upper": "upper"}
     found = {name: [getattr(one, field) for one in exact] for name, field in names.items()} | {"rdp": renyi}
@@ -92,14 +92,13 @@ def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
     return eta
 
 
-def _renyi(rate: FloatArray, sigma: FloatArray, number: FloatArray, delta: float) -> float:
+def _renyi(rounds: FloatArray, delta: float) -> float:
     """Compute epsilon by the Renyi conversion at Opacus' orders, for rates that may differ."""
     import numpy as np
 
-    accounting, sampled = adascale.accounting, rate > 0
-    if not sampled.any():
+    accounting, (rate, sigma, number) = adascale.accounting, rounds[rounds[:, 0] > 0].T
+    if rate.size == 0:
         return 0.0
-    rate, sigma, number = rate[sampled], sigma[sampled], number[sampled]
     if (rate == rate[0]).all() and number.sum() <= _REPEATED:
         return float(accounting.schedule_epsilon(rate[0], np.repeat(sigma, number.astype(int)), delta).epsilon)
     pairs, place = np.unique(np.stack([rate, sigma]), axis=1, return_inverse=True)
