@@ -60,28 +60,20 @@ __all__ = [
     "match_budget",
     "read_gains",
 ]
-_PACKAGES = ("accounting", "audit", "channel", "comparison", "learning", "policies", "presets", "runs", "streaming")
-_HOMES = {  # of names that are not in adascale.policies
-    **dict.fromkeys(("ExactAccountant", "RenyiAccountant", "exact_epsilon"), "accounting"),
-    **dict.fromkeys(("ChannelModel", "Rayleigh", "draw", "read_gains"), "channel"),
-    **dict.fromkeys(("AdaScaleError", "InvalidInput"), "errors"),
-    "ReceiveScalingProblem": "problem",
-    "Scenario": "scenario",
-    "Stream": "streaming",
-    "leakage_table": "comparison",
-    "load_preset": "presets",
-    "match_budget": "tuning",
-}
+_HOMES = ("errors", "scenario", "channel", "accounting", "problem", "policies", "tuning", "streaming", "comparison")
+_MODULES = (*_HOMES, "audit", "learning", "presets", "runs")
 
 
 def __getattr__(name: str) -> Any:
-    if name in (*_PACKAGES, "tuning"):
+    if name in _MODULES:
         return importlib.import_module(f"adascale.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'adascale' has no attribute {name!r}")
-    module = importlib.import_module(f"adascale.{_HOMES.get(name, 'policies')}")
-    return getattr(module, "load" if name == "load_preset" else name)
+    if name == "load_preset":
+        return importlib.import_module("adascale.presets").load
+    modules = (importlib.import_module(f"adascale.{home}") for home in _HOMES)  # the lowest layer first
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_PACKAGES, "tuning"]
+    return [*__all__, *_MODULES]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,22 +21,17 @@ def as_floats(name: str, value: ArrayLike) -> FloatArray:
     """Return a new C-ordered float64 array of the value; refuse booleans, text and masked entries."""
     if _has_masked(value):
         raise InvalidInput(f"{name} must have no masked entries; fill them or leave them out", name)
-    array: NDArray[Any] | None
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "O" and all(map(_is_number, array.flat)):  # nullable columns of pandas, large integers
-            array = array.astype(float)
-    except (ValueError, OverflowError):  # a ragged sequence, or an integer above the largest float64
-        array = None
-    if array is None or array.dtype.kind not in "iuf":
+        if array.dtype.kind == "O" and all(isinstance(x, Real) and not isinstance(x, bool) for x in array.flat):
+            array = array.astype(float)  # nullable columns of pandas, large integers
+        if array.dtype.kind not in "iuf":
+            raise ValueError
+    except (ValueError, OverflowError):  # also a ragged sequence, or an integer above the largest float64
         shown = " ".join(f"{value!r}".split())
-        raise InvalidInput(f"{name} must be a number or an array of numbers, got {shown[:80]}", name)
+        raise InvalidInput(f"{name} must be a number or an array of numbers, got {shown[:80]}", name) from None
     with np.errstate(over="ignore"):  # when a wider float is narrowed
         return array.astype(float, order="C")  # so that NumPy adds in the same order for every memory layout
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _has_masked(value: object) -> bool:
@@ -44,64 +40,66 @@ def _has_masked(value: object) -> bool:
     return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
-def _show(value: object, bad: NDArray[np.bool_] | None = None) -> str:
-    if bad is None or bad.ndim == 0:
-        return f"{value!r}" if isinstance(value, str) else f"{value}"
-    index = tuple(int(i) for i in np.argwhere(bad)[0])
-    return f"{np.asarray(value)[index]} at index {index if len(index) > 1 else index[0]}"
-
-
-def _all(name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]]) -> FloatArray:
+def _checked(
+    name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]], *, one: bool = False
+) -> FloatArray:
+    """Return ``value`` as floats if all of them, or the only ``one``, are good."""
     array = as_floats(name, value)
     bad = ~good(array)
-    if bad.any():
-        raise InvalidInput(f"{name} must be {expected}, got {_show(array, bad)}", name)
+    if bad.any() or (one and array.ndim):
+        shown = str(value)
+        if bad.ndim and not one:
+            index = tuple(np.argwhere(bad)[0].tolist())
+            shown = f"{np.asarray(value)[index]} at index {index if len(index) > 1 else index[0]}"
+        raise InvalidInput(f"{name} must be {expected}, got {shown}", name)
     return array
 
 
 def positive(name: str, value: ArrayLike) -> FloatArray:
     """Return ``value`` as floats, all finite and > 0."""
-    return _all(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
+    return _checked(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
+
+
+def per_device(name: str, value: ArrayLike, num_devices: int) -> FloatArray:
+    """Return ``value`` as floats, all finite and > 0, with one per device on the last axis."""
+    array = positive(name, value)
+    if array.shape[-1:] != (num_devices,):
+        raise InvalidInput(f"{name} must have shape (..., {num_devices}), got {array.shape}", name)
+    return array
 
 
 def at_least(name: str, value: ArrayLike, least: float) -> FloatArray:
     """Return ``value`` as floats, all finite and >= ``least``."""
-    return _all(name, value, f"finite and >= {least}", lambda x: np.isfinite(x) & (x >= least))
+    return _checked(name, value, f"finite and >= {least}", lambda x: np.isfinite(x) & (x >= least))
 
 
 def sampling_rate(name: str, value: ArrayLike) -> FloatArray:
     """Return ``value`` as floats, all in (0, 1]."""
-    return _all(name, value, "in (0, 1]", lambda x: (x > 0) & (x <= 1))
+    return _checked(name, value, "in (0, 1]", lambda x: (x > 0) & (x <= 1))
 
 
 def order(name: str, value: ArrayLike) -> float:
     """Return one Rényi order, finite and > 1."""
-    return _one(name, value, "finite and > 1", lambda x: np.isfinite(x) & (x > 1))
+    return float(_checked(name, value, "finite and > 1", lambda x: np.isfinite(x) & (x > 1), one=True))
 
 
 def fraction(name: str, value: ArrayLike) -> float:
     """Return one number in (0, 1)."""
-    return _one(name, value, "one number strictly between 0 and 1", lambda x: (x > 0) & (x < 1))
-
-
-def _one(name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]]) -> float:
-    array = as_floats(name, value)
-    if array.ndim or not good(array):
-        raise InvalidInput(f"{name} must be {expected}, got {_show(value)}", name)
-    return float(array)
+    expected = "one number strictly between 0 and 1"
+    return float(_checked(name, value, expected, lambda x: (x > 0) & (x < 1), one=True))
 
 
 def whole(name: str, value: int | np.integer[Any], least: int = 1) -> int:
     """Return one integer >= ``least``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInput(f"{name} must be a whole number >= {least}, got {_show(value)}", name)
+        raise InvalidInput(f"{name} must be a whole number >= {least}, got {value!r}", name)
     return int(value)
 
 
 def within(name: str, array: FloatArray, low: float, high: float) -> None:
     """Require gains whose power limit and noise floor are within floating-point range."""
     expected = f"within {low:.3g} ... {high:.3g}, where floating point holds the power limit and the noise energy"
-    _all(name, array, f"{expected} of this scenario", lambda x: (x >= low) & (x <= high))
+    _checked(name, array, f"{expected} of this scenario", lambda x: (x >= low) & (x <= high))
 
 
 def entries(name: str, *shape: int) -> None:

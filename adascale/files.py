@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
-import math
 import os
 import secrets
 import stat
@@ -68,41 +67,28 @@ def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
     chain: list[tuple[Path, dict[str, Any]]] = []
     folder, following = Path(), cast("str | None", name)
     while following is not None:
-        path, content = _read_one(str(following), folder)
+        own, known = str(following), preset_names()
+        path = _PRESETS / f"{own}.toml" if own in known else folder / own
+        if not path.is_file():
+            raise InvalidInput(f"preset {own!r} is unknown: neither one of {', '.join(known)} nor a file", "name")
         if path.resolve() in [each.resolve() for each, _ in chain]:
             raise InvalidFile(f"preset {str(path)!r} has itself as its base", str(path))
+        content = read_toml(path)
+        if unknown := sorted(content.keys() - {*TABLES, "base", "levels"}):
+            expected = f"expected {', '.join(TABLES)}, base, levels"
+            raise InvalidFile(f"{path}: unknown key {unknown[0]!r}; {expected}", str(path))
+        for table in TABLES:
+            if not isinstance(content.setdefault(table, {}), dict):
+                raise InvalidFile(f"{path}: {table} must be a table, got {content[table]!r}", str(path))
         folder, following = path.parent, content.pop("base", None)
         chain.append((path, content))
     return chain
 
 
-def _read_one(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
-    path = _PRESETS / f"{name}.toml" if name in preset_names() else folder / name
-    if not path.is_file():
-        raise InvalidInput(f"preset {name!r} is unknown: neither one of {', '.join(preset_names())} nor a file", "name")
-    content = read_toml(path)
-    known = (*TABLES, "base", "levels")
-    if unknown := sorted(set(content) - set(known)):
-        raise InvalidFile(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(known)}", str(path))
-    for table in TABLES:
-        if not isinstance(content.setdefault(table, {}), dict):
-            raise InvalidFile(f"{path}: {table} must be a table, got {content[table]!r}", str(path))
-    return path, content
-
-
 def json_text(value: Any) -> str:
     """Format a value as JSON, with ``null`` for NaN and ``"Infinity"`` for infinity."""
-    return json.dumps(_plain(value), indent=1, allow_nan=False).replace("\x7f", "\\u007f")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+    finite = json.loads(json.dumps(value), parse_constant=lambda name: None if name == "NaN" else name)
+    return json.dumps(finite, indent=1).replace("\x7f", "\\u007f")
 
 
 def write_atomically(path: Path, content: pd.DataFrame | str | bytes) -> None:
@@ -112,13 +98,12 @@ def write_atomically(path: Path, content: pd.DataFrame | str | bytes) -> None:
 
 def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
     """Write files as :func:`write_atomically` does, all of them to disk before the first is replaced."""
+    ready = []
     with contextlib.ExitStack() as stack:
-        ready = []
-        for path, content in files.items():
-            if not isinstance(content, str | bytes):
-                content = str(content.to_csv(index=False))
-            data = content.encode() if isinstance(content, str) else content
-            with _naming(path):
+        try:
+            for path, content in files.items():
+                if not isinstance(content, str | bytes):
+                    content = str(content.to_csv(index=False))
                 target = Path(os.path.realpath(path))
                 _remove_halves(target)
                 half = target.with_name(f".{target.name}.{secrets.token_hex(4)}.half")
@@ -126,16 +111,19 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
                 stack.callback(half.unlink, missing_ok=True)  # unless it has been moved by then
                 while _hold(file.fileno()) and not os.fstat(file.fileno()).st_nlink:  # removed before it was locked
                     file = stack.enter_context(open(half, "xb", buffering=0))
-                left = memoryview(data)
+                left = memoryview(content.encode() if isinstance(content, str) else content)
                 while left:
                     left = left[file.write(left) :]
                 os.fsync(file.fileno())
                 with contextlib.suppress(FileNotFoundError):  # a new file keeps the default permissions
                     os.chmod(half, stat.S_IMODE(target.stat().st_mode))
                 ready.append((path, target, half))
-        for path, target, half in ready:
-            with _naming(path):
+            for path, target, half in ready:  # noqa: B007 (named in an error)
                 os.replace(half, target)
+        except OSError as error:
+            if error.errno is None:
+                raise
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
         for folder in {target.parent for _, target, _ in ready}:
             with contextlib.suppress(OSError):  # where a folder cannot be synchronised, its entries are on the disk
                 held = os.open(folder, os.O_RDONLY)
@@ -153,16 +141,6 @@ def in_turn(folder: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):  # the file system may have no locks
                 fcntl.flock(held, fcntl.LOCK_EX)
         yield
-
-
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
 
 
 def _remove_halves(target: Path) -> None:

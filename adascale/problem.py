@@ -2,7 +2,7 @@ r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -45,16 +45,16 @@ class RoundLeakage:
 
     def __call__(self, noise_energy: ArrayLike) -> FloatArray:
         """Compute :math:`F(w)` in nats, for w > 0 of any shape."""
-        return self._map(_map_leakage, noise_energy)
+        return self._map(noise_energy, slope=False)
 
     def slope(self, noise_energy: ArrayLike) -> FloatArray:
         """Compute :math:`F'(w) < 0` in nats per unit of w, for w > 0 of any shape."""
-        return self._map(_map_slope, noise_energy)
+        return self._map(noise_energy, slope=True)
 
-    def _map(self, kernel: Callable[..., FloatArray], noise_energy: ArrayLike) -> FloatArray:
+    def _map(self, noise_energy: ArrayLike, slope: bool) -> FloatArray:
         w = check.positive("noise_energy", noise_energy)
         try:
-            value = kernel(w.ravel(), self.terms).reshape(w.shape)
+            value = _map_leakage(w.ravel(), self.terms, slope).reshape(w.shape)
         except ZeroDivisionError:  # the square of a noise energy underflows
             value = np.full(w.shape, np.inf)
         check.held(f"the leakage at a noise energy of {w.min(initial=np.inf):.3g} or its slope", value)
@@ -121,10 +121,8 @@ class ReceiveScalingProblem:
             total = self.floor.sum(axis=-1) + self.num_rounds * self.budget
         check.held("the floors and budgets of all rounds together", total)
         if (least := np.min(self.scenario.noise_scale / total, initial=np.inf)) < _LEAST_SCALING:
-            raise ValueError(
-                f"beyond floating point: eta = {least:.3g} in a round that spends the budgets of all; "
-                f"expected at least {_LEAST_SCALING:.3g}"
-            )
+            spent = f"eta = {least:.3g} in a round that spends the budgets of all"
+            raise ValueError(f"beyond floating point: {spent}; expected at least {_LEAST_SCALING:.3g}")
 
     @property
     def num_rounds(self) -> int:
@@ -139,7 +137,7 @@ class ReceiveScalingProblem:
         check.broadcast(eta=eta.shape, schedule=self.lanes + (self.num_rounds,))
         over = eta / (1 + _ROUNDING) > self.max_eta
         if over.any():
-            worst = tuple(int(i) for i in np.argwhere(over)[0])
+            worst = np.unravel_index(over.argmax(), over.shape)
             value, cap = (np.broadcast_to(array, over.shape)[worst] for array in (eta, self.max_eta))
             raise InvalidInput(f"eta must not exceed the power limit, got {value} > {cap} in round {worst[-1]}", "eta")
         return self.scenario.noise_scale / eta
@@ -226,16 +224,8 @@ def few_leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def _map_leakage(w: FloatArray, terms: LeakageTerms) -> FloatArray:
+def _map_leakage(w: FloatArray, terms: LeakageTerms, slope: bool) -> FloatArray:
     out = np.empty(w.size)
     for i in range(w.size):
-        out[i] = leakage(w[i], terms)
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _map_slope(w: FloatArray, terms: LeakageTerms) -> FloatArray:
-    out = np.empty(w.size)
-    for i in range(w.size):
-        out[i] = leakage_slopes(w[i], terms)[0]
+        out[i] = leakage_slopes(w[i], terms)[0] if slope else leakage(w[i], terms)
     return out

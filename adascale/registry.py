@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from itertools import accumulate
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -53,19 +54,19 @@ def names(kind: str) -> tuple[str, ...]:
 
 def find(kind: str, name: str) -> Found:
     """Import an object of one of the :data:`KINDS`; in registered names, case, ``-`` and ``_`` do not matter."""
-    entry = None if ":" in name else _registered(kind, name)
-    module, _, wanted = (name if entry is None else entry.value).partition(":")
+    entry, what = None if ":" in name else _registered(kind, name), f"{_one(kind)} {name!r}"
     if entry is None:
         _refuse_foreign(kind, name)
-    with nullcontext() if entry else _working_directory():
-        try:
+    module, _, wanted = (entry.value if entry else name).partition(":")
+    try:
+        with nullcontext() if entry else _working_directory():
             found = entry.load() if entry else getattr(importlib.import_module(module), wanted, _NOTHING)
-        except FAILURES as error:  # importing a third-party module may raise anything
-            raise ValueError(f"{_one(kind)} {name!r}: cannot import {module!r}: {_said(error)}") from error
+    except FAILURES as error:  # importing a third-party module may raise anything
+        raise ValueError(f"{what}: cannot import {module!r}: {_said(error)}") from error
     if found is _NOTHING:
-        raise ValueError(f"{_one(kind)} {name!r}: module {module!r} has no {wanted!r}")
+        raise ValueError(f"{what}: module {module!r} has no {wanted!r}")
     if not _fits(kind, found) and not (entry and kind == "policies"):  # a package may register a method, too
-        raise ValueError(f"{_one(kind)} {name!r} must be {KINDS[kind]}, got {type(found).__name__}")
+        raise ValueError(f"{what} must be {KINDS[kind]}, got {type(found).__name__}")
     return Found(entry.name, entry.name, found) if entry else Found(name, label(name), found)
 
 
@@ -109,7 +110,7 @@ def _said(error: BaseException) -> str:
 
 def _refuse_foreign(kind: str, name: str) -> None:
     """Refuse a module of the standard library, or a malformed name."""
-    standard = re.split("[.:]", name)[0] in sys.stdlib_module_names
+    standard = _top(name) in sys.stdlib_module_names
     if standard or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
         expected = "a registered name, or module:object of a module that is not one of Python's standard library"
         raise ValueError(f"{_one(kind)} {name!r} must be {expected}")
@@ -130,9 +131,9 @@ def _fits(kind: str, value: Any) -> bool:
     if kind not in ("datasets", "models") or not isinstance(value, FunctionType):
         return False
     place = f"{value.__module__}:{value.__qualname__}"
-    if _is_own(place):  # functions of this package must be registered
+    if _top(place) == "adascale":  # functions of this package must be registered
         return place in {entry.value for entry in _entries(kind).values()}
-    return re.split("[.:]", place)[0] not in sys.stdlib_module_names
+    return _top(place) not in sys.stdlib_module_names
 
 
 def name_of(kind: str, value: Any) -> str:
@@ -149,45 +150,37 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
     match = re.fullmatch("([^=]*):([^:=]*=.*)", text, re.DOTALL)
     if not match:
         return text, {}
-    name, given = match.groups()
     options: dict[str, Any] = {}
-    for part in re.split(r",(?=[^,=]*=)", given):
+    for part in re.split(r",(?=[^,=]*=)", match[2]):
         key, equals, value = (each.strip() for each in part.partition("="))
         if not equals or not key.isidentifier():
             raise ValueError(f"expected name:key=value,key=value, got {text!r}")
         if key in options:
             raise ValueError(f"duplicate key {key!r} in {text!r}")
-        options[key] = _literal(value)
-    return name, options
-
-
-def _literal(text: str) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        if text[:1] in ("'", '"', "(", "[", "{"):  # a truncated literal
-            raise ValueError(f"expected a Python literal or a word, got {text!r}") from None
-        return text
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SyntaxWarning)
+                options[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            if value.startswith(("'", '"', "(", "[", "{")):  # a truncated literal
+                raise ValueError(f"expected a Python literal or a word, got {value!r}") from None
+            options[key] = value
+    return match[1], options
 
 
 def source_digest(kind: str, name: str) -> str | None:
     """Hash the module of a name and all it imports from its folder or package; None for this package's own code."""
     if ":" in name:
         _refuse_foreign(kind, name)
-    else:
-        name = _registered(kind, name).value
-    module = name.partition(":")[0]
-    if _is_own(module):
+    module = (name if ":" in name else _registered(kind, name).value).partition(":")[0]
+    if _top(module) == "adascale":
         return None
+    files: dict[str, bytes] = {}
     with _working_directory():
         path = _source(module)
         if path is None:
             raise ValueError(f"{name!r}: module {module!r} has no source file, so results could not record it")
-        top = path.parents[module.count(".") + (path.stem == "__init__")]
-        files: dict[str, bytes] = {}
-        _collect(module, top, files)
+        _collect(module, path.parents[module.count(".") + (path.stem == "__init__")], files)
     digest = hashlib.sha256()
     for place in sorted(files):
         digest.update(f"{place}\0{len(files[place])}\0".encode() + files[place])
@@ -204,7 +197,7 @@ def _source(module: str) -> Path | None:
 
 def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
     """Add the module's file and those below ``top`` that it imports, recursively."""
-    path = None if _is_own(module) else _source(module)  # results record the version of this package instead
+    path = None if _top(module) == "adascale" else _source(module)  # results record the version of this package
     if path is None or not path.is_relative_to(top) or "site-packages" in path.relative_to(top).parts:
         return
     place = path.relative_to(top).as_posix()
@@ -214,9 +207,8 @@ def _collect(module: str, top: Path, files: dict[str, bytes]) -> None:
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
     with suppress(SyntaxError, ValueError):  # a file that is not Python imports nothing
         for name in _imported(ast.parse(files[place]), package):
-            parts = name.split(".")
-            for end in range(1, len(parts) + 1):  # a package runs its __init__ first
-                _collect(".".join(parts[:end]), top, files)
+            for part in accumulate(name.split("."), "{}.{}".format):  # a package runs its __init__ first
+                _collect(part, top, files)
 
 
 def _imported(tree: ast.AST, package: str) -> Iterator[str]:
@@ -225,9 +217,8 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
             with suppress(ImportError):  # an import from above the package
-                base = importlib.util.resolve_name(base, package)
+                base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
                 yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
 
 
@@ -235,7 +226,7 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 def _entries(kind: str) -> dict[str, EntryPoint]:
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {tuple(KINDS)}, got {kind!r}")
-    found = sorted(entry_points(group=f"adascale.{kind}"), key=lambda each: not _is_own(each.value))  # own ones first
+    found = sorted(entry_points(group=f"adascale.{kind}"), key=lambda each: _top(each.value) != "adascale")  # own first
     return {each.name: each for each in found}
 
 
@@ -250,8 +241,8 @@ def _registered(kind: str, name: str) -> EntryPoint:
     raise ValueError(f"{_one(kind)} {name!r} is unknown{hint}; expected one of {listed}, or module:object")
 
 
-def _is_own(module: str) -> bool:
-    return re.split("[.:]", module)[0] == __name__.partition(".")[0]
+def _top(name: str) -> str:
+    return re.split("[.:]", name)[0]
 
 
 @contextmanager

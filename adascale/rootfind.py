@@ -75,31 +75,29 @@ class Roots(NamedTuple):
 def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tuple[FloatArray, FloatArray]:
     """Bracket the roots of many continuous functions within +- ``limit``, by geometrically growing steps."""
     low = np.array(start, dtype=float, ndmin=1)
-    high = np.minimum(low + step, limit)
-    every = np.arange(low.size)
-    low_value, high_value = function(low, every), function(high, every)
+    ends, every = np.stack([low, np.minimum(low + step, limit)]), np.arange(low.size)
+    values = np.stack([function(end, every) for end in ends])
     for turn in range(200):
-        (i,) = np.nonzero(((low_value < 0) == (high_value < 0)) & ((low > -limit) | (high < limit)))
+        same_sign = (values[0] < 0) == (values[1] < 0)
+        (i,) = np.nonzero(same_sign & ((ends[0] > -limit) | (ends[1] < limit)))
         if not i.size:
             break
-        below, above, width = np.abs(low_value[i]), np.abs(high_value[i]), high[i] - low[i]
+        (low, high), (below, above) = ends[:, i], np.abs(values[:, i])
         up = (above < below) | ((above == below) & (turn % 2 == 0))  # towards the smaller value
-        up = (up & (high[i] < limit)) | (low[i] <= -limit)
+        up = (up & (high < limit)) | (low <= -limit)
         with np.errstate(all="ignore"):  # values may be equal or infinite
             straight = np.minimum(below, above) / np.abs(above - below)  # where a straight line crosses 0, in widths
-            ahead = width * np.clip(np.nan_to_num(1.3 * straight, nan=4.0), 0.5, 4.0)
-        x = np.where(up, np.minimum(high[i] + ahead, limit), np.maximum(low[i] - ahead, -limit))
-        value = function(x, i)
-        crossed = (value < 0) != (low_value[i] < 0)  # so far, both ends had the same sign
-        to_low, to_high = i[crossed & up], i[crossed & ~up]
-        low[to_low], low_value[to_low] = high[to_low], high_value[to_low]
-        high[to_high], high_value[to_high] = low[to_high], low_value[to_high]
-        high[i[up]], high_value[i[up]] = x[up], value[up]
-        low[i[~up]], low_value[i[~up]] = x[~up], value[~up]
-    return low, high
+            ahead = (high - low) * np.clip(np.nan_to_num(1.3 * straight, nan=4.0), 0.5, 4.0)
+        x = np.where(up, np.minimum(high + ahead, limit), np.maximum(low - ahead, -limit))
+        value, near = function(x, i), up.astype(np.intp)  # row 1 has the upper ends
+        crossed = (value < 0) != (values[0, i] < 0)  # so far, both ends had the same sign
+        for array, new in ((ends, x), (values, value)):
+            array[1 - near[crossed], i[crossed]] = array[near[crossed], i[crossed]]
+            array[near, i] = new
+    return ends[0], ends[1]
 
 
-def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float, iterations: int = 60) -> Roots:
+def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float) -> Roots:
     """Find the roots of many functions between ``low`` and ``high`` by Chandrupatla's method."""
     from scipy.optimize import elementwise  # slow to import
 
@@ -109,6 +107,6 @@ def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: f
         (low, high),
         args=(np.arange(low.size),),
         tolerances={"xatol": 0.0, "xrtol": 1e-15, "fatol": tolerance, "frtol": 0.0},
-        maxiter=iterations,
+        maxiter=60,
     )
     return Roots(found.x, found.f_x)

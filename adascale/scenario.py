@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,33 +61,26 @@ class Scenario:
             object.__setattr__(self, name, check.whole(name, getattr(self, name)))
         if self.num_devices > MOST_DEVICES:
             raise InvalidInput(f"num_devices must be at most {MOST_DEVICES:,}, got {self.num_devices}", "num_devices")
-        per_device = ("batch_size", "dataset_size", "max_power")
-        for name in (*per_device, "clip_norm", "noise_power"):
-            value = check.positive(name, given := getattr(self, name))
-            if name in per_device and value.shape not in ((), (self.num_devices,)):
-                expected = f"one number or {self.num_devices} of them"
+        for name in ("batch_size", "dataset_size", "max_power", "clip_norm", "noise_power"):
+            value, is_shared = check.positive(name, getattr(self, name)), name in ("clip_norm", "noise_power")
+            if value.shape and (is_shared or value.shape != (self.num_devices,)):
+                expected = "one number" if is_shared else f"one number or {self.num_devices} of them"
                 raise InvalidInput(f"{name} must be {expected}, got shape {value.shape}", name)
-            if name not in per_device and value.shape:
-                raise InvalidInput(f"{name} must be one number, got {given!r}", name)
             object.__setattr__(self, name, tuple(value.tolist()) if value.shape else value.item())
         object.__setattr__(self, "order", check.order("order", self.order))
         with np.errstate(over="ignore", under="ignore"):
             rate = self.sampling_rate
-        try:
-            check.sampling_rate("sampling rate batch_size / dataset_size", rate)
-        except InvalidInput as error:
-            why = "batch_size must not exceed dataset_size" if (rate > 1).any() else "float64 rounds it to 0"
-            raise InvalidInput(f"{error}: {why}", "batch_size") from None
-        self._check_derived()
-
-    def _check_derived(self) -> None:
+        for extreme in (rate.max(), rate.min()):
+            if not 0 < extreme <= 1:
+                expected = "in (0, 1], and not so small that float64 rounds it to 0"
+                raise InvalidInput(f"batch_size / dataset_size must be {expected}, got {extreme}", "batch_size")
         for shown, derive in _DERIVED.items():
             try:
                 with np.errstate(all="ignore"):
-                    value = np.asarray(derive(self), dtype=float)
+                    derived = np.asarray(derive(self), dtype=float)
             except (OverflowError, ZeroDivisionError):
-                value = np.array(np.nan)
-            if not ((value >= _TINY) & (value < np.inf)).all():
+                derived = np.array(np.nan)
+            if not ((derived >= _TINY) & (derived < np.inf)).all():
                 names = [field.name for field in fields(self) if field.name in shown]
                 given = ", ".join(f"{name} {str(getattr(self, name))[:24]}" for name in names)
                 raise InvalidInput(f"{shown} is beyond floating point for {given}", names[0])
@@ -119,7 +111,8 @@ class Scenario:
 
     def to_toml(self) -> str:
         """Format the scenario as TOML, which :meth:`from_toml` reads back exactly."""
-        return "".join(f"{field.name} = {_toml(getattr(self, field.name))}\n" for field in fields(self))
+        lines = (f"{each.name} = {json.dumps(getattr(self, each.name), ensure_ascii=False)}\n" for each in fields(self))
+        return "".join(lines).replace("\x7f", "\\u007f")  # TOML is JSON without surrogate pairs and a bare DEL
 
     @property
     def sampling_rate(self) -> FloatArray:
@@ -165,18 +158,10 @@ class Scenario:
 
     def mean_gain(self, path_loss: ArrayLike) -> FloatArray:
         r"""Compute :math:`1 / (\mathrm{PL}_m k_m^2)` times :attr:`power_share`, of linear path losses (..., M)."""
-        path_loss = check.positive("path_loss", path_loss)
-        if path_loss.shape[-1:] != (self.num_devices,):
-            expected = f"shape (..., {self.num_devices})"
-            raise InvalidInput(f"path_loss must have {expected}, got {path_loss.shape}", "path_loss")
+        path_loss = check.per_device("path_loss", path_loss, self.num_devices)
         with np.errstate(over="ignore", divide="ignore"):
             mean = self.power_share / (path_loss * self.batch_second_moment)
         return check.positive("1 / (path_loss * k_m^2)", mean)
-
-
-def _toml(value: Any) -> str:
-    """Format a string, number or tuple as TOML, which is JSON without surrogate pairs and bare DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 _DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {

@@ -22,14 +22,6 @@ Choice = tuple[list[str], Callable[[str], float | None]]
 _INDEX = ("", "index", "unnamed: 0")  # names of a first column that pandas or R wrote as the index
 
 
-class Row(NamedTuple):
-    """The numbers and texts of the chosen columns, and the number in the column ``round`` if there is one."""
-
-    values: list[float]
-    fields: list[str]
-    round: float | None
-
-
 class Table(NamedTuple):
     """The chosen columns of a table, with the line of each row; an array has no lines."""
 
@@ -69,12 +61,15 @@ class Lines:
         self.columns: list[str] = []
         """The chosen columns, once the header is read; ``header`` has all columns."""
         self.header: list[str] = []
+        self.fields: list[str] = []
+        """The texts of the chosen columns in the last row."""
+        self.place: dict[str, float] = {}
+        """The round, time and index of the last row, as far as there are such columns."""
         self._choose, self._comment = choose, (0, "")
-        self._last: dict[str, float] = {}
-        self._now: dict[str, float] = {}
+        self._last = self.place
 
-    def read(self, line: bytes) -> Row | None:
-        """Return the row in the next line, None for a header or comment; call :meth:`keep` to accept it."""
+    def read(self, line: bytes) -> list[float] | None:
+        """Return the numbers in the next line, None for a header or comment; call :meth:`keep` to accept them."""
         self.number += 1
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8").rstrip("\r\n")
@@ -95,7 +90,7 @@ class Lines:
 
     def keep(self) -> None:
         """Accept the last row that was read."""
-        self._last = self._now
+        self._last = self.place
 
     def error(self, message: str, number: int | None = None) -> InvalidFile:
         """Return an error that names the table and the line."""
@@ -116,40 +111,37 @@ class Lines:
         names = [name.strip().casefold() for name in self.split(header)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise self.error(f"duplicate column {short(twice[0])}", number)
-        self._places = [
-            name for i, name in enumerate(names) if name in ("round", "time") or (i == 0 and name in _INDEX)
-        ]
+        self._places = [each for each in names if each in ("round", "time") or (each == names[0] and each in _INDEX)]
         try:
-            columns, self._convert = self._choose([name for name in names if name not in self._places])
+            self.columns, self._convert = self._choose([name for name in names if name not in self._places])
         except ValueError as error:
             raise self.error(f"{error}, and apart from these at most round, time or an index", number) from None
-        self._chosen = [names.index(name) for name in columns]
-        self.columns, self.header = columns, names
+        self._chosen = [names.index(name) for name in self.columns]
+        self.header = names
 
-    def _row(self, line: str) -> Row:
+    def _row(self, line: str) -> list[float]:
         row, width = self.split(line), len(self.header)
         if len(row) != width:
             hint = "; a comma cannot be the decimal sign, use a point" if "," in line and len(row) > width else ""
             raise self.error(f"expected {width} field{'s' * (width > 1)}, got {len(row)}{hint}")
-        fields = [row[i] for i in self._chosen]
-        values = [value for value in map(self._convert, fields) if value is not None]
-        if len(values) < len(fields):
-            name, field = next(
-                pair for pair in zip(self.columns, fields, strict=True) if self._convert(pair[1]) is None
-            )
-            hint = "; use a decimal point, and no separator of thousands" if "," in field else ""
-            raise self.error(f"expected a number, got {short(field)} in {name}{hint}")
-        self._now = {}
+        self.fields, values = [row[i] for i in self._chosen], []
+        for name, field in zip(self.columns, self.fields, strict=True):
+            value = self._convert(field)
+            if value is None:
+                hint = "; use a decimal point, and no separator of thousands" if "," in field else ""
+                raise self.error(f"expected a number, got {short(field)} in {name}{hint}")
+            values.append(value)
+        self.place = {}
         for name in self._places:
             self._follow(name, row[self.header.index(name)])
-        return Row(values, fields, self._now.get("round"))
+        return values
 
     def _follow(self, name: str, field: str) -> None:
         """Check that round, time or index increases from row to row; times need not be numbers."""
         now, last = to_number(field), self._last.get(name)
         if now is None and name != "round":
             return
-        self._now[name] = now = math.nan if now is None else now
+        self.place[name] = now = math.nan if now is None else now
         if last is None or (self.again and name == "round"):
             good, expected = math.isfinite(now), "a number"
         elif name == "round":
@@ -171,7 +163,7 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) ->
         elif row := reader.read(line):
             if blank and len(reader.header) == 1:
                 raise reader.error("blank; a value may be missing here", blank)
-            values.extend(row.values)
+            values.extend(row)
             numbers.append(reader.number)
             reader.keep()
     if not numbers:

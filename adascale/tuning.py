@@ -95,11 +95,10 @@ def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: fl
         raise InvalidInput(f"tolerance must be one number, got {tolerance}", "tolerance")
     if guess is None:
         guess = policy.guess if isinstance(policy, type) and issubclass(policy, Policy) else 1.0
-    if callable(guess):
-        with np.errstate(all="ignore"):
-            start = np.log(lanes.mean_of(guess))
-    else:
-        start = np.log(np.broadcast_to(check.positive("guess", guess), lanes.shape)).ravel()
+    if not callable(guess):
+        guess = np.broadcast_to(check.positive("guess", guess), lanes.shape).ravel()
+    with np.errstate(all="ignore"):
+        start = np.log(lanes.mean_of(guess) if callable(guess) else guess)
     start = np.clip(np.nan_to_num(start), -_FARTHEST, _FARTHEST)
 
     def excess(log_parameter: FloatArray, lane: Index) -> FloatArray:
@@ -109,9 +108,9 @@ def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: fl
         found = find_roots(excess, *widen(excess, start, 0.5, _FARTHEST), _FINER * tolerance)
     except NoRoot as error:  # at an extreme penalty
         raise BudgetNotReached(f"no parameter brings the cost to its budget: {error}") from None
-    missed = ~(np.abs(found.residual) <= tolerance)
-    if missed.any():
-        lane = int(np.argmax(missed))
+    missed = np.flatnonzero(~(np.abs(found.residual) <= tolerance))
+    if missed.size:
+        lane = int(missed[0])
         why = lanes.why_not(lane, tolerance)
         raise BudgetNotReached(f"no parameter brings {lanes.name(lane)} to its budget, {why}")
     return np.exp(found.x).reshape(lanes.shape)
@@ -128,12 +127,10 @@ class Lanes:
         lead = problem.min_gain.shape[: -1 - averaged]  # several budgets may share gains
         self._gain = problem.min_gain.reshape(-1, *problem.min_gain.shape[len(lead) :])
         self._row = np.broadcast_to(np.arange(len(self._gain)).reshape(lead), self.shape).ravel()
-        self._known = [self._per_lane(check.as_floats("statistics", each)) for each in statistics]
+        known = (check.as_floats("statistics", each) for each in statistics)
+        per_lane = (np.broadcast_to(each, (*self.shape, *each.shape[-1:])) for each in known)
+        self._known = [each.reshape(self.index.size, *self._draws_axis, *each.shape[-1:]) for each in per_lane]
         self._last = np.array([-1]), problem
-
-    def _per_lane(self, known: FloatArray) -> FloatArray:
-        count = known.shape[-1]
-        return np.broadcast_to(known, (*self.shape, count)).reshape(self.index.size, *self._draws_axis, count)
 
     def problem(self, lane: Index) -> ReceiveScalingProblem:
         """Return the problem of these instances, in one row."""
@@ -165,13 +162,11 @@ class Lanes:
 
     def why_not(self, lane: int, tolerance: float) -> str:
         """Explain in a message why a budget was not reached."""
-        budget = float(self._budget[lane])
+        budget, floor = float(self._budget[lane]), float(self.problem(self.index).floor[lane].max())
         if self._draws_axis:
             return f"nu = {budget:g}, over {self._gain.shape[1]} draws"
-        floor = float(self.problem(self.index).floor[lane].max())
-        if np.spacing(floor) > tolerance * budget:
-            return f"nu = {budget:g}: a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"
-        return f"nu = {budget:g}"
+        lost = f": a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"
+        return f"nu = {budget:g}{lost if np.spacing(floor) > tolerance * budget else ''}"
 
 
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:

@@ -96,12 +96,9 @@ def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
 
     at the joint ends of Clopper and Pearson's intervals.  The alarms' threshold must be fixed before scores are seen.
     """
-    true, false = _rates(counts, confidence)
-    bounds = [0.0]
-    for many, few in ((true[0], false[1]), (1 - false[1], 1 - true[0])):
-        if many > delta and few > 0:
-            bounds.append(math.log((many - delta) / few))
-    return max(bounds)
+    true, false = _joint_ends(counts, confidence)
+    ends = ((true, false), (1 - false, 1 - true))
+    return max(0.0, *(math.log((many - delta) / few) if many > delta and few > 0 else 0.0 for many, few in ends))
 
 
 def scaled_bound(
@@ -122,8 +119,8 @@ def scaled_bound(
     threshold : float, :math:`\tau \ge 0`
     """
     check.at_least("threshold", threshold, 0)
-    true, false = _rates(counts, confidence)
-    shown = true[0] - math.exp(threshold) * false[1]
+    true, false = _joint_ends(counts, confidence)
+    shown = true - math.exp(threshold) * false
 
     def over(scale: float) -> float:
         return accounting.exact_delta(rate, scale * sigma, threshold).upper - shown
@@ -144,7 +141,7 @@ def scaled_bound(
     return 0.0
 
 
-def _rates(counts: Counts, confidence: float) -> list[tuple[float, float]]:
-    """Return Clopper and Pearson's intervals for both rates; only one end of each is used."""
-    pairs = ((counts.found, counts.present), (counts.false, counts.absent))
-    return [clopper_pearson(hits, trials, confidence) for hits, trials in pairs]
+def _joint_ends(counts: Counts, confidence: float) -> tuple[float, float]:
+    """Return the lower end of Clopper and Pearson's interval for TPR, and the upper one for FPR."""
+    true = clopper_pearson(counts.found, counts.present, confidence)
+    return true[0], clopper_pearson(counts.false, counts.absent, confidence)[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,9 +22,8 @@ _COINS, _PLACES, _BATCHES, _RUNS = range(4)
 
 def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
     """Return the devices with the sampling rate and the batch size of device 0."""
-    pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
-    pairs = np.broadcast_to(pairs, (scenario.num_devices, 2))
-    return np.flatnonzero((pairs == pairs[0]).all(axis=1))
+    kinds = [np.broadcast_to(each, scenario.num_devices) for each in (scenario.sampling_rate, scenario.batch_size)]
+    return np.flatnonzero(np.all([each == each[0] for each in kinds], axis=0))
 
 
 def unit(scenario: Scenario) -> float:
@@ -45,19 +43,7 @@ def run_seeds(count: int, seed: int) -> list[int]:
 
 def batch_of(present: NDArray[np.bool_], rate: float, seed: int, round_index: int) -> NDArray[np.intp]:
     """Draw the canaries of a round's batches from those in the data."""
-    drawn = stream(seed, AUDIT, _BATCHES, round_index).random(present.size) < rate
-    return np.flatnonzero(drawn & present)
-
-
-class Canaries(Protocol):
-    """The interface of canaries, which :func:`adascale.audit.observe` adds to the received sum."""
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Whether each canary is in the data, shape (k,)."""
-
-    def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
-        r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
+    return np.flatnonzero((stream(seed, AUDIT, _BATCHES, round_index).random(present.size) < rate) & present)
 
 
 @dataclass(frozen=True)
@@ -89,6 +75,7 @@ class GradientCanaries:
         return cls(coordinate, rng.choice([-1.0, 1.0], count), coins(count, seed), norm)
 
     def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
+        r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
         added = torch.zeros_like(parameters)
         values = self.norm * unit(scenario) * self.sign[chosen]
         added[torch.as_tensor(self.coordinate[chosen])] = torch.as_tensor(values, dtype=added.dtype)
@@ -121,6 +108,7 @@ class SampleCanaries:
         return cls(dataset.test_images[place], wrong, coins(count, seed), training)
 
     def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
+        r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
         if not chosen.size:
             return torch.zeros_like(parameters)
         place = torch.as_tensor(chosen)
@@ -131,10 +119,9 @@ class SampleCanaries:
 
     def losses(self, parameters: Tensor) -> NDArray[np.float64]:
         """Return the cross entropy of each canary in nats, shape (k,)."""
-        network = self._network
-        models.assign(network, parameters)
-        with torch.no_grad(), models.evaluation(network):
-            loss = torch.nn.functional.cross_entropy(network(self.images), self.labels, reduction="none")
+        models.assign(self._network, parameters)
+        with torch.no_grad(), models.evaluation(self._network):
+            loss = torch.nn.functional.cross_entropy(self._network(self.images), self.labels, reduction="none")
         return np.asarray(loss.double().numpy())
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Claims about a schedule, and conclusions about them from scores or losses."""
+"""Claims about a schedule, scores of canaries, and conclusions from scores or losses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import Accountant, ExactAccountant, RenyiAccountant
-from adascale.audit import scores
-from adascale.audit.bounds import one_run_bound, rates_bound, scaled_bound
+from adascale.audit.bounds import Counts, one_run_bound, rates_bound, scaled_bound
 from adascale.audit.canaries import audited_devices
 from adascale.problem import ReceiveScalingProblem
 
@@ -19,9 +18,16 @@ FloatArray = NDArray[np.float64]
 ACCOUNTANT: Accountant = ExactAccountant()
 """Accountant whose epsilon an audit tries to refute."""
 
+SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+"""Shares of the canaries that :func:`plan` considers guessing."""
+
 
 class Audit(NamedTuple):
-    r"""Joint lower bounds on :math:`\varepsilon` from training runs, and the accounted :math:`\varepsilon`."""
+    r"""Joint lower bounds on :math:`\varepsilon` from training runs, and the accounted :math:`\varepsilon`.
+
+    The bounds are :func:`~adascale.audit.one_run_bound` and, but for a black box, :func:`~adascale.audit.rates_bound`
+    and :func:`~adascale.audit.scaled_bound`.
+    """
 
     kind: str
     """``gradients`` (white box), ``samples`` (black box), ``paired`` or ``paired samples``."""
@@ -38,11 +44,8 @@ class Audit(NamedTuple):
     accounted: float
     """Exact epsilon, which no lower bound may exceed."""
     one_run: float
-    """See :func:`~adascale.audit.one_run_bound`."""
     rates: float | None
-    """See :func:`~adascale.audit.rates_bound`; None for a black box."""
     scaled: float | None
-    """See :func:`~adascale.audit.scaled_bound`; None for a black box."""
     accuracy: float
     """Mean test accuracy of the trained models."""
 
@@ -78,7 +81,6 @@ def noise_of(problem: ReceiveScalingProblem, eta: ArrayLike) -> tuple[float, Flo
     """Return sampling rate and noise multipliers of the audited devices."""
     if problem.lanes != ():
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
-    problem.spend(eta)  # raises an error above the power limit
     device = int(audited_devices(problem.scenario)[0])
     return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(eta)[device]
 
@@ -90,25 +92,86 @@ def claimed(problem: ReceiveScalingProblem, eta: ArrayLike, delta: float, confid
     return Claim(rate, sigma, delta, check.fraction("confidence", confidence), renyi, exact)
 
 
+def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> FloatArray:
+    r"""Return one round's log-likelihood ratio of "in" to "out".
+
+    .. math::
+        \ell(y) = \ln\Big(1 - q + q \exp\frac{2y - 1}{2\sigma^2}\Big), \qquad
+        y \sim \begin{cases} b + \sigma \xi & \text{in} \\ \sigma \xi & \text{out} \end{cases},
+        \quad b \sim \mathrm{Bernoulli}(q), \ \xi \sim \mathcal N(0, 1)
+
+    Parameters
+    ----------
+    heard : array_like, :math:`y` in units of the sensitivity
+    rate : float, :math:`q` in (0, 1]
+    sigma : array_like, > 0
+    """
+    check.sampling_rate("rate", rate)
+    sigma = check.positive("sigma", sigma)
+    exponent = (np.asarray(heard) - 0.5) / sigma**2
+    with np.errstate(divide="ignore"):  # the logarithm of 1 - q if q = 1
+        ratio: FloatArray = np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
+    return ratio
+
+
+def simulated_scores(rng: np.random.Generator, rate: float, sigma: FloatArray, count: int, present: bool) -> FloatArray:
+    """Simulate scores of independent canaries under the claimed mechanism, shape (count,)."""
+    score = np.zeros(count)
+    for each in sigma:
+        heard = each * rng.standard_normal(count)
+        if present:
+            heard += rng.random(count) < rate
+        score += log_likelihood_ratio(heard, rate, each)
+    return score
+
+
+class Plan(NamedTuple):
+    """Decisions made before any score is seen, for the claimed mechanism and for one without noise."""
+
+    guesses: tuple[int, int]
+    """r, the number of highest scores that are guessed to be in."""
+    thresholds: tuple[float, float]
+    """Scores above which an alarm is raised."""
+
+
+def plan(rate: float, sigma: FloatArray, canaries: int, delta: float, confidence: float) -> Plan:
+    """Plan guesses and alarms for the claimed mechanism, and for one without noise.
+
+    The plan depends only on simulated scores, so the bounds keep their confidence.  It needs at least 10 ``canaries``.
+    """
+    if check.whole("canaries", canaries) < 10:
+        raise ValueError(f"canaries must be at least 10, got {canaries}")
+    rng, draws = np.random.default_rng(0), 20_000
+    inside, outside = (np.sort(simulated_scores(rng, rate, sigma, draws, each)) for each in (True, False))
+    both, half = np.sort(np.concatenate([inside, outside])), canaries // 2
+    one_run, rates = [], []
+    for share in SHARES:
+        guesses = max(round(share * canaries), 1)
+        threshold = float(both[-round(share * both.size)])
+        true, false = (1 - np.searchsorted(each, threshold) / draws for each in (inside, outside))
+        right = int(guesses * true / (true + false))
+        one_run.append((one_run_bound(canaries, guesses, right, delta, confidence), guesses))
+        counts = Counts(half, int(true * half), half, int(np.ceil(false * half)))
+        rates.append((rates_bound(counts, delta, confidence), -share, threshold))
+    silence = float(log_likelihood_ratio(np.zeros(sigma.shape), rate, sigma).sum())
+    step = float(log_likelihood_ratio(1.0, rate, sigma.max()) - log_likelihood_ratio(0.0, rate, sigma.max()))
+    return Plan((max(one_run)[1], 2 * canaries // 5), (max(rates)[2], silence + step / 2))
+
+
 def from_scores(
-    kind: str,
-    runs: int,
-    claim: Claim,
-    plan: scores.Plan,
-    score: FloatArray,
-    present: NDArray[np.bool_],
-    accuracy: float,
+    kind: str, runs: int, claim: Claim, plan: Plan, score: FloatArray, present: NDArray[np.bool_], accuracy: float
 ) -> Audit:
     """Compute all bounds from the scores and coins of independent trials, each of shape (m,)."""
+
+    def alarms(threshold: float) -> Counts:
+        alarm = score > threshold
+        return Counts(int(present.sum()), int(alarm[present].sum()), int((~present).sum()), int(alarm[~present].sum()))
+
     m, doubt = score.size, (claim.delta, claim.each)
-    guessed = [(r, scores.right_guesses(score, present, r)) for r in plan.guesses]
+    guessed = [(r, right_guesses(score, present, r)) for r in plan.guesses]
     best, guesses, right = max((one_run_bound(m, r, v, *doubt), r, v) for r, v in guessed)
-    rates, scaled = (
-        [scores.count_alarms(score, present, threshold) for threshold in (first, plan.thresholds[1])]
-        for first in (plan.thresholds[0], 0.0)
-    )
-    by_rates = max(rates_bound(counts, *doubt) for counts in rates)
-    by_scale = max(scaled_bound(counts, claim.rate, claim.sigma, *doubt) for counts in scaled)
+    by_rates = max(rates_bound(alarms(each), *doubt) for each in plan.thresholds)
+    by_scale = max(scaled_bound(alarms(each), claim.rate, claim.sigma, *doubt) for each in (0.0, plan.thresholds[1]))
     return Audit(kind, runs, m, guesses, right, *claim[2:], best, by_rates, by_scale, accuracy)
 
 
@@ -117,6 +180,12 @@ def from_losses(
 ) -> Audit:
     """Compute the bound of a black box: guess the quarter of least loss to be in, and that of largest loss out."""
     m, quarter = loss.size, loss.size // 4
-    right = scores.right_guesses(-loss, present, quarter, quarter)
+    right = right_guesses(-loss, present, quarter, quarter)
     bound = one_run_bound(m, 2 * quarter, right, claim.delta, claim.confidence)
     return Audit(kind, runs, m, 2 * quarter, right, *claim[2:], bound, None, None, accuracy)
+
+
+def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int, lowest: int = 0) -> int:
+    """Count the canaries that are in among the ``highest`` scores, and those that are out among the ``lowest``."""
+    order = np.argsort(score, kind="stable")
+    return int(present[order[score.size - highest :]].sum() + (~present[order[:lowest]]).sum())

@@ -1,4 +1,4 @@
-"""Audits of real over-the-air training runs."""
+"""Audits of real over-the-air training runs with canaries."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from adascale import checks as check
-from adascale.audit import scores
-from adascale.audit.canaries import Canaries, GradientCanaries, SampleCanaries, batch_of
-from adascale.audit.conclusions import Audit, claimed, from_losses, from_scores
+from adascale.audit.canaries import GradientCanaries, SampleCanaries, batch_of
+from adascale.audit.conclusions import Audit, claimed, from_losses, from_scores, log_likelihood_ratio, plan
 from adascale.learning import Dataset, Diverged, FedSGD, Training
 from adascale.learning.fedsgd import State
 from adascale.problem import ReceiveScalingProblem
@@ -53,7 +52,7 @@ def audit_gradients(
     """
     claim = claimed(problem, eta, delta, confidence)
     total = check.whole("canaries", canaries) * check.whole("runs", runs)
-    planned = scores.plan(claim.rate, claim.sigma, total, delta, claim.each)
+    planned = plan(claim.rate, claim.sigma, total, delta, claim.each)
     score, present = np.zeros((runs, canaries)), np.zeros((runs, canaries), dtype=bool)
     accuracy = 0.0
     for i in range(runs):
@@ -62,7 +61,7 @@ def audit_gradients(
 
         def listen(t: int, residual: Tensor, i: int = i, drawn: GradientCanaries = drawn) -> None:
             heard = drawn.heard(problem.scenario, residual)
-            score[i] += scores.log_likelihood_ratio(heard, claim.rate, claim.sigma[t])
+            score[i] += log_likelihood_ratio(heard, claim.rate, claim.sigma[t])
 
         accuracy += observe(problem, eta if noise else None, training, dataset, seed + i, drawn, listen)[0] / runs
     return from_scores("gradients", runs, claim, planned, score.ravel(), present.ravel(), accuracy)
@@ -96,7 +95,7 @@ def observe(
     training: Training,
     dataset: Dataset,
     seed: int,
-    canaries: Canaries,
+    canaries: GradientCanaries | SampleCanaries,
     listen: Callable[[int, Tensor], None] | None = None,
 ) -> tuple[float, State]:
     """Train with canaries in the received sum; return the test accuracy (0 ... 1) and the last state.
@@ -105,7 +104,7 @@ def observe(
     ----------
     problem, training, dataset, seed : see :func:`audit_gradients`
     eta : array_like, shape (T,), or None for a receiver without noise
-    canaries : Canaries
+    canaries : GradientCanaries or SampleCanaries
     listen : callable, optional
         Called with the index of each round and its noise plus canaries, shape (d,).
     """

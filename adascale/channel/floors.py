@@ -130,7 +130,8 @@ class RayleighFloors(FloorLaw):
     @classmethod
     def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> RayleighFloors:
         r"""Make the distribution from the devices' mean gains :math:`\mathbb E|h_m|^2 / k_m^2 > 0`, shape (..., M)."""
-        return cls(scenario.noise_scale / scenario.x_max * (1 / device_gains(scenario, mean_gain)).sum(axis=-1))
+        gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
+        return cls(scenario.noise_scale / scenario.x_max * (1 / gain).sum(axis=-1))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         value: FloatArray = np.exp(-self.scale / np.asarray(floor))
@@ -160,9 +161,8 @@ class RayleighFloors(FloorLaw):
             )
         level: FloatArray = np.exp(found.x)
         if not np.all(found.success) or (special.expn(2, scale / level) < np.finfo(float).tiny).any():
-            raise ValueError(
-                f"beyond floating point: the level for scale {scale.tolist()} and budget {budget.tolist()}"
-            )
+            given = f"scale {scale.tolist()} and budget {budget.tolist()}"
+            raise ValueError(f"beyond floating point: the level for {given}")
         return level
 
 
@@ -180,7 +180,7 @@ class FadingFloors(FloorLaw):
     """
 
     def __init__(self, scenario: Scenario, mean_gain: ArrayLike, survival: Callable[[FloatArray], ArrayLike]) -> None:
-        gain = device_gains(scenario, mean_gain)
+        gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
         seen = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
         falls = seen.shape == (400,) and bool((np.diff(seen) <= 1e-12).all())
         if not (falls and seen[0] >= 0.99 and seen[-1] <= 0.01 and seen.min() >= 0 and seen.max() <= 1 + 1e-12):
@@ -204,11 +204,10 @@ class FadingFloors(FloorLaw):
 
     def _log_product(self, log_floor: FloatArray) -> FloatArray:
         """Return ln H of every row at floors given by their logarithms."""
-        total = np.zeros(log_floor.shape)
-        for device in self._rows.T:
-            x = device.reshape(-1, *[1] * (log_floor.ndim - 1)) / np.exp(log_floor)
-            with np.errstate(divide="ignore"):
-                total += np.log(np.asarray(self._survival(x), dtype=float))
+        total, floor = np.zeros(log_floor.shape), np.exp(log_floor)
+        with np.errstate(divide="ignore"):
+            for device in self._rows.T:
+                total += np.log(np.asarray(self._survival(device[:, None] / floor), dtype=float))
         return total
 
     def _where(self, target: float) -> FloatArray:
@@ -230,15 +229,12 @@ class FadingFloors(FloorLaw):
         u, step = np.clip(x - i, 0, 1), self._step[row]
         low, high = self._log_cost[row, i], self._log_cost[row, i + 1]
         left, right = self._slope[row, i] * step, self._slope[row, i + 1] * step
-        value = low + u * (left + u * (3 * (high - low) - 2 * left - right + u * (left + right - 2 * (high - low))))
-        slope = left + u * (2 * (3 * (high - low) - 2 * left - right) + 3 * u * (left + right - 2 * (high - low)))
-        below = np.minimum(x, 0)
-        value, slope = value + below * left, slope / step
-        cost = np.exp(value)
-        cdf = cost * slope / level
-        last = np.exp(self._start + self._step * (_KNOTS - 1))[row]
-        beyond = np.maximum(level - last, 0)
-        return cost + beyond, np.where(beyond > 0, 1.0, np.minimum(cdf, 1.0))
+        bend = left + right - 2 * (high - low)
+        value = low + u * (left + u * (3 * (high - low) - 2 * left - right + u * bend))
+        slope = left + u * (2 * (3 * (high - low) - 2 * left - right) + 3 * u * bend)
+        cost = np.exp(value + np.minimum(x, 0) * left)
+        beyond = np.maximum(level - np.exp(self._start + self._step * (_KNOTS - 1))[row], 0)
+        return cost + beyond, np.where(beyond > 0, 1.0, np.minimum(cost * (slope / step) / level, 1.0))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         return self._at(floor)[1]
@@ -252,8 +248,8 @@ class FadingFloors(FloorLaw):
         wanted, found = np.log(np.broadcast_to(share, row.shape)), np.empty(row.shape)
         for lane in range(len(self._rows)):
             here = row == lane
-            at = np.interp(wanted[here], self._log_cdf[lane], np.arange(_KNOTS))
-            found[here] = np.exp(self._start[lane] + self._step[lane] * at)
+            knot = np.interp(wanted[here], self._log_cdf[lane], np.arange(_KNOTS))
+            found[here] = np.exp(self._start[lane] + self._step[lane] * knot)
         return found
 
 
@@ -289,8 +285,7 @@ class EmpiricalFloors(FloorLaw):
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         level, row, count = self._under(level)
-        cost: FloatArray = (count * level - self._below[row, count]) / self._rows.shape[1]
-        return np.asarray(np.maximum(cost, 0))
+        return np.asarray(np.maximum((count * level - self._below[row, count]) / self._rows.shape[1], 0))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)
@@ -298,11 +293,3 @@ class EmpiricalFloors(FloorLaw):
         at = (np.broadcast_to(share, row.shape) * self._rows.shape[1]).astype(np.intp)
         found: FloatArray = self._rows[row, np.minimum(at, self._rows.shape[1] - 1)]
         return found
-
-
-def device_gains(scenario: Scenario, mean_gain: ArrayLike) -> FloatArray:
-    """Validate mean gains > 0 with one per device of the scenario on the last axis, and return them."""
-    gain = check.positive("mean_gain", mean_gain)
-    if gain.shape[-1:] != (scenario.num_devices,):
-        raise InvalidInput(f"mean_gain must have shape (..., {scenario.num_devices}), got {gain.shape}", "mean_gain")
-    return gain

@@ -82,17 +82,15 @@ class GainLines:
 
     def read(self, line: bytes) -> GainLine | None:
         """Read one line: None for a comment or the header; a row refused with ``InvalidFile`` can be sent again."""
-        row, names = self._lines.read(line), self._lines.columns
-        if row is None:
+        lines = self._lines
+        values = lines.read(line)
+        if values is None:
             return None
-
-        def text(_: int, m: int) -> str:
-            return f"{short(row.fields[m])} in {names[m]}"
-
-        table = Table(np.array([row.values]), names, self._lines.name, [self._lines.number], text)
+        place = lines.columns, lines.name, [lines.number]
+        table = Table(np.array([values]), *place, lambda _, m: f"{short(lines.fields[m])} in {lines.columns[m]}")
         trace = _trace(table, self._scenario, self._unit)
-        self._lines.keep()
-        return GainLine(float(trace.min_gain[0]), row.round, trace.above_one)
+        lines.keep()
+        return GainLine(float(trace.min_gain[0]), lines.place.get("round"), trace.above_one)
 
 
 def _trace(table: Table, scenario: Scenario, unit: str) -> Trace:
@@ -111,9 +109,8 @@ def _trace(table: Table, scenario: Scenario, unit: str) -> Trace:
     beyond = (least < low) | (least > high)
     if beyond.any() or not (mean is None or np.isfinite(mean).all()):
         t = int(np.argmax(beyond) if beyond.any() else values.max(axis=1).argmax())
-        span = f"gains from {values.min():.3g} to {values.max():.3g}"
-        expected = "expected received over transmitted power"
-        raise table.error(t, f"{span} are beyond floating point with this scenario; {expected}")
+        span = f"gains from {values.min():.3g} to {values.max():.3g} are beyond floating point with this scenario"
+        raise table.error(t, f"{span}; expected received over transmitted power")
     above = [str(table.error(t, table.text(t, m))) for t, m in np.argwhere(values > 1)[:1].tolist()]
     return Trace(least, mean, above[0] if above else None, table.unended)
 
@@ -149,7 +146,7 @@ def _read_array(data: bytes, path: str, num_devices: int) -> Table:
     squared, minimum = held.dtype.kind == "c", held.ndim == 1
     if held.dtype.kind not in "iufc":
         raise InvalidFile(f"{path}: expected an array of numbers, got {short(str(held.dtype))}", path)
-    if not held.size or (minimum and squared) or not (minimum or (held.ndim == 2 and held.shape[1] == num_devices)):
+    if not held.size or not (held.shape[1:] == (num_devices,) or (minimum and not squared)):
         expected = f"an array of shape {'' if squared else '(T,) or '}(T, {num_devices}), a row per round"
         hint = "; transpose it" if held.ndim == 2 and held.shape[0] == num_devices else ""
         raise InvalidFile(f"{path}: expected {expected}, got shape {held.shape}{hint}", path)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale import registry
-from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, device_gains
+from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw
 from adascale.errors import InvalidInput
 from adascale.files import from_mapping
 from adascale.scenario import Scenario
@@ -69,13 +69,14 @@ class ChannelModel:
     placement: str = "radius"
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """The range, ends included, of each numeric parameter of this class."""
+    choices: ClassVar[Mapping[str, tuple[str | bool, ...]]] = {"placement": ("radius", "area")}
+    """The values of each other parameter of this class."""
     _same_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, same_law: bool = False) -> None:
         cls._same_law = same_law
         for law in ("survival", "floor_law"):
-            home = next(each for each in cls.__mro__ if law in vars(each))
-            if _redrawn(cls, home, {"fading", "draw"}):
+            if _redrawn(cls, next(each for each in cls.__mro__ if law in vars(each)), {"fading", "draw"}):
                 setattr(cls, law, getattr(ChannelModel, law))
 
     def __post_init__(self) -> None:
@@ -84,8 +85,9 @@ class ChannelModel:
             expected = "within 1e-150 ... 1e150, as (smallest, largest)"
             raise InvalidInput(f"distance_range must be {expected}, got {self.distance_range!r}", "distance_range")
         object.__setattr__(self, "distance_range", tuple(ends.tolist()))
-        one_of("placement", self.placement, "radius", "area")
         for owner in reversed(type(self).__mro__):
+            for name, values in vars(owner).get("choices", {}).items():
+                one_of(name, getattr(self, name), *values)
             for name, (low, high) in vars(owner).get("limits", {}).items():
                 given, is_whole = getattr(self, name), isinstance(getattr(type(self), name, None), int)
                 value = check.as_floats(name, check.whole(name, given) if is_whole else given)
@@ -130,7 +132,7 @@ class ChannelModel:
         """
         if type(self).survival is not ChannelModel.survival:
             return FadingFloors(scenario, mean_gain, self.survival)
-        gain = device_gains(scenario, mean_gain)
+        gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
         if _redrawn(type(self), ChannelModel, {"draw"}):
             many = self.draw(scenario.num_devices, 20, range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20))
             power = np.moveaxis(many.gain * many.path_loss[..., None], 0, 1).reshape(-1, _LAW_ROUNDS)
@@ -153,12 +155,11 @@ class ChannelModel:
         """
         check.whole("num_devices", num_devices)
         check.whole("num_rounds", num_rounds)
-        lanes = len(seed) if isinstance(seed, Sequence) else 1  # checked before a range becomes an array
+        lanes = len(seed) if isinstance(seed, Sequence) else np.size(seed)  # checked before a range becomes an array
         check.entries("a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds)
         seeds = np.asarray(seed)
         if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
             raise InvalidInput(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}", "seed")
-        check.entries("a draw of seeds x num_devices x num_rounds", seeds.size, num_devices, num_rounds)
         distance = np.empty((*seeds.shape, num_devices))
         unit: NDArray[np.complex128] = np.empty((*seeds.shape, num_devices, num_rounds), dtype=complex)
         for lane in np.ndindex(seeds.shape):
@@ -173,16 +174,14 @@ class ChannelModel:
     def _fade(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
         drawn = np.asarray(self.fading(rng, num_rounds))
         if drawn.shape != (num_rounds,) or not np.isfinite(drawn).all():
-            raise ValueError(
-                f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, "
-                f"got shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}"
-            )
+            got = f"shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}"
+            raise ValueError(f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, got {got}")
         return drawn
 
 
-def one_of(name: str, value: object, *choices: str) -> None:
-    """Raise a ``ValueError`` unless an argument is one of these strings."""
-    if value not in choices:
+def one_of(name: str, value: object, *choices: str | bool) -> None:
+    """Raise a ``ValueError`` unless an argument is one of these strings, or True or False."""
+    if type(value) is not type(choices[0]) or value not in choices:
         listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
         raise InvalidInput(f"{name} must be {listed}, got {value!r}", name)
 
@@ -197,13 +196,10 @@ def each_device(
     seed: Seeds, num_devices: int, purpose: int, draw: Callable[[np.random.Generator], ArrayLike]
 ) -> NDArray[np.float64]:
     """Call ``draw`` with one generator per device, keyed by ``purpose``, and stack them to ``(..., M, *shape)``."""
-    seeds = np.asarray(seed)
-    found = [
-        draw(np.random.default_rng(np.random.SeedSequence(int(one), spawn_key=(device, purpose))))
-        for one in seeds.flat
-        for device in range(num_devices)
-    ]
-    return np.reshape(np.array(found, dtype=float), (*seeds.shape, num_devices, *np.shape(found[0])))
+    seeds, keys = np.asarray(seed), [(device, purpose) for device in range(num_devices)]
+    streams = (np.random.SeedSequence(int(one), spawn_key=key) for one in seeds.flat for key in keys)
+    found = np.array([draw(np.random.default_rng(stream)) for stream in streams], dtype=float)
+    return found.reshape(*seeds.shape, num_devices, *found.shape[1:])
 
 
 def find(name: str, **parameters: Any) -> ChannelModel:

@@ -34,6 +34,7 @@ TAPS: dict[str, FloatArray] = {
 """Delays over the delay spread, and powers in dB, of each profile (3GPP TR 38.901, tables 7.7.2-1 to 7.7.2-3)."""
 
 _ANTENNAS, _CHUNK = 1010, 64
+_ENERGY: dict[str, tuple[str, ...]] = {"energy": ("anywhere", "even")}
 
 
 def effective_gain(power: FloatArray, energy: str) -> FloatArray:
@@ -49,7 +50,7 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     power : numpy.ndarray, shape (..., B), > 0, :math:`|h_{m,b}|^2`
     energy : str, ``anywhere`` or ``even``
     """
-    one_of("energy", energy, "anywhere", "even")
+    one_of("energy", energy, *_ENERGY["energy"])
     return np.asarray(power.min(axis=-1) if energy == "anywhere" else 1 / np.mean(1 / power, axis=-1))
 
 
@@ -66,10 +67,7 @@ class BlockFading(ChannelModel):
     blocks: int = 2
     energy: str = "anywhere"
     limits: ClassVar = {"blocks": (1, 10_000)}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        one_of("energy", self.energy, "anywhere", "even")
+    choices: ClassVar = _ENERGY
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         check.entries("num_rounds x blocks", num_rounds, self.blocks)
@@ -106,15 +104,11 @@ class TappedDelayLine(ChannelModel):
     subcarriers: int = 64
     energy: str = "even"
     limits: ClassVar = {"delay_spread": (0, 1e-3), "bandwidth": (1, 1e12), "subcarriers": (1, 4096)}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        one_of("profile", self.profile, *TAPS)
-        one_of("energy", self.energy, "anywhere", "even")
+    choices: ClassVar = {"profile": tuple(TAPS)} | _ENERGY
 
     def response(self) -> ComplexArray:
         r"""Return :math:`\sqrt{p_l}\, e^{-2\pi i\, k (W/B) \tau_l}`, shape (taps, B)."""
-        delay, decibels = (np.array(column) for column in TAPS[self.profile])
+        delay, decibels = TAPS[self.profile]
         power = 10 ** (decibels / 10)
         frequency = np.arange(self.subcarriers) * (self.bandwidth / self.subcarriers)
         turns = np.outer(delay * self.delay_spread, frequency)
@@ -190,11 +184,9 @@ class AntennaSelection(Rayleigh):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, first = super().draw(num_devices, num_rounds, seed)
-        more = self.antennas - 1
-        if not more:
-            return Channel(distance, path_loss, first)
         check.entries("seeds x num_devices x num_rounds x antennas", first.size, self.antennas)
-        drawn = each_device(seed, num_devices, _ANTENNAS, lambda rng: rng.standard_normal((num_rounds, 2 * more)))
+        shape = num_rounds, 2 * self.antennas - 2
+        drawn = each_device(seed, num_devices, _ANTENNAS, lambda rng: rng.standard_normal(shape))
         others = drawn.view(complex) / np.sqrt(2 * path_loss)[..., None, None]
         every = np.concatenate([first[..., None], others], axis=-1)  # (..., M, T, N)
         best = (every.real**2 + every.imag**2).min(axis=-3, keepdims=True).argmax(axis=-1, keepdims=True)

@@ -41,11 +41,7 @@ class Shadowing(ChannelModel, same_law=True):
     correlation_distance: float = 50.0
     known: bool = True
     limits: ClassVar = {"deviation": (0, 30), "correlation_distance": (1e-3, 1e6)}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.known, bool):
-            raise InvalidInput(f"known must be True or False, got {self.known!r}", "known")
+    choices: ClassVar = {"known": (True, False)}
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         check.entries("seeds x num_devices x num_devices", np.size(seed), num_devices, num_devices)

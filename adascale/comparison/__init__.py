@@ -1,6 +1,6 @@
 """Comparison of policies: methods that tune them to a budget, and leakage tables."""
 
-from adascale.comparison.leakage import leakage_table
+from adascale.comparison.leakage import leakage_table, promises
 from adascale.comparison.methods import (
     Method,
     PolicyClass,
@@ -10,7 +10,6 @@ from adascale.comparison.methods import (
     find_method,
     keeps_its_own_promise,
 )
-from adascale.comparison.promises import promises
 
 __all__ = [
     "Method",

@@ -1,4 +1,4 @@
-r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2)."""
+r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2), and its summary."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from adascale.errors import BudgetNotReached
 from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
+from adascale.statistics import interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _BLOCK = 20  # realisations computed at once; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000
+_KEPT = 1e-6  # an excess below this share of the budget does not count
 _FIRST = ("dataset", "policy", "nu", "seed")
 _MEASURED = ("cost", "order", "rdp", "delta", "epsilon_max", "epsilon", "full_power", "floor_max", "floor_max_round")
 
@@ -77,14 +79,12 @@ def leakage_table(
     if chosen is None:
         known = [find_method(name) for name in registry.names("policies")]
         chosen = {name: method for name, method in known if not keeps_its_own_promise(method)}
-    model = Rayleigh() if channel is None else channel
+    model, account = channel or Rayleigh(), accountant or RenyiAccountant()
     methods = {name: as_method(each, model) for name, each in chosen.items()}
-    account = RenyiAccountant() if accountant is None else accountant
     rows, labels = [], {}
     parameters: dict[str, None] = {}  # an ordered set
     with tqdm(total=len(methods) * len(seeds), disable=not progress, delay=1, unit="run", desc=scenario.name) as bar:
-        for start in range(0, len(seeds), _BLOCK):
-            block = seeds[start : start + _BLOCK]
+        for block in (seeds[start : start + _BLOCK] for start in range(0, len(seeds), _BLOCK)):
             drawn = model.draw(scenario.num_devices, scenario.num_rounds, block)
             problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), levels[:, None])
             mean_gain = scenario.mean_gain(drawn.path_loss)
@@ -125,21 +125,53 @@ def _rows(
             return pd.concat([rows for rows, _ in parts]), next((each for _, each in parts if each is not None), None)
     else:
         eta = policy.schedule(problem)
-        epsilon = problem.device_epsilons(eta, accountant, delta)
-        measured = {name: getattr(policy, name) for name in policy.tuned} | {
-            "cost": problem.cost(eta),
-            "rdp": problem.rdp(eta),
-            "epsilon_max": epsilon.largest,
-            "epsilon": epsilon.mean,
-            "full_power": (eta == problem.max_eta).mean(axis=-1),
-        }
-    columns = {
-        "dataset": problem.scenario.name,
-        "nu": problem.budget,
-        **measured,
-        "order": problem.scenario.order,
-        "delta": delta,
-        "floor_max": problem.floor.max(axis=-1),
-        "floor_max_round": problem.floor.argmax(axis=-1),
-    }
+        epsilon, largest = problem.device_epsilons(eta, accountant, delta)
+        measured = {name: getattr(policy, name) for name in policy.tuned}
+        measured |= {"cost": problem.cost(eta), "rdp": problem.rdp(eta), "epsilon_max": largest, "epsilon": epsilon}
+        measured["full_power"] = (eta == problem.max_eta).mean(axis=-1)
+    constant = {"dataset": problem.scenario.name, "order": problem.scenario.order, "delta": delta}
+    largest_floor = {"floor_max": problem.floor.max(axis=-1), "floor_max_round": problem.floor.argmax(axis=-1)}
+    columns = {"nu": problem.budget, **measured, **constant, **largest_floor}
     return pd.DataFrame({key: np.broadcast_to(value, problem.lanes).ravel() for key, value in columns.items()}), policy
+
+
+def promises(table: pd.DataFrame) -> pd.DataFrame:
+    r"""Summarise cost and leakage relative to the optimum per policy and :math:`\nu`.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame, from :func:`~adascale.comparison.leakage_table`
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per policy and budget: ``realisations``; ``cost, spread`` (mean and standard deviation of cost over
+        :math:`\nu`); ``over`` (share of realisations above 1); ``excess`` (the largest, or 0); and the mean of the
+        ratios ``rdp`` and ``epsilon`` to the optimum's on the same realisation, its 95 % t interval ``..._low,
+        ..._high``, and ``..._median, ..._worst``.  Realisations with a cost of NaN are left out.
+    """
+    import pandas as pd  # slow to import
+
+    needed = ["policy", "nu", "seed", "cost", "rdp", "epsilon"]
+    if missing := [name for name in needed if name not in table]:
+        raise ValueError(f"the table must have the column {missing[0]!r}, it has {', '.join(map(str, table))}")
+    lane = [*(["dataset"] if "dataset" in table else []), "nu", "seed"]
+    best = table.loc[table["policy"] == "Optimal", [*lane, "rdp", "epsilon"]]
+    reached = table.dropna(subset=["cost"])
+    joined = reached.merge(best, on=lane, how="left", suffixes=("", "_best"), validate="many_to_one")
+    if joined["rdp_best"].isna().any():
+        lost = joined.loc[joined["rdp_best"].isna(), ["nu", "seed"]].iloc[0]
+        raise ValueError(f"Optimal has no row for nu = {lost['nu']:g}, seed = {lost['seed']:g}")
+    rows, keys = [], [*lane[:-2], "policy", "nu"]
+    for key, group in joined.groupby(keys, sort=False):
+        spent = (group["cost"] / group["nu"]).to_numpy()
+        row = dict(zip(keys, key, strict=True)) | {"realisations": len(group), "cost": spent.mean()}
+        row["spread"] = spent.std(ddof=1) if len(spent) > 1 else np.nan
+        row["over"] = np.mean(spent > 1 + _KEPT)
+        row["excess"] = max(spent.max() - 1, 0.0) if row["over"] else 0.0
+        for name in ("rdp", "epsilon"):
+            ratio = (group[name] / group[f"{name}_best"]).to_numpy()
+            row |= dict(zip((name, f"{name}_low", f"{name}_high"), interval(ratio), strict=True))
+            row |= {f"{name}_median": np.median(ratio), f"{name}_worst": ratio.max()}
+        rows.append(row)
+    return pd.DataFrame(rows)

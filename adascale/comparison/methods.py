@@ -26,24 +26,24 @@ SEED = 51_000_017
 class PolicyClass:
     """A policy class, or any class with ``start`` and ``step``, with some arguments fixed."""
 
-    def __init__(self, policy: type, fixed: dict[str, Any]):
+    def __init__(self, policy: type, **fixed: Any):
         decides = hasattr(policy, "start") and hasattr(policy, "step")
         if not isinstance(policy, type) or not (decides or issubclass(policy, Policy)):
-            wanted = "a subclass of adascale.policies.Policy, or a class with start and step"
-            raise ValueError(f"policy must be {wanted}, got {policy!r}")
+            raise ValueError(f"policy must be {registry.KINDS['policies']}, got {policy!r}")
         name = policy.__name__
         if not issubclass(policy, Policy):
             policy = type(name, (policy, OnlinePolicy), {"__module__": policy.__module__})
         self.policy, self.fixed = cast("type[Policy]", policy), fixed
-        undecided = self.policy.schedule is Policy.schedule
-        if issubclass(self.policy, OnlinePolicy) and self.policy.schedule is OnlinePolicy.schedule:
-            undecided = self.policy.start is OnlinePolicy.start or self.policy.step is OnlinePolicy.step
-        if undecided:
+        base, needed = (
+            (OnlinePolicy, ("start", "step")) if issubclass(policy, OnlinePolicy) else (Policy, ("schedule",))
+        )
+        undecided = any(getattr(policy, each) is getattr(base, each) for each in needed)
+        if undecided and self.policy.schedule is base.schedule:
             raise ValueError(f"policy {name} must define start and step, or schedule")
         declared: object = self.policy.tuned
         if not isinstance(declared, tuple | list) or not all(isinstance(each, str) for each in declared):
             raise ValueError(f"policy {name}: tuned must be a tuple of names, got {declared!r}")
-        self.tuned = tuple(each for each in self.policy.tuned if each not in fixed)
+        self.tuned = tuple(each for each in declared if each not in fixed)
         """Parameters left to be tuned, at most one."""
         if len(self.tuned) > 1:
             listed = ", ".join(self.tuned)
@@ -78,9 +78,6 @@ class TunedOnRealisation(PolicyClass):
 
     It **sees the whole future** (:func:`~adascale.tuning.match_budget`).  A class without ``tuned`` is used as it is.
     """
-
-    def __init__(self, policy: type, **fixed: Any):
-        super().__init__(policy, fixed)
 
     def __call__(self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> Policy:
         if self.takes_law:
@@ -121,14 +118,12 @@ class TunedOnModel(PolicyClass):
         from_law: bool = True,
         **fixed: Any,
     ):
-        super().__init__(policy, fixed)
+        super().__init__(policy, **fixed)
         if not issubclass(self.policy, OnlinePolicy):
             raise ValueError(f"policy {self.policy.__name__} sees all rounds at once, expected an OnlinePolicy")
         if channel is not None and not isinstance(channel, ChannelModel):
             raise ValueError(f"channel must be a ChannelModel, got {channel!r}")
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
-        self.channel, self.draws, self.seed = channel, check.whole("draws", draws), int(seed)
+        self.channel, self.draws, self.seed = channel, check.whole("draws", draws), check.whole("seed", seed, 0)
         self.by_law = bool(from_law and self.tuned and callable(getattr(self.policy, "from_law", None)))
         self.takes_law = (self.policy.needs_law or self.by_law) and not {"law", "mean_gain"} & {*fixed}
 
@@ -136,23 +131,19 @@ class TunedOnModel(PolicyClass):
         """Return the same method with this channel assumed, if none was given."""
         if self.channel is not None:
             return self
-        return TunedOnModel(
-            self.policy, channel=channel, draws=self.draws, seed=self.seed, from_law=self.by_law, **self.fixed
-        )
+        how: dict[str, Any] = {"draws": self.draws, "seed": self.seed, "from_law": self.by_law}
+        return TunedOnModel(self.policy, channel=channel, **how, **self.fixed)
 
     def __call__(self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> Policy:
         scenario, budget = problem.scenario, problem.budget
         searched = bool(self.tuned) and not self.by_law
-        law, given = None, dict[str, Any]()
         if self.takes_law or searched:
             law = (self.channel or Rayleigh()).floor_law(scenario, self._gain(mean_gain))
-        if self.takes_gain:
-            given["mean_gain"] = self._gain(mean_gain)
+        given: dict[str, Any] = {"mean_gain": self._gain(mean_gain)} if self.takes_gain else {}
         if searched:
             if self.takes_law:  # one distribution for all instances tuned at once would change the problem
                 name = self.policy.__name__
                 raise ValueError(f"{name} needs the law and has a parameter to tune; give it a from_law")
-            assert law is not None
             how: dict[str, Any] = {"draws": self.draws, "seed": self.seed, "guess": self.policy.guess}
             found = tuning.match_law(self._made, scenario, budget, law, *given.values(), **how)
             return self._made(found, *given.values())

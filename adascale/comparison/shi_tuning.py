@@ -14,7 +14,7 @@ from adascale.accounting import OrdersTooFew
 from adascale.compiled import njit
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
-from adascale.policies.privacy_budget import check_contraction
+from adascale.policies.power_control import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import find_roots
 from adascale.tuning import Lanes
@@ -28,6 +28,7 @@ Index = NDArray[np.intp]
 _RATES = np.array([0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0])
 _PENALTIES = np.geomspace(1e-5, 1e4, 19)  # in units of the cubed scaling at the water level
 _ZOOMS = 2
+_TOLERANCE = 1e-9  # largest relative difference of a cost from its budget
 _TOGETHER = 16  # pairs computed at once, so that roots and quotients are vectorised
 
 
@@ -53,7 +54,6 @@ def match_lyapunov(
     *,
     contraction: float = 1.0,
     delta: float = 1e-5,
-    tolerance: float = 1e-9,
 ) -> LyapunovMatch:
     r"""Find the pairs :math:`(V, \bar\eta)` of Shi et al. that cost :math:`\nu`.
 
@@ -67,7 +67,6 @@ def match_lyapunov(
         Rates relative to the optimum's mean scaling; default: thirteen from 0.05 to 6, then finer ones.
     contraction : float, in (0, 1]
     delta : float, in (0, 1)
-    tolerance : float, > 0, largest :math:`|\mathrm{cost} / \nu - 1|`
 
     Raises
     ------
@@ -84,7 +83,7 @@ def match_lyapunov(
 
     found: list[pd.DataFrame] = []
     for _ in range(_ZOOMS + 1 if relative_rates is None else 1):
-        found.append(_crossings(lanes, natural, mean_eta, relative, contraction, delta, tolerance))
+        found.append(_crossings(lanes, natural, mean_eta, relative, contraction, delta))
         pairs = pd.concat(found, ignore_index=True)
         best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")
         missed = np.setdiff1d(lanes.index, best.index)
@@ -100,21 +99,15 @@ def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
     between, share = [], np.array([1, 2]) / 3
     for (_, tried), middle in zip(pairs.groupby("lane")["relative_rate"], best, strict=True):
         rates = np.unique(tried)
+        rates = np.concatenate([rates[:1] / 2, rates, rates[-1:] * 2])
         at = np.searchsorted(rates, middle)
-        low = rates[at - 1] if at > 0 else middle / 2
-        high = rates[at + 1] if at + 1 < rates.size else middle * 2
-        between.append(np.concatenate([low + (middle - low) * share, middle + (high - middle) * share]))
+        low, high = middle - rates[at - 1], rates[at + 1] - middle
+        between.append(np.concatenate([rates[at - 1] + low * share, middle + high * share]))
     return np.reshape(between, (best.size, 4))
 
 
 def _crossings(
-    lanes: Lanes,
-    natural: FloatArray,
-    mean_eta: FloatArray,
-    relative: FloatArray,
-    contraction: float,
-    delta: float,
-    tolerance: float,
+    lanes: Lanes, natural: FloatArray, mean_eta: FloatArray, relative: FloatArray, contraction: float, delta: float
 ) -> pd.DataFrame:
     every = lanes.problem(lanes.index)
     weight = np.array([contraction ** -float(t) for t in range(every.num_rounds)])
@@ -124,17 +117,14 @@ def _crossings(
         energy = mean_inverse(every.max_eta, weight, lane, penalty, rate) * every.scenario.noise_scale
         return np.asarray((energy - mean_floor[lane]) / every.budget[lane] - 1)
 
-    shape = (*relative.shape, _PENALTIES.size)
-    lane = np.broadcast_to(lanes.index[:, None, None], shape)
-    rate = np.broadcast_to((relative * mean_eta[:, None])[..., None], shape)
-    penalty = natural[:, None, None] * np.broadcast_to(_PENALTIES, shape)
-    seen = excess(lane.ravel(), penalty.ravel(), rate.ravel()).reshape(shape)
-
+    rates, penalties = (relative * mean_eta[:, None])[..., None], natural[:, None, None] * _PENALTIES
+    grid = np.broadcast_arrays(lanes.index[:, None, None], penalties, rates)
+    seen = excess(*(each.ravel() for each in grid)).reshape(grid[0].shape)
     i, j, k = np.nonzero((seen[..., 1:] > 0) != (seen[..., :-1] > 0))
-    lane, rate, low = lanes.index[i], relative[i, j] * mean_eta[i], np.log(natural[i] * _PENALTIES[k])
+    lane, rate, low = lanes.index[i], rates[i, j, 0], np.log(penalties[i, 0, k])
     high = low + np.log(_PENALTIES[1] / _PENALTIES[0])
-    root = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), low, high, tolerance / 2)
-    met = np.abs(root.residual) <= tolerance  # at other crossings the cost jumps over its budget
+    root = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), low, high, _TOLERANCE / 2)
+    met = np.abs(root.residual) <= _TOLERANCE  # at other crossings the cost jumps over its budget
     lane, penalty, rate = lane[met], np.exp(root.x[met]), rate[met]
     chosen = lanes.problem(lane)
     eta = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
@@ -143,16 +133,9 @@ def _crossings(
         epsilon = chosen.dp_epsilon(eta, delta)
     import pandas as pd
 
-    return pd.DataFrame(
-        {
-            "lane": lane,
-            "penalty": penalty,
-            "rate": rate,
-            "relative_rate": relative[i, j][met],
-            "epsilon": epsilon,
-            "full_power": (eta == chosen.max_eta).mean(axis=-1),
-        }
-    )
+    full = (eta == chosen.max_eta).mean(axis=-1)
+    columns = {"penalty": penalty, "rate": rate, "relative_rate": relative[i, j][met], "epsilon": epsilon}
+    return pd.DataFrame({"lane": lane, **columns, "full_power": full})
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

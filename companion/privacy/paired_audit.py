@@ -1,4 +1,4 @@
-"""Paired runs: repeated training with and without one sample."""
+"""Audits by training runs with and without one sample."""
 
 from __future__ import annotations
 
@@ -11,24 +11,20 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.audit.canaries import SampleCanaries, audited_devices, coins, run_seeds, unit
-from adascale.audit.conclusions import Audit, claimed, from_losses, from_scores, noise_of
-from adascale.audit.scores import log_likelihood_ratio, plan
+from adascale.audit import Audit, SampleCanaries, log_likelihood_ratio, plan
+from adascale.audit.canaries import audited_devices, coins, run_seeds, unit
+from adascale.audit.conclusions import claimed, from_losses, from_scores, noise_of
 from adascale.learning import Dataset, Diverged, FedSGD, Training, data
 from adascale.problem import ReceiveScalingProblem
 
 
 class PairedRuns(NamedTuple):
-    """Observations of training runs with or without one sample, shape (runs,)."""
+    """Training runs with or without a sample: its presence, score and loss (nats) in each, and the mean accuracy."""
 
     present: NDArray[np.bool_]
-    """Whether the sample was in the data."""
     score: NDArray[np.float64]
-    """Log-likelihood ratio of all that the server received."""
     loss: NDArray[np.float64]
-    """Cross entropy of the sample under the final model, nats."""
     accuracy: float
-    """Mean test accuracy."""
 
 
 def paired_runs(
@@ -51,7 +47,8 @@ def paired_runs(
         u_t = \frac{\langle \tilde{\mathbf r}_t - \mathbf s_t, \mathbf g_t \rangle}{\lVert \mathbf g_t \rVert^2}, \qquad
         \text{with the noise multiplier } \frac{\sigma_t\, C}{M B_m \lVert \mathbf g_t \rVert} .
 
-    The score sums :func:`~adascale.audit.log_likelihood_ratio` over rounds; for parameters see :func:`audit_paired`.
+    The score sums :func:`~adascale.audit.log_likelihood_ratio` over rounds, the loss is that under the final model; for
+    parameters see :func:`audit_paired`.
     """
     scenario, (rate, sigma) = problem.scenario, noise_of(problem, eta)
     inside, outside, sample = neighbours(problem, training, dataset, seed, norm)
@@ -95,7 +92,7 @@ def audit_paired(
 
     Parameters
     ----------
-    problem, eta, training, dataset, seed, delta, confidence, noise : see :func:`audit_gradients`
+    problem, eta, training, dataset, seed, delta, confidence, noise : see :func:`~adascale.audit.audit_gradients`
     runs : int, 10 to 1/(2 delta)
     norm : float, > 0
         Norm to which devices clip, in units of the C that the accountant assumes.
