@@ -23,9 +23,14 @@ gains = st.lists(powers(-13, -8), min_size=2, max_size=12)
 budgets, penalties = powers(-3, 1), powers(-6, 4)
 
 
+def drawn(scenario, budget, seeds=0, rounds=None):
+    """A problem on the paper's channel, and the mean gains of its devices."""
+    made = channel.draw(scenario.num_devices, rounds or scenario.num_rounds, seeds)
+    return ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget), scenario.mean_gain(made.path_loss)
+
+
 def make(scenario, budget, seeds=0, rounds=None):
-    gain = channel.draw(scenario.num_devices, rounds or scenario.num_rounds, seeds).gain
-    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget)
+    return drawn(scenario, budget, seeds, rounds)[0]
 
 
 def with_floors(scenario, floor, budget):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
-import numpy as np
 
 DIGITS = 60
 
@@ -168,10 +167,3 @@ def exact_slope(scenario, alpha):
             return total / (alpha - 1)
 
         return slope
-
-
-def plain_lyapunov_round(scenario, queue, penalty, min_gain, cap, leakage):
-    """The round of standard Lyapunov optimisation, V F(w) + Q (w - floor) on floor <= w <= cap, by a fine grid."""
-    floor = scenario.num_parameters * scenario.noise_power / (x_max(scenario) * min_gain)
-    w = np.geomspace(floor, cap, 20_000)
-    return w[np.argmin(penalty * leakage(w) + queue * (w - floor))], floor

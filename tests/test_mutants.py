@@ -99,7 +99,6 @@ def test_a_verdict_holds_until_what_it_rests_on_changes(tried, tmp_path):
     assert sorted(verdicts, key=str) == sorted([*noticed, ("left", None)], key=str)
     assert "count.py:11 Test\n  -    return 7\n  +    return 8 \n  no test runs it" in said
     assert "| together | 3 | 3 | 1 | 1 | 1 | 1 | 0 |" in said
-    _, said = tried("--report")  # writes the table alone
     page = (tmp_path / "project/results/mutation.md").read_text()
     table = said[said.index("| group") :].rstrip("\n")
     assert page == PROJECT["results/mutation.md"].replace("| group |\n| --- |\n", f"{table}\n")

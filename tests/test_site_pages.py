@@ -1,6 +1,7 @@
 """What pages get: a description, marks put right, boxes and a reading time; tests/book sees the index and the links."""
 
 import sys
+from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +10,10 @@ from docutils import nodes
 from docutils.core import publish_doctree
 from docutils.parsers.rst import directives
 
+from adascale import errors
+
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
+import api_pages
 import reader_aids
 import site_pages
 
@@ -102,3 +106,12 @@ def test_reading_takes_a_minute_per_200_words_or_four_formulas(words, formulas, 
     code = "\n\nCode::\n\n" + "   x = 1\n" * 5000  # is not read word by word
     text = " ".join(["word"] * (words - 1)) + "\n\n" + ".. math:: a = b\n\n" * formulas + code
     assert reader_aids.minutes(read(text)) == expected
+
+
+def test_fields_of_named_tuples_lose_only_the_words_of_python(monkeypatch):
+    pair = namedtuple("pair", ["low", "high"])
+    pair.high.__doc__ = "The upper end."
+    monkeypatch.setattr(errors, "pair", pair, raising=False)
+    monkeypatch.setattr(api_pages, "walk", lambda root: [SimpleNamespace(name="adascale.errors")])
+    api_pages.without_aliases(None)
+    assert (pair.low.__doc__, pair.high.__doc__, pair(1, 2).low) == ("", "The upper end.", 1)

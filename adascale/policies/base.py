@@ -54,7 +54,7 @@ class Policy:
     needs_law: ClassVar[bool] = False
     """Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     label: ClassVar[str] = ""
-    """Name in a legend; default: the name of the class."""
+    """Name in a legend, by default the name of the class."""
     former: ClassVar[Mapping[str, str]] = {}
     """New names of parameters by their old names."""
 

@@ -15,7 +15,7 @@ from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, LawP
 from adascale.scenario import Scenario
 
 PROMISES = ("average", "hard")
-"""Budget modes: the budget is met on average, or never exceeded in any realisation."""
+"""Budget modes, by which the budget is met on average, or never exceeded in any realisation."""
 SEEN = "seen"
 """The coherence that is estimated from the floors seen so far."""
 

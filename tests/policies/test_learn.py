@@ -13,6 +13,7 @@ from ..problems import MNIST, with_floors
 
 LAW = RayleighFloors(0.03)
 PROMISED = [("average", 2.0, 0.0), ("average", 2.0, 0.1), ("average", 2.0, 0.6), ("hard", 0.0, 0.1), ("hard", 2.5, 0.1)]
+FLOORS = st.lists(st.floats(-8, 8).map(lambda x: 10.0**x), min_size=1, max_size=70)
 COHERENCE = (1.0, 3.5, 40.0, "seen")
 PRIORS = ({}, {"prior": LAW, "weight": 1}, {"prior": LAW, "weight": 20})
 
@@ -46,20 +47,9 @@ def energies(problem, *, budget_mode, safety_margin, hold, coherence, prior=None
 
 
 @pytest.mark.parametrize(("budget_mode", "safety_margin", "hold"), PROMISED)
-@given(
-    st.lists(st.floats(-8, 8).map(lambda x: 10.0**x), min_size=1, max_size=70),
-    st.floats(-6, 6).map(lambda x: 10.0**x),
-    st.sampled_from(COHERENCE),
-    st.sampled_from(PRIORS),
-)
+@given(FLOORS, st.floats(-6, 6).map(lambda x: 10.0**x), st.sampled_from(COHERENCE), st.sampled_from(PRIORS))
 def test_learn_solves_its_equation_in_deep_fades(budget_mode, safety_margin, hold, floor, budget, coherence, prior):
-    options = {
-        "budget_mode": budget_mode,
-        "safety_margin": safety_margin,
-        "hold": hold,
-        "coherence": coherence,
-        **prior,
-    }
+    options = prior | {"budget_mode": budget_mode, "safety_margin": safety_margin, "hold": hold, "coherence": coherence}
     problem = with_floors(MNIST, floor, budget)
     eta = policies.Learn(**options).schedule(problem)
     np.testing.assert_allclose(problem.noise_energy(eta), energies(problem, **options), rtol=1e-9)

@@ -49,11 +49,8 @@ class Halved(policies.AdaScale):
         return super().step(state, min_gain_t)
 
 
-EVERY = ONLINE | {
-    "own": lambda problem: Mine(),
-    "joined": lambda problem: Joined(),
-    "around": lambda problem: Halved(0.01),
-}
+EVERY = ONLINE | {"own": lambda problem: Mine(), "joined": lambda problem: Joined()}
+EVERY["around"] = lambda problem: Halved(0.01)
 NO_GAIN = [math.nan, 0.0, -1e-10, math.inf, 1e308, 5e-324, "1e-10", None, True, 1e-10 + 0j]
 NO_GAIN.append(np.ma.masked_array(1e-10, True))
 
