@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from adascale.accounting.exact.moments import MOST_WORK, ULP, ComplexArray, lost, turn_in_blocks
+from adascale.accounting.exact.moments import MOST_WORK, ULP, ComplexArray, powers
 from adascale.accounting.kernels import FloatArray
-from adascale.compiled import njit
 from adascale.errors import CannotCertify
 
 _START = -9.5  # the null has a mass of 1e-21 below this
@@ -61,7 +60,6 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     return Atoms(loss, np.log(mass), off, mass_off, q * tail * (1 + 1e-10) if above else 0.0)
 
 
-@njit(cache=True, nogil=True)
 def log_moment_of_atoms(loss: FloatArray, log_mass: FloatArray, c: float) -> float:
     """Compute ln M(c) of one round of atoms."""
     exponent = log_mass + c * loss
@@ -69,7 +67,6 @@ def log_moment_of_atoms(loss: FloatArray, log_mass: FloatArray, c: float) -> flo
     return float(peak + math.log(np.exp(exponent - peak).sum()))
 
 
-@njit(cache=True, nogil=True)
 def line_of_atoms(
     loss: FloatArray, log_mass: FloatArray, loss_off: FloatArray, mass_off: FloatArray, c: float, h: float, count: int
 ) -> tuple[ComplexArray, float, float, float]:
@@ -79,12 +76,9 @@ def line_of_atoms(
         return out, 0.0, math.inf, 0.0
     exponent = log_mass + c * loss
     peak = exponent.max()
-    real, cos, sin = np.exp(exponent - peak), np.cos(h * loss), np.sin(h * loss)
+    real = np.exp(exponent - peak)
     rounding = real * (mass_off + abs(c) * loss_off + 4 * ULP * (np.abs(c * loss) + np.abs(log_mass) + abs(peak)))
     phase = real * h * (loss_off + 4 * ULP * np.abs(loss))
-    imaginary = np.zeros(loss.size)
-    for k in range(count):
-        a, b = turn_in_blocks(real, imaginary, cos, sin)
-        out[k] = complex(a, b)
-    off = rounding.sum() / out[0].real + ULP * (lost(loss.size) + 8.0)
+    out = powers(real, h * loss, count)
+    off = rounding.sum() / out[0].real + ULP * (1.5 * loss.size + 16.0)
     return out, peak, off, phase.sum() / out[0].real + 6 * ULP
