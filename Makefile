@@ -16,6 +16,8 @@ unexport JUPYTER_PATH JUPYTER_CONFIG_PATH PYTEST_ADDOPTS
 export MPLCONFIGDIR := $(CURDIR)/.venv/settings/matplotlib
 export IPYTHONDIR := $(CURDIR)/.venv/settings/ipython
 export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/settings/jupyter
+# Our matrices are small: threads of a product would wait for each other, the more so under two workers.
+export OPENBLAS_NUM_THREADS := 1
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The environment. .venv/made-from says of which lock, interpreter and folder it was made; where one of them has changed, or
@@ -76,9 +78,11 @@ pdf: book ## the book as one PDF, _build/pdf/adascale.pdf, printed by Chromium
 notebooks: venv ## execute the chapters again and write their committed .ipynb
 	$(BIN)/python tools/notebooks.py $(CHAPTERS)
 
-# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest.
-APART = learning runs cli/test_train.py test_extension.py test_environment.py test_makefile.py test_notebooks.py \
-  test_mutants.py test_fuzz.py test_tools.py
+# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest, and
+# of the exact accountant the parts alone.
+APART = learning runs audit cli/test_audit.py cli/test_signals.py cli/test_train.py test_compiled.py test_extension.py \
+  test_environment.py test_makefile.py test_notebooks.py test_mutants.py test_fuzz.py test_tools.py \
+  accounting/test_exact.py accounting/test_exact_digits.py accounting/test_exact_peers.py
 
 check: venv lint ## lint, types and the core's tests: under a minute
 	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" tests $(APART:%=--ignore=tests/%)

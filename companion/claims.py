@@ -85,7 +85,13 @@ def compare(
         One row a budget: ``nu, realisations, ratio, low, high`` (with its 95 % interval) and ``share``, of the
         realisations in which the ratio is above 1.
     """
-    top, bottom = (_side(table, metric, side).unstack("nu") for side in (above, below))
+    return _compared(_wide(table, metric), above, below, average)
+
+
+def _compared(
+    leakage: pd.DataFrame, above: str | Sequence[str], below: str | Sequence[str], average: str
+) -> pd.DataFrame:
+    top, bottom = (_side(leakage, side).unstack("nu") for side in (above, below))
     return pd.DataFrame([_row(nu, [top[nu]], [bottom[nu]], average) for nu in top], columns=_COLUMNS)
 
 
@@ -137,18 +143,15 @@ def paper_claims(
         judged = judge(compared, limit, above=above).assign(claim=claim, metric=metric, policy=policy, limit=limit)
         rows.append(judged)
 
-    def over(metric: str, policy: str | Sequence[str], other: str | Sequence[str], rows: pd.DataFrame) -> pd.DataFrame:
-        return compare(rows, metric, policy, other, average)
-
     benchmarks = (*drawn, *others)
-    largest = table[table["nu"] == table["nu"].max()]
     for metric in (name for name in METRICS if name in table):
         leakage = _wide(table, metric)
+        largest = leakage.loc[[table["nu"].max()]]
         for policy in benchmarks:
-            add("ahead", metric, policy, over(metric, policy, "AdaScale", table))
-        add("close", metric, "AdaScale", over(metric, "AdaScale", "Optimal", table), CLOSE, above=False)
+            add("ahead", metric, policy, _compared(leakage, policy, "AdaScale", average))
+        add("close", metric, "AdaScale", _compared(leakage, "AdaScale", "Optimal", average), CLOSE, above=False)
         for policy in drawn if metric == "rdp" else benchmarks:  # what the paper's panels show
-            add("near", metric, policy, over(metric, policy, "Optimal", largest), CLOSE, above=False)
+            add("near", metric, policy, _compared(largest, policy, "Optimal", average), CLOSE, above=False)
             add("narrows", metric, policy, _steps(leakage[policy], leakage["AdaScale"], average=average))
             gap = (leakage[policy] - leakage["AdaScale"]).unstack("nu")
             if average == "arithmetic":
@@ -158,7 +161,7 @@ def paper_claims(
         for policy in ("Optimal", "AdaScale", *benchmarks):
             add("rises", metric, policy, _steps(leakage[policy], average=average))
     for policy in others:
-        add("higher", "rdp", policy, over("rdp", policy, drawn, table))
+        add("higher", "rdp", policy, compare(table, "rdp", policy, drawn, average))
     return pd.concat(rows, ignore_index=True)[["claim", "metric", "policy", *_COLUMNS, "limit", "verdict"]]
 
 
@@ -303,12 +306,12 @@ def _wide(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     return table.pivot(index=["nu", "seed"], columns="policy", values=metric)
 
 
-def _side(table: pd.DataFrame, metric: str, side: str | Sequence[str]) -> pd.Series:
+def _side(leakage: pd.DataFrame, side: str | Sequence[str]) -> pd.Series:
     """The leakage of a policy, or of the leakiest of several, by budget and realisation."""
-    values, names = _wide(table, metric), [side] if isinstance(side, str) else list(side)
-    if missing := sorted({*names} - {*values}):
-        raise ValueError(f"the table has no policy {missing[0]!r}, only {', '.join(values)}")
-    return values[names].max(axis=1, skipna=False)
+    names = [side] if isinstance(side, str) else list(side)
+    if missing := sorted({*names} - {*leakage}):
+        raise ValueError(f"the table has no policy {missing[0]!r}, only {', '.join(leakage)}")
+    return leakage[names].max(axis=1, skipna=False)
 
 
 _COLUMNS = ["nu", "realisations", "ratio", "low", "high", "share"]
@@ -319,17 +322,20 @@ def _row(nu: float, tops: Sequence[pd.Series], bottoms: Sequence[pd.Series], ave
     if average not in AVERAGES:
         raise ValueError(f"average must be one of {AVERAGES}, got {average!r}")
     # a policy may have missed its budget in some realisation
-    values = pd.concat([*tops, *bottoms], axis=1).dropna().to_numpy()
+    values = np.column_stack([*tops, *bottoms])  # all of the same realisations
+    values = values[~np.isnan(values).any(axis=1)]
     if not len(values):
         return nu, 0, *[np.nan] * 4
-    sign = np.repeat([1, -1], [len(tops), len(bottoms)])
-    ratio = np.prod(values**sign, axis=1)
+
+    def over(leakages: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(leakages[..., : len(tops)].prod(axis=-1) / leakages[..., len(tops) :].prod(axis=-1))
+
+    ratio = over(values)
     share = (ratio > 1).mean()
     if average == "geometric":
         return nu, len(ratio), *log_interval(ratio), share
-    drawn = np.prod((_resampled(len(ratio)) @ values) ** sign, axis=1)
-    ends = np.quantile(drawn, [0.025, 0.975]) if len(ratio) > 1 else (0.0, np.inf)
-    return nu, len(ratio), np.prod(values.mean(axis=0) ** sign), *ends, share
+    ends = np.quantile(over(_resampled(len(ratio)) @ values), [0.025, 0.975]) if len(ratio) > 1 else (0.0, np.inf)
+    return nu, len(ratio), over(values.mean(axis=0)), *ends, share
 
 
 @cache

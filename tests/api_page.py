@@ -5,29 +5,17 @@ A name stands for where it is defined: ``adascale.policies.best_energy`` is that
 
 import ast
 import re
-from collections import Counter
+from collections import Counter, namedtuple
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "book" / "api.md"
 NO_LIBRARY = ("adascale.cli", "adascale.__main__", "companion.__main__")  # the command line has --help
 
 
-class Home(NamedTuple):
-    """A name where it is defined."""
-
-    module: str
-    name: str
-
-
-class Directive(NamedTuple):
-    """An autodoc directive and its options."""
-
-    kind: str
-    target: str
-    options: dict[str, str]
+Home = namedtuple("Home", "module name")  # a name where it is defined
+Directive = namedtuple("Directive", "kind target options")  # an autodoc directive
 
 
 @cache
@@ -67,19 +55,6 @@ def home(module, name):
     if f"{source}.{original}" in modules() or source not in modules():
         return None
     return home(source, original)
-
-
-def is_there(dotted):
-    """Whether a dotted name is a module of the library, or what one of them defines or imports at its top."""
-    if dotted in modules():
-        return True
-    module, _, name = dotted.rpartition(".")
-    if module not in modules():
-        return False
-    inside = [node for statement in tree(module).body for node in ast.walk(statement)]
-    assigned = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    defined = {node.name for node in tree(module).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    return name in {*imports(module), *assigned, *defined}
 
 
 def described(module):

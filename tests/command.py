@@ -1,5 +1,7 @@
 """The command ``adascale``, run in this process."""
 
+import subprocess
+
 from adascale.cli import main
 
 
@@ -9,3 +11,20 @@ def run(*arguments):
         return main([str(argument) for argument in arguments])
     except SystemExit as stop:
         return stop.code
+
+
+def refused(capsys, command, *arguments, code=2):
+    """The one line that the command says, but for notes, where it ends with this code and prints nothing."""
+    assert run(command, *arguments) == code
+    out, err = capsys.readouterr()
+    lines = [line for line in err.splitlines() if not line.startswith("note: ")]
+    assert (out, len(lines)) == ("", 1), err
+    assert lines[0].startswith(f"adascale {command}: error: ")
+    return lines[0]
+
+
+def alive(which, process):
+    """How many processes have this process as their group (``pgid``) or parent (``ppid``)."""
+    found = subprocess.run(["ps", "-A", "-o", f"{which}=,stat=,comm="], capture_output=True, text=True, check=True)
+    rows = [line.split(None, 2) for line in found.stdout.splitlines()]
+    return sum(row[0] == str(process) and row[1][0] != "Z" and row[2] != "ps" for row in rows)

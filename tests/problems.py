@@ -13,14 +13,24 @@ MIXED = Scenario("mixed", 3, 8, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2,
 FULL = replace(MIXED, name="full", batch_size=40, dataset_size=40)  # q = 1
 PAPER = [(MNIST, nu) for nu in (0.01, 0.02, 0.04, 0.08, 0.16)] + [(CIFAR, nu) for nu in (0.01, 0.32)]
 
-gains = st.lists(st.floats(-13, -8).map(lambda x: 10.0**x), min_size=2, max_size=12)
-budgets = st.floats(-3, 1).map(lambda x: 10.0**x)
-penalties = st.floats(-6, 4).map(lambda x: 10.0**x)
+
+def powers(low, high):
+    """Numbers over many decades."""
+    return st.floats(low, high).map(lambda exponent: 10.0**exponent)
+
+
+gains = st.lists(powers(-13, -8), min_size=2, max_size=12)
+budgets, penalties = powers(-3, 1), powers(-6, 4)
+
+
+def drawn(scenario, budget, seeds=0, rounds=None):
+    """A problem on the paper's channel, and the mean gains of its devices."""
+    made = channel.draw(scenario.num_devices, rounds or scenario.num_rounds, seeds)
+    return ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget), scenario.mean_gain(made.path_loss)
 
 
 def make(scenario, budget, seeds=0, rounds=None):
-    gain = channel.draw(scenario.num_devices, rounds or scenario.num_rounds, seeds).gain
-    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget)
+    return drawn(scenario, budget, seeds, rounds)[0]
 
 
 def with_floors(scenario, floor, budget):

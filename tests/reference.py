@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
-import numpy as np
 
 DIGITS = 60
 
@@ -53,21 +52,6 @@ def rdp_derivative(q, sigma, alpha) -> float:
         h = sigma * mp.mpf(10) ** -12
         rise = log_moment(q, sigma + h, alpha) - log_moment(q, sigma - h, alpha)
         return float(rise / (2 * h) / (mp.mpf(alpha) - 1))
-
-
-def rdp_by_quad(q, sigma, alpha) -> float:
-    """rho once more, by mpmath's own Gauss-Legendre quadrature over unit panels (slow)."""
-    with mp.workdps(40):
-        q, sigma, alpha = mp.mpf(q), mp.mpf(sigma), mp.mpf(alpha)
-
-        def integrand(z):
-            ratio = 1 - q + q * mp.exp((2 * z - 1) / (2 * sigma**2))
-            return mp.npdf(z, 0, sigma) * ratio**alpha
-
-        width = sigma * min(mp.mpf(1), sigma)
-        panels = int(mp.ceil((alpha + 26 * sigma) / width))
-        moment = mp.quad(integrand, [i * width - 13 * sigma for i in range(panels + 1)], method="gauss-legendre")
-        return float(mp.log(moment) / (alpha - 1))
 
 
 # The paper, symbol by symbol, in x_t and in plain loops -------------------------------------------------------------
@@ -183,10 +167,3 @@ def exact_slope(scenario, alpha):
             return total / (alpha - 1)
 
         return slope
-
-
-def plain_lyapunov_round(scenario, queue, penalty, min_gain, cap, leakage):
-    """The round of standard Lyapunov optimisation, V F(w) + Q (w - floor) on floor <= w <= cap, by a fine grid."""
-    floor = scenario.num_parameters * scenario.noise_power / (x_max(scenario) * min_gain)
-    w = np.geomspace(floor, cap, 20_000)
-    return w[np.argmin(penalty * leakage(w) + queue * (w - floor))], floor

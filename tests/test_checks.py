@@ -1,22 +1,23 @@
 """Bad input: one InvalidInput in one clear line that names the argument; the validators, and one case per entry."""
 
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies, tuning
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel, errors, policies, tuning
 from adascale import checks as check
-from adascale.errors import InvalidFile
 from adascale.files import from_mapping
 from adascale.policies import adascale_energies, best_energy, estimated_min_gain, water_level
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval
+from adascale.tables import read_table
 from companion.theory import optimal_cvxpy
 
-from .problems import MIXED, MNIST, make
+from .problems import MIXED, make
 
 TINY = Scenario("tiny", 2, 4, 100, (20, 60), (1000, 600), 1.0, 0.2, 1e-12)
 GAIN = np.array([1e-10, 2e-10, 1e-11, 5e-11])
@@ -36,8 +37,6 @@ def refused(call, argument):
     assert len(message) < 300
     return message
 
-
-# The validators ------------------------------------------------------------------------------------------------------
 
 # numpy would read "3" as 3 and True as 1, and drop an imaginary part
 WRONG_TYPE = ["3", "three", True, 1j, None, [[1.0], [2.0, 3.0]], {"a": 1}, np.array([1 + 1j]), [True, None]]
@@ -61,38 +60,22 @@ def test_validators_refuse_and_show_the_value(validator):
         assert not isinstance(value, float) or str(value) in message
 
 
-def test_validators_name_the_first_bad_entry_by_its_index():
+def test_validators_name_the_first_bad_entry_and_return_what_they_accept():
     assert refused(lambda: check.positive("x", [1.0, -2.0, -3.0]), "x").endswith("got -2.0 at index 1")
     assert refused(lambda: check.positive("x", [[1.0, 2.0], [3.0, 0.0]]), "x").endswith("got 0.0 at index (1, 1)")
-
-
-def test_validators_return_what_they_accept():
-    for function, value in (
-        (check.sampling_rate, 1),
-        (check.order, 1.5),
-        (check.fraction, 0.5),
-        (check.whole, np.int8(3)),
-    ):
-        assert function("x", value) == value
+    accepted = (check.sampling_rate, 1), (check.order, 1.5), (check.fraction, 0.5), (check.whole, np.int8(3))
+    assert all(function("x", value) == value for function, value in accepted)
     unmasked = check.as_floats("x", np.ma.masked_array([1.0, 2.0]))
     assert type(unmasked) is np.ndarray
     np.testing.assert_array_equal(check.as_floats("x", pd.array([1, 2**70], dtype=object)), [1, 2.0**70])
 
 
-# One case per entry --------------------------------------------------------------------------------------------------
-
 NAN = math.nan
-CONSTANTS = {  # of a scenario
-    "name": ["", 3, b"mnist"],
-    "num_devices": [True],
-    "num_rounds": [1.5],
-    "num_parameters": ["10"],
-    "batch_size": [[1.0, 0], (1, 2, 3), (20, 601), np.ma.masked_array([20.0, 60.0], [0, 1])],  # 601 of 600
-    "dataset_size": [0, (99.0,)],
-    "clip_norm": [-1, (1.0, 1.0)],
-    "max_power": [0, (0.1, 0.2, 0.3)],
-    "noise_power": [math.inf],
-    "order": [0.9],
+MASKED_SIZE = np.ma.masked_array([20.0, 60.0], [0, 1])
+CONSTANTS = {  # of a scenario; 601 of 600 samples
+    **{"name": ["", 3, b"mnist"], "num_devices": [True], "num_rounds": [1.5], "num_parameters": ["10"]},
+    **{"batch_size": [[1.0, 0], (1, 2, 3), (20, 601), MASKED_SIZE], "dataset_size": [0, (99.0,)], "order": [0.9]},
+    **{"clip_norm": [-1, (1.0, 1.0)], "max_power": [0, (0.1, 0.2, 0.3)], "noise_power": [math.inf]},
 }
 ENTRIES = {
     "noise_multiplier": [
@@ -173,10 +156,10 @@ def test_every_entry_names_its_argument(argument):
         refused(call, argument)
 
 
-@pytest.mark.parametrize("name", CONSTANTS)
-def test_every_constant_of_a_scenario_is_named(name):
-    for value in CONSTANTS[name]:
-        refused(lambda value=value: replace(TINY, **{name: value}), name)
+def test_every_constant_of_a_scenario_is_named():
+    for name, values in CONSTANTS.items():
+        for value in values:
+            refused(lambda changed={name: value}: replace(TINY, **changed), name)
 
 
 # Shapes of several arguments, and what has no argument: a ValueError with these words
@@ -215,41 +198,36 @@ def test_a_policy_without_its_methods_says_which():
             call(*arguments)
 
 
-# TOML ----------------------------------------------------------------------------------------------------------------
-
-
-def edited(key, value):
-    """The paper's MNIST scenario with one line replaced."""
-    lines = MNIST.to_toml().splitlines()
-    return "\n".join(f"{key} = {value}" if line.split(" = ")[0] == key else line for line in lines)
-
-
-BROKEN = {
-    "batch_size": ['"60"', "[true, true]", "[1, 2, 3]", "[1, [2, 3]]", "7000"],
-    "max_power": ['"0.2"', "{watt = 0.2}", "2020-01-01"],
-    "order": ['"3"', "1"],
-    "clip_norm": ["true"],
-    "num_rounds": ["true", "10.5"],
-    "name": ["3", "", "'a'\nname = 'b'"],
-    "noise_power": ["[1e-12, 1e-12]", "-1e-12", "nan", "1e-12\nbatchsize = 3"],
-}
-
-
-def test_a_bad_toml_is_named_with_its_file(tmp_path):
-    path = tmp_path / "my.toml"
-    path.write_text(edited("order", "3"))
-    assert Scenario.from_toml(path) == MNIST
-    good = MNIST.to_toml().splitlines(keepends=True)
-    missing = ["".join(line for line in good if line.split(" = ")[0] != key) for key in ("name", "noise_power")]
-    texts = [edited(key, value) for key, values in BROKEN.items() for value in values]
-    for text in [*texts, *missing, "[name", edited("name", "'\u00fcber'").encode("latin-1")]:
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        with pytest.raises(InvalidFile) as error:
-            Scenario.from_toml(path)
-        assert error.value.path == str(path)
-        assert "my.toml" in str(error.value).splitlines()[0]
-
-
 def test_an_unknown_or_missing_key_is_the_argument():
     refused(lambda: from_mapping(Scenario, {"batchsize": 3}), "batchsize")
     refused(lambda: from_mapping(Scenario, {"order": 3}), "batch_size")
+
+
+BUILT_IN = {
+    "InvalidInput": ValueError,
+    "InvalidFile": ValueError,
+    "BudgetNotReached": RuntimeError,
+    "CannotCertify": ArithmeticError,
+    "RoundingFloor": ArithmeticError,
+    "Diverged": RuntimeError,
+    "Busy": Exception,
+}
+
+
+def test_every_exception_has_the_base_and_its_built_in_type():
+    found = {name for name, each in vars(errors).items() if isinstance(each, type)} - {"AdaScaleError"}
+    assert found == BUILT_IN.keys()
+    for name, built_in in BUILT_IN.items():
+        assert issubclass(getattr(errors, name), errors.AdaScaleError)
+        assert issubclass(getattr(errors, name), built_in)
+
+
+def test_errors_carry_their_argument_or_file_also_after_pickling():
+    with pytest.raises(errors.InvalidInput) as caught:
+        accounting.rdp(0.1, -1.0, 3)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert copy.argument == caught.value.argument == "noise_multiplier"
+    assert str(copy) == str(caught.value)
+    with pytest.raises(errors.InvalidFile) as caught:
+        read_table(b"a\n1\n1,5\n", "table.csv", lambda names: (names, float))
+    assert (caught.value.path, caught.value.line) == ("table.csv", 3)

@@ -1,13 +1,10 @@
-"""pyproject.toml, requirements.lock and environment.yml describe one environment."""
+"""pyproject.toml, the lock and environment.yml are one environment; CITATION.cff and the licences agree with them."""
 
 import importlib.metadata
 import itertools
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import jupytext
@@ -18,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from pybtex.database import parse_file
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -130,31 +128,6 @@ def test_chapters_import_only_what_the_extra_book_brings():
             assert brought & {canonicalize_name(name) for name in distributions[module]}, f"{chapter.name}: {module}"
 
 
-def test_wheel_holds_the_whole_package_and_nothing_else(tmp_path):
-    source = tmp_path / "source"
-    for folder in ("adascale", "tests", "tools"):
-        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-text"):
-        shutil.copy(ROOT / name, source)
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        tmp_path,
-        source,
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    package = (path for path in (source / "adascale").rglob("*") if path.is_file())
-    assert held == {path.relative_to(source).as_posix() for path in package}
-
-
 def test_conda_environment_is_the_lock():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
@@ -168,3 +141,32 @@ def test_conda_environment_is_the_lock():
     second = "pip install --no-deps -e . -e companion"
     assert second in (ROOT / "postBuild").read_text()
     assert second in (ROOT / "environment.yml").read_text()
+
+
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+
+
+def test_citation_names_the_paper_as_the_bibliography_does():
+    entry = parse_file(str(ROOT / "book" / "references.bib")).entries["moradi2026adascale"]
+    paper = CITATION["preferred-citation"]
+    assert paper["title"] == entry.fields["title"]
+    assert paper["collection-title"] == entry.fields["booktitle"]
+    assert str(paper["year"]) == entry.fields["year"]
+    assert [f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]] == [
+        str(person) for person in entry.persons["author"]
+    ]
+    arxiv = re.search(r"\d{4}\.\d{5}", str(entry.fields))[0]
+    assert paper["identifiers"] == [{"type": "other", "value": f"arXiv:{arxiv}"}]
+
+
+def test_licences_are_the_ones_that_are_named():
+    code, text = (ROOT / "LICENSE").read_text(), (ROOT / "LICENSE-text").read_text()
+    assert code.startswith("BSD 3-Clause License")
+    assert PROJECT["project"]["license"] == f"{CITATION['license']} AND CC-BY-4.0" == "BSD-3-Clause AND CC-BY-4.0"
+    assert "CC BY 4.0" in text.partition("\n")[0]
+    assert re.search(r"Copyright .*", code)[0] == re.search(r"Copyright .*", text)[0]
+    for place in re.findall(r"[\w.]+/(?:_static/)?|README\.md", text.partition("The legal code")[0]):
+        assert (ROOT / place).exists(), place
+    assert set(PROJECT["project"]["license-files"]) == {path.name for path in ROOT.glob("LICENSE*")}, (
+        "a wheel carries both"
+    )

@@ -1,7 +1,9 @@
 """Each kind of thing is added from outside the package, in at most 15 lines, and the command line runs on it."""
 
 import json
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,22 +15,8 @@ from .command import run as adascale
 
 LONGEST = 15
 
-POLICY = """
-from dataclasses import dataclass
-from adascale.policies import OnlinePolicy
-
-@dataclass(frozen=True)
-class Level(OnlinePolicy):
-    level: float
-    tuned, label = ("level",), "a constant level"
-
-    def start(self, scenario, budget):
-        return scenario
-
-    def step(self, scenario, min_gain_t):
-        cap = scenario.x_max * min_gain_t
-        return scenario, (scenario.noise_scale / self.level).clip(max=cap)
-"""
+CONTRIBUTING = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+POLICY = re.search(r"```python\n(.*?)```", CONTRIBUTING, re.DOTALL)[1]
 
 CHANNEL = """
 from dataclasses import dataclass

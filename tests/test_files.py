@@ -123,11 +123,13 @@ def test_who_asks_for_a_turn_waits_for_the_one_before(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_json_has_neither_nan_nor_infinity():
+def test_json_has_neither_nan_nor_infinity_and_csv_all_digits(tmp_path):
     text = json_text({"a": math.inf, "b": [-math.inf, math.nan, 0.1], "c": {"d": (1, None, True, "x")}})
     found = json.loads(text, parse_constant=pytest.fail)
     assert found == {"a": "Infinity", "b": ["-Infinity", None, 0.1], "c": {"d": [1, None, True, "x"]}}
     assert float(found["a"]) == math.inf
+    write_atomically(tmp_path / "x.csv", pd.DataFrame({"a": [0.1, math.nan]}))
+    assert (tmp_path / "x.csv").read_text() == 'a\n0.1\n""\n'
 
 
 @pytest.mark.parametrize(
@@ -154,8 +156,3 @@ def test_a_preset_is_read_from_its_file_and_those_of_its_bases(tmp_path):
     assert (path, content["levels"]) == (own, [1])
     assert (content["scenario"]["name"], content["scenario"]["num_rounds"]) == ("own", 3)
     assert content["training"] == chain[3][1]["training"] | chain[2][1]["training"]
-
-
-def test_a_table_becomes_csv(tmp_path):
-    write_atomically(tmp_path / "x.csv", pd.DataFrame({"a": [0.1, math.nan]}))
-    assert (tmp_path / "x.csv").read_text() == 'a\n0.1\n""\n'

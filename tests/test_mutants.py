@@ -93,23 +93,19 @@ def tried(tmp_path):
     return call
 
 
-def test_a_change_is_noticed_or_late_or_left_and_its_verdict_holds_until_what_it_rests_on_changes(tried):
+def test_a_verdict_holds_until_what_it_rests_on_changes(tried, tmp_path):
     verdicts, said = tried("--jobs", "2")
     noticed = ("killed", "tests/test_count.py::test_half"), ("late", "tests/test_count.py::test_down")
     assert sorted(verdicts, key=str) == sorted([*noticed, ("left", None)], key=str)
     assert "count.py:11 Test\n  -    return 7\n  +    return 8 \n  no test runs it" in said
     assert "| together | 3 | 3 | 1 | 1 | 1 | 1 | 0 |" in said
-
-    def more(text):
-        return f"{text}\ndef test_more():\n    assert count.half(0) == 0\n"
-
-    def others(text):
-        return (
-            f"{text.replace('half(3) == 1.5', 'half(5) == 2.5')}\ndef test_unused():\n    assert count.unused() == 7\n"
-        )
-
-    assert tried(count=lambda text: f"# a remark\n{text}", test_count=more)[0] == []
-    verdicts, said = tried(test_count=others)
+    page = (tmp_path / "project/results/mutation.md").read_text()
+    table = said[said.index("| group") :].rstrip("\n")
+    assert page == PROJECT["results/mutation.md"].replace("| group |\n| --- |\n", f"{table}\n")
+    more = "\ndef test_more():\n    assert count.half(0) == 0\n"
+    assert tried(count=lambda text: f"# a remark\n{text}", test_count=lambda text: text + more)[0] == []
+    more = "\ndef test_unused():\n    assert count.unused() == 7\n"
+    verdicts, said = tried(test_count=lambda text: text.replace("half(3) == 1.5", "half(5) == 2.5") + more)
     assert sorted(verdicts) == [noticed[0], ("killed", "tests/test_count.py::test_unused")]
     assert "| together | 3 | 3 | 2 | 1 | 0 | 0 | 0 |" in said
 
@@ -118,10 +114,3 @@ def test_nothing_is_tried_by_tests_that_fail_without_a_change(tried):
     verdicts, said = tried(test_count=lambda text: text.replace("1.5", "1.6"))
     assert verdicts == []
     assert "without a change, tests/test_count.py::test_half fails" in said
-
-
-def test_the_report_writes_the_table_alone(tried, tmp_path):
-    _, said = tried("--report")
-    page = (tmp_path / "project/results/mutation.md").read_text()
-    table = said[said.index("| group") :]
-    assert page == PROJECT["results/mutation.md"].replace("| group |\n| --- |\n", table.rstrip("\n") + "\n")

@@ -15,9 +15,6 @@ NODES = np.stack([each.ravel() for each in np.meshgrid(NODE, NODE)])
 MASSES = np.outer(MASS, MASS).ravel() / MASS.sum() ** 2
 
 
-# Convexity for any participation -------------------------------------------------------------------------------------
-
-
 def log_moment(order, atoms, prior, S, root):
     """ln E[Y^order] of two rounds, for S = root root^T."""
     Y = np.exp((root @ NODES).T @ atoms.T - np.einsum("ki,ij,kj->k", atoms, S, atoms) / 2) @ prior
@@ -71,14 +68,11 @@ def test_the_moment_is_convex_and_does_not_fall_up_to_singular_matrices():
     assert max(rises) > 0.1
 
 
-# One schedule for every measure --------------------------------------------------------------------------------------
-
-
 def hinges(w, taus):
     return np.maximum(taus[:, None] - w, 0).sum(axis=1)
 
 
-def test_the_water_level_is_majorised_by_every_other_schedule():
+def test_the_water_level_is_majorised_by_every_other_feasible_schedule():
     rng = np.random.default_rng(2)
     for _ in range(60):
         floor, nu = rng.exponential(size=7), rng.exponential()
@@ -86,12 +80,8 @@ def test_the_water_level_is_majorised_by_every_other_schedule():
         w = floor + 7 * nu * rng.dirichlet(np.full(7, 0.5))
         taus = np.concatenate([w, best])
         assert (hinges(w, taus) >= hinges(best, taus) - 1e-12).all()
-
-
-def test_a_schedule_below_a_floor_can_be_more_even():
-    floor, nu = np.array([0.1, 4.0]), 0.5
-    best = np.maximum(water_level(floor, nu), floor)
-    w = np.full(2, best.mean())  # feasible but for the second floor
+    best = np.maximum(water_level(floor := np.array([0.1, 4.0]), 0.5), floor)
+    w = np.full(2, best.mean())  # feasible but for the second floor: it can be more even
     taus = np.concatenate([w, best])
     assert (hinges(w, taus) <= hinges(best, taus) + 1e-12).all()
     assert (hinges(w, taus) < hinges(best, taus) - 1).any()
@@ -115,9 +105,6 @@ def test_the_water_level_is_best_for_random_allocation_and_not_if_rounds_differ(
     for order in (2, 3, 4):
         assert min(allocated(w, (1 / 3, 1 / 3, 1 / 3), order) for w in others) > allocated(best, (1 / 3,) * 3, order)
     assert min(allocated(w, (0, 0, 0.5), 3) for w in others) < allocated(best, (0, 0, 0.5), 3)
-
-
-# Exact delta, one round at a time ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("removed", [False, True])
@@ -158,12 +145,9 @@ def test_every_divergence_is_convex_in_one_noise_for_correlated_rounds(phi):
         return (low - 2 * here + high) / step**2
 
     assert min(bend(s) for s in (0.05, 1.0, 4.0, 8.0, 11.8)) > 1e-6
-
-
-def test_a_bounded_divergence_is_not_convex_where_the_noise_is_small():
     low, here, high = (correlated(lambda y: -np.sqrt(y), 40 / (1 + x)) for x in (-0.05, 0, 0.05))
-    assert low > here > high
-    assert low - 2 * here + high < -1e-7
+    assert low > here > high  # where the noise is small, a bounded divergence falls too
+    assert low - 2 * here + high < -1e-7  # and is not convex
 
 
 @pytest.mark.parametrize("removed", [False, True])
@@ -187,9 +171,6 @@ def test_the_slope_of_delta_is_the_posterior_at_the_threshold(epsilon, removed):
     difference = (at(s1 + step) - at(s1 - step)) / (2 * step)
     assert np.isclose(difference, slope, rtol=1e-6, atol=0)  # it errs by step^2
     assert not np.isclose((density * p).sum(), (density * p**2).sum(), rtol=0.1, atol=0)  # no mean square
-
-
-# Exact epsilon -------------------------------------------------------------------------------------------------------
 
 
 def epsilon_of(q, sigma, delta):

@@ -106,19 +106,9 @@ def test_budgets_and_realisations_span_lanes():
         # the same terms; a sum over another memory layout may differ in its last digits
         assert rdp[k, r] == pytest.approx(float(alone.rdp(single)), rel=1e-14)
         assert epsilon[k, r] == pytest.approx(float(alone.dp_epsilon(single)), rel=1e-14)
-
-
-def test_one_schedule_broadcasts_over_all_lanes():
-    problem = ReceiveScalingProblem(MIXED, np.full((2, 6), 1e-9), np.array([0.1, 0.2, 0.3])[:, None])
-    assert problem.cost(problem.max_eta[0] / 2).shape == (2,)
-    assert problem.rdp(problem.max_eta[0] / 2).shape == ()
-
-
-def test_the_horizon_is_that_of_the_gains():
-    problem, _ = short(MNIST, rounds=17)
-    assert problem.num_rounds == 17
-    assert problem.scenario == replace(MNIST, num_rounds=17)
-    assert MNIST.num_rounds == 500
+    same = ReceiveScalingProblem(MIXED, np.full((2, 6), 1e-9), budgets[:, None])  # one schedule for all lanes
+    assert (same.cost(same.max_eta[0] / 2).shape, same.rdp(same.max_eta[0] / 2).shape) == ((2,), ())
+    assert same.scenario == replace(MIXED, num_rounds=6)  # the horizon is that of the gains
 
 
 def test_scaling_is_exactly_the_cap_at_the_floor_and_never_above():
@@ -188,12 +178,9 @@ def test_eta_above_the_power_limit_is_refused(method):
     above[3] = 1 + 1.1e-9
     with pytest.raises(ValueError, match=r"eta must not exceed the power limit, got .* in round 3$"):
         call(problem.max_eta * above)
-
-
-def test_of_several_rounds_above_their_caps_the_first_is_named_with_its_own_cap():
     problem = ReceiveScalingProblem(MNIST, [[1e-9, 2e-9, 4e-9], [1e-9, 1e-9, 1e-9]], budget=1.0)
     eta = problem.max_eta * [[0.5, 0.25, 2.0], [0.5, 3.0, 3.0]]
     alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[0], budget=1.0)
-    for part, chosen in ((problem, eta), (alone, eta[0])):
+    for part, chosen in ((problem, eta), (alone, eta[0])):  # the first, with its own cap
         with pytest.raises(ValueError, match=re.escape(f"got {eta[0, 2]} > {problem.max_eta[0, 2]} in round 2")):
-            part.spend(chosen)
+            getattr(part, method)(chosen)

@@ -17,17 +17,9 @@ from adascale.policies import adascale_energies
 from adascale.problem import RoundLeakage
 
 from . import reference
-from .problems import CIFAR, FULL, MIXED, MNIST, make
-
-
-def powers(low, high):
-    return st.floats(low, high).map(lambda x: 10.0**x)
-
+from .problems import CIFAR, FULL, MIXED, MNIST, make, powers
 
 rates, noises, orders = powers(-4, 0), powers(-1, 3), st.floats(1.01, 20)
-
-
-# Convexity at every real order ---------------------------------------------------------------------------------------
 
 
 def by_the_lemma(q, s, a):
@@ -112,9 +104,6 @@ def test_leakage_is_strictly_convex_and_w_squared_times_its_slope_never_rises(on
         assert steep > flat
 
 
-# The offline optimum in the paper's unit -----------------------------------------------------------------------------
-
-
 def solve_in_x(problem, unit):
     """The paper's problem with x_t = unit_t v_t: the leakage that Clarabel reaches, infinite where it gives up."""
     scenario, leakage = problem.scenario, RoundLeakage(problem.scenario)
@@ -154,9 +143,6 @@ def test_at_fractional_orders_no_exchange_between_two_rounds_improves_the_water_
             moved, changed = size * rng.uniform() * (best[giver] - problem.floor[giver]), best.copy()
             changed[[giver, taker]] += [-moved, moved]
             assert leakage(changed).sum() >= leakage(best).sum() * (1 - 1e-13)
-
-
-# One penalty for a budget --------------------------------------------------------------------------------------------
 
 
 floors = st.lists(powers(-3, 1), min_size=1, max_size=20).map(np.array)

@@ -1,10 +1,12 @@
-"""What README, CONTRIBUTING and CHANGELOG show a stranger works as shown."""
+"""What README, CONTRIBUTING, CHANGELOG and the page on reproducing show a stranger works as shown."""
 
 import io
 import json
+import pkgutil
 import re
 import shlex
 import sys
+import tomllib
 from base64 import b64decode
 from importlib.metadata import version
 from pathlib import Path
@@ -17,8 +19,8 @@ import yaml
 import adascale
 from adascale.comparison import TunedOnRealisation
 from adascale.streaming import Stream
+from companion.__main__ import RESULTS
 
-from . import api_page
 from .command import run
 
 ROOT = Path(__file__).parents[1]
@@ -35,13 +37,10 @@ def example(text):
     return names
 
 
-def test_example_runs_and_adascale_leaks_at_least_what_the_optimum_does():
+def test_examples_run_and_their_policies_do_what_is_said():
     names = example(README)
-    assert 1 <= names["problem"].rdp(names["eta"]) / names["problem"].rdp(names["best"]) < 2
-
-
-def test_the_policy_of_contributing_is_tuned_to_the_budget():
-    problem = example(README)["problem"]
+    problem = names["problem"]
+    assert 1 <= problem.rdp(names["eta"]) / problem.rdp(names["best"]) < 2
     policy = TunedOnRealisation(example(CONTRIBUTING)["Level"])(problem)
     np.testing.assert_allclose(problem.cost(policy.schedule(problem)), problem.budget, rtol=1e-6)
 
@@ -70,23 +69,23 @@ def test_the_commands_of_readme_do_what_is_said(tmp_path, monkeypatch, capsys):
     assert {path.name for path in tmp_path.iterdir()} == {"gains.csv", "eta.csv", "run.state"}
 
 
-@pytest.mark.parametrize("text", [README, CONTRIBUTING, CHANGELOG], ids=["README", "CONTRIBUTING", "CHANGELOG"])
-def test_every_file_and_target_it_names_exists(text):
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "book/reproducibility.md"])
+def test_every_file_and_target_it_names_exists(name):
+    text = (ROOT / name).read_text()
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= set(targets)
-    for path in re.findall(r"\]\(([^):]+)\)", text):
-        assert (ROOT / path).exists(), path
-    for path in re.findall(r"`((?:tests|tools|book|adascale|runs)/[\w/.]+)`", text):
-        assert (ROOT / path).exists() or (ROOT / "adascale" / path).exists(), path
+    assert set(re.findall(r"(?:^|`)make (?:[A-Z]+=\S+ )?([a-z]+)", text, re.MULTILINE)) <= set(targets)
+    paths = re.findall(r"`((?:tests|tools|book|adascale|runs|results|notebooks)/[\w/.-]+)`", text)
+    paths += re.findall(r"\{committed\} \.\./(\S+)", text)
+    for path in (*paths, *re.findall(r"\]\(([^):]+)\)", text)):
+        assert "NN_" in path or (ROOT / path).exists() or (ROOT / "adascale" / path).exists(), path
 
 
 def test_where_the_changelog_says_that_a_name_has_moved_there_it_is():
     rows = re.findall(r"^\| `.*? \| (.*) \|$", CHANGELOG, re.MULTILINE)
     moved = [name for row in rows for name in re.findall(r"`((?:adascale|companion)(?:\.\w+)+)", row)]
     assert len(moved) > 15
-    assert [name for name in moved if not api_page.is_there(name)] == []
-    assert not api_page.is_there("adascale.privacy")
-    assert not api_page.is_there("adascale.comparison.load")
+    for name in moved:
+        pkgutil.resolve_name(name)
 
 
 def test_the_version_is_the_same_everywhere():
@@ -100,3 +99,24 @@ def test_headline_figure_is_the_one_that_the_committed_notebook_drew():
     (cell,) = (cell for cell in notebook["cells"] if "headline" in cell["metadata"].get("tags", []))
     (picture,) = (output["data"]["image/png"] for output in cell["outputs"] if "data" in output)
     assert b64decode("".join(picture)) == (ROOT / "book" / "_static" / "headline.png").read_bytes()
+
+
+PAGE = (ROOT / "book" / "reproducibility.md").read_text()
+
+
+@pytest.mark.parametrize("line", re.findall(r"^adascale .*?(?=  #|$)", PAGE, re.MULTILINE))
+def test_every_command_of_adascale_has_these_options(line, capsys):
+    command, *options = shlex.split(line)[1:]
+    assert run(command, "--help") == 0
+    said = capsys.readouterr().out
+    assert all(option in said for option in options if option.startswith("--"))
+
+
+def test_each_committed_table_has_a_command():
+    """`make bench`, a name of `python -m companion make`, or a command that the page gives."""
+    made = {Path(each.folder, file.partition(".")[0]) for each in RESULTS.values() for file in each.files.split()}
+    tables = {path: tomllib.loads(path.read_text())["command"] for path in ROOT.glob("results/**/*.provenance.toml")}
+    assert len(tables) > 20
+    for path, command in tables.items():
+        name = path.relative_to(ROOT).with_name(path.name.partition(".")[0])
+        assert name in made or "bench" in command or f"`{command}`" in PAGE, f"{name}: {command}"

@@ -11,26 +11,20 @@ from adascale import registry
 from companion.theory import optimal_cvxpy
 
 
-def test_code_beside_the_package_is_the_user_s():
-    code = compile("1 / 0", f"{Path(registry.__file__).parent}_mine.py", "exec")
-    with pytest.raises(ValueError, match=r"adascale_mine\.py, line 1: Zero"), registry.naming_own_code():
-        exec(code)
-
-
-def test_every_entry_point_of_the_package_can_be_found_by_its_name():
+def test_every_entry_point_is_found_by_its_name_and_other_code_by_its_module():
     for kind in registry.KINDS:
         known = entry_points(group=f"adascale.{kind}")
         assert {each.name for each in known} == {*registry.names(kind)} != set()
         for each in known:
             assert registry.find(kind, each.name).value is each.load()
             assert registry.name_of(kind, each.load()) == each.name
-
-
-def test_what_is_not_registered_is_named_by_its_module():
     name = registry.name_of("policies", optimal_cvxpy.OptimalCvxpy)
     assert name == "companion.theory.optimal_cvxpy:OptimalCvxpy"
-    assert registry.find("policies", name).value is optimal_cvxpy.OptimalCvxpy
-    assert registry.find("policies", name).label == "OptimalCvxpy"
+    found = registry.find("policies", name)
+    assert (found.label, found.value) == ("OptimalCvxpy", optimal_cvxpy.OptimalCvxpy)
+    code = compile("1 / 0", f"{Path(registry.__file__).parent}_mine.py", "exec")  # beside the package: the user's
+    with pytest.raises(ValueError, match=r"adascale_mine\.py, line 1: Zero"), registry.naming_own_code():
+        exec(code)
 
 
 @pytest.mark.parametrize(
@@ -78,28 +72,21 @@ def test_what_cannot_be_found_is_said(kind, name, said):
         registry.find(kind, name)
 
 
-def forget():
-    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
-        del sys.modules[name]
-
-
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A user's package in the working directory."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop/deep").mkdir(parents=True)
     files = {
-        "shop/__init__.py": "",
-        "shop/front.py": "from . import store\nfrom shop.deep import cellar\nimport numpy\nimport adascale\n",
-        "shop/store.py": "stock = 1\n",
-        "shop/deep/__init__.py": "",
-        "shop/deep/cellar.py": "from ..store import stock\n",
-        "shop/unused.py": "stock = 3\n",
+        "front": "from . import store\nfrom shop.deep import cellar\nimport numpy\nimport adascale\n",
+        **{"__init__": "", "store": "stock = 1\n", "unused": "stock = 3\n"},
+        **{"deep/__init__": "", "deep/cellar": "from ..store import stock\n"},
     }
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+        (tmp_path / f"shop/{name}.py").write_text(text)
     yield tmp_path
-    forget()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+        del sys.modules[name]
 
 
 def digest(name="shop.front:anything", kind="policies"):
@@ -108,6 +95,7 @@ def digest(name="shop.front:anything", kind="policies"):
 
 def test_a_digest_covers_what_a_module_imports_from_its_own_package_and_no_more(package, tmp_path_factory, monkeypatch):
     seen = [digest()]
+    assert seen == ["889a50094a1ae028"]  # as in rows of old results
     for file in ("shop/front.py", "shop/store.py", "shop/__init__.py", "shop/deep/cellar.py"):
         assert digest() == seen[-1]
         (package / file).write_text((package / file).read_text() + "more = 1\n")
@@ -118,17 +106,13 @@ def test_a_digest_covers_what_a_module_imports_from_its_own_package_and_no_more(
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (package / "shop").rename(elsewhere / "shop")
     monkeypatch.chdir(elsewhere)
-    forget()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+        del sys.modules[name]
     assert digest() == seen[-1]
     for text in ("this is no Python\n", "nor is this\n"):  # which is a part of it all the same
         (elsewhere / "shop/store.py").write_text(f"import shop.unused\n{text}")
         seen.append(digest())
     assert len(set(seen)) == 7
-
-
-def test_stored_digests_hold(package):
-    """Rows of old results have them."""
-    assert digest() == "889a50094a1ae028"
 
 
 def test_what_has_no_source_has_no_digest():

@@ -10,8 +10,6 @@ from scipy.optimize import brentq
 
 from adascale.rootfind import find_roots, power_law_step, search_from, widen
 
-# One search: a positive, decreasing ratio ----------------------------------------------------------------------------
-
 exponents = st.floats(-3, 3).map(lambda x: 10.0**x)
 
 
@@ -79,8 +77,6 @@ def test_a_search_without_a_root_does_not_claim_one():
         assert count == 100
 
 
-# Many functions ------------------------------------------------------------------------------------------------------
-
 SHAPES = {
     "line": lambda x, c: x - c,
     "cubic": lambda x, c: (x - c) ** 3,
@@ -123,29 +119,20 @@ def test_a_bracketed_root_is_that_of_brentq(root, scale, shift):
     assert found.x[0] == pytest.approx(brentq(function, low, high, xtol=1e-15), abs=1e-12)
 
 
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_plateau_is_left_on_the_side_where_the_root_is(side):
+    def function(x, index):
+        return np.maximum(1 - np.maximum(side * x - 5, 0), -1.0)  # 1 up to 5, then falling
+
+    found = find_roots(function, *widen(function, 0.0, 0.5, 100.0), 1e-12)
+    assert found.x[0] == pytest.approx(side * 6.0)
+
+
 def test_functions_without_a_root_are_told_apart_from_those_with_one():
-    def function(x, index):
-        return np.tanh(x) + np.array([0.0, 2.0, 0.5])[index]  # the second never vanishes
+    def function(x, index):  # the second never vanishes, and the last jumps over zero
+        smooth = np.tanh(x) + np.array([0.0, 2.0, 0.5, 0.0])[index]
+        return np.where(index == 3, np.where(x < math.pi, -1.0, 2.0), smooth)
 
-    found = find_roots(function, *widen(function, np.full(3, 3.0), 0.5, 50.0), 1e-12)
-    np.testing.assert_allclose(found.x, [0.0, np.nan, -math.atanh(0.5)], atol=1e-11)
-    assert (np.abs(found.residual) <= 1e-12).tolist() == [True, False, True]
-
-
-def test_a_jump_over_zero_is_no_root():
-    def function(x, index):
-        return np.where(x < math.pi, -1.0, 2.0)
-
-    found = find_roots(function, *widen(function, 0.0, 0.5, 50.0), 1e-9)
-    assert abs(found.residual[0]) >= 1
-    assert found.x[0] == pytest.approx(math.pi, rel=1e-14)  # where it jumps
-
-
-def test_a_plateau_is_left_on_the_side_where_the_root_is():
-    for side in (-1.0, 1.0):
-
-        def function(x, index, side=side):
-            return np.maximum(1 - np.maximum(side * x - 5, 0), -1.0)  # 1 up to 5, then falling
-
-        found = find_roots(function, *widen(function, 0.0, 0.5, 100.0), 1e-12)
-        assert found.x[0] == pytest.approx(side * 6.0)
+    found = find_roots(function, *widen(function, np.array([3.0, 3.0, 3.0, 0.0]), 0.5, 50.0), 1e-12)
+    np.testing.assert_allclose(found.x, [0.0, np.nan, -math.atanh(0.5), math.pi], atol=1e-11)
+    assert (np.abs(found.residual) <= 1e-12).tolist() == [True, False, True, False]

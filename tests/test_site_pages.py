@@ -1,4 +1,4 @@
-"""What every page gets in the end: a description, an index without accents, marks put right."""
+"""What pages get: a description, marks put right, boxes and a reading time; tests/book sees the index and the links."""
 
 import sys
 from collections import namedtuple
@@ -8,50 +8,30 @@ from types import SimpleNamespace
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
-from sphinx import addnodes
+from docutils.parsers.rst import directives
 
-ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "tools"))
-import site_pages  # noqa: E402
+from adascale import errors
 
-THEOREM = (
-    '<div class="proof theorem admonition" id="thm-a">\n<p class="admonition-title"><span>Theorem 1.1 </span> (A)</p>'
-)
-
-
-@pytest.mark.parametrize(
-    ("formula", "text"),
-    [
-        (r"\nu", "ν"),
-        (r"\eta_t \le 1", "η_t ≤ 1"),
-        (r"\mathbf{w}_t", "w_t"),
-        ("T = 500", "T = 500"),
-        (r"10^{-5}", "10^-5"),
-    ],
-)
-def test_a_short_formula_becomes_text(formula, text):
-    assert site_pages.plain(formula) == text
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+import api_pages
+import reader_aids
+import site_pages
 
 
 def page(text):
     return publish_doctree(f"Title\n=====\n\n{text}\n", settings_overrides={"doctitle_xform": False})
 
 
-def test_a_page_is_described_by_its_first_paragraph_with_formulas_as_text():
-    document = page("**Question.** How loud is :math:`w_t`?\n\nAnother paragraph.")
-    before = document.pformat()
-    assert site_pages.described(document) == "How loud is w_t?"
-    assert document.pformat() == before
-
-
-def test_a_description_ends_with_a_sentence_or_with_a_whole_word():
+def test_a_page_is_described_by_its_first_sentences_with_formulas_as_text():
+    formulas = r"Are :math:`\nu`, :math:`\eta_t \le 1`, :math:`\mathbf{w}_t` and :math:`10^{-5}` small?"
+    assert (
+        site_pages.described(page(f"**Question.** {formulas}\n\nAnother paragraph."))
+        == "Are ν, η_t ≤ 1, w_t and 10^-5 small?"
+    )
     assert site_pages.described(page("This is a sentence. " * 40)).endswith("sentence.")
     cut = site_pages.described(page("word " * 200))
     assert cut.endswith(" word…")
     assert len(cut) <= 300
-
-
-def test_a_page_without_a_paragraph_has_no_description():
     assert site_pages.described(publish_doctree("")) == ""
 
 
@@ -67,59 +47,6 @@ def test_a_picture_stands_on_a_card_where_there_is_an_absolute_address(base):
     assert ('content="https://example.org/book/_static/card.png"' in marks) == bool(base)
 
 
-def test_words_are_indexed_without_accents_and_compounds_as_two():
-    split = site_pages.FoldedEnglish({}).split
-    assert split("Rényi's Waterfilling, water-filling") == ["Renyi", "s", "water", "filling", "water", "filling"]
-
-
-MAP = """
-.. |br| raw:: html
-
-   <br>
-
-.. list-table::
-
-   * - Equation 30\\ |br|\\ *the problem of a round*
-     - code
-   * - Equations 4–6
-     - code
-   * - Assumption A1
-     - code
-   * - Something else
-     - code
-"""
-
-
-def items(docname):
-    """The entries of a page that has the table, each with its target, and the page."""
-    document, entries = publish_doctree(MAP), {}
-
-    def process_doc(env, docname, document):
-        for node in document.findall(addnodes.index):
-            entries.update((name, target) for _, name, target, *_ in node["entries"])
-
-    env = SimpleNamespace(docname=docname, get_domain=lambda name: SimpleNamespace(process_doc=process_doc))
-    site_pages.index_items(SimpleNamespace(env=env), document)
-    return entries, document
-
-
-def test_every_item_of_the_paper_map_is_in_the_index_and_a_range_with_each_number():
-    entries, document = items("book/paper-map")
-    assert set(entries) == {"Equation 30", "Equation 4", "Equation 5", "Equation 6", "Assumption A1"}
-    named = {name for row in document.findall(nodes.row) for name in row["ids"]}
-    assert set(entries.values()) == named
-
-
-def test_tables_of_other_pages_are_left_alone():
-    assert items("book/notation")[0] == {}
-
-
-def test_a_theorem_gets_one_permanent_link_however_often_a_page_is_put_right():
-    once = site_pages.put_right(THEOREM)
-    assert once.count('<a class="headerlink" href="#thm-a" title="Link to this theorem">#</a></p>') == 1
-    assert site_pages.put_right(once) == once
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -132,8 +59,8 @@ def test_a_theorem_gets_one_permanent_link_however_often_a_page_is_put_right():
         ('<a>\n<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>', "<a>"),
     ],
 )
-def test_marks_are_put_right(before, after):
-    assert site_pages.put_right(before) == after
+def test_marks_are_put_right_once(before, after):
+    assert site_pages.put_right(before) == site_pages.put_right(after) == after
 
 
 def test_only_the_page_that_searches_loads_the_index_of_all_words():
@@ -144,15 +71,47 @@ def test_only_the_page_that_searches_loads_the_index_of_all_words():
     assert kept.index("SHOW_SEARCH_SUMMARY = false") < kept.index("searchtools.js")
 
 
-def test_fields_of_named_tuples_lose_the_words_that_say_nothing_and_no_others():
+def read(text):
+    return publish_doctree(text, settings_overrides={"report_level": 2, "halt_level": 2})
+
+
+BOXES = """
+.. opener::
+   :needs: the *normal* distribution.
+
+   * compute a noise multiplier;
+
+.. exercise:: The deepest *fade*
+
+   Which round is it?
+"""
+
+
+def test_boxes_have_their_title_their_text_and_the_minutes(monkeypatch):
+    monkeypatch.setitem(directives._directives, "opener", reader_aids.Opener)
+    monkeypatch.setitem(directives._directives, "exercise", reader_aids.Exercise)
+    document = read(BOXES)
+    reader_aids.fill_in_minutes(None, document)
+    opener, exercise = ([each.astext() for each in box] for box in document.findall(nodes.admonition))
+    assert opener[:2] == ["After this chapter you can", "compute a noise multiplier;"]
+    assert opener[2:] == ["You need the normal distribution.", "Reading takes about 5 minutes."]
+    assert exercise == ["Exercise. The deepest fade", "Which round is it?"]
+    assert len(list(document.findall(nodes.emphasis))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "formulas", "expected"), [(10, 0, 5), (1000, 0, 5), (1001, 0, 10), (2000, 20, 15), (2000, 21, 20)]
+)
+def test_reading_takes_a_minute_per_200_words_or_four_formulas(words, formulas, expected):
+    code = "\n\nCode::\n\n" + "   x = 1\n" * 5000  # is not read word by word
+    text = " ".join(["word"] * (words - 1)) + "\n\n" + ".. math:: a = b\n\n" * formulas + code
+    assert reader_aids.minutes(read(text)) == expected
+
+
+def test_fields_of_named_tuples_lose_only_the_words_of_python(monkeypatch):
     pair = namedtuple("pair", ["low", "high"])
     pair.high.__doc__ = "The upper end."
-    site_pages.forget_aliases(pair)
-    assert (pair.low.__doc__, pair.high.__doc__) == ("", "The upper end.")
-    assert pair(1, 2).low == 1
-    site_pages.forget_aliases(pair(1, 2))  # an object of it, and what is no tuple
-    site_pages.forget_aliases(int)
-
-
-def test_the_general_index_has_letters_for_their_names():
-    assert site_pages.with_letters(r"<b>noise allowance, \nu</b> \unknown") == r"<b>noise allowance, ν</b> \unknown"
+    monkeypatch.setattr(errors, "pair", pair, raising=False)
+    monkeypatch.setattr(api_pages, "walk", lambda root: [SimpleNamespace(name="adascale.errors")])
+    api_pages.without_aliases(None)
+    assert (pair.low.__doc__, pair.high.__doc__, pair(1, 2).low) == ("", "The upper end.", 1)

@@ -1,14 +1,14 @@
-"""A Sphinx extension: two things that the API page would lack.
+"""A Sphinx extension: what the API page would lack.
 
-viewcode finds the lines of properties too, which carry no ``__module__``; and a package shows the constants that it
-exports with the words that stand under them where they are defined.
+viewcode finds the lines of properties too, which carry no ``__module__``; a package shows the constants that it exports
+with the words that are under them where they are defined; and fields of named tuples lose "Alias for field number 0".
 """
 
 import ast
 import importlib
 import pkgutil
 from functools import cached_property
-from inspect import getattr_static
+from inspect import getattr_static, isclass
 
 from sphinx.pycode import ModuleAnalyzer
 
@@ -38,6 +38,15 @@ def adopt_constants(app):
                     own.attr_docs.update((key, found[key]) for key in keys if key in found)
 
 
+def without_aliases(app):
+    """Clear the words that say nothing: fields that have no others are left out then."""
+    for module in [importlib.import_module(each.name) for each in walk(adascale) if not each.name.endswith("__main__")]:
+        for cls in filter(isclass, vars(module).values()):
+            for field in (vars(cls).get(name) for name in getattr(cls, "_fields", ())):
+                if (getattr(field, "__doc__", None) or "").startswith("Alias for field number"):
+                    field.__doc__ = ""
+
+
 def walk(root):
     """The modules of the library or the companion, without tests."""
     found = pkgutil.walk_packages(root.__path__, f"{root.__name__}.")
@@ -55,4 +64,5 @@ def setup(app):
     app.setup_extension("sphinx.ext.viewcode")
     app.connect("viewcode-follow-imported", module_of_property)
     app.connect("builder-inited", adopt_constants)
+    app.connect("builder-inited", without_aliases)
     return {"parallel_read_safe": True}

@@ -1,12 +1,12 @@
-"""Time the package beside its peers, in one run and on the same numbers: ``python tools/bench.py results/benchmarks``
+"""Time the package next to its peers, in one run and on the same numbers: ``python tools/bench.py results/benchmarks``
 
-Writes ``leakage.csv`` (a row a benchmark: seconds, the peer's seconds, their ratio, and how far the results differ) and
-``leakage.provenance.toml`` (where and with what it ran).
+Writes ``leakage.csv``: seconds of the package and of the peer, their ratio, and how far the two results differ.
 """
 
 import math
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,27 +21,39 @@ from adascale.files import write_atomically
 from adascale.problem import RoundLeakage
 from adascale.runs.provenance import write_provenance
 from companion.methods import METHODS
-from companion.theory import optimal_cvxpy
+from companion.theory.optimal_cvxpy import OptimalCvxpy
 
 MNIST, CIFAR10 = Scenario.mnist(), Scenario.cifar10()
-BUDGETS = list(presets.load("mnist").levels)
+BUDGETS = {name: np.array(presets.load(name).levels) for name in ("mnist", "cifar10")}
 
 
-def timed(function, repeats=1):
-    """The best of some runs, and the result."""
-    best = float("inf")
+def timed(function, repeats=1, clock=time.perf_counter):
+    """Return the least time of some runs, and the result."""
+    best = math.inf
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         result = function()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, clock() - start)
     return best, result
 
 
 def significant(value):
-    """Two digits, as text, with a power of ten where many zeros would stand; nothing for what was not measured."""
-    if np.isnan(value):
-        return ""
+    """Format two digits, with a power of ten where many zeros would be."""
     return f"{value:.1e}" if value < 1e-3 else np.format_float_positional(value, 2, fractional=False, trim="-")
+
+
+def write(table, path, *packages, formats, **more):
+    """Write and print a table with its columns in these formats, and where it was measured."""
+    print(table.to_string(index=False))
+    shown = table.assign(**{name: table[name].map(form, na_action="ignore") for name, form in formats.items()})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, shown.to_csv(index=False, float_format="%.1g"))
+    write_provenance(path, "make bench", "numpy", *packages, **more)
+
+
+def mnist(rounds=500, seeds=0, budget=0.04):
+    """Return the problem of MNIST, for one realisation or more."""
+    return ReceiveScalingProblem(MNIST, MNIST.min_gain(channel.draw(MNIST.num_devices, rounds, seeds).gain), budget)
 
 
 def opacus_epsilon(sigmas):
@@ -53,24 +65,22 @@ def opacus_epsilon(sigmas):
 
 def epsilons():
     """One schedule of 500 different noise multipliers, alone and among 500 schedules, against Opacus."""
-    gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(100)).gain
-    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), np.array(BUDGETS)[:, None])
+    problem = mnist(seeds=range(100), budget=BUDGETS["mnist"][:, None])
     sigma = problem.noise_multiplier(policies.EqualAlloc().schedule(problem))[..., 0, :]
-    q = MNIST.sampling_rate
-    accounting.schedule_epsilon(q, sigma[0, 0])  # compiles
+    epsilon = partial(accounting.schedule_epsilon, MNIST.sampling_rate)
+    epsilon(sigma[0, 0])  # compiles
     peer, expected = timed(lambda: opacus_epsilon(sigma[2, 0]))
-    alone, found = timed(lambda: accounting.schedule_epsilon(q, sigma[2, 0]).epsilon, 5)
+    alone, found = timed(lambda: epsilon(sigma[2, 0]).epsilon, 5)
     yield "epsilon of one schedule of 500 rounds", alone, "Opacus", peer, abs(found / expected - 1)
-    together, found = timed(lambda: accounting.schedule_epsilon(q, sigma).epsilon)
+    together, found = timed(lambda: epsilon(sigma).epsilon)
     yield "the same, one of 500 schedules", together / 500, "Opacus", peer, abs(found[2, 0] / expected - 1)
 
 
 def optimum():
     """The offline optimum of one realisation, against CVXPY with Clarabel."""
-    gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, 0).gain
-    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
-    optimal_cvxpy.OptimalCvxpy().schedule(problem)  # loads CVXPY
-    peer, expected = timed(lambda: optimal_cvxpy.OptimalCvxpy().schedule(problem))
+    problem = mnist()
+    OptimalCvxpy().schedule(problem)  # loads CVXPY
+    peer, expected = timed(lambda: OptimalCvxpy().schedule(problem))
     own, found = timed(lambda: policies.Optimal().schedule(problem), 5)
     differ = problem.rdp(found) / problem.rdp(expected) - 1
     yield "offline optimum, 500 rounds", own, "CVXPY, Clarabel", peer, abs(differ)
@@ -102,33 +112,26 @@ def plain_newton(floor, budget, penalty, unit, count, weight):
 
 
 def adascale_rounds():
-    """AdaScale a round: alone over a short and a long horizon, and among a hundred realisations."""
-    for rounds, seeds, what in (
-        (500, 0, "alone, T = 500"),
-        (1_000_000, 0, "alone, T = 1,000,000"),
-        (500, range(100), "among 100 realisations"),
+    """AdaScale per round: alone over a short and a long horizon, and among a hundred realisations."""
+    policy, terms = policies.AdaScale(0.03), RoundLeakage(MNIST).terms
+    newton = partial(plain_newton, budget=0.04, penalty=0.03, unit=terms.unit[0], count=terms.number[0])
+    newton = partial(newton, weight=terms.moments.weight[0])
+    policy.schedule(mnist(2)), newton(mnist(2).floor.ravel())  # compiles
+    for problem, repeats, what in (
+        (mnist(), 50, "alone, T = 500"),
+        (mnist(1_000_000), 4, "alone, T = 1,000,000"),
+        (mnist(seeds=range(100)), 4, "among 100 realisations"),
     ):
-        gain = channel.draw(MNIST.num_devices, rounds, seeds).gain
-        problem, policy = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04), policies.AdaScale(0.03)
-        terms = RoundLeakage(MNIST).terms
-        constants = 0.04, 0.03, terms.unit[0], terms.number[0], terms.moments.weight[0]
-        lanes = problem.floor.reshape(-1, rounds)
-        plain_newton(lanes[0, :2], *constants)  # compiles
-        policy.schedule(ReceiveScalingProblem(MNIST, problem.min_gain[..., :2], 0.04))
-        repeats = 50 if lanes.size == 500 else 4
-        own, eta = timed(lambda policy=policy, problem=problem: policy.schedule(problem), repeats)
-        peer, expected = timed(
-            lambda lanes=lanes, constants=constants: np.array([plain_newton(lane, *constants) for lane in lanes]),
-            repeats,
-        )
-        differ = np.abs(problem.noise_energy(eta).reshape(lanes.shape) / expected - 1).max()
-        yield f"AdaScale a round, {what}", own / lanes.size, "plain Newton", peer / lanes.size, differ
+        floors = problem.floor.reshape(-1, problem.floor.shape[-1])
+        own, eta = timed(partial(policy.schedule, problem), repeats)
+        peer, expected = timed(lambda floors=floors: np.array([*map(newton, floors)]), repeats)
+        differ = np.abs(problem.noise_energy(eta).reshape(floors.shape) / expected - 1).max()
+        yield f"AdaScale a round, {what}", own / floors.size, "plain Newton", peer / floors.size, differ
 
 
 def adascale_steps():
     """The same one round at a time, as a server runs it."""
-    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(channel.draw(MNIST.num_devices, 500, 0).gain), 0.04)
-    policy = policies.AdaScale(0.03)
+    problem, policy = mnist(), policies.AdaScale(0.03)
     peer, expected = timed(lambda: policies.run(policy, problem), 5)
     own, found = timed(lambda: policy.schedule(problem), 50)
     differ = np.abs(found / expected - 1).max()
@@ -136,8 +139,8 @@ def adascale_steps():
 
 
 def tuning_one():
-    """The penalty of one realisation, against brentq of scipy on the same schedule."""
-    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(channel.draw(MNIST.num_devices, 500, 0).gain), 0.04)
+    """The penalty of one realisation, against brentq of SciPy on the same schedule."""
+    problem = mnist()
 
     def excess(log_penalty):
         return problem.cost(policies.AdaScale(np.exp(log_penalty)).schedule(problem)) / 0.04 - 1
@@ -151,30 +154,16 @@ def tuning_one():
 
 def figures():
     """Both figures of the paper, all six methods, 100 realisations, tuning and accounting included."""
-    seconds = 0.0
-    for scenario, budgets in ((MNIST, BUDGETS), (CIFAR10, presets.load("cifar10").levels)):
-        took, _ = timed(
-            lambda s=scenario, b=budgets: leakage_table(s, b, range(100), METHODS, progress=sys.stderr.isatty())
-        )
-        seconds += took
+    both = (MNIST, BUDGETS["mnist"]), (CIFAR10, BUDGETS["cifar10"])
+    seconds, _ = timed(lambda: [leakage_table(*each, range(100), METHODS) for each in both])
     yield "both leakage figures, 100 realisations", seconds, "", np.nan, np.nan
 
 
-BENCHMARKS = (epsilons, optimum, adascale_rounds, adascale_steps, tuning_one, figures)
-
-
-def main(folder):
-    rows = [row for each in BENCHMARKS for row in each()]
-    table = pd.DataFrame(rows, columns=["benchmark", "seconds", "peer", "peer_seconds", "difference"])
-    table.insert(4, "ratio", table.peer_seconds / table.seconds)
-    folder.mkdir(parents=True, exist_ok=True)
-    plain = table.copy()
-    for name in ("seconds", "peer_seconds", "ratio"):
-        plain[name] = table[name].map(significant)
-    write_atomically(folder / "leakage.csv", plain.to_csv(index=False, float_format="%.1g"))
-    write_provenance(folder / "leakage.csv", "make bench", "numpy", "scipy", "numba", "opacus", "cvxpy", "clarabel")
-    print(table.to_string(index=False))
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    benchmarks = epsilons, optimum, adascale_rounds, adascale_steps, tuning_one, figures
+    rows = [row for each in benchmarks for row in each()]
+    found = pd.DataFrame(rows, columns=["benchmark", "seconds", "peer", "peer_seconds", "difference"])
+    found.insert(4, "ratio", found.peer_seconds / found.seconds)
+    packages = "scipy", "numba", "opacus", "cvxpy", "clarabel"
+    formats = dict.fromkeys(("seconds", "peer_seconds", "ratio"), significant)
+    write(found, Path(sys.argv[1], "leakage.csv"), *packages, formats=formats)

@@ -1,10 +1,7 @@
-"""Time the exact accountant beside its peers: ``python tools/bench_accounting.py results/benchmarks``
+"""Time the exact accountant next to its peers: ``python tools/bench_accounting.py results/benchmarks``
 
-On schedules of 500 and 720 different noise multipliers, in one run: the sharp and the certified epsilon of this
-package, Opacus' PRV accountant, and the PLD accountant of dp-accounting.  Writes
-``accounting.csv`` (a row a schedule and accountant: lower and upper end, their relative distance, CPU seconds, how many
-times faster the certified and the sharp epsilon were) and ``accounting.provenance.toml``.  Each schedule has a process
-of its own.  The peers take minutes of CPU.
+Writes ``accounting.csv``: the ends of epsilon by each accountant on two schedules of different noise multipliers, their
+relative gap, CPU seconds, and these over the certified and the sharp epsilon's.  The peers take minutes.
 """
 
 import math
@@ -12,63 +9,47 @@ import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
+from bench import timed, write
 from dp_accounting.pld import privacy_loss_distribution
 from opacus.accountants import PRVAccountant
 
 from adascale import ReceiveScalingProblem, accounting, channel, policies, presets
 from adascale.accounting.exact.sharp import sharp_epsilon
 from adascale.comparison import TunedOnRealisation
-from adascale.files import write_atomically
-from adascale.runs.provenance import write_provenance
 
 DELTA = 1e-5
-SCHEDULES = (("mnist", 0.04, policies.AdaScale), ("cifar10", 0.08, policies.AdaScale))
-"""With a noise multiplier of its own in every round."""
+MANY = 500  # schedules, of which the sharp epsilon is timed together
+BUDGETS = {"mnist": 0.04, "cifar10": 0.08}
 
 
-def schedule(preset, nu, policy, seed=7):
-    """Rate and noise multipliers."""
+def schedules(preset, seeds):
+    """Return the sampling rate and the noise multipliers of AdaScale, tuned to each realisation."""
     scenario = presets.load(preset).scenario
-    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed).gain
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
-    sigma = problem.noise_multiplier(TunedOnRealisation(policy)(problem).schedule(problem))[0]
-    assert np.unique(sigma).size == sigma.size
-    return scenario.sampling_rate, sigma
-
-
-def timed(function, repeats=1):
-    """The least CPU seconds of some runs, and the result."""
-    best = math.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        result = function()
-        best = min(best, time.process_time() - start)
-    return best, result
-
-
-def sharp(q, sigma):
-    """This package, uncertified."""
-    value = float(sharp_epsilon(q, sigma, DELTA))
-    return value, value
+    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), BUDGETS[preset])
+    eta = TunedOnRealisation(policies.AdaScale)(problem).schedule(problem)
+    return scenario.sampling_rate, problem.noise_multiplier(eta)[..., 0, :]
 
 
 def certified(q, sigma):
-    """This package, with its bracket."""
     found = accounting.exact_epsilon(q, sigma, DELTA)
     return found.lower, found.upper
 
 
+def sharp(q, sigma):
+    return (float(sharp_epsilon(q, sigma, DELTA)),) * 2
+
+
 def renyi(q, sigma):
-    """The Rényi conversion at Opacus' orders."""
-    return 0.0, float(accounting.schedule_epsilon(q, sigma, DELTA).epsilon)
+    return math.nan, float(accounting.schedule_epsilon(q, sigma, DELTA).epsilon)
 
 
 def opacus(q, sigma):
-    """Opacus' PRV accountant with its default error of 0.01, both of its bounds."""
+    """Both bounds of Opacus' PRV accountant, at its default error of 0.01."""
     accountant = PRVAccountant()
     for each in sigma:
         accountant.step(noise_multiplier=float(each), sample_rate=q)
@@ -79,96 +60,57 @@ def opacus(q, sigma):
     return float(low), float(high)
 
 
-def pld(pessimistic):
-    """dp-accounting's privacy loss distributions, every noise multiplier as it is, at its default interval of 1e-4.
-
-    They are composed two by two, as a balanced tree.
-    """
-
-    def run(q, sigma):
-        parts = [
-            privacy_loss_distribution.from_gaussian_mechanism(
-                float(each), sampling_prob=q, pessimistic_estimate=pessimistic, use_connect_dots=pessimistic
-            )
-            for each in sigma
-        ]
-        while len(parts) > 1:
-            pairs = [a.compose(b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
-            parts = pairs + parts[len(pairs) * 2 :]
-        value = float(parts[0].get_epsilon_for_delta(DELTA))
-        return (0.0, value) if pessimistic else (value, math.inf)
-
-    return run
-
-
-def accountants():
-    """What is timed, with how often."""
-    yield "adascale, certified", certified, 5
-    yield "adascale, sharp", sharp, 20
-    yield "adascale, Renyi", renyi, 5
-    yield "Opacus PRV", opacus, 1
-    yield "dp-accounting PLD, connect the dots", pld(True), 1
-    yield "dp-accounting PLD, optimistic", pld(False), 1
-
-
-def rows(schedule_of):
-    """A row an accountant."""
-    preset, nu, policy = schedule_of
-    q, sigma = schedule(preset, nu, policy)
-    certified(q, sigma), sharp(q, sigma)  # compiles
-    own, found = {}, []
-    for name, run, repeats in accountants():
-        seconds, (low, high) = timed(lambda run=run: run(q, sigma), repeats)
-        own[name] = seconds
-        width = (high - low) / high if low > 0 and high < math.inf else math.nan
-        print(f"{preset} {nu:g} {policy.__name__}, {name}: {low:.6f} ... {high:.6f}, {seconds:.3g} s", flush=True)
-        found.append(
-            {
-                "schedule": f"{preset}, nu = {nu:g}, {policy.__name__}",
-                "rounds": sigma.size,
-                "accountant": name,
-                "lower": f"{low:.6f}" if low > 0 else "",
-                "upper": f"{high:.6f}" if high < math.inf else "",
-                "relative_gap": "" if math.isnan(width) else f"{width:.1e}",
-                "cpu_seconds": f"{seconds:.2g}",
-                "times_certified": f"{seconds / own['adascale, certified']:.3g}",
-                "times_sharp": f"{seconds / own['adascale, sharp']:.3g}" if "adascale, sharp" in own else "",
-            }
+def pld(q, sigma, pessimistic):
+    """dp-accounting at its default interval of 1e-4, a distribution per round, composed as a balanced tree."""
+    parts = [
+        privacy_loss_distribution.from_gaussian_mechanism(
+            float(each), sampling_prob=q, pessimistic_estimate=pessimistic, use_connect_dots=pessimistic
         )
-    return found
+        for each in sigma
+    ]
+    while len(parts) > 1:
+        pairs = [a.compose(b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[len(pairs) * 2 :]
+    value = float(parts[0].get_epsilon_for_delta(DELTA))
+    return (math.nan, value) if pessimistic else (value, math.nan)
 
 
-def many(count=500):
-    """CPU seconds of the sharp epsilon of many schedules of T rounds; nothing is set up before."""
-    found = []
-    for preset, nu in (("mnist", 0.04), ("cifar10", 0.08)):
-        scenario = presets.load(preset).scenario
-        gain = channel.draw(scenario.num_devices, scenario.num_rounds, range(count)).gain
-        problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
-        sigma = problem.noise_multiplier(TunedOnRealisation(policies.AdaScale)(problem).schedule(problem))[..., 0, :]
-        seconds, _ = timed(lambda q=scenario.sampling_rate, sigma=sigma: sharp_epsilon(q, sigma, DELTA))
-        found.append(
-            {
-                "schedule": f"{preset}, nu = {nu:g}, AdaScale, {count} schedules",
-                "rounds": scenario.num_rounds,
-                "accountant": "adascale, sharp",
-                "cpu_seconds": f"{seconds:.2g}",
-            }
-        )
-    return found
+ACCOUNTANTS = {
+    "adascale, certified": (certified, 5),
+    "adascale, sharp": (sharp, 20),
+    "adascale, Renyi": (renyi, 5),
+    "Opacus PRV": (opacus, 1),
+    "dp-accounting PLD, connect the dots": (partial(pld, pessimistic=True), 1),
+    "dp-accounting PLD, optimistic": (partial(pld, pessimistic=False), 1),
+}
+"""What is timed, and how often."""
 
 
-def main(folder):
-    """Do it."""
-    first = many()
-    print(pd.DataFrame(first).to_string(), flush=True)
-    with ProcessPoolExecutor(len(SCHEDULES)) as pool:
-        table = pd.DataFrame([*(row for part in pool.map(rows, SCHEDULES) for row in part), *first]).fillna("")
-    print(table.to_string())
-    write_atomically(Path(folder) / "accounting.csv", table)
-    packages = "numpy", "scipy", "numba", "opacus", "dp-accounting"
-    write_provenance(Path(folder) / "accounting.csv", "make bench", *packages)
+def measured(preset):
+    """Return a row for the sharp epsilon of many schedules, with nothing set up before, and one per accountant."""
+    cpu_seconds = partial(timed, clock=time.process_time)
+    title = f"{preset}, nu = {BUDGETS[preset]:g}, AdaScale"
+    seconds, _ = cpu_seconds(partial(sharp_epsilon, *schedules(preset, range(MANY)), DELTA))
+    q, sigma = schedules(preset, 7)
+    columns = ["schedule", "rounds", "accountant", "lower", "upper", "cpu_seconds"]
+    many = (f"{title}, {MANY} schedules", sigma.size, "adascale, sharp", math.nan, math.nan, seconds)
+    certified(q, sigma)  # compiles
+    rows = []
+    for name, (run, repeats) in ACCOUNTANTS.items():
+        seconds, ends = cpu_seconds(partial(run, q, sigma), repeats)
+        rows.append((title, sigma.size, name, *ends, seconds))
+    table = pd.DataFrame(rows, columns=columns)
+    table.insert(5, "relative_gap", (table.upper - table.lower) / table.upper)
+    for row, kind in enumerate(("certified", "sharp")):
+        table[f"times_{kind}"] = table.cpu_seconds / table.cpu_seconds[row]
+    return pd.concat([pd.DataFrame([many], columns=columns), table])
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    with ProcessPoolExecutor() as pool:
+        found = pd.concat(pool.map(measured, BUDGETS))
+    formats = {"relative_gap": "{:.1e}".format, "cpu_seconds": "{:.2g}".format}
+    formats |= dict.fromkeys(("lower", "upper"), "{:.6f}".format)
+    formats |= dict.fromkeys(("times_certified", "times_sharp"), "{:.3g}".format)
+    packages = "scipy", "numba", "opacus", "dp-accounting"
+    write(found, Path(sys.argv[1], "accounting.csv"), *packages, formats=formats)

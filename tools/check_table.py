@@ -12,31 +12,25 @@ import pandas as pd
 from adascale.runs.sweep import read_sweep
 
 
-def check(file, path):
-    """The number of rows and of shortened ones among them; SystemExit with one line if something is missing."""
-    entries, table = read_sweep(file), pd.read_csv(path, dtype={"run": str, "reading": str})
-    expected = [(entry.reading, entry.run.address) for entry in entries]
-    if list(zip(table["reading"], table["run"], strict=True)) != expected:
-        raise SystemExit(f"{path} has not the {len(expected)} runs of {file}, in their order")
-    for column in ("test_accuracy", "test_loss", "epsilon"):
-        if (missing := table[column].isna()).any():
-            raise SystemExit(f"{path}: run {table['run'][missing].iloc[0]} has no {column}")
-    curves = path.with_name(f"{path.stem}-curves.csv")
-    last = pd.read_csv(curves, dtype={"run": str}).groupby("run", sort=False)["accuracy"].last()
-    if not last.equals(table.groupby("run", sort=False)["test_accuracy"].first()):
-        raise SystemExit(f"{curves} does not end in the accuracies of {path}")
-    return len(table), int(table["shortened"].sum())
-
-
 def main(file, path):
+    """Print the numbers of rows and of shortened ones; SystemExit with one line if something is missing."""
     try:
-        rows, shortened = check(file, path)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"{path} cannot be held to {file}: {error}") from None
-    except KeyError as missing:
-        raise SystemExit(f"{path} or its learning curves have no column {missing}") from None
+        entries, table = read_sweep(file), pd.read_csv(path, dtype={"run": str, "reading": str})
+        curves = path.with_name(f"{path.stem}-curves.csv")
+        last = pd.read_csv(curves, dtype={"run": str}).groupby("run", sort=False)["accuracy"].last()
+        runs = [*zip(table["reading"], table["run"], strict=True)]
+        if runs != [(entry.reading, entry.run.address) for entry in entries]:
+            raise ValueError(f"it has not the {len(entries)} runs, in their order")
+        for column in ("test_accuracy", "test_loss", "epsilon"):
+            if (missing := table[column].isna()).any():
+                raise ValueError(f"run {table['run'][missing].iloc[0]} has no {column}")
+        if not last.equals(table.groupby("run", sort=False)["test_accuracy"].first()):
+            raise ValueError(f"{curves} does not end in its accuracies")
+    except (OSError, ValueError, KeyError) as error:
+        raise SystemExit(f"{path} is not the table of {file}: {error}") from None
+    shortened = int(table["shortened"].sum())
     note = f"; {shortened} of them are shortened: no results to compare with the paper's" if shortened else ""
-    print(f"{path}: all {rows} runs of {file}{note}")
+    print(f"{path}: all {len(table)} runs of {file}{note}")
 
 
 if __name__ == "__main__":

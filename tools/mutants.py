@@ -5,12 +5,12 @@
 The changes are cosmic-ray's, one replacement an operator: ``+`` to ``-``, ``<`` to ``<=``, a number up by one, a
 condition negated, a loop without rounds.  First every test of a group runs by itself: which lines does it run, and for
 how long?  Then each change is tried by the tests that run its statement, the quickest first and for half a minute at
-most, in a fork of a process that has imported all but the package.  Compiled functions run uncompiled where a change
-may reach them, as compiling takes longer than most tests; the others come from Numba's cache.
+most, in a fork of a process that has imported all but the package.  Where a change may reach a compiled function,
+nothing is compiled, as compiling takes longer than most tests.
 
 Verdicts are kept in FOLDER.  One holds while the changed file does what it did, and the test that noticed, or else each
-test that runs the statement, is as it was.  ``--sample N`` tries N changes of a group, drawn by a fixed seed;
-``--report`` tries none, lists what no test noticed and writes the table of ``results/mutation.md``.
+test that runs the statement, is as it was.  ``--sample N`` tries N changes of a group, drawn by a fixed seed.  Where
+all changes of all groups have a verdict, the table of ``results/mutation.md`` is written anew.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from pathlib import Path
 import coverage
 import numba
 import pytest
-from source_changes import around, changes, checksum, of_test, parsed, reached, statement
+from source_changes import around, changes, checksum, may_be_compiled, of_test, parsed, statement
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("adascale", "companion", "tests", "tools", "conftest.py", "pyproject.toml")
@@ -90,24 +90,16 @@ def forks(task, arguments, jobs):
                 yield argument, said, process.exitcode
 
 
+def limit(seconds):
+    """Let this process have so many more seconds of a processor, which do not depend on other work."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds + 1), resource.RLIM_INFINITY))
+
+
 def run_tests(group, plugin):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     pytest.main([*PYTEST.split(), *GROUPS[group][1]], plugins=[plugin])
     imported = getattr(sys.modules.get("adascale"), "__file__", None)
     assert imported is None or Path(imported).is_relative_to(Path.cwd()), f"{imported} was imported"
-
-
-def uncompiled(names=None):
-    """From now on these functions of the package, or all, are not compiled."""
-    compiled = numba.njit
-
-    def njit(**options):
-        def decorate(function):
-            return function if names is None or function.__name__ in names else compiled(**options)(function)
-
-        return decorate
-
-    numba.njit = njit
 
 
 class Recorder:
@@ -116,8 +108,8 @@ class Recorder:
     A first pass runs all uncompiled, up to SLOW seconds.  What is slow comes again in a second, compiled.
     """
 
-    def __init__(self, group, kept, known, jobs, compiled, say):
-        self.files, self.kept, self.jobs, self.compiled, self.say = files_of(group), kept, jobs, compiled, say
+    def __init__(self, group, save, known, jobs, compiled, say):
+        self.files, self.save, self.jobs, self.compiled, self.say = files_of(group), save, jobs, compiled, say
         self.known = {name: test for name, test in known.items() if test["content"] == of_test(name)}
         self.failed, self.imports = "", self.measure()
 
@@ -133,18 +125,18 @@ class Recorder:
         return {os.path.relpath(file): data.lines(file) for file in data.measured_files()}
 
     def pytest_runtestloop(self, session):
-        imports, items = self.lines(self.imports), {item.nodeid: item for item in session.items}
-        tests = {name: self.known[name] for name in items if name in self.known}
-        todo = [
-            item for name, item in items.items() if name not in tests or (self.compiled and not tests[name]["seconds"])
-        ]
+        imports, tests = self.lines(self.imports), {}
+        for item in session.items:
+            if item.nodeid in self.known and not (self.compiled and not self.known[item.nodeid]["seconds"]):
+                tests[item.nodeid] = self.known[item.nodeid]
+        todo = [item for item in session.items if item.nodeid not in tests]
         for item, said, code in forks(self.one, todo, self.jobs):
             if code or said["failed"]:
                 self.say(f"without a change, {item.nodeid} fails: {said and said['failed']}")
                 return True
             tests[item.nodeid] = said
-            self.kept(imports, tests)
-        self.say(self.kept(imports, tests))
+            self.save(imports, tests)
+        self.say(self.save(imports, tests))
         return True
 
     def one(self, item, say):
@@ -152,7 +144,7 @@ class Recorder:
 
         def finish(*signalled):
             if signalled and "coverage" in signalled[1].f_code.co_filename:  # it may hold its lock: a second later
-                return limit(time.process_time() + 1)
+                return limit(1)
             seconds, lines = time.process_time() - before, self.lines(measured)
             for file, earlier in self.known.get(item.nodeid, {}).get("lines", {}).items():
                 lines[file] = sorted({*earlier, *lines.get(file, ())})
@@ -160,12 +152,9 @@ class Recorder:
             say(said | {"content": of_test(item.nodeid), "lines": lines, "failed": self.failed})
             os._exit(0)  # at once, as in a signal
 
-        def limit(seconds):
-            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds + 1), resource.RLIM_INFINITY))
-
         if not self.compiled:
             signal.signal(signal.SIGXCPU, finish)
-            limit(before + SLOW)
+            limit(SLOW)
         item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
         finish()
 
@@ -175,31 +164,29 @@ class Recorder:
 
 
 def record(folder, group, jobs):
-    """What the recorder says of a group. A test that is as it was does not run again; without jobs, none does."""
+    """Return what the recorder says of a group. A test that is as it was does not run again."""
     file, sources = folder / f"record-{group}.json", checksum([parsed(file)[0] for file in files_of(group)])
-    known = json.loads(file.read_text()) if file.exists() else {"sources": None, "imports": {}, "tests": {}}
-    if not jobs:
-        return known
-    known = known["tests"] if known["sources"] == sources else {}
+    found = json.loads(file.read_text()) if file.exists() else {"sources": None}
+    if found["sources"] != sources:
+        found = {"tests": {}}
 
-    def kept(imports, tests):
-        found = {"sources": sources, "imports": imports, "tests": tests}
+    def save(imports, tests):
+        record = {"sources": sources, "imports": imports, "tests": tests}
         new = file.with_suffix(".new")
-        new.write_text(json.dumps(found))
+        new.write_text(json.dumps(record))
         new.replace(file)
-        return found
+        return record
 
     def task(compiled, say):
-        if not compiled:
-            uncompiled()
-        run_tests(group, Recorder(group, kept, known, jobs, compiled, say))
+        numba.config.DISABLE_JIT = not compiled
+        run_tests(group, Recorder(group, save, found["tests"], jobs, compiled, say))
 
-    for each in (False, True):
-        ((_, said, _),) = forks(task, [each], 1)
+    for compiled in (False, True):
+        ((_, said, _),) = forks(task, [compiled], 1)
         if not isinstance(said, dict):
             raise SystemExit(said or f"without a change, the tests of {group} cannot be collected")
-        known = said["tests"]
-    return said
+        found = said
+    return found
 
 
 def tests_of(change, known):
@@ -207,7 +194,7 @@ def tests_of(change, known):
 
     None that is slow uncompiled, where the change may reach compiled functions.
     """
-    lines, compiled = set(statement(change.file, change.line)), not reached(change.file, change.line)
+    lines, compiled = set(statement(change.file, change.line)), not may_be_compiled(change.file, change.line)
     every = lines.intersection(known["imports"].get(change.file, ()))
     return {
         name: test["seconds"]
@@ -217,14 +204,14 @@ def tests_of(change, known):
 
 
 class Chosen:
-    """Some tests, in this order, each with a limit: seconds of a processor, which do not depend on other work."""
+    """Some tests, in this order, each with a limit of time."""
 
-    def __init__(self, tests, least, say):
-        self.tests, self.least, self.say, self.end = tests, least, say, PATIENCE + time.process_time()
-        self.limit(None, 60)
+    def __init__(self, tests, say):
+        self.tests, self.say, self.end = tests, say, PATIENCE + time.process_time()
+        self.begin(None, 60)
 
-    def limit(self, test, seconds):
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + 1 + seconds), resource.RLIM_INFINITY))
+    def begin(self, test, seconds):
+        limit(seconds)
         self.say({"verdict": "late", "test": test})  # so it is, unless more is said
 
     @pytest.hookimpl(trylast=True)
@@ -239,7 +226,7 @@ class Chosen:
     def pytest_runtest_logstart(self, nodeid):
         if time.process_time() > self.end:
             self.verdict("left")
-        self.limit(nodeid, self.least + 3 * self.tests[nodeid])
+        self.begin(nodeid, 4 + 3 * self.tests[nodeid])
 
     def pytest_runtest_logreport(self, report):
         if report.failed:
@@ -256,11 +243,9 @@ def attempt(group, known, often, change, say):
     """Try a change, or None, by the quickest tests first; those that noticed changes nearby count as quicker."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
-    tests, least = {name: test["seconds"] for name, test in known["tests"].items()}, 4
+    tests = {name: test["seconds"] for name, test in known["tests"].items()}
     if change:
-        if functions := reached(change.file, change.line):
-            uncompiled(functions)
-            least = 12  # what these call may have to be compiled, once
+        numba.config.DISABLE_JIT = may_be_compiled(change.file, change.line)
         near, get_code = around(change.file, change.line), importlib.machinery.SourceFileLoader.get_code
 
         def changed(self, name):
@@ -268,12 +253,9 @@ def attempt(group, known, often, change, say):
             return compile(change.source, self.path, "exec") if here else get_code(self, name)
 
         importlib.machinery.SourceFileLoader.get_code = changed
-
-        def place(test):
-            return test[1] / (1 + 4 * often[near, test[0]])
-
-        tests = dict(sorted(tests_of(change, known).items(), key=place))
-    run_tests(group, Chosen(tests, least, say))
+        tests = tests_of(change, known)
+        tests = dict(sorted(tests.items(), key=lambda test: test[1] / (1 + 4 * often[near, test[0]])))
+    run_tests(group, Chosen(tests, say))
 
 
 def stamp(change, said, known):
@@ -313,29 +295,25 @@ def run(folder, group, found, verdicts, known, jobs):
             print(change, flush=True)
 
 
-def argued(page, file):
-    """Of how many changes of a file the page says why they may stay: a row of the number at its end, or of one."""
-    section = page.partition("\n## Argued")[2].partition("\n## ")[0]
+def argued(file):
+    """Return how many changes of a file the page argues to keep: a row of the number at its end, or of one."""
+    section = TABLE.read_text().partition("\n## Argued")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([\w/]+\.py)`:? [^|]*?(?:\((\d+)\))? \|", section, re.MULTILINE)
     return sum(int(number or 1) for name, number in rows if file.endswith(f"/{name}"))
 
 
 def report(groups):
-    """The table of results/mutation.md."""
+    """Return the table of results/mutation.md."""
     rows = {}
     for group, (found, verdicts) in groups.items():
-        said = [verdicts[change.key] for change in found if change.key in verdicts]
-        left = [each for each in said if each["verdict"] == "left"]
-        late = [each for each in said if each["verdict"] == "late"]
-        kept = 0
+        said = collections.Counter(verdicts[each.key]["verdict"] for each in found if each.key in verdicts)
+        left = collections.Counter(each.file for each in found if verdicts.get(each.key, {}).get("verdict") == "left")
         for file in files_of(group):
-            here = sum(verdicts.get(each.key, {}).get("verdict") == "left" for each in found if each.file == file)
-            kept += min(here, said_of := argued(TABLE.read_text(), file))
-            if here != said_of:
-                print(f"{file}: {here} are left, {said_of} are argued")
-        killed = len(said) - len(left) - len(late)
-        numbers = len(found), len(said), killed, len(late), len(left), kept, len(left) - kept
-        rows[f"`{GROUPS[group][0].removeprefix('adascale/')}`"] = numbers
+            if left[file] != argued(file):
+                print(f"{file}: {left[file]} are left, {argued(file)} are argued")
+        kept = sum(min(left[file], argued(file)) for file in files_of(group))
+        numbers = *(said[each] for each in ("killed", "late", "left")), kept, said["left"] - kept
+        rows[f"`{GROUPS[group][0].removeprefix('adascale/')}`"] = len(found), said.total(), *numbers
     rows["together"] = tuple(map(sum, zip(*rows.values(), strict=True)))
     names = "group", "changes", "tried", "killed", "late", "left", "argued", "open"
     table = [names, ["---"] * len(names), *((name, *row) for name, row in rows.items())]
@@ -349,7 +327,6 @@ def main():
     parser.add_argument("--cosmic-ray", metavar="PYTHON", help="the interpreter that has cosmic-ray")
     parser.add_argument("--sample", type=int, metavar="N", help="changes a group; default all")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="at a time; default all cores")
-    parser.add_argument("--report", action="store_true", help="try none, list survivors, write the table")
     given = parser.parse_args()
     if unknown := set(given.group) - set(GROUPS):
         raise SystemExit(f"no group is named {min(unknown)}; there are {', '.join(GROUPS)}")
@@ -362,23 +339,21 @@ def main():
         os.chdir(place)
         sys.path.insert(0, place)
         os.environ |= ENVIRONMENT
-        for name in () if given.report else IMPORTED:
+        for name in IMPORTED:
             importlib.import_module(name)
         gc.freeze()
         for group in given.group or GROUPS:
-            known = record(folder, group, 0 if given.report else given.jobs)
+            known = record(folder, group, given.jobs)
             found = [*changes(folder, files_of(group), given.cosmic_ray)]
             random.Random(0).shuffle(found)
+            run(folder, group, found[: given.sample], kept_verdicts(folder, found, known), known, given.jobs)
             verdicts = kept_verdicts(folder, found, known)
-            if not given.report:
-                run(folder, group, found[: given.sample], verdicts, known, given.jobs)
-                verdicts = kept_verdicts(folder, found, known)
             groups[group] = found, verdicts
             for change in sorted(found, key=lambda each: (each.file, each.line)):
                 if verdicts.get(change.key, {}).get("verdict") == "left":
                     print(change, "" if tests_of(change, known) else "\n  no test runs it")
         print(table := report(groups))
-        if given.report:
+        if [*groups] == [*GROUPS] and all(len(found) == len(verdicts) for found, verdicts in groups.values()):
             TABLE.write_text(re.sub(r"\| group \|.*?\n\n", table + "\n", TABLE.read_text(), count=1, flags=re.DOTALL))
 
 

@@ -88,30 +88,10 @@ def convert(source: Path) -> nbformat.NotebookNode:
         if folded:
             cell.metadata["jupyter"] = {f"{part}_hidden": True for part in sorted(folded)}
     notebook.metadata["adascale"] = {"chapter": source.name}
+    first = next(place for place, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+    cell = nbformat.v4.new_code_cell(install(), id="install", metadata={"jupyter": {"source_hidden": True}})
+    notebook.cells.insert(first, cell)
     return notebook
-
-
-def with_install(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Put the cell that makes the notebook run anywhere before its first code cell, unless it stands there."""
-    first = next((i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"), None)
-    if first is not None and notebook.cells[first].id != "install":
-        cell = nbformat.v4.new_code_cell(install(), id="install", metadata={"jupyter": {"source_hidden": True}})
-        notebook.cells.insert(first, cell)
-    return notebook
-
-
-def merge_streams(notebook: nbformat.NotebookNode) -> None:
-    """Join neighbouring pieces of one stream: how a kernel cuts them depends on timing."""
-    for cell in notebook.cells:
-        joined = []
-        for output in cell.get("outputs", []):
-            last = joined[-1] if joined else None
-            if last and output.output_type == "stream" == last.output_type and output.name == last.name:
-                last.text += output.text
-            else:
-                joined.append(output)
-        if cell.cell_type == "code":
-            cell.outputs = joined
 
 
 def glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
@@ -139,20 +119,11 @@ def fill(notebook: nbformat.NotebookNode, values: dict[str, str]) -> nbformat.No
     if chapter.cited:
         cells.append(nbformat.v4.new_markdown_cell(references(book(), chapter.cited), id="references"))
     notebook.cells = cells
-    return with_install(notebook)
-
-
-def write_headline(notebook: nbformat.NotebookNode, target: Path) -> None:
-    """The README's figure: the picture of the cell tagged ``headline``."""
-    for cell in notebook.cells:
-        if "headline" in cell.metadata.get("tags", []):
-            data = (item for output in cell.outputs for item in output.get("data", {}).items())
-            (picture,) = {value for kind, value in data if kind.endswith("image/png")}  # shown, glued or both
-            write_atomically(target, b64decode(picture))
+    return notebook
 
 
 def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
-    """Fill in the numbers and write the .ipynb beside the chapter."""
+    """Fill in the numbers, write the .ipynb next to the chapter, and the picture of the cell tagged ``headline``."""
     target = source.with_suffix(".ipynb")
     fill(notebook, glued(notebook))
     for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code" and cell.source), 1):
@@ -160,21 +131,21 @@ def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
         for output in cell.outputs:
             if output.output_type == "execute_result":
                 output.execution_count = count
+        if "headline" in cell.metadata.get("tags", []):
+            data = (item for output in cell.outputs for item in output.get("data", {}).items())
+            (picture,) = {value for kind, value in data if kind.endswith("image/png")}  # shown, glued or both
+            write_atomically(source.resolve().parents[1] / "book" / "_static" / "headline.png", b64decode(picture))
     nbformat.validate(notebook)
     write_atomically(target, nbformat.writes(notebook).rstrip("\n") + "\n")
-    write_headline(notebook, source.resolve().parents[1] / "book" / "_static" / "headline.png")
     return target
 
 
 def executed(source: Path) -> nbformat.NotebookNode:
-    """Execute one chapter where it lies, as JupyterLab does."""
-    notebook = with_install(convert(source))
-    metadata = notebook.metadata.copy()
-    NotebookClient(
-        notebook, timeout=600, record_timing=False, resources={"metadata": {"path": str(source.parent)}}
-    ).execute()
+    """Execute one chapter where it is, as JupyterLab does."""
+    notebook = convert(source)
+    metadata, resources = notebook.metadata.copy(), {"metadata": {"path": str(source.parent)}}
+    NotebookClient(notebook, timeout=600, record_timing=False, coalesce_streams=True, resources=resources).execute()
     notebook.metadata = metadata
-    merge_streams(notebook)
     return notebook
 
 
@@ -185,20 +156,16 @@ def execute(source: Path) -> Path:
 
 def keep_outputs(source: Path) -> Path:
     """Write the .ipynb of a chapter of which the prose alone has changed; ``ValueError`` if a code cell has."""
-    notebook, stored = with_install(convert(source)), nbformat.read(source.with_suffix(".ipynb"), as_version=4)
-    new, old = ([cell for cell in each.cells if cell.cell_type == "code"] for each in (notebook, stored))
-    known = {cell.id: cell for cell in old}
-    for cell in new:
-        if cell.id == "install":  # prints nothing, and is another one in other settings
-            continue
-        if cell.id not in known:
-            raise ValueError(
-                f"{source}: no output is stored for the code cell that begins with "
-                f"{cell.source.partition(chr(10))[0]!r}; execute the chapter"
-            )
-        cell.outputs, cell.execution_count = known[cell.id].outputs, known[cell.id].execution_count
-    if [cell.id for cell in new if cell.id != "install"] != [cell.id for cell in old if cell.id != "install"]:
-        raise ValueError(f"{source}: its code cells stand in another order, or one has gone; execute the chapter")
+    notebook, stored = convert(source), nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+    new, old = ([cell for cell in each.cells if cell.cell_type == "code"][1:] for each in (notebook, stored))
+    if [cell.id for cell in new] != [cell.id for cell in old]:  # but for the first, which differs in other settings
+        first = [cell.source.partition("\n")[0] for cell in new if cell.id not in {each.id for each in old}]
+        reason = "its code cells stand in another order, or one has gone"
+        if first:
+            reason = f"no output is stored for the code cell that begins with {first[0]!r}"
+        raise ValueError(f"{source}: {reason}; execute the chapter")
+    for cell, kept in zip(new, old, strict=True):
+        cell.outputs, cell.execution_count = kept.outputs, kept.execution_count
     return write(notebook, source)
 
 
@@ -207,13 +174,9 @@ if __name__ == "__main__":
     parser.add_argument("chapters", nargs="+", type=Path, metavar="CHAPTER.md")
     parser.add_argument("--keep-outputs", action="store_true", help="execute nothing: only prose has changed")
     options = parser.parse_args()
-    if options.keep_outputs:
-        try:
-            for source in options.chapters:
-                print(keep_outputs(source))
-        except ValueError as error:
-            sys.exit(str(error))
-    else:
+    try:
         with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-            for written in pool.map(execute, options.chapters):
+            for written in pool.map(keep_outputs if options.keep_outputs else execute, options.chapters):
                 print(written, flush=True)
+    except ValueError as error:
+        sys.exit(str(error))

@@ -8,6 +8,7 @@ by chapter.  ``tests/book/test_notebook_text.py`` holds them to the built pages.
 import re
 from collections import Counter
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ OPTION = re.compile(r":([\w-]+): ?(.*)")
 TARGET = re.compile(r"\(([\w:.-]+)\)=\s*")
 HEADING = re.compile(r"#+ +(.*)")
 ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}`([^`]+)`")
-TITLED = re.compile(r"(.*?)\s*<(.+)>", re.DOTALL)
+TITLED = re.compile(r"(?:(.*?)\s*<)?(.+?)>?", re.DOTALL)
 
 
 class Directive(NamedTuple):
@@ -34,28 +35,26 @@ class Directive(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What a label names: what a reference to it reads, and the page where it stands."""
+    """What a label names: what a reference to it reads, and the page where it is."""
 
     text: str
     page: Path
 
 
 def blocks(lines):
-    """The lines of a cell, one by one, but a fenced block as one ``Directive``."""
-    lines = list(lines)
-    while lines:
-        line = lines.pop(0)
+    """Yield the lines of a cell, but a fenced block as one ``Directive``."""
+    lines = iter(lines)
+    for line in lines:
         found = FENCE.fullmatch(line)
         if not found:
             yield line
             continue
         indent, fence, name, title = found.groups()
-        body = []
-        while lines and not re.fullmatch(rf" *{fence}{fence[0]}*\s*", lines[0]):
-            body.append(lines.pop(0).removeprefix(indent))
-        source = [line, *(indent + each for each in body), *lines[:1]]
-        del lines[:1]
-        options = {}
+        ends = re.compile(rf" *{fence}{fence[0]}*\s*")
+        body = [
+            each.removeprefix(indent) for each in takewhile(lambda each, ends=ends: not ends.fullmatch(each), lines)
+        ]
+        source, options = [line.removeprefix(indent), *body, fence], {}
         while name and body and (option := OPTION.fullmatch(body[0])):
             options[option[1]] = option[2]
             del body[0]
@@ -63,34 +62,28 @@ def blocks(lines):
 
 
 def figure_of(cell):
-    """Caption and label of the figure that a code cell draws."""
+    """Return caption and label of the figure that a code cell draws."""
     figure = cell.metadata.get("mystnb", {}).get("figure", {})
     return figure.get("caption"), figure.get("name")
 
 
 class Book:
-    """The sources of a book, as far as a reference to them needs: what it reads, and where that stands."""
+    """The sources of a book, as far as a reference to them needs: what it reads, and where that is."""
 
     def __init__(self, root):
         self.root = root
 
     @cached_property
-    def pages(self):
-        """The number of each page, or None, in the order of the contents."""
-        toc, number, found = yaml.safe_load((self.root / "_toc.yml").read_text()), 0, {}
-        found[self.root / f"{toc['root']}.md"] = None
-        for part in toc["parts"]:
-            for chapter in part["chapters"]:
-                number += bool(part.get("numbered"))
-                found[self.root / f"{chapter['file']}.md"] = number if part.get("numbered") else None
-        return found
-
-    @cached_property
     def places(self):
         """Each label of the book."""
-        found = {}
-        for page, number in self.pages.items():
-            if page.exists():
+        toc, chapters, found = yaml.safe_load((self.root / "_toc.yml").read_text()), 0, {}
+        pages = [(toc["root"], None)]
+        for part in toc["parts"]:
+            for chapter in part["chapters"]:
+                chapters += bool(part.get("numbered"))
+                pages.append((chapter["file"], chapters if part.get("numbered") else None))
+        for name, number in pages:
+            if (page := self.root / f"{name}.md").exists():
                 found |= {label: Place(text, page) for label, text in labels(page, number).items()}
         return found
 
@@ -103,7 +96,7 @@ class Book:
 
 
 def labels(page, number):
-    """What a reference to each label of a page reads; ``number`` is the page's, or None."""
+    """Return what a reference to each label of a page reads; ``number`` is the page's, or None."""
     found, counts, waiting = {}, Counter(), []
 
     def numbered(kind, label, shown):
@@ -123,8 +116,6 @@ def labels(page, number):
             kind = block.name.removeprefix("prf:")
             if block.name == "math" and "label" in block.options:
                 numbered("math", block.options["label"], "({})")
-            elif block.name == "figure":
-                numbered("figure", block.options.get("name"), "Fig. {}")
             elif block.name.startswith("prf:") and kind != "proof":
                 numbered(kind, block.options.get("label"), kind.capitalize() + " {}")
             if block.name not in ("", "math"):
@@ -139,11 +130,11 @@ def labels(page, number):
 
 
 def short(entry):
-    """Author and year of an entry, as in ``Mironov et al., 2019``."""
+    """Return author and year of an entry, as in ``Mironov et al., 2019``."""
     people = entry.persons.get("author", []) or entry.persons.get("editor", [])
     names = [" ".join(map(str, person.rich_prelast_names + person.rich_last_names)) for person in people]
     names = names or [str(entry.rich_fields["title"])]
-    shown = names[0] if len(names) == 1 else f"{names[0]} and {names[1]}" if len(names) == 2 else f"{names[0]} et al."
+    shown = " and ".join(names) if len(names) <= 2 else f"{names[0]} et al."
     return f"{shown}, {entry.fields['year']}" if "year" in entry.fields else shown
 
 
@@ -154,7 +145,7 @@ class Chapter:
         self.book, self.page, self.values, self.cited = book, page, values, set()
 
     def link(self, text, page):
-        """A text that leads to another page of the book, as a notebook where it is one."""
+        """Return a text that leads to another page of the book, as a notebook where it is one."""
         if page == self.page:
             return text
         if page.parent == self.page.parent:
@@ -162,17 +153,14 @@ class Chapter:
         return f"[{text}](../{page.relative_to(self.book.root).as_posix()})"
 
     def role(self, found):
-        """What stands in the place of a role; itself, where its label is unknown."""
+        """Return what replaces a role; itself, where its label is unknown."""
         name, text = found.groups()
         if name == "glue:text":
-            if "::" in text:
-                raise ValueError(f"{found[0]}: a chapter glues its own numbers; compute this one in a cell of it")
             if text not in self.values:
                 raise ValueError(f"{found[0]} has no value in the outputs: execute the chapter")
             return self.values[text]
-        titled = TITLED.fullmatch(text)
-        title, label = titled.groups() if titled else (None, text.strip())
-        if name == "cite" or name.startswith("cite:"):
+        title, label = TITLED.fullmatch(text).groups()
+        if name == "cite":
             keys = [key.strip() for key in label.split(",")]
             if not all(key in self.book.sources for key in keys):
                 return found[0]
@@ -182,21 +170,13 @@ class Chapter:
             place = self.book.places.get(label)
             if place is None:
                 return found[0]
-            if title and name == "numref":
-                number = place.text.rpartition(" ")[2]
-                title = title.replace("%s", number).replace("{number}", number)
-            shown = title or place.text
             if name == "ref" and not title and place.page == self.page:
-                return f"*{shown}*"
-            return self.link(shown, place.page)
-        if name in ("term", "doc", "download", "abbr"):
-            return title or text
-        if title is None and text.startswith("~"):
-            text = text.rpartition(".")[2]
-        return f"`{title or text}`"  # a name of the code
+                return f"*{place.text}*"
+            return self.link(title or place.text, place.page)
+        return f"`{title or (text.rpartition('.')[2] if text.startswith('~') else text)}`"  # a name of the code
 
     def prose(self, lines):
-        """Lines of Markdown, with roles and directives in plain words."""
+        """Return lines of Markdown, with roles and directives in plain words."""
         written, waiting = [], []
 
         def flush():
@@ -204,19 +184,18 @@ class Chapter:
             waiting.clear()
 
         for block in blocks(lines):
-            if isinstance(block, str):
-                if not TARGET.fullmatch(block):
-                    waiting.append(block)
-                continue
-            flush()
-            shown = self.directive(block) if block.name else [line.removeprefix(block.indent) for line in block.source]
-            written.extend((block.indent + line).rstrip() for line in shown)
+            if not isinstance(block, str):
+                flush()
+                shown = self.directive(block) if block.name else block.source
+                written.extend((block.indent + line).rstrip() for line in shown)
+            elif not TARGET.fullmatch(block):
+                waiting.append(block)
         flush()
         return written
 
     def directive(self, block):
-        """A directive as lines of plain Markdown."""
-        place = self.book.places.get(block.options.get("label") or block.options.get("name"))
+        """Return a directive as lines of plain Markdown."""
+        place = self.book.places.get(block.options.get("label"))
         if block.name == "math":
             return self.formula(block.body, place)
         body = self.prose(block.body)
@@ -231,9 +210,6 @@ class Chapter:
             return [*body, "", "∎"] if ends else [*body[:-1], f"{body[-1]} ∎"]
         if block.name == "dropdown":
             return ["<details>", f"<summary>{title}</summary>", "", *body, "", "</details>"]
-        if block.name in ("figure", "image"):
-            image = f"![{block.options.get('alt', '')}]({title})"
-            return [image, "", f"**{place.text}.** " + " ".join(body)] if place else [image, "", *body]
         if block.name.startswith("prf:"):
             kind = place.text if place else block.name.removeprefix("prf:").capitalize()
             title = f"{kind} ({title})" if title else kind
@@ -242,11 +218,12 @@ class Chapter:
             body += ["", f"**You need** {ROLE.sub(self.role, block.options.get('needs', 'nothing.'))}"]
         elif block.name == "exercise":
             title = f"Exercise. {title}"
-        title = title or block.name.capitalize()
-        return [f"> {line}".rstrip() for line in (f"**{title}**", "", *one_line_formulas(body))]
+        return [
+            f"> {line}".rstrip() for line in (f"**{title or block.name.capitalize()}**", "", *one_line_formulas(body))
+        ]
 
     def formula(self, body, place):
-        """A displayed formula, with its number; lines that it breaks are aligned, as Sphinx aligns them."""
+        """Return a displayed formula, with its number; lines that it breaks are aligned, as Sphinx aligns them."""
         body = [line for line in body if line.strip()]
         if r"\\" in re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", "\n".join(body), flags=re.DOTALL):
             body = [r"\begin{split}", *body, r"\end{split}"]
@@ -254,23 +231,17 @@ class Chapter:
 
 
 def one_line_formulas(lines):
-    """The same lines with each displayed formula on one: in a quotation, a formula's next line would begin with >."""
-    return re.sub(
-        r"^( *)\$\$\n(.*?)\n *\$\$$",
-        lambda found: f"{found[1]}$$ {' '.join(found[2].split())} $$",
-        "\n".join(lines),
-        flags=re.DOTALL | re.MULTILINE,
-    ).split("\n")
+    """Put each displayed formula on one line: in a quotation, its next line would begin with >."""
+    formula = re.compile(r"^( *)\$\$\n(.*?)\n *\$\$$", re.DOTALL | re.MULTILINE)
+    return formula.sub(lambda found: f"{found[1]}$$ {' '.join(found[2].split())} $$", "\n".join(lines)).split("\n")
 
 
 def references(book, cited):
-    """The list of what a chapter cites."""
+    """Return the list of what a chapter cites."""
     from pybtex.backends.markdown import Backend
     from pybtex.style.formatting.unsrt import Style
 
-    written = [
-        Style().format_entry("", book.sources[key]).text.render(Backend())
-        for key in sorted(cited, key=lambda key: short(book.sources[key]))
-    ]
+    entries = sorted((book.sources[key] for key in cited), key=short)
+    written = [Style().format_entry("", entry).text.render(Backend()) for entry in entries]
     lines = [re.sub(r"\\([-.()])", r"\1", text).replace("\n", " ") for text in written]
     return "\n".join(["## References", "", *(f"* {line}" for line in lines)])

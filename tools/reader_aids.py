@@ -11,15 +11,17 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-WORDS_A_MINUTE = 200
-MINUTES_A_FORMULA = 0.25
+WORDS_PER_MINUTE = 200
+FORMULAS_PER_MINUTE = 4
 
 
-class Box(SphinxDirective):
-    """A titled box of its own kind."""
+class Exercise(SphinxDirective):
+    """A box that asks the reader."""
 
-    has_content = True
-    kind = ""
+    has_content, required_arguments, final_argument_whitespace, kind = True, 1, True, "exercise"
+
+    def run(self) -> list[nodes.Node]:
+        return [self.box(f"Exercise. {self.arguments[0]}")]
 
     def box(self, title: str) -> nodes.admonition:
         titles, messages = self.state.inline_text(title, self.lineno)
@@ -28,10 +30,10 @@ class Box(SphinxDirective):
         return box
 
 
-class Opener(Box):
+class Opener(Exercise):
     """What a chapter gives: the content lists what one can do after it; ``needs`` says what one needs before."""
 
-    kind = "opener"
+    required_arguments, kind = 0, "opener"
     option_spec: ClassVar = {"needs": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
@@ -42,27 +44,17 @@ class Opener(Box):
         return [box]
 
 
-class Exercise(Box):
-    """A question to the reader."""
-
-    kind = "exercise"
-    required_arguments = 1
-    final_argument_whitespace = True
-
-    def run(self) -> list[nodes.Node]:
-        return [self.box(f"Exercise. {self.arguments[0]}")]
-
-
 def minutes(document: nodes.document) -> int:
-    """How long a page takes at 200 words and four displayed formulas a minute, in steps of five."""
+    """Return how long a page takes at 200 words and four displayed formulas a minute, in steps of five."""
     words = sum(len(each.astext().split()) for each in document.findall(nodes.paragraph))
-    formulas = sum(1 for _ in document.findall(nodes.math_block))
-    return 5 * ceil((words / WORDS_A_MINUTE + formulas * MINUTES_A_FORMULA) / 5)
+    formulas = len([*document.findall(nodes.math_block)])
+    return 5 * ceil((words / WORDS_PER_MINUTE + formulas / FORMULAS_PER_MINUTE) / 5)
 
 
 def fill_in_minutes(app, document):
-    for place in document.findall(lambda node: isinstance(node, nodes.inline) and "minutes" in node["classes"]):
-        place += nodes.Text(f"about {minutes(document)} minutes.")
+    for place in document.findall(nodes.inline):
+        if "minutes" in place["classes"]:
+            place += nodes.Text(f"about {minutes(document)} minutes.")
 
 
 def setup(app):

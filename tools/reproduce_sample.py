@@ -28,7 +28,7 @@ TRAINED = {"test_accuracy": 0.01, "test_loss": 0.05}
 
 
 def draw(number, seed, tables_of_sweeps):
-    """(sweep file, committed row), ``number`` of them."""
+    """Return ``number`` pairs of a sweep file and a committed row."""
     rows = []
     for path in tables_of_sweeps:
         table = pd.read_csv(path, dtype={"run": str})
@@ -37,14 +37,12 @@ def draw(number, seed, tables_of_sweeps):
 
 
 def differences(made, committed):
-    """The columns in which two rows differ by more than they may, each with both values."""
+    """Return the columns in which two rows differ by more than they may, each with both values."""
     found = [f"{name}: {made[name]} for {committed[name]}" for name in EXACT if made[name] != committed[name]]
-    for tolerances, relative in ((COMPUTED, True), (TRAINED, False)):
-        for name, tolerance in tolerances.items():
-            new, old = (np.nan if (value := row.get(name)) is None else float(value) for row in (made, committed))
-            room = tolerance * abs(old) if relative else tolerance
-            if not (new == old or abs(new - old) <= room or (np.isnan(new) and np.isnan(old))):
-                found.append(f"{name}: {new!r} for {old!r}")
+    for name in (*COMPUTED, *TRAINED):
+        new, old = (np.nan if (value := row.get(name)) is None else float(value) for row in (made, committed))
+        if not np.isclose(new, old, COMPUTED.get(name, 0), TRAINED.get(name, 0), equal_nan=True):
+            found.append(f"{name}: {new!r} for {old!r}")
     return found
 
 
@@ -55,7 +53,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     given = parser.parse_args()
-    drawn = draw(given.number, given.seed, sorted(path.with_suffix(".csv") for path in sweep_files()))
+    files = (path for path in sorted(ROOT.glob("results/*/*.toml")) if "[[runs]]" in path.read_text())
+    drawn = draw(given.number, given.seed, [path.with_suffix(".csv") for path in files])
     entries = [
         next(entry for entry in read_sweep(file) if (entry.reading, entry.run.address) == (row["reading"], row["run"]))
         for file, row in drawn
@@ -68,16 +67,12 @@ def main():
         made = tables([entry], store)[0].iloc[0]
         found = differences(made, committed)
         wrong += bool(found)
-        moved = {name: made[name] - committed[name] for name in TRAINED}
-        said = "; ".join(found) or ", ".join(f"{name} moved by {by:.2g}" for name, by in moved.items())
-        print(f"{file.relative_to(ROOT).with_suffix('.csv')}, run {entry.run.address} ({entry.reading}): {said}")
+        said = found or [f"{name} moved by {made[name] - committed[name]:.2g}" for name in TRAINED]
+        table = file.relative_to(ROOT).with_suffix(".csv")
+        print(f"{table}, run {entry.run.address} ({entry.reading}): {'; '.join(said)}")
     if wrong:
         raise SystemExit(f"{wrong} of {len(drawn)} runs are not the committed ones")
     print(f"all {len(drawn)} runs are the committed ones")
-
-
-def sweep_files():
-    return (path for path in ROOT.glob("results/*/*.toml") if "[[runs]]" in path.read_text())
 
 
 if __name__ == "__main__":

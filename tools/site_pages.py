@@ -6,8 +6,6 @@ through once more: scripts that it does not use go, theorems get permanent links
 stumbles over are put right.
 """
 
-import importlib
-import pkgutil
 import re
 import unicodedata
 from html import escape, unescape
@@ -18,23 +16,8 @@ from sphinx import addnodes
 from sphinx.search import languages
 from sphinx.search.en import SearchEnglish
 
-import adascale
-
-LETTERS = {
-    "alpha": "α",
-    "delta": "δ",
-    "epsilon": "ε",
-    "eta": "η",
-    "lambda": "λ",
-    "nu": "ν",
-    "rho": "ρ",
-    "sigma": "σ",
-    "varepsilon": "ε",
-    "le": "≤",
-    "ge": "≥",
-    "times": "×",
-    "cdot": "·",
-}
+NAMES = "alpha delta epsilon eta lambda nu rho sigma varepsilon le ge times cdot"
+LETTERS = dict(zip(NAMES.split(), "αδεηλνρσε≤≥×·", strict=True))
 TOGETHER = {"waterfilling": "water filling"}
 """Words that are written in one piece and in two."""
 
@@ -66,17 +49,16 @@ def described(doctree: nodes.document, longest: int = 300) -> str:
 def describe(app, pagename, templatename, context, doctree):
     """Description and card. The card's picture needs an absolute address: it appears where ``html_baseurl`` is set."""
     description = described(doctree) if doctree else ""
-    title = re.sub(r"<[^>]*>", "", context.get("title", ""))  # Sphinx gives it with its markup
-    found = {"og:type": "website", "og:site_name": app.config.html_title, "og:title": title}
+    title = unescape(re.sub(r"<[^>]*>", "", context.get("title", "")))  # Sphinx gives it with its markup
+    found = {"og:type": "website", "og:site_name": unescape(app.config.html_title), "og:title": title}
     if description:
-        found["og:description"] = description
+        found |= {"description": description, "og:description": description}
     if app.config.html_baseurl:
         base = app.config.html_baseurl.rstrip("/")
         found |= {"og:url": f"{base}/{pagename}.html", "og:image": f"{base}/_static/card.png"}
-    marks = [f'<meta property="{name}" content="{escape(unescape(text))}" />' for name, text in found.items()]
-    if description:
-        marks.insert(0, f'<meta name="description" content="{escape(description)}" />')
-    marks.append('<meta name="twitter:card" content="summary_large_image" />')
+    found["twitter:card"] = "summary_large_image"
+    kinds = {name: "property" if name.startswith("og:") else "name" for name in found}
+    marks = [f'<meta {kinds[name]}="{name}" content="{escape(text)}" />' for name, text in found.items()]
     context["metatags"] = context.get("metatags", "") + "\n".join(["", *marks, ""])
 
 
@@ -124,23 +106,20 @@ def index_items(app, doctree):
     app.env.get_domain("index").process_doc(app.env, app.env.docname, doctree)  # the domain has been here before
 
 
-# The API page.
+# Pages of source code.
 
 
-def without_aliases(app):
-    """Fields of named tuples lose "Alias for field number 0": those without words of their own are left out then."""
-    for package in pkgutil.walk_packages(adascale.__path__, "adascale."):
-        if not package.name.endswith("__main__"):
-            for value in vars(importlib.import_module(package.name)).values():
-                forget_aliases(value)
+def share_side_bar(app, pagename, templatename, context, doctree):
+    """They are not in the contents, so that pages of one depth have the same side bar: it is made once."""
+    if pagename.startswith("_modules/"):
+        made, bars = context["toctree"], app.side_bars
 
+        def toctree(**options):
+            key = pagename.count("/"), *sorted(options.items())
+            bars[key] = bars[key] if key in bars else made(**options)
+            return bars[key]
 
-def forget_aliases(value):
-    """Of one class, if it is a named tuple."""
-    for name in getattr(value, "_fields", ()) if isinstance(value, type) else ():
-        field = vars(value).get(name)
-        if (getattr(field, "__doc__", None) or "").startswith("Alias for field number"):
-            field.__doc__ = ""
+        context["toctree"] = toctree
 
 
 # Every page once more.
@@ -204,9 +183,9 @@ def finish(app, exception):
 
 
 def setup(app):
-    languages["en"] = FoldedEnglish
+    languages["en"], app.side_bars = FoldedEnglish, {}
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", share_side_bar, priority=100)  # before the theme takes it
     app.connect("doctree-read", index_items)
-    app.connect("builder-inited", without_aliases)
     app.connect("build-finished", finish, priority=900)  # after the extensions that copy files
     return {"parallel_read_safe": True}

@@ -82,62 +82,30 @@ def statement(file, line):
     return found
 
 
-def defined(node):
-    """The names that a statement of a module gives to something."""
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return {node.name}
-    targets = getattr(node, "targets", [getattr(node, "target", node)])  # of an assignment, or all within
-    walked = (each for target in targets for each in ast.walk(target))
-    names = (each.id for each in walked if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
-    return {*names, *(each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef | ast.ClassDef))}
-
-
-def called(decorator):
-    """The name of a decorator that is called."""
-    return isinstance(decorator, ast.Call) and getattr(decorator.func, "id", None)
-
-
-def statements():
-    """The names and the tree of each compiled function, and of each statement of a module that defines no function."""
-    for file in sorted(Path("adascale").rglob("*.py")):
-        for node in parsed(str(file))[1].body:
-            if not isinstance(node, ast.ClassDef | ast.FunctionDef) or "njit" in map(called, node.decorator_list):
-                yield defined(node), node
-
-
-@functools.cache
-def users():
-    """For every name that the package loads, the compiled functions and constants that load it."""
-    found = {}
-    for names, node in statements():
-        parts = node.body if isinstance(node, ast.FunctionDef) else [node]  # what a signature names is not run
-        for each in (each for part in parts for each in ast.walk(part)):
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
-                found.setdefault(each.id, set()).update(names)
-    return found
-
-
-@functools.cache
-def compiled():
-    """The names of the package's compiled functions."""
-    return set().union(*(names for names, node in statements() if isinstance(node, ast.FunctionDef)))
-
-
 @functools.cache
 def around(file, line):
-    """What the statement of a module around a line defines."""
-    found = (node for node in parsed(file)[1].body if node.lineno <= line <= node.end_lineno)
-    return frozenset().union(*map(defined, found))
+    """The statement of a module around a line."""
+    for node in parsed(file)[1].body:
+        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+        if first <= line <= node.end_lineno:
+            return node
+    raise ValueError(f"no statement of {file} is in line {line}")
 
 
 @functools.cache
-def reached(file, line):
-    """The compiled functions that a change of this line may reach; by names alone, so rather too many."""
-    found, new = set(), around(file, line)
-    while new:
-        found |= new
-        new = set().union(*(users().get(name, ()) for name in new)) - found
-    return found & compiled()
+def run_by_import():
+    """The names that the package loads outside of its functions and classes."""
+    nodes = (node for file in sorted(Path("adascale").rglob("*.py")) for node in parsed(str(file))[1].body)
+    nodes = (node for node in nodes if not isinstance(node, ast.FunctionDef | ast.ClassDef))
+    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def may_be_compiled(file, line):
+    """Whether a change of this line may reach a compiled function: it is in one, or in what an import computes."""
+    node = around(file, line)
+    if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name in run_by_import():
+        return True
+    return any(getattr(getattr(each, "func", None), "id", None) == "njit" for each in node.decorator_list)
 
 
 class Change(NamedTuple):

@@ -3,24 +3,21 @@
 from adascale.audit.bounds import Counts, clopper_pearson, one_run_bound, one_run_tail, rates_bound, scaled_bound
 from adascale.audit.canaries import GradientCanaries, SampleCanaries
 from adascale.audit.conclusions import Audit, Plan, log_likelihood_ratio, plan
-from adascale.audit.training import PairedRuns, audit_gradients, audit_paired, audit_samples, observe, paired_runs
+from adascale.audit.training import audit_gradients, audit_samples, observe
 
 __all__ = [
     "Audit",
     "Counts",
     "GradientCanaries",
-    "PairedRuns",
     "Plan",
     "SampleCanaries",
     "audit_gradients",
-    "audit_paired",
     "audit_samples",
     "clopper_pearson",
     "log_likelihood_ratio",
     "observe",
     "one_run_bound",
     "one_run_tail",
-    "paired_runs",
     "plan",
     "rates_bound",
     "scaled_bound",

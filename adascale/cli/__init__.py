@@ -1,7 +1,5 @@
 """The command ``adascale``: one module per subcommand, imported only when it is run."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib
@@ -32,24 +30,21 @@ COMMANDS = {
 }
 """The subcommands: each is a module with a function ``run``, and its docstring is the help text."""
 
-INTERRUPTED, PIPE_CLOSED = 130, 141
-"""Exit codes after a signal, as in a shell: 128 plus the number of the signal."""
-
-BLOCKED_SECONDS, GRACE_SECONDS = 0.3, 0.7
-"""Seconds that a command may run after a signal: in code that does not return to Python, and in total."""
+GRACE_SECONDS = 0.7
+"""Seconds that a command may run after a signal, to save what it has."""
 
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signals do not end its parent
 
 
-class Stopped(KeyboardInterrupt):
-    """SIGTERM or Ctrl-C; a subclass, because Python may exit with its own code after a plain ``KeyboardInterrupt``."""
+class Stop(KeyboardInterrupt):
+    """SIGTERM or Ctrl-C: the thread that acquires ``said`` first prints the line and ends the command.
 
-
-class _Stop:
-    """How a command ends after SIGTERM or Ctrl-C: by the thread that acquires ``said`` first."""
+    A subclass, because Python may exit with its own code after a plain ``KeyboardInterrupt``.
+    """
 
     def __init__(self, line: str) -> None:
+        super().__init__()
         self.line, self.code, self.said = line, 0, threading.Lock()
 
 
@@ -61,44 +56,43 @@ def main(arguments: list[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else arguments
     command = next((f"{name}: " for name in given if name in COMMANDS), "")
-    stop = _Stop(f"{command}stopped")
+    stop = Stop(f"{command}stopped")
     with _handling_signals(stop), _visible():
         try:
-            try:
-                return _run(given, stop)
-            finally:
-                if sys.stdout is not None:
-                    sys.stdout.flush()  # flushed here, where a failure can still be reported
+            return _run(given, command, stop)
         except KeyboardInterrupt:
             stop.said.acquire()  # blocks for ever if the watching thread is ending the process
             _say(stop.line)
-            return stop.code or INTERRUPTED
+            return stop.code or 128 + signal.SIGINT
         except OSError as error:
             if error.filename is None:  # standard output is closed or full, and Python must not try again at exit
                 with contextlib.suppress(OSError, ValueError):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if isinstance(error, BrokenPipeError):
-                return PIPE_CLOSED
+                return 141  # 128 plus the number of SIGPIPE, as in a shell
             _say(f"{command}error: {_reason(error)}")
             return 2
 
 
-def _run(given: list[str], stop: _Stop) -> int:
-    options = _parser(given).parse_args(given)
-    if kept := vars(options).get("store") or vars(options).get("state"):
-        stop.line += f"; the same command goes on from what {kept} holds"
-    elif "store" in options:
-        stop.line += "; nothing was kept; with --store DIR the same command would go on from here"
+def _run(given: list[str], command: str, stop: Stop) -> int:
     try:
+        options = _parser(given).parse_args(given)
+        if kept := vars(options).get("store") or vars(options).get("state"):
+            stop.line += f"; the same command goes on from what {kept} holds"
+        elif "store" in options:
+            stop.line += "; nothing was kept; with --store DIR the same command would go on from here"
         with naming_own_code():
             options.run(options)
     except Exception as error:
         if stop.code:  # the signal's exception has become another one, as in an import
-            raise Stopped from None
+            raise stop from None
         if not isinstance(error, ValueError | RuntimeError | ArithmeticError | MemoryError):
             raise
-        _say(f"{options.command}: error: {_reason(error)}")
+        _say(f"{command}error: {_reason(error)}")
         return 2 if isinstance(error, ValueError) else 1
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # flushed here, where a failure can still be reported
     return 0
 
 
@@ -115,16 +109,18 @@ def _say(line: str) -> None:
 
 @contextlib.contextmanager
 def _visible() -> Iterator[None]:
-    """Print control characters as escapes, and the package's log as notes, inside the context."""
+    """Print control characters as escapes, and warnings and the package's log as notes, inside the context."""
     out, err = (each and _Visible(each, begin) for each, begin in ((sys.stdout, ""), (sys.stderr, "\r")))
-    logger, handler = logging.getLogger("adascale"), logging.StreamHandler(err)
+    logger, handler, before = logging.getLogger("adascale"), logging.StreamHandler(err), warnings.formatwarning
     handler.setFormatter(logging.Formatter("note: %(message)s"))
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
+    warnings.formatwarning = lambda message, *_, **__: f"note: {' '.join(str(message).split())}\n"
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield
     finally:
+        warnings.formatwarning = before
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)
 
@@ -132,62 +128,56 @@ def _visible() -> Iterator[None]:
 class _Visible:
     """A stream that escapes control characters, except line breaks and the one that begins a progress bar's line."""
 
-    def __init__(self, stream: Any, begin: str = ""):
+    def __init__(self, stream: Any, begin: str):
         self._stream, self._begin = stream, begin
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        begin = self._begin if self._begin and text.startswith(self._begin) else ""
+        begin = self._begin if text.startswith(self._begin) else ""
         self._stream.write(begin + "\n".join(map(common.visible, text[len(begin) :].split("\n"))))
         return len(text)
 
 
 @contextlib.contextmanager
-def _handling_signals(stop: _Stop) -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C and print warnings as notes inside the context, and restore everything after it."""
+def _handling_signals(stop: Stop) -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C inside the context, and end the process if the main thread does not."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handled: dict[int, Any] = {}
 
     def stopped(number: int, _: object) -> NoReturn:
         for each in handled:  # a second signal changes nothing
             signal.signal(each, signal.SIG_IGN)
         stop.code = 128 + number
-        raise Stopped
+        raise stop
 
     def watch() -> None:
         while number := os.read(signals, 1):
             if number[0] in handled:
-                time.sleep(BLOCKED_SECONDS)
-                if stop.code:  # the main thread has seen the signal, and may save what it has
-                    time.sleep(GRACE_SECONDS - BLOCKED_SECONDS)
+                time.sleep(GRACE_SECONDS)
                 if stop.said.acquire(blocking=False):
                     _say(stop.line)
                     os._exit(128 + number[0])
         os.close(signals)
 
-    handled = {}
-    with warnings.catch_warnings():
-        before = warnings.formatwarning
-        warnings.formatwarning = lambda message, *_, **__: f"note: {' '.join(str(message).split())}\n"
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main:
-            signals, sent = os.pipe()
-            os.set_blocking(sent, False)
-            threading.Thread(target=watch, daemon=True).start()
-            woken = signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                if number == signal.SIGTERM or signal.getsignal(number) is signal.default_int_handler:
-                    handled[number] = signal.signal(number, stopped)
-        try:
-            yield
-        finally:
-            stop.said.acquire(blocking=False)
-            warnings.formatwarning = before
-            if in_main:
-                for number, handler in handled.items():
-                    signal.signal(number, handler or signal.SIG_DFL)
-                signal.set_wakeup_fd(woken)
-                os.close(sent)
+    signals, sent = os.pipe()
+    os.set_blocking(sent, False)
+    threading.Thread(target=watch, daemon=True).start()
+    woken = signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if number == signal.SIGTERM or signal.getsignal(number) is signal.default_int_handler:
+            handled[number] = signal.signal(number, stopped)
+    try:
+        yield
+    finally:
+        stop.said.acquire(blocking=False)
+        for each, handler in handled.items():
+            signal.signal(each, handler or signal.SIG_DFL)
+        signal.set_wakeup_fd(woken)
+        os.close(sent)
 
 
 class _Parser(argparse.ArgumentParser):

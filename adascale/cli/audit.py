@@ -5,71 +5,51 @@ concludes how large epsilon must be at least. If schedule and accountant are cor
 with the given confidence. No audit can prove an epsilon.
 
 By default the canaries are gradients of norm C, and the audit observes what the server receives in every round. With
---black-box they are mislabelled samples, and it observes their loss under the final model. With --paired N there are no
-canaries, but N training runs with or without one mislabelled sample, which is drawn, clipped and averaged as usual.
+--black-box they are mislabelled samples, and it observes their loss under the final model.
 Three bounds hold jointly. one_run assumes nothing. rates assumes independent scores, which holds because each canary
 has its own axis and each run its own noise. scaled also assumes the claimed noise up to a factor. lower is the larger
 of one_run and rates, which assume nothing about the noise.
 
 epsilon is a proven upper bound on the exact value; renyi is the conversion at Opacus' orders. If a bound exceeds
 epsilon, the exit code is 1. --sabotage checks this without the accountant's knowledge: noise removes the receiver's
-noise, and clipping gives canaries ten times the norm, or makes paired runs clip at ten times C. This command needs the
-extra: pip install 'adascale[learn]'.
+noise, and clipping gives canaries ten times the norm. This command needs the extra: pip install 'adascale[learn]'.
 
 example:
   adascale audit --dataset digits --policy learn --nu 0.04 --canaries 200 --confidence 0.95 --json
 """
 
-from __future__ import annotations
-
 import argparse
-import sys
 
+import adascale
 from adascale.cli import common
-from adascale.registry import naming_own_code
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the bounds, and raise a ``RuntimeError`` if one exceeds the accounted epsilon."""
-    from adascale.comparison import as_method, find_method
-
     clipping = options.sabotage == "clipping"
-    if options.paired is not None and (options.canaries is not None or options.runs != 1):
-        raise ValueError("--paired cannot be combined with --canaries or --runs")
-    if options.paired is None and options.black_box and (clipping or options.runs != 1):
-        raise ValueError("--black-box without --paired cannot be combined with --runs or --sabotage clipping")
+    if options.black_box and (clipping or options.runs != 1):
+        raise ValueError("--black-box cannot be combined with --runs or --sabotage clipping")
+    adascale.comparison.find_method(options.policy)  # a receiver without noise is no policy here
     audit, learning = common.learning("adascale.audit"), common.learning("adascale.learning")
-    wanted = common.learning("adascale.runs.specification").make_run(
-        options.dataset, options.policy, options.nu, options.seed, rounds=options.rounds, delta=options.delta
-    )
-    with naming_own_code(), common.noting_orders():
-        problem, mean_gain = common.learning("adascale.runs.execution").problem_of(wanted)
-        eta = as_method(find_method(wanted.policy)[1], wanted.channel)(problem, mean_gain).schedule(problem)
+    make_run = common.learning("adascale.runs.specification").make_run
+    changes = {"rounds": options.rounds, "delta": options.delta}
+    wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
+    with common.noting_orders():
+        problem, _, eta = common.learning("adascale.runs.execution").decided(wanted)
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
         how = {"delta": options.delta, "confidence": options.confidence, "noise": options.sabotage != "noise"}
         given = (problem, eta, wanted.training, dataset, options.seed)
-        norm = 10.0 if clipping else 1.0
-        canaries = 1000 if options.canaries is None else options.canaries
-        if options.paired is not None:
-            found = audit.audit_paired(*given, options.paired, **how, norm=norm)[options.black_box]
-        elif options.black_box:
-            found = audit.audit_samples(*given, canaries, **how)
+        if options.black_box:
+            found = audit.audit_samples(*given, options.canaries, **how)
         else:
-            found = audit.audit_gradients(*given, canaries, **how, runs=options.runs, norm=norm)
-    totals = {
-        "dataset": wanted.scenario.name,
-        "policy": wanted.policy,
-        "nu": wanted.nu,
-        "seed": wanted.seed,
-        "rounds": wanted.scenario.num_rounds,
-        "sabotage": options.sabotage,
-        "epsilon": found.accounted,
-        "lower": found.lower,
-    } | {name: each for name, each in found._asdict().items() if name != "accounted"}
-    print(common.shown(totals, options.json))
+            norm = 10.0 if clipping else 1.0
+            found = audit.audit_gradients(*given, options.canaries, **how, runs=options.runs, norm=norm)
+    totals = {"dataset": wanted.scenario.name, "policy": wanted.policy, "nu": wanted.nu, "seed": wanted.seed}
+    totals |= {"rounds": wanted.scenario.num_rounds, "sabotage": options.sabotage}
+    totals |= {"epsilon": found.accounted, "lower": found.lower} | found._asdict()
+    del totals["accounted"]
+    print(common.shown(totals, options.json), flush=True)
     if found.refuted:
-        sys.stdout.flush()
         bounds = ", ".join(f"{name} {value:.4g}" for name, value in found.refuted.items())
-        raise RuntimeError(
-            f"the training leaks more than accounted: epsilon {found.accounted:.4g} is refuted by {bounds}"
-        )
+        accounted = f"epsilon {found.accounted:.4g} is refuted by {bounds}"
+        raise RuntimeError(f"the training leaks more than accounted: {accounted}")

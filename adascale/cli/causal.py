@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import inspect
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import adascale
 from adascale import registry
 from adascale.cli import common
-from adascale.cli.options import FORMER, policy_text
-from adascale.registry import naming_own_code
-
-if TYPE_CHECKING:
-    from adascale.channel import Trace
-    from adascale.policies import Policy
-    from adascale.scenario import Scenario
+from adascale.cli.options import policy_text
 
 BUDGET_MODES = {
     "hard": "nu is never exceeded",
@@ -27,46 +22,40 @@ BUDGET_MODES = {
 """Descriptions of how a policy meets the budget."""
 
 
-def choose(options: Namespace, scenario: Scenario, trace: Trace | None = None) -> tuple[str, Policy, str]:
+def choose(
+    options: Namespace, scenario: adascale.Scenario, trace: adascale.channel.Trace | None = None
+) -> tuple[str, adascale.Policy, str]:
     """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
     A policy evaluated on a given ``trace`` may know it in advance, as in the paper's protocol.
     """
-    from adascale import policies
-    from adascale.channel import EmpiricalFloors, read_gains
-    from adascale.comparison import PolicyClass, TunedOnRealisation, find_method
-    from adascale.problem import ReceiveScalingProblem
-
+    policies, comparison = adascale.policies, adascale.comparison
     if trace is not None and options.past is not None:
         raise ValueError("--past cannot be combined with --hindsight")
     given = options.policy or ("learn" if options.penalty is None and trace is None else "adascale")
     method: Any
-    name, method = find_method(given)
+    name, method = comparison.find_method(given)
     for option, known in (("penalty", "adascale"), ("promise", "learn and resolve")):
-        value = getattr(options, option)
-        if value is not None and registry.parse_options(given)[1]:
-            raise ValueError(f"--{option} cannot be combined with --policy {given}, which has parameters")
-        if value is not None:
-            parameters = inspect.signature(getattr(method, "policy", method)).parameters
-            if not {option, FORMER.get(option)} & {*parameters}:
+        if (value := getattr(options, option)) is not None:
+            if registry.parse_options(given)[1]:
+                raise ValueError(f"--{option} cannot be combined with --policy {given}, which has parameters")
+            policy_class: Any = getattr(method, "policy", method)
+            former = getattr(policy_class, "former", {})
+            if former.get(option, option) not in inspect.signature(policy_class).parameters:
                 raise ValueError(f"--{option} applies only to {known}, got --policy {given}")
-            _, method = find_method(policy_text(f"{given}:{option}={value}"))
-    kind: Any = method.policy if isinstance(method, PolicyClass) else None
+            _, method = comparison.find_method(policy_text(f"{given}:{option}={value}"))
+    kind: Any = method.policy if isinstance(method, comparison.PolicyClass) else None
     tuned = kind is None or bool(method.tuned)
     warm = kind is policies.AdaScale and trace is None and tuned
     needs_law = warm or getattr(kind, "needs_law", False)
     needs_mean = getattr(kind, "needs_mean_gain", False)
     past = trace
     if options.past is not None:
-        past = read_gains(options.past, scenario, options.unit)
+        past = adascale.read_gains(options.past, scenario, options.unit)
         common.note(past.unended)
-    if past is None and (needs_law or tuned or needs_mean):
-        what = "the distribution of the channel" if needs_law else "a parameter" if tuned else "mean gains"
-        ways = "--past, or V as --penalty" if warm else "--past"
-        raise ValueError(f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}")
     problem, mean, fixed = None, None, {}
     if past is not None:
-        mean, law = past.mean_gain, EmpiricalFloors.of(scenario, past.min_gain)
+        mean, law = past.mean_gain, adascale.channel.EmpiricalFloors.of(scenario, past.min_gain)
         if warm:
             return name, policies.AdaScale.from_law(scenario, options.nu, law=law), BUDGET_MODES["law"]
         if needs_law:
@@ -79,11 +68,14 @@ def choose(options: Namespace, scenario: Scenario, trace: Trace | None = None) -
             wanted = f"a parameter to tune on {scenario.num_rounds} rounds"
             raise ValueError(f"--policy {given} has {wanted}, but {options.past} has {past.min_gain.size}")
         if tuned:
-            problem = ReceiveScalingProblem(scenario, past.min_gain[-scenario.num_rounds :], options.nu)
+            problem = adascale.ReceiveScalingProblem(scenario, past.min_gain[-scenario.num_rounds :], options.nu)
+    elif needs_law or tuned or needs_mean:
+        what = "the distribution of the channel" if needs_law else "a parameter" if tuned else "mean gains"
+        ways = "--past, or V as --penalty" if warm else "--past"
+        raise ValueError(f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}")
     if kind is not None:
-        method = TunedOnRealisation(kind, **method.fixed | fixed)
-    with naming_own_code():
-        policy: Policy = method(problem, mean)  # without a problem nothing is tuned
+        method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)
+    policy: adascale.Policy = method(problem, mean)  # without a problem nothing is tuned
     if isinstance(policy, policies.Optimal) or (tuned and trace is not None):
         mode = "hindsight"
     elif tuned:

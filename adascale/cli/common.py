@@ -12,14 +12,10 @@ import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import adascale
 from adascale import registry
-
-if TYPE_CHECKING:
-    from adascale.accounting import Accountant
-    from adascale.channel import ChannelModel
-    from adascale.presets import Preset
 
 
 def one_line(error: BaseException) -> str:
@@ -44,12 +40,10 @@ def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
 
     if as_json:
         return json_text(totals | tables)
-    lines = {
-        key: f"{value:.6g}" if isinstance(value, float) else visible(f"{value}")
-        for key, value in totals.items()
-        if value is not None
-    }
-    return "\n".join(f"{key:<{max(map(len, lines))}} {value}" for key, value in lines.items())
+    known = {key: value for key, value in totals.items() if value is not None}
+    texts = (f"{value:.6g}" if isinstance(value, float) else visible(f"{value}") for value in known.values())
+    width = max(map(len, known))
+    return "\n".join(f"{key:<{width}} {text}" for key, text in zip(known, texts, strict=True))
 
 
 def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:
@@ -62,18 +56,15 @@ def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:
         write_together({path: content for path, content in files.items() if path is not None})
 
 
-def find_channel(name: str) -> ChannelModel:
+def find_channel(name: str) -> adascale.ChannelModel:
     """Return the channel model given by ``--channel``."""
-    from adascale import channel
-
     with _naming("--channel", name):
-        return channel.find(name)
+        return adascale.channel.find(name)
 
 
-def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> Accountant:
+def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> adascale.accounting.Accountant:
     """Return the accountant given by ``--accountant`` and ``--orders``."""
-    from adascale import accounting
-
+    accounting = adascale.accounting
     with _naming("--accountant", name):
         found = accounting.find(name)
     if orders is None:
@@ -102,24 +93,24 @@ def noting_orders(options: Namespace | None = None) -> Iterator[None]:
     """
     from adascale.accounting import DEFAULT_ORDERS, OrdersTooFew
 
-    with warnings.catch_warnings(record=True) as caught:
+    found: list[OrdersTooFew] = []
+    with warnings.catch_warnings():
         warnings.simplefilter("always", OrdersTooFew)
+        show = warnings.showwarning
+        warnings.showwarning = lambda message, *about, **more: (
+            found.append(message) if isinstance(message, OrdersTooFew) else show(message, *about, **more)
+        )
         yield
-    worst, gain = None, 1.0
-    for each in caught:
-        found = each.message
-        if not isinstance(found, OrdersTooFew):
-            warnings.showwarning(each.message, each.category, each.filename, each.lineno)
-        elif found.order and found.better and found.epsilon / found.better > gain:
-            worst, gain = found, found.epsilon / found.better
-    if worst is None or worst.order is None:
-        return
-    place, enough = "last", f"{2 ** math.ceil(math.log2(worst.order))}"
-    if worst.order < worst.end:
-        largest = options.orders[0] if options and options.orders else max(DEFAULT_ORDERS)
-        place, enough = "first", f"{1 + (worst.order - 1) / 2:.6g},{largest:g}"
-    how = f"with --orders {enough} it is lower" if options else f"order {worst.order:.6g} lowers it"
-    note(f"an epsilon is that of the {place} order, {worst.end:g}; {how} ({worst.better:.4g} for {worst.epsilon:.4g})")
+    gains = [(each.epsilon / each.better, each.order, each) for each in found if each.order and each.better]
+    if gains:
+        _, order, worst = max(gains, key=lambda each: each[0])
+        place, enough = "last", f"{2 ** math.ceil(math.log2(order))}"
+        if not worst.is_last:
+            largest = options.orders[0] if options and options.orders else max(DEFAULT_ORDERS)
+            place, enough = "first", f"{1 + (order - 1) / 2:.6g},{largest:g}"
+        how = f"with --orders {enough} it is lower" if options else f"order {order:.6g} lowers it"
+        values = f"{worst.better:.4g} for {worst.epsilon:.4g}"
+        note(f"an epsilon is that of the {place} order, {worst.end:g}; {how} ({values})")
 
 
 def spends(policy: str, least: float, most: float) -> str:
@@ -140,16 +131,14 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
     return {f"the base {str(path)!r} of {option}" if i else option: path for i, (path, _) in enumerate(chain)}
 
 
-def read_scenario(name: str) -> Preset:
+def read_scenario(name: str) -> adascale.presets.Preset:
     """Read a preset by name or file, or the file of a scenario, to which it adds the paper's channel."""
-    from adascale import presets
-    from adascale.channel import Rayleigh
     from adascale.files import TABLES, read_toml
-    from adascale.scenario import Scenario
 
+    presets = adascale.presets
     if name in presets.names() or not Path(name).is_file() or {*TABLES, "base"} & set(read_toml(name)):
         return presets.load(name)
-    return presets.Preset(Scenario.from_toml(name), Rayleigh(), {}, ())
+    return presets.Preset(adascale.Scenario.from_toml(name), adascale.Rayleigh(), {}, ())
 
 
 def check_outputs(inputs: Mapping[str, Path | None], outputs: Mapping[str, Path | None]) -> None:
@@ -157,16 +146,14 @@ def check_outputs(inputs: Mapping[str, Path | None], outputs: Mapping[str, Path 
 
     Both map an option, as it is typed, to its file, or to None if it was not given.
     """
-    taken = {option: path for option, path in inputs.items() if path is not None}
+    taken = {_identity(path): option for option, path in inputs.items() if path is not None}
     for option, path in outputs.items():
-        if path is None:
-            continue
-        if reason := _why_not_written(path):
-            raise ValueError(f"{option} {str(path)!r} cannot be written: {reason}")
-        for other, known in taken.items():
-            if _is_same(path, known):
+        if path is not None:
+            if reason := _why_not_written(path):
+                raise ValueError(f"{option} {str(path)!r} cannot be written: {reason}")
+            if other := taken.get(file := _identity(path)):
                 raise ValueError(f"{option} {str(path)!r} is the file of {other}; it would be overwritten")
-        taken[option] = path
+            taken[file] = option
 
 
 def _why_not_written(path: Path) -> str:
@@ -187,11 +174,11 @@ def _why_not_written(path: Path) -> str:
         return one_line(error)
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    """Return whether two paths lead to one file, also through links."""
+def _identity(path: Path) -> object:
+    """Return what two paths have in common if they lead to one file, also through links."""
     with contextlib.suppress(OSError, ValueError, RuntimeError):
-        return os.path.samefile(one, other) if one.exists() and other.exists() else one.resolve() == other.resolve()
-    return False
+        return (path.stat().st_dev, path.stat().st_ino) if path.exists() else path.resolve()
+    return path
 
 
 def learning(module: str) -> Any:

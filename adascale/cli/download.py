@@ -6,8 +6,6 @@ example:
   adascale download mnist
 """
 
-from __future__ import annotations
-
 import argparse
 
 from adascale.cli import common

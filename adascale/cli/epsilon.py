@@ -22,16 +22,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import adascale
 from adascale.cli import common
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from adascale.scenario import Scenario
-    from adascale.tables import Table
-
-    FloatArray = NDArray[np.float64]
+    from adascale.tables import FloatArray, Table
 
 _MOST_ROUNDS = 10_000_000  # largest sum of the steps of a table
 
@@ -40,22 +35,17 @@ def run(options: argparse.Namespace) -> None:
     """Print epsilon and its bounds."""
     import numpy as np
 
-    from adascale import accounting
-
     kinds = _schedules(options)
-    exact = [accounting.exact_epsilon(rate, sigma, options.delta) for rate, sigma, _ in kinds]
+    exact = [adascale.exact_epsilon(rate, sigma, options.delta) for rate, sigma, _ in kinds]
     with common.noting_orders():
         renyi = [_renyi(rate, sigma, options.delta) for rate, sigma, _ in kinds]
     weights = np.array([weight for *_, weight in kinds])
     found = {each: [getattr(one, each) for one in exact] for each in ("epsilon", "lower", "upper")} | {"rdp": renyi}
-    most = {f"{key}_max": max(values) for key, values in found.items()} if len(kinds) > 1 else {}
-    totals: dict[str, Any] = {
-        "rounds": kinds[0][1].size,
-        "delta": options.delta,
-        **most,
-        **{key: float(weights @ np.array(values) / weights.sum()) for key, values in found.items()},
-        "direction": max(exact, key=lambda one: one.epsilon).direction,
-    }
+    totals: dict[str, Any] = {"rounds": kinds[0][1].size, "delta": options.delta}
+    if len(kinds) > 1:
+        totals |= {f"{key}_max": max(values) for key, values in found.items()}
+    totals |= {key: float(weights @ np.array(values) / weights.sum()) for key, values in found.items()}
+    totals["direction"] = max(exact, key=lambda one: one.epsilon).direction
     print(common.shown(totals, options.json))
 
 
@@ -70,7 +60,7 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray
     if options.eta is None:
         if options.scenario is not None:
             raise ValueError("--scenario needs --eta, the file written by 'adascale schedule --out'")
-        return [_read(options.file, options.rate)]
+        return [(*_read(options.file, options.rate), 1.0)]
     if options.scenario is None or options.rate is not None:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
     scenario = common.read_scenario(options.scenario).scenario
@@ -81,35 +71,37 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, FloatArray
     return [(sent * rate, np.sqrt(np.where(sent, energy / unit, 1.0)), float(number)) for rate, unit, number in kinds]
 
 
-def _read(path: Path, rate: float | None) -> tuple[FloatArray, FloatArray, float]:
-    """Read a table of noise multipliers."""
+def _read(path: Path, rate: float | None) -> tuple[FloatArray, FloatArray]:
+    """Read rates and noise multipliers."""
     import numpy as np
 
     table = _table(path, "sigma", optional=("rate", "steps"))
-    rates = None if "rate" not in table.names else table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
     sigma = table.column("sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150")
-    if (rates is None) == (rate is None):
-        wrong = "expected a column rate, or --rate" if rates is None else "--rate cannot be combined with a column rate"
-        raise ValueError(f"{path}: {wrong}")
-    if rate is not None and not 0 <= rate <= 1:
+    if "rate" in table.names:
+        rates = table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
+        if rate is not None:
+            raise ValueError(f"{path}: --rate cannot be combined with a column rate")
+    elif rate is None:
+        raise ValueError(f"{path}: expected a column rate, or --rate")
+    elif not 0 <= rate <= 1:
         raise ValueError(f"--rate must be in [0, 1], got {rate}")
-    rates = np.full(sigma.size, rate) if rates is None else rates
+    else:
+        rates = np.full(sigma.size, rate)
     if "steps" in table.names:
         steps = table.column("steps", lambda n: (n >= 1) & (n == np.floor(n)), "whole and >= 1")
         if steps.sum() > _MOST_ROUNDS:
             raise ValueError(f"{path}: steps must add up to at most {_MOST_ROUNDS:,}, got {steps.sum():,.0f}")
         rates, sigma = (np.repeat(each, steps.astype(int)) for each in (rates, sigma))
-    return rates, sigma, 1.0
+    return rates, sigma
 
 
-def _read_eta(path: Path, scenario: Scenario) -> FloatArray:
+def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
-    import numpy as np
-
+    infinity = float("inf")
     table = _table(path, "eta", optional=("min_gain",), ignored=("floor", "noise_energy", "budget_left", "epsilon"))
-    eta = table.column("eta", lambda x: np.isfinite(x) & (x >= 0), "finite and >= 0")
+    eta = table.column("eta", lambda x: (x >= 0) & (x < infinity), "finite and >= 0")
     if "min_gain" in table.names:
-        gain = table.column("min_gain", lambda h: np.isfinite(h) & (h > 0), "finite and > 0")
+        gain = table.column("min_gain", lambda h: (h > 0) & (h < infinity), "finite and > 0")
         limit = f"at most {scenario.x_max:.6g} * min_gain, the power limit of {scenario.name}"
         table.column("eta", lambda x: x / (1 + 1e-9) <= scenario.x_max * gain, limit)
     return eta
@@ -127,9 +119,7 @@ def _renyi(rate: FloatArray, sigma: FloatArray, delta: float) -> float:
     """Compute epsilon by the Renyi conversion at Opacus' orders, for rates that may differ."""
     import numpy as np
 
-    from adascale import accounting
-
-    rate, sigma = rate[rate > 0], sigma[rate > 0]
+    accounting, rate, sigma = adascale.accounting, rate[rate > 0], sigma[rate > 0]
     if rate.size == 0:
         return 0.0
     if (rate == rate[0]).all():

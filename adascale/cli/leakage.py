@@ -18,17 +18,17 @@ example:
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import TYPE_CHECKING
 
+import adascale
 from adascale.cli import common
-from adascale.registry import naming_own_code
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_REALISATIONS = 1_000_000
-"""Largest number of realisations; each is a row of the table for every policy and nu."""
+MOST_REALISATIONS = 1_000_000  # each is a row of the table for every policy and nu
 
 PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
 """The policies of the paper's figures, in its order."""
@@ -36,7 +36,6 @@ PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "Ly
 
 def run(options: argparse.Namespace) -> None:
     """Print the means, and write every realisation."""
-    from adascale.comparison import find_method, leakage_table
     from adascale.files import json_text
 
     common.check_outputs(common.input_files("--scenario", options.scenario), {"--out": options.out})
@@ -44,21 +43,16 @@ def run(options: argparse.Namespace) -> None:
     if not 1 <= options.realisations <= MOST_REALISATIONS:
         raise ValueError(f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}")
     chosen = {}
-    for name, make in map(find_method, options.policy or PAPER):
+    for name, make in map(adascale.comparison.find_method, options.policy or PAPER):
         if name in chosen:
             raise ValueError(f"duplicate --policy {name}")
         chosen[name] = make
-    with naming_own_code(), common.noting_orders(options):
-        table = leakage_table(
-            preset.scenario,
-            options.nu,
-            range(options.seed, options.seed + options.realisations),
-            chosen,
-            channel=preset.channel if options.channel is None else common.find_channel(options.channel),
-            accountant=common.find_accountant(options.accountant, options.orders),
-            delta=options.delta,
-            progress=sys.stderr.isatty(),
-        )
+    seeds = range(options.seed, options.seed + options.realisations)
+    with common.noting_orders(options):
+        channel = preset.channel if options.channel is None else common.find_channel(options.channel)
+        accountant = common.find_accountant(options.accountant, options.orders)
+        how = {"channel": channel, "accountant": accountant, "delta": options.delta, "progress": sys.stderr.isatty()}
+        table = adascale.leakage_table(preset.scenario, options.nu, seeds, chosen, **how)
     reached = table.dropna(subset=["cost"])
     if reached.empty:
         tried = f"{', '.join(chosen)} at nu = {', '.join(f'{nu:g}' for nu in options.nu)}"
@@ -74,8 +68,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _summary(table: pd.DataFrame) -> str:
-    """Format geometric means with their intervals."""
+    """Format geometric means, and their intervals where a leakage has a logarithm."""
     import pandas as pd
+
+    from adascale.statistics import log_interval
 
     rows = []
     for (policy, nu), group in table.groupby(["policy", "nu"], sort=False):
@@ -83,18 +79,10 @@ def _summary(table: pd.DataFrame) -> str:
         labels = {"rdp": f"RDP({group['order'].iloc[0]:g})", "epsilon_max": "largest epsilon", "epsilon": "epsilon"}
         for column, label in labels.items():
             if column in group:
-                row[label], interval = _mean(group[column])
+                infinite = bool((group[column] == math.inf).any())
+                centre, low, high = (math.inf,) * 3 if infinite else log_interval(group[column])
+                row[label] = f"{centre:.4g}"
                 if len(group) > 2:
-                    row[f"{label} 95 %"] = interval
+                    row[f"{label} 95 %"] = f"{low:.3g} .. {high:.3g}" if 0 < centre < math.inf else ""
         rows.append(row)
     return str(pd.DataFrame(rows).fillna("").to_string(index=False))
-
-
-def _mean(values: pd.Series) -> tuple[str, str]:
-    """Format a geometric mean and its interval, which does not exist if a leakage has no logarithm."""
-    from adascale.statistics import log_interval
-
-    if (values == float("inf")).any():
-        return "inf", ""
-    centre, low, high = log_interval(values)
-    return f"{centre:.4g}", f"{low:.3g} .. {high:.3g}" if centre > 0 else ""

@@ -1,19 +1,13 @@
 """The options of all subcommands, and the parsing of their values."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
-import inspect
 import re
 from pathlib import Path
 from typing import Any
 
 from adascale import registry
 from adascale.cli.common import note
-
-FORMER = {"promise": "budget_mode", "reserve": "safety_margin"}
-"""Parameters of policies by their former names, which are deprecated."""
 
 
 def add_options(parser: argparse.ArgumentParser, command: str) -> None:
@@ -54,9 +48,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--seed", "leakage train audit", "seed of the first realisation", type=_seed, default=0, metavar="N")
     option("--rounds", "train audit", "use only the first N rounds of the channel", metavar="N", **integer)
     option("--every", "train", "evaluate every K rounds", default=25, metavar="K", **integer)
-    option("--canaries", "audit", "number of canaries per training run (default: 1000)", metavar="K", **integer)
+    option("--canaries", "audit", "number of canaries per training run", default=1000, metavar="K", **integer)
     option("--runs", "audit", "number of training runs, with consecutive seeds", default=1, metavar="N", **integer)
-    option("--paired", "audit", "instead of canaries, N runs with and without one sample", metavar="N", **integer)
     option("--black-box", "audit", "observe only the final model; canaries are mislabelled samples", **switch)
     protection = "disable this protection, to check that the audit detects it"
     option("--sabotage", "audit", protection, choices=("noise", "clipping"))
@@ -100,13 +93,12 @@ def _orders(text: str) -> tuple[float, ...]:
 
 
 def policy_text(text: str) -> str:
-    """Return a policy's text with each parameter under the name that its class knows, the former or the new one."""
+    """Replace the former names of a policy's parameters, with a note."""
     with contextlib.suppress(ValueError):  # reported where the policy is looked up
         name, given = registry.parse_options(text)
-        for old, new in FORMER.items():
-            if old in given or new in given:
-                known = inspect.signature(registry.find("policies", name).value).parameters
-                if old in given:
-                    note(f"parameter {old} is deprecated; use --policy {name}:{new}={given[old]}")
-                text = re.sub(rf"([:,]\s*)({old}|{new})(?=\s*=)", rf"\g<1>{new if new in known else old}", text)
+        former = getattr(registry.find("policies", name).value, "former", {}) if given else {}
+        for old, new in former.items():
+            if old in given:
+                note(f"parameter {old} is deprecated; use --policy {name}:{new}={given[old]}")
+                text = re.sub(rf"([:,]\s*){old}(?=\s*=)", rf"\g<1>{new}", text)
     return text

@@ -22,35 +22,31 @@ example:
   adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 
+import adascale
 from adascale.cli import causal, common
-from adascale.registry import naming_own_code
 
 _LEAST_SHARE = 1e-12  # least nu over the largest floor, as float64 has sixteen digits
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the totals, and write the schedule."""
-    from adascale.channel import read_gains
-    from adascale.policies import OnlinePolicy
-    from adascale.problem import ReceiveScalingProblem, RoundLeakage
+    from adascale.problem import RoundLeakage
 
     inputs = common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
     scenario = common.read_scenario(options.scenario).scenario
     accountant = common.find_accountant(options.accountant, options.orders)
-    trace = read_gains(options.gains, scenario, options.unit)
-    problem = ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
+    trace = adascale.read_gains(options.gains, scenario, options.unit)
+    problem = adascale.ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
     if options.nu < (least := _LEAST_SHARE * float(problem.floor.max())):
         share = f"{_LEAST_SHARE:g} of the largest noise floor (round {problem.floor.argmax()})"
         raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {options.nu:g}")
     horizon = replace(scenario, num_rounds=problem.num_rounds)
     name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else None)
-    with naming_own_code(), common.noting_orders(options):
+    with common.noting_orders(options):
         eta = policy.schedule(problem)
         epsilon = problem.device_epsilons(eta, accountant, options.delta)
         cost = float(problem.cost(eta))
@@ -58,30 +54,19 @@ def run(options: argparse.Namespace) -> None:
     if budget_mode == causal.BUDGET_MODES["hard"] and spent > 1 + 1e-6:
         found = f"its cost is {cost:.6g}, {spent:.3g} times nu"
         raise RuntimeError(f"{name} must not exceed nu = {options.nu:g}, but {found}; no schedule was written")
-    columns = {
-        "round": list(range(problem.num_rounds)),
-        "min_gain": problem.min_gain.tolist(),
-        "floor": problem.floor.tolist(),
-        "noise_energy": problem.noise_energy(eta).tolist(),
-        "eta": eta.tolist(),
-    }
-    rows = list(zip(*columns.values(), strict=True))
-    totals = {
-        "scenario": scenario.name,
-        "policy": name,
-        "rounds": problem.num_rounds,
-        **{each: float(getattr(policy, each)) for each in policy.tuned},
-        "budget_mode": budget_mode,
-        "nu": options.nu,
-        "cost": cost,
-        "order": scenario.order,
-        "rdp": float(problem.rdp(eta)),
-        "delta": options.delta,
-        **({"epsilon_max": float(epsilon.largest)} if RoundLeakage(scenario).rate.size > 1 else {}),
-        "epsilon": float(epsilon.mean),
-    }
-    text = common.shown(totals, options.json, schedule=[dict(zip(columns, row, strict=True)) for row in rows])
-    common.print_and_write(text, {options.out: "".join(f"{','.join(map(str, row))}\n" for row in (columns, *rows))})
+    energy = problem.noise_energy(eta)
+    columns = {"min_gain": problem.min_gain, "floor": problem.floor, "noise_energy": energy, "eta": eta}
+    rows = list(zip(range(problem.num_rounds), *(each.tolist() for each in columns.values()), strict=True))
+    header = ("round", *columns)
+    totals = {"scenario": scenario.name, "policy": name, "rounds": problem.num_rounds}
+    totals |= {each: float(getattr(policy, each)) for each in policy.tuned}
+    totals |= {"budget_mode": budget_mode, "nu": options.nu, "cost": cost}
+    totals |= {"order": scenario.order, "rdp": float(problem.rdp(eta)), "delta": options.delta}
+    if RoundLeakage(scenario).rate.size > 1:
+        totals["epsilon_max"] = float(epsilon.largest)
+    totals["epsilon"] = float(epsilon.mean)
+    text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])
+    common.print_and_write(text, {options.out: "".join(f"{','.join(map(str, row))}\n" for row in (header, *rows))})
     common.note(trace.unended)
     if problem.num_rounds != scenario.num_rounds:
         rounds = f"{problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}"
@@ -89,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     if trace.above_one:
         units = "gains in dB need --unit db, and path losses are their inverse"
         common.note(f"{trace.above_one}: more power received than sent; {units}")
-    if not isinstance(policy, OnlinePolicy):
+    if not isinstance(policy, adascale.OnlinePolicy):
         common.note(f"{name} reads the whole trace")
     elif options.hindsight and options.penalty is None and (policy.tuned or policy.needs_mean_gain or policy.needs_law):
         common.note(f"{name} was tuned on the whole trace, or plans with its gains, which no server can do")

@@ -32,50 +32,39 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import adascale
 from adascale.cli import causal, common
 from adascale.registry import naming_own_code
-
-if TYPE_CHECKING:
-    from adascale.channel import GainLines
-    from adascale.streaming import Stream
 
 
 def run(options: argparse.Namespace) -> None:
     """Answer every line of standard input."""
-    from adascale.accounting import DEFAULT_ORDERS, order_grid
-    from adascale.channel import GainLines
-    from adascale.policies import OnlinePolicy
-    from adascale.streaming import Answer, Stream
-
     inputs = common.input_files("--scenario", options.scenario) | {"--past": options.past}
     common.check_outputs(inputs, {"--state": options.state})
     scenario = common.read_scenario(options.scenario).scenario
     name, policy, _ = causal.choose(options, scenario)
-    if not isinstance(policy, OnlinePolicy):
+    if not isinstance(policy, adascale.OnlinePolicy):
         raise ValueError(f"--policy {name} needs all rounds in advance; stream requires an online policy")
-    orders = DEFAULT_ORDERS if options.orders is None else order_grid(*options.orders)
-    with naming_own_code():
-        how = {"delta": options.delta, "orders": orders, "unit": options.unit}
-        stream = Stream(policy, scenario, options.nu, options.state, **how)
-    with stream:
+    orders = adascale.accounting.order_grid(*options.orders) if options.orders else adascale.accounting.DEFAULT_ORDERS
+    how = {"delta": options.delta, "orders": orders, "unit": options.unit}
+    with adascale.Stream(policy, scenario, options.nu, options.state, **how) as stream:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             common.note(f"{options.state} {at}")
-        print(",".join(Answer._fields), flush=True)
-        _answer_all(stream, GainLines("standard input", scenario, options.unit), options.state)
+        print(",".join(adascale.streaming.Answer._fields), flush=True)
+        _answer_all(stream, adascale.channel.GainLines("standard input", scenario, options.unit), options.state)
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
             if stream.orders_too_few:
                 common.note("epsilon is that of the first or the last order; --orders 1.01,1024 may lower it")
 
 
-def _next(stream: Stream) -> str:
+def _next(stream: adascale.Stream) -> str:
     return f"{stream.round}, or {stream.round - 1} if its line comes again" if stream.pending else f"{stream.round}"
 
 
-def _answer_all(stream: Stream, lines: GainLines, state: Path) -> None:
+def _answer_all(stream: adascale.Stream, lines: adascale.channel.GainLines, state: Path) -> None:
     """Answer each line; the answer to a wrong line is an error."""
     if sys.stdin is None:
         raise ValueError("standard input is closed; expected a header and one line of gains per round")

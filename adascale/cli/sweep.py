@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from adascale import __version__
 from adascale.cli import common
-from adascale.registry import naming_own_code
+from adascale.files import in_turn, read_toml, write_together
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,31 +35,33 @@ def run(options: argparse.Namespace) -> None:
     for name, least in (("jobs", 1), ("threads", 1), ("retries", 0)):
         if getattr(options, name) < least:
             raise ValueError(f"--{name} must be >= {least}, got {getattr(options, name)}")
+    module = common.learning("adascale.runs.sweep")
+    entries = module.read_sweep(options.file)
+    inputs: dict[str, Path | None] = {"the sweep file": options.file}
+    for given in [block["dataset"] for block in read_toml(options.file)["runs"]]:
+        for dataset in given if isinstance(given, list) else [given]:
+            inputs |= common.input_files(f"dataset {dataset!r}", dataset)
     outputs: dict[str, Path | None] = {}
     for table, of in ((out, "--out"), (_beside(out, "partial"), "the partial table of --out")):
         outputs |= {of: table, f"the curves of {of}": _beside(table, "curves")}
-    common.check_outputs({"the sweep file": options.file}, outputs)
-    module = common.learning("adascale.runs.sweep")
-    entries = module.read_sweep(options.file)
-    for dataset in _datasets(options.file):
-        common.check_outputs(common.input_files(f"dataset {dataset!r}", dataset), outputs)
+    common.check_outputs(inputs, outputs)
     store = module.Store(options.store)
     if store.owns(out):
         raise ValueError(f"--out {str(out)!r} lies in the folder of a run of --store")
-    if options.report:
-        with naming_own_code():
-            table, history = module.tables(entries, store)
-        _print_and_write(module.progress(entries, store).to_string(index=False), table, history, len(entries), out)
-        return
-    how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}
-    outcomes = module.sweep([entry.run for entry in entries], store, **how, progress=sys.stderr.isatty())
-    finished = {each.address for each in outcomes if each.state == "finished"}
-    table, history = module.tables([entry for entry in entries if entry.run.address in finished], store)
-    _print_and_write(f"{len(finished)} of {len(outcomes)} runs finished", table, history, len(entries), out)
     failed: dict[str, list[str]] = {}
-    for each in outcomes:
-        if each.address not in finished:
-            failed.setdefault(each.message, []).append(each.address)
+    if options.report:
+        table, history = module.tables(entries, store)
+        text = module.progress(entries, store).to_string(index=False)
+    else:
+        how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}
+        outcomes = module.sweep([entry.run for entry in entries], store, **how, progress=sys.stderr.isatty())
+        finished = {each.address for each in outcomes if each.state == "finished"}
+        for each in outcomes:
+            if each.address not in finished:
+                failed.setdefault(each.message, []).append(each.address)
+        table, history = module.tables([entry for entry in entries if entry.run.address in finished], store)
+        text = f"{len(finished)} of {len(outcomes)} runs finished"
+    _print_and_write(text, table, history, len(entries), out)
     if failed:
         reasons = (
             f"{first}{f' and {len(others)} more' * bool(others)}: {message}"
@@ -68,22 +70,12 @@ def run(options: argparse.Namespace) -> None:
         raise RuntimeError(f"{len(outcomes) - len(finished)} of {len(outcomes)} runs failed: {'; '.join(reasons)}")
 
 
-def _datasets(file: Path) -> set[str]:
-    """Return the data sets that a sweep file names."""
-    from adascale.files import read_toml
-
-    given = [block["dataset"] for block in read_toml(file)["runs"]]
-    return {name for each in given for name in (each if isinstance(each, list) else [each])}
-
-
 def _beside(out: Path, what: str) -> Path:
     return out.with_name(f"{out.stem}-{what}{out.suffix}")
 
 
 def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, wanted: int, out: Path) -> None:
     """Print the text, and write the table: to ``out``, or next to it if ``out`` has results that the table lacks."""
-    from adascale.files import in_turn, write_together
-
     place, partial = out, _beside(out, "partial")
     try:
         print(text)
@@ -96,30 +88,29 @@ def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, want
                 if place == out and not _has_more(partial, table):  # a partial table from before
                     for path in (_beside(partial, "curves"), partial):
                         path.unlink(missing_ok=True)
-    if not len(table):
-        return
-    print(common.visible(f"{len(table)} rows in {place}, learning curves in {_beside(place, 'curves')}"))
-    if place != out:
-        common.note(f"{out} has results of runs that are missing here, and is left as it is")
-    others = table["version"].dropna()[table["version"] != __version__] if "version" in table else []
-    if len(others):
-        common.note(
-            f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
-            f"is {__version__}; delete their folders in the store to run them again"
-        )
+    if len(table):
+        print(common.visible(f"{len(table)} rows in {place}, learning curves in {_beside(place, 'curves')}"))
+        if place != out:
+            common.note(f"{out} has results of runs that are missing here, and is left as it is")
+        others = table["version"].dropna()[table["version"] != __version__] if "version" in table else []
+        if len(others):
+            common.note(
+                f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
+                f"is {__version__}; delete their folders in the store to run them again"
+            )
 
 
 def _has_more(path: Path, table: pd.DataFrame) -> bool:
     """Return whether the table would replace results of other runs, or a file that is not such a table."""
     import pandas as pd
 
+    def results(rows: pd.DataFrame) -> set[tuple[str, str]]:
+        finished = rows[rows["test_accuracy"].notna()]
+        return set(zip(finished["reading"].astype(str), finished["run"], strict=True))
+
     try:
-        before = pd.read_csv(path, dtype=str)
-        kept = before[before["test_accuracy"].notna()]
-        runs = set(zip(kept["reading"], kept["run"], strict=True))
+        return not results(pd.read_csv(path, dtype=str)) <= results(table)
     except FileNotFoundError:
         return False
     except (ValueError, KeyError):  # some other file of the user's
         return path.stat().st_size > 0
-    having = table[table["test_accuracy"].notna()]
-    return not runs <= set(zip(having["reading"].astype(str), having["run"], strict=True))

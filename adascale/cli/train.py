@@ -16,18 +16,14 @@ example:
   adascale train --dataset mnist --policy adascale --nu 0.04 --seed 0 --out run.csv --history history.csv
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
+import adascale
 from adascale.cli import common
-from adascale.registry import naming_own_code
-
-if TYPE_CHECKING:
-    from adascale.runs.specification import Run
+from adascale.files import preset_chain
 
 
 def run(options: argparse.Namespace) -> None:
@@ -44,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     make_run = common.learning("adascale.runs.specification").make_run
     wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
     work = common.learning("adascale.runs.execution").perform
-    with naming_own_code(), common.noting_orders():
+    with common.noting_orders():
         if options.store is not None:
             store = common.learning("adascale.runs.store").Store(options.store)
             for option, path in outputs.items():
@@ -58,17 +54,15 @@ def run(options: argparse.Namespace) -> None:
         common.note(note)
 
 
-def _notes(dataset: str, wanted: Run) -> Iterator[str]:
-    from adascale.files import preset_chain
-    from adascale.presets import load
-
+def _notes(dataset: str, wanted: Any) -> Iterator[str]:
+    scenario = wanted.scenario
     if wanted.training.dataset == dataset and ":" in dataset:
-        yield f"{wanted.scenario.name} is trained like the digits; a preset file can change that"
+        yield f"{scenario.name} is trained like the digits; a preset file can change that"
         dataset = "digits"
-    full = load(dataset).scenario
+    full = adascale.load_preset(dataset).scenario
     if wanted.shortened:
-        yield f"{wanted.scenario.num_rounds} of {full.num_rounds} rounds; this is the result of a shortened run"
-    if wanted.scenario.num_parameters != full.num_parameters:
+        yield f"{scenario.num_rounds} of {full.num_rounds} rounds; this is the result of a shortened run"
+    if scenario.num_parameters != full.num_parameters:
         said = next(path for path, content in preset_chain(dataset) if "num_parameters" in content["scenario"])
-        count = f"{wanted.scenario.num_parameters} parameters, which replace the {full.num_parameters} in {said.name}"
+        count = f"{scenario.num_parameters} parameters, which replace the {full.num_parameters} in {said.name}"
         yield f"the network has {count}"

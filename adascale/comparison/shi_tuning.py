@@ -14,7 +14,7 @@ from adascale.accounting import OrdersTooFew
 from adascale.compiled import njit
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
-from adascale.policies.privacy_budget import check_contraction
+from adascale.policies.power_control import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import find_roots
 from adascale.tuning import Lanes

@@ -120,11 +120,10 @@ class FedSGD:
         alignment_t : array_like, shape (M,), finite, not zero, optional
             :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`; the weight of :math:`\mathbf g_{m,t}` is its real part.
         """
-        aligned = np.asarray(1 if alignment_t is None else alignment_t, dtype=complex)
-        if alignment_t is not None and aligned.shape != (self.scenario.num_devices,):
-            raise ValueError(f"alignment must have shape ({self.scenario.num_devices},), got {aligned.shape}")
-        if not (np.isfinite(aligned) & (aligned != 0)).all():
-            raise ValueError(f"alignment must be finite and not zero, got {aligned.tolist()}")
+        count = self.scenario.num_devices
+        aligned = np.ones(count) if alignment_t is None else np.asarray(alignment_t, dtype=complex)
+        if aligned.shape != (count,) or not (np.isfinite(aligned) & (aligned != 0)).all():
+            raise ValueError(f"alignment must be {count} finite numbers that are not zero, got {aligned.tolist()}")
         settings, generator = self.training, stream(self.seed, NOISE, round_index=state.round)
         noise = generator, self.scenario.num_parameters, self.scenario.noise_power
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
@@ -132,15 +131,14 @@ class FedSGD:
             chosen = self.batches(state.round)
             weights = [np.full(each.size, 1 / size) for each, size in zip(chosen, self._batch_size, strict=True)]
             if coefficient_t is None:
-                if alignment_t is not None:
-                    weights = [c * each for c, each in zip(aligned.real, weights, strict=True)]
-                sums = [self._gradient(np.concatenate(chosen), np.concatenate(weights) / self.scenario.num_devices)]
+                weights = [c * each for c, each in zip(aligned.real, weights, strict=True)]
+                sums = [self._gradient(np.concatenate(chosen), np.concatenate(weights) / count)]
                 update = air.effective_update(sums[0].gradient, eta_t, air.real_receiver_noise(*noise))
                 power = None
             else:
                 sums = [self._gradient(*each) for each in zip(chosen, weights, strict=True)]
                 gradients = torch.stack([each.gradient for each in sums])
-                inverted = None if alignment_t is None else np.asarray(coefficient_t) / aligned
+                inverted = np.asarray(coefficient_t) / aligned
                 received = air.transmit(gradients, coefficient_t, eta_t, air.receiver_noise(*noise), inverted)
                 update, power = received.update.to(state.parameters.dtype), received.power.cpu().numpy()
             velocity = settings.momentum * state.velocity + update + settings.weight_decay * state.parameters

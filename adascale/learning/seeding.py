@@ -10,17 +10,11 @@ from adascale import checks as check
 PARTITION, MODEL, BATCH, NOISE, DROPOUT = range(5)
 
 
-def whole_seed(seed: int) -> int:
-    """Return a seed, an integer >= 0, as a Python integer."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
-    return int(seed)
-
-
 def stream(seed: int, purpose: int, device: int = 0, round_index: int = 0) -> np.random.Generator:
     """Return the random generator for a purpose such as ``BATCH``, a device and a round."""
+    entropy = check.whole("seed", seed, 0)
     # these keys have three entries; those of channel.draw have one
-    return np.random.default_rng(np.random.SeedSequence(whole_seed(seed), spawn_key=(purpose, device, round_index)))
+    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(purpose, device, round_index)))
 
 
 def poisson_batch(seed: int, device: int, round_index: int, size: int, rate: float) -> NDArray[np.intp]:

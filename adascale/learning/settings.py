@@ -40,11 +40,10 @@ class Training:
             if not isinstance(value := getattr(self, name), str):
                 raise ValueError(f"{name} must be a name, got {value!r}")
         for name in ("learning_rate", "momentum", "weight_decay"):
-            if check.as_floats(name, value := getattr(self, name)).ndim:
+            if check.at_least(name, value := getattr(self, name), 0).ndim:
                 raise ValueError(f"{name} must be one number, got {value!r}")
         check.positive("learning_rate", self.learning_rate)
-        check.at_least("weight_decay", self.weight_decay, 0)
-        if not 0 <= check.at_least("momentum", self.momentum, 0) < 1:
+        if self.momentum >= 1:
             raise ValueError(f"momentum must be in [0, 1), got {self.momentum}")
         check.whole("chunk", self.chunk)
 

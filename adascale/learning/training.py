@@ -79,19 +79,18 @@ def train(
     check.whole("every", every)
     rounds, scenario = problem.num_rounds, problem.scenario
     if problem.lanes != ():
-        raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
-    limited = None if eta is None else check.positive("eta", eta)
+        raise ValueError(f"problem must have one instance, got shape {problem.lanes}")
+    schedule = np.full(rounds, math.inf) if eta is None else check.positive("eta", eta)
     if coefficient is not None:
         coefficient = np.asarray(coefficient)
-        if limited is None:
+        if eta is None:
             raise ValueError("coefficient needs a schedule: a receiver without noise has no finite eta")
         if coefficient.shape != (expected := (scenario.num_devices, rounds)):
             raise ValueError(f"coefficient must have shape {expected}, got {coefficient.shape}")
-    if limited is not None:
-        if limited.shape != (rounds,):
-            raise ValueError(f"eta must have shape ({rounds},), got {limited.shape}")
-        problem.spend(limited)  # raises an error above the power limit
-    schedule = np.full(rounds, math.inf) if limited is None else limited
+    if schedule.shape != (rounds,):
+        raise ValueError(f"eta must have shape ({rounds},), got {schedule.shape}")
+    if eta is not None:
+        problem.noise_energy(schedule)  # raises an error above the power limit
     account = RenyiAccountant() if accountant is None else accountant
     federation = FedSGD(scenario, training, dataset, seed, device)
     state, rows = federation.start(), []
@@ -124,13 +123,12 @@ def train(
                 if not math.isfinite(test_loss):
                     raise diverged(f"the test loss is {test_loss}")
                 epsilon = math.inf
-                if limited is not None:
+                if eta is not None:
                     so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget)
-                    epsilon = float(so_far.epsilon(limited[: t + 1], account, delta))
+                    epsilon = float(so_far.epsilon(schedule[: t + 1], account, delta))
                 text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.2f}"
                 bar.set_postfix_str(text, refresh=False)
-            noise_energy = scenario.noise_scale / schedule[t]
-            measured = (t, *shown[:3], noise_energy, test_loss, accuracy, epsilon)
+            measured = (t, *shown[:3], scenario.noise_scale / schedule[t], test_loss, accuracy, epsilon)
             rows.append(dict(zip(COLUMNS, measured, strict=True)))
             bar.update()
             if keep is not None:

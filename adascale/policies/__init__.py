@@ -1,8 +1,7 @@
-"""Policies that choose the receive scaling, one per module."""
+"""Policies that choose the receive scaling."""
 
 from adascale.policies.adascale import AdaScale, adascale_energies, best_energy
 from adascale.policies.base import OnlinePolicy, Policy, run
-from adascale.policies.coherence import seen_coherence
 from adascale.policies.constant_level import ConstantLevel
 from adascale.policies.dynamic_programme import DynamicProgramme
 from adascale.policies.equal_alloc import EqualAlloc
@@ -10,9 +9,8 @@ from adascale.policies.estim_future import EstimFuture, estimated_min_gain
 from adascale.policies.learn import Learn
 from adascale.policies.lyapunov_power_control import LyapunovPowerControl
 from adascale.policies.optimal import Optimal, water_level
-from adascale.policies.power_control import OfflinePowerControl, PowerControl
-from adascale.policies.privacy_budget import scaling_budget, spent_epsilon
-from adascale.policies.resolve import PROMISES, ReSolve
+from adascale.policies.power_control import OfflinePowerControl, PowerControl, scaling_budget, spent_epsilon
+from adascale.policies.resolve import PROMISES, ReSolve, seen_coherence
 
 __all__ = [
     "PROMISES",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,16 +12,9 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import CompiledPolicy, FloatArray, LawPolicy, fit_lanes, in_rows
+from adascale.policies.base import FloatArray, LawPolicy, RoundsPolicy, State, check_fit, in_rows
 from adascale.policies.optimal import water_level
-from adascale.problem import (
-    LeakageTerms,
-    ReceiveScalingProblem,
-    RoundLeakage,
-    few_leakage_slopes,
-    leakage_slopes,
-    scaling,
-)
+from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, few_leakage_slopes, leakage_slopes
 from adascale.rootfind import Search, power_law_step, search_from
 from adascale.scenario import Scenario
 
@@ -30,22 +23,17 @@ class NoRoot(RuntimeError):
     """Failure to find the root of a round of AdaScale in floating point."""
 
 
-class AdaScaleState(NamedTuple):
-    """Virtual queue, last noise energy and constants."""
+@dataclass(frozen=True)
+class AdaScaleState(State):
+    """Leakage of a round, virtual queue and last noise energy."""
 
-    scenario: Scenario
     leakage: RoundLeakage
-    budget: FloatArray
     queue: FloatArray
     energy: FloatArray
 
-    @property
-    def lanes(self) -> tuple[int, ...]:
-        return self.queue.shape
-
 
 @dataclass(frozen=True)
-class AdaScale(CompiledPolicy):
+class AdaScale(RoundsPolicy):
     r"""The paper's online policy, which adds a quadratic term in each round (:eq:`eq:adascale-round`).
 
     .. math::
@@ -93,7 +81,7 @@ class AdaScale(CompiledPolicy):
         budget, stiff = check.positive("budget", budget), check.at_least("stiffness", stiffness, 1)
         if stiff.ndim:
             raise ValueError(f"stiffness must be one number, got {stiffness!r}")
-        level = LawPolicy(mean_gain, law).known(scenario, budget)[0].level(budget)  # type: ignore[arg-type]
+        level = LawPolicy(mean_gain, law).known(scenario).level(budget)  # type: ignore[arg-type]
         with np.errstate(all="ignore"):
             penalty = -stiff * budget / RoundLeakage(scenario).slope(level)
         check.held(f"the penalty at a level of {np.max(level, initial=0):.3g}", penalty)
@@ -107,24 +95,22 @@ class AdaScale(CompiledPolicy):
             return -5 * problem.budget / slope
 
     def start(self, scenario: Scenario, budget: FloatArray) -> AdaScaleState:
-        fit_lanes(np.shape(budget), penalty=np.shape(self.penalty), initial_queue=np.shape(self.initial_queue))
-        zero = np.zeros(np.shape(budget))
-        return AdaScaleState(scenario, RoundLeakage(scenario), budget, zero + self.initial_queue, zero)
+        check_fit(budget.shape, penalty=np.shape(self.penalty), initial_queue=np.shape(self.initial_queue))
+        zero = np.zeros(budget.shape)
+        return AdaScaleState(scenario, budget, RoundLeakage(scenario), zero + self.initial_queue, zero)
 
-    def rounds(self, state: AdaScaleState, max_eta: FloatArray) -> tuple[AdaScaleState, FloatArray]:
-        floor = state.scenario.noise_scale / max_eta
+    def energies(self, state: AdaScaleState, floor: FloatArray) -> tuple[AdaScaleState, FloatArray]:
         energy, queue = _run(floor, state.queue, state.energy, state.budget, self.penalty, state.leakage)
-        eta = scaling(energy, floor, max_eta, state.scenario.noise_scale)
-        return state._replace(queue=queue, energy=energy[..., -1]), eta
+        return replace(state, queue=queue, energy=energy[..., -1]), energy
 
     def skip(self, state: AdaScaleState) -> AdaScaleState:
-        return state._replace(queue=np.maximum(state.queue - state.budget, 0.0))
+        return replace(state, queue=np.maximum(state.queue - state.budget, 0.0))
 
 
 def best_energy(
     floor: ArrayLike, queue: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, start: ArrayLike = 0.0
 ) -> FloatArray:
-    r"""Return the minimiser of one AdaScale round, the paper's problem (30).
+    r"""Return the minimiser of one AdaScale round, the paper's problem (30); raise ``RuntimeError`` if none is found.
 
     .. math:: \arg\min_{w \ge w_{\min}} V F(w) + Q (w - w_{\min}) + \tfrac12 (w - w_{\min})^2
 
@@ -133,11 +119,6 @@ def best_energy(
     floor, penalty : array_like, :math:`w_{\min}, V > 0`
     queue, start : array_like, :math:`Q \ge 0`, and the start of the search >= 0
     leakage : RoundLeakage, :math:`F`
-
-    Raises
-    ------
-    RuntimeError
-        If no root is found.
     """
     floor, penalty = check.positive("floor", floor), check.positive("penalty", penalty)
     queue, start = check.at_least("queue", queue, 0), check.at_least("start", start, 0)
@@ -148,7 +129,7 @@ def best_energy(
 def adascale_energies(
     floor: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, initial_queue: ArrayLike = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return AdaScale's noise energies, shape (..., T), and its last queue :math:`Q_T`, shape (...).
+    r"""Return AdaScale's noise energies, shape (..., T), and last queue :math:`Q_T`; raise as :func:`best_energy` does.
 
     Parameters
     ----------
@@ -157,11 +138,6 @@ def adascale_energies(
         They broadcast against the leading axes of ``floor``.
     leakage : RoundLeakage, :math:`F`
     initial_queue : array_like, :math:`Q_0 \ge 0`
-
-    Raises
-    ------
-    RuntimeError
-        If a round has no root.
     """
     floor, budget = check.positive("floor", floor), check.positive("budget", budget)
     penalty, queue = check.positive("penalty", penalty), check.at_least("initial_queue", initial_queue, 0)
@@ -174,16 +150,16 @@ def _run(
     floor: FloatArray, queue: ArrayLike, start: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage
 ) -> tuple[FloatArray, FloatArray]:
     *outer, T = floor.shape
-    lanes = np.broadcast_shapes(outer, *(np.shape(each) for each in (queue, start, budget, penalty)))
-    rows, last = in_rows(floor, lanes, T), in_rows(queue, lanes)
-    before, nu, V = (in_rows(one, lanes) for one in (start, budget, penalty))
-    energy, lane, t = _rounds(rows, last, before, nu, V, leakage.terms, are_few(leakage.terms.moments))
-    if lane >= 0:
-        where = tuple(int(i) for i in np.unravel_index(lane, lanes))
-        named = f" of lane {where}" if where else ""
-        values = f"floor {rows[lane, t]}, queue {last[lane]}, penalty {V[lane]}"
+    batch = np.broadcast_shapes(outer, *(np.shape(each) for each in (queue, start, budget, penalty)))
+    rows = in_rows(floor, batch, T)
+    last, before, nu, V = (in_rows(one, batch) for one in (queue, start, budget, penalty))
+    energy, i, t = _rounds(rows, last, before, nu, V, leakage.terms, are_few(leakage.terms.moments))
+    if i >= 0:
+        where = tuple(map(int, np.unravel_index(i, batch)))
+        named = f" of instance {where}" if where else ""
+        values = f"floor {rows[i, t]}, queue {last[i]}, penalty {V[i]}"
         raise NoRoot(f"no root found in round {t}{named}: {values}")
-    return energy.reshape(*lanes, T), last.reshape(lanes)
+    return energy.reshape(*batch, T), last.reshape(batch)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -197,10 +173,10 @@ def _rounds(
     few: bool,
 ) -> tuple[FloatArray, int, int]:
     energy = np.empty(floor.shape)
-    for lane in range(floor.shape[0]):
-        V, before = penalty[lane], start[lane]
+    for i in range(floor.shape[0]):
+        V, before = penalty[i], start[i]
         for t in range(floor.shape[1]):
-            Q, least = queue[lane], floor[lane, t]
+            Q, least = queue[i], floor[i, t]
             search = search_from(before, 0.0)
             for _ in range(100):
                 if not search.x < np.inf:  # V F' overflows
@@ -210,9 +186,9 @@ def _rounds(
                 if search.converged:
                     break
             if not search.converged:
-                return energy, lane, t
-            energy[lane, t] = before = max(search.x, least)
-            queue[lane] = max(Q + (before - least) - budget[lane], 0.0)
+                return energy, i, t
+            energy[i, t] = before = max(search.x, least)
+            queue[i] = max(Q + (before - least) - budget[i], 0.0)
     return energy, -1, -1
 
 

@@ -5,51 +5,42 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import isfunction
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.channel import FloorLaw, RayleighFloors
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import ReceiveScalingProblem, scaling
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
 AnyPolicy = TypeVar("AnyPolicy", bound="Policy")
-_FLOAT64, _LARGEST = np.dtype(np.float64), float(np.finfo(float).max)
 
 
 def _checked_start(start: Callable[..., Any]) -> Callable[..., Any]:
-
     @wraps(start)
     def checked(self: OnlinePolicy, scenario: Scenario, budget: ArrayLike, *rest: Any, **more: Any) -> Any:
         return start(self, scenario, check.positive("budget", budget), *rest, **more)
 
-    checked.checks_what_it_is_given = True  # type: ignore[attr-defined]
     return checked
 
 
 def _checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
-
     @wraps(step)
     def checked(self: OnlinePolicy, state: Any, min_gain_t: ArrayLike, *rest: Any, **more: Any) -> Any:
-        gain: Any = min_gain_t
-        scenario = getattr(state, "scenario", state)
-        low, high = scenario.gain_limits if isinstance(scenario, Scenario) else (5e-324, _LARGEST)
-        floats = type(gain) is np.float64 or (type(gain) is np.ndarray and gain.dtype is _FLOAT64 and gain.size)
-        if not (floats and np.minimum.reduce(gain, axis=None) >= low and np.maximum.reduce(gain, axis=None) <= high):
-            gain = check.positive("min_gain_t", gain)
-            check.within("min_gain_t", gain, low, high)
-        lanes = getattr(state, "lanes", None)
-        if isinstance(lanes, tuple) and lanes != gain.shape:
-            raise ValueError(f"min_gain_t must have the shape of the lanes, {lanes}, got {gain.shape}")
+        gain, scenario = check.positive("min_gain_t", min_gain_t)[()], getattr(state, "scenario", state)
+        if isinstance(scenario, Scenario):
+            check.within("min_gain_t", gain, *scenario.gain_limits)
+        batch = getattr(state, "lanes", None)
+        if isinstance(batch, tuple) and batch != gain.shape:
+            raise ValueError(f"min_gain_t must have the shape of the instances, {batch}, got {gain.shape}")
         return step(self, state, gain, *rest, **more)
 
-    checked.checks_what_it_is_given = True  # type: ignore[attr-defined]
     return checked
 
 
@@ -63,7 +54,7 @@ class Policy:
     needs_law: ClassVar[bool] = False
     """Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     label: ClassVar[str] = ""
-    """Name in a legend; default: the name of the class."""
+    """Name in a legend, by default the name of the class."""
     former: ClassVar[Mapping[str, str]] = {}
     """New names of parameters by their old names."""
 
@@ -87,14 +78,15 @@ class OnlinePolicy(Policy):
     def __init_subclass__(cls, **options: Any) -> None:
         """Validate the arguments of ``start`` and ``step``, and let a new one replace an inherited schedule."""
         super().__init_subclass__(**options)
-        own = vars(cls)
-        if ("start" in own or "step" in own) and "schedule" not in own and "rounds" not in own:
+        own = vars(cls).keys()
+        if own & {"start", "step"} and not own & {"schedule", "rounds", "energies", "energy"}:
             cls.schedule = OnlinePolicy.schedule  # type: ignore[method-assign]  # this replaces an inherited schedule
         for name, checked in (("start", _checked_start), ("step", _checked_step)):
             method = getattr(cls, name)  # its own, or that of another base class
-            known = method is vars(OnlinePolicy)[name] or hasattr(method, "checks_what_it_is_given")
+            known = method is vars(OnlinePolicy)[name] or hasattr(method, "checks_arguments")
             if isfunction(method) and not known:
                 setattr(cls, name, checked(method))
+                getattr(cls, name).checks_arguments = True
 
     def start(self, scenario: Scenario, budget: FloatArray) -> Any:
         r"""Return the state before round 0, for noise budgets :math:`\nu > 0` of any shape.
@@ -135,12 +127,39 @@ def renamed(**names: str) -> Callable[[type[AnyPolicy]], type[AnyPolicy]]:
     return decorate
 
 
-class CompiledPolicy(OnlinePolicy):
-    """An online policy that runs many rounds at once; a subclass defines ``rounds``."""
+@dataclass(frozen=True)
+class State:
+    """The scenario and the noise budget of every instance; a subclass adds what its policy remembers."""
+
+    scenario: Scenario
+    budget: FloatArray
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """Shape of the gains of a round."""
+        return self.budget.shape
+
+
+class RoundsPolicy(OnlinePolicy):
+    """An online policy that runs many rounds at once; a subclass defines ``energy``, ``energies`` or ``rounds``."""
+
+    def energy(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
+        r"""Return the state after a round with this floor, and its :math:`w_t`."""
+        raise NotImplementedError(f"{type(self).__name__} has no energy")
+
+    def energies(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
+        r"""Return the state after rounds with these floors, shape (..., rounds), and their :math:`w_t`."""
+        energy = np.empty(floor.shape)
+        for t in range(floor.shape[-1]):
+            state, energy[..., t] = self.energy(state, floor[..., t].copy())
+        return state, energy
 
     def rounds(self, state: Any, max_eta: FloatArray) -> tuple[Any, FloatArray]:
         r"""Return the state after rounds with these power limits, shape (..., rounds), and their :math:`\eta_t`."""
-        raise NotImplementedError(f"{type(self).__name__} has no rounds")
+        noise_scale = state.scenario.noise_scale
+        floor = noise_scale / max_eta
+        state, energy = self.energies(state, floor)
+        return state, scaling(energy, floor, max_eta, noise_scale)
 
     def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
         state, eta = self.rounds(state, np.asarray(state.scenario.x_max * min_gain_t)[..., None])
@@ -148,28 +167,24 @@ class CompiledPolicy(OnlinePolicy):
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
-        fit_lanes(problem.lanes, lanes_of_parameters=state.lanes)
+        check_fit(problem.lanes, batch_of_parameters=state.lanes)
         _, eta = self.rounds(state, np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)))
         return within_limit(eta, problem, type(self).__name__)
 
 
-class HorizonState(NamedTuple):
+@dataclass(frozen=True)
+class HorizonState(State):
     """The remaining budget, and the number of rounds after the next one."""
 
-    scenario: Scenario
     later: int
     left: FloatArray
 
-    @property
-    def lanes(self) -> tuple[int, ...]:
-        return self.left.shape
 
-
-class HorizonPolicy(OnlinePolicy):
+class HorizonPolicy(RoundsPolicy):
     """An online policy that divides a budget among T rounds."""
 
     def skip(self, state: Any) -> Any:
-        return state._replace(later=self.count_down(state))
+        return replace(state, later=self.count_down(state))
 
     def count_down(self, state: Any, rounds: int = 1) -> int:
         """Return the ``later`` of the state after some rounds; raise a ``ValueError`` beyond the horizon."""
@@ -180,7 +195,7 @@ class HorizonPolicy(OnlinePolicy):
 
 
 @dataclass(frozen=True)
-class LawPolicy(OnlinePolicy):
+class LawPolicy(RoundsPolicy):
     """An online policy that knows the distribution of the floors: a ``law``, or Rayleigh fading of ``mean_gain``."""
 
     needs_law: ClassVar[bool] = True
@@ -190,42 +205,30 @@ class LawPolicy(OnlinePolicy):
 
     def __post_init__(self) -> None:
         if (self.mean_gain is None) == (self.law is None):
-            got = "none" if self.law is None else "both"
-            raise ValueError(f"exactly one of mean_gain and law must be given, got {got}")
+            raise ValueError(f"exactly one of mean_gain and law must be given, got {self.mean_gain} and {self.law}")
         if self.mean_gain is not None and check.positive("mean_gain", self.mean_gain).ndim == 0:
             raise ValueError(f"mean_gain must have a last axis of devices, got {self.mean_gain}")
         if self.law is not None and not isinstance(self.law, FloorLaw):
             raise ValueError(f"law must be a FloorLaw, got {self.law!r}")
 
-    def known(self, scenario: Scenario, budget: FloatArray) -> tuple[FloorLaw, tuple[int, ...]]:
-        """Return the distribution of the floors, and its shape broadcast with the budgets."""
-        law = self.law
-        if law is None:
-            law = RayleighFloors.of(scenario, self.mean_gain)  # type: ignore[arg-type]  # one of the two
-        return law, check.broadcast(lanes_of_law=law.lanes, lanes=np.shape(budget))
+    def known(self, scenario: Scenario) -> FloorLaw:
+        """Return the distribution of the floors."""
+        return RayleighFloors.of(scenario, self.mean_gain) if self.law is None else self.law  # type: ignore[arg-type]
 
 
 def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
     r"""Run an online policy round by round, and return its :math:`\eta_t` in watts, shape (..., T)."""
     state = policy.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
-    shape = (*problem.lanes, problem.num_rounds)
-    gain = np.ascontiguousarray(np.moveaxis(np.broadcast_to(problem.min_gain, shape), -1, 0))
-    eta = np.empty(gain.shape)
+    eta = np.empty((*problem.lanes, problem.num_rounds))
+    gain = np.broadcast_to(problem.min_gain, eta.shape)
     for t in range(problem.num_rounds):
-        returned = policy.step(state, gain[t].copy())  # a copy, as a view would give access to later rounds
-        state, eta[t] = _stepped(policy, returned, problem.lanes)
-    return within_limit(np.ascontiguousarray(np.moveaxis(eta, 0, -1)), problem, type(policy).__name__)
-
-
-def _stepped(policy: OnlinePolicy, returned: Any, lanes: tuple[int, ...]) -> tuple[Any, Any]:
-    got = type(returned).__name__
-    if isinstance(returned, tuple) and len(returned) == 2:
-        eta = np.asarray(returned[1])
-        if eta.shape == lanes and eta.dtype.kind in "iuf":
-            return returned
-        got = f"a state and {eta.dtype} of shape {eta.shape}"
-    wanted = f"the next state and eta, numbers of shape {lanes} like the gains"
-    raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {got}")
+        returned = policy.step(state, gain[..., t].copy()[()])  # a copy, as a view would give access to later rounds
+        eta_t = np.asarray(returned[1]) if isinstance(returned, tuple) and len(returned) == 2 else np.array("")
+        if eta_t.shape != problem.lanes or eta_t.dtype.kind not in "iuf":
+            wanted = f"the next state and eta, numbers of shape {problem.lanes} like the gains"
+            raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {returned!r:.80}")
+        state, eta[..., t] = returned[0], eta_t
+    return within_limit(eta, problem, type(policy).__name__)
 
 
 def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> FloatArray:
@@ -238,22 +241,30 @@ def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> 
     return eta
 
 
-def fit_lanes(lanes: tuple[int, ...], **shapes: tuple[int, ...]) -> None:
-    """Raise a ``ValueError`` unless each shape broadcasts to ``lanes`` and adds no axis."""
+def check_fit(batch: tuple[int, ...], **shapes: tuple[int, ...]) -> None:
+    """Raise a ``ValueError`` unless each shape broadcasts to that of the instances and adds no axis."""
     for name, shape in shapes.items():
-        if check.broadcast(**{name: shape, "lanes": lanes}) != lanes:
-            raise ValueError(f"{name} must broadcast to lanes {lanes}, got shape {shape}")
+        if check.broadcast(**{name: shape, "instances": batch}) != batch:
+            raise ValueError(f"{name} must broadcast to instances {batch}, got shape {shape}")
 
 
-def whole_budget(scenario: Scenario, budget: FloatArray, lanes: tuple[int, ...]) -> FloatArray:
-    r"""Return :math:`T \nu` of each instance."""
+def spread(budget: FloatArray, **shapes: tuple[int, ...]) -> FloatArray:
+    """Return the budget of every instance, given the shapes of a policy's parameters."""
+    return np.broadcast_to(budget, check.broadcast(**shapes, budget=np.shape(budget)))
+
+
+def whole_horizon(
+    scenario: Scenario, budget: FloatArray, **shapes: tuple[int, ...]
+) -> tuple[Scenario, FloatArray, int, FloatArray]:
+    r"""Return the fields of a :class:`HorizonState` before round 0, when :math:`T \nu` is left."""
+    budget, T = spread(budget, **shapes), scenario.num_rounds
     with np.errstate(over="ignore"):
-        left = np.broadcast_to(np.asarray(budget, dtype=float) * scenario.num_rounds, lanes)
-    check.held(f"the budget of all {scenario.num_rounds} rounds", left)
-    return left
+        left = budget * T
+    check.held(f"the budget of all {T} rounds", left)
+    return scenario, budget, T - 1, left
 
 
-def in_rows(array: ArrayLike, lanes: tuple[int, ...], *rounds: int) -> FloatArray:
+def in_rows(array: ArrayLike, batch: tuple[int, ...], *rounds: int) -> FloatArray:
     """Return a new array with one row of instances, each a number or ``rounds`` numbers."""
-    fresh = np.array(np.broadcast_to(np.asarray(array, dtype=float), (*lanes, *rounds)), order="C")
-    return fresh.reshape(math.prod(lanes), *rounds)
+    fresh = np.array(np.broadcast_to(np.asarray(array, dtype=float), (*batch, *rounds)), order="C")
+    return fresh.reshape(math.prod(batch), *rounds)

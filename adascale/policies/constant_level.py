@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from adascale.policies.base import FloatArray, LawPolicy
-from adascale.problem import scaling
+from adascale.policies.base import FloatArray, LawPolicy, State
 from adascale.scenario import Scenario
 
 
-class ConstantLevelState(NamedTuple):
-    """The constant level per instance."""
+@dataclass(frozen=True)
+class ConstantLevelState(State):
+    """The constant level of every instance."""
 
-    scenario: Scenario
     level: FloatArray
-
-    @property
-    def lanes(self) -> tuple[int, ...]:
-        return self.level.shape
 
 
 @dataclass(frozen=True)
@@ -40,9 +35,8 @@ class ConstantLevel(LawPolicy):
     label: ClassVar[str] = "constant level"
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ConstantLevelState:
-        return ConstantLevelState(scenario, self.known(scenario, budget)[0].level(budget))
+        level = self.known(scenario).level(budget)
+        return ConstantLevelState(scenario, np.broadcast_to(budget, level.shape), level)
 
-    def step(self, state: ConstantLevelState, min_gain_t: FloatArray) -> tuple[ConstantLevelState, FloatArray]:
-        max_eta = state.scenario.x_max * min_gain_t
-        floor = state.scenario.noise_scale / max_eta
-        return state, scaling(np.maximum(state.level, floor), floor, max_eta, state.scenario.noise_scale)
+    def energies(self, state: ConstantLevelState, floor: FloatArray) -> tuple[ConstantLevelState, FloatArray]:
+        return state, np.maximum(state.level[..., None], floor)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
 from adascale.policies.adascale import slopes
-from adascale.policies.base import FloatArray, HorizonPolicy, LawPolicy, fit_lanes, in_rows, whole_budget, within_limit
-from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, scaling
+from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, LawPolicy, in_rows, whole_horizon
+from adascale.problem import LeakageTerms, RoundLeakage
 from adascale.rootfind import power_law_step, search_from
 from adascale.scenario import Scenario
 
@@ -23,19 +24,14 @@ _NODES = (np.polynomial.legendre.leggauss(12)[0] + 1) / 2
 _WEIGHTS = np.polynomial.legendre.leggauss(12)[1] / 2
 
 
-class DynamicProgrammeState(NamedTuple):
-    """Remaining budget and horizon, and a table that does not change."""
+@dataclass(frozen=True)
+class ProgrammeState(HorizonState):
+    """Tables that do not change, one for each pair of a distribution and a budget."""
 
-    scenario: Scenario
     table: FloatArray
-    r""":math:`\ell_n(b)`, shape (..., T, points), for n later rounds and budgets b in equal ratios."""
-    whole: FloatArray
-    later: int
-    left: FloatArray
-
-    @property
-    def lanes(self) -> tuple[int, ...]:
-        return self.left.shape
+    r""":math:`\ell_n(b)`, shape (tables, T, points), for n later rounds and budgets b in equal ratios."""
+    which: NDArray[np.intp]
+    """The table of every instance, in one row."""
 
 
 @dataclass(frozen=True)
@@ -57,60 +53,35 @@ class DynamicProgramme(LawPolicy, HorizonPolicy):
 
     label: ClassVar[str] = "dynamic programme"
 
-    def start(self, scenario: Scenario, budget: FloatArray) -> DynamicProgrammeState:
-        law, lanes = self.known(scenario, budget)
-        whole, T = whole_budget(scenario, budget, lanes), scenario.num_rounds
-        check.entries("the tables of lanes x rounds x budgets", *lanes, T, _points(T))
-        table = np.empty((*lanes, T, _points(T)))
-        for lane, levels in _tables(scenario, law, whole):
-            table[lane] = levels
-        return DynamicProgrammeState(scenario, table, whole, T - 1, whole)
+    def start(self, scenario: Scenario, budget: FloatArray) -> ProgrammeState:
+        law = self.known(scenario)
+        begun = whole_horizon(scenario, budget, batch_of_law=law.lanes)
+        return ProgrammeState(*begun, *_tables(scenario, law, begun[-1]))
 
-    def step(self, state: DynamicProgrammeState, min_gain_t: FloatArray) -> tuple[DynamicProgrammeState, FloatArray]:
-        scenario, lanes, later = state.scenario, state.lanes, self.count_down(state)
-        max_eta = scenario.x_max * min_gain_t
-        floor = scenario.noise_scale / max_eta
-        level = np.ascontiguousarray(state.table[..., state.later, :]).reshape(-1, 1, state.table.shape[-1])
-        left = in_rows(state.left, lanes)
-        spend = _spend(in_rows(floor, lanes).reshape(-1, 1), level, in_rows(state.whole, lanes), left, state.later)
-        eta = scaling(floor + spend.reshape(lanes), floor, max_eta, scenario.noise_scale)
-        return state._replace(later=later, left=left.reshape(lanes)), eta
-
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        scenario, lanes, T = problem.scenario, problem.lanes, problem.num_rounds
-        law, _ = self.known(scenario, np.broadcast_to(problem.budget, lanes))
-        fit_lanes(lanes, lanes_of_law=law.lanes)
-        whole, floor = whole_budget(scenario, problem.budget, lanes), np.broadcast_to(problem.floor, (*lanes, T))
-        spend = np.empty((*lanes, T))
-        for lane, table in _tables(scenario, law, whole):
-            one, left = (in_rows(whole[lane], (1,)) for _ in range(2))
-            levels = np.ascontiguousarray(table[None, ::-1])
-            spend[lane] = _spend(in_rows(floor[lane], (1,), T), levels, one, left, T - 1)[0]
-        eta = scaling(floor + spend, floor, problem.max_eta, scenario.noise_scale)
-        return within_limit(eta, problem, "DynamicProgramme")
+    def energies(self, state: ProgrammeState, floor: FloatArray) -> tuple[ProgrammeState, FloatArray]:
+        batch, rounds = state.lanes, floor.shape[-1]
+        later = self.count_down(state, rounds)
+        left, whole = in_rows(state.left, batch), in_rows(state.budget * state.scenario.num_rounds, batch)
+        spend = _spend(in_rows(floor, batch, rounds), state.table, state.which, whole, left, state.later)
+        return replace(state, later=later, left=left.reshape(batch)), floor + spend.reshape(floor.shape)
 
 
-def _points(rounds: int) -> int:
-    return int(np.ceil(np.log(rounds / _LEAST) / _STEP)) + 1
-
-
-def _tables(scenario: Scenario, law: FloorLaw, whole: FloatArray) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
+def _tables(scenario: Scenario, law: FloorLaw, whole: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
+    number = np.broadcast_to(np.arange(math.prod(law.lanes)).reshape(law.lanes), whole.shape)
+    pairs, which = np.unique(np.stack([number.ravel(), whole.ravel()], axis=1), axis=0, return_inverse=True)
+    T, points = scenario.num_rounds, math.ceil(math.log(scenario.num_rounds / _LEAST) / _STEP) + 1
+    check.entries("the tables of budgets x rounds x points", len(pairs), T, points)
     ends = np.log(law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *[1] * len(law.lanes)))))
     start, step = ends[0], np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
     index = np.arange(_FLOORS).reshape(-1, *[1] * len(law.lanes))
-    share = np.moveaxis(law.cdf(np.exp(start + step * index)), 0, -1)
-    start, step = np.broadcast_to(start, whole.shape), np.broadcast_to(step, whole.shape)
-    share = np.broadcast_to(share, (*whole.shape, _FLOORS))
-    terms, T, kept = RoundLeakage(scenario).terms, scenario.num_rounds, dict[float, FloatArray]()
-    few, shared = are_few(terms.moments), int(np.prod(law.lanes)) == 1
-    for lane in np.ndindex(whole.shape):
-        all_of_it, first, width = (float(each[lane]) for each in (whole, start, step))
-        if not shared or all_of_it not in kept:  # instances with the same distribution and budget share a table
-            shares = np.ascontiguousarray(share[lane])
-            levels = _levels(all_of_it, T, _points(T), first, width, shares, terms, few)
-            check.held(f"the price of a budget of {all_of_it / T:.3g}", levels[1:])
-            kept = kept | {all_of_it: levels} if shared else {all_of_it: levels}
-        yield lane, kept[all_of_it]
+    share = np.moveaxis(law.cdf(np.exp(start + step * index)), 0, -1).reshape(-1, _FLOORS)
+    terms, table = RoundLeakage(scenario).terms, np.empty((len(pairs), T, points))
+    for levels, (one, total) in zip(table, pairs, strict=True):
+        first, width = (float(each.flat[int(one)]) for each in (start, step))
+        shares = np.ascontiguousarray(share[int(one)])
+        levels[:] = _levels(float(total), T, points, first, width, shares, terms, are_few(terms.moments))
+        check.held(f"the price of a budget of {total / T:.3g}", levels[1:])
+    return table, which.ravel()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -226,13 +197,15 @@ def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _spend(floor: FloatArray, level: FloatArray, whole: FloatArray, left: FloatArray, later: int) -> FloatArray:
+def _spend(
+    floor: FloatArray, table: FloatArray, which: NDArray[np.intp], whole: FloatArray, left: FloatArray, later: int
+) -> FloatArray:
     spend = np.zeros(floor.shape)
-    for lane in range(floor.shape[0]):
+    for i in range(floor.shape[0]):
         for t in range(floor.shape[1]):
             if t == later:
-                spend[lane, t] = left[lane]
-            elif left[lane] > 0:
-                spend[lane, t] = _spent(floor[lane, t], left[lane], level[lane, t], whole[lane])
-            left[lane] = max(left[lane] - spend[lane, t], 0.0)
+                spend[i, t] = left[i]
+            elif left[i] > 0:
+                spend[i, t] = _spent(floor[i, t], left[i], table[which[i], later - t], whole[i])
+            left[i] = max(left[i] - spend[i, t], 0.0)
     return spend

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, whole_budget
-from adascale.problem import scaling
+from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, whole_horizon
 from adascale.scenario import Scenario
-
-ESTIMATES = ("devices", "minimum")
-"""The estimates of a future bottleneck, see :func:`estimated_min_gain`."""
 
 
 def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
@@ -30,8 +26,8 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
     gain = check.positive("mean_gain", mean_gain)
     if gain.ndim == 0:
         raise ValueError(f"mean_gain must have a last axis of devices, got {gain}")
-    if estimate not in ESTIMATES:
-        raise ValueError(f"estimate must be one of {ESTIMATES}, got {estimate!r}")
+    if estimate not in ("devices", "minimum"):
+        raise ValueError(f"estimate must be 'devices' or 'minimum', got {estimate!r}")
     return np.asarray(gain.min(axis=-1) if estimate == "devices" else 1 / (1 / gain).sum(axis=-1))
 
 
@@ -59,19 +55,16 @@ class EstimFuture(HorizonPolicy):
         estimated_min_gain(self.mean_gain, self.estimate)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> HorizonState:
-        check.within("mean_gain", estimated_min_gain(self.mean_gain, self.estimate), *scenario.gain_limits)
-        lanes = check.broadcast(lanes_of_mean_gain=np.shape(self.mean_gain)[:-1], lanes=np.shape(budget))
-        return HorizonState(scenario, scenario.num_rounds - 1, whole_budget(scenario, budget, lanes))
+        later_gain = estimated_min_gain(self.mean_gain, self.estimate)
+        check.within("mean_gain", later_gain, *scenario.gain_limits)
+        return HorizonState(*whole_horizon(scenario, budget, batch_of_mean_gain=later_gain.shape))
 
-    def step(self, state: HorizonState, min_gain_t: FloatArray) -> tuple[HorizonState, FloatArray]:
+    def energy(self, state: HorizonState, floor: FloatArray) -> tuple[HorizonState, FloatArray]:
         scenario, later = state.scenario, self.count_down(state)
-        max_eta = scenario.x_max * min_gain_t
-        floor = scenario.noise_scale / max_eta
         later_floor = scenario.noise_scale / (scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate))
         # the smallest valid level, with only this floor, only the later ones, or all of them under water
         both = (state.left + floor + state.later * later_floor) / (1 + state.later)
         alone = floor + state.left
         level = np.where(alone <= later_floor, alone, both)
         energy = np.maximum(level, floor) if state.later else alone
-        left = np.maximum(state.left - (energy - floor), 0.0)
-        return state._replace(later=later, left=left), scaling(energy, floor, max_eta, scenario.noise_scale)
+        return replace(state, later=later, left=np.maximum(state.left - (energy - floor), 0.0)), energy

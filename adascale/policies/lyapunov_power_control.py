@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import CompiledPolicy, FloatArray, in_rows
-from adascale.policies.privacy_budget import check_contraction
+from adascale.policies.base import FloatArray, RoundsPolicy, State, in_rows, spread
+from adascale.policies.power_control import check_contraction
 from adascale.scenario import Scenario
 
 
-class LyapunovPowerControlState(NamedTuple):
-    """Virtual queue of excess privacy spending."""
+@dataclass(frozen=True)
+class LyapunovState(State):
+    """The next round, and the virtual queue of excess privacy spending."""
 
-    scenario: Scenario
     round: int
     queue: FloatArray
 
-    @property
-    def lanes(self) -> tuple[int, ...]:
-        return self.queue.shape
-
 
 @dataclass(frozen=True)
-class LyapunovPowerControl(CompiledPolicy):
+class LyapunovPowerControl(RoundsPolicy):
     r"""The Lyapunov power control of Shi et al., without a reconfigurable surface.
 
     .. math::
@@ -59,25 +55,22 @@ class LyapunovPowerControl(CompiledPolicy):
         object.__setattr__(self, "initial_queue", check.at_least("initial_queue", self.initial_queue, 0))
         check_contraction(self.contraction)
 
-    def start(self, scenario: Scenario, budget: FloatArray) -> LyapunovPowerControlState:
+    def start(self, scenario: Scenario, budget: FloatArray) -> LyapunovState:
         check_contraction(self.contraction, scenario.num_rounds)
-        shapes = {name: getattr(self, name).shape for name in ("penalty", "rate", "initial_queue")}
-        shape = check.broadcast(**shapes, lanes=np.shape(budget))
-        return LyapunovPowerControlState(scenario, 0, np.broadcast_to(self.initial_queue, shape))
+        budget = spread(budget, **{name: getattr(self, name).shape for name in ("penalty", "rate", "initial_queue")})
+        return LyapunovState(scenario, budget, 0, np.broadcast_to(self.initial_queue, budget.shape))
 
-    def rounds(
-        self, state: LyapunovPowerControlState, max_eta: FloatArray
-    ) -> tuple[LyapunovPowerControlState, FloatArray]:
-        lanes, T, t = state.lanes, max_eta.shape[-1], state.round
+    def rounds(self, state: LyapunovState, max_eta: FloatArray) -> tuple[LyapunovState, FloatArray]:
+        batch, T, t = state.lanes, max_eta.shape[-1], state.round
         if t >= state.scenario.num_rounds:
             check_contraction(self.contraction, t)  # there is no horizon, but the weights grow
         weight = np.array([self.contraction ** -float(each) for each in range(t, t + T)])
-        penalty, rate, queue = (in_rows(one, lanes) for one in (self.penalty, self.rate, state.queue))
-        eta = _rounds(in_rows(max_eta, lanes, T), penalty, rate, queue, weight)
-        return state._replace(round=t + T, queue=queue.reshape(lanes)), eta.reshape(*lanes, T)
+        penalty, rate, queue = (in_rows(one, batch) for one in (self.penalty, self.rate, state.queue))
+        eta = _rounds(in_rows(max_eta, batch, T), penalty, rate, queue, weight)
+        return replace(state, round=t + T, queue=queue.reshape(batch)), eta.reshape(max_eta.shape)
 
-    def skip(self, state: LyapunovPowerControlState) -> LyapunovPowerControlState:
-        return state._replace(round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0))
+    def skip(self, state: LyapunovState) -> LyapunovState:
+        return replace(state, round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -85,8 +78,8 @@ def _rounds(
     cap: FloatArray, penalty: FloatArray, rate: FloatArray, queue: FloatArray, weight: FloatArray
 ) -> FloatArray:
     eta = np.empty(cap.shape)
-    for lane in range(cap.shape[0]):
+    for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            eta[lane, t] = min(math.sqrt(penalty[lane] * weight[t] / queue[lane]), cap[lane, t])
-            queue[lane] = max(queue[lane] + eta[lane, t] - rate[lane], 0.0)
+            eta[i, t] = min(math.sqrt(penalty[i] * weight[t] / queue[i]), cap[i, t])
+            queue[i] = max(queue[i] + eta[i, t] - rate[i], 0.0)
     return eta

@@ -21,7 +21,7 @@ def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
     floor, budget = check.positive("floor", floor), check.positive("budget", budget)
     if floor.ndim == 0 or floor.shape[-1] == 0:
         raise ValueError(f"floor must have a last axis of rounds, got shape {floor.shape}")
-    lanes = check.broadcast(lanes_of_floor=floor.shape[:-1], budget=budget.shape)
+    batch = check.broadcast(batch_of_floor=floor.shape[:-1], budget=budget.shape)
     floor = np.sort(floor, axis=-1)
     rounds = np.arange(1, floor.shape[-1] + 1)
     with np.errstate(over="ignore"):
@@ -30,8 +30,8 @@ def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
     # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last whose own floor
     # is under water, so that reaching it takes less than T nu: a sum of differences, in which small floors are not lost
     depth = np.cumsum(np.diff(floor, axis=-1, prepend=floor[..., :1]) * (rounds - 1), axis=-1)
-    wet = np.broadcast_to(np.sum(depth < total, axis=-1, keepdims=True), (*lanes, 1))
-    floor, below = (np.broadcast_to(each, (*lanes, rounds[-1])) for each in (floor, below))
+    wet = np.broadcast_to(np.sum(depth < total, axis=-1, keepdims=True), (*batch, 1))
+    floor, below = (np.broadcast_to(each, (*batch, rounds[-1])) for each in (floor, below))
 
     def of(values: FloatArray, k: NDArray[np.intp]) -> FloatArray:
         return np.asarray(np.take_along_axis(values, k - 1, axis=-1)[..., 0])

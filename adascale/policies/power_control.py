@@ -1,24 +1,25 @@
-"""The power control of Liu and Simeone, with a budget on the sum of scalings."""
+"""The power control of Liu and Simeone, with a budget on the sum of scalings, and their privacy accounting."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import lambertw
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import CompiledPolicy, FloatArray, HorizonPolicy, HorizonState, Policy, fit_lanes, in_rows
+from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, Policy, check_fit, in_rows, spread
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
-from adascale.policies.privacy_budget import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
 
 @dataclass(frozen=True)
-class PowerControl(CompiledPolicy, HorizonPolicy):
+class PowerControl(HorizonPolicy):
     r"""The method of Liu and Simeone, which re-plans from mean channels in every round.
 
     .. math::
@@ -59,20 +60,19 @@ class PowerControl(CompiledPolicy, HorizonPolicy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> HorizonState:
         check_contraction(self.contraction, scenario.num_rounds)
-        check.within("mean_gain", estimated_min_gain(self.mean_gain, self.estimate), *scenario.gain_limits)
-        shapes = {"privacy_budget": self.privacy_budget.shape, "lanes_of_mean_gain": np.shape(self.mean_gain)[:-1]}
-        shape = check.broadcast(**shapes, lanes=np.shape(budget))
-        return HorizonState(scenario, scenario.num_rounds - 1, np.broadcast_to(self.privacy_budget, shape))
+        later_gain = estimated_min_gain(self.mean_gain, self.estimate)
+        check.within("mean_gain", later_gain, *scenario.gain_limits)
+        budget = spread(budget, privacy_budget=self.privacy_budget.shape, batch_of_mean_gain=later_gain.shape)
+        left = np.broadcast_to(self.privacy_budget, budget.shape)
+        return HorizonState(scenario, budget, scenario.num_rounds - 1, left)
 
     def rounds(self, state: HorizonState, max_eta: FloatArray) -> tuple[HorizonState, FloatArray]:
-        later = self.count_down(state, max_eta.shape[-1])
-        later_cap = state.scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate)
-        lanes = np.broadcast_shapes(max_eta.shape[:-1], state.lanes)
-        T, left = max_eta.shape[-1], in_rows(state.left, lanes)
+        batch, T = state.lanes, max_eta.shape[-1]
+        later, left = self.count_down(state, T), in_rows(state.left, batch)
+        later_cap = in_rows(state.scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate), batch)
         growth = float(self.contraction) ** -0.5
-        cap, later_caps = in_rows(max_eta, lanes, T), in_rows(later_cap, lanes)
-        eta = _rounds(cap, later_caps, left, state.later, growth, bool(self.subtract))
-        return state._replace(later=later, left=left.reshape(lanes)), eta.reshape(*lanes, T)
+        eta = _rounds(in_rows(max_eta, batch, T), later_cap, left, state.later, growth, bool(self.subtract))
+        return replace(state, later=later, left=left.reshape(batch)), eta.reshape(max_eta.shape)
 
 
 @njit(cache=True, nogil=True)
@@ -80,14 +80,14 @@ def _rounds(
     cap: FloatArray, later_cap: FloatArray, left: FloatArray, later: int, growth: float, subtract: bool
 ) -> FloatArray:
     eta = np.empty(cap.shape)
-    for lane in range(cap.shape[0]):
+    for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            tau = _first_scaling(cap[lane, t], later_cap[lane], later - t, left[lane], growth)
-            eta[lane, t] = min(tau, cap[lane, t])
+            tau = _first_scaling(cap[i, t], later_cap[i], later - t, left[i], growth)
+            eta[i, t] = min(tau, cap[i, t])
             if subtract:
-                rest = left[lane] - eta[lane, t]
+                rest = left[i] - eta[i, t]
                 # the rest must stay positive even if full power in later rounds is smaller than its rounding error
-                left[lane] = rest if rest > 0 else (later - t) * later_cap[lane]
+                left[i] = rest if rest > 0 else (later - t) * later_cap[i]
     return eta
 
 
@@ -133,10 +133,10 @@ class OfflinePowerControl(Policy):
         check_contraction(self.contraction)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        lanes, T, cap = problem.lanes, problem.num_rounds, problem.max_eta
+        batch, T, cap = problem.lanes, problem.num_rounds, problem.max_eta
         check_contraction(self.contraction, T)
-        fit_lanes(lanes, privacy_budget=self.privacy_budget.shape)
-        budget = np.broadcast_to(self.privacy_budget, lanes)[..., None]
+        check_fit(batch, privacy_budget=self.privacy_budget.shape)
+        budget = np.broadcast_to(self.privacy_budget, batch)[..., None]
         weight = self.contraction ** (-0.5 * np.arange(T))
         full_at = cap / weight  # round t is at its cap from this tau on
         order = np.argsort(full_at, axis=-1)
@@ -147,7 +147,44 @@ class OfflinePowerControl(Policy):
         free = np.concatenate([weights.sum(axis=-1, keepdims=True), others, none], axis=-1)
         spent = fixed[..., 1:] + np.sort(full_at, axis=-1) * free[..., 1:]  # spending at the tau of the k-th cap
         k = np.sum(spent < budget, axis=-1, keepdims=True)
-        at_k = (np.take_along_axis(np.broadcast_to(each, (*lanes, T + 1)), k, -1) for each in (fixed, free))
+        at_k = (np.take_along_axis(np.broadcast_to(each, (*batch, T + 1)), k, -1) for each in (fixed, free))
         with np.errstate(divide="ignore"):  # if all rounds are at their cap
             tau = (budget - next(at_k)) / next(at_k)
         return np.asarray(np.minimum(tau * weight, cap))
+
+
+def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> FloatArray:
+    r"""Return the largest sum of scalings under :math:`(\varepsilon, \delta)`-DP, in watts, ignoring subsampling.
+
+    .. math::
+        S = \frac{M^2 B^2 \sigma_n^2}{G^2} \big(\sqrt{\varepsilon + c^2} - c\big)^2, \qquad
+        c^2 = \tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big),
+
+    with Lambert's W and :math:`B = \min_m B_m` (:eq:`eq:scaling-budget`).
+    """
+    c = _tail(delta)
+    return _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
+
+
+def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5) -> FloatArray:
+    r"""Return the :math:`\varepsilon` of a sum of scalings, as the inverse of :func:`scaling_budget`.
+
+    .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
+    """
+    spent = check.positive("total_eta", total_eta) / _unit(scenario)
+    return spent + 2 * _tail(delta) * np.sqrt(spent)
+
+
+def _tail(delta: float) -> float:
+    """Return c with exp(-c^2) / (c sqrt(pi)) = delta."""
+    return float(np.sqrt(lambertw(2 / np.pi / check.fraction("delta", delta) ** 2).real / 2))
+
+
+def _unit(scenario: Scenario) -> float:
+    return float(scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2)
+
+
+def check_contraction(value: float, rounds: int = 1) -> None:
+    """Raise a ``ValueError`` unless a contraction is in (0, 1] and its weights do not overflow."""
+    if -rounds * np.log(check.sampling_rate("contraction", value)) > 600:
+        raise ValueError(f"contraction must be at least {np.exp(-600 / rounds):.3g} over {rounds} rounds, got {value}")

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
-from adascale.policies.base import FloatArray, HorizonPolicy, LawPolicy, renamed, whole_budget
-from adascale.policies.coherence import check_coherence, next_coherence
-from adascale.problem import scaling
+from adascale.compiled import njit
+from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, LawPolicy, renamed, whole_horizon
 from adascale.scenario import Scenario
 
 PROMISES = ("average", "hard")
-"""Budget modes: the budget is met on average, or never exceeded in any realisation."""
+"""Budget modes, by which the budget is met on average, or never exceeded in any realisation."""
+SEEN = "seen"
+"""The coherence that is estimated from the floors seen so far."""
 
 
-class ReSolveState(NamedTuple):
-    """Remaining budget and horizon, the last water level, and statistics of the coherence."""
+@dataclass(frozen=True)
+class ReSolveState(HorizonState):
+    """The distribution of the floors, the last water level, and statistics of the coherence."""
 
-    scenario: Scenario
     law: FloorLaw
-    later: int
-    left: FloatArray
     level: FloatArray
     seen: FloatArray
-
-    @property
-    def lanes(self) -> tuple[int, ...]:
-        return self.left.shape
 
 
 @renamed(promise="budget_mode", reserve="safety_margin")
@@ -67,24 +63,22 @@ class ReSolve(LawPolicy, HorizonPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_budget_mode(self.budget_mode, self.safety_margin, self.hold)
-        check_coherence(self.coherence)
+        check_options(self.budget_mode, self.safety_margin, self.hold, self.coherence)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ReSolveState:
-        law, lanes = self.known(scenario, budget)
-        left = whole_budget(scenario, budget, lanes)
-        return ReSolveState(scenario, law, scenario.num_rounds - 1, left, np.zeros(lanes), np.zeros((left.size, 6)))
+        law = self.known(scenario)
+        begun = whole_horizon(scenario, budget, batch_of_law=law.lanes)
+        left = begun[-1]
+        return ReSolveState(*begun, law, np.zeros(left.shape), np.zeros((left.size, 6)))
 
-    def step(self, state: ReSolveState, min_gain_t: FloatArray) -> tuple[ReSolveState, FloatArray]:
-        scenario, later = state.scenario, self.count_down(state)
-        max_eta = scenario.x_max * min_gain_t
-        floor = scenario.noise_scale / max_eta
-        level, seen, hard, n = state.level, state.seen, self.budget_mode == "hard", state.later + 1
+    def energy(self, state: ReSolveState, floor: FloatArray) -> tuple[ReSolveState, FloatArray]:
+        later, hard, n = self.count_down(state), self.budget_mode == "hard", state.later + 1
+        level, seen = state.level, state.seen
         coherence: Any = self.coherence
         if isinstance(coherence, str):
             seen, each = seen.copy(), floor.reshape(-1, 1)
             coherence = np.reshape([next_coherence(*pair) for pair in zip(seen, each, strict=True)], floor.shape)
-        if hard or n > self.hold * scenario.num_rounds:
+        if hard or n > self.hold * state.scenario.num_rounds:
             own = np.minimum(coherence, n)
             margin = self.safety_margin * (1 + coherence) / 2 * np.log(np.maximum(n / coherence, 1.0)) if hard else 0.0
             level = state.law.shared_level(state.left / own, floor, (n - own + margin) / own, state.level)
@@ -92,16 +86,55 @@ class ReSolve(LawPolicy, HorizonPolicy):
         if hard:
             spend = np.minimum(spend, state.left) if state.later else state.left
         left = np.maximum(state.left - spend, 0.0)  # a frozen level may spend more than is left
-        eta = scaling(floor + spend, floor, max_eta, scenario.noise_scale)
-        return state._replace(later=later, left=left, level=level, seen=seen), eta
+        return replace(state, later=later, left=left, level=level, seen=seen), floor + spend
 
 
-def check_budget_mode(budget_mode: str, safety_margin: float, hold: float) -> None:
-    """Validate the budget mode and its parameters."""
+def check_options(budget_mode: str, safety_margin: float, hold: float, coherence: float | str) -> None:
+    """Validate the options of :class:`ReSolve`."""
     if budget_mode not in PROMISES:
         raise ValueError(f"budget_mode must be one of {PROMISES}, got {budget_mode!r}")
-    for name, value in (("safety_margin", safety_margin), ("hold", hold)):
-        if check.at_least(name, value, 0).ndim:
+    if isinstance(coherence, str) and coherence != SEEN:
+        raise ValueError(f"coherence must be a number of rounds >= 1, or {SEEN!r}, got {coherence!r}")
+    numbers = {"safety_margin": (safety_margin, 0), "hold": (hold, 0), "coherence": (coherence, 1)}
+    for name, (value, least) in numbers.items():
+        if not isinstance(value, str) and check.at_least(name, value, least).ndim:
             raise ValueError(f"{name} must be one number, got {value!r}")
     if hold >= 1:
         raise ValueError(f"hold must be a share of the rounds in [0, 1), got {hold}")
+
+
+def seen_coherence(floor: ArrayLike) -> FloatArray:
+    r"""Estimate by von Neumann's ratio for how many rounds a floor counts, shape (...).
+
+    .. math::
+        \hat c = 1 + \tfrac32 \Big(\frac{1 + \hat\varrho_1}{1 - \hat\varrho_1} - 1\Big)
+        = \frac{6 \sum_i (x_i - \bar x)^2}{\sum_i (x_{i+1} - x_i)^2} - 2, \qquad x_i = \frac{1}{w_{\min,i}}
+
+    with the correlation :math:`\hat\varrho_1` of consecutive floors; the estimate is clipped to 1 ... n.
+
+    Parameters
+    ----------
+    floor : array_like, shape (..., n), :math:`w_{\min,i} > 0`
+    """
+    floor = check.positive("floor", floor)
+    if floor.ndim == 0 or floor.shape[-1] == 0:
+        raise ValueError(f"floor must have a last axis of floors, got shape {floor.shape}")
+    rows = np.ascontiguousarray(floor.reshape(-1, floor.shape[-1]))
+    return np.array([next_coherence(np.zeros(6), row) for row in rows]).reshape(floor.shape[:-1])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
+    """Return :func:`seen_coherence` after more floors of a row, and update ``moments``."""
+    # moments: count, least and last floor; and, with x in units of its largest, its mean and both sums of squares
+    for w in floor:
+        n, mean = moments[0] + 1, moments[3]
+        least, last = (moments[1], moments[2]) if n > 1 else (w, w)
+        unit = min(least, w)
+        x, shrink = unit / w, unit / least
+        off = x - mean * shrink
+        moments[0], moments[1], moments[2], moments[3] = n, unit, w, x - off * (n - 1) / n
+        moments[4] = moments[4] * shrink**2 + off**2 * (n - 1) / n
+        moments[5] = moments[5] * shrink**2 + (x - unit / last) ** 2
+    coherence: float = moments[0]
+    return coherence if moments[5] == 0.0 else min(max(6 * moments[4] / moments[5] - 2, 1.0), coherence)

@@ -1,7 +1,5 @@
 """The execution of a run, which gives a result row and a history; needs the extra ``learn``."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterable
@@ -25,12 +23,10 @@ from adascale.runs.specification import NOISE_FREE, Run, described, loaded_diges
 
 
 class Finished(NamedTuple):
-    """The result of a run."""
+    """The row (:func:`perform`) and the history (:class:`~adascale.learning.training.Trained`) of a run."""
 
     row: dict[str, Any]
-    """See :func:`perform`."""
     history: pd.DataFrame
-    """See :class:`adascale.learning.training.Trained`."""
 
 
 def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
@@ -44,50 +40,36 @@ def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
 def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     """Draw the channel of the seed, tune the policy to the budget there, and train with its scalings.
 
-    Parameters
-    ----------
-    run : Run
-    device, **how
-        Arguments ``device, progress, resume`` and ``keep`` of :func:`adascale.learning.training.train`.
-
-    Returns
-    -------
-    Finished
-        The row has ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``, the policy's
-        ``tuned`` parameters, ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss, floor_mean, floor_max,
-        floor_max_round, wall_seconds, device, threads`` and :func:`~adascale.runs.provenance.provenance`.
+    ``device, progress, resume`` and ``keep`` are those of :func:`adascale.learning.training.train`.  The row has
+    ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``, the ``tuned`` parameters of
+    the policy, ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss, floor_mean, floor_max, floor_max_round,
+    wall_seconds, device, threads`` and :func:`~adascale.runs.provenance.provenance`.
     """
     find_device(device)
     for kind, name in run.own_code.items():
         if (found := loaded_digest(kind, name)) != (wanted := run.sources[name]):
             raise ValueError(f"the code of {name} must have the digest {wanted}, got {found}; restart this process")
-    training, scenario = run.training, run.scenario
-    loaded = _load(training.dataset, training.input_scaling, data.root())
-    problem, policy, eta = _decided(run)
+    loaded = _load(run.training.dataset, run.training.input_scaling, data.root())
+    problem, policy, eta = decided(run)
     start = time.perf_counter()
     how |= {"device": device, "every": run.every, "delta": run.delta, "accountant": accounting.find(run.accountant)}
-    trained = train(problem, eta, training, loaded, run.seed, **how)
-    wall = time.perf_counter() - start
-    last = trained.history.iloc[-1]
-    tuned = {} if policy is None else {name: float(getattr(policy, name)) for name in policy.tuned}
-    measured = {
-        "cost": None if eta is None else float(problem.cost(eta)),
-        "order": scenario.order,
-        "rdp": None if eta is None else float(problem.rdp(eta)),
-        "delta": run.delta,
-        "epsilon": float(last.epsilon),
+    trained = train(problem, eta, run.training, loaded, run.seed, **how)
+    seconds = round(time.perf_counter() - start, 3)
+    last, floor = trained.history.iloc[-1], problem.floor
+    row = described(run)
+    row |= {} if policy is None else {name: float(getattr(policy, name)) for name in policy.tuned}
+    row |= {"cost": None if eta is None else float(problem.cost(eta)), "order": run.scenario.order}
+    row |= {"rdp": None if eta is None else float(problem.rdp(eta)), "delta": run.delta, "epsilon": float(last.epsilon)}
+    row |= {
         "test_accuracy": float(last.accuracy),
         "test_loss": float(last.test_loss),
-        "floor_mean": float(problem.floor.mean()),
-        "floor_max": float(problem.floor.max()),
-        "floor_max_round": int(problem.floor.argmax()),
-        "wall_seconds": round(wall, 3),
-        "device": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device,
-        "threads": torch.get_num_threads(),
-        **provenance("torch", "numpy"),
-        "torch": torch.__version__,  # with the build, which the distribution's version omits
+        "floor_mean": float(floor.mean()),
     }
-    return Finished(described(run) | tuned | measured, trained.history)
+    row |= {"floor_max": float(floor.max()), "floor_max_round": int(floor.argmax()), "wall_seconds": seconds}
+    row["device"] = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device
+    row |= {"threads": torch.get_num_threads()} | provenance("torch", "numpy")
+    row["torch"] = torch.__version__  # with the build, which the distribution's version omits
+    return Finished(row, trained.history)
 
 
 _session = ""
@@ -104,7 +86,7 @@ def digests(run: Run, session: str = "") -> dict[str, str]:
         "datasets": lambda: _load(training.dataset, training.input_scaling, data.root())[1:],
         "models": lambda: models.build(training.model, run.seed, training.initialisation).state_dict().values(),
         "channels": lambda: (problem_of(run)[0].min_gain, problem_of(run)[1]),
-        "policies": lambda: _decided(run)[2:],
+        "policies": lambda: decided(run)[2:],
         "accountants": lambda: [accounting.find(run.accountant).epsilon(0.5, np.ones(2), run.delta)],
     }
     found = {}
@@ -117,7 +99,8 @@ def digests(run: Run, session: str = "") -> dict[str, str]:
     return found
 
 
-def _decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.float64] | None]:
+def decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.float64] | None]:
+    """Return the problem of a run's realisation, the tuned policy and its schedule; None for ``NoiseFree``."""
     problem, mean_gain = problem_of(run)
     if run.policy == NOISE_FREE:
         return problem, None, None

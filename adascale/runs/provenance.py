@@ -1,7 +1,5 @@
 """The software and machine of a result, stored in every row of a table and next to every table."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

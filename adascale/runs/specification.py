@@ -1,7 +1,5 @@
 r"""Training runs: everything that a result depends on, with an address; needs the extra ``learn``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -16,7 +14,6 @@ from adascale import checks as check
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import find_method
 from adascale.learning import data, models
-from adascale.learning.seeding import whole_seed
 from adascale.learning.settings import Training
 from adascale.scenario import Scenario
 
@@ -27,6 +24,10 @@ NOISE_FREE = "NoiseFree"
 r"""The policy of a receiver without noise, :math:`\eta_t = \infty`, which has no budget and no privacy."""
 
 
+_FIXED = {"name", "num_rounds", "num_parameters", "dataset", "scenario", "training", "channel", "shortened"}
+"""Fields of a run and its parts that are no changes for :func:`make_run`."""
+
+
 @dataclass(frozen=True)
 class Run:
     r"""Everything that a training's result depends on, your own code included; see :func:`make_run`.
@@ -35,8 +36,7 @@ class Run:
 
     Parameters
     ----------
-    scenario : Scenario
-    training : Training
+    scenario, training, channel
     policy : str
         A name for :func:`adascale.comparison.find_method`, or ``NoiseFree``.
     nu, budget_factor : float, > 0
@@ -69,7 +69,7 @@ class Run:
             if np.ndim(value := getattr(self, name)):
                 raise ValueError(f"{name} must be one number, got {value!r}")
             object.__setattr__(self, name, float(check.positive(name, value)))
-        object.__setattr__(self, "seed", whole_seed(self.seed))
+        object.__setattr__(self, "seed", check.whole("seed", self.seed, 0))
         check.whole("every", self.every)
         check.fraction("delta", self.delta)
         for name in ("policy", "accountant"):
@@ -139,28 +139,28 @@ def make_run(
     model = preset.channel if channel is None else channels.find(channel)
     is_noise_free = policy.replace("-", "").replace("_", "").lower() == NOISE_FREE.lower()
     policy = NOISE_FREE if is_noise_free else registry.canonical("policies", policy)
-    kinds: dict[str, Any] = {"scenario": scenario, "training": training, "channel": model, "run": Run}
-    own = {name: {each.name for each in fields(kind)} for name, kind in kinds.items()}
-    own["scenario"] -= {"name", "num_rounds", "num_parameters"}
-    own["training"] -= {"dataset"}
-    own["run"] -= {"scenario", "training", "channel", "shortened", "own_code", "sources"}
-    taken = {kind: {name: changes.pop(name) for name in sorted(known & set(changes))} for kind, known in own.items()}
-    if changes:
-        known = sorted({"rounds", "channel"}.union(*own.values()))
-        raise ValueError(f"{min(changes)!r} is nothing that a run has; expected one of {', '.join(known)}")
+    parts: dict[str, Any] = {"run": Run, "channel": model, "training": training, "scenario": scenario}
+    homes = {each.name: part for part, made in parts.items() for each in fields(made) if each.init}
+    known = {name: part for name, part in homes.items() if name not in _FIXED}
+    if unknown := changes.keys() - known.keys():
+        expected = ", ".join(sorted({*known, "rounds", "channel"}))
+        raise ValueError(f"{min(unknown)!r} is nothing that a run has; expected one of {expected}")
+    taken = {part: {name: each for name, each in changes.items() if known[name] == part} for part in parts}
     horizon = scenario.num_rounds
     if rounds is not None and check.whole("rounds", rounds) > horizon:
         raise ValueError(f"rounds must be at most the {horizon} of {scenario.name}, got {rounds}")
     training = replace(training, **taken["training"])
-    size = models.size(training.model)
-    scenario = replace(scenario, **taken["scenario"], num_parameters=size, num_rounds=rounds or horizon)
-    model = replace(model, **taken["channel"])
+    size, rounds = models.size(training.model), rounds or horizon
+    scenario = replace(scenario, **taken["scenario"], num_parameters=size, num_rounds=rounds)
     if own_data:
         training = replace(training, dataset=dataset)
         scenario = replace(scenario, name=registry.label(dataset))
         if "dataset_size" not in taken["scenario"]:
-            scenario = replace(scenario, dataset_size=_shares(training, scenario.num_devices, seed))
-    shortened = scenario.num_rounds < horizon
+            labels = data.load(dataset, training.input_scaling).labels
+            shares = data.partition(labels, scenario.num_devices, training.partition, seed)
+            sizes = [float(share.size) for share in shares]
+            scenario = replace(scenario, dataset_size=sizes[0] if len(set(sizes)) == 1 else tuple(sizes))
+    model, shortened = replace(model, **taken["channel"]), rounds < horizon
     return Run(scenario, training, policy, nu, seed, channel=model, shortened=shortened, **taken["run"])
 
 
@@ -171,12 +171,6 @@ def loaded_digest(kind: str, name: str) -> str | None:
     """Return the digest of the code behind a name when this process first loaded it."""
     value = registry.find(kind, name).value
     return _LOADED.setdefault((name, id(value)), (value, registry.source_digest(kind, name)))[1]
-
-
-def _shares(training: Training, num_devices: int, seed: int) -> float | tuple[float, ...]:
-    labels = data.load(training.dataset, training.input_scaling).labels
-    sizes = [float(part.size) for part in data.partition(labels, num_devices, training.partition, seed)]
-    return sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
 
 
 def described(run: Run) -> dict[str, Any]:

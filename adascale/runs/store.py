@@ -43,9 +43,6 @@ from adascale.runs.specification import Run
 MAGIC = b"adascale checkpoint 2\n"
 """First bytes of every checkpoint."""
 
-SEAL = ',\n "sha256": "'
-"""Text before the checksum of a row."""
-
 
 class OtherVersion(UserWarning):
     """Warning that a result was made by another version of this package."""
@@ -93,6 +90,7 @@ class Store:
         return found[0]
 
     def _compare(self, run: Run, place: Path, kept: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the digests of what your own code gives to a run; refuse a result that was made from other data."""
         made, remedy = digests(run, self._session), "delete the folder or use another --store"
         if kept is None and made:
             text = f"{place} has no digest of what {', '.join(made)} gave; if this may have changed, {remedy}"
@@ -104,14 +102,18 @@ class Store:
         return made
 
     def _read(self, run: Run) -> tuple[Finished, dict[str, str] | None] | None:
+        """Return the result of a run and the digests that it was made from."""
         place, remedy = self.place(run), "delete the folder to run it again"
         if not (place / "row.json").exists():
             return None
         try:
-            stored = _unsealed((place / "row.json").read_bytes())
-            history = (place / "history.csv").read_bytes()
-            row, specified = stored["row"], (place / "spec.json").read_bytes()
-            if specified != run.specification.encode() or row["run"] != run.address:
+            sealed, history = ((place / name).read_bytes() for name in ("row.json", "history.csv"))
+            stored = json.loads(sealed)
+            row = stored["row"]
+            # the rows of version 0.2 have no checksum
+            if {*stored} != {"row", "history_sha256"} and sealed != _sealed(sealed.rpartition(_SEAL)[0]):
+                raise ValueError("its row was altered or truncated")
+            if (place / "spec.json").read_bytes() != run.specification.encode() or row["run"] != run.address:
                 raise ValueError("it is the result of another run")
             if hashlib.sha256(history).hexdigest() != stored["history_sha256"]:
                 raise ValueError("its history was altered or truncated")
@@ -170,16 +172,17 @@ class Store:
         made = self._compare(run, checkpoint.path, checkpoint.conditions.get("made", {}))
         made = checkpoint.conditions.setdefault("made", made)
         start = last = time.monotonic()
-        reached: list[tuple[State, list[dict[str, Any]]]] = []
+        reached: tuple[State, list[dict[str, Any]]] | None = None
 
         def save() -> None:
-            for state, rows in reached:
+            if reached is not None:
+                state, rows = reached
                 trained = Trained(state, pd.DataFrame(rows[: state.round], columns=COLUMNS))
                 checkpoint.write(trained, before + time.monotonic() - start)
 
         def keep(state: State, rows: list[dict[str, Any]]) -> None:
-            nonlocal last
-            reached[:] = [(state, rows)]
+            nonlocal last, reached
+            reached = state, rows
             if time.monotonic() - last >= save_seconds:
                 save()
                 last = time.monotonic()
@@ -205,24 +208,15 @@ class Checkpoint:
 
     def __init__(self, path: Path, run: Run, device: str = "cpu"):
         self.path, self.run = path, run
-        self.conditions: dict[str, Any] = {
-            "run": run.address,
-            "device": torch.device(device).type,
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-            "version": __version__,
-        }
+        self.conditions: dict[str, Any] = {"run": run.address, "device": torch.device(device).type}
+        self.conditions |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "version": __version__}
 
     def write(self, trained: Trained, seconds: float) -> None:
         """Replace the file; ``seconds`` is the wall time spent so far."""
-        buffer = io.BytesIO()
-        arrays = {
-            "conditions": np.array(json.dumps(self.conditions)),
-            "seconds": np.array(seconds),
-            "round": np.array(trained.state.round),
-            "parameters": trained.state.parameters.cpu().numpy(),
-            "velocity": trained.state.velocity.cpu().numpy(),
-        } | {f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS}
+        buffer, (round_index, parameters, velocity) = io.BytesIO(), trained.state
+        arrays: dict[str, Any] = {"conditions": json.dumps(self.conditions), "seconds": seconds, "round": round_index}
+        arrays |= {"parameters": parameters.cpu().numpy(), "velocity": velocity.cpu().numpy()}
+        arrays |= {f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS}
         # one array after the other, as np.load reads them; an interrupted zip file would raise a second error
         np.save(buffer, [*arrays])
         for array in arrays.values():
@@ -254,16 +248,12 @@ class Checkpoint:
         return Trained(State(int(arrays["round"]), *values), history), float(arrays["seconds"])
 
 
+_SEAL = b',\n "sha256": "'
+
+
 def _sealed(content: bytes) -> bytes:
-    return content + f'{SEAL}{hashlib.sha256(content).hexdigest()}"\n}}\n'.encode()
-
-
-def _unsealed(stored: bytes) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(stored)
-    # rows of 0.2 have no checksum
-    if {*read} != {"row", "history_sha256"} and stored != _sealed(stored.rpartition(SEAL.encode())[0]):
-        raise ValueError("its row was altered or truncated")
-    return read
+    """Complete the text of a row, which lacks its last brace, by a checksum."""
+    return content + _SEAL + hashlib.sha256(content).hexdigest().encode() + b'"\n}\n'
 
 
 def _locked(place: Path, wait: bool) -> contextlib.AbstractContextManager[Any]:

@@ -11,8 +11,6 @@ combinations of lists are run::
     seed = [0, 1, 2]
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -64,30 +62,28 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
     blocks = content.get("runs")
     if set(content) != {"runs"} or not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
         raise ValueError(f"{path}: expected [[runs]] blocks and nothing else, got {', '.join(content) or 'nothing'}")
-    entries = []
+    entries: dict[tuple[str, str], Entry] = {}
     for number, block in enumerate(blocks, 1):
         where = f"{path}, block {number}"
         if missing := [key for key in ("reading", "dataset", "policy", "nu", "seed") if key not in block]:
             raise ValueError(f"{where}: missing key {missing[0]!r}")
-        if not isinstance(block["reading"], str):
-            raise ValueError(f"{where}: reading must be a string, got {block['reading']!r}")
         if empty := [key for key, value in block.items() if value == []]:
             raise ValueError(f"{where}: {empty[0]} is an empty list; expected a value or a list of values")
-        choices = {key: each if isinstance(each, list) else [each] for key, each in block.items() if key != "reading"}
-        for values in itertools.product(*choices.values()):
+        if not isinstance(reading := block.pop("reading"), str):
+            raise ValueError(f"{where}: reading must be a string, got {reading!r}")
+        choices = [each if isinstance(each, list) else [each] for each in block.values()]
+        for values in itertools.product(*choices):
             try:
                 with naming_own_code():
-                    entries.append(Entry(block["reading"], make_run(**dict(zip(choices, values, strict=True)))))
+                    run = make_run(**dict(zip(block, values, strict=True)))
             except (ValueError, TypeError, ArithmeticError, LookupError) as error:
                 raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
+            if (reading, run.address) in entries:
+                raise ValueError(f"{path}: reading {reading!r} has the run {run.address} twice")
+            entries[reading, run.address] = Entry(reading, run)
     if not entries:
         raise ValueError(f"{path} holds no runs")
-    seen = set()
-    for reading, run in entries:
-        if (each := (reading, run.address)) in seen:
-            raise ValueError(f"{path}: reading {reading!r} has the run {run.address} twice")
-        seen.add(each)
-    return entries
+    return list(entries.values())
 
 
 def sweep(
@@ -130,10 +126,15 @@ def sweep(
             if not missing:
                 break
             work = partial(_one, store=store, device=device, threads=threads, wait=attempt > 0)
-            done = _on_dask(work, missing, dask) if dask else _on_this_machine(work, missing, jobs, threads)
+            if dask:
+                done = _on_dask(work, missing, dask)
+            elif jobs > 1:
+                done = work_on(work, missing, jobs, threads)
+            else:
+                done = ((run, work(run)) for run in missing)
             with contextlib.closing(done):  # closes at once if interrupted
-                for outcome in done:
-                    note(outcome)
+                for run, outcome in done:
+                    note(outcome or Outcome(run.address, "failed", "a worker process was killed"))
         for address in [address for address, each in outcomes.items() if each.state == "busy"]:
             note(_one(wanted[address], store=store, device=device, threads=threads, wait=True))
     for address, each in outcomes.items():
@@ -163,37 +164,31 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
     table = pd.DataFrame(rows, columns=_columns(rows))
     if "test_accuracy" not in table:
         table["test_accuracy"] = np.nan  # no run is finished
-    curve = pd.concat([curves[run].assign(run=run) for run in curves], ignore_index=True)
-    return table, curve[["run", *curve.columns.drop("run")]]
-
-
-def _stored(run: Run, store: Store, noted: list[NotCompared]) -> tuple[dict[str, Any], pd.DataFrame | None]:
-    with _noting(NotCompared, noted):
-        found = store.finished(run)
-        return found or (described(run), store.under_way(run))
-
-
-def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the columns of all rows: the common first ones, tuned parameters in order of appearance, the rest."""
-    longest = max(rows, key=len)
-    known = [*longest][: [*longest].index("budget") + 1]
-    rest = [*longest][[*longest].index("cost") :] if "cost" in longest else []
-    tuned = dict.fromkeys(name for row in rows for name in row if name not in {*known, *rest})
-    return [*known, *tuned, *rest]
+    return table, pd.concat(curves, names=["run"]).reset_index("run").reset_index(drop=True)
 
 
 def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
     """Return a table of how many rounds of each run are done: ``reading, run, policy, nu, seed, done, rounds``."""
     rows, store = [], store.session()
     for reading, run in entries:
-        _, history = _stored(run, store, [])
-        known = described(run)
-        rows.append(
-            {"reading": reading}
-            | {name: known[name] for name in ("run", "policy", "nu", "seed")}
-            | {"done": 0 if history is None else len(history), "rounds": known["rounds"]}
-        )
+        history = _stored(run, store, [])[1]
+        known = described(run) | {"reading": reading, "done": 0 if history is None else len(history)}
+        rows.append({name: known[name] for name in ("reading", "run", "policy", "nu", "seed", "done", "rounds")})
     return pd.DataFrame(rows)
+
+
+def _stored(run: Run, store: Store, noted: list[NotCompared]) -> tuple[dict[str, Any], pd.DataFrame | None]:
+    with _noting(NotCompared, noted):
+        return store.finished(run) or (described(run), store.under_way(run))
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the columns of all rows: the common first ones, tuned parameters in order of appearance, the rest."""
+    longest = [*max(rows, key=len)]
+    known = longest[: longest.index("budget") + 1]
+    rest = longest[longest.index("cost") :] if "cost" in longest else []
+    tuned = dict.fromkeys(name for row in rows for name in row if name not in {*known, *rest})
+    return [*known, *tuned, *rest]
 
 
 def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:
@@ -215,42 +210,29 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
 
 @contextlib.contextmanager
 def _noting(kind: type[Warning], noted: list[Any]) -> Iterator[None]:
-    """Collect warnings of a kind, drop those that the table replaces, and show all others at the end."""
-    caught: list[warnings.WarningMessage] = []
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("ignore", OtherVersion)
-            warnings.simplefilter("ignore", NotCompared)
-            warnings.simplefilter("always", kind)
-            yield
-    finally:
-        for each in caught:
-            if isinstance(each.message, kind):
-                noted.append(each.message)
-            else:
-                warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+    """Collect warnings of a kind instead of showing them, and drop those that the table replaces."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OtherVersion)
+        warnings.simplefilter("ignore", NotCompared)
+        warnings.simplefilter("always", kind)
+        show = warnings.showwarning
+        warnings.showwarning = lambda found, *about, **more: (
+            noted.append(found) if isinstance(found, kind) else show(found, *about, **more)
+        )
+        yield
 
 
 def _gain(found: OrdersTooFew) -> float:
     return found.epsilon / found.better if found.better else 1.0
 
 
-def _on_this_machine(
-    work: Callable[[Run], Outcome], runs: list[Run], jobs: int, threads: int
-) -> Generator[Outcome, None, None]:
-    if jobs == 1:
-        yield from map(work, runs)
-        return
-    with contextlib.closing(work_on(work, runs, jobs, threads)) as done:
-        for run, outcome in done:
-            yield outcome or Outcome(run.address, "failed", "a worker process was killed")
-
-
-def _on_dask(work: Callable[[Run], Outcome], runs: list[Run], address: str) -> Generator[Outcome, None, None]:
+def _on_dask(
+    work: Callable[[Run], Outcome], runs: list[Run], address: str
+) -> Generator[tuple[Run, Outcome | None], None, None]:
     from distributed import Client, wait
 
     with Client(address) as client:
-        left = {client.submit(work, run, pure=False): run.address for run in runs}
+        left = {client.submit(work, run, pure=False): run for run in runs}
         seen, noted = time.monotonic(), False
         while left:
             with contextlib.suppress(TimeoutError):
@@ -258,9 +240,9 @@ def _on_dask(work: Callable[[Run], Outcome], runs: list[Run], address: str) -> G
             for future in [each for each in left if each.done()]:
                 run = left.pop(future)
                 if future.status == "finished":
-                    yield future.result()
+                    yield run, future.result()
                 else:
-                    yield Outcome(run, "failed", " ".join(f"{future.exception()}".split()))
+                    yield run, Outcome(run.address, "failed", " ".join(f"{future.exception()}".split()))
             if client.nthreads():
                 seen, noted = time.monotonic(), False
             elif not noted:

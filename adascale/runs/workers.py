@@ -1,7 +1,5 @@
 """Worker processes that exit with their parent and ignore terminal signals."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -68,19 +66,18 @@ class _Worker:
     def __init__(self, work: Callable[..., Any], threads: int):
         self.end, there = Pipe()
         path = [*sys.path, os.getcwd()]  # the user's modules may be in the working directory
-        code = f"import sys; sys.path[:] = {path!r}; from adascale.runs import workers; workers.serve({there.fileno()})"
+        served = f"from adascale.runs import workers; workers.serve({there.fileno()}, {os.getpid()})"
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes started here never see Ctrl-C
         try:
             with there:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-c", code],
+                    [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {served}"],
                     stdin=subprocess.DEVNULL,
                     pass_fds=[there.fileno()],
                     env=os.environ | dict.fromkeys(_THREADS, str(threads)),
                 )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self.send(os.getpid())
         self.send(work)
 
     def send(self, task: Any) -> None:
@@ -98,27 +95,21 @@ class _Worker:
             self.process.wait()
 
 
-def serve(descriptor: int) -> None:
-    """Serve as a worker: do one task after the other until there are no more, or the parent has gone."""
+def serve(descriptor: int, parent: int) -> None:
+    """Serve as a worker: do one task after the other until there are no more, or the parent process has gone."""
 
     def interrupt(*_: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ignore a second signal
         raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    with contextlib.suppress(KeyboardInterrupt, EOFError, ConnectionError), Connection(descriptor) as end:
-        follow(end.recv())
-        work = end.recv()
-        while True:
-            end.send(work(end.recv()))
-
-
-def follow(parent: int) -> None:
-    """End this process within a second of its parent, however the parent ends."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(CHECKED_SECONDS)
         os._exit(1)
 
+    signal.signal(signal.SIGTERM, interrupt)
     threading.Thread(target=watch, daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt, EOFError, ConnectionError), Connection(descriptor) as end:
+        work = end.recv()
+        while True:
+            end.send(work(end.recv()))

@@ -1,7 +1,6 @@
 """Online policies that answer one round at a time, with a file to resume from."""
 
-from adascale.streaming.epsilon import Moments, RunningEpsilon
 from adascale.streaming.journal import Journal
 from adascale.streaming.stream import Answer, Stream
 
-__all__ = ["Answer", "Journal", "Moments", "RunningEpsilon", "Stream"]
+__all__ = ["Answer", "Journal", "Stream"]

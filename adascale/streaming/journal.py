@@ -1,7 +1,5 @@
 """An append-only file in which each line is on the disk before the next step."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -32,21 +30,20 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str], heading: str) -> None:
-        self.path = Path(path)
-        self._file, self._new, self._digest, self._before = -1, False, "", ""
-        self.heading = heading
+        self.path, self.heading = Path(path), heading
         self.lines: list[str] = []
         """Lines after the heading, without digests."""
         self.pending = False
         """Whether the last line may still have to be done."""
+        self._file, self._new, self._digest = -1, False, b""
         try:
-            self._open(heading)
+            self._open()
             self._read()
         except BaseException:
             self.close()
             raise
 
-    def _open(self, heading: str) -> None:
+    def _open(self) -> None:
         if sys.platform == "win32":
             raise ValueError("a journal needs file locks, which this system does not have")
         folder = Path(os.path.realpath(self.path)).parent
@@ -56,7 +53,8 @@ class Journal:
             except FileNotFoundError:
                 with in_turn(folder):
                     if not self.path.exists():  # other processes never see it without its whole heading
-                        write_atomically(self.path, f"{self._next(heading)} {self._sealed(heading).decode()}\n")
+                        first = self._sealed(self.heading.encode())
+                        write_atomically(self.path, first[-_DIGITS:] + b" " + first + b"\n")
                         self._new = True
                 continue
             if not stat.S_ISREG(os.fstat(self._file).st_mode):
@@ -80,68 +78,65 @@ class Journal:
             return False
 
     def _read(self) -> None:
+        """Check the digests, and drop an unfinished line."""
+
+        def damaged(message: str, line: int) -> InvalidFile:
+            return InvalidFile(f"{self.path} {message}", str(self.path), line)
+
         with open(os.dup(self._file), "rb") as file:
             data = file.read()
         *whole, rest = data.split(b"\n")
         remedy = "restore the whole file, or use another one for a new start"
         if not whole:
-            raise self._damaged(f"is {'cut off in its first line' if data else 'empty'}; {remedy}", 1)
+            raise damaged(f"is {'cut off in its first line' if data else 'empty'}; {remedy}", 1)
         mark, _, first = whole[0].partition(b" ")
-        self._size = len(data) - len(rest)
-        self._marked = len(mark) == _DIGITS and self._take(first)
+        self._marked = len(mark) == _DIGITS and self._take(first)  # a file of version 0.2 does not begin with a digest
         for number, line in enumerate(whole, start=1):
             if not ((number == 1 and self._marked) or self._take(line)):
-                what = "is no journal" if number == 1 else "is damaged"
-                raise self._damaged(f"{what}: line {number} was altered", number)
-        if self._take(rest):
-            self.pending, self._size = True, len(data)
+                raise damaged(f"{'is no journal' if number == 1 else 'is damaged'}: line {number} was altered", number)
+        self.pending = self._take(rest)
+        self._size = len(data) - (0 if self.pending else len(rest))
         self.heading = self.lines.pop(0)
         # the mark is the digest of the last line or the one before, or a partly written mixture of both
         marks = [self._digest[:n] + self._before[n:] for n in range(_DIGITS + 1)]
-        if self._marked and mark.decode(errors="replace") not in marks:
-            last = len(self.lines) + 1
-            raise self._damaged(f"is cut off: lines after line {last} are missing; {remedy}", last)
+        if self._marked and mark not in marks:
+            raise damaged(
+                f"is cut off: lines after line {len(self.lines) + 1} are missing; {remedy}", len(self.lines) + 1
+            )
         if not (self.lines or self._new):
             warnings.warn(f"{self.path} has a heading and nothing behind it; it begins at the start", stacklevel=4)
         if self._size < len(data):
             os.ftruncate(self._file, self._size)
-        self._mark()
-
-    def _damaged(self, message: str, line: int) -> InvalidFile:
-        return InvalidFile(f"{self.path} {message}", str(self.path), line)
+        self._mark(self._digest)
 
     def _take(self, line: bytes) -> bool:
         """Take one more line if its digest is right; return whether it is."""
-        text = line.decode(errors="replace").rpartition(" ")[0]
+        text = line.rpartition(b" ")[0]
         if line != self._sealed(text):
             return False
-        self.lines.append(text)
-        self._before, self._digest = self._digest, self._next(text)
+        self.lines.append(text.decode())
+        self._before, self._digest = self._digest, line[-_DIGITS:]
         return True
 
-    def _next(self, text: str) -> str:
-        return hashlib.sha256(f"{self._digest}\n{text}".encode()).hexdigest()[:_DIGITS]
-
-    def _sealed(self, text: str) -> bytes:
-        return f"{text} {self._next(text)}".encode()
+    def _sealed(self, text: bytes) -> bytes:
+        """Return the next line: its text, and the digest of all lines including it."""
+        return text + b" " + hashlib.sha256(self._digest + b"\n" + text).hexdigest()[:_DIGITS].encode()
 
     def append(self, text: str) -> None:
         """Add a line, which is on the disk and pending on return; an ``OSError`` leaves the file unchanged."""
         same = self._is_in_place()
         if not same or os.fstat(self._file).st_size != self._size:
             raise OSError(f"{self.path} was {'changed' if same else 'removed or replaced'} by another process")
-        line, before = b"\n" * self.pending + self._sealed(text), self._digest
+        line = b"\n" * self.pending + self._sealed(text.encode())
         try:
             self._put(line, self._size, sync=True)
-            self._digest = self._next(text)
-            self._mark()
+            self._mark(line[-_DIGITS:])
         except OSError:
-            self._digest = before
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._size)
             raise
         self._size += len(line)
-        self.pending = True
+        self._digest, self.pending = line[-_DIGITS:], True
         self.lines.append(text)
 
     def done(self) -> None:
@@ -151,10 +146,10 @@ class Journal:
             self._size += 1
             self.pending = False
 
-    def _mark(self) -> None:
+    def _mark(self, digest: bytes) -> None:
         """Write the last digest at the start, where truncation leaves it."""
         if self._marked:
-            self._put(self._digest.encode(), 0)
+            self._put(digest, 0)
 
     def _put(self, data: bytes, place: int, sync: bool = False) -> None:
         try:
@@ -168,11 +163,11 @@ class Journal:
 
     def close(self) -> None:
         """Unlock the file, and remove it if it was created here and has no lines."""
-        if self._file >= 0:
-            if self._new and not self.lines:
-                self._new = False
-                with contextlib.suppress(OSError):
-                    if self._is_in_place():
-                        os.unlink(os.path.realpath(self.path))
-            os.close(self._file)
-            self._file = -1
+        if self._file < 0:
+            return
+        if self._new and not self.lines:
+            with contextlib.suppress(OSError):
+                if self._is_in_place():
+                    os.unlink(os.path.realpath(self.path))
+        os.close(self._file)
+        self._file, self._new = -1, False

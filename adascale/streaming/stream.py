@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -11,15 +12,18 @@ from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.accounting import DEFAULT_ORDERS
+from adascale.accounting import DEFAULT_ORDERS, DpGuarantee, at_end
+from adascale.accounting.kernels import moment_terms, total_log_moment
+from adascale.accounting.orders import as_orders
+from adascale.accounting.renyi import conversion_offset
 from adascale.channel import FloorLaw
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy
+from adascale.problem import RoundLeakage
 from adascale.scenario import Scenario
-from adascale.streaming.epsilon import Moments, RunningEpsilon
 from adascale.streaming.journal import Journal
 
 _FORM = "adascale stream 1"
@@ -46,12 +50,15 @@ class Answer(NamedTuple):
 
 
 class _Served(NamedTuple):
-    answer: Answer | None
+    """The last answer, and what the next one needs."""
+
+    answer: Answer
     state: Any
-    spent: float
-    moments: Moments
-    gain: float
-    offset: float
+    spent: float = 0.0
+    moments: NDArray[np.float64] | None = None
+    """Log-moments of the rounds so far, a row per kind of device and a column per order; None if all were skipped."""
+    gain: float = math.nan
+    offset: float = math.nan
     """The caller's number of a round minus its index here; NaN before the first number."""
 
 
@@ -63,10 +70,8 @@ class Stream:
 
     Parameters
     ----------
-    policy : OnlinePolicy
-    scenario : Scenario
+    policy, scenario, path
     budget : float, :math:`\nu > 0`
-    path : path-like
     delta : float, in (0, 1)
     orders : array_like, > 1, the Rényi orders of epsilon
     unit : str
@@ -87,26 +92,30 @@ class Stream:
         nu = check.positive("nu", budget)
         if nu.ndim:
             raise InvalidInput(f"nu must be one number, got an array of shape {nu.shape}", "nu")
-        self.policy, self.scenario = policy, scenario
-        self._accounting, self._total = RunningEpsilon(scenario, delta, orders), scenario.num_rounds * float(nu)
-        self._now = _Served(None, policy.start(scenario, nu), 0.0, self._accounting.start(), math.nan, math.nan)
+        self.policy, self.scenario, self._total = policy, scenario, scenario.num_rounds * float(nu)
+        delta, self._orders, self._devices = (
+            check.fraction("delta", delta),
+            np.unique(as_orders(orders)),
+            RoundLeakage(scenario),
+        )
+        self._offset = conversion_offset(self._orders, delta)
+        self._terms = [[moment_terms(float(q), float(order)) for order in self._orders] for q in self._devices.rate]
+        self._now = _Served(Answer(-1, math.nan, math.nan, self._total, 0.0), policy.start(scenario, nu))
         check.held(f"the budget of all {scenario.num_rounds} rounds", self._total)
-        self.pending = False
-        """Whether an earlier stream may not have passed on its last answer."""
-        known = {
-            "scenario": _digest(scenario.to_toml()),
-            **_described(policy),
-            "nu": float(nu),
-            "delta": self._accounting.delta,
-            "orders": _digest(repr(self._accounting.orders.tolist())),
-            "unit of gains": unit,
-        }
+        kind = type(policy)
+        known: dict[str, Any] = {"scenario": _digest(scenario.to_toml())}
+        known["policy"] = f"{kind.__module__}:{kind.__qualname__}"
+        names = [each.name for each in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
+        known |= {name: _plain(getattr(policy, name)) for name in names if not name.startswith("_")}
+        listed = _digest(repr(self._orders.tolist()))
+        known |= {"nu": float(nu), "delta": delta, "orders": listed, "unit of gains": unit}
         self._journal = Journal(path, f"{_FORM} {json.dumps(known)}")
+        self.pending = self._journal.pending
+        """Whether an earlier stream may not have passed on its last answer."""
         try:
             self._check_heading(known)
             for line in self._journal.lines:
                 self._replay(line)
-            self.pending = self._journal.pending
         except BaseException:
             self.close()
             raise
@@ -114,12 +123,12 @@ class Stream:
     @property
     def last(self) -> Answer | None:
         """The answer to the last round."""
-        return self._now.answer
+        return self._now.answer if self.round else None
 
     @property
     def round(self) -> int:
         """The number of the next round."""
-        return 0 if self.last is None else self.last.round + 1
+        return self._now.answer.round + 1
 
     @property
     def finished(self) -> bool:
@@ -129,7 +138,8 @@ class Stream:
     @property
     def orders_too_few(self) -> bool:
         """Whether an order outside the given range may lower epsilon."""
-        return self._accounting.at_end(self._now.moments)
+        moments = self._now.moments
+        return moments is not None and bool(at_end(self._leakage(moments), self._orders).any())
 
     def passed_on(self) -> None:
         """Record that the last answer was passed on; the next round records it as well."""
@@ -147,7 +157,7 @@ class Stream:
         """
         now, expected = self._now, self.round + self._now.offset
         again = self.pending if number is None else number == expected - 1
-        if now.answer is not None and min_gain == now.gain and again:
+        if again and min_gain == now.gain:
             return now.answer
         if number is not None and not (float(number).is_integer() and (math.isnan(expected) or number == expected)):
             wanted = "a whole number" if math.isnan(expected) else f"{expected:.0f}"
@@ -157,8 +167,8 @@ class Stream:
 
     def skip(self) -> Answer:
         """Skip a round, in which no device transmits: nothing leaks, nothing is spent."""
-        if self.last is not None and self.pending and self.last.eta == 0:
-            return self.last
+        if self.pending and self._now.answer.eta == 0:
+            return self._now.answer
         self._check_open()
         return self._take(self.policy.skip(self._now.state), 0.0, math.nan, None)
 
@@ -194,31 +204,42 @@ class Stream:
         return returned[0], eta
 
     def _take(self, state: Any, eta: float, gain: float, number: float | None) -> Answer:
-        answer, served = self._served(state, eta, gain, number)
+        served = self._served(state, eta, gain, number)
         told = "" if number is None else f"{number:.0f}"
-        self._journal.append(f"{gain!r},{told},{answer.line()}")
+        self._journal.append(f"{gain!r},{told},{served.answer.line()}")
         self.pending, self._now = False, served
-        return answer
+        return served.answer
 
-    def _served(self, state: Any, eta: float, gain: float, number: float | None) -> tuple[Answer, _Served]:
-        energy, spent, moments, offset = math.inf, self._now.spent, self._now.moments, self._now.offset
+    def _served(self, state: Any, eta: float, gain: float, number: float | None) -> _Served:
+        """Return what holds after a round."""
+        _, _, spent, moments, _, offset = self._now
+        energy, epsilon = math.inf, 0.0
         if eta > 0:
             energy = self.scenario.noise_scale / eta
             spent += energy - self.scenario.noise_scale / (self.scenario.x_max * gain)
-            moments = self._accounting.add(moments, energy)
-        answer = Answer(self.round, eta, energy, self._total - spent, self._accounting.epsilon(moments))
-        offset = offset if number is None else number - self.round
-        return answer, _Served(answer, state, spent, moments, gain, offset)
+            kinds = zip(self._devices.unit, self._terms, strict=True)
+            here = [[total_log_moment(np.array([unit / energy]), each, 0) for each in terms] for unit, terms in kinds]
+            moments = np.array(here) if moments is None else moments + np.array(here)
+        if moments is not None:
+            least, count = self._leakage(moments).epsilon, self._devices.count
+            check.held("epsilon of these rounds, at every order", least)
+            epsilon = float((count * least).sum() / count.sum())
+        answer = Answer(self.round, eta, energy, self._total - spent, epsilon)
+        return _Served(answer, state, spent, moments, gain, offset if number is None else number - self.round)
+
+    def _leakage(self, moments: NDArray[np.float64]) -> DpGuarantee:
+        """Convert the moments of every kind of device (:eq:`eq:rdp-to-dp`)."""
+        epsilon = moments / (self._orders - 1) + self._offset
+        return DpGuarantee(np.maximum(epsilon.min(axis=-1), 0.0), self._orders[epsilon.argmin(axis=-1)])
 
     def _check_heading(self, known: dict[str, Any]) -> None:
-        path, heading = self._journal.path, self._journal.heading
-        try:
-            there = json.loads(heading.removeprefix(_FORM))
-        except ValueError:
-            there = None
-        if not heading.startswith(_FORM) or not isinstance(there, dict):
+        """Refuse the state of another stream."""
+        path, heading, there = self._journal.path, self._journal.heading, None
+        with contextlib.suppress(ValueError):
+            there = json.loads(heading.removeprefix(_FORM)) if heading.startswith(_FORM) else None
+        if not isinstance(there, dict):
             raise ValueError(f"{path} is not a stream state of this version: it begins with {heading[:40]!r}")
-        for old, new in getattr(self.policy, "former", {}).items():  # names of parameters in 0.2
+        for old, new in self.policy.former.items():  # names of parameters in 0.2
             if old in there:
                 there[new] = there.pop(old)
         if (key := "unit of gains") not in there:
@@ -240,32 +261,22 @@ class Stream:
             raise ValueError(f"{where} was answered, and is refused now: {error}") from None
         if not math.isclose(eta, was.eta, rel_tol=_SAME):
             raise ValueError(f"{where} was answered eta = {was.eta}, and the policy decides {eta} now")
-        answer, served = self._served(state, was.eta, float(gain), float(number) if number else None)
-        if not math.isclose(answer.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
-            raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {answer.epsilon} now")
+        served = self._served(state, was.eta, float(gain), float(number) if number else None)
+        if not math.isclose(epsilon := served.answer.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
+            raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {epsilon} now")
         self._now = served._replace(answer=was)
 
 
-def _described(policy: OnlinePolicy) -> dict[str, Any]:
-    names = [each.name for each in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
-    kind = type(policy)
-    return {"policy": f"{kind.__module__}:{kind.__qualname__}"} | {
-        name: _plain(getattr(policy, name)) for name in names if not name.startswith("_")
-    }
-
-
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
+    """Return a policy's parameter as JSON can hold it, a long one by its digest."""
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, FloorLaw):
         shares = (np.arange(100) + 0.5) / 100
         return f"law {_digest(' '.join(f'{each:.9g}' for each in value.quantile(shares)))}"
-    if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "iuf":
-        shown = np.asarray(value).tolist()
-        return shown if np.size(value) < 5 else f"array {_digest(repr(shown))}"
-    return type(value).__qualname__
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iuf":
+        return value.tolist() if value.size < 5 else f"array {_digest(repr(value.tolist()))}"
+    return value if value is None or isinstance(value, bool | int | float | str) else type(value).__qualname__
 
 
 def _digest(text: str) -> str:

@@ -332,10 +332,8 @@ def _hard_blocks() -> Counterexample:
     paths = []
     for rounds in (20, 200):
         cell = _Cell(400, rounds=rounds)
-        state, energy = policies.DynamicProgramme(law=cell.law).start(cell.scenario, np.asarray(_NU)), []
-        table = np.broadcast_to(state.table, (400, *state.table.shape))  # one law and one budget
-        state = state._replace(table=table, whole=np.full(400, state.whole), left=np.full(400, state.left))
         programme = policies.DynamicProgramme(law=cell.law)
+        state, energy = programme.start(cell.scenario, np.full(400, _NU)), []
         for t in range(rounds):
             gain = cell.scenario.noise_scale / (cell.scenario.x_max * cell.floor[:, t])
             state, eta = programme.step(state, gain)

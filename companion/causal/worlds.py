@@ -26,7 +26,7 @@ from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import Method, TunedOnModel, TunedOnRealisation, leakage_table, promises
 from adascale.comparison.methods import SEED
 from adascale.policies import Policy
-from adascale.policies.coherence import SEEN
+from adascale.policies.resolve import SEEN
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from companion.causal.fresh import DRAWS, foreseen_lyapunov

@@ -9,13 +9,13 @@ from scipy.stats import norm
 from adascale import Scenario, accounting
 from adascale.policies import adascale_energies
 from adascale.problem import RoundLeakage
-from companion import figures
 from companion.bounds import stationary_level
 from companion.theory import correlated
 from companion.theory.air_time import block_floors
 from companion.theory.neighbours import size_follows_data
 
-SCALES = np.array([0.02, 0.01, 0.007])
+SCALES, RNG = np.array([0.02, 0.01, 0.007]), np.random.default_rng(0)
+SHARES = np.array([0.5, 0.3, 0.2])  # omega = 1
 
 
 def test_blocks_share_a_floor_and_nothing_else():
@@ -46,10 +46,8 @@ def test_regret_against_the_level_is_a_plain_mean():
     leakage = RoundLeakage(Scenario.mnist())
     energy, _ = adascale_energies(floor, 0.04, 3.0, leakage)
     level = float(stationary_level(0.037, 0.04))
-    plain = [
-        np.mean([leakage(w) - leakage(max(level, f)) for w, f in zip(*pair, strict=True)])
-        for pair in zip(energy, floor, strict=True)
-    ]
+    pairs = (zip(*pair, strict=True) for pair in zip(energy, floor, strict=True))
+    plain = [np.mean([leakage(w) - leakage(max(level, f)) for w, f in pair]) for pair in pairs]
     found = correlated.level_regret(floor, 0.037, 0.04, 3.0, leakage)
     assert found.centre == pytest.approx(np.mean(plain), rel=1e-9)
     assert found.low < found.centre < found.high
@@ -69,11 +67,15 @@ def test_only_blocks_break_the_bound_of_independent_rounds():
 
 
 def test_bad_input_is_named():
-    rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="correlation must be one number strictly between 0 and 1"):
-        correlated.gauss_markov_floors(SCALES, 1.0, (1, 2), rng)
-    with pytest.raises(ValueError, match="block must be a whole number"):
-        correlated.block_floors(0.1, 0, (1, 2), rng)
+    for name, function, *given in (
+        ("correlation", correlated.gauss_markov_floors, SCALES, 1.0, (1, 2), RNG),
+        ("block", correlated.block_floors, 0.1, 0, (1, 2), RNG),
+        ("scales", block_floors, RNG, [1.0, -1.0], 2, 3),
+        ("num_blocks", block_floors, RNG, [1.0], 0, 3),
+        ("num_rounds", block_floors, RNG, [1.0], 2, 0),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must"):
+            function(*given)
 
 
 @pytest.mark.parametrize("sigma", [2.0, 10.0, 30.0])
@@ -100,9 +102,6 @@ def test_the_leakage_is_that_of_an_independent_integral():
 
     larger = max(rdp(added, sizes), rdp(sizes, added)) / accounting.rdp(0.5, 2.0, 3)
     np.testing.assert_allclose(size_follows_data(2, 1, 2.0).nothing, larger, rtol=1e-6)
-
-
-SHARES = np.array([0.5, 0.3, 0.2])  # omega = 1
 
 
 def uniform(floor, scale):
@@ -132,32 +131,3 @@ def test_with_one_block_all_rules_are_the_paper_s_model():
     one, *others = block_floors(np.random.default_rng(1), SHARES, 1, 50)
     for rule in others:
         np.testing.assert_array_equal(rule, one)
-
-
-def test_a_permutation_keeps_the_energy_limit_that_a_concentrated_gradient_breaks_without_it():
-    rng, blocks, d = np.random.default_rng(2), 4, 64
-    gain = rng.exponential(size=blocks)
-    per_slot = np.repeat(1 / gain, d // blocks)
-    gradient = np.zeros(d)
-    gradient[: d // blocks] = np.sqrt(blocks / d)  # norm 1, all of it in the first block
-    allowed = per_slot.mean()  # the mean energy of a permuted gradient of norm 1
-    permuted = np.mean([per_slot @ gradient[rng.permutation(d)] ** 2 for _ in range(20_000)])
-    assert abs(permuted / allowed - 1) < 0.02
-    worst = np.roll(gradient, (d // blocks) * int(gain.argmin()))
-    assert per_slot @ worst**2 > 1.2 * allowed  # negative control: not permuted
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("scales", ([1.0, -1.0], 2, 3)), ("num_blocks", ([1.0], 0, 3)), ("num_rounds", ([1.0], 2, 0))],
-)
-def test_what_is_no_scale_or_no_number_is_refused(name, arguments):
-    with pytest.raises(ValueError, match=name):
-        block_floors(np.random.default_rng(0), *arguments)
-
-
-def test_the_diagram_of_a_round_marks_what_the_server_chooses():
-    figure = figures.one_round()
-    orange = [text.get_text() for text in figure.axes[0].texts if text.get_color() == "#D55E00"]
-    assert len(orange) == 4
-    assert all("eta_t" in text for text in orange)

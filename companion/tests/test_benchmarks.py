@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies, presets
+from adascale import ReceiveScalingProblem, Scenario, policies, presets
 from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import RoundLeakage
@@ -19,18 +18,17 @@ from companion.leakage.shi_pairs import lyapunov_starts, pair_table, penalty_sca
 from companion.methods import METHODS
 from companion.reported.readings import Scan, openings
 from companion.shi import filled_lyapunov
+from tests.problems import drawn
 
-RESULTS = Path(__file__).parents[2] / "results"
+from .shared import RESULTS
+
 MNIST = Scenario.mnist()
 
 
 def lanes(dataset, nus=None, seeds=range(100)):
     """The problem of several levels and realisations, and the mean gains."""
     preset = presets.load(dataset)
-    drawn = channel.draw(preset.scenario.num_devices, preset.scenario.num_rounds, list(seeds))
-    levels = np.array(preset.levels if nus is None else nus)
-    problem = ReceiveScalingProblem(preset.scenario, preset.scenario.min_gain(drawn.gain), levels[:, None])
-    return problem, preset.scenario.mean_gain(drawn.path_loss)
+    return drawn(preset.scenario, np.array(preset.levels if nus is None else nus)[:, None], list(seeds))
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +102,7 @@ def test_orders_are_compared_with_the_first_of_them():
 
 @pytest.mark.parametrize("name", ["Optimal", "EqualAlloc", "EstimFuture", "PowerControl"])
 def test_the_schedules_of_the_others_do_not_contain_the_order(name):
-    drawn = channel.draw(10, MNIST.num_rounds, range(3))
-    gains, mean_gain = MNIST.min_gain(drawn.gain), MNIST.mean_gain(drawn.path_loss)
-    one, other = (ReceiveScalingProblem(replace(MNIST, order=order), gains, 0.04) for order in (3, 8))
+    (one, mean_gain), (other, _) = (drawn(replace(MNIST, order=order), 0.04, range(3)) for order in (3, 8))
     policy = METHODS[name](one, mean_gain)
     assert np.array_equal(policy.schedule(other), policy.schedule(one))
 
@@ -214,10 +210,9 @@ def test_the_starts_are_compared_at_equal_cost_and_their_shares_are_what_they_sa
     assert (table.loc["empty", ["gone", "gone_low", "gone_high"]] == 0).all(axis=None)
     optimal = problem.dp_epsilon(policies.Optimal().schedule(problem))
     filled = filled_lyapunov(problem, multiple=found.penalty / found.rate**3)
-    means = [
-        np.exp(np.log(problem.dp_epsilon(policy.schedule(problem)) / optimal).mean(axis=-1))
-        for policy in (policies.LyapunovPowerControl(found.penalty, found.rate), filled)
-    ]
+    pair = policies.LyapunovPowerControl(found.penalty, found.rate), filled
+    over = (problem.dp_epsilon(policy.schedule(problem)) / optimal for policy in pair)
+    means = [np.exp(np.log(each).mean(axis=-1)) for each in over]
     np.testing.assert_allclose(table.ratio["empty"], means[0], rtol=1e-9)
     np.testing.assert_allclose(table.ratio["filled"], means[1], rtol=1e-9)
     np.testing.assert_allclose(table.gone["filled"], 1 - (means[1] - 1) / (means[0] - 1), rtol=1e-9)

@@ -4,7 +4,6 @@ import re
 import shlex
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import mpmath as mp
 import nbformat
@@ -14,23 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, channel, cli, policies
+from adascale import Scenario, cli, policies
 from adascale.files import read_toml
 from adascale.policies import water_level
 from companion.leakage import published
 from companion.leakage.published import Plan, Published, forecast, our_first, published_budget, published_plan, training
+from tests.problems import drawn
+
+from .shared import RESULTS
 
 MNIST = Scenario.mnist()
 SHORT = replace(MNIST, name="short", num_rounds=12)
-CHAPTER = Path(__file__).parents[2] / "notebooks" / "07_benchmarks.md"
-
-
-def drawn(scenario, budget, seed=0):
-    made = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
-    return ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget), scenario.mean_gain(made.path_loss)
+CHAPTER = RESULTS.parent / "notebooks" / "07_benchmarks.md"
 
 
 shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(lambda share: sum(share) > 1e-3)
+COMMITTED = RESULTS / "benchmarks" / "matlab.csv"
+UNIT = MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
 
 
 @given(shares, st.floats(1e-3, 10), st.integers(0, 5))
@@ -100,7 +99,7 @@ def test_the_resting_queue_repels_below_a_quarter_of_the_cubed_rate(over_rate_cu
     rate = 0.1 * scenario.x_max * 1e-11
     policy = policies.LyapunovPowerControl(over_rate_cubed * rate**3, rate)
     resting = over_rate_cubed * rate
-    state = policy.start(scenario, np.array(1.0))._replace(queue=np.array(start * resting))
+    state = replace(policy.start(scenario, np.array(1.0)), queue=np.array(start * resting))
     distance = []
     for one in gain:
         state, _ = policy.step(state, one)
@@ -114,7 +113,7 @@ def test_the_queue_s_slope_is_one_less_the_cubed_scaling_over_twice_the_penalty(
     gain = np.array(100 / scenario.x_max)  # a cap of 100
 
     def after(queue):
-        state = policy.start(scenario, np.array(1.0))._replace(queue=np.array(queue))
+        state = replace(policy.start(scenario, np.array(1.0)), queue=np.array(queue))
         return policy.step(state, gain)
 
     for queue in (0.2, 1.0, 7.0):
@@ -138,10 +137,6 @@ def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path
     budgets = table.index.get_level_values("nu")
     np.testing.assert_allclose(table["cost", "MyPolicy"], budgets, rtol=1e-8)  # tuned to 1e-9
     np.testing.assert_allclose(table["rdp", "MyPolicy"], table["rdp", "Optimal"], rtol=1e-6)  # 1e-9 of the budget
-
-
-COMMITTED = Path(__file__).parents[2] / "results" / "benchmarks" / "matlab.csv"
-UNIT = MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
 
 
 @pytest.fixture(scope="module")
@@ -229,12 +224,11 @@ def test_the_committed_comparison_has_the_figures_of_the_chapter():
     assert (over_the_air.stopped_low.xs(30, level="rounds") < 1e-6).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "function", "arguments"),
-    [("epsilon", published_budget, (-1.0, 0.1)), ("delta", published_budget, (1.0, 2.0))]
-    + [("caps", published_plan, ([0.0], [1.0], 1.0)), ("budget", published_plan, ([1.0], [1.0], 0.0))]
-    + [("gain", forecast, ([-1.0], 2, 5.0))],
-)
-def test_bad_arguments_are_named(name, function, arguments):
-    with pytest.raises(ValueError, match=f"^{name} must"):
-        function(*arguments, **({"stop": published.STOP} if function is published_plan else {}))
+def test_bad_arguments_are_named():
+    for name, function, arguments in (
+        [("epsilon", published_budget, (-1.0, 0.1)), ("delta", published_budget, (1.0, 2.0))]
+        + [("caps", published_plan, ([0.0], [1.0], 1.0)), ("budget", published_plan, ([1.0], [1.0], 0.0))]
+        + [("gain", forecast, ([-1.0], 2, 5.0))]
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must"):
+            function(*arguments, **({"stop": published.STOP} if function is published_plan else {}))

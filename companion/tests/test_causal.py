@@ -1,12 +1,10 @@
 """The causal protocol: its committed tables are what its command makes, and what they say."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies, presets, tuning
+from adascale import ReceiveScalingProblem, channel, policies, presets, tuning
 from adascale.channel import Rayleigh, RayleighFloors
 from adascale.comparison import promises
 from adascale.policies import water_level
@@ -18,10 +16,14 @@ from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, 
 from companion.claims import paper_claims, side_by_side, verdict_counts
 from companion.figures.causal import without_future
 from companion.methods import METHODS
+from tests.problems import MNIST, drawn, with_floors
 
-FOLDER = Path(__file__).parents[2] / "results" / "causal"
+from .shared import RESULTS
+
+FOLDER = RESULTS / "causal"
 DATASETS = ("mnist", "cifar10")
 HARD = [name for name in CAUSAL if name.endswith(", hard")]
+GROWTH, LAW = pd.read_csv(FOLDER / "growth.csv"), RayleighFloors(0.033)
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +99,8 @@ def test_a_constant_level_leaks_what_the_optimum_does_at_the_cost_paid_and_a_fil
         at_cost = ReceiveScalingProblem(scenario, gain, rows["cost"].to_numpy().reshape(-1, 5))
         least = at_cost.rdp(policies.Optimal().schedule(at_cost))
         ratio = rows["rdp"].to_numpy().reshape(-1, 5) / least
-        assert (
-            abs(ratio - 1) < most
-        ).all()  # seven digits of both are stored; RDP moves several times as much as the cost
+        # seven digits of both are stored; RDP moves several times as much as the cost
+        assert (abs(ratio - 1) < most).all()
         assert name == "ConstantLevel" or (ratio > 1.005).all()
 
 
@@ -127,9 +128,7 @@ def test_both_protocols_have_the_paper_s_methods_and_only_one_spends_nu_exactly(
 
 def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_kindest_tried():
     scenario, nu = presets.load("mnist").scenario, 0.04
-    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, [4])
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu)
-    mean_gain = scenario.mean_gain(drawn.path_loss)
+    problem, mean_gain = drawn(scenario, nu, [4])
     chosen = foreseen_lyapunov(problem, mean_gain, draws=20, seed=9)
     floor = tuning.draw_floors(scenario, Rayleigh().floor_law(scenario, mean_gain), 20, 9)[0]
     draws = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), np.full(20, nu))
@@ -151,48 +150,29 @@ def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_
     assert max(worse) > 1.5 * best  # the control: which pair is taken matters
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [({"mean_gain": None}, "needs mean_gain"), ({"relative_rates": 0.0}, "relative_rates must be")]
-    + [({"draws": 0}, "draws must be"), ({"relative_rates": 1e6}, "no pair of V and rate")],
-)
-def test_what_28_cannot_be_tuned_with_is_named(change, said):
-    scenario = presets.load("mnist").scenario
-    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, [4])
-    given = {"mean_gain": scenario.mean_gain(drawn.path_loss), "draws": 2} | change
-    with pytest.raises((ValueError, tuning.BudgetNotReached), match=said):
-        foreseen_lyapunov(ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.04), **given)
+def test_what_28_cannot_be_tuned_with_is_named():
+    for change, said in [
+        ({"mean_gain": None}, "needs mean_gain"),
+        ({"relative_rates": 0.0}, "relative_rates must be"),
+    ] + [({"draws": 0}, "draws must be"), ({"relative_rates": 1e6}, "no pair of V and rate")]:
+        problem, mean_gain = drawn(MNIST, 0.04, [4])
+        with pytest.raises((ValueError, tuning.BudgetNotReached), match=said):
+            foreseen_lyapunov(problem, **({"mean_gain": mean_gain, "draws": 2} | change))
 
 
-def test_the_figure_draws_the_mean_excess_of_both_protocols(tables, kept):
-    figure = figures.without_future(tables)
-    assert len(figure.axes) == 4
-    lines = {line.get_label(): line for line in figure.axes[0].lines}
-    drawn = lines[figures.LABELS["AdaScale"]]
+def test_figure_draws_the_mean_excess(tables, kept):
+    axes = figures.without_future(tables).axes
+    left, right = ({line.get_label(): line.get_ydata() for line in axis.lines} for axis in (axes[0], axes[3]))
     expected = 100 * (kept["mnist"].rdp["AdaScale" + HINDSIGHT] - 1)
-    np.testing.assert_allclose(drawn.get_ydata(), expected)
-    right = {line.get_label(): line for line in figure.axes[3].lines}
-    np.testing.assert_allclose(right["re-solving, hard"].get_ydata(), 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1))
-    assert {*lines} < {*right}
+    np.testing.assert_allclose(left[figures.LABELS["AdaScale"]], expected)
+    np.testing.assert_allclose(right["re-solving, hard"], 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1))
     with pytest.raises(ValueError, match="metric must be"):
         without_future(tables, "cost")
 
 
-GROWTH = pd.read_csv(FOLDER / "growth.csv")
-MNIST = Scenario.mnist()
-
-
-def floors(rng, lanes, rounds):
-    return RayleighFloors(0.033).draw(rng, lanes, rounds)
-
-
-def problem_of(floor, budget=0.04):
-    return ReceiveScalingProblem(MNIST, MNIST.noise_scale / (MNIST.x_max * floor), budget)
-
-
 def test_the_level_of_the_past_is_the_water_level_of_the_rounds_before():
-    floor = floors(np.random.default_rng(0), 3, 40)
-    problem = problem_of(floor)
+    floor = LAW.draw(np.random.default_rng(0), 3, 40)
+    problem = with_floors(MNIST, floor, 0.04)
     energy = problem.noise_energy(causal_growth.LevelOfThePast().schedule(problem))
     np.testing.assert_allclose(energy[:, :2], floor[:, :2] + 0.04, rtol=1e-12)
     for t in range(2, 40):
@@ -201,9 +181,9 @@ def test_the_level_of_the_past_is_the_water_level_of_the_rounds_before():
 
 
 def test_a_surplus_is_never_negative_and_zero_for_the_level_alone():
-    leakage, law = RoundLeakage(MNIST), RayleighFloors(0.033)
-    value = bounds.level_value(leakage, law, 0.04)
-    floor = floors(np.random.default_rng(1), 5, 100)
+    leakage = RoundLeakage(MNIST)
+    value = bounds.level_value(leakage, LAW, 0.04)
+    floor = LAW.draw(np.random.default_rng(1), 5, 100)
     spent = np.random.default_rng(2).exponential(0.05, floor.shape)
     assert causal_growth.surplus(leakage, value, floor, floor + spent).min() > 0
     steady = np.maximum(value.level, floor)

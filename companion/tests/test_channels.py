@@ -1,7 +1,5 @@
 """Which policy on which channel: the committed tables are what their command makes, and what they say."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,136 +10,112 @@ from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED, block_ta
 from companion.theory.rounds_inside import ONE_GAIN, inside_table
 from companion.training import estimates
 
-FOLDER = Path(__file__).parents[2] / "results" / "channels"
+from .shared import RESULTS
+
+FOLDER = RESULTS / "channels"
 SLOW = "Gauss-Markov, r = 0.99"
+TABLE, ACCOUNTED = worlds.read(FOLDER / "table.csv"), worlds.read_exact(FOLDER / "exact.csv")
+PROMISED = worlds.kept(TABLE).set_index(["world", "policy", "nu"])
+AT_MIDDLE = PROMISED.xs(worlds.MIDDLE, level="nu")
 
 
-@pytest.fixture(scope="module")
-def table():
-    return worlds.read(FOLDER / "table.csv")
+def test_worlds_of_two_beliefs_and_odd_blocks_are_refused():
+    for name, call in (
+        ("worlds", lambda: worlds.worlds_table(worlds.WORLDS, [0])),
+        ("block", lambda: block_table(0.04, (7,), [0])),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must"):
+            call()
 
 
-@pytest.fixture(scope="module")
-def promised(table):
-    return worlds.kept(table).set_index(["world", "policy", "nu"])
-
-
-@pytest.fixture(scope="module")
-def middle(promised):
-    return promised.xs(worlds.MIDDLE, level="nu")
-
-
-@pytest.fixture(scope="module")
-def blocks():
-    return worlds.read_blocks(FOLDER / "table_blocks.csv")
-
-
-def test_worlds_of_two_beliefs_are_refused():
-    with pytest.raises(ValueError, match=r"^worlds must have one belief, got 6$"):
-        worlds.worlds_table(worlds.WORLDS, [0])
-
-
-def test_a_hard_promise_is_kept_in_every_world(promised):
+def test_a_hard_promise_is_kept_in_every_world():
     for name in worlds.HARD:
-        assert (promised.xs(name, level="policy").over == 0).all()
-    assert promised.loc[(SLOW, "ConstantLevel", worlds.MIDDLE)].over > 0.2  # the control
+        assert (PROMISED.xs(name, level="policy").over == 0).all()
+    assert PROMISED.loc[(SLOW, "ConstantLevel", worlds.MIDDLE)].over > 0.2  # the control
 
 
-def test_in_slow_fading_the_coherence_seen_saves_a_hard_budget(promised, table):
+def test_in_slow_fading_the_coherence_seen_saves_a_hard_budget():
     """Where rounds are independent it costs next to nothing."""
     for name in ("ReSolve", "Learn"):
-        plain, seen = (promised.loc[(SLOW, f"{name}{how}, hard", worlds.MIDDLE)] for how in ("", ", coherent"))
+        plain, seen = (PROMISED.loc[(SLOW, f"{name}{how}, hard", worlds.MIDDLE)] for how in ("", ", coherent"))
         assert seen.rdp < plain.rdp / 4
         assert seen.rdp_worst < plain.rdp_worst / 4
         for world in worlds.KNOWN:
-            pair = worlds.against(table[table["world"] == world], f"{name}, coherent, hard", f"{name}, hard")
+            pair = worlds.against(TABLE[TABLE["world"] == world], f"{name}, coherent, hard", f"{name}, hard")
             assert (pair.ratio < 1.02).all()
 
 
-@pytest.fixture(scope="module")
-def accounted():
-    return worlds.read_exact(FOLDER / "exact.csv")
-
-
-def test_the_exact_table_has_the_schedules_of_the_table_of_worlds(accounted, table):
+def test_the_exact_table_has_the_schedules_of_the_table_of_worlds():
     """The same RDP, realisation by realisation; and the exact value is below that of the Rényi conversion."""
-    both = accounted.merge(table, on=["world", "policy", "nu", "seed"], suffixes=("", "_stored"), validate="one_to_one")
-    assert len(both) == len(accounted)
+    both = ACCOUNTED.merge(TABLE, on=["world", "policy", "nu", "seed"], suffixes=("", "_stored"), validate="one_to_one")
+    assert len(both) == len(ACCOUNTED)
     np.testing.assert_allclose(both.rdp, both.rdp_stored, rtol=3e-6)  # seven digits are stored
     assert (both.exact < both.epsilon).all()
 
 
-def test_means_of_exact_ratios_are_those_of_a_plain_loop(accounted):
-    found = worlds.exactly(accounted)
-    rows = accounted[accounted.world == SLOW].set_index(["policy", "seed"]).exact
+def test_means_of_exact_ratios_are_those_of_a_plain_loop():
+    found = worlds.exactly(ACCOUNTED)
+    rows = ACCOUNTED[ACCOUNTED.world == SLOW].set_index(["policy", "seed"]).exact
     ratios = [rows["EqualAlloc", seed] / rows["Optimal", seed] for seed in worlds.SEEDS]
     assert found.ratio[SLOW, "EqualAlloc"] == pytest.approx(sum(ratios) / len(ratios))
     assert found.exact[SLOW, "EqualAlloc"] == pytest.approx(rows["EqualAlloc"].mean())
     assert (found.ratio.xs("Optimal", level="policy") == 1).all()
 
 
-def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks(blocks):
+def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks():
     """In ratios of means; single realisations scatter.  What has the length of the blocks comes close at 0.04."""
+    blocks = worlds.read_blocks(FOLDER / "table_blocks.csv")
     mean = blocks[blocks["nu"] == worlds.MIDDLE].groupby(["block", "policy"]).ratio.mean().unstack("policy")
     others = mean.drop(columns=[BLOCK_OPTIMUM, BLOCK_PREDICTED])
     assert (others.min(axis=1) > 0.99 * mean[BLOCK_OPTIMUM]).all()
     assert mean[BLOCK_OPTIMUM].is_monotonic_increasing  # longer blocks, fewer chances
     assert (mean["ReSolve, coherence known, hard"] < 1.15 * mean[BLOCK_OPTIMUM]).all()
-    assert (
-        mean.loc[25:, "ReSolve, hard"] > 5 * mean.loc[25:, BLOCK_OPTIMUM]
-    ).all()  # the control: who does not know of them
+    # the control: who does not know of them
+    assert (mean.loc[25:, "ReSolve, hard"] > 5 * mean.loc[25:, BLOCK_OPTIMUM]).all()
     short = mean.loc[[1, 5]]
     np.testing.assert_allclose(short[BLOCK_OPTIMUM], short[BLOCK_PREDICTED], atol=0.01)
 
 
-def test_blocks_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"^block must divide the 500 rounds, got 7$"):
-        block_table(0.04, (7,), [0])
-
-
-def test_where_the_law_is_known_nothing_is_to_be_gained(middle):
+def test_where_the_law_is_known_nothing_is_to_be_gained():
     for world in worlds.KNOWN:
         for policy in other.KNOWING:
-            assert middle.rdp[world, policy] < 1.03
-            assert abs(middle.cost[world, policy] - 1) < 0.01
+            assert AT_MIDDLE.rdp[world, policy] < 1.03
+            assert abs(AT_MIDDLE.cost[world, policy] - 1) < 0.01
 
 
-def test_where_the_law_is_wrong_learning_keeps_nu_and_leaks_less(table, middle):
-    hard = worlds.against(table, "Learn, hard", "ReSolve, coherent, hard").set_index(["world", "nu"])
+def test_where_the_law_is_wrong_learning_keeps_nu_and_leaks_less():
+    hard = worlds.against(TABLE, "Learn, hard", "ReSolve, coherent, hard").set_index(["world", "nu"])
     for world in other.WRONG:
-        assert abs(middle.cost[world, "Learn"] - 1) < 0.005
+        assert abs(AT_MIDDLE.cost[world, "Learn"] - 1) < 0.005
         assert hard.high[world, worlds.MIDDLE] < 1
 
 
-def test_a_warm_queue_is_ahead_in_slow_fading_and_motion(table, middle, promised):
+def test_a_warm_queue_is_ahead_in_slow_fading_and_motion():
     def low(above, below):
-        return worlds.against(table, above, below).set_index(["nu", "world"]).low[worlds.MIDDLE]
+        return worlds.against(TABLE, above, below).set_index(["nu", "world"]).low[worlds.MIDDLE]
 
-    warm = promised.loc[other.MOVING, "AdaScale, warm", 0.01]
+    warm = PROMISED.loc[other.MOVING, "AdaScale, warm", 0.01]
     assert warm.rdp > 2 * warm.rdp_median  # a few draws make the mean
     assert (low("AdaScale", "AdaScale, warm") > 1).all()
     assert (low("Learn", "AdaScale, warm")[[other.SLOW, other.MOVING, "Jakes, 0.1 Hz"]] > 1).all()
     assert low("ConstantLevel", "AdaScale, warm")[other.MOVING] > 1
     assert low("ReSolve, hard", "ReSolve, coherent, hard")[other.SLOW] > 1
-    assert middle.rdp[other.SLOW, "ConstantLevel"] < middle.rdp[other.SLOW, "AdaScale, warm"]
-    assert middle.spread[other.SLOW, "ConstantLevel"] > 3 * middle.spread[other.SLOW, "AdaScale, warm"]
-    assert middle.rdp[other.SLOW, "Learn, coherent, hard"] > middle.rdp[other.SLOW, "EqualAlloc"]
+    assert AT_MIDDLE.rdp[other.SLOW, "ConstantLevel"] < AT_MIDDLE.rdp[other.SLOW, "AdaScale, warm"]
+    assert AT_MIDDLE.spread[other.SLOW, "ConstantLevel"] > 3 * AT_MIDDLE.spread[other.SLOW, "AdaScale, warm"]
+    assert AT_MIDDLE.rdp[other.SLOW, "Learn, coherent, hard"] > AT_MIDDLE.rdp[other.SLOW, "EqualAlloc"]
 
 
 def test_two_blocks_double_the_floor_and_a_narrow_band_does_nothing():
-    cases = {
-        ("MNIST", ONE_GAIN): Rayleigh(),
-        ("MNIST", "2 blocks, energy anywhere"): BlockFading(blocks=2),
-        ("MNIST", "16 subcarriers over 100 kHz, even"): TappedDelayLine(subcarriers=16),
-    }
+    cases = {ONE_GAIN: Rayleigh(), "2 blocks, energy anywhere": BlockFading(blocks=2)}
+    cases["16 subcarriers over 100 kHz, even"] = TappedDelayLine(subcarriers=16)
+    cases = {("MNIST", name): model for name, model in cases.items()}
     floor = inside_table(0.04, range(30), cases).floor["MNIST"]
     assert abs(floor["2 blocks, energy anywhere"] / floor[ONE_GAIN] - 2) < 0.1  # thirty realisations
     assert abs(floor["16 subcarriers over 100 kHz, even"] / floor[ONE_GAIN] - 1) < 0.05
 
 
 def test_estimates_cost_accuracy_with_ten_pilots_at_the_smallest_nu_alone():
-    table = estimates.read(FOLDER / "estimates.csv")
-    digits = estimates.compared(table, "digits")
+    digits = estimates.compared(estimates.read(FOLDER / "estimates.csv"), "digits")
     compared = digits[digits.kind == "mmse"].dropna(subset=["lost"])
     clear = compared[(compared.low > 0) | (compared.high < 0)]
     assert [*zip(clear.error, clear.nu, strict=True)] == [("10 pilots", 0.01)]

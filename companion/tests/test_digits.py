@@ -1,7 +1,6 @@
 """What the trainings of the digits show, and what the chapter on learning over the air says of a round."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,8 @@ from companion.reported import digits
 from companion.reported.control_results import two_partitions
 from companion.summary import clear
 
-RESULTS = Path(__file__).parents[2] / "results"
+from .shared import RESULTS
+
 NUS = (0.01, 0.16, 2.56, 10.24)
 
 
@@ -56,9 +56,6 @@ def test_methods_differ_in_what_they_leak_and_hardly_in_what_they_learn(study):
     assert log_interval(ratio[0.01]).low > 1.2
     assert (ratio[0.01] > 1.1).all()
     assert (ratio[[2.56, 10.24]] < 1.05).all(axis=None)
-
-
-def test_a_policy_that_was_not_trained_is_refused(study):
     with pytest.raises(ValueError, match="no training with 'Learn'"):
         study.of("Learn", "epsilon")
 
@@ -123,10 +120,3 @@ def test_noise_has_its_share_of_energy_along_the_signal_alone():
         along.append(float((noisy - silent) @ signal / signal.norm()) ** 2 / (problem.floor[t] / 2))
     low, high = stats.chi2.ppf([0.0005, 0.9995], rounds)
     assert low < scenario.num_parameters * np.sum(along) < high
-
-
-def test_late_noise_costs_more_than_early_noise():
-    lost = digits.thirds_lost(pd.read_csv(RESULTS / "weights" / "thirds.csv"))
-    for setting in ("momentum 0.9", "no momentum"):
-        own = lost.loc[setting]
-        assert interval(own["early"] - own["late"]).low > 2

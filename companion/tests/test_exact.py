@@ -1,26 +1,25 @@
 """The figures under exact accounting: the committed tables are what their command makes, and what they say."""
 
-from pathlib import Path
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies, presets
+from adascale import policies, presets
 from adascale.accounting import exact_epsilon
 from adascale.comparison import leakage_table
-from companion import figures
 from companion.bounds.convexity import delta_slopes
 from companion.causal import fresh as causal
 from companion.claims import compare, paper_claims
-from companion.figures.headline import LEARNING, headline, ratios
+from companion.figures.headline import LEARNING, ratios
 from companion.leakage import exact
 from companion.leakage.exact import DATASETS, leads, looseness, read, with_exact
 from companion.methods import METHODS
+from tests.problems import MNIST, drawn, make
 
-FOLDER = Path(__file__).parents[2] / "results" / "exact"
+from .shared import RESULTS
+
+FOLDER = RESULTS / "exact"
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +40,9 @@ def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(dataset, po
 
 
 def bracket_of(dataset, policy, nu, seed):
-    scenario = presets.load(dataset).scenario
-    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu)
-    eta = METHODS[policy](problem, scenario.mean_gain(drawn.path_loss)).schedule(problem)
-    found = accounting.exact_epsilon(scenario.sampling_rate, problem.noise_multiplier(eta)[0])
-    return found.lower, found.upper
+    problem, mean_gain = drawn(presets.load(dataset).scenario, nu, seed)
+    sigma = problem.noise_multiplier(METHODS[policy](problem, mean_gain).schedule(problem))[0]
+    return exact_epsilon(problem.scenario.sampling_rate, sigma)[1:3]
 
 
 def test_the_loosest_row_of_all_is_between_proven_ends(tables):
@@ -64,11 +60,7 @@ def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule(tables):
     stored = tables["mnist"].set_index(["policy", "nu", "seed"]).exact
     assert list(joined.exact) == [stored["EqualAlloc", 0.04, seed] for seed in table.seed]
     assert joined.attrs["labels"] == table.attrs["labels"]
-
-
-def test_a_schedule_that_is_not_the_stored_one_is_refused(tables):
-    table = leakage_table(presets.load("mnist").scenario, [0.04], [5], {"EqualAlloc": METHODS["EqualAlloc"]})
-    for wrong in (table.assign(epsilon=1.001 * table.epsilon), table.assign(seed=1000)):
+    for wrong in (table.assign(epsilon=1.001 * table.epsilon), table.assign(seed=1000)):  # not the stored schedule
         with pytest.raises(ValueError, match=r"epsilon of EqualAlloc at nu = 0\.04"):
             with_exact(wrong, tables["mnist"])
 
@@ -83,14 +75,6 @@ def test_statements_on_dp_are_judged_by_the_exact_value_too_where_the_table_has_
         compare(table.drop(columns="exact"), "exact", "EqualAlloc", "AdaScale")
 
 
-def test_a_figure_has_a_panel_for_the_exact_value_where_it_is_asked_for(tables):
-    table = tables["mnist"].assign(rdp=1.0, cost=lambda rows: rows.nu, order=3, delta=1e-5)
-    drawn = figures.leakage(table, columns=("rdp", "epsilon", "exact"))
-    assert [axis.get_ylabel().split()[0] for axis in drawn.axes] == ["RDP", "DP", "exact"]
-    assert len(figures.leakage(table).axes) == 2  # it has to be asked for
-    assert "exact DP" in figures.gap(table, "exact").axes[0].get_ylabel()
-
-
 def test_looseness_is_that_of_a_table_in_which_it_is_known():
     rows = [
         (policy, 0.1, seed, loose * exact * (1 + seed), exact * (1 + seed))
@@ -101,12 +85,7 @@ def test_looseness_is_that_of_a_table_in_which_it_is_known():
     own, other = found.itertuples()
     assert own[3:] == pytest.approx((1.2, 1, 1, 0, 0))
     assert other[3:] == pytest.approx((1.5, 2.85 / 2.4, 0.95, 1, 0))
-    assert leads(found)["0.1"].to_dict() == {
-        ("AdaScale", "Rényi over exact"): "1.20",
-        ("Other", "Rényi over exact"): "1.50",
-        ("Other", "lead"): "1.188 → 0.950",
-        ("Other", "ahead in"): "100% → 0%",
-    }
+    assert leads(found)["0.1"]["Other", "lead"] == "1.188 → 0.950"
 
 
 @pytest.mark.parametrize(("dataset", "least", "most"), [("mnist", 1.07, 2.5), ("cifar10", 1.07, 1.15)])
@@ -152,12 +131,10 @@ def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_br
 
 def test_at_the_optimum_dry_rounds_are_flatter_and_delta_is_nearly_a_sum():
     """In the paper's regime, for one of the lines of the appendix."""
-    scenario = Scenario.mnist()
-    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed=0).gain
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 0.04)
-    sigma, rate = problem.noise_multiplier(policies.Optimal().schedule(problem))[0], float(scenario.sampling_rate)
+    problem = make(MNIST, 0.04)
+    sigma, rate = problem.noise_multiplier(policies.Optimal().schedule(problem))[0], float(MNIST.sampling_rate)
     assert problem.noise_multiplier(problem.max_eta).min() < 12**-0.5 < sigma.min()
-    exact = accounting.exact_epsilon(rate, sigma, 1e-5)
+    exact = exact_epsilon(rate, sigma, 1e-5)
     assert exact.direction == "add"
     found, wet = delta_slopes(rate, sigma, exact.epsilon), sigma < sigma.min() * (1 + 1e-9)
     assert abs(found.delta / 1e-5 - 1) < 1e-4
@@ -187,19 +164,6 @@ def test_its_schedules_are_those_of_the_chapter_without_the_future(table):
     np.testing.assert_allclose(both["epsilon"], both["epsilon_causal"], rtol=3e-6)
 
 
-def test_learning_never_exceeds_the_allowance_and_its_epsilon_is_exact(table):
-    scenario, seed, nu = presets.load("mnist").scenario, 70_101, 0.01
-    chosen = {LEARNING: exact.HEADLINE[LEARNING]}
-    row = leakage_table(scenario, [nu], [seed], chosen).iloc[0]
-    assert row["cost"] <= nu * (1 + 1e-9)
-    drawn = causal.Rayleigh().draw(scenario.num_devices, scenario.num_rounds, seed=seed)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu)
-    eta = chosen[LEARNING](problem, scenario.mean_gain(drawn.path_loss)).schedule(problem)
-    found = exact_epsilon(scenario.sampling_rate, problem.noise_multiplier(eta)[0], 1e-5)  # devices are alike
-    stored = table.set_index(["policy", "nu", "seed"]).exact[LEARNING, nu, seed]
-    assert found.lower * (1 - 1e-6) <= stored <= found.upper * (1 + 1e-6)
-
-
 def test_a_ratio_is_the_geometric_mean_over_paired_realisations(table):
     found = ratios(table)
     by = table[table["nu"] == 0.04].pivot(index="seed", columns="policy", values="exact")
@@ -214,12 +178,3 @@ def test_what_the_first_page_says_holds(table):
     found = ratios(table)
     assert found.high[LEARNING].max() < 1.05
     assert found.low["EqualAlloc", 0.01] > 2
-
-
-def test_the_figure_draws_each_method_once_and_says_which_saw_the_future(table):
-    figure = headline(ratios(table))
-    words = [each.get_text() for each in figure.axes[0].get_legend().get_texts()]
-    assert len({*words}) == len(words) == 6
-    assert sum(each.endswith("in hindsight") for each in words) == len(causal.TUNED)
-    assert "learning, without the future" in words
-    plt.close(figure)

@@ -17,8 +17,7 @@ from companion.shi import plain_lyapunov
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "book" / "_static" / "explorer"
-START = {"scenario": "mnist", "channel": "rayleigh", "draw": 0, "level": 12, "order": 3, "multiple": 1, "cap": None}
-DRAWS = range(explorer.DRAWS)
+START = {"scenario": "mnist", "channel": "rayleigh", "draw": 0, "level": 12, "order": 3, "multiple": 1, "cap": 10}
 UPLOT = {  # uPlot 1.6.32, as `npm pack uplot@1.6.32` brings it
     "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
     "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
@@ -36,15 +35,15 @@ for (const controls of JSON.parse(require("fs").readFileSync(0, "utf8"))) {
 process.stdout.write(JSON.stringify(answers));
 """
 TOLERANCE = 1e-9  # relative; AdaScale's V is a root that both sides find to 1e-12 of the cost
+CHANGES = ["scenarios.mnist.unit *= 1 + 1e-7", "gains.rayleigh[0][0] += 1", "levels.mnist.rayleigh[0][0] += 1"]
 
 
 def positions():
     """Every channel model and draw, the data sets in turns; the sliders at random, and at their ends."""
-    rng = np.random.default_rng(0)
+    rng, found = np.random.default_rng(0), []
     ends = list(product((0, 24), (2, 16), (0.01, 100)))
-    found = []
     for number in range(8):  # every channel, and every draw
-        channel, draw = list(explorer.CHANNELS)[number % 5], number % len(DRAWS)
+        channel, draw = list(explorer.CHANNELS)[number % 5], number % explorer.DRAWS
         level, order, decades = rng.integers(len(explorer.LEVELS)), rng.integers(2, 17), rng.integers(-20, 21) / 10
         level, order, multiple = ends[number] if number % 2 else (int(level), int(order), 10.0**decades)
         controls = {"level": level, "order": order, "multiple": multiple, "cap": [None, 10, None, 1e5][number % 4]}
@@ -111,80 +110,14 @@ def test_the_page_computes_what_the_package_computes():
             assert difference < TOLERANCE, (position, name, quantity, difference)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "data.scenarios.mnist.unit *= 1 + 1e-7",
-        "data.gains.rayleigh[0][0] += 1",
-        "data.levels.mnist.rayleigh[0][0] += 1",
-        "data.delta *= 1.00001",
-    ],
-)
-def test_a_changed_constant_is_seen(change):
-    position = START | {"cap": 10}
-    (answer,) = in_node([position], change)
-    assert max(difference for _, _, difference in differences(position, answer)) > 1e-7
-
-
-def test_what_the_page_says_of_its_controls_is_so():
-    changes = [{}, {"level": 4}, {"level": 4, "channel": "rician"}, {"multiple": 100}, {"cap": 100}, {"multiple": 0.8}]
-    answers = in_node([START | change for change in [*changes, {"order": 8}]])
-    start, small, rician, bold, collapsed, frugal, other = (answer["methods"] for answer in answers)
-    # an even share: at the cost of the optimum, many times its leakage
-    assert small["equal"]["ratio"] > 10 * max(1, rician["equal"]["ratio"])
-    assert 1.7 < small["equal"]["epsilon"] / small["optimal"]["epsilon"] < 2.6  # about twice
-    assert small["equal"]["cost"] / explorer.LEVELS[4] == pytest.approx(1)
-    # V: a higher cost buys less leakage
-    assert bold["adascale"]["cost"] > 1.2 * start["adascale"]["cost"] > 1.2 * frugal["adascale"]["cost"]
-    assert bold["adascale"]["ratio"] < 1
-    # the collapse: the first round takes the cap, and of the others all that could be under water are below it
-    first, *later = collapsed["plain"]["w"]
-    wet = np.array(answers[4]["floor"][1:]) < answers[4]["level"]
-    assert first == 100
-    assert (np.array(later)[wet] < answers[4]["level"]).all()
-    assert collapsed["plain"]["ratio"] > 10
-    # the order: one schedule of the optimum, and another of AdaScale
-    assert other["optimal"]["w"] == start["optimal"]["w"]
-    assert other["adascale"]["w"] != start["adascale"]["w"]
-
-
-def test_what_the_page_says_of_channels_is_so_in_every_draw():
-    every = [START | {"draw": draw, "channel": channel} for channel in explorer.CHANNELS for draw in DRAWS]
-    answers = np.array(in_node(every)).reshape(-1, len(DRAWS))
-    share = {
-        name: np.array([answer["methods"]["equal"]["ratio"] for answer in row])
-        for name, row in zip(explorer.CHANNELS, answers, strict=True)
-    }
-    # the deeper the fades, the more an even share wastes
-    assert (share["nakagami"] > share["rayleigh"]).all()
-    assert (share["rayleigh"] > np.maximum(share["rician"], share["antennas"])).all()
-    # a weaker promise on CIFAR-10 at the same nu, for each sample takes part 8 times as often
-    change = "data.scenarios.cifar10.rate = data.scenarios.mnist.rate"
-    epsilon = {
-        name: answer["methods"]["optimal"]["epsilon"]
-        for name, (answer,) in {
-            "mnist": in_node([START]),
-            "cifar10": in_node([START | {"scenario": "cifar10"}]),
-            "rare": in_node([START | {"scenario": "cifar10"}], change),
-        }.items()
-    }
-    assert epsilon["cifar10"] > 2 * epsilon["mnist"]
-    assert epsilon["rare"] < 1.2 * epsilon["mnist"]
+@pytest.mark.parametrize("change", [*CHANGES, "delta *= 1.00001"])
+def test_changed_constant_is_seen(change):
+    (answer,) = in_node([START], f"data.{change}")
+    assert max(difference for _, _, difference in differences(START, answer)) > 1e-7
 
 
 def test_the_committed_data_are_what_the_package_writes():
     assert (FOLDER / "data.js").read_text() == explorer.explorer_script(), "run: python -m companion make explorer"
-
-
-def test_packed_numbers_come_back():
-    signs = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"'\\<")
-    numbers = [0, 1, 89, 90, 8099]
-    text = explorer.pack(numbers, 2)
-    assert [90 * signs.index(text[i]) + signs.index(text[i + 1]) for i in range(0, 10, 2)] == numbers
-    assert explorer.pack([8100], 3) == signs[1] + signs[0] + signs[0]
-    for bad in ([8100], [-1], [0.5]):
-        with pytest.raises(ValueError, match="numbers must be whole and from 0 to 8099"):
-            explorer.pack(bad, 2)
 
 
 @pytest.mark.parametrize("channel", explorer.CHANNELS)

@@ -16,13 +16,16 @@ from jupyter_cache import get_cache
 from companion.figures import files
 
 ROOT = Path(__file__).parents[2]
+# A figure of a page 1440 px wide is at most so wide, and its words at least so large, in px.
+COLUMN = 774
+READABLE = 11
 sys.path.append(str(ROOT / "tools"))
-import figure_files as tool  # noqa: E402
+import executed as tool  # noqa: E402
 
 CONFIG = """
 import sys
 sys.path.insert(0, {tools!r})
-extensions = ["myst_nb", "figure_files"]
+extensions = ["myst_nb", "executed"]
 nb_execution_mode = "off"
 """
 
@@ -95,11 +98,6 @@ def test_figures_have_their_files_when_the_execution_comes_from_the_cache(tmp_pa
     notebook.cells[0].source = "draw_another()"
     nbformat.write(notebook, tmp_path / "page.ipynb")
     assert tool.stored_files(tool.executed(tmp_path / "page.ipynb", str(cache))) == {}
-
-
-# A figure of a page 1440 px wide is at most so wide, and its words at least so large, in px.
-COLUMN = 774
-READABLE = 11
 
 
 def smallest_word(svg):

@@ -11,7 +11,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.figure import Figure
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import Scenario, channel, policies
 from adascale.comparison import leakage_table
 from adascale.statistics import interval
 from companion import figures
@@ -19,17 +19,59 @@ from companion.figures import convergence, drawn_data, experiments, files, floor
 from companion.figures.data import check_sum, described
 from companion.figures.markup import download_link, embedded
 from companion.methods import METHODS
-from tests.problems import OnlySome
+from tests.problems import MNIST, OnlySome, make
 
 BUDGETS = [2e-3, 8e-3]  # OnlySome reaches the first
-MNIST = Scenario.mnist()
 SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
+ROWS, SCALED = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([[2.0, 3.0], [4.0, 5.0]])
+NUS, LANDAU = np.array([0.01, 0.16]), np.array([[1.0, 0.1], [2, 0.2], [3, 0.3]])
+RATIO = {"AdaScale": np.array([[1.5, 1.5], [1.1, 1.1]]), "EqualAlloc": np.array([[4.0, 9.0], [2, 2]])}
+TERMS = ("initial", "heterogeneity", "sampling", "noise", "total", "near", "exact")
+CURVES = {name: np.array([1.0, 2.0]) * k for k, name in enumerate(TERMS, 1)}
+VARIED = convergence.Varied(np.array([1.0, 10]), CURVES, np.array([3.0]), (np.array([9.0]), np.array([1.0])))
+CAPS = np.array([1.0, 10.0])
+QUEUES = {1.0: np.array([0.0, 1, 2]), 10.0: np.array([0.0, 3, 4])}
+FALLS = pd.DataFrame({0.01: [90.0, 80.0], 0.04: [89.0, 79.0], 0.16: [85.0, 75.2]})
+SPREAD = convergence.bounds, dict.fromkeys(("T", "rate", "energy", "spread"), VARIED)
+BLIND = penalty.blind_penalties, NUS, {"one": SCALED, "other": 2 * SCALED}, dict.fromkeys(("one", "other"), SCALED)
+COLLAPSED = penalty.collapse, CAPS, {100: CAPS / 50, 1000: CAPS / 500}, 0.04, QUEUES
+MEANS = floors.running_mean, np.array([0.1, 10.0]), np.array([16, 32]), ROWS, ROWS
+# the figure with its data; and of its panels series and what they show
+DRAWN = [
+    ((floors.poured, np.array([3.0, 1.0, 2.0]), 2.5), {(0, "schedule $w_t$"): [2.5, 2.5, 3.0]}),
+    ((floors.over_rounds, ROWS, (0.01, 0.16)), {(0, f"realisation {k + 1}"): ROWS[k].tolist() for k in range(3)}),
+    (MEANS, {(0, "simulated"): [0.5] * 7 + [0] * 13, (1, "median, simulated"): [3, 4]}),
+    (SPREAD, {(0, "the paper's bound"): [5, 10], (3, "left side, exact"): [7, 14]}),
+    ((convergence.floors_term, np.array([100.0, 1000]), LANDAU, 1.2), {(0, "median of 3 realisations"): [2, 0.2]}),
+    (COLLAPSED, {(0, "T = 1000"): [0.002, 0.02], (1, "W = 10"): [0.01, 3, 4]}),  # from 0.01
+    ((penalty.near_optimal, NUS, RATIO), {(0, "EqualAlloc"): [5, 1]}),
+    (BLIND, {(0, "other"): (2 * SCALED).ravel().tolist()}),
+]
+KINDS = {
+    "line": lambda axes, y: axes.plot(np.arange(y.size), y),
+    "points": lambda axes, y: axes.scatter(np.arange(y.size), y),
+    "colours": lambda axes, y: axes.scatter(np.arange(y.size), np.arange(y.size), c=y),
+    "bar": lambda axes, y: axes.bar(np.arange(y.size), y),
+    "area": lambda axes, y: axes.fill_between(np.arange(y.size), 0, y),
+    "error bars": lambda axes, y: axes.errorbar(np.arange(y.size), 0 * y, yerr=y, linestyle="none"),
+    "image": lambda axes, y: axes.imshow([y]),
+    "cells": lambda axes, y: axes.pcolormesh(np.arange(y.size + 1), [0, 1], [y]),
+    "steps": lambda axes, y: axes.stairs(y),
+    "level": lambda axes, y: [axes.axhline(each) for each in y],
+}
+VALUES = np.random.default_rng(0).lognormal(0, 3, size=40)
 
 
 @pytest.fixture(autouse=True)
 def closed():
     yield
     plt.close("all")
+
+
+@pytest.fixture
+def shell():
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
 
 
 def legend(figure):
@@ -47,51 +89,10 @@ def centres(axis):
     return [container.lines[0].get_ydata() for container in axis.containers]
 
 
-ROWS, SCALED = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([[2.0, 3.0], [4.0, 5.0]])
-NUS, LANDAU = np.array([0.01, 0.16]), np.array([[1.0, 0.1], [2, 0.2], [3, 0.3]])
-RATIO = {"AdaScale": np.array([[1.5, 1.5], [1.1, 1.1]]), "EqualAlloc": np.array([[4.0, 9.0], [2, 2]])}
-TERMS = ("initial", "heterogeneity", "sampling", "noise", "total", "near", "exact")
-CURVES = {name: np.array([1.0, 2.0]) * k for k, name in enumerate(TERMS, 1)}
-VARIED = convergence.Varied(np.array([1.0, 10]), CURVES, np.array([3.0]), (np.array([9.0]), np.array([1.0])))
-CAPS = np.array([1.0, 10.0])
-QUEUES = {1.0: np.array([0.0, 1, 2]), 10.0: np.array([0.0, 3, 4])}
-FALLS = pd.DataFrame({0.01: [90.0, 80.0], 0.04: [89.0, 79.0], 0.16: [85.0, 75.2]})
-# the figure; and of its panels series and what they show
-DRAWN = [
-    (lambda: floors.poured(np.array([3.0, 1.0, 2.0]), 2.5), {(0, "schedule $w_t$"): [2.5, 2.5, 3.0]}),
-    (
-        lambda: floors.over_rounds(ROWS, (0.01, 0.16)),
-        {(0, f"realisation {k}"): row.tolist() for k, row in enumerate(ROWS, 1)},
-    ),
-    (
-        lambda: floors.running_mean(np.array([0.1, 10.0]), np.array([16, 32]), ROWS, ROWS),
-        {(0, "simulated"): [0.5] * 7 + [0] * 13, (1, "median, simulated"): [3, 4]},
-    ),
-    (
-        lambda: convergence.bounds(dict.fromkeys(("T", "rate", "energy", "spread"), VARIED)),
-        {(0, "the paper's bound"): [5, 10], (3, "left side, exact"): [7, 14]},
-    ),
-    (
-        lambda: convergence.floors_term(np.array([100.0, 1000]), LANDAU, 1.2),
-        {(0, "median of 3 realisations"): [2, 0.2]},
-    ),
-    (
-        lambda: penalty.collapse(CAPS, {100: CAPS / 50, 1000: CAPS / 500}, 0.04, QUEUES),
-        {(0, "T = 1000"): [0.002, 0.02], (1, "W = 10"): [0.01, 3, 4]},  # from 0.01
-    ),
-    (lambda: penalty.near_optimal(NUS, RATIO), {(0, "EqualAlloc"): [5, 1]}),
-    (
-        lambda: penalty.blind_penalties(
-            NUS, {"one": SCALED, "other": 2 * SCALED}, dict.fromkeys(("one", "other"), SCALED)
-        ),
-        {(0, "other"): (2 * SCALED).ravel().tolist()},
-    ),
-]
-
-
-@pytest.mark.parametrize(("draw", "shown"), DRAWN)
-def test_series_are_those_given(draw, shown):
-    figure = draw()
+@pytest.mark.parametrize(("drawing", "shown"), DRAWN)
+def test_series_are_those_given(drawing, shown):
+    draw, *given = drawing
+    figure = draw(*given)
     for (panel, name), values in shown.items():
         found = series(figure, name, panel).y.tolist()
         assert found[-len(values) :] == pytest.approx(values)
@@ -115,7 +116,7 @@ def test_reused_data_cross_the_right_side_where_they_break_it():
 
 
 def test_one_training_ends_at_its_cost():
-    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(channel.draw(10, 40, seed=0).gain), 0.04)
+    problem = make(MNIST, 0.04, rounds=40)
     eta = problem.max_eta / 2
     drawn = penalty.one_training(problem, eta, np.arange(41) * 0.04)
     assert drawn.axes[1].lines[0].get_ydata() == pytest.approx(np.arange(41))
@@ -146,10 +147,8 @@ def test_noise_and_leakage_have_a_mean_and_a_geometric_mean():
 def test_one_training_shows_losses_above_no_noise_and_leakage_over_the_reference():
     made = (("Optimal", 1.5, 2.0), ("EqualAlloc", 1.25, 3.0), ("no noise", 1.0, np.inf))
     columns = {"round": [0, 1], "accuracy": [np.nan, 0.9]}
-    histories = {
-        name: pd.DataFrame(columns | {"test_loss": [np.nan, loss], "epsilon": [np.nan, epsilon]})
-        for name, loss, epsilon in made
-    }
+    ends = {name: {"test_loss": [np.nan, loss], "epsilon": [np.nan, epsilon]} for name, loss, epsilon in made}
+    histories = {name: pd.DataFrame(columns | each) for name, each in ends.items()}
     figure = experiments.one_training(histories)
     assert [line.get_ydata().tolist() for line in figure.axes[1].lines[:2]] == [[0.5], [0.25]]
     assert [line.get_ydata().tolist() for line in figure.axes[2].lines] == [[1.0], [1.5]]
@@ -187,16 +186,6 @@ def test_weights_name_each_setting_once():
     assert legend(figure) == settings
     first = centres(figure.axes[1])[0]
     assert first == pytest.approx([interval(lost.loc["momentum 0.9", when]).centre for when in lost])
-
-
-def test_scans_deals_and_powers_are_drawn_as_given():
-    assert len(experiments.scans(np.zeros((4, 2, 2)), [0, 2, 0, 1]).axes) == 3
-    table = np.array([[3, 0], [0, 5]])
-    cells = [text.get_text() for text in experiments.dealt({"a": table, "b": table}).axes[0].texts]
-    assert cells == ["3", "", "", "5"]
-    lines = experiments.power_shares(np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([1, 0])).axes[0].lines
-    assert lines[1].get_ydata() == pytest.approx([30, 20])
-    assert lines[2].get_ydata() == pytest.approx([20, 30])
 
 
 @pytest.fixture(scope="module")
@@ -258,15 +247,11 @@ def test_bounds_against_the_penalty_are_drawn_whole_under_one_legend():
         assert low < drawn_at.min() <= drawn_at.max() < high
 
 
-def test_a_notebook_shows_a_table_with_its_minus_signs():
+def test_notebook_shows_a_table_with_its_minus_signs(shell):
     table = pd.DataFrame({"change": ["-0.5"]})
     assert "−0.5" not in table._repr_html_()
-    shell = InteractiveShell.instance()
-    try:
-        figures.use_style()
-        shown, _ = shell.display_formatter.format(table)
-    finally:
-        InteractiveShell.clear_instance()
+    figures.use_style()
+    shown, _ = shell.display_formatter.format(table)
     assert "−0.5" in shown["text/html"]
     assert "-0.5" in shown["text/plain"]
 
@@ -287,24 +272,7 @@ def test_an_embedded_figure_has_its_picture_and_its_words():
 
 @pytest.fixture
 def axes():
-    figure, axes = plt.subplots()
-    yield axes
-    plt.close(figure)
-
-
-KINDS = {
-    "line": lambda axes, y: axes.plot(np.arange(y.size), y),
-    "points": lambda axes, y: axes.scatter(np.arange(y.size), y),
-    "colours": lambda axes, y: axes.scatter(np.arange(y.size), np.arange(y.size), c=y),
-    "bar": lambda axes, y: axes.bar(np.arange(y.size), y),
-    "area": lambda axes, y: axes.fill_between(np.arange(y.size), 0, y),
-    "error bars": lambda axes, y: axes.errorbar(np.arange(y.size), 0 * y, yerr=y, linestyle="none"),
-    "image": lambda axes, y: axes.imshow([y]),
-    "cells": lambda axes, y: axes.pcolormesh(np.arange(y.size + 1), [0, 1], [y]),
-    "steps": lambda axes, y: axes.stairs(y),
-    "level": lambda axes, y: [axes.axhline(each) for each in y],
-}
-VALUES = np.random.default_rng(0).lognormal(0, 3, size=40)
+    return plt.subplots()[1]
 
 
 @pytest.mark.parametrize("draw", KINDS.values(), ids=KINDS)
@@ -334,17 +302,6 @@ def test_a_number_on_either_side_of_a_power_of_ten_is_the_same():
     assert check_sum([1, np.nan]) != check_sum([1, np.inf])
 
 
-def test_the_text_names_what_is_drawn_and_says_its_ends(axes):
-    axes.set_ylabel("leakage [nats]")
-    axes.errorbar([1, 2, 3], [2.0, 1.0, 0.5], yerr=0.1, capsize=3, label="AdaScale")
-    lines = described(axes.figure).split("\n")
-    assert lines[:2] == ["Figure with 1 panel", "1 leakage [nats]"]
-    assert [line.rpartition(",")[0] for line in lines[2:]] == [
-        "  AdaScale: line of 3, 2 to 0.5",
-        "  AdaScale: intervals of 6, 1.9 to 0.6",
-    ]
-
-
 def test_words_and_decoration_are_no_data(axes):
     axes.plot([0, 1], [0, 1], label="a line")
     before = drawn_data(axes.figure)
@@ -362,12 +319,6 @@ def test_the_table_has_every_point_under_its_name(axes):
     assert found.iloc[-1][["x", "y", "value"]].tolist() == [5, 6, 7]
     plt.close(figure := plt.figure())
     assert drawn_data(figure).empty
-
-
-@pytest.fixture
-def shell():
-    yield InteractiveShell.instance()
-    InteractiveShell.clear_instance()
 
 
 def test_a_notebook_gets_picture_text_and_files_whatever_the_backend_registers(axes, shell):

@@ -1,41 +1,28 @@
 """The scaling experiment: the loop it runs is AdaScale, and its committed table is what its command makes."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import ReceiveScalingProblem, channel, policies
 from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval
-from companion import bounds, figures
+from companion import bounds
 from companion.bounds import level_value
-from companion.causal.which_guarantee import COUNTEREXAMPLES, GUARANTEES, KINDS, guarantees_table
+from companion.causal.which_guarantee import COUNTEREXAMPLES, GUARANTEES
 from companion.theory import scaling as guarantees
 from companion.theory.correlated import block_floors
+from tests.problems import MNIST, with_floors
 
-TABLE = Path(__file__).parents[2] / "results" / "guarantees" / "scaling.csv"
-MNIST = Scenario.mnist()
+from .shared import RESULTS
 
 
 @pytest.fixture(scope="module")
 def committed():
-    return pd.read_csv(TABLE)
-
-
-@pytest.mark.parametrize("scenario", [MNIST, Scenario("two kinds", 2, 9, 1000, (20, 60), (1000, 600), 1.5, 0.2, 1e-12)])
-def test_compiled_loop_is_the_policy_s_own_run(scenario):
-    gain = scenario.min_gain(channel.draw(scenario.num_devices, 300, 3).gain)
-    problem = ReceiveScalingProblem(scenario, gain, 0.04)
-    for penalty in (0.01, 1.0, 1e6):
-        eta = policies.AdaScale(penalty).schedule(problem)
-        energy, queue = policies.adascale_energies(problem.floor, 0.04, penalty, RoundLeakage(scenario))
-        # w -> eta -> w is two divisions
-        np.testing.assert_allclose(energy, problem.noise_energy(eta), rtol=1e-15 * 4)
-        assert queue == pytest.approx(float(bounds.queue(problem, eta)[-1]), rel=1e-10)
+    return pd.read_csv(RESULTS / "guarantees" / "scaling.csv")
 
 
 def test_a_row_holds_the_sides_of_the_bounds():
@@ -92,6 +79,7 @@ def test_measured_exponents_are_those_of_the_theorem(committed):
         rows = near[near["beta"] == beta]
         late, early = (guarantees.end_slope(rows, "violation", guarantees.HORIZONS[k : k + 3]) for k in (6, 2))
         assert (beta - 1) / 3 < late.low < late.high < early.low  # steeper, and falling with T
+    assert guarantees.exponents(committed).set_index("start").loc[2e7, "constant"].between(0.98, 1).all()
 
 
 def test_a_slope_is_the_exponent_of_a_power():
@@ -113,30 +101,6 @@ def test_the_regret_is_negative_in_every_row_and_bought_by_the_budget(committed)
     assert dearer[last["beta"] == 0.5].max() < 1.003  # below one, both vanish
 
 
-def test_exponents_and_figures_come_from_the_committed_table(committed):
-    found = guarantees.exponents(committed).set_index(["start", "beta"])
-    far = found.loc[2e7]
-    assert (far["slope"] - far["proved"]).abs().max() < 0.003
-    assert far["constant"].between(0.98, 1).all()
-    assert far["dearer"].between(1.12, 1.126).all()
-    figure = figures.scaling(committed, (20.0, 2e7))
-    lines = [line for line in figure.axes[0].lines if len(line.get_xdata()) == len(guarantees.HORIZONS)]
-    near = committed[(committed["start"] == 20.0) & (committed["beta"] == 0.5)]
-    np.testing.assert_allclose(lines[0].get_ydata(), near.groupby("T")["violation"].mean())
-
-
-def test_two_futures_are_drawn_with_their_gap():
-    leakage = RoundLeakage(MNIST)
-    right = figures.two_futures(leakage, 0.05, 0.04).axes[1]
-    on_a, on_b, gap = (line.get_ydata() for line in right.lines)
-    assert np.min(on_a) == pytest.approx(0, abs=1e-9)
-    assert np.min(on_b) == pytest.approx(0, abs=1e-9)
-    assert gap[0] == np.maximum(on_a, on_b).min() > 0
-
-
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-
-
 @pytest.mark.parametrize("name", COUNTEREXAMPLES)
 def test_a_counterexample_breaks_what_is_promised_and_its_control_keeps_it(name):
     run = COUNTEREXAMPLES[name]()
@@ -149,28 +113,20 @@ def test_every_promise_that_fails_has_a_run_and_every_run_a_promise():
 
 
 def test_every_proof_is_in_the_book():
-    labels = set(re.findall(r"^:label: (\S+)", "\n".join(path.read_text() for path in NOTEBOOKS.glob("*.md")), re.M))
+    pages = (RESULTS.parent / "notebooks").glob("*.md")
+    labels = set(re.findall(r"^:label: (\S+)", "\n".join(path.read_text() for path in pages), re.M))
     proofs = {cell.why for each in GUARANTEES for cell in each.cells.values() if cell.verdict == "holds"}
     assert proofs | {each.label for each in GUARANTEES} <= labels
     assert "thm-no-such" not in labels  # the control
 
 
-def test_the_table_has_a_verdict_in_every_cell():
-    table = guarantees_table()
-    assert list(table.columns) == list(KINDS.values())
-    assert len(table) == len(GUARANTEES)
-    assert table.map(lambda cell: re.match(r"(holds|fails|open): \S", cell) is not None).all(axis=None)
-    for each in GUARANTEES:  # on the paper's own channel everything holds
-        assert each.cells["known"].verdict == "holds"
-
-
 def test_the_mean_of_a_constant_level_needs_one_law_of_a_round_and_no_independence():
     """The proof of thm-constant-level, 1, has expectations of single rounds alone."""
-    scenario, law, nu = Scenario.mnist(), RayleighFloors(0.037), 0.04
+    law, nu = RayleighFloors(0.037), 0.04
     floor = block_floors(0.037, 10, (1000, 500), np.random.default_rng(20))
-    problem = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), nu)
+    problem = with_floors(MNIST, floor, nu)
     energy = problem.noise_energy(policies.ConstantLevel(law=law).schedule(problem))
-    cost, leaked = interval((energy - floor).mean(-1) / nu), interval(RoundLeakage(scenario)(energy).mean(-1))
+    cost, leaked = interval((energy - floor).mean(-1) / nu), interval(RoundLeakage(MNIST)(energy).mean(-1))
     assert cost.low < 1 < cost.high
-    assert leaked.low < level_value(RoundLeakage(scenario), law, nu).leakage < leaked.high
+    assert leaked.low < level_value(RoundLeakage(MNIST), law, nu).leakage < leaked.high
     assert cost.high - cost.low < 0.03

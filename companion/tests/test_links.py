@@ -2,7 +2,6 @@
 
 import itertools
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,9 @@ from companion.causal import measured_links as links
 from companion.causal.fresh import HINDSIGHT
 from companion.reported import channels as other
 
-FOLDER = Path(__file__).parents[2] / "results" / "links"
+from .shared import RESULTS
+
+FOLDER = RESULTS / "links"
 SAMPLES = 260
 
 
@@ -260,20 +261,3 @@ def test_re_solving_runs_dry_where_floors_have_fallen(committed):
     dry = other.ran_dry(committed, statistics)
     assert len(dry) > 0
     assert (dry.drift_db < -1).all()
-
-
-def test_the_chapter_fetches_the_commit_that_the_tables_were_made_from():
-    text = (FOLDER.parents[1] / "notebooks" / "15_measured_links.md").read_text()
-    assert (
-        f"https://github.com/sensorlab/link-quality-estimation links && git -C links checkout {data.COMMIT[:7]}" in text
-    )
-    assert data.SOURCE.endswith("sensorlab/link-quality-estimation")
-    evidence = pd.read_csv(FOLDER / "evidence.csv", index_col="what").value
-    assert evidence.until > 5 * evidence.since > 0
-
-
-def test_the_commands_for_links_of_one_s_own_are_those_that_the_page_has_run():
-    text = (FOLDER.parents[1] / "notebooks" / "15_measured_links.md").read_text()
-    ran = text.split('COMMANDS = r"""\n')[1].split('"""')[0]
-    assert f"```sh\n{ran}```" in text
-    assert ran.count("\n") == 3

@@ -11,20 +11,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from companion.formatting import as_html, number, rounded_down, rounded_up, signed
-from companion.summary import Headed, band, by_seed, clear, log_band
-from companion.summary import number as short_number
+from companion.summary import band, by_seed, clear, log_band
 
 PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
-@pytest.mark.parametrize(
-    ("value", "digits", "shown"),
-    [(0.0073, 2, "0.0073"), (1299.0, 2, "1,300"), (1.7e-5, 2, "1.7·10⁻⁵"), (-0.0, 2, "0"), (23.0, 2, "23")]
-    + [(2.0, 2, "2.0"), (0.996, 2, "1.0"), (99.96, 3, "100"), (-3514.2, 3, "−3,510"), (5e6, 2, "5.0·10⁶")]
-    + [(999_999, 2, "1.0·10⁶")],
-)
-def test_numbers_are_shown_as_a_reader_wants_them(value, digits, shown):
-    assert number(value, digits) == shown
+def test_numbers_are_shown_as_a_reader_wants_them():
+    shown = {"0.0073": 0.0073, "1,300": 1299.0, "1.7·10⁻⁵": 1.7e-5, "0": -0.0, "23": 23.0, "2.0": 2.0, "1.0": 0.996}
+    for text, value in (shown | {"5.0·10⁶": 5e6, "1.0·10⁶": 999_999}).items():
+        assert number(value, 2) == text
+    assert (number(99.96, 3), number(-3514.2, 3)) == ("100", "−3,510")
 
 
 @given(st.floats(-1e300, 1e300, allow_subnormal=False), st.integers(1, 6))
@@ -37,17 +33,10 @@ def test_what_is_shown_is_the_number_to_its_digits(value, digits):
     assert not re.search(r"e[+-]|\.$|\.(?!\d)", shown)
 
 
-@pytest.mark.parametrize(("value", "digits", "low", "high"), [(17.94, 1, "17.9", "18.0"), (0.034, 2, "0.03", "0.04")])
-def test_bounds_are_rounded_outwards(value, digits, low, high):
-    assert (rounded_down(value, digits), rounded_up(value, digits)) == (low, high)
-    assert (rounded_down(49.0), rounded_up(1.4, 1)) == ("49.0", "1.4")
-
-
-def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="value must be finite"):
-        number(float("nan"))
-    with pytest.raises(ValueError, match="digits must be at least 1"):
-        number(1.0, 0)
+def test_bounds_are_rounded_outwards():
+    for value, digits, low, high in [(17.94, 1, "17.9", "18.0"), (0.034, 2, "0.03", "0.04")]:
+        assert (rounded_down(value, digits), rounded_up(value, digits)) == (low, high)
+        assert (rounded_down(49.0), rounded_up(1.4, 1)) == ("49.0", "1.4")
 
 
 def test_a_minus_is_a_minus_and_a_hyphen_a_hyphen():
@@ -68,16 +57,9 @@ def test_a_table_is_shown_under_one_row_of_heads(names):
     assert rows == ["same one −0.1 2", "other 3 4", "falls one 5 6"]
 
 
-def test_the_name_of_the_columns_heads_an_index_that_has_none():
-    html = as_html(pd.DataFrame({"leakage": ["1"]}, ["0.01"]).rename_axis(columns="ν"))
-    assert re.findall("<th>(.*?)</th>", html) == ["ν", "leakage", "0.01"]
-
-
 def rows(values):
-    return pd.DataFrame(
-        [("r", "P", nu, seed, value) for nu, seed, value in values],
-        columns=["reading", "policy", "nu", "seed", "test_accuracy"],
-    )
+    rows = [("r", "P", *value) for value in values]
+    return pd.DataFrame(rows, columns=["reading", "policy", "nu", "seed", "test_accuracy"])
 
 
 def test_a_table_by_seed_pairs_the_arms_of_a_realisation_whatever_the_order_of_its_rows():
@@ -102,15 +84,3 @@ def test_a_band_is_the_mean_and_students_interval():
 
 def test_only_intervals_without_zero_are_counted():
     assert clear([[1, 1.1, 0.9], [-1, 1, 0.2], [-3, -3.2, -3.1]]) == 2
-
-
-def test_a_zero_has_no_sign():
-    assert [short_number(value, "+.1f") for value in (-0.04, 0.04, -0.06, 1.0)] == ["0.0", "0.0", "−0.1", "+1.0"]
-
-
-def test_a_table_has_one_row_of_heads():
-    shown = Headed(rows([(0.1, 0, 0.5)]).set_index(["reading", "nu"]).rename_axis(columns="name"))
-    html = shown._repr_html_()
-    assert html.count("<th>") == 5
-    assert html.index("reading") < html.index("policy")
-    assert repr(shown).split()[:3] == ["reading", "nu", "policy"]

@@ -1,13 +1,11 @@
 """What the chapter on accuracy concludes, for the committed trainings; and how it reads its tables."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import policies
 from adascale.runs.sweep import read_sweep
 from adascale.statistics import interval, log_interval
 from companion.claims import CLOSE, QUOTED_ACCURACY
@@ -17,8 +15,10 @@ from companion.reported.digits import thirds_lost
 from companion.summary import by_seed
 from companion.training.accuracy import accuracy_claims, reading_table, reading_verdicts
 from companion.training.weighted_trainings import SETTINGS
+from tests.problems import MNIST, make
 
-RESULTS = Path(__file__).parents[2] / "results"
+from .shared import RESULTS
+
 QUOTED = QUOTED_ACCURACY["mnist"]
 CALM = ["clipping norm 0.3", "learning rate 0.1", "Glorot initialisation", "pixels in [0, 1]", "clipping norm 3"]
 CALM += ["as stated", "floors times 2", "distances uniform in area"]
@@ -68,14 +68,8 @@ def test_no_single_change_gives_both_headlines(judged):
 
 def test_what_rescales_has_no_gap_where_there_is_a_fall(readings, judged):
     large = at(readings, 0.16)
-    rescaled = [
-        *list(accuracy_told.MARKED)[1:],
-        "budget d nu",
-        "floors times M^2",
-        "floors times 2",
-        "distances uniform in area",
-    ]
-    for name in rescaled:
+    rescaled = ["budget d nu", "floors times M^2", "floors times 2", "distances uniform in area"]
+    for name in (*list(accuracy_told.MARKED)[1:], *rescaled):
         assert judged.gap[name] == "fails" or large.fall_high[name] < 1.5, name
     assert judged.loc["floors and budget times M^2", ["small", "large", "gap"]].tolist() == ["fails", "fails", "holds"]
     assert set(judged.index[judged.narrows == "fails"]) == {"clipping norm 3", "floors times M^2"}
@@ -158,25 +152,17 @@ def test_late_noise_costs_more_and_even_noise_what_the_thirds_do_on_average():
 
 def test_the_response_rises_first_with_momentum_alone():
     responses = read("response")
-    heavy, plain = (
-        {
-            k: rows.sort_values("seed").response.to_numpy()
-            for k, rows in responses[responses.setting == name].groupby("later")
-        }
-        for name in SETTINGS
-    )
-    assert interval(heavy[16] - heavy[0]).low > 0 > interval(plain[16] - plain[0]).high
+    wide = responses.pivot(index="seed", columns=["setting", "later"], values="response")
+    heavy, plain = (wide[name] for name in SETTINGS)
+    assert interval((heavy[16] - heavy[0]).dropna()).low > 0 > interval((plain[16] - plain[0]).dropna()).high
     assert heavy[16].mean() / heavy[0].mean() < 100  # what momentum 0.9 allows
 
 
 def test_one_of_four_weightings_gains_a_little_and_reversed_ones_lose():
     contest = read("contest")
     met = contest.pivot(index=["setting", "seed"], columns="schedule", values="test_accuracy")
-    gains = {
-        (setting, name): interval(met.loc[setting][name] - met.loc[setting]["flat"])
-        for setting in SETTINGS
-        for name in ("response", "thirds", "reversed")
-    }
+    names = [(setting, name) for setting in SETTINGS for name in ("response", "thirds", "reversed")]
+    gains = {(setting, name): interval(met.loc[setting][name] - met.loc[setting]["flat"]) for setting, name in names}
     _, plain = SETTINGS
     assert 0 < gains[plain, "response"].low < gains[plain, "response"].centre < 0.02
     assert all(gains[setting, "reversed"].high < 0 for setting in SETTINGS)
@@ -195,8 +181,6 @@ def test_on_quadratics_weights_save_rdp_and_may_cost_epsilon():
 
 def test_the_gap_of_a_realisation_is_equal_shares_over_the_optimum():
     seeds = [3, 1]
-    scenario = Scenario.mnist()
-    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 0.01)
+    problem = make(MNIST, 0.01, seeds)
     equal, least = (problem.rdp(policy().schedule(problem)) for policy in (policies.EqualAlloc, policies.Optimal))
     assert accuracy_told.gaps(seeds, 0.01).loc[seeds].to_numpy() == pytest.approx(equal / least, rel=1e-9)

@@ -1,13 +1,10 @@
 """What the committed trainings of MNIST and CIFAR-10 show, on their tables."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from adascale import ReceiveScalingProblem, Scenario, channel
 from adascale.statistics import interval
 from companion.claims import QUOTED_ACCURACY
 from companion.reported.control_results import LEVELLED, levelled_fades, two_partitions
@@ -15,8 +12,9 @@ from companion.reported.forecast import REALISATIONS, WITHIN, forecast
 from companion.reported.trainings import Pair, fades, spread_along
 from companion.summary import by_seed
 from companion.training.counterfactual import forked
+from tests.problems import CIFAR, make
 
-RESULTS = Path(__file__).parents[2] / "results"
+from .shared import RESULTS
 
 
 def committed(dataset, *names, part=""):
@@ -102,9 +100,7 @@ def cifar10():
 
 @pytest.fixture(scope="module")
 def floors():
-    scenario = Scenario.cifar10()
-    gain = channel.draw(scenario.num_devices, scenario.num_rounds, range(100)).gain
-    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), 1.0).floor
+    return make(CIFAR, 1.0, range(100)).floor
 
 
 def lost_at(along, time):
@@ -157,10 +153,10 @@ def test_on_cifar10_an_early_fade_as_deep_is_made_up_for_and_most_noise_is_the_f
 @pytest.mark.parametrize("known", [1, 2])
 def test_missing_realisations_bring_the_mean_to_the_ends_of_what_was_predicted(known):
     pairs = [(0.63, 0.62), (0.66, 0.58)][:known]
-    rows = [
-        ("budget 2 nu", "AdaScale", nu, s, pair[i]) for s, pair in enumerate(pairs) for i, nu in ((0, 0.01), (1, 0.32))
-    ]
-    found = forecast(pd.DataFrame(rows, columns=["reading", "policy", "nu", "seed", "test_accuracy"]), (0.65, 0.60))
+    table = pd.DataFrame(
+        {"nu": [0.01, 0.32] * known, "seed": np.repeat(range(known), 2), "test_accuracy": sum(pairs, ())}
+    )
+    found = forecast(table.assign(reading="budget 2 nu", policy="AdaScale"), (0.65, 0.60))
     for end, sign in (("low", -1), ("high", 1)):
         others = [found.needed()[end]] * (REALISATIONS - known)
         mean = pd.concat([found.found.T, *others], axis=1).T.mean()

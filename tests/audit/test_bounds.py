@@ -14,13 +14,10 @@ from adascale.audit import Counts, clopper_pearson, one_run_bound, one_run_tail,
 DELTA = 1e-5
 
 
-def test_without_delta_the_tail_is_that_of_randomised_response():
-    chance = math.e / (1 + math.e)
-    assert one_run_tail(100, 40, 33, 1.0, 0.0) == pytest.approx(stats.binom.sf(32, 40, chance), rel=1e-12)
-
-
-def test_the_tail_is_the_formula_of_the_theorem():
-    m, r, v, epsilon, delta = 60, 30, 24, 0.7, 1e-3
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_the_tail_is_the_formula_of_the_theorem(delta):
+    """Without delta it is that of randomised response."""
+    m, r, v, epsilon = 60, 30, 24, 0.7
     chance = 1 / (1 + math.exp(-epsilon))
 
     def tail(least):  # f, by a plain sum
@@ -42,15 +39,12 @@ def test_the_tail_grows_with_epsilon_so_that_the_bound_is_where_it_crosses(canar
         assert one_run_tail(canaries, guesses, right, bound, delta) == pytest.approx(0.05, abs=1e-6)
 
 
-def test_all_guesses_right_say_what_a_product_says():
-    # chance ** r = doubt
-    chance = 0.05 ** (1 / 90)
+def test_all_guesses_right_say_what_a_product_says_and_chance_says_nothing():
+    chance = 0.05 ** (1 / 90)  # chance ** r = doubt
     assert one_run_bound(200, 90, 90, 0.0, 0.95) == pytest.approx(math.log(chance / (1 - chance)), rel=1e-8)
-
-
-def test_guesses_at_random_say_nothing():
-    assert one_run_bound(1000, 500, 260, DELTA, 0.95) == 0
-    assert one_run_bound(1000, 500, 0, DELTA, 0.95) == 0
+    even = Counts(100, 50, 100, 50)
+    assert one_run_bound(1000, 500, 260, DELTA, 0.95) == one_run_bound(1000, 500, 0, DELTA, 0.95) == 0
+    assert rates_bound(even, DELTA, 0.95) == scaled_bound(even, 0.1, np.ones(5), DELTA, 0.95) == 0
 
 
 def test_more_delta_leaves_less():
@@ -70,12 +64,8 @@ def test_randomised_response_is_under_the_bound_no_more_often_than_stated(epsilo
 
 def gaussian_counts(rng, trials, mu, threshold):
     """Alarms where N(mu, 1) is told from N(0, 1)."""
-    return Counts(
-        trials,
-        rng.binomial(trials, stats.norm.sf(threshold - mu)),
-        trials,
-        rng.binomial(trials, stats.norm.sf(threshold)),
-    )
+    hits = (rng.binomial(trials, stats.norm.sf(threshold - mean)) for mean in (mu, 0))
+    return Counts(trials, next(hits), trials, next(hits))
 
 
 def test_the_gaussian_mechanism_is_under_its_true_epsilon_as_often_as_stated():
@@ -109,18 +99,9 @@ def test_the_scaled_bound_finds_that_the_noise_is_half_of_what_is_claimed():
     assert scaled_bound(counts, 1.0, claimed / 2, DELTA, 0.95) < 2.5 * epsilon  # negative control: claimed rightly
 
 
-def test_alarms_that_tell_nothing_bound_nothing():
-    even = Counts(100, 50, 100, 50)
-    assert rates_bound(even, DELTA, 0.95) == 0
-    assert scaled_bound(even, 0.1, np.ones(5), DELTA, 0.95) == 0
-
-
 def test_the_rates_bound_is_the_ratio_of_the_ends_of_both_intervals():
     true, false = (stats.binomtest(hits, 200).proportion_ci(0.95, method="exact") for hits in (80, 3))
     assert rates_bound(Counts(200, 80, 200, 3), DELTA, 0.95) == pytest.approx(math.log((true.low - DELTA) / false.high))
-
-
-def test_both_kinds_of_error_count():
     never_missed = Counts(1000, 1000, 1000, 500)
     assert rates_bound(never_missed, DELTA, 0.95) > 4  # by the misses; the alarms alone say ln 2 at most
 

@@ -21,7 +21,7 @@ from adascale.audit import (
 )
 from adascale.audit.canaries import audited_devices, batch_of, unit
 from adascale.audit.conclusions import simulated_scores
-from adascale.learning import Diverged, FedSGD, Training, data, train
+from adascale.learning import Diverged, FedSGD, Training, air, data, train
 
 ROUNDS, NU = 20, 2.56
 SCENARIO = replace(Scenario.digits(), num_rounds=ROUNDS)
@@ -58,13 +58,6 @@ def test_at_a_threshold_of_zero_the_alarms_differ_by_the_exact_delta_of_epsilon_
     exact = accounting.exact_delta(q, sigma, 0.0).delta
     assert inside.mean() - outside.mean() == pytest.approx(exact, abs=4 * math.sqrt(0.5 / count))
     assert inside.mean() - outside.mean() != pytest.approx(accounting.exact_delta(q, 2 * sigma, 0.0).delta, abs=0.02)
-
-
-def test_what_is_planned_does_not_depend_on_the_run():
-    sigma = np.full(20, 2.0)
-    assert plan(0.2, sigma, 1000, 1e-5, 0.95) == plan(0.2, sigma, 1000, 1e-5, 0.95)
-    with pytest.raises(ValueError, match="canaries"):
-        plan(0.2, sigma, 9, 1e-5, 0.95)
 
 
 def test_a_gradient_canary_is_heard_where_it_was_sent_and_nowhere_else():
@@ -137,19 +130,11 @@ def test_the_bounds_stay_below_the_accounted_epsilon_and_come_near():
     assert found.accuracy > 0.15  # it is a training, though a short one
 
 
-def test_without_noise_the_leak_is_found():
+def test_what_is_broken_is_found(monkeypatch):
     found = audited(noise=False)
     assert {"one_run", "rates"} <= set(found.refuted)
     assert found.right == found.guesses
-
-
-def test_a_device_that_does_not_clip_is_found():
     assert {"rates", "scaled"} <= set(audited(norm=10.0).refuted)
-
-
-def test_half_of_the_noise_is_found(monkeypatch):
-    from adascale.learning import air
-
     real = air.real_receiver_noise
     monkeypatch.setattr(air, "real_receiver_noise", lambda *given: real(*given) / 2)
     assert "scaled" in audited(4000, seed=1).refuted
@@ -187,14 +172,10 @@ def test_an_audit_needs_one_lane_a_feasible_schedule_and_few_canaries():
         ("power limit", lambda: audit_gradients(problem, 1e9 * eta, *rest)),
         ("lane", lambda: audit_gradients(two, eta, *rest)),
         ("canaries", lambda: audited(delta=0.01)),
+        ("canaries", lambda: plan(0.2, np.full(20, 2.0), 9, 1e-5, 0.95)),
         ("canaries", lambda: audit_samples(problem, eta, *rest[:3], 10_000)),
     ):
         with pytest.raises(ValueError, match=said):
             call()
-
-
-def test_a_training_that_diverges_is_reported():
-    problem, eta = problem_and_eta()
-    wild = replace(Training.digits(), learning_rate=1e39)
     with pytest.raises(Diverged):
-        audit_samples(problem, eta, wild, digits(), 0, 20)
+        audit_samples(problem, eta, replace(Training.digits(), learning_rate=1e39), digits(), 0, 20)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, SoupStrainer
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
@@ -33,9 +33,12 @@ def html():
 
 @pytest.fixture(scope="session")
 def book(html):
-    """The pages by name, parsed."""
+    """The pages by name, parsed; of pages of source code only what they load."""
+    loads = SoupStrainer(["script", "style", "link", "img", "iframe", "source", "video", "audio", "embed", "object"])
     return {
-        path.relative_to(html).with_suffix("").as_posix(): BeautifulSoup(path.read_text(), "html.parser")
+        path.relative_to(html).with_suffix("").as_posix(): BeautifulSoup(
+            path.read_text(), "html.parser", parse_only=loads if "_modules" in path.parts else None
+        )
         for path in html.rglob("*.html")
         if "_static" not in path.parts
     }

@@ -3,12 +3,11 @@
 import re
 from collections import Counter
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import jupytext
 import pytest
 import yaml
-from bs4 import BeautifulSoup
 from jupyter_cache import get_cache
 
 from .. import api_page
@@ -42,21 +41,6 @@ def test_no_page_loads_anything_from_another_host(book):
             assert not re.search(r"https?://(?!www\.w3\.org/)", tag.string or ""), f"{name}: {tag}"
 
 
-def test_no_stylesheet_loads_anything_from_another_host(html):
-    sheets = list((html / "_static").rglob("*.css"))
-    assert sheets
-    for path in sheets:
-        assert not re.search(r"(@import|url\()\s*['\"]?(https?:)?//", path.read_text()), path
-
-
-def test_every_local_file_that_a_page_loads_exists(html, book):
-    for name, page in book.items():
-        for tag in page.find_all(["script", "link", "img"]):
-            address = urlsplit(tag.get("src") or tag.get("href") or "data:")
-            if not address.scheme and address.path and tag.get("rel") not in (["search"], ["next"], ["prev"]):
-                assert ((html / name).parent / unquote(address.path)).exists(), f"{name}: {tag}"
-
-
 def test_formulas_are_set_by_a_local_mathjax_with_its_fonts(html, book):
     with_formulas = [name for name in PAGES if article(book[name]).select(".math")]
     assert set(CHAPTERS) & set(with_formulas)
@@ -69,13 +53,11 @@ def test_formulas_are_set_by_a_local_mathjax_with_its_fonts(html, book):
 
 def test_no_reference_or_glued_number_is_left_unresolved(book):
     for name in PAGES:
-        page = BeautifulSoup(str(article(book[name])), "html.parser")
+        page = article(book[name])
         assert not page.select(".problematic, .system-message"), name
         # a reference whose target is missing stays a code element with the role's class
         assert not page.select("code.xref.eq, code.xref.prf-ref, code.xref.std-numref, code.xref.std-ref"), name
-        for code in page(["code", "pre"]):
-            code.decompose()
-        text = page.get_text(" ")
+        text = re.sub(r"<[^>]*>", " ", re.sub(r"<(code|pre)\b.*?</\1>", "", str(page), flags=re.DOTALL))
         assert not re.search(r"\{(glue|eq|numref|ref|doc|cite|prf)\b[^}]*\}|undefined label", text), name
 
 
@@ -124,10 +106,11 @@ def test_constants_of_a_package_stand_there_with_their_words(book):
 
 
 def test_every_row_of_the_paper_map_leads_to_the_api_page(book):
+    places = {tag["id"] for tag in book["book/api"].find_all(id=True)}
     for row in article(book["book/paper-map"]).select("tbody tr"):
-        for link in row.select("a[href*='api.html#']"):
-            assert book["book/api"].find(id=link["href"].partition("#")[2]), link["href"]
-        assert row.select("a[href*='api.html#']")
+        links = {link["href"].partition("#")[2] for link in row.select("a[href*='api.html#']")}
+        assert links
+        assert links <= places
 
 
 # What a change re-executes: the cache knows the cells of a chapter, the Makefile's key everything that they call.

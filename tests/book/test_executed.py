@@ -31,23 +31,14 @@ def executed(html, tmp_path_factory):
     return folder
 
 
+NBVAL = [sys.executable, "-m", "pytest", "--nbval", "-p", "no:cacheprovider", "-p", "no:xdist", "-q"]
+
+
 def nbval(*notebooks, executed):
     """Compare stored notebooks with an execution, as ``pytest --nbval`` does."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--nbval",
-        "-p",
-        "replay",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-q",
-    ]
     environment = os.environ | {"EXECUTED": str(executed), "PYTHONPATH": str(Path(__file__).parent)}
-    return subprocess.run([*command, *notebooks], cwd=ROOT, env=environment, capture_output=True, text=True)
+    command = [*NBVAL, "-p", "replay", *notebooks]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
 def test_execution_reproduces_the_stored_outputs(executed):
@@ -79,8 +70,7 @@ def test_a_reader_s_rerun_in_a_copied_folder_reproduces_the_stored_outputs(tmp_p
     environment = {"HOME": str(tmp_path), "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath])}
     # matplotlib's font cache, whose first making would speak up inside a notebook
     subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], env=environment, check=True)
-    command = [sys.executable, "-m", "pytest", "--nbval", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", QUICKEST]
-    folder = tmp_path / "notebooks"
+    command, folder = [*NBVAL, QUICKEST], tmp_path / "notebooks"
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
 

@@ -15,6 +15,7 @@ from ..problems import CIFAR, MIXED, MNIST
 
 GAIN = np.array([1e-10, 2e-11, 4e-11])
 UNIT = MIXED.noise_scale / MIXED.x_max
+floats = st.floats(-12, 8).map(lambda x: 10.0**x)
 
 
 def rician(x, K=3.0):
@@ -114,9 +115,6 @@ def test_level_of_a_budget_costs_the_budget(name, exponent):
     level = law.level(budget)
     slope = float(law.cdf(level))
     assert abs(float(law.mean_cost(level)) - budget) <= 1e-11 * budget + 1e-14 * level * slope
-
-
-floats = st.floats(-12, 8).map(lambda x: 10.0**x)
 
 
 @pytest.mark.parametrize("name", LAWS)

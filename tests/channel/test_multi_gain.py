@@ -8,16 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from adascale.channel import (
-    AntennaSelection,
-    BlockFading,
-    Rayleigh,
-    RayleighFloors,
-    SelectionFloors,
-    TappedDelayLine,
-    each_device,
-    effective_gain,
-)
+from adascale import channel
+from adascale.channel import AntennaSelection, BlockFading, Rayleigh, RayleighFloors, SelectionFloors, TappedDelayLine
 from adascale.channel.multi_gain import TAPS
 from adascale.errors import InvalidInput
 
@@ -25,6 +17,8 @@ from ..problems import MIXED
 
 ROUNDS = 20_000
 CLOSE = 0.0138  # of 20,000 draws the distance from their law is larger once in 1,000
+EVEN = replace(MIXED, batch_size=MIXED.batch_size[0], dataset_size=MIXED.dataset_size[0])
+"""Devices of one batch, so that the antenna is the one of the best bottleneck."""
 
 
 def power_of(model, rounds=ROUNDS, seed=5):
@@ -41,17 +35,11 @@ def harmonic_of_two(x):
     return 1 - x * np.exp(-x) * special.k1(x)
 
 
-@pytest.mark.parametrize(
-    ("model", "law"),
-    [
-        (BlockFading(), stats.expon(scale=1 / 2).cdf),
-        (BlockFading(blocks=7), stats.expon(scale=1 / 7).cdf),
-        (BlockFading(energy="even"), harmonic_of_two),
-        (BlockFading(blocks=1), stats.expon.cdf),
-        (BlockFading(blocks=1, energy="even"), stats.expon.cdf),
-    ],
-    ids=["two", "seven", "two, even", "one", "one, even"],
-)
+OF_BLOCKS = [(BlockFading(blocks=blocks), stats.expon(scale=1 / blocks).cdf) for blocks in (1, 2, 7)]
+OF_BLOCKS += [(BlockFading(energy="even"), harmonic_of_two), (BlockFading(blocks=1, energy="even"), stats.expon.cdf)]
+
+
+@pytest.mark.parametrize(("model", "law"), OF_BLOCKS)
 def test_effective_gain_of_blocks_has_its_distribution(model, law):
     power = power_of(model)
     assert stats.kstest(power, law).statistic < CLOSE
@@ -64,12 +52,12 @@ def test_effective_gain_is_that_of_the_power_limit(blocks, seed):
     rng = np.random.default_rng(seed)
     gain, share = rng.exponential(size=blocks) + 1e-3, rng.dirichlet(np.ones(blocks))
     spent = (share / gain).sum()
-    assert spent <= 1 / effective_gain(gain, "anywhere") * (1 + 1e-12)
+    assert spent <= 1 / channel.effective_gain(gain, "anywhere") * (1 + 1e-12)
     worst = np.eye(blocks)[gain.argmin()]
-    assert (worst / gain).sum() == pytest.approx(1 / effective_gain(gain, "anywhere"), rel=1e-12)
+    assert (worst / gain).sum() == pytest.approx(1 / channel.effective_gain(gain, "anywhere"), rel=1e-12)
     turned = [(np.roll(share, k) / gain).sum() for k in range(blocks)]
-    assert np.mean(turned) == pytest.approx(1 / effective_gain(gain, "even"), rel=1e-12)
-    assert effective_gain(gain, "anywhere") <= effective_gain(gain, "even") * (1 + 1e-12)
+    assert np.mean(turned) == pytest.approx(1 / channel.effective_gain(gain, "even"), rel=1e-12)
+    assert channel.effective_gain(gain, "anywhere") <= channel.effective_gain(gain, "even") * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("profile", TAPS)
@@ -129,10 +117,6 @@ def test_delay_line_has_the_effective_gain_of_its_subcarriers(energy):
     np.testing.assert_allclose(found, plain, rtol=1e-12)
 
 
-EVEN = replace(MIXED, batch_size=MIXED.batch_size[0], dataset_size=MIXED.dataset_size[0])
-"""Devices of one batch, so that the antenna is the one of the best bottleneck."""
-
-
 @pytest.mark.parametrize("antennas", [1, 2, 5])
 def test_floors_of_the_best_antenna_are_the_least_of_n(antennas):
     model = AntennaSelection(antennas=antennas)
@@ -170,7 +154,7 @@ def test_selection_floors_have_lanes_and_levels():
 def test_one_antenna_serves_all_devices_and_is_the_best():
     seed, devices, rounds, antennas = 9, 4, 60, 3
     drawn, first = (model.draw(devices, rounds, seed) for model in (AntennaSelection(antennas=antennas), Rayleigh()))
-    more = each_device(seed, devices, 1010, lambda rng: rng.standard_normal((rounds, 2 * (antennas - 1))))
+    more = channel.each_device(seed, devices, 1010, lambda rng: rng.standard_normal((rounds, 2 * (antennas - 1))))
     chosen = []
     for t in range(rounds):
         heard = [first.coefficient[:, t]]
@@ -186,7 +170,7 @@ def test_one_antenna_serves_all_devices_and_is_the_best():
 
 def test_rules_and_antennas_are_checked():
     for argument, call in (
-        ("energy", lambda: effective_gain(np.ones(3), "all")),
+        ("energy", lambda: channel.effective_gain(np.ones(3), "all")),
         ("antennas", lambda: SelectionFloors(1.0, 17)),
     ):
         with pytest.raises(InvalidInput) as error:

@@ -9,8 +9,7 @@ import pytest
 from adascale import Scenario, channel
 
 from ..command import run
-from .own import OWN
-from .streams import NU, write_inputs
+from .streams import CONSTANT, NU, write_inputs
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def gains(tmp_path, scenario):
 def own(tmp_path, monkeypatch):
     """A module of the user's in the working directory."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_module.py").write_text(OWN)
+    (tmp_path / "my_module.py").write_text(CONSTANT)
     yield
     for name in ("my_module", "same_name"):
         sys.modules.pop(name, None)

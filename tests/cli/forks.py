@@ -59,25 +59,20 @@ def dying(moment, number):
     os.pwrite, os.fsync, os.replace = writing, syncing, replacing
 
 
+def paused(function):
+    def call(*given):
+        time.sleep(0.002)
+        function(*given)
+        time.sleep(0.002)
+
+    return call
+
+
 def slowly():
     """Write a few bytes at a time, with pauses, so that a kill at any moment is likely to interrupt a write."""
-    write, sync, replace = os.pwrite, os.fsync, os.replace
-
-    def writing(file, data, place):
-        time.sleep(0.0005)
-        return write(file, data[:5], place)
-
-    def syncing(file):
-        time.sleep(0.002)
-        sync(file)
-        time.sleep(0.002)
-
-    def replacing(*paths):
-        time.sleep(0.002)
-        replace(*paths)
-        time.sleep(0.002)
-
-    os.pwrite, os.fsync, os.replace = writing, syncing, replacing
+    write = os.pwrite
+    os.pwrite = lambda file, data, place: time.sleep(0.0005) or write(file, data[:5], place)
+    os.fsync, os.replace = paused(os.fsync), paused(os.replace)
 
 
 def child(task, streams):

@@ -40,6 +40,18 @@ class Own:
 class Wrong(Own):
     def step(self, state, min_gain_t): return state, 2 * state.scenario.x_max * min_gain_t
 """
+CONSTANT = """
+class Constant:
+    tuned = ("extra",)
+    def __init__(self, extra): self.extra = extra
+    def start(self, scenario, budget): return scenario
+    def step(self, scenario, min_gain_t):
+        floor = scenario.noise_scale / (scenario.x_max * min_gain_t)
+        return scenario, scenario.noise_scale / (floor + self.extra)
+class Thrifty(Constant):
+    tuned = ()
+    def __init__(self): super().__init__(1e-4)
+"""
 PAST = ["--past", "past.csv"]
 POLICIES = {
     "the default": ([], lambda *_: policies.Learn()),

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from ..command import run
+from ..command import refused, run
 
 SHORT = ("--rounds", 10, "--nu", 2.56)
-FEW = ("--rounds", 2, "--nu", 2.56, "--paired", 10, "--json")
 
 
 def test_honest_training_is_not_refuted(capsys):
@@ -36,39 +35,16 @@ def test_black_box_has_one_bound(capsys):
     assert found["lower"] == found["one_run"]
 
 
-def test_paired_runs_are_observed_by_server_or_final_model(capsys):
-    assert run("audit", *FEW) == 0
-    server = json.loads(capsys.readouterr().out)
-    assert run("audit", *FEW, "--black-box") == 0
-    final = json.loads(capsys.readouterr().out)
-    assert (server["kind"], server["runs"], final["kind"], final["runs"]) == ("paired", 10, "paired samples", 10)
-    assert server["epsilon"] == final["epsilon"] > server["lower"] >= 0
-    assert final["rates"] is None
-    assert server["accuracy"] == final["accuracy"]
-
-
-@pytest.mark.fuzz  # a minute
-def test_paired_runs_without_noise_are_refuted(capsys):
-    assert run("audit", "--rounds", 6, "--nu", 20, "--paired", 40, "--sabotage", "noise") == 1
-    assert "refuted by" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--canaries", 3], "canaries must be at least 10, got 3"),
         (["--canaries", 9371], "canaries must be at most the 9370 parameters"),
         (["--black-box", "--canaries", 298], "canaries must be at most the 297 test samples"),
-        (["--black-box", "--runs", 2], "--black-box without --paired cannot be combined with --runs"),
-        (["--paired", 10, "--runs", 2], "--paired cannot be combined with --canaries or --runs"),
-        (["--paired", 10, "--canaries", 20], "--paired cannot be combined with --canaries or --runs"),
-        (["--paired", 9], "runs must be at least 10, got 9"),
+        (["--black-box", "--runs", 2], "--black-box cannot be combined with --runs"),
         (["--confidence", 1], "confidence"),
         (["--nu", -1], "nu"),
     ],
 )
 def test_bad_input_is_one_line(more, words, capsys):
-    assert run("audit", *SHORT, *more) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert words in said.err
+    assert words in refused(capsys, "audit", *SHORT, *more)

@@ -9,7 +9,7 @@ import pytest
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel
 from adascale.accounting import exact_epsilon
 
-from ..command import run
+from ..command import refused, run
 
 ROUNDS = "# one row per round\nsigma, rate,round\n0.9,0.01,1\n1.1,0.02,2\n5,1,3\n3,0,4\n"
 
@@ -30,20 +30,12 @@ def test_file_of_rounds_has_the_exact_and_the_renyi_epsilon(tmp_path, capsys):
     expected = exact_epsilon([0.01, 0.02, 1.0, 0.0], [0.9, 1.1, 5.0, 3.0], 1e-6)
     assert [found[name] for name in expected._fields] == list(expected)
     assert (found["rounds"], found["delta"]) == (4, 1e-6)
-    orders = np.array(accounting.DEFAULT_ORDERS)
-    curve = [
-        sum(float(accounting.rdp(*pair, order)) for pair in ((0.01, 0.9), (0.02, 1.1), (1.0, 5.0))) for order in orders
-    ]
+    orders, pairs = np.array(accounting.DEFAULT_ORDERS), ((0.01, 0.9), (0.02, 1.1), (1.0, 5.0))
+    curve = [sum(float(accounting.rdp(*pair, order)) for pair in pairs) for order in orders]
     assert found["rdp"] == pytest.approx(float(accounting.to_dp(curve, orders, 1e-6).epsilon), rel=1e-12)
     assert found["rdp"] > found["upper"]
-
-
-def test_order_of_rows_and_columns_does_not_matter(tmp_path, capsys):
-    turned = written(tmp_path, "rate,sigma\n0,3\n1,5\n0.02,1.1\n0.01,0.9\n", "turned.csv")
-    assert answer(capsys, turned) == answer(capsys, written(tmp_path, ROUNDS))
-
-
-def test_rate_option_replaces_the_column(tmp_path, capsys):
+    turned = written(tmp_path, "rate,sigma\n0,3\n1,5\n0.02,1.1\n0.01,0.9\n", "turned.csv")  # rows and columns
+    assert answer(capsys, turned, "--delta", "1e-6") == found
     found = answer(capsys, written(tmp_path, "sigma\n1\n2\n"), "--rate", "0.1")
     assert found["epsilon"] == exact_epsilon(0.1, [1.0, 2.0]).epsilon
     assert found["rdp"] == float(accounting.schedule_epsilon(0.1, [1.0, 2.0]).epsilon)
@@ -52,18 +44,14 @@ def test_rate_option_replaces_the_column(tmp_path, capsys):
 def test_written_schedule_has_the_same_epsilon(tmp_path, capsys):
     scenario = Scenario("small", 2, 12, 1000, (20, 40), 400, 1.0, 0.2, 1e-12)
     toml, gains, eta = written(tmp_path, scenario.to_toml(), "my.toml"), tmp_path / "gains.csv", tmp_path / "eta.csv"
-    drawn = channel.draw(2, 12, 0).gain
-    pd.DataFrame({"h2_1": drawn[0], "h2_2": drawn[1]}).to_csv(gains, index=False)
+    pd.DataFrame(channel.draw(2, 12, 0).gain.T, columns=["h2_1", "h2_2"]).to_csv(gains, index=False)
     common = ["--scenario", toml, "--gains", gains, "--nu", 1e-3, "--policy", "equalalloc"]
     assert run("schedule", *common, "--out", eta, "--json") == 0
     planned = json.loads(capsys.readouterr().out)
     found = answer(capsys, "--scenario", toml, "--eta", eta)
-    assert found["rdp"] == pytest.approx(planned["epsilon"], rel=1e-9)
+    assert [found["rdp"], found["rdp_max"]] == pytest.approx([planned["epsilon"], planned["epsilon_max"]], rel=1e-9)
     assert found["lower"] <= found["epsilon"] <= found["upper"] < found["rdp"]
     assert found["lower_max"] <= found["epsilon_max"] <= found["upper_max"] < found["rdp_max"]
-    assert found["rdp_max"] == pytest.approx(planned["epsilon_max"], rel=1e-9)
-    keys = list(planned)
-    assert keys.index("epsilon_max") == keys.index("epsilon") - 1
     problem = ReceiveScalingProblem(scenario, channel.read_gains(gains, scenario).min_gain, 1e-3)
     sigma = problem.noise_multiplier(pd.read_csv(eta)["eta"])
     each = [accounting.schedule_epsilon(q, s).epsilon for q, s in zip((0.05, 0.1), sigma, strict=True)]
@@ -85,14 +73,14 @@ def test_table_has_the_keys_of_the_json(tmp_path, capsys):
         ("sigma,rate\n1,0.1\n-1,0.1\n", (), "line 3: expected a number that is within 1e-6 ... 1e150, got '-1'"),
         ("sigma,rate\n1,1.5\n", (), "line 2: expected a number that is in [0, 1], got '1.5' in rate"),
         ("sigma,rate\n", (), "has no rows"),
-        ("noise,rate\n1,0.1\n", (), "line 1: unknown column 'noise'; expected sigma, rate, steps"),
+        ("noise,rate\n1,0.1\n", (), "line 1: unknown column 'noise'"),
         ("sigma\n1\n", (), "expected a column rate, or --rate"),
         ("sigma,rate\n1,0.1\n", ("--rate", "0.1"), "--rate cannot be combined with a column rate"),
         ("sigma\n1\n", ("--rate", "2"), "--rate must be in [0, 1], got 2.0"),
-        ("sigma,rate\n1,0.1\n", ("--delta", "0"), "delta must be one number strictly between 0 and 1, got 0.0"),
+        ("sigma,rate\n1,0.1\n", ("--delta", "0"), "delta must be "),
         ("sigma,rate\n1,0.1\n", ("--eta", "eta.csv"), "give either a FILE of noise multipliers, or"),
         ("sigma,rate\n1,0.1\n", ("--scenario", "mnist"), "--scenario needs --eta"),
-        ("sigma\n1,5\n1,5\n", ("--rate", "0.1"), "line 2: expected 1 field, got 2; a comma cannot be the decimal sign"),
+        ("sigma\n1,5\n1,5\n", ("--rate", "0.1"), "line 2: expected 1 field, got 2"),
         ("# x\nsigma,rate,steps\n1,0.1,0\n", (), "line 3: expected a number that is whole and >= 1, got '0'"),
         ("sigma,rate,steps\n1,0.1,1.5\n", (), "whole and >= 1, got '1.5' in steps"),
         ("sigma,rate,steps\n1,0.1,9e6\n1,0.1,9e6\n", (), "steps must add up to at most 10,000,000, got 18,000,000"),
@@ -100,17 +88,12 @@ def test_table_has_the_keys_of_the_json(tmp_path, capsys):
     ],
 )
 def test_bad_table_or_option_is_one_line(tmp_path, capsys, text, more, message):
-    assert run("epsilon", written(tmp_path, text), *more) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    assert message in refused(capsys, "epsilon", written(tmp_path, text), *more)
 
 
 def test_schedule_needs_its_scenario(tmp_path, capsys):
-    assert run("epsilon", "--eta", tmp_path / "eta.csv") == 2
-    assert "--eta needs --scenario" in capsys.readouterr().err
-    assert run("epsilon", "--eta", tmp_path / "no.csv", "--scenario", "mnist") == 2
-    assert "no.csv: No such file" in capsys.readouterr().err
+    assert "--eta needs --scenario" in refused(capsys, "epsilon", "--eta", tmp_path / "eta.csv")
+    assert "no.csv: No such file" in refused(capsys, "epsilon", "--eta", tmp_path / "no.csv", "--scenario", "mnist")
 
 
 def test_steps_repeat_a_row(tmp_path, capsys):
@@ -146,8 +129,7 @@ def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
 )
 def test_eta_is_read_strictly(tmp_path, capsys, text, message):
     toml = written(tmp_path, TINY.to_toml(), "t.toml")
-    assert run("epsilon", "--scenario", toml, "--eta", written(tmp_path, text)) == 2
-    assert message in capsys.readouterr().err
+    assert message in refused(capsys, "epsilon", "--scenario", toml, "--eta", written(tmp_path, text))
     assert run("epsilon", "--scenario", toml, "--eta", written(tmp_path, f"min_gain,eta\n1e-9,{CAP}\n")) == 0
 
 

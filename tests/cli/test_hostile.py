@@ -153,8 +153,6 @@ def test_control_sees_a_second_line_and_a_traceback(place, monkeypatch):
         assert_a_result_or_one_line(usual)
 
 
-# TOML ----------------------------------------------------------------------------------------------------------------
-
 PLAIN = [
     *("true", "1", "-1", "0", "0.5", "nan", "inf", "1e400", "1e308", "5e-324", "9" * 25, "'x'", "''", "'mnist'"),
     *("2020-01-01", "12:00:00", "'rayleigh'", "'renyi:x=1'", '"\\u0000"', "500000", "1e18"),
@@ -212,8 +210,6 @@ def test_any_experiment_is_simulated_or_refused_in_one_line(place, content):
     )
 
 
-# Names ---------------------------------------------------------------------------------------------------------------
-
 LITERALS = st.recursive(
     st.one_of(
         st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none(), st.text(max_size=5)
@@ -233,13 +229,3 @@ def test_parameters_of_a_name_are_parsed_exactly(name, options):
         assert any(each in text for each in "'\"")  # a string that has what separates: refused, never cut
         return
     assert found == (name, options)
-
-
-@given(st.one_of(st.text(max_size=30), st.text(alphabet="ab:=,'\"([{ 1", max_size=15)))
-def test_any_name_is_parsed_or_refused(text):
-    try:
-        name, options = registry.parse_options(text)
-    except ValueError:
-        return
-    assert text.startswith(name)
-    assert all(key.isidentifier() for key in options)

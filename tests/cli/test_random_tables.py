@@ -18,7 +18,6 @@ from ..command import run
 SMALL = Scenario("small", 2, 12, 1000, (20, 30), 400, 1.0, 0.2, 1e-12)
 NU = 1e-3
 
-# Tables and what happens to them --------------------------------------------------------------------------------------
 
 COLUMNS = {
     "rounds": [["sigma", "rate"], ["sigma", "rate", "steps"], ["round", "sigma", "rate"]],
@@ -230,9 +229,6 @@ def least(table):
     return SMALL.min_gain(table[sorted(table)].to_numpy().T)[None]
 
 
-# What the commands make of it -----------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder in which the commands run, with a scenario."""
@@ -333,9 +329,6 @@ def test_stream_answers_lines_right_or_refuses_them(folder, data):
     gains = np.array([least(pd.DataFrame([row]))[0, 0] for row in rows.values()])
     expected = SMALL.noise_scale / (SMALL.noise_scale / (SMALL.x_max * gains) + NU)
     np.testing.assert_allclose(etas, expected, rtol=1e-9)
-
-
-# Controls: whole tables are accepted, and a lenient reader is caught --------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ..command import alive
 from .streams import SMALL
 
 SWEEP = '[[runs]]\nreading = "x"\ndataset = "long.toml"\npolicy = "EqualAlloc"\nnu = 0.04\nseed = [0, 1, 2]\n'
@@ -23,7 +24,7 @@ LOADS = {  # minutes each, and some of them in one call of compiled code
     "stream": "--scenario stream.toml --nu 0.04 --state state",
     "train": "--dataset long.toml --policy EqualAlloc --nu 0.04 --store store --out out.csv",
     "sweep": "sweep.toml --jobs 2 --store store --out out.csv",
-    "audit": "--policy EqualAlloc --nu 0.04 --paired 2000",
+    "audit": "--policy EqualAlloc --nu 0.04 --runs 200",
     "epsilon": "sigmas.csv --rate 0.1",
     "download": "mnist",
 }
@@ -53,11 +54,6 @@ def listens(process):
     return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def left_behind(group):
-    found = subprocess.run(["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True)
-    return [row for row in found.stdout.splitlines() if row.split()[0] == str(group) and row.split()[1][0] != "Z"]
-
-
 def seconds_to_end(name, number, inputs, folder, after):
     """How long the command goes on after the signal; everything else about its end is seen to here."""
     given, proxy = inputs
@@ -85,9 +81,9 @@ def seconds_to_end(name, number, inputs, folder, after):
         process.send_signal(number)
         assert process.wait(20) == 128 + number, (folder / "err").read_text()
         took = time.monotonic() - start
-        while left_behind(process.pid) and time.monotonic() < start + 5:
+        while alive("pgid", process.pid) and time.monotonic() < start + 5:
             time.sleep(0.05)
-        assert not left_behind(process.pid)
+        assert not alive("pgid", process.pid)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

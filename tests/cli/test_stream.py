@@ -13,7 +13,7 @@ import pytest
 from adascale import ReceiveScalingProblem, Scenario, policies
 from adascale.accounting import order_grid
 from adascale.channel import EmpiricalFloors, read_gains
-from adascale.streaming import Answer, RunningEpsilon, Stream
+from adascale.streaming import Answer, Stream
 
 from ..command import run
 from .streams import GAINS, HEADER, NEW, NU, PAST, POLICIES, SMALL, WHOLE, lines, rows
@@ -50,16 +50,17 @@ def test_epsilon_is_that_of_the_rounds_so_far(stream, arguments, delta, orders):
         assert found[n - 1].epsilon == pytest.approx(float(expected), rel=1e-9)
 
 
-def test_epsilon_of_a_paper_scenario_is_that_of_the_schedule():
-    mnist, energy = Scenario.mnist(), np.random.default_rng(0).uniform(0.03, 0.3, 60)
-    running = RunningEpsilon(mnist)
-    moments = running.start()
-    for each in energy:
-        moments = running.add(moments, each)
-    problem = ReceiveScalingProblem(mnist, np.full(60, 1e-9), 1)
-    assert running.epsilon(moments) == pytest.approx(float(problem.dp_epsilon(mnist.noise_scale / energy)), rel=1e-9)
-    assert not running.at_end(moments)
-    assert running.at_end(running.add(running.start(), 1e3))
+def test_epsilon_of_a_paper_scenario_is_that_of_the_schedule(tmp_path):
+    mnist, gain = Scenario.mnist(), 1e-9 * np.random.default_rng(0).uniform(0.5, 2, 60)
+    with Stream(policies.EqualAlloc(), mnist, 0.1, tmp_path / "little") as little:
+        eta = np.array([little.answer(each).eta for each in gain])
+        expected = float(ReceiveScalingProblem(mnist, gain, 0.1).dp_epsilon(eta))
+        assert little.last.epsilon == pytest.approx(expected, rel=1e-9)
+        assert not little.orders_too_few
+    with Stream(policies.EqualAlloc(), mnist, 1e3, tmp_path / "much") as much:
+        assert not much.orders_too_few
+        much.answer(gain[0])
+        assert much.orders_too_few
 
 
 FORMS = {  # the header, and the line of round t; tests/channel/test_gains.py has them all
@@ -79,8 +80,6 @@ def test_gains_come_in_the_forms_of_a_trace(stream, form):
     # 1e-9: of a decibel's or a root's digits, what the epsilon is worth
     np.testing.assert_allclose(rows(answered), rows(stream(WHOLE, state="plain")[1]), rtol=1e-9, atol=1e-12)
 
-
-# What is wrong -------------------------------------------------------------------------------------------------------
 
 BAD = [b"high,1e-12", b"1e-12", b"", b"0,1e-12", b"nan,1e-12", b"1e-320,1e-320", b"\xff,1e-12", b"1e-12,\0"]
 
@@ -118,6 +117,14 @@ UNANSWERED = {
 }
 
 
+def test_a_skipped_first_round_counts_as_a_line_and_an_error_is_one_ascii_row(stream):
+    _, answered, said = stream("min_gain\nskip\nx\n")
+    assert "standard input, line 3: " in said[1]
+    assert rows(answered[:2]) == [Answer(0, 0.0, np.inf, 12 * NU, 0.0)]
+    reason = split(stream('min_gain\n"é ""x"""\n', state="ascii")[1])[1][0][2]
+    assert "got '\\xe9 \"x\"' in min_gain" in reason
+
+
 @pytest.mark.parametrize("kind", UNANSWERED)
 def test_a_stream_fails_if_its_last_line_has_no_answer(stream, kind):
     text, again = UNANSWERED[kind]
@@ -128,17 +135,6 @@ def test_a_stream_fails_if_its_last_line_has_no_answer(stream, kind):
     assert code == int(fails)
     assert ("has no answer" in said[-1] if said else False) == fails
     assert len(good) - 1 == text.count("1e-12") + ("skip\n" in text)
-
-
-def test_a_skipped_first_round_counts_as_a_line_and_leaks_nothing(stream):
-    _, answered, said = stream("min_gain\nskip\nx\n")
-    assert "standard input, line 3: " in said[1]
-    assert rows(answered[:2]) == [Answer(0, 0.0, np.inf, 12 * NU, 0.0)]
-
-
-def test_an_error_line_is_one_ascii_csv_row(stream):
-    reason = split(stream('min_gain\n"é ""x"""\n')[1])[1][0][2]
-    assert "got '\\xe9 \"x\"' in min_gain" in reason
 
 
 def test_a_gain_above_one_is_answered_and_noted_once(stream):
@@ -195,9 +191,6 @@ def test_a_closed_input_is_named(place, monkeypatch, capsys):
     assert run("stream", "--scenario", "my.toml", "--nu", NU, "--state", "s") == 2
     assert "standard input is closed" in capsys.readouterr().err
     assert not (place / "s").exists()
-
-
-# Rounds that are skipped, the end of the horizon, the last round sent again -----------------------------------------
 
 
 @pytest.mark.parametrize("arguments", [[], ["--policy", "estimfuture", *PAST], ["--policy", "mine:Own"]])

@@ -70,16 +70,9 @@ def test_the_power_limit_holds_in_expectation_and_the_bottleneck_meets_it():
     size = np.random.default_rng(0).binomial(6000, 0.01, (rounds, 10))
     direction = torch.tensor([2.0, 1.0, 2.0], dtype=torch.float64) / 3
     # x_max is for d = 26,010 symbols; the power per symbol of the same gradient over 3 symbols is 26,010 / 3 as large
-    power = (
-        np.array(
-            [
-                transmit(torch.tensor(each / 60)[:, None] * direction, coefficient, eta, np.zeros(d)).power.numpy()
-                for each in size
-            ]
-        )
-        * d
-        / SCENARIO.num_parameters
-    )
+    gradients = torch.tensor(size / 60)[..., None] * direction
+    spent = [transmit(each, coefficient, eta, np.zeros(d)).power for each in gradients]
+    power = torch.stack(spent).numpy() * d / SCENARIO.num_parameters
     centre, error = power.mean(0), power.std(0) / np.sqrt(rounds)
     bottleneck = np.argmin(gain)
     assert (centre <= SCENARIO.max_power + 3.3 * error).all()  # 99.9 %, at a fixed seed
@@ -91,9 +84,8 @@ def test_the_power_limit_holds_in_expectation_and_the_bottleneck_meets_it():
     assert centre[bottleneck] * SCENARIO.batch_second_moment > SCENARIO.max_power + 3.3 * error[bottleneck]
 
 
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
+def test_bad_input_is_named():
+    for name, call in [
         *(("eta", lambda g, h, n, bad=bad: transmit(g, h, bad, n)) for bad in (0.0, np.inf)),
         *(("eta", lambda g, h, n, bad=bad: effective_update(g[0], bad, n.real)) for bad in (np.nan, -1.0)),
         ("eta", lambda g, h, n: effective_update(g[0].float(), 1e-90, n.real + 1)),  # whose noise is no float32
@@ -103,22 +95,17 @@ def test_the_power_limit_holds_in_expectation_and_the_bottleneck_meets_it():
         ("power", lambda g, h, n: transmit(g, h * 1e-300, 1.0, n)),
         ("signal", lambda g, h, n: transmit(g, h, 1.0, n + np.inf)),
         ("noise_power", lambda g, h, n: receiver_noise(np.random.default_rng(), 6, -1.0)),
-    ],
-)
-def test_bad_input_is_named(name, call):
-    gradients, coefficient, _ = one_round(6)
-    with pytest.raises(ValueError, match=f"^{name} "):
-        call(gradients, coefficient, np.zeros(6, dtype=complex))
+    ]:
+        gradients, coefficient, _ = one_round(6)
+        with pytest.raises(ValueError, match=f"^{name} "):
+            call(gradients, coefficient, np.zeros(6, dtype=complex))
 
 
-@given(
-    eta=st.floats(-300, 300),
-    gain=st.lists(st.floats(-150, 150), min_size=3, max_size=3),
-    power=st.floats(-300, 300),
-    length=st.floats(-30, 30),
-    single=st.booleans(),
-)
-def test_any_eta_any_gain_and_any_noise_give_a_finite_update_or_are_refused(eta, gain, power, length, single):
+DECADES = st.floats(-300, 300)
+
+
+@given(DECADES, st.tuples(*[st.floats(-150, 150)] * 3), DECADES, st.floats(-30, 30), st.booleans())
+def test_any_eta_gain_and_noise_give_a_finite_update_or_are_refused(eta, gain, power, length, single):
     eta, noise_power, h = 10**eta, 10**power, 10 ** np.array(gain) * np.exp(1j * np.arange(3))
     gradients = 10**length * torch.ones(3, 4, dtype=torch.float32 if single else torch.float64)
     noise = receiver_noise(np.random.default_rng(0), 4, noise_power)

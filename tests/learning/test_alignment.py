@@ -26,12 +26,8 @@ def run(training=TRAINING, eta=ETA, alignment=ALIGNMENT, rounds=3, coefficient=N
     federation = FedSGD(SCENARIO, training, DIGITS, 0)
     state = federation.start()
     for t in range(rounds):
-        state, _ = federation.step(
-            state,
-            float(eta[t]),
-            None if coefficient is None else coefficient[:, t],
-            alignment_t=None if alignment is None else alignment[:, t],
-        )
+        h, c = (None if each is None else each[:, t] for each in (coefficient, alignment))
+        state, _ = federation.step(state, float(eta[t]), h, alignment_t=c)
     return state.parameters.double()
 
 
@@ -104,10 +100,10 @@ def test_where_a_weighted_sum_vanishes_the_mean_gradient_is_small(bias, seed):
     assert np.linalg.norm(gradient.mean(axis=0)) <= spread * longest * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize("wrong", [np.ones(3), np.full(10, np.nan), np.zeros(10)])
-def test_bad_alignments_and_estimates_are_named(wrong):
-    federation = FedSGD(SCENARIO, TRAINING, DIGITS, 0)
-    with pytest.raises(ValueError, match=r"^alignment must"):
-        federation.step(federation.start(), 1.0, alignment_t=wrong)
-    with pytest.raises(ValueError, match=r"^estimate must"):
-        transmit(torch.ones(10, 2), np.ones(10), 1.0, np.zeros(2), wrong)
+def test_bad_alignments_and_estimates_are_named():
+    for wrong in [np.ones(3), np.full(10, np.nan), np.zeros(10)]:
+        federation = FedSGD(SCENARIO, TRAINING, DIGITS, 0)
+        with pytest.raises(ValueError, match=r"^alignment must"):
+            federation.step(federation.start(), 1.0, alignment_t=wrong)
+        with pytest.raises(ValueError, match=r"^estimate must"):
+            transmit(torch.ones(10, 2), np.ones(10), 1.0, np.zeros(2), wrong)

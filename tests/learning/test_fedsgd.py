@@ -168,15 +168,12 @@ def test_policies_and_budgets_share_batches_and_noise_directions():
     federation = FedSGD(few.scenario, TRAINING, DIGITS, 0)
     start = federation.start()
     quiet = federation.step(start, np.inf)[0].parameters.double()
-    noise = [
-        federation.step(start, policies.EqualAlloc().schedule(each)[0])[0].parameters.double() - quiet
-        for each in (few, many)
-    ]
+    etas = [policies.EqualAlloc().schedule(each)[0] for each in (few, many)]
+    noise = [federation.step(start, eta)[0].parameters.double() - quiet for eta in etas]
     cosine = float(noise[0] @ noise[1] / noise[0].norm() / noise[1].norm())
     assert cosine == pytest.approx(1, abs=1e-6)  # single precision
-    assert float(noise[1].norm() / noise[0].norm()) == pytest.approx(
-        float(np.sqrt((many.floor[0] + 0.4) / (few.floor[0] + 0.1))), rel=1e-5
-    )
+    ratio = float(np.sqrt((many.floor[0] + 0.4) / (few.floor[0] + 0.1)))
+    assert float(noise[1].norm() / noise[0].norm()) == pytest.approx(ratio, rel=1e-5)
 
 
 def test_a_shorter_training_is_the_beginning_of_a_longer_one():
@@ -210,28 +207,24 @@ def test_the_digits_are_learned_with_noise():
 
 
 def test_a_non_iid_training_runs_where_classes_go_round():
-    scenario = replace(
-        SCENARIO, dataset_size=tuple(float(part.size) for part in data.partition(DIGITS.labels, 10, "two-classes", 0))
-    )
+    sizes = [float(part.size) for part in data.partition(DIGITS.labels, 10, "two-classes", 0)]
+    scenario = replace(SCENARIO, dataset_size=tuple(sizes))
     federation = FedSGD(scenario, replace(TRAINING, partition="two-classes"), DIGITS, 0)
     for part in federation.parts:
         assert len(set(DIGITS.labels[part].tolist())) == 2
     assert federation.step(federation.start(), np.inf)[1].batch_size > 200
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("learning_rate", 0.0), ("learning_rate", [0.1, 0.2]), ("momentum", 1.0), ("momentum", -0.1), ("momentum", "a")]
-    + [("weight_decay", -1e-4), ("chunk", 0), ("model", 3)],
-)
-def test_bad_settings_are_named(name, value):
-    with pytest.raises(ValueError, match=f"^{name} must be"):
-        replace(TRAINING, **{name: value})
+def test_bad_settings_are_named():
+    wrong = {"learning_rate": [0.0, [0.1, 0.2]], "momentum": [1.0, -0.1, "a"], "weight_decay": [-1e-4]}
+    for name, values in (wrong | {"chunk": [0], "model": [3]}).items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"^{name} must be"):
+                replace(TRAINING, **{name: value})
 
 
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
+def test_bad_input_is_named():
+    for name, call in [
         ("num_parameters", lambda p: FedSGD(replace(SCENARIO, num_parameters=5), TRAINING, DIGITS, 0)),
         ("dataset_size", lambda p: FedSGD(replace(SCENARIO, dataset_size=100), TRAINING, DIGITS, 0)),
         *(("eta", lambda p, bad=bad: train(p, bad, TRAINING, DIGITS, 0)) for bad in ([1.0], [1.0] * 4)),
@@ -240,11 +233,9 @@ def test_bad_settings_are_named(name, value):
         ("problem", lambda p: train(problem(4, nu=[1.0, 2.0])[0], None, TRAINING, DIGITS, 0)),
         ("every", lambda p: train(p, None, TRAINING, DIGITS, 0, every=0)),
         ("resume", lambda p: train(p, None, TRAINING, DIGITS, 0, resume=history(rounds=6))),
-    ],
-)
-def test_bad_input_is_named(name, call):
-    with pytest.raises(ValueError, match=f"^{name} "):
-        call(problem(4)[0])
+    ]:
+        with pytest.raises(ValueError, match=f"^{name} "):
+            call(problem(4)[0])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -260,16 +251,9 @@ def test_cuda_trains_on_the_same_draws():
 
 def test_a_training_that_diverges_ends_with_the_round_and_what_to_try():
     found, _ = problem(8)
-    kept = []
+    kept, huge = [], replace(TRAINING, learning_rate=1e38)
     with pytest.raises(Diverged, match=r"diverged in round \d: .* rate below 1e\+38, or a smaller nu") as raised:
-        train(
-            found,
-            found.max_eta,
-            replace(TRAINING, learning_rate=1e38),
-            DIGITS,
-            0,
-            keep=lambda state, rows: kept.append(state),
-        )
+        train(found, found.max_eta, huge, DIGITS, 0, keep=lambda state, rows: kept.append(state))
     history = raised.value.history
     assert len(history) == len(kept) < 8
     assert history.columns.tolist() == list(COLUMNS)
@@ -299,13 +283,10 @@ def test_large_learning_rate_that_stays_finite_is_no_divergence():
 # Devices --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wrong", ["gpu", "mps", "cpu:x", None, 3.5])
-def test_a_device_that_is_none_is_named(wrong):
-    with pytest.raises(ValueError, match=f"^device must be 'cpu' or 'cuda', got '{wrong}'$"):
-        find_device(wrong)
-
-
-def test_a_gpu_that_is_not_there_is_named():
+def test_devices_are_checked():
     assert find_device("cpu") == find_device(torch.device("cpu")) == torch.device("cpu")
+    for wrong in ("gpu", "mps", "cpu:x", None, 3.5):
+        with pytest.raises(ValueError, match=f"^device must be 'cpu' or 'cuda', got '{wrong}'$"):
+            find_device(wrong)
     with pytest.raises(ValueError, match=r"device 'cuda:99' is not available: this machine has \d+ CUDA devices"):
         FedSGD(SCENARIO, TRAINING, DIGITS, 0, device="cuda:99")

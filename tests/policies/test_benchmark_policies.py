@@ -8,20 +8,12 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import ReceiveScalingProblem, channel, policies
 
-from ..problems import MIXED
+from ..problems import CIFAR, MIXED, MNIST, drawn
 
-MNIST = Scenario.mnist()
 SMALL = replace(MNIST, name="small", num_rounds=25)
 READINGS = ["devices", "minimum"]
-
-
-def drawn(scenario, budget, seed=0):
-    """A problem with the mean gains of its devices."""
-    made = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget)
-    return problem, scenario.mean_gain(made.path_loss)
 
 
 def test_the_two_readings_estimate_what_they_say():
@@ -60,10 +52,10 @@ def test_estim_future_plans_like_a_plain_loop(reading, budget):
 
 
 @pytest.mark.parametrize("reading", READINGS)
-@pytest.mark.parametrize("scenario", [MNIST, Scenario.cifar10()], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", [MNIST, CIFAR], ids=lambda scenario: scenario.name)
 def test_estim_future_spends_the_budget_by_construction(reading, scenario):
     budget = np.array([0.01, 0.04, 0.16])[:, None]
-    problem, mean = drawn(scenario, budget, seed=range(5))
+    problem, mean = drawn(scenario, budget, seeds=range(5))
     cost = problem.cost(policies.EstimFuture(mean, reading).schedule(problem))
     np.testing.assert_allclose(cost, np.broadcast_to(budget, cost.shape), rtol=1e-9)  # roundings of the largest floors
 
@@ -110,7 +102,7 @@ def test_online_power_control_plans_like_a_plain_loop(reading, contraction, shar
 
 
 def test_offline_power_control_without_contraction_is_the_paper_s_optimum():
-    problem, _ = drawn(MNIST, np.array([[0.01], [0.16]]), seed=range(3))
+    problem, _ = drawn(MNIST, np.array([[0.01], [0.16]]), seeds=range(3))
     optimal = policies.Optimal().schedule(problem)
     eta = policies.OfflinePowerControl(optimal.sum(axis=-1)).schedule(problem)
     np.testing.assert_allclose(eta, optimal, rtol=1e-12)
@@ -134,21 +126,10 @@ def test_lyapunov_power_control_is_its_queue_written_out(contraction):
     for t, cap in enumerate(problem.max_eta):
         expected = cap if queue == 0 else min(cap, np.sqrt(penalty * contraction**-t / queue))
         assert eta[t] == pytest.approx(expected, rel=1e-12)
+        grid = cap * np.linspace(1e-4, 1, 20_001)  # of noise and queue pressure it is the minimum, to the grid's step
+        best = grid[np.argmin(penalty * contraction**-t / grid + queue * grid)]
+        assert abs(best - expected) <= cap * 1e-4
         queue = max(queue + expected - rate, 0.0)
-
-
-def test_a_lyapunov_round_minimises_noise_and_queue_pressure():
-    problem, _ = drawn(SMALL, 0.04)
-    typical = float(np.median(problem.max_eta))
-    policy = policies.LyapunovPowerControl(0.01 * typical**3, 0.1 * typical)
-    eta = policy.schedule(problem)
-    queue = 0.0
-    for t, cap in enumerate(problem.max_eta):
-        grid = cap * np.linspace(1e-4, 1, 20_001)
-        if queue > 0:
-            best = grid[np.argmin(policy.penalty / grid + queue * grid)]
-            assert abs(best - eta[t]) <= cap * 1e-4  # the grid's step
-        queue = max(queue + eta[t] - 0.1 * typical, 0.0)
 
 
 def gaussian_delta(spent, epsilon):
@@ -169,17 +150,11 @@ def test_the_scaling_budget_keeps_its_promise(epsilon, delta):
     assert policies.spent_epsilon(MNIST, budget, delta) == pytest.approx(epsilon, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("change", "factor"),
-    [
-        ({"clip_norm": 2 * MIXED.clip_norm}, 1 / 4),
-        ({"noise_power": 3 * MIXED.noise_power}, 3),
-        ({"batch_size": (40, 60, 40)}, 4),
-    ],
-)
-def test_the_scaling_budget_is_in_units_of_noise_and_sensitivity(change, factor):
-    other = policies.scaling_budget(replace(MIXED, **change), 2.0)
-    assert other == pytest.approx(factor * policies.scaling_budget(MIXED, 2.0), rel=1e-12)
+def test_scaling_budget_is_in_units_of_noise_and_sensitivity():
+    changes = [({"clip_norm": 2 * MIXED.clip_norm}, 1 / 4), ({"noise_power": 3 * MIXED.noise_power}, 3)]
+    for change, factor in (*changes, ({"batch_size": (40, 60, 40)}, 4)):
+        other = policies.scaling_budget(replace(MIXED, **change), 2.0)
+        assert other == pytest.approx(factor * policies.scaling_budget(MIXED, 2.0), rel=1e-12)
 
 
 def test_the_tail_constant_is_the_one_of_the_literature():
@@ -192,32 +167,26 @@ def test_the_tail_constant_is_the_one_of_the_literature():
     assert policies.spent_epsilon(SMALL, eta.sum()) == pytest.approx(spent + 2 * c * np.sqrt(spent), rel=1e-12)
 
 
-BAD = [
-    ("mean_gain", lambda: policies.EstimFuture([1, -1], "devices")),
-    ("estimate", lambda: policies.EstimFuture([1, 1], "mmse")),
-    *(("contraction", lambda r=r: policies.LyapunovPowerControl(1.0, 1.0, r)) for r in (0.0, 1.5, -1.0, np.nan)),
-    ("epsilon", lambda: policies.scaling_budget(MNIST, -1.0)),
-    ("delta", lambda: policies.scaling_budget(MNIST, 1.0, 1.5)),
-    ("privacy_budget", lambda: policies.OfflinePowerControl([1.0, 2.0, 3.0]).schedule(drawn(SMALL, 0.04)[0])),
-]
+def test_bad_arguments_are_refused():
+    for name, function, *given in (
+        ("mean_gain", policies.EstimFuture, [1, -1], "devices"),
+        ("estimate", policies.EstimFuture, [1, 1], "mmse"),
+        *(("contraction", policies.LyapunovPowerControl, 1.0, 1.0, bad) for bad in (0.0, 1.5, -1.0, np.nan)),
+        ("epsilon", policies.scaling_budget, MNIST, -1.0),
+        ("delta", policies.scaling_budget, MNIST, 1.0, 1.5),
+        ("privacy_budget", policies.OfflinePowerControl([1.0, 2.0, 3.0]).schedule, drawn(SMALL, 0.04)[0]),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must "):
+            function(*given)
 
 
-@pytest.mark.parametrize(("name", "call"), BAD)
-def test_bad_arguments_are_refused(name, call):
-    with pytest.raises(ValueError, match=f"^{name} must "):
-        call()
-
-
-SMALL_CONTRACTION = {
-    "online": lambda problem, mean, r: policies.PowerControl(mean, 1.0, r),
-    "offline": lambda problem, mean, r: policies.OfflinePowerControl(1.0, r),
-    "lyapunov": lambda problem, mean, r: policies.LyapunovPowerControl(1.0, 1.0, r),
-}
-
-
-@pytest.mark.parametrize("name", SMALL_CONTRACTION)
-def test_a_contraction_too_small_for_the_horizon_is_named(name):
+def test_contraction_too_small_for_the_horizon_is_named():
     problem, mean = drawn(MNIST, 0.04)
-    with pytest.raises(ValueError, match=r"contraction must be at least 0.301 over 500 rounds, got 0.05"):
-        SMALL_CONTRACTION[name](problem, mean, 0.05).schedule(problem)
-    assert np.isfinite(SMALL_CONTRACTION[name](problem, mean, 0.31).schedule(problem)).all()
+    for policy in (
+        lambda r: policies.PowerControl(mean, 1.0, r),
+        lambda r: policies.OfflinePowerControl(1.0, r),
+        lambda r: policies.LyapunovPowerControl(1.0, 1.0, r),
+    ):
+        with pytest.raises(ValueError, match=r"contraction must be at least 0.301 over 500 rounds, got 0.05"):
+            policy(0.05).schedule(problem)
+        assert np.isfinite(policy(0.31).schedule(problem)).all()

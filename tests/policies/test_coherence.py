@@ -17,6 +17,10 @@ from ..problems import MIXED, MNIST, spend_of, with_floors
 GAIN = np.array([1e-10, 2e-11, 4e-11])
 OMEGA = float(RayleighFloors.of(MIXED, GAIN).scale)
 SCALES = np.array([0.02, 0.01, 0.007])  # of devices, as in the paper's MNIST cell
+KNOWING = {
+    "resolve": lambda **more: policies.ReSolve(law=RayleighFloors(SCALES.sum()), budget_mode="hard", **more),
+    "learn": lambda **more: policies.Learn("hard", **more),
+}
 
 
 def excess(policy, floor, budget):
@@ -69,12 +73,6 @@ def test_a_block_is_begun_as_one_round_of_a_shorter_horizon():
     whole, plain = spend_of(known, long), spend_of(unaware, long)
     assert whole[0] == pytest.approx(spend_of(unaware, short)[0])
     assert plain[0] > 1.05 * whole[0]  # the control
-
-
-KNOWING = {
-    "resolve": lambda **more: policies.ReSolve(law=RayleighFloors(SCALES.sum()), budget_mode="hard", **more),
-    "learn": lambda **more: policies.Learn("hard", **more),
-}
 
 
 @pytest.mark.parametrize("name", KNOWING)

@@ -13,6 +13,7 @@ from ..problems import MNIST, with_floors
 
 LAW = RayleighFloors(0.03)
 PROMISED = [("average", 2.0, 0.0), ("average", 2.0, 0.1), ("average", 2.0, 0.6), ("hard", 0.0, 0.1), ("hard", 2.5, 0.1)]
+FLOORS = st.lists(st.floats(-8, 8).map(lambda x: 10.0**x), min_size=1, max_size=70)
 COHERENCE = (1.0, 3.5, 40.0, "seen")
 PRIORS = ({}, {"prior": LAW, "weight": 1}, {"prior": LAW, "weight": 20})
 
@@ -46,20 +47,9 @@ def energies(problem, *, budget_mode, safety_margin, hold, coherence, prior=None
 
 
 @pytest.mark.parametrize(("budget_mode", "safety_margin", "hold"), PROMISED)
-@given(
-    st.lists(st.floats(-8, 8).map(lambda x: 10.0**x), min_size=1, max_size=70),
-    st.floats(-6, 6).map(lambda x: 10.0**x),
-    st.sampled_from(COHERENCE),
-    st.sampled_from(PRIORS),
-)
+@given(FLOORS, st.floats(-6, 6).map(lambda x: 10.0**x), st.sampled_from(COHERENCE), st.sampled_from(PRIORS))
 def test_learn_solves_its_equation_in_deep_fades(budget_mode, safety_margin, hold, floor, budget, coherence, prior):
-    options = {
-        "budget_mode": budget_mode,
-        "safety_margin": safety_margin,
-        "hold": hold,
-        "coherence": coherence,
-        **prior,
-    }
+    options = prior | {"budget_mode": budget_mode, "safety_margin": safety_margin, "hold": hold, "coherence": coherence}
     problem = with_floors(MNIST, floor, budget)
     eta = policies.Learn(**options).schedule(problem)
     np.testing.assert_allclose(problem.noise_energy(eta), energies(problem, **options), rtol=1e-9)
@@ -67,7 +57,7 @@ def test_learn_solves_its_equation_in_deep_fades(budget_mode, safety_margin, hol
 
 @pytest.mark.parametrize("coherence", [1.0, "seen"])
 def test_rounds_of_learn_are_its_schedule_beyond_4096_floors(coherence):
-    """Both in the two lanes: the first runs are put away after 4096 floors, and merged with those after 8192."""
+    """Both in two instances: runs are merged after 4096 floors, and again after 8192."""
     floor = 0.03 / np.random.default_rng(0).exponential(size=(2, 8300))
     policy, problem = policies.Learn(coherence=coherence, prior=LAW, weight=3), with_floors(MNIST, floor, 0.04)
     np.testing.assert_array_equal(policy.schedule(problem), policies.run(policy, problem))
@@ -84,7 +74,7 @@ def test_a_state_of_learn_can_be_left_in_two_ways():
         first, _ = policy.step(kept[t], problem.min_gain[t])
         policy.step(kept[t], 2 * problem.min_gain[t])
         again, _ = policy.step(kept[t], problem.min_gain[t])
-        for name, value in first._asdict().items():
+        for name, value in vars(first).items():
             np.testing.assert_array_equal(value, getattr(again, name))
 
 

@@ -137,17 +137,7 @@ def test_the_shortest_horizons_and_broadcast_lanes_are_scheduled_alike(name, rou
     problem = make(MIXED, np.array([0.01, 0.1, 1.0])[:, None], seeds=[0, 1], rounds=rounds)
     assert_both_ways_agree(ONLINE[name](problem), problem)
     empty = ReceiveScalingProblem(MIXED, np.empty((0, rounds)), 0.1)
-    medians = (
-        "power",
-        "estim",
-        "lyapunov",
-        "level",
-        "resolve",
-        "learn-prior",
-        "learn-seen",
-        "programme",
-    )  # of all lanes
-    if not name.startswith(medians):
+    if name in ("equal", "adascale", "warm", "learn", "learn-hard"):  # the others take a median of all lanes
         assert_both_ways_agree(ONLINE[name](empty), empty)
 
 
@@ -172,7 +162,7 @@ def test_a_round_without_a_root_is_named_with_its_lane_and_its_values():
     gain = np.full((2, 8), [[1e-9], [1e-3]])  # floors of about 1e-3 and 1e-9
     problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1])[:, None])
     penalty = np.array([[1.0, 1e308], [1.0, 1.0]])  # times F' that is beyond floating point
-    with pytest.raises(RuntimeError, match=r"^no root found in round \d of lane \(0, 1\): floor .*penalty 1e\+308$"):
+    with pytest.raises(RuntimeError, match=r"^no root found in round \d of instance \(0, 1\): .*penalty 1e\+308$"):
         policies.AdaScale(penalty).schedule(problem)
     with pytest.raises(RuntimeError, match=r"^no root found in round 0: floor 1e-12, queue 0.0, penalty 1e\+308$"):
         policies.best_energy(1e-12, 0.0, 1e308, RoundLeakage(MIXED))
@@ -188,7 +178,7 @@ def test_parameters_for_other_lanes_are_refused():
         policies.LyapunovPowerControl(five**3, five),
         policies.OfflinePowerControl(five),
     ):
-        with pytest.raises(ValueError, match=r"lanes.* \(\).*\(5,"):
+        with pytest.raises(ValueError, match=r"broadcast.* \(\).*\(5,"):
             policy.schedule(problem)
 
 
@@ -229,7 +219,7 @@ def test_start_and_step_change_nothing_they_are_given(name):
     np.testing.assert_array_equal(first[1], second[1])
     np.testing.assert_array_equal(problem.min_gain, gain)
     np.testing.assert_array_equal(problem.budget, [0.01, 0.1])
-    for field, old in zip(state._fields, kept, strict=True):
+    for field, old in vars(kept).items():
         if isinstance(old, np.ndarray):
             np.testing.assert_array_equal(getattr(state, field), old)
 
@@ -255,11 +245,9 @@ def test_lanes_do_not_touch_each_other(name):
     problem = ReceiveScalingProblem(MNIST, min_gain, nu[:, None])
     policy = policies.Optimal() if name == "optimal" else ONLINE[name](problem)
     eta = policy.schedule(problem)
-    assert eta.shape == (2, 3, 30)
-    for k in range(2):
-        for r in range(3):
-            alone = ReceiveScalingProblem(MNIST, min_gain[r], nu[k])
-            np.testing.assert_array_equal(eta[k, r], policy.schedule(alone))
+    for k, r in np.ndindex(2, 3):
+        alone = ReceiveScalingProblem(MNIST, min_gain[r], nu[k])
+        np.testing.assert_array_equal(eta[k, r], policy.schedule(alone))
 
 
 @dataclass
@@ -278,14 +266,10 @@ class Returning:
 
 @pytest.mark.parametrize("factor", [1 + 1e-15, 2.0, math.nan, 0.0, -1.0, math.inf])
 def test_run_refuses_what_the_power_limit_forbids(factor):
-    with pytest.raises(ValueError, match=r"^Returning returned eta = \S+ in round 3, expected 0 < eta <= ") as error:
-        policies.run(Returning(factor), make(MIXED, 0.1))
-    assert "\n" not in str(error.value)
-
-
-def test_run_takes_any_policy_within_the_power_limit():
     problem = make(MIXED, 0.1)
-    np.testing.assert_array_equal(policies.run(Returning(1.0), problem), problem.max_eta)
+    with pytest.raises(ValueError, match=r"^Returning returned eta = \S+ in round 3, expected 0 < eta <= "):
+        policies.run(Returning(factor), problem)
+    np.testing.assert_array_equal(policies.run(Returning(1.0), problem), problem.max_eta)  # the limit itself is allowed
 
 
 def test_a_long_horizon_forgets_nothing_of_the_budget():
@@ -313,9 +297,7 @@ def test_who_changes_a_round_is_run_by_rounds(kind):
     np.testing.assert_array_equal(found, problem.max_eta)
 
 
-CLASSES = [each for each in vars(policies).values() if isinstance(each, type) and is_dataclass(each)]
-
-
-def test_the_parameters_of_a_policy_stay_as_they_are():
-    assert {policies.AdaScale, policies.LyapunovPowerControl} <= {*CLASSES}
-    assert all(each.__dataclass_params__.frozen for each in CLASSES)
+def test_policies_are_frozen():
+    classes = [each for each in vars(policies).values() if isinstance(each, type) and is_dataclass(each)]
+    assert {policies.AdaScale, policies.LyapunovPowerControl} <= {*classes}
+    assert all(each.__dataclass_params__.frozen for each in classes)

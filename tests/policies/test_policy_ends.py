@@ -9,7 +9,6 @@ import pytest
 from adascale import ReceiveScalingProblem, policies
 from adascale.channel import EmpiricalFloors
 from adascale.problem import RoundLeakage
-from companion.theory import optimal_cvxpy
 from companion.training import weighted_optimal
 
 from ..problems import FULL, MIXED, make, with_floors
@@ -21,24 +20,6 @@ def test_under_weights_all_noise_may_go_to_the_one_round_that_is_far_below_the_o
     energy = problem.noise_energy(weighted_optimal.WeightedOptimal([1.0, 3.0]).schedule(problem))
     # weights of mean 1 are 1/2 and 3/2, and two rounds have a budget of 2
     np.testing.assert_allclose(energy, [100.0, 0.01 + 2 / 1.5], rtol=1e-12)
-
-
-def test_cvxpy_finds_the_optimum_under_weights_of_six_decades():
-    """The solver ends short of it, and says nothing, where its variables are not of one size."""
-    problem = make(MIXED, 1.0, rounds=20)
-    weights = np.geomspace(1e6, 1, 20)
-    convex = optimal_cvxpy.OptimalCvxpy(weights=weights).schedule(problem)
-    closed = weighted_optimal.WeightedOptimal(weights).schedule(problem)
-    assert weighted_optimal.weighted_cost(problem, convex, weights) <= 1 + 1e-6
-    assert abs(float(problem.rdp(convex) / problem.rdp(closed)) - 1) < 1e-6  # Clarabel's default tolerance is 1e-8
-
-
-def test_of_one_round_any_weight_is_that_of_the_budget():
-    problem = with_floors(MIXED, [0.5], 0.25)
-    energy = problem.noise_energy(weighted_optimal.WeightedOptimal([7.0]).schedule(problem))
-    np.testing.assert_allclose(energy, [0.75], rtol=1e-12)
-    with pytest.raises(ValueError, match="weights must have a last axis of rounds"):
-        weighted_optimal.WeightedOptimal(np.ones((2, 0)))
 
 
 @pytest.mark.parametrize("lane", [0, 1])
@@ -112,9 +93,7 @@ def test_a_constant_level_is_the_same_in_every_unit_of_power(power):
 MEAN_GAIN = np.array([[1e-10, 2e-10, 4e-10], [3e-11, 1e-10, 1e-10]])
 
 
-@pytest.mark.parametrize(
-    "of", [policies.EstimFuture, lambda gain: policies.PowerControl(gain, 3e-9)], ids=["estim future", "power control"]
-)
+@pytest.mark.parametrize("of", [policies.EstimFuture, lambda gain: policies.PowerControl(gain, 3e-9)])
 def test_two_rows_of_mean_gains_make_two_lanes_of_one_budget(of):
     policy, gain = of(MEAN_GAIN), np.array([2e-11, 5e-11])
     state, eta = policy.step(policy.start(MIXED, 0.1), gain)
@@ -122,7 +101,7 @@ def test_two_rows_of_mean_gains_make_two_lanes_of_one_budget(of):
     for lane in range(2):
         alone = of(MEAN_GAIN[lane])
         assert eta[lane] == alone.step(alone.start(MIXED, 0.1), gain[lane])[1]
-    with pytest.raises(ValueError, match=r"lanes_of_mean_gain \(2,\), lanes \(3,\)$"):
+    with pytest.raises(ValueError, match="broadcast together"):
         policy.start(MIXED, [0.1, 0.2, 0.3])
 
 
@@ -157,31 +136,17 @@ def test_a_round_far_below_its_root_finds_it_though_the_curvature_overflows(floo
 GAIN = np.array([1e-10, 2e-10])
 
 
-@pytest.mark.parametrize("of", [weighted_optimal.WeightedOptimal, optimal_cvxpy.OptimalCvxpy])
-def test_policies_that_hold_an_array_are_told_apart_and_kept_by_identity_and_shown_without_it(of):
-    one, other = of(weights=[1.0, 2.0, 3.0]), of(weights=[1.0, 2.0, 3.0])
-    assert one == one
-    assert one != other
-    assert {one: "first", other: "second"}[other] == "second"
-    assert repr(one) == f"{of.__name__}()"
-
-
-@pytest.mark.parametrize(
-    ("needs", "more", "known"),
-    [
+def test_class_says_what_of_the_channel_it_needs():
+    others, law = {"PowerControl": {"privacy_budget": 3e-9}}, EmpiricalFloors([0.2])
+    for needs, more, known in (
         ("needs_mean_gain", {"mean_gain": GAIN}, {"EstimFuture", "PowerControl"}),
-        ("needs_law", {"law": EmpiricalFloors([0.2])}, {"ConstantLevel", "DynamicProgramme", "ReSolve"}),
-    ],
-)
-def test_a_class_says_what_of_the_channel_its_policies_cannot_be_made_without(needs, more, known):
-    others = {"PowerControl": {"privacy_budget": 3e-9}}
-    saying = {name for name in policies.__all__ if getattr(getattr(policies, name), needs, False)}
-    assert saying == known
-    for name in known:
-        rest = others.get(name, {})
-        getattr(policies, name)(**rest, **more)
-        with pytest.raises((TypeError, ValueError), match="mean_gain"):
-            getattr(policies, name)(**rest)
+        ("needs_law", {"law": law}, {"ConstantLevel", "DynamicProgramme", "ReSolve"}),
+    ):
+        assert {name for name in policies.__all__ if getattr(getattr(policies, name), needs, False)} == known
+        for name in known:
+            getattr(policies, name)(**others.get(name, {}), **more)
+            with pytest.raises((TypeError, ValueError), match="mean_gain"):
+                getattr(policies, name)(**others.get(name, {}))
 
 
 def test_a_callable_that_takes_no_policy_is_left_as_it_is():

@@ -98,26 +98,27 @@ def test_a_step_computes_in_float64_whatever_numbers_it_is_given(kind):
             Third().step(0, no_number)
 
 
-@pytest.mark.parametrize(
-    ("returned", "said"),
-    [
-        ((0, 1e-12), r"a state and float64 of shape \(\)"),
-        ((0, [[1e-12, 1e-12]]), r"a state and float64 of shape \(1, 2\)"),
-        ((0, ["1e-12", "1e-12"]), r"a state and <U5 of shape \(2,\)"),
-        ((0, [True, True]), r"a state and bool of shape \(2,\)"),
-        ([0, [1e-12, 1e-12]], "list"),
-        ((0, [1e-12, 1e-12], 0), "tuple"),
-        (np.full(2, 1e-12), "ndarray"),
-        (None, "NoneType"),
-    ],
-)
-def test_a_step_returns_a_state_and_a_number_for_every_lane_or_is_refused(returned, said):
+TWO = [1e-12, 1e-12]
+CARELESS = [
+    (0, 1e-12),
+    (0, [TWO]),
+    (0, ["1e-12", "1e-12"]),
+    (0, [True, True]),
+    [0, TWO],
+    (0, TWO, 0),
+    np.array(TWO),
+    None,
+]
+
+
+@pytest.mark.parametrize("returned", CARELESS)
+def test_step_that_returns_no_state_and_number_per_lane_is_refused(returned):
     class Careless(Unplaced):
         def step(self, state, min_gain_t):
             return returned
 
     problem = make(MIXED, np.array([0.1, 0.2]), seeds=[0, 1])
-    with pytest.raises(ValueError, match=rf"^Careless\.step must return the next state and eta, .*, got {said}$"):
+    with pytest.raises(ValueError, match=r"^Careless\.step must return the next state and eta, "):
         policies.run(Careless(), problem)
 
 

@@ -1,6 +1,7 @@
 """A server that is handed one gain a round: what is no gain is refused, and the round is repeated or left out."""
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -48,11 +49,8 @@ class Halved(policies.AdaScale):
         return super().step(state, min_gain_t)
 
 
-EVERY = ONLINE | {
-    "own": lambda problem: Mine(),
-    "joined": lambda problem: Joined(),
-    "around": lambda problem: Halved(0.01),
-}
+EVERY = ONLINE | {"own": lambda problem: Mine(), "joined": lambda problem: Joined()}
+EVERY["around"] = lambda problem: Halved(0.01)
 NO_GAIN = [math.nan, 0.0, -1e-10, math.inf, 1e308, 5e-324, "1e-10", None, True, 1e-10 + 0j]
 NO_GAIN.append(np.ma.masked_array(1e-10, True))
 
@@ -185,7 +183,7 @@ def test_what_plans_nothing_goes_on(name):
 
 def test_weights_that_leave_floating_point_end_a_horizon_too():
     policy = policies.LyapunovPowerControl(1.0, 1.0, 0.5)
-    state = policy.start(MIXED, 0.1)._replace(round=900)
+    state = replace(policy.start(MIXED, 0.1), round=900)
     with pytest.raises(ValueError, match="contraction must be at least"):
         policy.step(state, 1e-10)
 

@@ -25,7 +25,7 @@ from adascale.learning.fedsgd import State
 from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint, Store
 
-from ..test_makefile import ROOT, finish
+from ..test_makefile import append, copy_to, finish
 
 SWEEP = """
 [[runs]]
@@ -39,13 +39,13 @@ every = 2
 """
 RUN = make_run("digits", "EqualAlloc", 0.5, 0, rounds=3, every=2)
 FINISHED = {"spec.json", "row.json", "history.csv", "lock"}
-TRAIN, SWEEPING, SCHEDULE = (
-    line.split()
-    for line in (
+TRAIN, SWEEPING, SCHEDULE = map(
+    str.split,
+    (
         "train --policy equalalloc --nu 0.5 --rounds 3 --every 2 --store store --out run.csv --history history.csv",
         "sweep sweep.toml --store store",
         "schedule --scenario digits --gains gains.csv --policy optimal --nu 0.5 --out eta.csv",
-    )
+    ),
 )
 COMMANDS = {
     "train": (TRAIN, {"run.csv", "history.csv", "store"}),
@@ -58,10 +58,8 @@ class Victim:
     """The process of ``victim.py``."""
 
     def __init__(self):
-        script = Path(__file__).with_name("victim.py")
-        self.process = subprocess.Popen(
-            [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        command = [sys.executable, Path(__file__).with_name("victim.py")]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
 
     def run(self, arguments, folder, **fault):
@@ -110,11 +108,8 @@ def assert_whole(name, folder, whole):
     _, outputs = COMMANDS[name]
     assert {path.name for path in folder.iterdir()} == {"sweep.toml", "gains.csv"} | outputs
     for path in whole[name][0].glob("*.csv"):
-        found, expected = ((each / path.name) for each in (folder, path.parent))
-        tables = [
-            pd.read_csv(each, dtype=str).drop(columns="wall_seconds", errors="ignore") for each in (found, expected)
-        ]
-        pd.testing.assert_frame_equal(*tables)
+        tables = (pd.read_csv(each / path.name, dtype=str) for each in (folder, path.parent))
+        pd.testing.assert_frame_equal(*(table.drop(columns="wall_seconds", errors="ignore") for table in tables))
     for place in (folder / "store").glob("*"):
         assert {path.name for path in place.iterdir()} == FINISHED
 
@@ -277,9 +272,6 @@ def test_a_result_that_cannot_be_written_is_printed_and_the_file_named(victim, t
     assert not (place / "history.csv").exists()  # both or none
 
 
-# What lies in a store, altered ----------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def store(whole, tmp_path):
     """A store with the run finished."""
@@ -364,16 +356,9 @@ def test_three_sweeps_at_once_on_one_store_and_one_table_are_one(victim, whole, 
     assert_whole("sweep", place, whole)
 
 
-# The book ------------------------------------------------------------------------------------------------------------
-
 PAGE = """---
-jupytext:
-  text_representation:
-    extension: .md
-    format_name: myst
-kernelspec:
-  name: python3
-  display_name: Python 3
+jupytext: {text_representation: {extension: .md, format_name: myst}}
+kernelspec: {name: python3, display_name: Python 3}
 ---
 # A page
 
@@ -388,14 +373,12 @@ CONFIG = "title: small\nexecute:\n  execute_notebooks: cache\nonly_build_toc_fil
 
 @pytest.mark.fuzz
 def test_a_book_that_was_killed_while_it_was_built_is_built_by_the_same_command(tmp_path):
-    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
-        shutil.copy(ROOT / name, tmp_path)
+    copy_to(tmp_path)
     for name, text in {"_config.yml": CONFIG, "_toc.yml": "format: jb-book\nroot: page\n", "page.md": PAGE}.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "adascale").mkdir()
     command = tmp_path / ".venv/bin/jupyter-book"
-    command.parent.mkdir(parents=True)
-    command.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).with_name("jupyter-book")}" "$@"\n')
+    append(command, f'#!/bin/sh\nexec "{Path(sys.executable).with_name("jupyter-book")}" "$@"\n')
     command.chmod(0o755)
     finish(tmp_path)
     rng, page, killed = random.Random(), tmp_path / "_build/html/page.html", 0

@@ -196,16 +196,6 @@ def test_result_without_digests_is_read_with_a_note(own, tmp_path, capsys):
     store.finished(package)  # nothing of one's own: no note
 
 
-def test_run_changes_address_with_preset_base_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.toml").write_text('base = "base.toml"\n')
-    addresses = set()
-    for rate in (0.1, 0.2):
-        (tmp_path / "base.toml").write_text(f'base = "digits"\ntraining = {{ learning_rate = {rate} }}\n')
-        addresses.add(made(dataset="own.toml").address)
-    assert len(addresses) == 2
-
-
 @pytest.mark.parametrize("kind", ["labels", "network", "channel", "policy", "accountant"])
 def test_changed_code_that_is_loaded_is_refused(kind, own, tmp_path):
     made(**KINDS[kind])

@@ -2,18 +2,20 @@
 
 import json
 import sys
-from dataclasses import replace
+import tomllib
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import Scenario, channel, policies
+from adascale import Scenario, __version__, channel, policies
 from adascale.learning import Training, data, train
 from adascale.learning.models import build, flatten
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs import specification
-from adascale.runs.execution import perform
+from adascale.runs.execution import perform, problem_of
+from adascale.runs.provenance import write_provenance
 from adascale.runs.specification import NOISE_FREE, Run, make_run
 from adascale.runs.store import Store
 
@@ -51,6 +53,8 @@ def test_the_presets_are_the_paper_s_with_the_parameters_of_the_network():
     assert (run.scenario, run.training, run.policy) == (Scenario.mnist(), Training.mnist(), "AdaScale")
     run = make_run("cifar10", "adascale", 0.01, 0)
     assert run.scenario == replace(Scenario.cifar10(), num_parameters=550_570)
+    by_hand = Run(replace(Scenario.digits(), num_rounds=2), Training.digits(), "Optimal", 0.5, 0)
+    assert len(perform(by_hand).history) == 2
 
 
 def test_a_run_is_its_parts_put_together():
@@ -100,11 +104,6 @@ BAD |= {"input_scaling": "log", "partition": "one", "every": 0, "delta": 2, "cha
 def test_bad_input_is_named(name, value):
     with pytest.raises(ValueError, match=f"^'?{name}'? "):
         perform(short(**{name: value}))
-
-
-def test_a_run_can_be_made_by_hand():
-    run = Run(replace(Scenario.digits(), num_rounds=2), Training.digits(), "Optimal", 0.5, 0)
-    assert len(perform(run).history) == 2
 
 
 def test_what_a_policy_declares_as_tuned_is_in_its_row():
@@ -170,3 +169,38 @@ def test_the_format_is_a_part_of_the_address(monkeypatch):
     before = short().address
     monkeypatch.setattr(specification, "FORMAT", specification.FORMAT + 1)
     assert short().address != before
+
+
+@dataclass(frozen=True)
+class Weaker(channel.Rayleigh):
+    """channel.Rayleigh fading of a hundredth of the power, of which the mean gains know nothing."""
+
+    def fading(self, rng, num_rounds):
+        return super().fading(rng, num_rounds) / 10
+
+    def floor_law(self, scenario, mean_gain):
+        return super().floor_law(scenario, np.asarray(mean_gain) / 100)
+
+
+def test_the_channel_of_the_run_is_believed():
+    run = make_run("digits", "adascale.policies:ConstantLevel", 0.5, 0, rounds=3, every=3)
+    run = replace(run, channel=Weaker())
+    problem, mean_gain = problem_of(run)
+
+    def cost(law):
+        return float(problem.cost(policies.ConstantLevel(law=law).schedule(problem)))
+
+    found = perform(run).row["cost"]
+    assert found == cost(Weaker().floor_law(run.scenario, mean_gain))
+    assert cost(channel.Rayleigh().floor_law(run.scenario, mean_gain)) < 0.1 * found  # the control
+
+
+def test_the_provenance_of_a_table_lies_beside_it_with_its_command_and_versions(tmp_path):
+    path = write_provenance(tmp_path / "table.csv", "make it", "numpy", threads=2, absent=None)
+    assert path == tmp_path / "table.provenance.toml"
+    written = tomllib.loads(path.read_text())
+    assert written["command"] == "make it"
+    assert written["threads"] == 2
+    assert written["version"] == __version__
+    assert written["numpy"] == np.__version__
+    assert "absent" not in written

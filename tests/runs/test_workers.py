@@ -10,6 +10,8 @@ import pytest
 
 from adascale.runs.workers import work_on
 
+from ..command import alive
+
 TASKS = """
 import os, signal, time
 
@@ -65,13 +67,6 @@ def test_a_worker_does_many_tasks_with_the_threads_that_it_may_use_and_never_hea
 def test_a_worker_that_is_killed_costs_its_task_alone(tasks):
     found = dict(work_on(tasks.killed_by_three, range(6), 2))
     assert found == {0: 0, 1: 1, 2: 2, 3: None, 4: 4, 5: 5}
-
-
-def alive(which, process):
-    """How many processes have this process as their group (``pgid``) or parent (``ppid``)."""
-    found = subprocess.run(["ps", "-A", "-o", f"{which}=,stat=,comm="], capture_output=True, text=True, check=True)
-    rows = [line.split(None, 2) for line in found.stdout.splitlines()]
-    return sum(row[0] == str(process) and row[1][0] != "Z" and row[2] != "ps" for row in rows)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

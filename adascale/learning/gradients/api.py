@@ -78,47 +78,34 @@ def clipped_sum(
     if size == 0:
         none = trainable[0].new_zeros(0)
         return ClippedSum(torch.zeros_like(models.flatten(model)), none, none)
-    batch = Batch(images, labels, clip_norm, weights)
+
+    def add_up(path: control.Path, count: int) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Return the sum for every trainable parameter, the norms and the losses, in equal chunks of the batch."""
+        path = control.controlled(path, model, images, labels)
+        total: list[Tensor] = []
+        norms, losses = [], []
+        for i in range(count):
+            part = slice(size * i // count, size * (i + 1) // count)
+            gradients, loss = path(model, images[part], labels[part])
+            square = sum((each.square_norm() for each in gradients), start=torch.zeros_like(loss))
+            norms.append(norm := square.clamp_min(0).sqrt())  # the sum of products of a rule may round to below 0
+            losses.append(loss)
+            # avoids division by zero: clipping does not change a vanishing gradient
+            factor = (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * weights[part]
+            more = [each.weighted_sum(factor) for each in gradients]
+            total = [a + b for a, b in zip(total, more, strict=True)] if total else more
+        return total, torch.cat(norms), torch.cat(losses)
+
     with torch.no_grad(), control.eagerly(model):
         try:
-            total, norm, loss = add_up(paths.by_rules, model, batch, chunk)
+            total, norm, loss = add_up(paths.by_rules, -(-size // chunk))
         except paths.NoRule as reason:
             paths.note(model, str(reason), "vmap(grad) takes over for the whole model, which is slower")
             chunk = min(chunk, max(1, paths.LARGEST // sum(each.numel() for each in trainable)))
-            total, norm, loss = add_up(paths.by_vmap, model, batch, chunk)
+            total, norm, loss = add_up(paths.by_vmap, -(-size // chunk))
     bad = ~(torch.isfinite(norm) & torch.isfinite(loss))
     if bad.any():
         i = int(bad.int().argmax())
         got = f"a gradient of norm {float(norm[i])} and the loss {float(loss[i])}"
         raise NotFinite(f"sample {i} of {size} has {got}; expected finite ones")
     return ClippedSum(torch.cat([each.flatten() for each in total]), norm, loss)
-
-
-class Batch(NamedTuple):
-    """The samples of :func:`clipped_sum`."""
-
-    images: Tensor
-    labels: Tensor
-    clip_norm: float
-    weights: Tensor
-
-
-def add_up(path: control.Path, model: nn.Module, batch: Batch, chunk: int) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Return the sum for every trainable parameter, the norms and the losses, in equal chunks of a batch."""
-    size = len(batch.images)
-    path = control.controlled(path, model, batch.images, batch.labels)
-    count = -(-size // chunk)
-    total: list[Tensor] = []
-    norms, losses = [], []
-    for i in range(count):
-        part = slice(size * i // count, size * (i + 1) // count)
-        gradients, loss = path(model, batch.images[part], batch.labels[part])
-        square = sum((each.square_norm() for each in gradients), start=torch.zeros_like(loss))
-        norm = square.clamp_min(0).sqrt()  # the sum of products of a rule may round to below 0
-        # avoids division by zero: clipping does not change a vanishing gradient
-        factor = (batch.clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * batch.weights[part]
-        more = [each.weighted_sum(factor) for each in gradients]
-        total = [a + b for a, b in zip(total, more, strict=True)] if total else more
-        norms.append(norm)
-        losses.append(loss)
-    return total, torch.cat(norms), torch.cat(losses)

@@ -25,13 +25,16 @@ class Rows(NamedTuple):
     """Stored sample gradients: B tensors of the parameter's shape, along the first axis."""
 
     rows: Tensor
+    axes: tuple[int, ...] | None = None
+    """Order of the parameter's axes in a row, if it is another."""
 
     def square_norm(self) -> Tensor:
         norm: Tensor = torch.linalg.vector_norm(self.rows.flatten(1), dim=1)
         return norm.square()
 
     def weighted_sum(self, factor: Tensor) -> Tensor:
-        return (factor @ self.rows.flatten(1)).view(self.rows.shape[1:])
+        total = (factor @ self.rows.flatten(1)).view(self.rows.shape[1:])
+        return total if self.axes is None else total.permute(self.axes)
 
 
 class Outer(NamedTuple):
@@ -122,18 +125,6 @@ def group_norm(layer: nn.GroupNorm, input: Tensor, output_grad: Tensor) -> Gradi
     }
 
 
-class ChannelsLast(NamedTuple):
-    """Stored sample gradients of a kernel, in the shape (B, outputs, height, width, inputs) of the patches."""
-
-    rows: Tensor
-
-    def square_norm(self) -> Tensor:
-        return Rows(self.rows).square_norm()
-
-    def weighted_sum(self, factor: Tensor) -> Tensor:
-        return Rows(self.rows).weighted_sum(factor).permute(0, 3, 1, 2)
-
-
 @register(nn.Conv2d)
 def conv2d(layer: nn.Conv2d, input: Tensor, output_grad: Tensor) -> Gradients | None:
     r"""Return :math:`\sum_p \mathbf e_{i,p} \mathbf x_{i,p}^{\mathsf T}` over the places p of the output."""
@@ -147,7 +138,7 @@ def conv2d(layer: nn.Conv2d, input: Tensor, output_grad: Tensor) -> Gradients | 
     for i in range(0, len(e), size):
         part = slice(i, i + size)
         torch.bmm(e[part].transpose(1, 2), patches(layer, input[part]), out=rows[part])
-    weight = ChannelsLast(rows.view(-1, outputs, high, wide, inputs))
+    weight = Rows(rows.view(-1, outputs, high, wide, inputs), axes=(0, 3, 1, 2))
     gradients: dict[Tensor, Tensor | SampleGradients] = {layer.weight: weight}
     if layer.bias is not None:
         gradients[layer.bias] = output_grad.flatten(2).sum(2)

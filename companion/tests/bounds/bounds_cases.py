@@ -3,15 +3,11 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario
+from adascale import Scenario
 from adascale.problem import RoundLeakage
+from tests.problems import with_floors
 
 LANES = 40
-
-
-def with_floors(scenario, floor, budget):
-    """A problem whose floors are these."""
-    return ReceiveScalingProblem(scenario, scenario.noise_scale / scenario.x_max / floor, budget)
 
 
 @st.composite

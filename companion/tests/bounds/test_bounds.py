@@ -20,6 +20,7 @@ from .bounds_cases import assert_holds, instances, with_floors
 MNIST = Scenario.mnist()
 # three devices, two of them alike
 MIXED = Scenario("mixed", 3, 6, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2, 1e-12, 3)
+P = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
 
 
 def play(problem, penalty, decide):
@@ -280,19 +281,16 @@ def test_both_sides_are_those_of_the_paper_in_x(nu):
         Q.append(max(Q[-1] + y - nu, 0.0))
     near = {"rel": 1e-8, "abs": 1e-12}  # the plain sum of Lemma 1 loses digits of small leakages
     np.testing.assert_allclose(bounds.queue(problem, eta), Q, rtol=1e-9, atol=1e-14)
-
     drift = bounds.drift_bound(problem, eta)
     for t in range(T):
         assert drift.left[t] == pytest.approx(Q[t + 1] ** 2 / 2 - Q[t] ** 2 / 2, **near)
         assert drift.right[t] == pytest.approx(Q[t] * spend[t] + spend[t] ** 2 / 2 + nu**2 / 2, **near)
-
     full = [reference.round_leakage(scenario, x_max, gains[t], 3) for t in range(T)]
     limit = [math.sqrt(2 * V * math.fsum(full[:R]) + R * nu**2) for R in range(T + 1)]
     assert bounds.queue_bound(problem, eta, V).right == pytest.approx(limit, **near)
     violation = bounds.violation_bound(problem, eta, V)
     assert violation.left == pytest.approx(math.fsum(spend) / T - nu, **near)
     assert violation.right == pytest.approx(limit[T] / T, **near)
-
     level = reference.water_level(list(problem.floor), nu)
     a = [scenario.num_parameters * scenario.noise_power / g for g in gains]
     best = [min(a_t / level, x_max) for a_t in a]
@@ -346,12 +344,8 @@ def test_lanes_broadcast():
             np.testing.assert_allclose(single, many[1, 1], rtol=1e-12, atol=1e-15)
 
 
-P = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
-
-
-@pytest.mark.parametrize(
-    ("named", "call"),
-    [
+def test_bad_input_is_named():
+    for named, call in [
         ("eta", lambda: bounds.queue(P, P.max_eta * np.array([1, 1, 1.1, 1, 1, 1]))),
         ("eta", lambda: bounds.drift_bound(P, P.max_eta[:3])),
         ("penalty", lambda: bounds.queue_limits(P, -1.0)),
@@ -361,8 +355,6 @@ P = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
         ("mixing", lambda: bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, mixing=0.3)),
         ("lag", lambda: bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, lag=-1)),
         ("c", lambda: bounds.growth_constant(RoundLeakage(MIXED), 0.0)),
-    ],
-)
-def test_bad_input_is_named(named, call):
-    with pytest.raises(ValueError, match=f"^{named} must"):
-        call()
+    ]:
+        with pytest.raises(ValueError, match=f"^{named} must"):
+            call()

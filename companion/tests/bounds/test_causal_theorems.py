@@ -1,83 +1,16 @@
-"""The theorems on policies without the future, both sides, each with a control that must fail.
-
-``UNIT`` is a device that takes part in every round: its leakage is 1 / w exactly, and with omega = 1 all that a theorem
-speaks of has a closed form.
-"""
-
-from dataclasses import replace
-from typing import NamedTuple
+"""Theorems on policies that know the law and not the future, both sides, each with a control that must fail."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from numba import njit
-from scipy import integrate, special, stats
+from scipy import special
 
-from adascale import ReceiveScalingProblem, Scenario, policies
+from adascale import policies
 from adascale.channel import RayleighFloors
 from adascale.policies import adascale_energies, water_level
-from adascale.problem import RoundLeakage
 from companion import bounds
 from companion.causal.growth import surplus
 
-
-class Case(NamedTuple):
-    scenario: Scenario
-    law: RayleighFloors
-    nu: float
-
-    @property
-    def F(self):
-        return RoundLeakage(self.scenario)
-
-    @property
-    def value(self):
-        return bounds.LevelValue(*map(float, bounds.level_value(self.F, self.law, self.nu)))
-
-    def problem(self, floor):
-        scenario = replace(self.scenario, num_rounds=floor.shape[-1])
-        return ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), self.nu)
-
-    def energy(self, policy, floor):
-        problem = self.problem(floor)
-        return problem.noise_energy(policy.schedule(problem))
-
-
-UNIT = Case(Scenario("unit", 1, 100, 1, 10, 10, np.sqrt(100 / 3), 0.2, 1e-12, 3), RayleighFloors(1.0), 0.5)
-MNIST = Case(Scenario.mnist(), RayleighFloors(0.037), 0.04)
-BOTH = pytest.mark.parametrize("case", [UNIT, MNIST], ids=["unit", "mnist"])
-
-
-# the same in closed form, of UNIT
-def unit_cost(level):
-    return level * special.expn(2, 1 / level)
-
-
-def unit_leakage(level):
-    """The mean leakage of a round at a constant level."""
-    return -np.expm1(-1 / level)
-
-
-_RATES = np.geomspace(1e-6, 1e4, 100_001)
-_LEVELS = UNIT.law.level(_RATES)
-
-
-def unit_level(rate):
-    """Interpolated, with a step of Newton's method after it."""
-    level = np.exp(np.interp(np.log(np.maximum(rate, 1e-6)), np.log(_RATES), np.log(_LEVELS)))
-    return level - (unit_cost(level) - np.maximum(rate, 1e-6)) * np.exp(1 / level)
-
-
-def wandering(rate, after):
-    """d_r of UNIT: what it costs a round that its rate wanders."""
-    level = unit_level(rate)
-    return unit_leakage(unit_level(after)) - unit_leakage(level) + (after - rate) / level**2
-
-
-def within(values, expected, errors=3.0):
-    """Whether a sample's mean is a number, up to standard errors."""
-    return abs(values.mean() - expected) <= errors * values.std(ddof=1) / np.sqrt(values.size)
+from .unit_case import BOTH, UNIT, unit_cost, unit_leakage, unit_level, wandering, within
 
 
 def test_the_unit_case_is_closed():
@@ -93,7 +26,7 @@ def test_the_unit_case_is_closed():
 
 
 @BOTH
-def test_the_surplus_accounts_for_every_policy_one_with_coins_and_foresight_included(case):
+def test_surplus_accounts_for_every_policy(case):
     rng, value, F = np.random.default_rng(1), case.value, case.F
     floor = case.law.draw(rng, 100, 200)
     steady = np.maximum(value.level, floor)
@@ -118,7 +51,7 @@ def test_the_surplus_accounts_for_every_policy_one_with_coins_and_foresight_incl
 
 
 @BOTH
-def test_what_a_hard_budget_costs_is_the_sum_of_what_its_rounds_add(case):
+def test_hard_budget_costs_the_sum_of_its_rounds(case):
     rng, F, lanes, rounds = np.random.default_rng(2), case.F, 60, 25
     floor = case.law.draw(rng, lanes, rounds)
     left = np.full(lanes, rounds * case.nu)
@@ -154,16 +87,14 @@ def test_what_a_hard_budget_costs_is_the_sum_of_what_its_rounds_add(case):
 
 
 @BOTH
-def test_the_offline_optimum_leaks_A_more_than_the_level_and_the_level_seldom_costs_much_more_than_nu(case):
+def test_offline_optimum_leaks_A_more_than_the_level(case):
     value, rounds = case.value, 1000
     floor = case.law.draw(np.random.default_rng(3), 2000, rounds)
     best = np.maximum(water_level(floor, case.nu)[:, None], floor)
     assert within(surplus(case.F, value, floor, best).sum(axis=1), value.log_coefficient)
     spent = np.maximum(value.level - floor, 0)
-    bound = {
-        t: np.exp(-t * 0.01 * case.nu**2 / (2 * (value.spread + (value.level - case.nu) * 0.1 * case.nu / 3)))
-        for t in (100, 1000)
-    }
+    variance = value.spread + (value.level - case.nu) * 0.1 * case.nu / 3
+    bound = {t: np.exp(-t * 0.01 * case.nu**2 / (2 * variance)) for t in (100, 1000)}
     for t in (100, 1000):
         assert (spent[:, :t].mean(axis=1) > 1.1 * case.nu).mean() <= bound[t]
     assert (spent[:, 0] > 1.1 * case.nu).mean() > 5 * bound[1000]  # one floor for all rounds
@@ -248,16 +179,13 @@ def programmed(floor):
     lanes, rounds = floor.shape
     problem = UNIT.problem(floor)
     policy = policies.DynamicProgramme(law=UNIT.law)
-    state = policy.start(problem.scenario, np.asarray(UNIT.nu))
-    table = np.broadcast_to(state.table, (lanes, *state.table.shape))
-    whole = np.full(lanes, float(state.whole))
-    state, eta = state._replace(table=table, whole=whole, left=whole), np.empty(floor.shape)
+    state, eta = policy.start(problem.scenario, np.full(lanes, UNIT.nu)), np.empty(floor.shape)
     for t in range(rounds):
         state, eta[:, t] = policy.step(state, problem.min_gain[:, t])
     return problem.noise_energy(eta)
 
 
-def test_the_dynamic_programme_pays_A_for_each_factor_e_of_rounds_and_re_solving_does_too():
+def test_programme_and_re_solving_pay_A_per_factor_e():
     floor, A, level = UNIT.law.draw(np.random.default_rng(5), 200, 400), UNIT.value.log_coefficient, UNIT.value.level
     re_solving = policies.ReSolve(law=UNIT.law, budget_mode="hard", safety_margin=0)
     # the totals are those of a dynamic programme on another grid, by another recursion
@@ -272,7 +200,7 @@ def test_the_dynamic_programme_pays_A_for_each_factor_e_of_rounds_and_re_solving
     assert extra[early].sum(axis=1).mean() < 0.05 * A
 
 
-def test_a_frozen_end_keeps_the_budget_on_average_and_costs_A_times_the_logarithm_of_T_over_K():
+def test_frozen_end_costs_A_times_log_of_T_over_K():
     value, rounds, kept = UNIT.value, 400, 40
     floor = UNIT.law.draw(np.random.default_rng(6), 1000, rounds)
     energy = UNIT.energy(policies.ReSolve(law=UNIT.law, hold=kept / rounds), floor)
@@ -283,139 +211,6 @@ def test_a_frozen_end_keeps_the_budget_on_average_and_costs_A_times_the_logarith
     assert cost.mean() == pytest.approx(value.log_coefficient * np.log(rounds / kept), abs=0.05 * value.log_coefficient)
     hard = UNIT.energy(policies.ReSolve(law=UNIT.law, budget_mode="hard", safety_margin=0), floor)
     assert np.abs((hard - floor).sum(axis=1) - rounds * UNIT.nu).max() < 1e-9 * rounds  # nothing frozen, nothing over
-
-
-def mean_surplus(level, rate=0.5):
-    """Of a round of UNIT at a level that does not know the floor, against the level of a rate."""
-    best = unit_level(rate)
-    return unit_leakage(level) - unit_leakage(best) + (unit_cost(level) - rate) / best**2
-
-
-def test_the_level_of_the_past_costs_A_over_t_and_overspends_by_nu_times_1_minus_p_over_p_over_t():
-    value, nu = UNIT.value, UNIT.nu
-    for t in (50, 500):
-        past = UNIT.law.draw(np.random.default_rng(t), 5000, t)
-        level = water_level(past, nu)
-        assert within(t * mean_surplus(level), value.log_coefficient)
-        # the mean spending of the next round, less a term of mean zero
-        over = unit_cost(level) - nu - (nu - np.maximum(value.level - past, 0).mean(axis=1))
-        assert within(t * over, nu * (1 - value.wet) / value.wet)
-        assert not within(t * over, 0.0)
-
-
-def test_one_floor_is_too_few_to_learn_from_and_two_are_enough():
-    """The mean of the lowest floor, cut off ever later: of one floor it grows without end, of two it does not."""
-
-    def cut(number, most):
-        def above(u):  # that all floors are above e^u
-            return np.exp(u) * (-np.expm1(-np.exp(-u))) ** number
-
-        return integrate.quad(above, -40, np.log(most), limit=200)[0]
-
-    assert cut(1, 1e8) - cut(1, 1e4) == pytest.approx(np.log(1e4), rel=1e-3)
-    assert cut(2, 1e8) - cut(2, 1e4) < 1e-3
-
-
-def test_plugging_in_the_likeliest_omega_costs_its_A_over_t_which_is_the_least_by_a_correlation():
-    value, nu = UNIT.value, UNIT.nu
-    best = value.log_coefficient * value.wet**2 * (value.level - nu / value.wet) ** 2 / value.spread
-    # the correlation of what the level spends with 1 / floor, which is exponential
-    moment = integrate.quad(lambda e: max(value.level - 1 / e, 0) * e * np.exp(-e), 1 / value.level, 60)[0]
-    correlation = (moment - nu) / np.sqrt(value.spread)
-    assert best == pytest.approx(value.log_coefficient * correlation**2, rel=1e-6)
-    assert best < 0.8 * value.log_coefficient
-    for t, tolerance in ((300, 0.02), (3000, 0.002)):
-        total = stats.gamma(t).ppf((np.arange(20_000) + 0.5) / 20_000)
-        omega = t / total
-        assert t * mean_surplus(omega * unit_level(nu / omega)).mean() == pytest.approx(best, rel=tolerance)
-
-
-def van_trees(width=0.45, start=0.8, points=301):
-    """Bayes risks of the level, by quadrature, for several t; van Trees' bounds; and what they are without J."""
-    omega = np.linspace(start, start + width, points)
-    level = omega * unit_level(0.5 / omega)
-    slope = level / omega - 0.5 / omega / np.exp(-omega / level)
-    assert np.gradient(level, omega)[1:-1] == pytest.approx(slope[1:-1], rel=1e-5)
-    step, prior = omega[1] - omega[0], np.cos(np.pi * (omega - omega.mean()) / width) ** 2 * 2 / width
-    information, top = (prior / omega**2).sum() * step, ((prior * slope).sum() * step) ** 2
-    found = {}
-    for t in (3, 30, 300, 1000):
-        total = np.linspace(stats.gamma.ppf(1e-9, t) / omega[-1], stats.gamma.ppf(1 - 1e-9, t) / omega[0], 2000)
-        joint = np.exp(stats.gamma.logpdf(total * omega[:, None], t)) * (omega * prior)[:, None]
-        guess = (joint * level[:, None]).sum(axis=0) / np.maximum(joint.sum(axis=0), 1e-300)
-        risk = ((guess - level[:, None]) ** 2 * joint).sum() * step * (total[1] - total[0])
-        found[t] = risk, top / (t * information + (2 * np.pi / width) ** 2), top / (t * information)
-    return found
-
-
-def test_no_estimator_of_the_level_beats_van_trees_and_the_best_one_comes_near():
-    found = van_trees()
-    for risk, bound, _ in found.values():
-        assert risk >= bound
-    risk, bound, _ = found[1000]
-    assert risk <= 1.05 * bound
-    risk, _, without = found[3]
-    assert risk < without / 10  # the prior knows something: leave out what, and the bound is wrong
-
-
-@njit
-def learned_and_hard(floor, nu):
-    """The policy of the theorem: levels, shape (lanes, T), and what is left before each round."""
-    levels, left = np.zeros(floor.shape), np.zeros(floor.shape)
-    for lane in range(floor.shape[0]):
-        rounds = floor.shape[1]
-        budget, level, lowest = rounds * nu, 0.0, np.inf
-        for t in range(rounds):
-            left[lane, t] = budget
-            rate = budget / (rounds - t)
-            if t < 2:
-                level = floor[lane, t] + nu
-            elif budget > 0:
-                level = max(level, lowest) + t * rate  # Newton's method from the right
-                while True:
-                    over, wet = -t * rate, 0
-                    for i in range(t):
-                        if floor[lane, i] < level:
-                            over += level - floor[lane, i]
-                            wet += 1
-                    if over <= 0 or level - over / wet >= level:
-                        break
-                    level -= over / wet
-            levels[lane, t] = level
-            lowest = min(lowest, floor[lane, t])
-            budget -= min(max(level - floor[lane, t], 0.0), budget)
-    return levels, left
-
-
-def test_learning_under_a_hard_budget_costs_A_over_t_for_the_law_and_A_over_n_for_the_budget():
-    value, rounds, nu = UNIT.value, 1200, UNIT.nu
-    A, t = value.log_coefficient, np.arange(rounds)
-    floor = UNIT.law.draw(np.random.default_rng(8), 300, rounds)
-    levels, left = learned_and_hard(floor, nu)
-    spend = np.minimum(np.maximum(levels - floor, 0), left)
-    assert (spend.sum(axis=1) <= rounds * nu * (1 + 1e-12)).all()
-    for start, end in ((30, 200), (200, 1000)):
-        here = t[start:end]
-        learning = mean_surplus(levels[:, here], left[:, here] / (rounds - here)).sum(axis=1) / np.log(end / start)
-        assert within(learning, A)
-        n = np.arange(end, start, -1)
-        here = rounds - n
-        after = (left[:, here] - spend[:, here]) / (n - 1)
-        planning = ((n - 1) * wandering(left[:, here] / n, after)).sum(axis=1) / np.log(end / start)
-        assert planning.mean() == pytest.approx(A, rel=0.04)
-
-
-powers = st.floats(-4, 4).map(lambda x: 10.0**x)
-
-
-@given(floor=st.lists(powers, min_size=3, max_size=40), nu=powers)
-def test_a_learner_with_a_hard_budget_keeps_it_on_every_sequence_of_floors(floor, nu):
-    floor = np.array([floor])
-    levels, left = learned_and_hard(floor, nu)
-    assert np.minimum(np.maximum(levels - floor, 0), left).sum() <= floor.size * nu * (1 + 1e-12)
-    for policy in (policies.Learn(budget_mode="hard"), policies.ReSolve(law=UNIT.law, budget_mode="hard")):
-        problem = UNIT._replace(nu=nu).problem(floor)
-        assert problem.cost(policy.schedule(problem)) <= nu * (1 + 1e-9)
 
 
 def run(case, floor, penalty, start):
@@ -464,7 +259,7 @@ def test_adascale_is_within_its_bound_from_any_start(case):
             assert regret.mean() <= (rounds * value.spread + (queue + case.nu - settled) ** 2) / (2 * V)
 
 
-def test_an_empty_queue_costs_the_root_of_T_whatever_V_and_a_warm_one_does_not():
+def test_only_an_empty_queue_costs_the_root_of_T():
     value, lowest, warm = UNIT.value, [], []
     for rounds in (125, 500, 2000):
         floor = UNIT.law.draw(np.random.default_rng(12), 100, rounds)
@@ -492,7 +287,7 @@ def controlled(floor, step, aim_at_rest):
     return -left
 
 
-def test_a_price_must_aim_at_what_is_left_a_round_to_keep_the_budget():
+def test_price_must_aim_at_what_is_left_per_round():
     value, rounds = UNIT.value, 2000
     curvature, s = 2 * value.log_coefficient / value.spread, np.sqrt(value.spread)
     floor = UNIT.law.draw(np.random.default_rng(13), 300, rounds)

@@ -63,16 +63,17 @@ def test_a_threshold_on_the_lowest_ratio_of_a_round_is_no_division_by_zero():
     assert np.isclose(found, expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("sigma", "epsilon", "named"),
-    [((1.0, 0.0), 1.0, "noise_multiplier"), ((1.0, 1.0), -0.5, "epsilon"), ((1.0, 1.0), math.nan, "epsilon")],
-)
-def test_what_is_no_noise_or_epsilon_is_named(sigma, epsilon, named):
-    for call in (two_round_delta, delta_slopes):
-        with pytest.raises(ValueError, match=rf"^{named} must"):
-            call(0.5, sigma, epsilon)
-    with pytest.raises(ValueError, match=r"^noise_multiplier must be two numbers"):
-        two_round_delta(0.5, (1.0, 1.0, 1.0), 1.0)
+def test_what_is_no_noise_or_epsilon_is_named():
+    for sigma, epsilon, named in [
+        ((1.0, 0.0), 1.0, "noise_multiplier"),
+        ((1.0, 1.0), -0.5, "epsilon"),
+        ((1.0, 1.0), math.nan, "epsilon"),
+    ]:
+        for call in (two_round_delta, delta_slopes):
+            with pytest.raises(ValueError, match=rf"^{named} must"):
+                call(0.5, sigma, epsilon)
+        with pytest.raises(ValueError, match=r"^noise_multiplier must be two numbers"):
+            two_round_delta(0.5, (1.0, 1.0, 1.0), 1.0)
 
 
 def gaussian(sigma, epsilon):
@@ -112,12 +113,10 @@ def test_slopes_of_two_sampled_rounds_are_differences_of_their_exact_delta():
     np.testing.assert_allclose(found.curvature[0], (at(1) - 2 * at(0) + at(-1)) / step**2, rtol=5e-4)
 
 
-@pytest.mark.parametrize(
-    ("q", "rounds", "epsilon", "exact"),
-    [(0.01, 500, 1.0, 1.8214513658e-4), (0.01, 100, 0.1, 1.90614461418e-2)],  # of exact_delta, too slow uncompiled
-)
-def test_a_hundred_rounds_at_a_hundredth_settle_on_the_exact_delta(q, rounds, epsilon, exact):
-    assert np.isclose(delta_slopes(q, np.ones(rounds), epsilon).delta, exact, rtol=1e-6, atol=0)
+def test_hundred_rounds_at_a_hundredth_settle_on_the_exact_delta():
+    # of exact_delta, too slow uncompiled
+    for rounds, epsilon, exact in ((500, 1.0, 1.8214513658e-4), (100, 0.1, 1.90614461418e-2)):
+        assert np.isclose(delta_slopes(0.01, np.ones(rounds), epsilon).delta, exact, rtol=1e-6, atol=0)
 
 
 def test_a_line_that_does_not_settle_is_refused_in_little_memory():

@@ -12,6 +12,29 @@ from adascale import ReceiveScalingProblem, Scenario
 from companion.causal.link_model import read_links
 
 ROWS = [[-60.0, -71.5, -80.0], [-61.0, -70.0, -82.0], [-59.5, -72.0, -81.0], [-60.5, -70.5, -79.0]]  # a row a round
+BAD = {
+    "zero": ("a,b\n-60,-70\n-61,0\n", {}, "line 3, round 1 of link b: expected dBm, of which 0 .* got '0'"),
+    "a gap": ("a,b\n-60,-70\n,-71\n", {}, "line 3, round 1 of link a: not measured; gaps='hold' or 'floor'"),
+    "nan": ("a,b\n-60,-70\n-61,NaN\n", {}, "line 3, round 1 of link b: not measured"),
+    "infinite": ("a,b\n-60,-70\n-inf,-71\n", {}, "line 3, .*a finite number, got '-inf'"),
+    "no number": ("a,b\n-60,-70\n-61,weak\n", {}, "line 3, .*a finite number, got 'weak'"),
+    "wrong sign": ("a,b\n60,70\n61,71\n", {}, "line 2, .*less than the 0 dBm sent, got '60'; is the unit right"),
+    "more than sent": ("a\n-5\n-20\n", {"transmit_power": -10}, "less than the -10 dBm sent, got '-5'"),
+    "dBm as linear": ("a\n-60\n", {"unit": "linear"}, "line 2, .*a gain above 0 and below 1 .*got '-60'"),
+    "a gain above 0 dB": ("a\n0.5\n1.5\n", {"unit": "linear"}, "line 3, .*got '1.5'"),
+    "zero csi": ("a\n0.1+0.2j\n0j\n", {"unit": "csi"}, "line 3, .*got '0j'"),
+    "a device less": ("a,b\n-60,-70\n-61\n", {}, "line 3: expected 2 fields, as in line 1, got 1"),
+    "a device more": ("a,b\n-60,-70\n-61,-71,-72\n", {}, "line 3: expected 2 fields, as in line 1, got 3"),
+    "a blank line": ("-60\n\n-61\n", {}, "line 2: blank; of one link that may be a packet lost"),
+    "nothing to hold": ("a,b\n,-70\n-61,-71\n", {"gaps": "hold"}, "line 2, round 0 of link a: not measured, nor any"),
+    "a lost packet": ("round,a\n3,-60\n5,-61\n", {}, "round 4 of link a: not measured"),
+    "a round twice": ("round,a\n3,-60\n3,-61\n", {}, "line 3: round 3 comes twice"),
+    "no whole round": ("round,a\n3,-60\n3.5,-61\n", {}, "line 3: expected the whole number of a round, got '3.5'"),
+    "times for rounds": ("round,a\n0,-60\n1e12,-61\n", {"gaps": "hold"}, "are they times"),
+    "empty": ("# nothing\n\n", {}, "has no rows"),
+    "only a header": ("a,b\n", {}, "has no measurements"),
+    "rounds beyond": ("a\n-60\n-61\n", {"rounds": range(1, 3)}, r"has the rounds 0 to 1, got rounds=range\(1, 3\)"),
+}
 
 
 def put(tmp_path, text, name="trace.csv"):
@@ -132,31 +155,6 @@ def test_groups_go_into_a_problem(tmp_path):
     np.testing.assert_allclose(least, wanted, rtol=1e-13)
     with pytest.raises(ValueError, match="num_devices must be at most the 5 links"):
         read_links(put(tmp_path, table(rows, None))).group(6)
-
-
-BAD = {
-    "zero": ("a,b\n-60,-70\n-61,0\n", {}, "line 3, round 1 of link b: expected dBm, of which 0 .* got '0'"),
-    "a gap": ("a,b\n-60,-70\n,-71\n", {}, "line 3, round 1 of link a: not measured; gaps='hold' or 'floor'"),
-    "nan": ("a,b\n-60,-70\n-61,NaN\n", {}, "line 3, round 1 of link b: not measured"),
-    "infinite": ("a,b\n-60,-70\n-inf,-71\n", {}, "line 3, .*a finite number, got '-inf'"),
-    "no number": ("a,b\n-60,-70\n-61,weak\n", {}, "line 3, .*a finite number, got 'weak'"),
-    "wrong sign": ("a,b\n60,70\n61,71\n", {}, "line 2, .*less than the 0 dBm sent, got '60'; is the unit right"),
-    "more than sent": ("a\n-5\n-20\n", {"transmit_power": -10}, "less than the -10 dBm sent, got '-5'"),
-    "dBm as linear": ("a\n-60\n", {"unit": "linear"}, "line 2, .*a gain above 0 and below 1 .*got '-60'"),
-    "a gain above 0 dB": ("a\n0.5\n1.5\n", {"unit": "linear"}, "line 3, .*got '1.5'"),
-    "zero csi": ("a\n0.1+0.2j\n0j\n", {"unit": "csi"}, "line 3, .*got '0j'"),
-    "a device less": ("a,b\n-60,-70\n-61\n", {}, "line 3: expected 2 fields, as in line 1, got 1"),
-    "a device more": ("a,b\n-60,-70\n-61,-71,-72\n", {}, "line 3: expected 2 fields, as in line 1, got 3"),
-    "a blank line": ("-60\n\n-61\n", {}, "line 2: blank; of one link that may be a packet lost"),
-    "nothing to hold": ("a,b\n,-70\n-61,-71\n", {"gaps": "hold"}, "line 2, round 0 of link a: not measured, nor any"),
-    "a lost packet": ("round,a\n3,-60\n5,-61\n", {}, "round 4 of link a: not measured"),
-    "a round twice": ("round,a\n3,-60\n3,-61\n", {}, "line 3: round 3 comes twice"),
-    "no whole round": ("round,a\n3,-60\n3.5,-61\n", {}, "line 3: expected the whole number of a round, got '3.5'"),
-    "times for rounds": ("round,a\n0,-60\n1e12,-61\n", {"gaps": "hold"}, "are they times"),
-    "empty": ("# nothing\n\n", {}, "has no rows"),
-    "only a header": ("a,b\n", {}, "has no measurements"),
-    "rounds beyond": ("a\n-60\n-61\n", {"rounds": range(1, 3)}, r"has the rounds 0 to 1, got rounds=range\(1, 3\)"),
-}
 
 
 @pytest.mark.parametrize("name", BAD)

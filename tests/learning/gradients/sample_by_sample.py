@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from adascale.learning import clipped_sum
 from adascale.learning.models import build
 
 
@@ -83,3 +84,23 @@ def problem(name, dtype=torch.float32, count=7):
 
 def relative(found, expected):
     return float((found - expected).norm() / expected.norm())
+
+
+VECTOR = (4,)
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+def two(compute):
+    """Two linear layers, ``first`` and ``last``, and a function of them and the input."""
+    return Layers(compute, first=nn.Linear(4, 4), last=nn.Linear(4, 3))
+
+
+def error(model, shape=VECTOR, dtype=torch.double):
+    """Of a sum of which half the samples are clipped, against the plain loop."""
+    images, labels, weights = batch(shape, 3, 6, dtype)
+    clip_norm = float(rows(model, images, labels).norm(dim=1).median())
+    found = clipped_sum(model, images, labels, clip_norm, weights).gradient
+    return relative(found, loop(model, images, labels, clip_norm, weights))

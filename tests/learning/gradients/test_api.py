@@ -73,13 +73,10 @@ def test_without_clipping_it_is_the_gradient_of_the_weighted_loss():
     torch.testing.assert_close(found.loss, loss.detach(), rtol=1e-13, atol=0)
 
 
-def test_a_vanishing_gradient_stays_zero():
-    model = nn.Linear(3, 2, bias=False).double()
-    found = clipped_sum(model, torch.zeros(4, 3).double(), torch.zeros(4, dtype=torch.long), 1.0)
+def test_vanishing_gradient_and_empty_batch_give_zero():
+    linear = nn.Linear(3, 2, bias=False).double()
+    found = clipped_sum(linear, torch.zeros(4, 3).double(), torch.zeros(4, dtype=torch.long), 1.0)
     assert torch.equal(found.gradient, torch.zeros(6).double())
-
-
-def test_an_empty_batch_gives_zero():
     model, images, labels, _ = problem("mnist_cnn")
     found = clipped_sum(model, images[:0], labels[:0], 1.0)
     assert torch.equal(found.gradient, torch.zeros(26_010))
@@ -178,17 +175,19 @@ def with_hook_on_gradient():
     return model
 
 
+def without_effect(first, second, x):
+    return first(x) + 0 * second(x).detach()
+
+
+def batch_normed(**options):
+    return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, **options))
+
+
 REFUSED = {
-    "BatchNorm": (lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), r"'1' \(BatchNorm1d\) mixes"),
-    "BatchNorm without parameters": (
-        lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, affine=False)),
-        r"'1' \(BatchNorm1d\) mixes",
-    ),
+    "BatchNorm": (batch_normed, r"'1' \(BatchNorm1d\) mixes"),
+    "BatchNorm without parameters": (lambda: batch_normed(affine=False), r"'1' \(BatchNorm1d\) mixes"),
     "not called": (two(lambda first, second, x: first(x)), "the loss does not depend on layer 'second'"),
-    "without effect": (
-        two(lambda first, second, x: first(x) + 0 * second(x).detach()),
-        "the loss does not depend on layer 'second'",
-    ),
+    "without effect": (two(without_effect), "the loss does not depend on layer 'second'"),
     "called without gradients": (two(without_gradient), "the loss does not depend on layer 'second'"),
     "in place": (two(overwriting), "the input of layer 'second'"),
     "all frozen": (lambda: nn.Linear(4, 4).requires_grad_(False), "no trainable parameter"),
@@ -221,16 +220,15 @@ def test_trainable_parameters_of_two_types_are_named_and_frozen_ones_do_not_coun
             clipped_sum(*arguments)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("clip_norm", bad) for bad in (0.0, float("nan"), "one", [1.0, 2.0], 1e-17)]
-    + [("labels", bad) for bad in ([0, 1], torch.zeros(3, dtype=torch.long), torch.zeros(2), torch.tensor([3, 5]))]
-    + [("labels", torch.tensor([0, -1])), ("images", np.ones((2, 4))), ("weights", torch.ones(2, 1)), ("chunk", 0)],
-)
-def test_bad_input_is_named(name, value):
-    good = {"images": torch.ones(2, 4), "labels": torch.zeros(2, dtype=torch.long), "clip_norm": 1.0}
-    with pytest.raises(ValueError, match=f"^{name} must be|^{name} must have"):
-        clipped_sum(nn.Linear(4, 3), **(good | {name: value}))
+def test_bad_input_is_named():
+    for name, value in (
+        [("clip_norm", bad) for bad in (0.0, float("nan"), "one", [1.0, 2.0], 1e-17)]
+        + [("labels", bad) for bad in ([0, 1], torch.zeros(3, dtype=torch.long), torch.zeros(2), torch.tensor([3, 5]))]
+        + [("labels", torch.tensor([0, -1])), ("images", np.ones((2, 4))), ("weights", torch.ones(2, 1)), ("chunk", 0)]
+    ):
+        good = {"images": torch.ones(2, 4), "labels": torch.zeros(2, dtype=torch.long), "clip_norm": 1.0}
+        with pytest.raises(ValueError, match=f"^{name} must be|^{name} must have"):
+            clipped_sum(nn.Linear(4, 3), **(good | {name: value}))
 
 
 @pytest.mark.parametrize("images", [torch.full((2, 4), float("nan")), torch.tensor([[1e30] * 4, [1.0] * 4])])
@@ -241,20 +239,17 @@ def test_a_gradient_that_is_not_finite_is_refused(images):
 
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
 @pytest.mark.parametrize("general", [False, True])
-@pytest.mark.parametrize(
-    ("last", "got"),
-    [
-        (lambda: nn.Sequential(nn.Linear(6, 1), nn.Flatten(0)), r"\(\d,\)"),
-        (lambda: nn.Unflatten(1, (3, 2)), r"\(\d, 3, 2\)"),
-        (lambda: nn.AdaptiveMaxPool1d(3, return_indices=True), "tuple"),
-    ],
-)
-def test_a_model_that_gives_no_logits_is_refused(last, got, general):
-    model = nn.Sequential(nn.LayerNorm(6) if general else nn.Linear(6, 6), last())
-    with pytest.raises(ValueError, match=rf"the model must give logits of shape \(\d, classes\), got {got}"):
-        clipped_sum(model, torch.ones(2, 6), torch.zeros(2, dtype=torch.long), 1.0)
+def test_model_that_gives_no_logits_is_refused(general):
+    first = nn.LayerNorm(6) if general else nn.Linear(6, 6)
+    for last, got in (
+        (nn.Sequential(nn.Linear(6, 1), nn.Flatten(0)), r"\(\d,\)"),
+        (nn.Unflatten(1, (3, 2)), r"\(\d, 3, 2\)"),
+        (nn.AdaptiveMaxPool1d(3, return_indices=True), "tuple"),
+    ):
+        with pytest.raises(ValueError, match=rf"the model must give logits of shape \(\d, classes\), got {got}"):
+            clipped_sum(nn.Sequential(first, last), torch.ones(2, 6), torch.zeros(2, dtype=torch.long), 1.0)
     with pytest.raises(ValueError, match=r"labels must be in 0 \.\.\. 5, the model's classes, got 6"):
-        clipped_sum(model[0], torch.ones(2, 6), torch.tensor([6, 7]), 1.0)
+        clipped_sum(first, torch.ones(2, 6), torch.tensor([6, 7]), 1.0)
 
 
 def test_the_note_of_the_general_path_points_at_the_caller():

@@ -7,30 +7,13 @@ from torch import nn
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath
 
-from .sample_by_sample import Layers, batch, filled, loop, relative
+from .sample_by_sample import Layers, batch, error, filled, loop, relative
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.Sequential(nn.Flatten(), nn.ReLU(inplace=True))])
 def test_an_activation_may_write_into_the_output_of_a_layer(activation):
-    model = filled(
-        nn.Sequential(
-            nn.Conv2d(2, 3, 3), activation, nn.Flatten(), nn.Linear(27, 8), nn.ReLU(inplace=True), nn.Linear(8, 4)
-        )
-    )
-    images, labels, weights = batch((2, 5, 5), 4, 6)
-    found = clipped_sum(model, images, labels, 0.5, weights).gradient
-    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-12
-
-
-def test_hooks_of_the_user_may_change_inputs_and_outputs():
-    model = filled(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)))
-    images, labels, weights = batch((4,), 3, 6)
-    plain = clipped_sum(model, images, labels, 0.5, weights).gradient
-    model[0].register_forward_hook(lambda layer, inputs, output: output.sin())
-    model[2].register_forward_pre_hook(lambda layer, inputs: (inputs[0] ** 2,))
-    found = clipped_sum(model, images, labels, 0.5, weights).gradient
-    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
-    assert relative(found, plain) > 1e-2  # they do change something
+    layers = nn.Conv2d(2, 3, 3), activation, nn.Flatten(), nn.Linear(27, 8), nn.ReLU(inplace=True), nn.Linear(8, 4)
+    assert error(filled(nn.Sequential(*layers)), (2, 5, 5)) < 1e-12
 
 
 def looking(m, x):
@@ -41,12 +24,7 @@ def looking(m, x):
 
 
 def test_a_call_without_a_gradient_does_not_count():
-    model, (images, labels, weights) = (
-        filled(Layers(looking, layer=nn.Linear(4, 4), last=nn.Linear(4, 3))),
-        batch((4,), 3, 6),
-    )
-    found = clipped_sum(model, images, labels, 0.5, weights).gradient
-    assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
+    assert error(filled(Layers(looking, layer=nn.Linear(4, 4), last=nn.Linear(4, 3)))) < 1e-13
 
 
 def moody(m, x):

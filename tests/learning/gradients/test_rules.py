@@ -27,6 +27,7 @@ def affine(bases=(nn.Module,), forward=lambda self, x: self.a * x + self.b):
     return kind, filled(nn.Sequential(nn.Linear(4, 4), nn.Tanh(), kind(), nn.Tanh(), nn.Linear(4, 3)))
 
 
+HELD = st.sampled_from([1, 500, 1 << 20])
 IMAGES, LABELS, WEIGHTS = batch((4,), 3, 6)
 
 
@@ -151,18 +152,15 @@ def test_a_subclass_does_not_take_its_parent_s_rule():
         assert error(model) < 1e-13
 
 
-@pytest.mark.parametrize(
-    ("rule", "reason"),
-    [
+def test_a_rule_that_does_not_cover_the_layer_gives_way_to_the_general_path():
+    for rule, reason in [
         (lambda layer, x, e: None, r"layer '2' \(Affine\) has a form or an input, of shape \(6, 4\), that the rule"),
         (lambda layer, x, e: {layer.a: e * x}, r"layer '2' \(Affine\) has a rule that leaves out its parameter 'b'"),
-    ],
-)
-def test_a_rule_that_does_not_cover_the_layer_gives_way_to_the_general_path(rule, reason):
-    kind, model = affine()
-    register(kind)(rule)
-    with pytest.warns(GeneralPath, match=reason):
-        assert error(model) < 1e-13
+    ]:
+        kind, model = affine()
+        register(kind)(rule)
+        with pytest.warns(GeneralPath, match=reason):
+            assert error(model) < 1e-13
 
 
 class Wrong(NamedTuple):
@@ -176,22 +174,19 @@ class Wrong(NamedTuple):
         return self.total
 
 
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
+def test_a_rule_that_gives_something_else_is_an_error_that_names_the_layer():
+    for rule, message in [
         (lambda e: e.sum(0), r"a tensor must have shape \(6, 4\), got \(4,\)"),
         (lambda e: e[:, :3], r"a tensor must have shape \(6, 4\), got \(6, 3\)"),
         (lambda e: Rows(e[:, :3]), r"weighted_sum\(\) must have shape \(4,\), got \(3,\)"),
         (lambda e: Outer(e, e), r"weighted_sum\(\) must have shape \(4,\), got \(4, 4\)"),
         (lambda e: Wrong(e, e[0]), r"square_norm\(\) must have shape \(6,\), got \(6, 4\)"),
         (lambda e: [e], r"expected a tensor or SampleGradients, got list"),
-    ],
-)
-def test_a_rule_that_gives_something_else_is_an_error_that_names_the_layer(rule, message):
-    kind, model = affine()
-    register(kind)(lambda layer, x, e: {layer.a: rule(e), layer.b: e})
-    with pytest.raises(ValueError, match=r"the rule of layer '2' \(Affine\), parameter 'a': " + message):
-        error(model)
+    ]:
+        kind, model = affine()
+        register(kind)(lambda layer, x, e, rule=rule: {layer.a: rule(e), layer.b: e})
+        with pytest.raises(ValueError, match=r"the rule of layer '2' \(Affine\), parameter 'a': " + message):
+            error(model)
 
 
 def test_a_rule_that_gives_no_mapping_is_an_error_that_names_the_layer():
@@ -215,15 +210,11 @@ def test_group_norm_has_any_number_of_places(shape):
     assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-12
 
 
-@given(
-    kernel=st.tuples(st.integers(1, 4), st.integers(1, 4)),
-    stride=st.tuples(st.integers(1, 3), st.integers(1, 3)),
-    padding=st.tuples(st.integers(0, 2), st.integers(0, 2)),
-    channels=st.tuples(st.integers(1, 3), st.integers(1, 3)),
-    bias=st.booleans(),
-    chunk=st.integers(1, 6),
-    held=st.sampled_from([1, 500, 1 << 20]),
-)
+def pairs(low, high):
+    return st.tuples(st.integers(low, high), st.integers(low, high))
+
+
+@given(pairs(1, 4), pairs(1, 3), pairs(0, 2), pairs(1, 3), st.booleans(), st.integers(1, 6), HELD)
 def test_any_convolution_equals_the_plain_loop(kernel, stride, padding, channels, bias, chunk, held):
     layer = nn.Conv2d(*channels, kernel, stride=stride, padding=padding, bias=bias)
     model = filled(nn.Sequential(layer, nn.AdaptiveAvgPool2d(2), nn.Flatten()))

@@ -10,10 +10,9 @@ import torch
 from scipy import stats
 
 from adascale import ReceiveScalingProblem, Scenario, accounting
-from adascale.audit import audit_paired, paired_runs
 from adascale.audit.canaries import SampleCanaries, unit
-from adascale.audit.training import neighbours
 from adascale.learning import Diverged, FedSGD, Training, air, data, fedsgd
+from companion.privacy.paired_audit import audit_paired, neighbours, paired_runs
 
 
 def linear():
@@ -113,28 +112,25 @@ def test_an_honest_training_is_not_refuted_and_a_good_part_of_its_epsilon_is_sho
     assert (final.rates, final.scaled, final.guesses) == (None, None, 80)
 
 
-def test_without_noise_it_is_refuted():
-    assert {"rates", "scaled"} <= set(audited(3.0, noise=False)[0].refuted)
+def over_a_quarter(real):
+    return lambda model, images, labels, norm, weights, chunk: real(model, images, labels, norm, 4 * weights, chunk)
 
 
-def test_a_training_that_clips_at_ten_times_the_norm_is_refuted():
-    assert "scaled" in audited(3.0, norm=10.0)[0].refuted
+BROKEN = {
+    "no noise": ({"noise": False}, None),
+    "ten times the norm": ({"norm": 10.0}, None),
+    "a quarter of the noise": ({}, (air, "real_receiver_noise", lambda real: lambda *given: real(*given) / 4)),
+    "a wrong divisor": ({}, (fedsgd, "clipped_sum", over_a_quarter)),
+}
 
 
-def test_a_quarter_of_the_noise_is_refuted(monkeypatch):
-    real = air.real_receiver_noise
-    monkeypatch.setattr(air, "real_receiver_noise", lambda *given: real(*given) / 4)
-    assert "scaled" in audited(3.0)[0].refuted
-
-
-def test_a_wrong_divisor_is_refuted(monkeypatch):
-    real = fedsgd.clipped_sum
-
-    def over_a_quarter(model, images, labels, clip_norm, weights, chunk):
-        return real(model, images, labels, clip_norm, 4 * weights, chunk)
-
-    monkeypatch.setattr(fedsgd, "clipped_sum", over_a_quarter)
-    assert "scaled" in audited(3.0)[0].refuted
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_broken_is_refuted(monkeypatch, what):
+    how, patched = BROKEN[what]
+    if patched:
+        module, name, wrap = patched
+        monkeypatch.setattr(module, name, wrap(getattr(module, name)))
+    assert "scaled" in audited(3.0, **how)[0].refuted
 
 
 def test_a_sample_that_is_in_every_batch_is_refuted(monkeypatch):
@@ -155,19 +151,13 @@ def test_bad_arguments_are_refused(name, value):
         audited(**{name: value})
 
 
-def test_a_test_set_of_one_class_is_refused():
-    label = digits().labels[neighbours(problem_and_eta([1.0])[0], TRAINING, digits(), 0)[0].parts[-1][-1]]
+def test_what_tells_nothing_and_what_cannot_be_audited(monkeypatch):
+    given = *problem_and_eta([1.0] * ROUNDS), TRAINING, digits(), 0
+    label = digits().labels[neighbours(given[0], *given[2:])[0].parts[-1][-1]]
     same = digits()._replace(test_labels=torch.full((20,), int(label)))
-    with pytest.raises(ValueError, match="dataset"):
-        neighbours(problem_and_eta([1.0])[0], TRAINING, same, 0)
-
-
-def test_a_gradient_that_vanishes_tells_nothing(monkeypatch):
-    monkeypatch.setattr(SampleCanaries, "signal", lambda *given: torch.zeros_like(given[-1]))
-    assert (paired_runs(*problem_and_eta([1.0]), TRAINING, digits(), 0, 2).score == 0).all()
-
-
-def test_a_training_that_diverges_is_said():
-    wild = replace(TRAINING, learning_rate=1e39)
+    with pytest.raises(ValueError, match="dataset"):  # a test set of one class
+        neighbours(given[0], TRAINING, same, 0)
     with pytest.raises(Diverged):
-        paired_runs(*problem_and_eta([1.0] * ROUNDS), wild, digits(), 0, 1)
+        paired_runs(*given[:2], replace(TRAINING, learning_rate=1e39), *given[3:], 1)
+    monkeypatch.setattr(SampleCanaries, "signal", lambda *given: torch.zeros_like(given[-1]))
+    assert (paired_runs(*given, 2).score == 0).all()  # a gradient that vanishes

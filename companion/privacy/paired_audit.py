@@ -1,0 +1,128 @@
+"""Audits by training runs with and without one sample."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.audit import Audit, SampleCanaries, log_likelihood_ratio, plan
+from adascale.audit.canaries import audited_devices, coins, run_seeds, unit
+from adascale.audit.conclusions import claimed, from_losses, from_scores, noise_of
+from adascale.learning import Dataset, Diverged, FedSGD, Training, data
+from adascale.problem import ReceiveScalingProblem
+
+
+class PairedRuns(NamedTuple):
+    """Training runs with or without a sample: its presence, score and loss (nats) in each, and the mean accuracy."""
+
+    present: NDArray[np.bool_]
+    score: NDArray[np.float64]
+    loss: NDArray[np.float64]
+    accuracy: float
+
+
+def paired_runs(
+    problem: ReceiveScalingProblem,
+    eta: ArrayLike,
+    training: Training,
+    dataset: Dataset,
+    seed: int,
+    runs: int,
+    *,
+    noise: bool = True,
+    norm: float = 1.0,
+) -> PairedRuns:
+    r"""Train repeatedly, including one mislabelled sample or not by a fair coin.
+
+    The observer subtracts the result of the same round without sample and noise, :math:`\mathbf s_t`,
+    and projects the rest onto the sample's gradient :math:`\mathbf g_t`, clipped to C and divided by :math:`M B_m`:
+
+    .. math::
+        u_t = \frac{\langle \tilde{\mathbf r}_t - \mathbf s_t, \mathbf g_t \rangle}{\lVert \mathbf g_t \rVert^2}, \qquad
+        \text{with the noise multiplier } \frac{\sigma_t\, C}{M B_m \lVert \mathbf g_t \rVert} .
+
+    The score sums :func:`~adascale.audit.log_likelihood_ratio` over rounds, the loss is that under the final model; for
+    parameters see :func:`audit_paired`.
+    """
+    scenario, (rate, sigma) = problem.scenario, noise_of(problem, eta)
+    inside, outside, sample = neighbours(problem, training, dataset, seed, norm)
+    schedule = np.asarray(eta, dtype=float) if noise else np.full(problem.num_rounds, math.inf)
+    present, score, loss, accuracy = coins(runs, seed), np.zeros(runs), np.zeros(runs), 0.0
+    for i, own_seed in enumerate(run_seeds(runs, seed)):
+        inside.seed = outside.seed = own_seed
+        state = inside.start()
+        for t, eta_t in enumerate(schedule):
+            after, _ = (inside if present[i] else outside).step(state, float(eta_t))
+            quiet, _ = outside.step(state, math.inf)  # momentum and weight decay are the same in both
+            sent = sample.signal(scenario, np.array([0]), state.parameters).double()
+            length = float(sent.norm())
+            if length != 0:  # a vanishing gradient carries no information
+                heard = float((after.velocity - quiet.velocity).double() @ sent) / length**2
+                score[i] += float(log_likelihood_ratio(heard, rate, sigma[t] * unit(scenario) / length))
+            state = after
+            if not torch.isfinite(state.parameters).all():
+                raise Diverged(f"run {i} diverged in round {t}: parameters are no longer finite")
+        loss[i] = sample.losses(state.parameters)[0]
+        accuracy += inside.evaluate(state)[1] / runs
+    return PairedRuns(present, score, loss, accuracy)
+
+
+def audit_paired(
+    problem: ReceiveScalingProblem,
+    eta: ArrayLike,
+    training: Training,
+    dataset: Dataset,
+    seed: int,
+    runs: int,
+    *,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    noise: bool = True,
+    norm: float = 1.0,
+) -> tuple[Audit, Audit]:
+    """Audit with :func:`paired_runs`, one trial per run (Jagielski, Ullman and Oprea 2020).
+
+    The first audit observes all that the server receives, the second only the sample's loss under the final model.
+
+    Parameters
+    ----------
+    problem, eta, training, dataset, seed, delta, confidence, noise : see :func:`~adascale.audit.audit_gradients`
+    runs : int, 10 to 1/(2 delta)
+    norm : float, > 0
+        Norm to which devices clip, in units of the C that the accountant assumes.
+    """
+    claim = claimed(problem, eta, delta, confidence)
+    if check.whole("runs", runs) < 10:
+        raise ValueError(f"runs must be at least 10, got {runs}")
+    planned = plan(claim.rate, claim.sigma, runs, delta, claim.each)
+    seen = paired_runs(problem, eta, training, dataset, seed, runs, noise=noise, norm=norm)
+    return (
+        from_scores("paired", runs, claim, planned, seen.score, seen.present, seen.accuracy),
+        from_losses("paired samples", runs, claim, seen.loss, seen.present, seen.accuracy),
+    )
+
+
+def neighbours(
+    problem: ReceiveScalingProblem, training: Training, dataset: Dataset, seed: int, norm: float = 1.0
+) -> tuple[FedSGD, FedSGD, SampleCanaries]:
+    """Return the federation with the sample, the one without it, and the sample."""
+    scenario = problem.scenario
+    clipping = replace(scenario, clip_norm=float(check.positive("norm", norm)) * scenario.clip_norm)
+    device = int(audited_devices(scenario)[-1])
+    place = int(data.partition(dataset.labels, scenario.num_devices, training.partition, seed)[device][-1])
+    label = dataset.labels[place]
+    others = (dataset.test_labels != label).nonzero()
+    if not len(others):
+        raise ValueError(f"dataset must have a test sample of a class other than {int(label)}")
+    images = dataset.images.clone()
+    images[place] = dataset.test_images[others[0, 0]]  # same label, so the partition does not change
+    inside, outside = (FedSGD(clipping, training, dataset._replace(images=images), seed) for _ in range(2))
+    # it is the last of its device, so that all others have the same draws; n_m, B_m and q_m are public constants
+    outside.parts[device] = outside.parts[device][:-1]
+    return inside, outside, SampleCanaries(images[place : place + 1], label[None], np.array([True]), training)

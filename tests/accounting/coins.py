@@ -1,0 +1,52 @@
+"""Schedules whose exact delta is known without quadrature: rounds of two outcomes, with or without a Gaussian one."""
+
+import mpmath as mp
+import numpy as np
+
+from adascale.accounting.exact import inversion, rounds
+from adascale.accounting.exact.discretize import Atoms
+
+from .exact import gaussian_delta
+
+ADD, REMOVE = inversion.DIRECTIONS
+RISING, FALLING, EVEN = (0.8, 1.6), (1 / 1.6, 1 / 0.8), (0.75, 1 / 0.75)
+"""Likelihood ratios of both outcomes: the larger loss is that of the mixture, of the null, of both alike."""
+NUMBER, MU = 10, 0.4
+
+
+def coins(ratios=RISING, number=NUMBER, mu=MU, lost=0.0):
+    """Equal rounds of two outcomes, whose mean ratio is 1, and a Gaussian one."""
+    low, high = ratios
+    mass = np.array([high - 1, 1 - low]) / (high - low)
+    atom = Atoms(np.log(ratios), np.log(mass), np.full(2, 1e-15), np.full(2, 1e-15), lost)
+    # the largest loss against the mixture is that of the rate
+    return rounds.Rounds((1 - low,), (np.ones(1),), (np.array([float(number)]),), mu * mu, number + 1, ((atom,),))
+
+
+def delta_of_coins(epsilon, direction, ratios=RISING, number=NUMBER, mu=MU):
+    """The mean of the Gaussian delta over the losses of all other rounds."""
+    low, high = map(mp.mpf, ratios)
+    p = (1 - low) / (high - low)
+    total = mp.mpf(0)
+    for k in range(number + 1):
+        ratio = high**k * low ** (number - k)
+        mass = mp.binomial(number, k) * p**k * (1 - p) ** (number - k)
+        if direction == ADD:
+            total += mass * ratio * gaussian_delta(mu, epsilon - mp.log(ratio))
+        else:
+            total += mass * gaussian_delta(mu, epsilon + mp.log(ratio))
+    return float(total)
+
+
+def most(epsilon, **kind):
+    return max(delta_of_coins(epsilon, name, **kind) for name in inversion.DIRECTIONS)
+
+
+def is_between(found, delta, **kind):
+    """Whether a bracket of epsilon is one, to the rounding of the reference."""
+    _, lower, upper, _ = found
+    return most(lower, **kind) >= delta * (1 - 1e-12) and most(upper, **kind) <= delta * (1 + 1e-12)
+
+
+def equal(rate, sigma, count=1):
+    return rounds.rounds_of(np.full(count, rate), np.full(count, sigma))
