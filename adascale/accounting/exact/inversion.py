@@ -47,6 +47,7 @@ class Tilts(NamedTuple):
         return self.log_moment - self.tilt * epsilon + self.offset
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
     """Evaluate tilts around the best one for this delta, or for this epsilon if ``log_delta`` is None."""
     log_moment = quick_log_moment(rounds)

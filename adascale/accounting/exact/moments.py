@@ -22,6 +22,7 @@ _FEW = 2048  # nodes that are summed without looking where the integrand is larg
 _STRIDE = 64  # from one stride of that search to the next
 _WORTH_IT = 3e4  # nodes times points above which it pays to search for a larger step
 _ROOT = math.sqrt(2 * math.pi)
+_QUIET = np.errstate(over="ignore", invalid="ignore")  # beyond floating point nothing is certified
 _BLOCK = 4096  # nodes in each product of matrices, to bound the memory
 
 
@@ -96,6 +97,7 @@ def _left_out(root: ArrayLike, c: ArrayLike, dx: ArrayLike, nodes: float, total:
     return np.asarray(least)
 
 
+@_QUIET
 def log_moments(u: ArrayLike, q: ArrayLike, c: ArrayLike, digits: float = 24.0) -> tuple[FloatArray, FloatArray]:
     """Compute ln M(c) of rounds to exp(-digits), and a bound on all errors of M(c), relative; inf is too much work."""
     shape = np.broadcast_shapes(np.shape(u), np.shape(q), np.shape(c))
@@ -121,8 +123,8 @@ def log_moments(u: ArrayLike, q: ArrayLike, c: ArrayLike, digits: float = 24.0) 
 
     alike = np.ceil(np.log2(np.minimum(size, 2.0 * _FEW)))  # rounds with as many nodes to a factor of two are one array
     for each in np.unique(alike[size < _FEW]):
-        rows = np.split(few := np.flatnonzero(alike == each), range(256, few.size, 256))
-        for where in rows:
+        few = np.flatnonzero(alike == each)
+        for where in np.split(few, range(256, few.size, 256)):
             nodes = dx[where, None] * np.arange(math.ceil(size[where].max()))
             add(where, _start(root[where, None], c[where, None]) + nodes)
     for t in np.flatnonzero(~(size < _FEW)):
@@ -166,10 +168,9 @@ def _better_steps(
             break
         angle = (root * d)[:, None]
         turned = np.arctan2(share * np.sin(angle), 1.0 - share + share * np.cos(angle))
-        edge = np.exp(np.minimum(level + top * turned, 700.0)) @ width
-        if c < 0.0:
-            edge *= np.cos(0.5 * angle[:, 0]) ** c
+        edge = np.exp(level + top * turned) @ width
         exponent = digits + 0.7 + 0.5 * d * d + np.log((edge + 1e-20) / _ROOT)
+        exponent += min(c, 0.0) * np.log(np.cos(0.5 * angle[:, 0]))
         best = np.maximum(best, np.minimum(2 * math.pi * d / np.maximum(exponent, 1.0), 1.0))
     return best
 
@@ -196,6 +197,7 @@ def _up_to(most: int, first: FloatArray, once: ComplexArray) -> tuple[ComplexArr
     return out, last * power if most & size else last
 
 
+@_QUIET
 def line(
     u: FloatArray, q: float, c: float, h: float, count: int
 ) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
@@ -216,7 +218,7 @@ def line(
         y, slope = log_ratio(x, wide, q)
         exponent = c * y - 0.5 * x * x
         scale[t] = peak = float(exponent.max())
-        kept = exponent > peak - _DEPTH
+        kept = exponent >= peak - _DEPTH
         x, y, slope = x[kept], y[kept], slope[kept]
         weight = np.exp(exponent[kept] - peak) * dx / _ROOT
         off, total = _off(x, y, slope, wide), float(weight.sum())
