@@ -173,7 +173,7 @@ class Inversion:
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
         end, kappa = float(self.xi[-1]), self.gaussian
         tail = math.exp(-0.5 * kappa * end**2) / end * min(1.0, 1 / (kappa * end**2)) * (1 + 1e-10)
-        # errors of the pairwise sum, of every factor, of e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}, and of the rounded kappa
+        # errors of the pairwise sum, every factor, e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}, and the rounded kappa
         turned = kappa * self.xi * (a + 0.5 + self.xi)
         moved = 0.5 * _MOVED * self.rounds.gaussian * np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
         rounding = ULP * (54.0 + 8 * abs(self.log_moment) + 4 * turned) + moved

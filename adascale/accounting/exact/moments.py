@@ -7,11 +7,12 @@ r"""Moments of one round's privacy loss at complex order, by a trapezoidal rule 
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from adascale.accounting.kernels import FloatArray
 
 ComplexArray = NDArray[np.complex128]
+Numbers = float | FloatArray
 
 MOST_NODES = 200_000  # for one round; a round that needs more is not certified
 MOST_WORK = 1e9  # nodes times points on the line, over all rounds of a call: a second or two
@@ -26,7 +27,7 @@ _QUIET = np.errstate(over="ignore", invalid="ignore")  # beyond floating point n
 _BLOCK = 4096  # nodes in each product of matrices, to bound the memory
 
 
-def log_ratio(x: FloatArray, root: ArrayLike, q: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def log_ratio(x: FloatArray, root: Numbers, q: Numbers) -> tuple[FloatArray, FloatArray]:
     """Compute y = ln(1 - q + q e^L) to full relative precision, and its slope in L."""
     loss, w = np.multiply(root, x - 0.5 * np.asarray(root)), np.asarray(q)
     far = loss > np.maximum(30.0, -np.log(w))
@@ -50,12 +51,12 @@ def _near(loss: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.log1p(w), slope
 
 
-def _off(x: FloatArray, y: FloatArray, slope: FloatArray, root: ArrayLike) -> FloatArray:
+def _off(x: FloatArray, y: FloatArray, slope: FloatArray, root: Numbers) -> FloatArray:
     """Bound the error of y(x), in units in the last place."""
     return 8 * np.abs(y) + 4 * slope * root * (2 * np.abs(x) + root)
 
 
-def _step(root: FloatArray, c: ArrayLike, top: float, digits: float) -> FloatArray:
+def _step(root: FloatArray, c: Numbers, top: float, digits: float) -> FloatArray:
     """Find the largest step with strip bound 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits)."""
     root, c = root[:, None], np.reshape(c, (-1, 1))
     d = np.minimum(math.pi / root * np.where(c > 0.0, 0.999, 0.9), 40.0) * 0.8 ** np.arange(24)
@@ -64,7 +65,7 @@ def _step(root: FloatArray, c: ArrayLike, top: float, digits: float) -> FloatArr
     return steps
 
 
-def _start(root: ArrayLike, c: ArrayLike) -> FloatArray:
+def _start(root: Numbers, c: Numbers) -> FloatArray:
     return np.minimum(np.multiply(c, root), 0.0) - _REACH
 
 
@@ -91,14 +92,14 @@ def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
     return low + dx * first
 
 
-def _left_out(root: ArrayLike, c: ArrayLike, dx: ArrayLike, nodes: float, total: ArrayLike) -> FloatArray:
+def _left_out(root: Numbers, c: Numbers, dx: Numbers, nodes: float, total: Numbers) -> FloatArray:
     """Bound the sum of the nodes below exp(-42) of the peak, relative to ``total``, the sum of the others."""
     least = math.exp(-_DEPTH) * ((np.abs(c) * np.asarray(root) + 60.0) / dx + nodes) * dx / _ROOT / total
     return np.asarray(least)
 
 
 @_QUIET
-def log_moments(u: ArrayLike, q: ArrayLike, c: ArrayLike, digits: float = 24.0) -> tuple[FloatArray, FloatArray]:
+def log_moments(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> tuple[FloatArray, FloatArray]:
     """Compute ln M(c) of rounds to exp(-digits), and a bound on all errors of M(c), relative; inf is too much work."""
     shape = np.broadcast_shapes(np.shape(u), np.shape(q), np.shape(c))
     u, q, c = (np.broadcast_to(each, shape).ravel() for each in (u, q, c))
@@ -133,7 +134,7 @@ def log_moments(u: ArrayLike, q: ArrayLike, c: ArrayLike, digits: float = 24.0) 
     return value.reshape(shape), off.reshape(shape)
 
 
-def log_moments_above(u: ArrayLike, q: ArrayLike, c: ArrayLike, digits: float = 24.0) -> FloatArray:
+def log_moments_above(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> FloatArray:
     """Bound ln M(c) of rounds from above, rounding included; inf where it is not known to within four per cent."""
     value, off = log_moments(u, q, c, digits)
     return np.where(off < 0.04, value + 1.05 * off, math.inf)
@@ -176,7 +177,7 @@ def _better_steps(
 
 
 def powers(weight: FloatArray, angle: FloatArray, count: int) -> ComplexArray:
-    """Sum weight * e^{i k angle} for k < count; the k-th loses 6 k units and 1.5 for each angle, of the weights' sum."""
+    """Sum weight * e^{i k angle}, k < count; the k-th loses 6 k units and 1.5 for each angle, of the weights' sum."""
     most = math.isqrt(count) + 1
     out = np.zeros((most, most), dtype=complex)
     for i in range(0, weight.size, _BLOCK):
