@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "train over the simulated air",
     "sweep": "run many trainings, resumable and on many machines",
     "audit": "find a lower bound on epsilon from canaries in a training",
+    "accounting": "compute epsilon, delta, noise multipliers or miss rates of sampled Gaussian mechanisms",
     "epsilon": "compute the exact epsilon of noise multipliers, with proven bounds",
     "download": "download a data set for train",
 }

@@ -4,7 +4,6 @@ import mpmath as mp
 import numpy as np
 
 from adascale.accounting.exact import inversion, rounds
-from adascale.accounting.exact.discretize import Atoms
 
 from .exact import gaussian_delta
 
@@ -15,18 +14,17 @@ NUMBER, MU = 10, 0.4
 
 
 def coins(ratios=RISING, number=NUMBER, mu=MU, lost=0.0):
-    """Equal rounds of two outcomes, whose mean ratio is 1, and a Gaussian one."""
+    """Equal rounds of two outcomes, whose mean ratio is 1 but for what is lost, and a Gaussian one."""
     low, high = ratios
-    mass = np.array([high - 1, 1 - low]) / (high - low)
-    atom = Atoms(np.log(ratios), np.log(mass), np.full(2, 1e-15), np.full(2, 1e-15), lost)
-    # the largest loss against the mixture is that of the rate
-    return rounds.Rounds((1 - low,), (np.ones(1),), (np.array([float(number)]),), mu * mu, number + 1, ((atom,),))
+    mass = np.array([high - 1 + lost, 1 - lost - low]) / (high - low)
+    atom = rounds.Atoms(np.log(ratios), mass, np.full(2, 1e-15), np.full(2, 1e-15), lost, 0.0)
+    return rounds.Rounds((), (), (), mu * mu, number + 1, ((atom, float(number)),))
 
 
-def delta_of_coins(epsilon, direction, ratios=RISING, number=NUMBER, mu=MU):
+def delta_of_coins(epsilon, direction, ratios=RISING, number=NUMBER, mu=MU, lost=0.0):
     """The mean of the Gaussian delta over the losses of all other rounds."""
     low, high = map(mp.mpf, ratios)
-    p = (1 - low) / (high - low)
+    p = (1 - mp.mpf(lost) - low) / (high - low)
     total = mp.mpf(0)
     for k in range(number + 1):
         ratio = high**k * low ** (number - k)

@@ -6,10 +6,14 @@ no closed form.  A value takes a tenth of a second.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import mpmath as mp
 import numpy as np
+
+from adascale.accounting.exact import certify
+from adascale.errors import CannotCertify
 
 NODES = 16
 
@@ -83,6 +87,24 @@ def rdp(q, sigma, alpha, nodes=NODES) -> float:
     """rho_alpha(q, sigma)."""
     with mp.workdps(60):
         return float(log_moment(q, sigma, alpha, nodes) / (mp.mpf(alpha) - 1))
+
+
+def epsilon_by(way, rounds, delta):
+    """Sharp value, both ends and direction by one proof alone; an error where they are far apart."""
+    return _by(way, rounds, delta, certify.Proof(math.inf, certify.NOTHING))
+
+
+def delta_by(way, rounds, epsilon):
+    return _by(way, rounds, epsilon, certify.Proof(1.0, certify.NO_DELTA))
+
+
+def _by(way, rounds, given, proof):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        way(rounds, given, proof)
+    if proof.wide():
+        raise CannotCertify("the ends are far apart")
+    found = proof.interval()
+    return found.value, found.lower, found.upper, found.direction
 
 
 def gaussian_delta(mu, epsilon):

@@ -14,11 +14,12 @@ import pytest
 
 from adascale.accounting.exact import certify as bracket
 from adascale.accounting.exact import discretize as atoms
-from adascale.accounting.exact import gaussian, inversion, moments, rounds, search
+from adascale.accounting.exact import gaussian, inversion, minus_one, moments, rounds, search
 from adascale.accounting.exact.inversion import DIRECTIONS, Inversion, Plan
 from adascale.errors import CannotCertify
 
 from .coins import EVEN, FALLING, RISING, coins
+from .exact import delta_by, epsilon_by
 
 FILE = Path(__file__).with_name("exact_digits.json")
 ROUNDS = [(1e-3, 1e-2, 30.0), (0.05, 0.5, 4.0), (0.05, 0.5, -3.0), (0.3, 9.0, 2.5), (0.9, 4.0, -6.0), (1e-5, 2.0, 9.0)]
@@ -53,7 +54,7 @@ def spread(rate, sigmas, gaussian_sigmas=()):
 FEW = spread(0.05, [2.0, 2.0, 3.0, 1.5])
 MANY = spread(0.02, np.linspace(1.0, 2.0, 30), [5.0])
 RARE = spread(1e-4, [0.8, 0.9, 0.9])
-LINES = {"few": FEW, "many": MANY, "cut": rounds.cut(RARE, True, 0.5, -14.0)}
+LINES = {"few": FEW, "many": MANY, "cut": atoms.cut(RARE, True, 0.5, -14.0)}
 SCHEDULES = {"few": FEW, "many": MANY, "rare": RARE}
 COINS = {"rising": coins(RISING), "falling": coins(FALLING)}
 COINS |= {"no gaussian": coins(RISING, mu=0.0), "two": coins(EVEN, 2)}
@@ -98,8 +99,11 @@ def atoms_of_one_round():
             yield named(f"atoms {name}, ", atom)
             yield named(f"atoms {name} off, to ", (each[::97] for each in atom[2:4]))
             for c in (5.0, -4.0):
-                yield {f"atoms {name}: moment at {c}": atoms.log_moment_of_atoms(atom.loss, atom.log_mass, c)}
-                yield named(f"atoms {name}: line at {c}, ", atoms.line_of_atoms(*atom[:4], c, 0.6, 4))
+                only = rounds.Rounds((), (), (), 0.0, 2, ((atom, 2.0),))
+                yield {f"atoms {name}: moment at {c}": minus_one.log_moment_above(only, c)}
+                tilt, add = (c - 1, True) if c > 0 else (-c, False)
+                yield named(f"atoms {name}: excess at {c}, ", minus_one.excess(atom, tilt, add, 0.6, 4))
+                yield named(f"atoms {name}: line at {c}, ", minus_one.line_of_atoms(only, tilt, add, 0.6, 4))
 
 
 def schedules():
@@ -115,12 +119,11 @@ def schedules():
     small = rounds.rounds_of(np.full(3, 1e-6), np.array([1e3, 2e3, 2e3]))
     yield {f"small: proven at {c}": rounds.proven_log_moment(small, c) for c in (40.0, -40.0)}
     for above in (True, False):
-        cut = rounds.cut(RARE, above, 0.2, -14.0)
+        cut = atoms.cut(RARE, above, 0.2, -14.0)
         yield {f"cut {above}: lost": cut.lost, f"cut {above}: losses": cut.atoms[0][0].loss}
         for c in (6.0, -5.0):
-            yield {f"cut {above}: quick at {c}": rounds.quick_log_moment(cut)(np.array([c]), 24.0)}
-            yield {f"cut {above}: proven at {c}": rounds.proven_log_moment(cut, c)}
-            yield named(f"cut {above}: line at {c}, ", rounds.moments_on_line(cut, c, 0.4, 4, 27.0))
+            yield {f"cut {above}: quick at {c}": minus_one.log_moment_of_atoms(cut)(np.array([c]), 24.0)}
+            yield {f"cut {above}: apart": minus_one.apart(cut)}
 
 
 def interpolation():
@@ -183,14 +186,14 @@ def closed_forms():
 def searches():
     for name, each in COINS.items():
         for at in (0.2, 1.5):
-            found = [bracket.delta_of(each, way, at) for way in DIRECTIONS]
+            found = [bracket.delta_of(each, each, way, at) for way in DIRECTIONS]
             yield {f"{name}: delta of {way} at {at}": one for way, one in zip(DIRECTIONS, found, strict=True)}
-            *both, direction = bracket.delta_by_inversion(each, at)
+            *both, direction = delta_by(bracket.delta_by_inversion, each, at)
             yield {f"{name}: delta at {at}": [*both, DIRECTIONS.index(direction)]}
             delta = both[0]
             value, direction, known = search.sharp(each, delta)
             yield {f"{name}: sharp near {at}": [value, DIRECTIONS.index(direction), *known.values()]}
-            *both, direction = bracket.by_inversion(each, delta)
+            *both, direction = epsilon_by(bracket.by_inversion, each, delta)
             yield {f"{name}: epsilon near {at}": [*both, DIRECTIONS.index(direction)]}
             for factor in (0.98, 1.002, 1.05, 1.3):
                 values = (None, at, 0.99 * at)
@@ -202,10 +205,9 @@ def searches():
 def brackets():
     """Of rounds and of atoms in their place: slow where nothing is compiled."""
     for name, each, delta, at in [("few", FEW, 1e-5, 0.3), ("many", MANY, 1e-3, 0.1), ("rare", RARE, 1e-5, 0.0)]:
-        *found, direction = bracket.bracket(each, delta)
-        yield {f"epsilon of {name}": [*found, DIRECTIONS.index(direction)]}
-        *found, direction = bracket.delta_bracket(each, at)
-        yield {f"delta of {name}": [*found, DIRECTIONS.index(direction)]}
+        ends = {"epsilon": bracket.epsilon_interval(each, delta), "delta": bracket.delta_interval(each, at)}
+        for what, end in ends.items():
+            yield {f"{what} of {name}": [end.value, end.lower, end.upper, DIRECTIONS.index(end.direction)]}
 
 
 PARTS = [one_round, one_line, atoms_of_one_round, schedules, interpolation, looks, inversions, closed_forms, searches]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adascale.accounting.exact import discretize as atoms
-from adascale.accounting.exact import inversion, moments, rounds
+from adascale.accounting.exact import inversion, minus_one, moments, rounds
 from adascale.accounting.exact.inversion import ADD, Inversion, Plan
 from adascale.errors import CannotCertify
 
@@ -36,8 +36,8 @@ def cells(q, u, above, end):
     return atom, x, [mp.exp(root * each - root * root / 2) for each in x], mass, lambda i: mass(i, root)
 
 
-def near(log_mass, truth, off):
-    return abs(mp.exp(mp.mpf(float(log_mass))) / truth - 1) < off
+def near(mass, truth, off):
+    return abs(mp.mpf(float(mass)) / truth - 1) < off
 
 
 def places(atom, last):
@@ -51,16 +51,17 @@ def test_atoms_above_are_cells_spread_to_both_ends_and_the_rest_at_the_last(q, u
     """What spreads mass and mean ratio of a cell to its ends is linear in the ratio; forty digits."""
     with mp.workdps(40):
         atom, x, ratio, null, sampled = cells(q, u, True, end)
+        root, last = mp.sqrt(mp.mpf(u)), len(x) - 1
 
         def right(i):
             return (sampled(i) - ratio[i] * null(i)) / (ratio[i + 1] - ratio[i])
 
-        last = len(x) - 1
-        expected = {0: mp.ncdf(x[0]), 1: null(0) - right(0) + mp.ncdf(x[0])}
+        left = mp.ncdf(x[0] - root) / ratio[0]  # at the upper end of what lies below the first cell
+        expected = {0: mp.ncdf(x[0]) - left, 1: null(0) - right(0) + left}
         expected |= {i + 1: right(i - 1) + null(i) - right(i) for i in places(atom, last)}
         expected[last + 1] = right(last - 1) + mp.ncdf(-x[last])
         for i, mass in expected.items():
-            assert near(atom.log_mass[i], mass, atom.mass_off[i])
+            assert near(atom.mass[i], mass, atom.mass_off[i])
             loss = mp.log(1 - mp.mpf(q) + mp.mpf(q) * (ratio[i - 1] if i else 0))
             assert abs(mp.mpf(float(atom.loss[i])) - loss) <= atom.loss_off[i]
 
@@ -74,7 +75,7 @@ def test_atoms_below_are_cells_at_their_mean_ratio(q, u, end):
         expected[0] = mp.ncdf(x[0]), mp.ncdf(x[0] - root)
         expected[last + 1] = mp.ncdf(-x[last]), mp.ncdf(root - x[last])
         for i, (mass, weighted) in expected.items():
-            assert near(atom.log_mass[i], mass, atom.mass_off[i])
+            assert near(atom.mass[i], mass, atom.mass_off[i])
             loss = mp.log(1 + mp.mpf(q) * (weighted / mass - 1))
             assert abs(mp.mpf(float(atom.loss[i])) - loss) < atom.loss_off[i]
 
@@ -83,16 +84,15 @@ def test_atoms_below_are_cells_at_their_mean_ratio(q, u, end):
 def test_masses_of_atoms_sum_to_one_and_their_mean_ratio_lacks_no_more_than_is_lost(q, u, end):
     """From above, what lies beyond the last cell is at its end: what is lost is all of the sampled part there."""
     below, above = (atoms.atoms_of(q, u, side, 0.2, end) for side in (False, True))
-    for atom in (below, above):
-        assert math.fsum(np.exp(atom.log_mass)) == pytest.approx(1.0, abs=4 * ULP)
-    assert math.fsum(np.exp(below.log_mass + below.loss)) == pytest.approx(1.0, abs=4 * ULP)
-    assert below.lost == 0.0
     with mp.workdps(40):
-        tail = mp.mpf(q) * mp.ncdf(-mp.mpf(end))
-        assert tail < above.lost < tail * (1 + mp.mpf("1e-9"))
-        x = mp.mpf(end) + mp.sqrt(mp.mpf(u))
-        lacking = tail - mp.mpf(q) * mp.exp(mp.sqrt(mp.mpf(u)) * x - mp.mpf(u) / 2) * mp.ncdf(-x)
-        assert math.fsum(np.exp(above.log_mass + above.loss)) == pytest.approx(float(1 - lacking), abs=4 * ULP)
+        x, root = mp.mpf(end + math.sqrt(u)), mp.sqrt(mp.mpf(u))
+        lacking = mp.mpf(q) * (mp.ncdf(root - x) - mp.exp(root * x - mp.mpf(u) / 2) * mp.ncdf(-x))
+        for atom, lost in ((below, 0), (above, lacking)):
+            y, p = ([mp.mpf(one) for one in each.tolist()] for each in (atom.loss, atom.mass))
+            off = math.fsum(atom.mass * (atom.mass_off + atom.loss_off))
+            assert abs(mp.fsum(p) - 1) < off
+            assert abs(mp.fsum(a * mp.exp(b) for a, b in zip(p, y, strict=True)) - 1 + lost) < 3 * off
+            assert abs(lost - mp.mpf(atom.lost)) <= atom.lost_off <= 1e-9 * float(lost)
 
 
 def gaussian(energy):
@@ -265,32 +265,24 @@ def test_where_orders_of_a_million_millions_come_first_and_are_hopeless_a_look_g
 
 @pytest.mark.parametrize(("most", "refused"), [(121.0, False), (120.0, True), (1.0, True)])
 def test_a_line_of_atoms_takes_no_more_work_than_is_allowed(monkeypatch, most, refused):
-    monkeypatch.setattr(rounds, "MOST_WORK", most)
-    coin = atoms.Atoms(np.log([0.8, 1.6]), np.log([0.75, 0.25]), np.full(2, 1e-15), np.full(2, 1e-15), 0.0)
-    schedule = rounds.Rounds((0.2,), (np.ones(2),), (np.ones(2),), 0.0, 2, ((coin, coin),))
-    assert math.isinf(rounds.moments_on_line(schedule, 3.0, 0.1, 30, 20.0).error) is refused
+    monkeypatch.setattr(minus_one, "MOST_WORK", most)
+    (coin,) = coins(number=1).atoms
+    schedule = coins()._replace(atoms=(coin, coin))
+    assert math.isinf(minus_one.line_of_atoms(schedule, 3.0, True, 0.1, 30).error) is refused
 
 
 def test_where_the_masses_of_atoms_are_off_by_four_per_cent_their_moment_is_not_known():
-    assert math.isfinite(rounds.proven_log_moment(coins(), 1e13))
-    assert rounds.proven_log_moment(coins(), 3e13) == math.inf
-
-
-def test_a_share_with_phases_off_by_four_per_cent_is_known_to_be_in_the_unit_disc():
-    """Of one round whose losses are off by 1e-15: by h of it, and its rounding, at every point of the line."""
-    found = rounds.moments_on_line(coins(number=1), 3.0, 1e13, 4, 20.0)
-    largest = 1 + np.abs(found.share)
-    assert (found.off[:3] < 0.06 * largest[:3]).all()
-    assert found.off[3] == largest[3]
+    assert math.isfinite(minus_one.log_moment_above(coins(), 1e13))
+    assert minus_one.log_moment_above(coins(), 3e13) == math.inf
 
 
 @pytest.mark.parametrize(("above", "least", "largest"), [(True, 1.005, 8.0), (False, -8.0, -1.005)])
 def test_atoms_are_of_a_round_with_more_or_less_energy_than_its_digits_leave_open(monkeypatch, above, least, largest):
     """Its energy is kept to 48 binary digits, half a unit to either side, and delta rises with it."""
     of = []
-    monkeypatch.setattr(rounds, "atoms_of", lambda q, u, *rest: of.append(u))
+    monkeypatch.setattr(atoms, "atoms_of", lambda q, u, *rest: of.append(u))
     schedule = rounds.rounds_of(np.full(3, 0.1), np.array([2.0, 3.0, 1.7]))
-    rounds.cut(schedule, above, 0.1, -20.0)
+    atoms.cut(schedule, above, 0.1, -20.0)
     moved = (np.array(of) / schedule.energies[0] - 1) * 2.0**48
     assert ((moved >= least) & (moved <= largest)).all()
 
@@ -338,17 +330,25 @@ def test_the_aliases_to_the_left_are_right_to_what_is_allowed_for_cancellation(t
         assert abs(mp.mpf(high) - 1 / (mp.exp(a * length) - 1)) <= allowed
 
 
-@pytest.mark.parametrize("above", [True, False])
-def test_moments_of_atoms_are_as_near_to_forty_digits_as_they_say(above):
-    atom = atoms.atoms_of(1e-3, 0.7, above, 0.2, 6.0)
-    values, scale, error, drift = atoms.line_of_atoms(*atom[:4], 40.0, 3.0, 6)
-    with mp.workdps(40):
-        for k in (0, 1, 5):
-            pairs = zip(atom.loss, atom.log_mass, strict=True)
-            terms = [mp.exp(mp.mpf(m) + mp.mpc(40, 3 * k) * mp.mpf(y)) for y, m in pairs]
-            whole = mp.fsum(mp.fabs(term) for term in terms)
-            got = mp.mpc(complex(values[k])) * mp.exp(mp.mpf(scale))
-            assert abs(got - mp.fsum(terms)) / whole < error + k * drift < 1e-11
+@pytest.mark.parametrize("add", [True, False])
+@pytest.mark.parametrize(
+    ("q", "u", "tilt", "h"),
+    [(1e-3, 0.7, 40.0, 3.0), (1e-6, 4.0, 0.3, 100.0), (0.3, 1.0, 5.0, 0.05), (1e-9, 0.1, 1e9, 1e9)],
+)
+def test_what_is_beyond_one_is_as_near_to_fifty_digits_as_it_says(q, u, tilt, h, add):
+    """Relative to M - 1, be it 1e-11; the sum over atoms of both sides, one of which lacks mass."""
+    for above in (True, False):
+        atom = atoms.atoms_of(q, u, above, 0.2, 6.0)
+        values, off = minus_one.excess(atom, tilt, add, h, 40)
+        with mp.workdps(50):
+            y, p = ([mp.mpf(one) for one in each.tolist()] for each in (atom.loss, atom.mass))
+            growth = [mp.expm1(one) for one in y]
+            for k in (0, 1, 39):
+                s = mp.mpc(tilt, k * mp.mpf(h))
+                z = 1 + s if add else -s
+                terms = (a * (mp.expm1(z * b) - z * c) for a, b, c in zip(p, y, growth, strict=True))
+                truth = mp.fsum(terms) - z * mp.mpf(atom.lost)
+                assert abs(mp.mpc(complex(values[k])) - truth) < off[k] < 1e-9 * abs(complex(truth))
 
 
 @pytest.mark.parametrize(("q", "sigma"), [(1e-6, 0.5), (1e-3, 3.0), (0.2, 1.0), (0.4, 40.0)])
@@ -366,23 +366,23 @@ def test_delta_of_atoms_is_on_its_side_of_the_round_and_near(q, sigma):
 
 def delta_of(atom, epsilon, direction):
     part = np.expm1(atom.loss) - math.expm1(epsilon) if direction == "add" else -np.expm1(epsilon + atom.loss)
-    return math.fsum(np.exp(atom.log_mass) * np.maximum(part, 0))
+    return math.fsum(atom.mass * np.maximum(part, 0))
 
 
 def test_what_atoms_lose_is_what_was_asked_for():
     schedule = rounds.rounds_of(np.full(50, 1e-4), np.full(50, 2.0))
-    cut = rounds.cut(schedule, True, 0.02, math.log(1e-13))
-    assert 1e-14 < cut.lost <= 1.001e-13
-    assert rounds.cut(schedule, False, 0.02, math.log(1e-13)).lost == 0
+    cut = atoms.cut(schedule, True, 0.02, math.log(1e-13))
+    assert 5e-15 < cut.lost <= 1.001e-13
+    assert atoms.cut(schedule, False, 0.02, math.log(1e-13)).lost == 0
     assert inversion.look(cut, "add", math.log(1e-8)).top > 0
     rare = rounds.rounds_of(np.full(3, 1e-9), np.array([1.0, 2.0, 3.0]))  # all of them may be lost: half are kept
-    assert rounds.cut(rare, True, 0.02, math.log(1e-7)).lost == pytest.approx(1.5e-9, rel=0.01, abs=0)
+    assert atoms.cut(rare, True, 0.02, math.log(1e-7)).lost < 1.5e-9
 
 
 def test_atoms_whose_masses_floating_point_cannot_hold_are_refused_by_name():
     """Beyond 37 standard deviations masses lose digits, and then are zero: what was proven of them would not hold."""
     held = atoms.atoms_of(0.01, 1.0, True, 0.01, 35.5)
-    assert held.log_mass.min() > np.log(np.finfo(float).tiny)  # a control
+    assert held.mass.min() > np.finfo(float).tiny  # a control
     assert np.isfinite(held.loss).all()
     with pytest.raises(CannotCertify, match="beyond floating point"):
         atoms.atoms_of(0.01, 1.0, True, 0.01, 36.5)

@@ -1,62 +1,179 @@
-"""Proven bounds on epsilon and delta."""
+"""Proven bounds on epsilon and delta: the best of several proofs, whatever the schedule."""
 
+import contextlib
 import math
 from collections.abc import Callable
 
 import numpy as np
 
-from adascale.accounting.exact import gaussian
-from adascale.accounting.exact.inversion import ADD, REMOVE, Inversion, Tilts, chernoff_offset, look, plan, real_order
-from adascale.accounting.exact.rounds import Rounds, cut, proven_log_moment
-from adascale.accounting.exact.search import largest_loss, most_apart, one_direction, settled, sharp, solve
+from adascale.accounting.exact import bounds, gaussian
+from adascale.accounting.exact.discretize import cut
+from adascale.accounting.exact.inversion import (
+    ADD,
+    DIRECTIONS,
+    REMOVE,
+    Inversion,
+    Tilts,
+    chernoff_offset,
+    look,
+    plan,
+    proven_log_moment_at,
+)
+from adascale.accounting.exact.rounds import Rounds
+from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp, solve
+from adascale.accounting.interval import CertifiedInterval
 from adascale.errors import CannotCertify, RoundingFloor
 
-WIDEST = 0.01  # a certified interval wider than this, relative to its upper end, is an error
+WIDEST = 0.01  # a certified interval is at most this wide, relative to its upper end
 NOTHING = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
+NO_DELTA = 1e-290  # nor does such a delta
 _WANTED = 9e-4  # the relative width to aim for
 _PROVEN = math.log(1e-6)  # ln of the aliases in the bounds, relative to delta
 _DIGITS = 27.0  # -ln of the interpolation error
 _CUTS = ((0.02, 1e-5), (0.01, 1e-4), (0.01, 1e-3))  # cell width in L, and mass beyond the cells over delta
 _FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to delta
+_BEYOND = 1e30  # an epsilon above every loss
 _OUTWARD = 1e-12  # how far the last roundings may move a bound
+_RARE = (5e-4, 5.0)  # a smaller rate and fewer samples in all: discrete rounds are tried first
 
 
-Bracket = tuple[float, float, float, str]  # the sharp value, its proven bounds, and the direction that determines it
+class Proof:
+    """The best bounds proven so far: from below of the larger direction, from above of each."""
+
+    def __init__(self, most: float, nothing: float) -> None:
+        self.lower, self.upper, self.nothing = 0.0, dict.fromkeys(DIRECTIONS, most), nothing
+        self.names = dict.fromkeys(("lower", *DIRECTIONS), "trivial")
+        self.value, self.direction = math.nan, ADD
+
+    def raise_lower(self, value: float, name: str) -> None:
+        """Record a lower bound."""
+        if value > self.lower:
+            self.lower, self.names["lower"] = value, name
+
+    def reduce_upper(self, value: float, name: str, *directions: str) -> None:
+        """Record an upper bound on one direction or on both."""
+        for direction in directions or DIRECTIONS:
+            if value < self.upper[direction]:
+                self.upper[direction], self.names[direction] = value, name
+
+    def wide(self, most: float = WIDEST) -> bool:
+        """Check whether the interval is wider than this, relative to its upper end."""
+        upper = max(self.upper.values())
+        return not (upper < math.inf and upper - self.lower <= max(most * upper, self.nothing))
+
+    def interval(self) -> CertifiedInterval:
+        """Return the interval."""
+        larger = max(DIRECTIONS, key=lambda name: self.upper[name])
+        upper = self.upper[larger]
+        lower, upper = float(min(self.lower, upper)), float(upper)
+        value = 0.5 * (lower + upper) if math.isnan(self.value) else min(max(self.value, lower), upper)
+        names = (self.names["lower"], self.names[larger])
+        return CertifiedInterval(lower, upper, names, self.direction, value, upper, self.nothing)
 
 
-def bracket(rounds: Rounds, delta: float) -> Bracket:
-    """Find the sharp epsilon, its proven bounds, and the direction that determines it."""
-    if not rounds.rates:
-        return *gaussian.epsilon(rounds.gaussian, delta), ADD
+def _known(found: tuple[float, float, float], nothing: float, name: str = "closed form") -> CertifiedInterval:
+    value, lower, upper = map(float, found)
+    return CertifiedInterval(lower, upper, (name, name), ADD, value, upper, nothing)
+
+
+_quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # infinite or nan: nothing is proven
+_FAILURES = (ArithmeticError, ValueError)  # of an attempt to prove something, at the ends of floating point
+
+
+@_quiet
+def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
+    """Bound epsilon from both sides by the best of all proofs."""
+    if not rounds.rates and not rounds.atoms:
+        return _known(gaussian.epsilon(rounds.gaussian, delta), NOTHING)
     if most_apart(rounds) <= delta:
-        return 0.0, 0.0, 0.0, ADD
-    if rounds.size == 1:
-        value, lower, upper = gaussian.sampled_epsilon(rounds.rates[0], float(rounds.energies[0][0]), delta)
-        return value, lower, _narrow(lower, upper), ADD
-    try:
-        return by_inversion(rounds, delta)
-    except CannotCertify:
-        return by_atoms(rounds, delta)
+        return _known((0.0, 0.0, 0.0), NOTHING, "total variation")
+    if rounds.size == 1 and rounds.rates:
+        q, u = rounds.rates[0], float(rounds.energies[0][0])
+        return _known(gaussian.sampled_epsilon(q, u, delta), NOTHING)
+    proof = Proof(math.inf, NOTHING)
+    proof.reduce_upper(largest_loss(rounds), "largest loss", REMOVE)
+    if rounds.rates and rounds.atoms:
+        with contextlib.suppress(*_FAILURES):
+            by_atoms(rounds, delta, proof)
+        if proof.wide():
+            less, more = (epsilon_interval(each, delta) for each in _of_one_kind(rounds))
+            proof.raise_lower(less.lower, less.ends[0])
+            proof.reduce_upper(more.upper, more.ends[1])
+        return proof.interval()
+    for attempt in (by_atoms, by_inversion) if _rare(rounds) else (by_inversion, by_atoms):
+        with contextlib.suppress(*_FAILURES):
+            attempt(rounds, delta, proof)
+        if not proof.wide():
+            return proof.interval()
+    bounds.epsilon_ends(rounds, delta, proof)
+    return proof.interval()
 
 
-def by_atoms(rounds: Rounds, delta: float) -> Bracket:
-    """Compute :func:`bracket` from one discretisation that lowers delta and one that raises it."""
-    lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper bound was found")
+@_quiet
+def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
+    """Bound delta from both sides by the best of all proofs."""
+    if not rounds.rates and not rounds.atoms:
+        return _known(gaussian.delta(rounds.gaussian, epsilon), NO_DELTA)
+    if rounds.size == 1 and rounds.rates:
+        q, u = rounds.rates[0], float(rounds.energies[0][0])
+        return _known(gaussian.sampled_delta(q, u, epsilon), NO_DELTA)
+    proof = Proof(1.0, NO_DELTA)
+    proof.reduce_upper(most_apart(rounds), "total variation")
+    if epsilon > _BEYOND:  # no schedule of floating point has such losses
+        bounds.delta_ends(rounds, _BEYOND, proof)
+        proof.lower = 0.0
+        return proof.interval()
+    if largest_loss(rounds) <= epsilon:
+        proof.reduce_upper(0.0, "largest loss", REMOVE)
+    if rounds.rates:
+        q, u = max((q, float(u[-1])) for q, u in zip(rounds.rates, rounds.energies, strict=True))
+        proof.raise_lower(float(gaussian.sampled_delta(q, u, epsilon)[1]), "one round")
+    if rounds.rates and rounds.atoms:
+        with contextlib.suppress(*_FAILURES):
+            delta_by_atoms(rounds, epsilon, proof)
+        if proof.wide():
+            less, more = (delta_interval(each, epsilon) for each in _of_one_kind(rounds))
+            proof.raise_lower(less.lower, less.ends[0])
+            proof.reduce_upper(more.upper, more.ends[1])
+        return proof.interval()
+    for attempt in (delta_by_atoms, delta_by_inversion) if _rare(rounds) else (delta_by_inversion, delta_by_atoms):
+        with contextlib.suppress(*_FAILURES):
+            attempt(rounds, epsilon, proof)
+        if not proof.wide():
+            return proof.interval()
+    bounds.delta_ends(rounds, epsilon, proof)
+    return proof.interval()
+
+
+def _of_one_kind(rounds: Rounds) -> tuple[Rounds, Rounds]:
+    """Leave out the sampled rounds, which lowers delta, or their sampling, which raises it."""
+    energy = sum(float(n @ u) for u, n in zip(rounds.energies, rounds.counts, strict=True))
+    less = rounds._replace(rates=(), energies=(), counts=())
+    return less, less._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12))
+
+
+def _rare(rounds: Rounds) -> bool:
+    expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
+    return max(rounds.rates, default=0.0) < _RARE[0] and expected < _RARE[1]
+
+
+def by_inversion(rounds: Rounds, delta: float, proof: Proof) -> None:
+    """Prove bounds on epsilon by the moments of the sampled rounds, or of the atoms if there are no others."""
+    invert(rounds, rounds, delta, proof, "minus one" if rounds.atoms else "inversion")
+
+
+def by_atoms(rounds: Rounds, delta: float, proof: Proof) -> None:
+    """Prove bounds on epsilon by one discretisation that lowers delta and one that raises it."""
     for width, lost in _CUTS:
-        try:
-            below, above = _cut(rounds, width, math.log(delta) + math.log(lost))
-            value, low, _, direction = by_inversion(below, delta)
-            lower, upper = max(lower, low), min(upper, by_inversion(above, delta - above.lost)[2])
-            if upper - lower <= max(5 * _WANTED * upper, 0.1 * NOTHING):
-                break
-        except CannotCertify as error:
-            failed = error
-    if not upper < math.inf:
-        raise failed
-    return min(max(value, lower), upper), lower, _narrow(lower, upper), direction
+        below, above = _cut(rounds, width, math.log(delta) + math.log(lost))
+        invert(below, above, delta, proof, "minus one")
+        if not proof.wide(5 * _WANTED):
+            break
 
 
 def _cut(rounds: Rounds, width: float, log_lost: float) -> tuple[Rounds, Rounds]:
+    if not rounds.rates:
+        raise CannotCertify("there is nothing to discretise")
     if max(rounds.rates) > 0.5 or max(float(u[-1]) for u in rounds.energies) > 100.0:
         raise CannotCertify("the moments of a round would take too many nodes, or overflow")
     if sum(u.size for u in rounds.energies) > 2000:
@@ -64,18 +181,25 @@ def _cut(rounds: Rounds, width: float, log_lost: float) -> tuple[Rounds, Rounds]
     return cut(rounds, False, width, log_lost), cut(rounds, True, width, log_lost)
 
 
-def by_inversion(rounds: Rounds, delta: float) -> Bracket:
-    """Compute :func:`bracket` of sampled rounds, or of atoms that replace them."""
-    value, direction, found = sharp(rounds, delta)
-    lower, upper = _ends(rounds, direction, delta, value)
+def invert(below: Rounds, above: Rounds, delta: float, proof: Proof, name: str) -> None:
+    """Prove a lower bound on epsilon by ``below``, and upper bounds by ``above``; delta is between those of both."""
+    if below is above:
+        value, direction, found = sharp(below, delta)
+        proof.value, proof.direction = value, direction
+    else:
+        direction, found = ADD, {ADD: about(below, look(below, ADD, math.log(delta)), delta)}
+        value = found[ADD]
+    _ends(below, above, direction, delta, value, proof, name)
     other = REMOVE if direction == ADD else ADD
+    upper, rest = proof.upper[direction], delta - above.lost
     # delta(0) is the same in both directions
-    if upper > 0 and not is_below(rounds, other, delta, upper, found.get(other)):
-        if other not in found:
-            found[other] = one_direction(rounds, look(rounds, other, math.log(delta)), delta)
-        ends = _ends(rounds, other, delta, found[other])
-        lower, upper = max(lower, ends[0]), max(upper, ends[1])
-    return min(max(value, lower), upper), lower, upper, direction
+    if upper == 0 or proof.upper[other] <= upper or is_below(above, other, rest, upper, found.get(other)):
+        proof.reduce_upper(upper, name, other)
+        return
+    if other not in found:
+        search = one_direction if below is above else about
+        found[other] = search(below, look(below, other, math.log(delta)), delta)
+    _ends(below, above, other, delta, found[other], proof, name)
 
 
 def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, tau: float) -> Inversion:
@@ -92,71 +216,75 @@ def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, ta
     return found
 
 
-def _ends(rounds: Rounds, direction: str, delta: float, value: float) -> tuple[float, float]:
-    log_delta, tilts = math.log(delta), look(rounds, direction, None, value)
+def _both(
+    below: Rounds, above: Rounds, tilts: Tilts, epsilon: float, log_delta: float, tau: float
+) -> tuple[Inversion, Inversion]:
+    low = _smoothed(below, tilts, epsilon, log_delta, tau)
+    return low, low if above is below else _smoothed(above, tilts, epsilon, log_delta, tau)
+
+
+def _ends(below: Rounds, above: Rounds, direction: str, delta: float, value: float, proof: Proof, name: str) -> None:
+    log_delta, tilts = math.log(delta), look(below, direction, None, value)
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(value))])  # approximately -d ln delta / d epsilon
     lower, upper = 0.0, math.inf
-    scale, wanted, failed = max(value, 0.1 / slope), 7e-4, CannotCertify("no upper bound was found")
+    least = _WANTED if below is above else 3 * _WANTED  # atoms are not nearer
+    scale, wanted, failed = max(value, 0.1 / slope), 0.8 * least, CannotCertify("no upper bound was found")
     for _ in range(6):
         tau = min(math.sqrt(wanted * scale / (1.3 * (slope + 1))), 0.5)
         try:
-            inversion = _smoothed(rounds, tilts, value, log_delta, tau)
+            low, high = _both(below, above, tilts, value, log_delta, tau)
         except CannotCertify as error:
             failed = error
             if upper < math.inf or wanted > 0.5 * WIDEST or isinstance(error, RoundingFloor):
                 break
             wanted *= 3.0
             continue
-        before, step = upper - lower, max(1e-4 * value, 1e-4 / inversion.where.tilt)
-        lower = max(lower, _nearest(inversion.lower, delta, value, step, -1))
-        upper = 0.0 if inversion.upper(0.0) <= delta else min(upper, _nearest(inversion.upper, delta, value, step, 1))
-        if upper < math.inf and (upper - lower <= max(_WANTED * upper, 0.1 * NOTHING) or upper - lower > 0.9 * before):
+        before, step, rest = upper - lower, max(1e-4 * value, 1e-4 / low.where.tilt), delta - above.lost
+        lower = max(lower, _nearest(low.lower, delta, value, step, -1))
+        upper = 0.0 if high.upper(0.0) <= rest else min(upper, _nearest(high.upper, rest, value, step, 1))
+        proof.raise_lower(lower * (1 - _OUTWARD), name)
+        proof.reduce_upper(upper * (1 + _OUTWARD), name, direction)
+        if upper < math.inf and (upper - lower <= max(least * upper, 0.1 * NOTHING) or upper - lower > 0.9 * before):
             break
-        wanted *= 0.8 * min(max(_WANTED * upper / (upper - lower), 0.05), 1.0) if upper < math.inf else 0.05
+        wanted *= 0.8 * min(max(least * upper / (upper - lower), 0.05), 1.0) if upper < math.inf else 0.05
     if not upper < math.inf:
         raise failed
-    return lower * (1 - _OUTWARD), _narrow(lower, upper) * (1 + _OUTWARD)
-
-
-def _narrow(lower: float, upper: float, nothing: float = NOTHING) -> float:
-    if not upper - lower <= max(WIDEST * upper, nothing):
-        raise CannotCertify(f"it lies between {lower:.6g} and {upper:.6g}")
-    return upper
 
 
 def _nearest(bound: Callable[[float], float], delta: float, value: float, step: float, way: int) -> float:
-    """Find a nearby epsilon above (``way`` 1) or below (-1) that the bound proves; return inf or 0 if there is none."""
+    """Find the least epsilon (``way`` 1) or the largest (-1) that the bound proves, or inf or 0 if there is none."""
 
     def holds(epsilon: float) -> bool:
         return bound(epsilon) <= delta if way > 0 else bound(epsilon) >= delta
 
-    near = value
+    proven, here = holds(value), value
     for _ in range(40):
-        if (far := near + way * step) <= 0:
-            return 0.0
-        if holds(far):
+        there = max(here + (-way if proven else way) * step, 0.0)
+        if holds(there) != proven:
             break
-        near, step = far, 1.5 * step
+        if there == 0:
+            return 0.0
+        here, step = there, 1.5 * step
     else:
-        return math.inf if way > 0 else 0.0
-    end = far if holds(near) else solve(lambda x: bound(x) - delta, min(near, far), max(near, far))
+        return here if proven else math.inf if way > 0 else 0.0
+    end = solve(lambda x: bound(x) - delta, min(here, there), max(here, there))
     for outward in (0.0, 1e-10, 1e-8, 1e-6):
         if holds(end * (1 + way * outward)):
             return end * (1 + way * outward)
-    return far
+    return here if proven else there
 
 
 def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value: float | None) -> bool:
     """Check that epsilon in this direction is provably at most the given one."""
     if direction == REMOVE and largest_loss(rounds) <= epsilon:
         return True
-    if not rounds.rates or delta <= 0:
+    if not (rounds.rates or rounds.atoms) or delta <= 0:
         return False
     tilts, log_delta = look(rounds, direction, None, epsilon), math.log(delta)
     i = int(np.argmin(tilts.log_bound(epsilon)))
     a = float(tilts.tilt[i])  # approximately the slope of -ln delta as well
     if tilts.log_bound(epsilon)[i] < log_delta + 0.5:
-        log_moment = proven_log_moment(rounds, real_order(direction, a)) + 0.5 * rounds.gaussian * a * (a + 1)
+        log_moment = proven_log_moment_at(rounds, direction, a) + 0.5 * rounds.gaussian * a * (a + 1)
         log_bound = log_moment + chernoff_offset(a) - a * epsilon
         if log_bound + 1e-13 * (abs(log_moment) + a * epsilon + 10) <= log_delta:
             return True
@@ -169,74 +297,70 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
         return False
 
 
-def delta_bracket(rounds: Rounds, epsilon: float) -> Bracket:
-    """Compute the counterpart of :func:`bracket` for delta."""
-    if not rounds.rates:
-        return *gaussian.delta(rounds.gaussian, epsilon), ADD
-    if rounds.size == 1:
-        value, lower, upper = gaussian.sampled_delta(rounds.rates[0], float(rounds.energies[0][0]), epsilon)
-        return value, lower, _narrow(lower, upper, 1e-290), ADD
-    try:
-        return delta_by_inversion(rounds, epsilon)
-    except CannotCertify:
-        return delta_by_atoms(rounds, epsilon)
+def delta_by_inversion(rounds: Rounds, epsilon: float, proof: Proof) -> None:
+    """Prove what :func:`by_inversion` does, for delta."""
+    invert_delta(rounds, rounds, epsilon, proof, "minus one" if rounds.atoms else "inversion")
 
 
-def delta_by_inversion(rounds: Rounds, epsilon: float) -> Bracket:
-    """Compute the counterpart of :func:`by_inversion` for delta."""
-    found = [delta_of(rounds, ADD, epsilon)]
-    if not is_below(rounds, REMOVE, found[0][1], epsilon, None):
-        found.append(delta_of(rounds, REMOVE, epsilon))
-    value, lower, upper = (max(each) for each in zip(*found, strict=True))
-    return value, lower, upper, ADD if value == found[0][0] else REMOVE
-
-
-def delta_by_atoms(rounds: Rounds, epsilon: float) -> Bracket:
-    """Compute the counterpart of :func:`by_atoms` for delta."""
-    about = float(look(rounds, ADD, None, epsilon).log_bound(epsilon).min()) - 3.0
-    lower, upper, value, direction, failed = 0.0, math.inf, 0.0, ADD, CannotCertify("no upper bound was found")
+def delta_by_atoms(rounds: Rounds, epsilon: float, proof: Proof) -> None:
+    """Prove what :func:`by_atoms` does, for delta."""
+    about = math.log(max(proof.lower, 1e-25 * max(proof.upper.values())))
     for width, lost in _CUTS:
-        try:
-            below, above = _cut(rounds, width, about + math.log(lost))
-            value, low, _, direction = delta_by_inversion(below, epsilon)
-            lower, upper = max(lower, low), min(upper, delta_by_inversion(above, epsilon)[2] + above.lost)
-            if upper - lower <= WIDEST * upper:
-                return min(max(value, lower), upper), lower, min(upper, 1.0), direction
-            about, failed = math.log(upper), CannotCertify(f"it lies between {lower:.6g} and {upper:.6g}")
-        except CannotCertify as error:
-            failed = failed if upper < math.inf else error
-    raise failed
+        below, above = _cut(rounds, width, about + math.log(lost))
+        invert_delta(below, above, epsilon, proof, "minus one")
+        if not proof.wide():
+            break
+        about = math.log(max(proof.lower, 1e-25 * max(proof.upper.values())))
 
 
-def delta_of(rounds: Rounds, direction: str, epsilon: float) -> tuple[float, float, float]:
+def invert_delta(below: Rounds, above: Rounds, epsilon: float, proof: Proof, name: str) -> None:
+    """Prove a lower bound on delta by ``below``, and upper bounds by ``above``."""
+    value, lower, upper = delta_of(below, above, ADD, epsilon)
+    proof.value, proof.direction = value, ADD
+    proof.raise_lower(lower, name)
+    proof.reduce_upper(upper, name, ADD)
+    # delta(0) is the same in both directions
+    if epsilon == 0 or is_below(above, REMOVE, lower - above.lost, epsilon, None):
+        proof.reduce_upper(upper, name, REMOVE)
+        return
+    other, lower, upper = delta_of(below, above, REMOVE, epsilon)
+    if other > value:
+        proof.value, proof.direction = other, REMOVE
+    proof.raise_lower(lower, name)
+    proof.reduce_upper(upper, name, REMOVE)
+
+
+def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tuple[float, float, float]:
     """Compute the sharp delta of one direction and its proven bounds."""
-    if direction == REMOVE and largest_loss(rounds) <= epsilon:
+    if direction == REMOVE and largest_loss(above) <= epsilon:
         return 0.0, 0.0, 0.0
-    tilts = look(rounds, direction, None, epsilon)
+    tilts = look(below, direction, None, epsilon)
     bound = tilts.log_bound(epsilon)
     slope = float(tilts.tilt[np.argmin(bound)])
     log_delta = min(float(bound.min()) - 2.0, -1e-3)
     value, lower, upper = math.nan, 0.0, 1.0
-    wanted, failed = 1e-3, CannotCertify("no upper bound was found")
+    least = 2e-3 if below is above else 5e-3  # atoms are not nearer
+    wanted, failed = 0.5 * least, CannotCertify("no upper bound was found")
     for _ in range(5):
         tau = min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5)
         try:
-            inversion = _smoothed(rounds, tilts, epsilon, log_delta, tau)
+            low, high = _both(below, above, tilts, epsilon, log_delta, tau)
         except CannotCertify as error:
             failed = error
             if not math.isnan(value) or wanted > 0.5 * WIDEST or isinstance(error, RoundingFloor):
                 break
             wanted *= 3.0
             continue
-        lower, upper = max(lower, inversion.lower(epsilon)), min(upper, inversion.upper(epsilon))
-        value = float(inversion.value(epsilon))
-        if upper - lower <= 2e-3 * upper:
+        before = upper - lower
+        lower, upper = max(lower, low.lower(epsilon)), min(upper, high.upper(epsilon) + above.lost)
+        value = float(low.value(epsilon))
+        if upper - lower <= least * upper or upper - lower > 0.9 * before:
             break
-        wanted *= 0.8 * max(2e-3 * upper / (upper - lower), 0.05)
+        wanted *= 0.8 * max(least * upper / (upper - lower), 0.05)
     if math.isnan(value):
         raise failed
-    upper = _narrow(lower, upper, 0.0)
-    plain = settled(rounds, tilts, epsilon, epsilon, math.log(upper), 0.0) if upper > 0 else None
-    if plain is not None:  # otherwise smoothing has raised it slightly
-        value = float(plain.value(epsilon))
+    if below is above and upper > 0:  # smoothing has raised it slightly
+        with contextlib.suppress(CannotCertify):
+            if (plain := settled(below, tilts, epsilon, epsilon, math.log(upper), 0.0)) is not None:
+                value = float(plain.value(epsilon))
     return min(max(value, lower), upper), lower, upper

@@ -1,23 +1,31 @@
 r"""Closed forms of Gaussian DP and of one sampled round, :math:`q\, \delta_\mu(\ln(1 + (e^\varepsilon - 1) / q))`."""
 
 import math
+from typing import Any
 
+import numpy as np
 from scipy.special import log_ndtr
 
 from adascale.accounting.exact.moments import ULP
 
 
-def delta(energy: float, epsilon: float) -> tuple[float, float, float]:
-    r"""Compute :math:`\Phi(\mu/2 - \varepsilon/\mu) - e^\varepsilon \Phi(-\mu/2 - \varepsilon/\mu)`, with bounds."""
-    if energy == 0.0:
-        return 0.0, 0.0, 0.0
-    mu = math.sqrt(energy)
-    first, second = (float(log_ndtr(sign * 0.5 * mu - epsilon / mu)) for sign in (1, -1))
-    if math.isinf(first):
-        return 0.0, 0.0, 1e-300  # as in the last line, as it has underflowed
-    value = -math.exp(first) * math.expm1(min(second + epsilon - first, 0.0))
-    off = 16 * ULP * math.exp(first) * (4 + abs(first) + abs(second) + epsilon)
-    return min(max(0.0, value), 1.0), max(0.0, value - off), min(value + off + 1e-300, 1.0)  # it may have underflowed
+def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
+    r"""Compute :math:`\Phi(\mu/2 - \varepsilon/\mu) - e^\varepsilon \Phi(-\mu/2 - \varepsilon/\mu)`, with bounds.
+
+    Either argument may be an array, of energies > 0 and of any real :math:`\varepsilon`.
+    """
+    if np.ndim(energy) == 0 and energy == 0:
+        exact = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
+        return exact, exact * (1 - 8 * ULP), exact * (1 + 8 * ULP)
+    mu = np.sqrt(energy)
+    first, second = (log_ndtr(sign * 0.5 * mu - epsilon / mu) for sign in (1, -1))
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.exp(first)
+        value = -size * np.expm1(np.minimum(second + epsilon - first, 0.0))
+        off = 16 * ULP * size * (4 + np.abs(first) + np.abs(second) + np.abs(epsilon))
+    gone = np.isinf(first)  # it has underflowed
+    value, off = np.where(gone, 0.0, value), np.where(gone, 0.0, off)
+    return np.clip(value, 0.0, 1.0) + 0.0, np.maximum(value - off, 0.0), np.minimum(value + off + 1e-300, 1.0)
 
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from adascale.accounting.exact import gaussian, minus_one
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
 from adascale.accounting.kernels import FloatArray
@@ -33,6 +34,12 @@ def chernoff_offset(tilt: float) -> float:
     return -tilt * math.log1p(1 / tilt) - math.log1p(tilt)
 
 
+def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
+    """Bound ln G(tilt) of all rounds but the Gaussian ones from above."""
+    bound = minus_one.log_moment_above if rounds.atoms else proven_log_moment
+    return bound(rounds, real_order(direction, tilt))
+
+
 class Tilts(NamedTuple):
     """Approximate ln G at some tilts, from fewer rounds; no proof uses it."""
 
@@ -50,19 +57,24 @@ class Tilts(NamedTuple):
 @np.errstate(over="ignore", invalid="ignore")
 def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
     """Evaluate tilts around the best one for this delta, or for this epsilon if ``log_delta`` is None."""
-    log_moment = quick_log_moment(rounds)
+    log_moment = minus_one.log_moment_of_atoms(rounds) if rounds.atoms else quick_log_moment(rounds)
     u, q, n = thinned(rounds)
     variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum()) + rounds.gaussian
+    variance += sum(n * float(atom.mass @ np.expm1(atom.loss) ** 2) for atom, n in rounds.atoms)
     known: dict[int, tuple[float, float]] = {}
     digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))  # 4 digits for all rounds together
     start = max(0.1, epsilon / variance) if log_delta is None else math.sqrt(-2 * min(log_delta, -0.1) / variance)
 
+    def tilt(i: int) -> float:
+        a = start * _RATIO**i
+        return (1 + a) - 1 or a  # so that 1 + a is not rounded
+
     def at(i: int) -> float:
         if i not in known:
             near = (i + _AT_ONCE // 2) // _AT_ONCE * _AT_ONCE + np.arange(_AT_ONCE) - _AT_ONCE // 2
-            tilts = start * _RATIO ** near.astype(float)
+            tilts = [tilt(j) for j in near.tolist()]
             orders = np.array([real_order(direction, a) for a in tilts])
-            for j, a, value in zip(near.tolist(), tilts.tolist(), log_moment(orders, digits).tolist(), strict=True):
+            for j, a, value in zip(near.tolist(), tilts, log_moment(orders, digits).tolist(), strict=True):
                 value += 0.5 * rounds.gaussian * a * (a + 1)
                 score = value + chernoff_offset(a)
                 score = score - a * epsilon if log_delta is None else (score - log_delta) / a
@@ -78,7 +90,7 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
     kept = [i for i in range(min(best - 6, 0), max(best + 6, 0) + 1) if math.isfinite(at(i))]
     if len(kept) < 3:
         raise CannotCertify("its moments overflow near the best order")
-    a = start * _RATIO ** np.array(kept, dtype=float)
+    a = np.array([tilt(i) for i in kept])
     offset = np.array([chernoff_offset(each) for each in a])
     return Tilts(direction, a, np.array([known[i][0] for i in kept]), offset, known[best][1])
 
@@ -125,7 +137,11 @@ class Inversion:
         self.direction, self.where, self.smoothing = direction, where, smoothing
         self.step = 2 * math.pi / where.period
         a = where.tilt
-        self.line: Line = moments_on_line(rounds, real_order(direction, a), self.step, count, digits)
+        self.line: Line = (
+            minus_one.line_of_atoms(rounds, a, direction == ADD, self.step, count)
+            if rounds.atoms
+            else moments_on_line(rounds, real_order(direction, a), self.step, count, digits)
+        )
         if not math.isfinite(self.line.error):
             raise CannotCertify("the moments of a round would take too many nodes, or overflow")
         self.gaussian = rounds.gaussian + smoothing**2
@@ -133,18 +149,19 @@ class Inversion:
         s = a + 1j * self.xi
         kernel = np.exp(-0.5 * self.gaussian * self.xi**2) / (s * (s + 1))
         kernel[0] *= 0.5
-        share = self.line.share if direction == ADD else self.line.share.conj()
+        share = self.line.share if direction == ADD or rounds.atoms else self.line.share.conj()
+        self.size = np.abs(share) + self.line.off
         # e^{(s (s + 1) - a (a + 1)) u / 2} = e^{-u xi^2 / 2} e^{i u xi (a + 1/2)}
         self.terms = share * kernel * np.exp(1j * self.gaussian * self.xi * (a + 0.5))
         self.weights = np.abs(kernel)
-        self.weight = float(self.weights.sum())
         self.log_moment = self.line.log_moment + 0.5 * self.gaussian * a * (a + 1)
-        self.rounds = rounds
+        self.rounds, self.apart = rounds, minus_one.apart(rounds)
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
-        """Compute the sum minus the aliases at negative epsilons."""
+        """Compute the sum minus the aliases at negative epsilons, plus what the Gaussian rounds have alone."""
         eps = np.asarray(epsilon, dtype=float)
-        return self._sum(eps) - self.aliases_left(eps)[0]
+        value: FloatArray = self._sum(eps) - self.aliases_left(eps)[0]
+        return value + gaussian.delta(self.gaussian, eps)[0] if self.rounds.atoms else value
 
     def _scale(self, epsilon: FloatArray) -> FloatArray:
         return self.step / math.pi * np.exp(self.log_moment - self.where.tilt * epsilon)
@@ -155,13 +172,17 @@ class Inversion:
         out: FloatArray = self._scale(epsilon) * terms.sum(axis=-1)
         return out
 
-    def aliases_left(self, epsilon: FloatArray) -> tuple[FloatArray, float]:
+    def aliases_left(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Bound the aliases at epsilon - m * period by geometric series, as delta is within (1 - e^epsilon)_+ ... 1."""
         a, period = self.where.tilt, self.where.period
+        ones = 1 / math.expm1(min(a * period, 700.0))
+        if self.rounds.atoms:  # without the 1 it is within 0 ... min(1, e^epsilon) times the total variation
+            once = np.exp(np.minimum(epsilon, 700.0)) / math.expm1(min((a + 1) * period, 700.0))
+            return np.zeros(epsilon.shape), self.apart * np.minimum(ones, once)
         m = np.maximum(np.ceil(epsilon / period), 1.0)
-        ones = np.exp(-a * m * period) / -math.expm1(-a * period)
+        first = np.exp(-a * m * period) / -math.expm1(-a * period)
         less = np.exp(np.minimum(epsilon, m * period) - (a + 1) * m * period) / -math.expm1(-(a + 1) * period)
-        return ones - less, 1 / math.expm1(min(a * period, 700.0))
+        return first - less, ones
 
     def died_out(self, log_size: float) -> bool:
         """Check that the last terms are below this size, given as a logarithm."""
@@ -177,13 +198,15 @@ class Inversion:
         turned = kappa * self.xi * (a + 0.5 + self.xi)
         moved = 0.5 * _MOVED * self.rounds.gaussian * np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
         rounding = ULP * (54.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
-        # relative to the scale: errors of the moments and of their sum, and the omitted terms
+        # relative to the scale: errors of the moments, of their sum, of the phases, and the omitted terms
+        each, most = self.weights * self.size, minus_one.most(self.line.log_moment) if self.rounds.atoms else 1.0
         self.error = (
-            1.1 * float(self.weights @ (self.line.off + rounding))
-            + 1.1 * self.weight * math.expm1(min(self.line.error, 700.0))
-            + tail / self.step
+            1.1 * float(self.weights @ self.line.off)
+            + 1.1 * float(each @ (rounding + math.expm1(min(self.line.error, 700.0))))
+            + most * tail / self.step
         )
-        top = proven_log_moment(self.rounds, real_order(self.direction, b)) + 0.5 * kappa * b * (b + 1)
+        self.phase = 4 * ULP * float(each @ (a + self.xi))
+        top = proven_log_moment_at(self.rounds, self.direction, b) + 0.5 * kappa * b * (b + 1)
         gap = (b - a) * period
         self.log_right = top + chernoff_offset(b) - gap - math.log(-math.expm1(-gap))
         self.log_right += 16 * ULP * (abs(top) + gap + 4.0) + 0.5 * _MOVED * self.rounds.gaussian * b * (b + 1)
@@ -193,14 +216,16 @@ class Inversion:
         eps = np.asarray(epsilon, dtype=float)
         middle = self._sum(eps)
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
-        phase = 4 * ULP * (a + self.xi[-1]) * np.abs(eps) * self.weight
-        off = self._scale(eps) * (self.error + phase)
-        left_low, left_high = self.aliases_left(eps)
-        # errors of both series and of the period in them; the two parts that cancel are at most left_high
-        cancelled = 8 * ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
+        off = self._scale(eps) * (self.error + self.phase * np.abs(eps))
         right = np.exp(np.minimum(self.log_right - b * eps + 8 * ULP * b * np.abs(eps), 700.0))
-        cancelled += left_high * self.rounds.lost  # far to the left delta may fall short of 1 by this much
-        return middle - left_high - right - off - cancelled, middle - left_low + off + cancelled
+        left_low, left_high = self.aliases_left(eps)
+        if self.rounds.atoms:
+            off += self.rounds.lost / math.expm1(min(a * period, 700.0)) + 1e-12 * left_high
+            low, high = (gaussian.delta(self.gaussian * (1 + way * 2 * _MOVED), eps)[i] for i, way in ((1, -1), (2, 1)))
+            return middle + low - left_high - right - off, middle + high + off
+        # errors of both series and of the period in them; the two parts that cancel are at most left_high
+        off += 8 * ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
+        return middle - left_high - right - off, middle - left_low + off
 
     def upper(self, epsilon: float) -> float:
         """Bound delta from above by the smoothed one, as one more round can only raise it."""

@@ -1,15 +1,12 @@
 r"""Moments of a whole schedule, interpolated in :math:`\ln u` by :eq:`eq:complex-noise` (:ref:`app-exact`)."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri_exp
 
-from adascale.accounting.exact.discretize import Atoms, atoms_of, line_of_atoms, log_moment_of_atoms
 from adascale.accounting.exact.moments import (
-    MOST_WORK,
     ULP,
     ComplexArray,
     line,
@@ -26,8 +23,19 @@ _DEPTH = 6  # largest number of halvings of the range of ln u
 _NARROW = 1e-3  # width of a range of ln u below which rounding dominates
 _KEPT = 48  # binary digits of u
 # Change of M(z) from this rounding, over u |z (z - 1)| M(c), where dM/du = z (z - 1) E[p^2 (1 - q + q e^L)^z] / 2
-_MOVED = 0.505 * (2.0**-_KEPT + 4 * ULP)
+MOVED = 0.505 * (2.0**-_KEPT + 4 * ULP)
 _BLOCK = 2048  # rounds at a time, to bound the memory
+
+
+class Atoms(NamedTuple):
+    """A round whose loss has finitely many values."""
+
+    loss: FloatArray  # y, the logarithms of the likelihood ratio, ascending
+    mass: FloatArray  # the masses under the null, which sum to 1
+    loss_off: FloatArray  # bounds on the error of each loss
+    mass_off: FloatArray  # bounds on the relative error of each mass
+    lost: float  # the mass under the mixture that lies on no atom
+    lost_off: float  # a bound on its error
 
 
 class Rounds(NamedTuple):
@@ -38,17 +46,12 @@ class Rounds(NamedTuple):
     counts: tuple[FloatArray, ...]  # how often each u appears in the schedule
     gaussian: float  # the sum of u over the rounds without sampling, which are one Gaussian mechanism together
     size: int  # total number of rounds
-    atoms: tuple[tuple[Atoms, ...], ...] = ()  # what replaces each round, if anything, in the order of ``energies``
-
-    def each_atom(self) -> Iterator[tuple[Atoms, float]]:
-        """Yield the atoms that replace each round, and how often they appear."""
-        for atoms, counts in zip(self.atoms, self.counts, strict=False):
-            yield from zip(atoms, counts.tolist(), strict=True)
+    atoms: tuple[tuple[Atoms, float], ...] = ()  # rounds of finitely many losses, and how often each appears
 
     @property
     def lost(self) -> float:
         """Bound the mass under the mixture that lies on no atom from above."""
-        return sum(n * atom.lost for atom, n in self.each_atom())
+        return sum(n * (atom.lost + atom.lost_off) for atom, n in self.atoms) * (1 + 1e-12)
 
 
 class Line(NamedTuple):
@@ -60,14 +63,20 @@ class Line(NamedTuple):
     off: FloatArray  # bound on the error of each share
 
 
-def rounds_of(rate: FloatArray, sigma: FloatArray) -> Rounds:
+def rounds_of(rate: FloatArray, sigma: FloatArray, count: FloatArray | None = None) -> Rounds:
     """Collect the rounds, given as arrays of equal length, and drop those that are never sampled."""
     mantissa, exponent = np.frexp(sigma**-2.0)  # so that rounds that differ only by rounding are merged
     u = np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
-    rates = tuple(float(q) for q in np.unique(rate) if 0 < q < 1)
-    pairs = [np.unique(u[rate == q], return_counts=True) for q in rates]
-    energies, counts = tuple(each for each, _ in pairs), tuple(number.astype(float) for _, number in pairs)
-    return Rounds(rates, energies, counts, math.fsum(u[rate == 1]), int((rate > 0).sum()))
+    n = np.ones(u.shape) if count is None else count
+    rates = tuple(float(q) for q in np.unique(rate[n > 0]) if 0 < q < 1)
+    pairs = [_distinct(u[here], n[here]) for here in ((rate == q) & (n > 0) for q in rates)]
+    energies, counts = tuple(each for each, _ in pairs), tuple(number for _, number in pairs)
+    return Rounds(rates, energies, counts, math.fsum((n * u)[rate == 1]), int(n[rate > 0].sum()))
+
+
+def _distinct(u: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+    distinct, place = np.unique(u, return_inverse=True)
+    return distinct, np.bincount(place, n).astype(float)
 
 
 def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -89,44 +98,18 @@ def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray,
     return np.concatenate(u or empty), np.concatenate(q or empty), np.concatenate(n or empty)
 
 
-def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
-    """Discretise: if ``above``, delta plus ``lost`` (at most e^log_lost) does not fall; else delta does not rise."""
-    expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
-    end = max(-float(ndtri_exp(min(log_lost - math.log(expected), -0.7))), 0.0)
-    # u was rounded, and delta increases with it
-    factor = 1 + (1 if above else -1) * 4 * _MOVED
-    atoms = tuple(
-        tuple(atoms_of(q, factor * float(each), above, width, end) for each in energy)
-        for q, energy in zip(rounds.rates, rounds.energies, strict=True)
-    )
-    return rounds._replace(atoms=atoms)
-
-
 def quick_log_moment(rounds: Rounds) -> Callable[[FloatArray, float], FloatArray]:
-    """Return a function that approximates ln M(c) of the non-Gaussian rounds to an error of exp(-digits)."""
+    """Return a function that approximates ln M at orders c of the sampled Gaussian rounds to an error of exp(-digits)."""
     u, q, number = thinned(rounds)
-
-    def of_atoms(c: FloatArray, digits: float) -> FloatArray:
-        total = [sum(n * log_moment_of_atoms(*atom[:2], each) for atom, n in rounds.each_atom()) for each in c]
-        return np.array(total)
-
-    return of_atoms if rounds.atoms else lambda c, digits: log_moments(u, q, c[:, None], digits)[0] @ number
+    return lambda c, digits: log_moments(u, q, c[:, None], digits)[0] @ number
 
 
 def proven_log_moment(rounds: Rounds, c: float) -> float:
-    """Bound ln M(c) of all rounds but the Gaussian ones from above, quadrature and rounding included."""
+    """Bound ln M(c) of the sampled Gaussian rounds from above, quadrature and rounding included."""
     total, moved = 0.0, 0.0
-    for atom, n in rounds.each_atom():
-        _, scale, off, _ = line_of_atoms(*atom[:4], c, 0.0, 1)
-        if not off < 0.04:
-            return math.inf
-        value = log_moment_of_atoms(atom.loss, atom.log_mass, c)
-        total += n * (value + 1.05 * off + 8 * ULP * (abs(value) + abs(scale) + 1))
-    if rounds.atoms:
-        return total + ULP * rounds.size * abs(total)
     for q, u, number in zip(*rounds[:3], strict=True):
         total += total_log_moment_above(u, q, number, c) * (1 + 4 * ULP)
-        moved += 1.05 * float(number @ u) * _MOVED * abs(c * (c - 1))
+        moved += 1.05 * float(number @ u) * MOVED * abs(c * (c - 1))
     return total + moved
 
 
@@ -134,17 +117,14 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
     """Multiply the moments of all rounds; ``digits`` is -ln of the interpolation error, where there is one."""
     total, share, error, drift, magnitude = 0.0, np.ones(count, dtype=complex), 0.0, 0.0, 0.0
     moved, worst, worst_k, failed = 0.0, 0.0, 0.0, Line(math.nan, share, math.inf, np.full(count, math.inf))
-    for i, (q, energy, number) in enumerate(zip(*rounds[:3], strict=True)):
-        atoms = rounds.atoms[i] if rounds.atoms else ()
+    for q, energy, number in zip(*rounds[:3], strict=True):
         logs = np.log(energy)
-        for first, last, nodes in [(0, energy.size, 0)] if atoms else _panels(q, logs, c, digits):
+        for first, last, nodes in _panels(q, logs, c, digits):
             u, n = energy[first:last], number[first:last]
             for start in range(0, u.size, _BLOCK):
                 part = slice(start, start + _BLOCK)
                 matrix = np.empty((0, 0))
-                if atoms:
-                    values, scale, off, off_k = _lines_of_atoms(atoms[part], c, h, count)
-                elif nodes:
+                if nodes:
                     matrix, values, scale, off, off_k = _interpolated(q, logs[first:last], part, nodes, c, h, count)
                 else:
                     values, scale, off, off_k = line(u[part], q, c, h, count)
@@ -155,7 +135,7 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
                 magnitude += float(np.abs(each).sum())
                 worst, worst_k = max(worst, float(off.max())), max(worst_k, float(off_k.max()))
                 error += float((n[part] * (2.1 * off + 8 * ULP)).sum())
-                moved += 0.0 if atoms else 2.1 * float(n[part] @ u[part]) * _MOVED
+                moved += 2.1 * float(n[part] @ u[part]) * MOVED
                 drift += float((n[part] * 2.1 * off_k).sum())
     if not math.isfinite(total):
         return failed
@@ -164,8 +144,8 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
     error += ULP * (40 * magnitude + 60)
     off = np.expm1(np.minimum(error + drift * k + moved * order, 700.0))
     # a larger error of a quotient of two is not covered by the 2.1; both are at most 1 and the computed value
-    largest = 0.0 if rounds.atoms else max((u[-1] for u in rounds.energies), default=0.0)
-    unsure = worst + worst_k * k + _MOVED * largest * order > 0.04
+    largest = max((u[-1] for u in rounds.energies), default=0.0)
+    unsure = worst + worst_k * k + MOVED * largest * order > 0.04
     off = np.where(unsure, math.inf, off)
     return Line(total, share, error + moved * float(order[0]), np.minimum(off, 1 + np.abs(share)))
 
@@ -181,15 +161,6 @@ def _multiply(share: ComplexArray, matrix: FloatArray, values: ComplexArray, num
         for n in np.unique(number[part]):
             share *= row[number[part] == n].prod(axis=0) ** n
     return real
-
-
-def _lines_of_atoms(
-    atoms: tuple[Atoms, ...], c: float, h: float, count: int
-) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
-    if not sum(atom.loss.size for atom in atoms) * count < MOST_WORK:
-        return np.zeros((1, count), dtype=complex), np.zeros(1), np.full(1, math.inf), np.zeros(1)
-    values, scale, off, off_k = zip(*(line_of_atoms(*atom[:4], c, h, count) for atom in atoms), strict=True)
-    return np.array(values), np.array(scale), np.array(off), np.array(off_k)
 
 
 def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[int, int, int]]:

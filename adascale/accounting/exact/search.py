@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import erf
 
-from adascale.accounting.exact import gaussian
+from adascale.accounting.exact import gaussian, minus_one
 from adascale.accounting.exact.inversion import ADD, REMOVE, Inversion, Tilts, look, plan
 from adascale.accounting.exact.rounds import Rounds
 from adascale.errors import CannotCertify
@@ -21,13 +21,15 @@ def largest_loss(rounds: Rounds) -> float:
     if rounds.gaussian:
         return math.inf
     loss = -sum(float(n.sum()) * math.log1p(-q) for q, n in zip(rounds.rates, rounds.counts, strict=True))
+    loss += sum(n * float((atom.loss_off - atom.loss).max()) for atom, n in rounds.atoms)
     return loss * (1 + 1e-12)
 
 
 def most_apart(rounds: Rounds) -> float:
     """Bound the total variation delta(0) between both outputs, by a sum over rounds or by chi-squared."""
     mu = math.sqrt(rounds.gaussian)
-    total, divergence = math.erf(mu / math.sqrt(8)), rounds.gaussian
+    total = math.erf(mu / math.sqrt(8)) + minus_one.apart(rounds)
+    divergence = math.inf if rounds.atoms else rounds.gaussian
     for q, u, n in zip(*rounds[:3], strict=True):
         total += q * float(n @ erf(np.sqrt(u / 8)))
         divergence += float(n @ np.log1p(q * q * np.expm1(np.minimum(u, 700.0))))
@@ -83,10 +85,27 @@ def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     return before
 
 
-def _root(rounds: Rounds, tilts: Tilts, delta: float, tau: float) -> float | None:
+def about(rounds: Rounds, tilts: Tilts, delta: float) -> float:
+    """Find epsilon in one direction to a per cent or two, by one or two sums."""
+    slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])
+    root = 0.0
+    for part in (0.02, 0.002):
+        found = _root(
+            rounds, tilts, delta, min(math.sqrt(part * max(tilts.top, 0.01 / slope) / slope), 0.5), (0.2, 0.0)
+        )
+        assert found is not None
+        before, root = root, found
+        if abs(before - root) <= 0.05 * root:
+            break
+    return root
+
+
+def _root(
+    rounds: Rounds, tilts: Tilts, delta: float, tau: float, parts: tuple[float, ...] = (0.8, 0.55, 0.3, 0.0)
+) -> float | None:
     """Find where the sum equals delta; return 0 if it is smaller at 0, and None if it does not converge."""
     high = 1.02 * max(tilts.top, 0.0)  # the Renyi value, which the thinned rounds approximate within one per cent
-    for part in (0.8, 0.55, 0.3, 0.0):
+    for part in parts:
         low = part * max(tilts.top, 0.0)
         inversion = settled(rounds, tilts, low, high, math.log(delta), tau)
         if inversion is None:
@@ -101,7 +120,7 @@ def _root(rounds: Rounds, tilts: Tilts, delta: float, tau: float) -> float | Non
 
 def sharp(rounds: Rounds, delta: float) -> tuple[float, str, dict[str, float]]:
     """Compute the sharp epsilon, its direction, and the epsilon of each direction that can determine it."""
-    if not rounds.rates:
+    if not rounds.rates and not rounds.atoms:
         value = gaussian.epsilon(rounds.gaussian, delta)[0]
         return value, ADD, {ADD: value, REMOVE: value}
     if most_apart(rounds) <= delta:

@@ -1,0 +1,206 @@
+"""Proven bounds on delta in closed form or by real moments, where an inversion is not enough (:ref:`app-exact`)."""
+
+import contextlib
+import math
+from collections.abc import Callable
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import gammaln, log_ndtr, logsumexp
+
+from adascale.accounting.exact import gaussian, minus_one
+from adascale.accounting.exact.inversion import ADD, DIRECTIONS, chernoff_offset, look, real_order
+from adascale.accounting.exact.moments import ULP
+from adascale.accounting.exact.rounds import Rounds, moments_on_line
+from adascale.accounting.kernels import FloatArray
+
+if TYPE_CHECKING:
+    from adascale.accounting.exact.certify import Proof
+
+Bound = Callable[[float], float]
+_SAFE = 1e-9  # relative margin for the rounding of closed forms
+_LEVELS = 20_000  # of the energy of all hits together
+_STEPS = 60  # of a bisection
+
+
+def epsilon_ends(rounds: Rounds, delta: float, proof: "Proof") -> None:
+    """Improve the bounds on epsilon by every bound on delta of this module."""
+    uppers, lowers = _all(rounds, math.log(delta), 0.0)
+    for name, directions, bound in uppers:
+        proof.reduce_upper(_crossing(bound, delta, 0.0, 1), name, *directions)
+    for name, bound in lowers:
+        proof.raise_lower(_crossing(bound, delta, proof.lower, -1), name)
+
+
+def delta_ends(rounds: Rounds, epsilon: float, proof: "Proof") -> None:
+    """Improve the bounds on delta by every one of this module."""
+    uppers, lowers = _all(rounds, None, epsilon)
+    for name, directions, bound in uppers:
+        proof.reduce_upper(bound(epsilon), name, *directions)
+    for name, bound in lowers:
+        proof.raise_lower(bound(epsilon), name)
+
+
+def _crossing(bound: Bound, delta: float, low: float, way: int) -> float:
+    """Find a small epsilon at which an upper bound proves delta (``way`` 1), or a large one for a lower bound (-1)."""
+
+    def below(epsilon: float) -> bool:
+        return bound(epsilon) <= delta if way > 0 else bound(epsilon) < delta
+
+    if below(low):
+        return low if way > 0 else 0.0
+    high = max(2 * low, 1e-6)
+    while not below(high):
+        low, high = high, 2 * high
+        if high > 1e24:
+            return math.inf if way > 0 else low
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if below(middle) else (middle, high)
+        if high - low < 1e-7 * high:
+            break
+    return high if way > 0 else low
+
+
+def _all(
+    rounds: Rounds, log_delta: float | None, epsilon: float
+) -> tuple[list[tuple[str, tuple[str, ...], Bound]], list[tuple[str, Bound]]]:
+    """Return the upper bounds, each with the directions for which it holds, and the lower bounds."""
+    kinds = [
+        (q, u, n)
+        for q, energies, counts in zip(*rounds[:3], strict=True)
+        for u, n in zip(energies.tolist(), counts.tolist(), strict=True)
+    ]
+    uppers: list[tuple[str, tuple[str, ...], Bound]] = []
+    lowers: list[tuple[str, Bound]] = []
+    if not rounds.atoms:
+        total = (rounds.gaussian + sum(u * n for _, u, n in kinds)) * (1 + _SAFE)
+        uppers += [("Gaussian", DIRECTIONS, lambda at: float(gaussian.delta(total, at)[2]))]
+        uppers += [("hits", DIRECTIONS, _hits(kinds, rounds.gaussian))]
+    if rounds.gaussian:
+        lowers += [("Gaussian", lambda at: float(gaussian.delta(rounds.gaussian * (1 - _SAFE), at)[1]))]
+    if kinds:
+        lowers += [
+            ("one round", lambda at: max(gaussian.sampled_delta(q, u * (1 - _SAFE), at)[1] for q, u, _ in kinds))
+        ]
+        weight = [q * n * math.expm1(min(u, 700.0)) for q, u, n in kinds]
+        for i in {int(np.argmax(weight)), int(np.argmax([u for _, u, _ in kinds]))}:
+            lowers += [("threshold", _threshold(*kinds[i]))]
+    for direction in DIRECTIONS:
+        with contextlib.suppress(ArithmeticError):
+            tilt = look(rounds, direction, log_delta, epsilon).tilt
+            low, high = _log_moments(rounds, direction, tilt)
+            uppers += [("Renyi", (direction,), _renyi(tilt, high))]
+            lowers += [("tilted", _tilted(tilt, low, high))]
+    return uppers, lowers
+
+
+def _log_moments(rounds: Rounds, direction: str, tilt: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound ln G at every tilt from both sides."""
+    low, high = np.full(tilt.size, -math.inf), np.full(tilt.size, math.inf)
+    for i, a in enumerate(tilt.tolist()):
+        if rounds.atoms:
+            line = minus_one.line_of_atoms(rounds, a, direction == ADD, 0.0, 1)
+        else:
+            line = moments_on_line(rounds, real_order(direction, a), 1.0, 1, 27.0)
+        if math.isfinite(line.log_moment) and line.error < 1:
+            middle = line.log_moment + 0.5 * rounds.gaussian * a * (a + 1)
+            off = line.error + 1e-13 * (abs(middle) + 1)
+            low[i], high[i] = middle - off, middle + off
+    return low, high
+
+
+def _renyi(tilt: FloatArray, log_moment: FloatArray) -> Bound:
+    offset = np.array([chernoff_offset(a) for a in tilt.tolist()])
+
+    def bound(epsilon: float) -> float:
+        least = (log_moment + offset - tilt * epsilon + 1e-13 * (tilt * epsilon + 10)).min()
+        return math.exp(min(float(least), 0.0))
+
+    return bound
+
+
+def _tilted(tilt: FloatArray, low: FloatArray, high: FloatArray) -> Bound:
+    """Bound the mass between two losses under the tilted distribution by Chernoff's bounds at both neighbours.
+
+    delta is G(a) times the tilted mean of f(y) = e^{-a y} (1 - e^{epsilon - y})_+, which has one peak.
+    """
+    i, j, k = np.array(list(combinations(range(tilt.size), 3))).T
+    with np.errstate(invalid="ignore"):
+        first = (low[j] - high[i] - math.log(4)) / (tilt[j] - tilt[i]) * (1 - 1e-12) - 1e-300
+        last = (high[k] - low[j] + math.log(4)) / (tilt[k] - tilt[j]) * (1 + 1e-12)
+    known = np.isfinite(first) & np.isfinite(last)
+    first, last, a, moment = first[known], last[known], tilt[j][known], low[j][known]
+
+    def bound(epsilon: float) -> float:
+        held = (first > epsilon) & (last > epsilon)
+        if not held.any():
+            return 0.0
+        ends = [
+            -a[held] * y[held] + np.log(-np.expm1(epsilon - y[held])) - 1e-12 * (a[held] * y[held] + 1)
+            for y in (first, last)
+        ]
+        return 0.5 * math.exp(min(float((moment[held] + np.minimum(*ends)).max()), 0.0)) * (1 - _SAFE)
+
+    return bound
+
+
+def _log_binomial(n: float, k: FloatArray, log_p: Any, log_rest: Any) -> FloatArray:
+    out: FloatArray = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + k * log_p + (n - k) * log_rest
+    return out
+
+
+def _hits(kinds: list[tuple[float, float, float]], gaussian_energy: float) -> Bound:
+    """Average Gaussian deltas over the rounds that use the sample, as delta is convex in the mixture."""
+    ranges = []
+    for q, _, n in kinds:
+        reach = 40 * math.sqrt(q * (1 - q) * n) + 800  # beyond lies less than 1e-300
+        ranges.append(np.arange(max(0, math.floor(q * n - reach)), min(n, math.ceil(q * n + reach)) + 1))
+    one = max(u for _, u, _ in kinds)
+    if len(kinds) > 1:  # energies are rounded up to multiples
+        one = max(one / 64, sum(float(k[-1]) * u for k, (_, u, _) in zip(ranges, kinds, strict=True)) / _LEVELS)
+    total, start = np.ones(1), 0
+    for k, (q, u, n) in zip(ranges, kinds, strict=True):
+        log_p, log_rest = math.log(q), math.log1p(-q)
+        off = 16 * ULP * (3 * float(gammaln(n + 2)) - n * log_rest - k * log_p + 10)
+        level = np.ceil(k * (u / one) * (1 - 1e-14)).astype(int)  # the margin of the energies covers this
+        mass = np.bincount(level - level[0], np.exp(_log_binomial(n, k, log_p, log_rest) + off))
+        total, start = np.convolve(total, mass), start + int(level[0])
+        kept = np.flatnonzero(total > 1e-200)
+        total, start = total[kept[0] : kept[-1] + 1], start + int(kept[0])
+    energy = (gaussian_energy + one * (start + np.arange(total.size))) * (1 + _SAFE)
+    total, energy = total[energy > 0], energy[energy > 0]
+
+    def bound(epsilon: float) -> float:
+        return min(float(total @ gaussian.delta(energy, epsilon)[2]) * (1 + _SAFE) + 1e-190, 1.0)
+
+    return bound
+
+
+def _threshold(q: float, u: float, n: float) -> Bound:
+    """Tell the adversary of each of these rounds only whether it exceeds a threshold, and count."""
+    root = math.sqrt(u) * (1 - _SAFE)
+    t = np.unique(np.concatenate([root - np.linspace(-9, 9, 37), root * np.linspace(0, 2, 25)]))[:, None, None]
+    log_null, log_not = log_ndtr(-t), log_ndtr(t)
+    log_p = np.logaddexp(math.log(q) + log_ndtr(root - t), math.log1p(-q) + log_null)
+    log_rest = np.logaddexp(math.log(q) + log_ndtr(t - root), math.log1p(-q) + log_not)
+    mean = n * np.exp(log_p)
+    spread = np.sqrt(mean) + 1
+    k = np.clip(np.round(mean + spread * np.linspace(-3, 20, 47)[None, :, None]), 1, n)
+    k[:, :8] = np.clip(np.arange(1, 9.0), 1, n)[None, :, None]
+    above = k + np.arange(120.0)
+    inside = above <= n
+    above = np.minimum(above, n)
+    size = 1e-12 * (3 * gammaln(n + 2) + n * 1e-3) + _SAFE
+    terms = np.where(inside, _log_binomial(n, above, log_p, log_rest), -math.inf)
+    log_true = logsumexp(terms, axis=2) * (1 + 1e-12) - size
+    log_first = _log_binomial(n, k, log_null, log_not)[..., 0]
+    log_ratio = (np.log(n - k + 1e-300) - np.log(k + 1) + log_null - log_not)[..., 0]
+    log_false = log_first - np.log(-np.expm1(np.minimum(log_ratio, -1e-300)))
+    log_false = np.where(log_ratio < 0, np.minimum(log_false, 0.0), 0.0) * (1 - 1e-12) + size
+
+    def bound(epsilon: float) -> float:
+        return max(0.0, float((np.exp(log_true) - np.exp(np.minimum(epsilon + log_false, 700.0))).max()) - 1e-300)
+
+    return bound

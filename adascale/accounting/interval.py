@@ -1,0 +1,53 @@
+"""A number that is known to lie between two proven bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WIDEST = 0.01
+"""Largest relative width of a certified interval."""
+
+
+@dataclass(frozen=True)
+class CertifiedInterval:
+    """A number between two proven bounds; ``float()`` gives the safe one.
+
+    Parameters
+    ----------
+    lower, upper : float, >= 0
+        The proven bounds.
+    ends : tuple of str
+        The names of the proofs of the lower and of the upper bound.
+    direction : str
+        The direction that determines the number: ``add``, ``remove`` or ``both``.
+    value : float, within the bounds
+        The best estimate.
+    safe : float
+        The bound that does not understate the leakage: ``lower`` for a miss rate, else ``upper``.
+    negligible : float, >= 0
+        A difference of the bounds that needs not be smaller.
+    """
+
+    lower: float
+    upper: float
+    ends: tuple[str, str]
+    direction: str
+    value: float
+    safe: float
+    negligible: float = 1e-290
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", tuple(self.ends))  # JSON has lists
+
+    def __float__(self) -> float:
+        return self.safe
+
+    @property
+    def width(self) -> float:
+        """Width of the interval, relative to its upper bound."""
+        return 0.0 if self.upper == self.lower else 1 - self.lower / self.upper
+
+    @property
+    def certified(self) -> bool:
+        """Whether the interval is at most one per cent wide, or negligibly wide."""
+        return self.upper - self.lower <= max(WIDEST * self.upper, self.negligible)
