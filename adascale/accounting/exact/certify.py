@@ -92,7 +92,7 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
         return _known(gaussian.sampled_epsilon(q, u, delta), NOTHING)
     proof = Proof(math.inf, NOTHING)
     proof.reduce_upper(largest_loss(rounds), "largest loss", REMOVE)
-    for attempt in (by_atoms, by_inversion) if _rare(rounds) else (by_inversion, by_atoms):
+    for attempt in (by_atoms, by_inversion) if is_rare(rounds) else (by_inversion, by_atoms):
         with contextlib.suppress(*_FAILURES):
             attempt(rounds, delta, proof)
         if not proof.wide():
@@ -120,7 +120,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     if rounds.rates:
         q, u = max((q, float(u[-1])) for q, u in zip(rounds.rates, rounds.energies, strict=True))
         proof.raise_lower(float(gaussian.sampled_delta(q, u, epsilon)[1]), "one round")
-    for attempt in (delta_by_atoms, delta_by_inversion) if _rare(rounds) else (delta_by_inversion, delta_by_atoms):
+    for attempt in (delta_by_atoms, delta_by_inversion) if is_rare(rounds) else (delta_by_inversion, delta_by_atoms):
         with contextlib.suppress(*_FAILURES):
             attempt(rounds, epsilon, proof)
         if not proof.wide():
@@ -129,7 +129,8 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     return proof.interval()
 
 
-def _rare(rounds: Rounds) -> bool:
+def is_rare(rounds: Rounds) -> bool:
+    """Check that so few samples are expected that discrete rounds are faster and nearer."""
     expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
     return max(rounds.rates, default=0.0) < _RARE[0] and expected < _RARE[1]
 
