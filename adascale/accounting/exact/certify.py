@@ -100,7 +100,7 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
             proof.raise_lower(less.lower, less.ends[0])
             proof.reduce_upper(more.upper, more.ends[1])
         return proof.interval()
-    for attempt in (by_atoms, by_inversion) if _rare(rounds) else (by_inversion, by_atoms):
+    for attempt in (by_atoms, by_inversion) if is_rare(rounds) else (by_inversion, by_atoms):
         with contextlib.suppress(*_FAILURES):
             attempt(rounds, delta, proof)
         if not proof.wide():
@@ -136,7 +136,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
             proof.raise_lower(less.lower, less.ends[0])
             proof.reduce_upper(more.upper, more.ends[1])
         return proof.interval()
-    for attempt in (delta_by_atoms, delta_by_inversion) if _rare(rounds) else (delta_by_inversion, delta_by_atoms):
+    for attempt in (delta_by_atoms, delta_by_inversion) if is_rare(rounds) else (delta_by_inversion, delta_by_atoms):
         with contextlib.suppress(*_FAILURES):
             attempt(rounds, epsilon, proof)
         if not proof.wide():
@@ -152,7 +152,8 @@ def _of_one_kind(rounds: Rounds) -> tuple[Rounds, Rounds]:
     return less, less._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12))
 
 
-def _rare(rounds: Rounds) -> bool:
+def is_rare(rounds: Rounds) -> bool:
+    """Check that so few samples are expected that discrete rounds are faster and nearer."""
     expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
     return max(rounds.rates, default=0.0) < _RARE[0] and expected < _RARE[1]
 
