@@ -21,10 +21,9 @@ from adascale.accounting.exact.inversion import (
 )
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp, solve
-from adascale.accounting.interval import CertifiedInterval
+from adascale.accounting.interval import WIDEST, CertifiedInterval
 from adascale.errors import CannotCertify, RoundingFloor
 
-WIDEST = 0.01  # a certified interval is at most this wide, relative to its upper end
 NOTHING = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
 NO_DELTA = 1e-290  # nor does such a delta
 _WANTED = 9e-4  # the relative width to aim for
