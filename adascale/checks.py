@@ -116,7 +116,7 @@ def entries(name: str, *shape: int) -> None:
         raise InvalidInput(f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}", name)
 
 
-def held(what: str, *arrays: ArrayLike) -> None:
+def finite(what: str, *arrays: ArrayLike) -> None:
     """Require that every entry of the arrays is finite."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise ValueError(f"beyond floating point: {what}")
