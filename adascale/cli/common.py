@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
 import os
 import re
@@ -215,11 +214,3 @@ def _identity(path: Path) -> object:
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         return (path.stat().st_dev, path.stat().st_ino) if path.exists() else path.resolve()
     return path
-
-
-def learning(module: str) -> Any:
-    """Import a module that needs PyTorch, without which the core works."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{error}; this command needs the extra: pip install 'adascale[learn]'") from None

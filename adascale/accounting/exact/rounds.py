@@ -99,7 +99,7 @@ def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray,
 
 
 def quick_log_moment(rounds: Rounds) -> Callable[[FloatArray, float], FloatArray]:
-    """Return a function that approximates ln M at orders c of the sampled Gaussian rounds to an error of exp(-digits)."""
+    """Return a function that approximates ln M at orders c of the sampled Gaussian rounds to exp(-digits)."""
     u, q, number = thinned(rounds)
     return lambda c, digits: log_moments(u, q, c[:, None], digits)[0] @ number
 
