@@ -273,7 +273,7 @@ def test_functions_of_one_schedule_take_one_schedule_and_one_number():
 @pytest.mark.parametrize("error", [CannotCertify("for a reason"), OverflowError("for a reason")])
 @pytest.mark.parametrize(
     ("function", "within"),
-    [(exact_epsilon, "epsilon.bracket"), (sharp_epsilon, "sharp.sharp"), (exact_delta, "epsilon.delta_bracket")],
+    [(exact_epsilon, "epsilon.bracket"), (exact_delta, "epsilon.delta_bracket")],
 )
 def test_a_refusal_has_the_schedule_and_the_reason(monkeypatch, function, within, error):
     def refuse(*_):
