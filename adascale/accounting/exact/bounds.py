@@ -26,7 +26,7 @@ _STEPS = 60  # of a bisection
 
 def epsilon_ends(rounds: Rounds, delta: float, proof: "Proof") -> None:
     """Improve the bounds on epsilon by every bound on delta of this module."""
-    uppers, lowers = _all(rounds, math.log(delta), 0.0)
+    uppers, lowers = all_of(rounds, math.log(delta), 0.0)
     for name, directions, bound in uppers:
         proof.reduce_upper(_crossing(bound, delta, 0.0, 1), name, *directions)
     for name, bound in lowers:
@@ -35,7 +35,7 @@ def epsilon_ends(rounds: Rounds, delta: float, proof: "Proof") -> None:
 
 def delta_ends(rounds: Rounds, epsilon: float, proof: "Proof") -> None:
     """Improve the bounds on delta by every one of this module."""
-    uppers, lowers = _all(rounds, None, epsilon)
+    uppers, lowers = all_of(rounds, None, epsilon)
     for name, directions, bound in uppers:
         proof.reduce_upper(bound(epsilon), name, *directions)
     for name, bound in lowers:
@@ -63,7 +63,7 @@ def _crossing(bound: Bound, delta: float, low: float, way: int) -> float:
     return high if way > 0 else low
 
 
-def _all(
+def all_of(
     rounds: Rounds, log_delta: float | None, epsilon: float
 ) -> tuple[list[tuple[str, tuple[str, ...], Bound]], list[tuple[str, Bound]]]:
     """Return the upper bounds, each with the directions for which it holds, and the lower bounds."""

@@ -216,15 +216,20 @@ def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, ta
     return found
 
 
-def _both(
-    below: Rounds, above: Rounds, tilts: Tilts, epsilon: float, log_delta: float, tau: float
-) -> tuple[Inversion, Inversion]:
-    low = _smoothed(below, tilts, epsilon, log_delta, tau)
-    return low, low if above is below else _smoothed(above, tilts, epsilon, log_delta, tau)
+def _both(below: Rounds, above: Rounds, direction: str, near: float) -> Callable[..., tuple[Inversion, Inversion]]:
+    """Return a function that gives the smoothed sum of each."""
+    tilts = [look(rounds, direction, None, near) for rounds in ((below,) if below is above else (below, above))]
+
+    def sums(epsilon: float, log_delta: float, tau: float) -> tuple[Inversion, Inversion]:
+        low = _smoothed(below, tilts[0], epsilon, log_delta, tau)
+        return low, low if below is above else _smoothed(above, tilts[1], epsilon, log_delta, tau)
+
+    return sums
 
 
 def _ends(below: Rounds, above: Rounds, direction: str, delta: float, value: float, proof: Proof, name: str) -> None:
     log_delta, tilts = math.log(delta), look(below, direction, None, value)
+    sums = _both(below, above, direction, value)
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(value))])  # approximately -d ln delta / d epsilon
     lower, upper = 0.0, math.inf
     least = _WANTED if below is above else 3 * _WANTED  # atoms are not nearer
@@ -232,7 +237,7 @@ def _ends(below: Rounds, above: Rounds, direction: str, delta: float, value: flo
     for _ in range(6):
         tau = min(math.sqrt(wanted * scale / (1.3 * (slope + 1))), 0.5)
         try:
-            low, high = _both(below, above, tilts, value, log_delta, tau)
+            low, high = sums(value, log_delta, tau)
         except CannotCertify as error:
             failed = error
             if upper < math.inf or wanted > 0.5 * WIDEST or isinstance(error, RoundingFloor):
@@ -335,16 +340,16 @@ def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tu
     if direction == REMOVE and largest_loss(above) <= epsilon:
         return 0.0, 0.0, 0.0
     tilts = look(below, direction, None, epsilon)
-    bound = tilts.log_bound(epsilon)
+    bound, sums = tilts.log_bound(epsilon), _both(below, above, direction, epsilon)
     slope = float(tilts.tilt[np.argmin(bound)])
     log_delta = min(float(bound.min()) - 2.0, -1e-3)
     value, lower, upper = math.nan, 0.0, 1.0
     least = 2e-3 if below is above else 5e-3  # atoms are not nearer
     wanted, failed = 0.5 * least, CannotCertify("no upper bound was found")
-    for _ in range(5):
+    for _ in range(7):
         tau = min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5)
         try:
-            low, high = _both(below, above, tilts, epsilon, log_delta, tau)
+            low, high = sums(epsilon, log_delta, tau)
         except CannotCertify as error:
             failed = error
             if not math.isnan(value) or wanted > 0.5 * WIDEST or isinstance(error, RoundingFloor):
@@ -354,7 +359,9 @@ def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tu
         before = upper - lower
         lower, upper = max(lower, low.lower(epsilon)), min(upper, high.upper(epsilon) + above.lost)
         value = float(low.value(epsilon))
-        if upper - lower <= least * upper or upper - lower > 0.9 * before:
+        if planned_for_more := 0 < value < 0.3 * math.exp(log_delta):
+            log_delta = math.log(value)
+        if upper - lower <= least * upper or (upper - lower > 0.9 * before and not planned_for_more):
             break
         wanted *= 0.8 * max(least * upper / (upper - lower), 0.05)
     if math.isnan(value):

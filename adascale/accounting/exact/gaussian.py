@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from adascale.accounting.exact.moments import ULP
 
@@ -21,8 +21,17 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
     first, second = (log_ndtr(sign * 0.5 * mu - epsilon / mu) for sign in (1, -1))
     with np.errstate(invalid="ignore", over="ignore"):
         size = np.exp(first)
-        value = -size * np.expm1(np.minimum(second + epsilon - first, 0.0))
-        off = 16 * ULP * size * (4 + np.abs(first) + np.abs(second) + np.abs(epsilon))
+        gap = np.minimum(second + epsilon - first, 0.0)
+        value = -size * np.expm1(gap)
+        gap_off = 16 * ULP * (np.abs(first) + np.abs(second) + np.abs(epsilon))
+        off = size * (16 * ULP * (4 + np.abs(first)) + np.exp(np.minimum(gap + gap_off, 0.0)) * gap_off)
+        # a difference of Mills' ratios, which loses less where epsilon is large
+        z = np.maximum(epsilon / mu - 0.5 * mu, 0.0)
+        density = 0.5 * np.exp(-0.5 * z * z)
+        other = density * (erfcx(z / math.sqrt(2)) - erfcx((z + mu) / math.sqrt(2)))
+        other_off = 16 * ULP * density * (4 + z * (z + mu))
+        better = (z > 0) & (other_off < off)
+        value, off = np.where(better, other, value), np.where(better, other_off, off)
     gone = np.isinf(first)  # it has underflowed
     value, off = np.where(gone, 0.0, value), np.where(gone, 0.0, off)
     return np.clip(value, 0.0, 1.0) + 0.0, np.maximum(value - off, 0.0), np.minimum(value + off + 1e-300, 1.0)

@@ -12,6 +12,7 @@ from adascale.accounting.kernels import FloatArray
 
 _TERMS = 18  # of the Taylor series where |z y| <= 1, whose remainder is 1 / 18!
 _RATIO = 4.0  # of |z| on a segment of the line
+_MOST_POINTS = 30_000  # on the line: a second for a round of a thousand losses
 
 
 def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[ComplexArray, FloatArray]:
@@ -74,7 +75,7 @@ def _turned(weight: FloatArray, angle: FloatArray, first: int, last: int) -> tup
 def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) -> Line:
     """Compute (G - 1) / G(tilt) on the line in place of the moments' shares."""
     failed = Line(math.nan, np.ones(count, dtype=complex), math.inf, np.full(count, math.inf))
-    if not sum(atom.loss.size for atom, _ in rounds.atoms) * count < MOST_WORK:
+    if count > _MOST_POINTS or not sum(atom.loss.size for atom, _ in rounds.atoms) * count < MOST_WORK:
         return failed
     log, off, known = np.zeros(count, dtype=complex), np.zeros(count), np.ones(count, dtype=bool)
     top = np.zeros(count)

@@ -1,0 +1,111 @@
+"""Every error bound of the sum without its 1 holds and, where it is no rounding, would fail if it were halved."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from adascale.accounting.exact import minus_one
+from adascale.accounting.exact.inversion import ADD, DIRECTIONS, REMOVE, Inversion, Plan
+from adascale.accounting.exact.rounds import Atoms, Rounds
+
+from .coins import RISING, coins, delta_of_coins
+
+LOW, HIGH = np.log(RISING)
+
+
+def proven(schedule, direction, tilt, period, beyond, points=4000):
+    found = Inversion(schedule, direction, Plan(tilt, beyond, period, 1.0), points, 0.05, 27.0)
+    found.prove()
+    return found
+
+
+def parts(found, epsilon, direction, **kind):
+    """By how much the sum exceeds the truth, and both stated distances."""
+    truth = delta_of_coins(epsilon, direction, number=1, mu=0.05, **kind)
+    low, high = map(float, found.bounds(epsilon))
+    middle = float(found.value(epsilon))
+    assert low <= truth <= high
+    return middle - truth, middle - low, high - middle
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_aliases_to_the_left_are_at_most_the_total_variation(direction):
+    """With a period of about epsilon the first of them is delta(0); without mass that is lost none is negative."""
+    found = proven(coins(number=1, mu=0.0), direction, 2.0, 0.96, 30.0)
+    more, below, above = parts(found, 1.0, direction)
+    assert above < 1e-5
+    assert below < 2 * more
+
+
+def test_aliases_to_the_left_fall_with_epsilon_where_it_is_negative():
+    """Of the order of e^(epsilon - (a + 1) period), be the tilt as small as it may."""
+    found = proven(coins(number=1, mu=0.0), REMOVE, 0.01, 12.0, 5.0, points=12_000)
+    more, below, _ = parts(found, 0.1, REMOVE)
+    assert 0 <= more < below < 1e-4
+
+
+def test_mass_that_is_lost_may_lower_the_aliases_to_the_left():
+    lost = 0.01
+    found = proven(coins(number=1, mu=0.0, lost=lost), ADD, 0.3, 9.0, 5.0, points=9000)
+    more, _, above = parts(found, 0.1, ADD, lost=lost)
+    assert more < 0
+    assert above < 2 * -more
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_aliases_to_the_right_are_within_their_chernoff_bound(direction):
+    """A bound with a prefactor: here it is some times too large, and may be halved."""
+    found = proven(coins(number=1, mu=0.0), direction, 4.0, 0.1, 12.0, points=800)
+    more, below, _ = parts(found, 0.05, direction)
+    assert 0 < more < below
+
+
+@pytest.mark.parametrize("add", [True, False])
+@pytest.mark.parametrize(("loss", "tilt"), [(0.9, 0.05), (-0.9, 0.05), (1e-3, 900.0), (1.5, 8.0), (-1.5, 8.0)])
+@pytest.mark.parametrize("what", ["loss", "mass", "lost"])
+def test_what_losses_and_masses_are_off_by_is_covered_and_not_twice_over(what, loss, tilt, add):
+    """One atom, near or far; of the signs of its error and of the loss, the worse one counts."""
+    off = 1e-7
+    atom = Atoms(*(np.array([each]) for each in (loss, 0.3, off * (what == "loss"), off * (what == "mass"))), 0.01, 0.0)
+    atom = atom._replace(lost_off=off * (what == "lost"))
+    z = 1 + tilt if add else -tilt
+    value, stated = minus_one.excess(atom, tilt, add, 1.0, 1)
+    moved = []
+    with mp.workdps(40):
+        for way in (-1, 1):
+            y = mp.mpf(loss) + way * atom.loss_off[0]
+            p, lost = mp.mpf(0.3) * (1 + way * atom.mass_off[0]), mp.mpf(atom.lost) + way * atom.lost_off
+            moved.append(float(abs(p * (mp.expm1(z * y) - z * mp.expm1(y)) - z * lost - mp.mpf(value[0].real))))
+    assert max(moved) < stated[0]
+    if abs(z * loss) > 4 and z * loss > 0:  # the growing part is nearly all, and nothing cancels
+        assert stated[0] < 2 * max(moved)
+    if what == "lost":
+        assert stated[0] < 1.01 * max(moved)
+
+
+@pytest.mark.parametrize("tilt", [0.3, 30.0])
+@pytest.mark.parametrize("number", [1.0, 1000.0])
+def test_an_error_of_a_moment_is_carried_to_the_product(number, tilt):
+    """In front of G(a) - 1 near 0 and of G(a) beyond e, at real orders; covered, and not twice over."""
+    schedule = Rounds((), (), (), 0.0, 1000, ((Atoms(*np.array([[1e-3], [0.3], [0.0], [1e-6]]), 0.0, 0.0), number),))
+    found = minus_one.line_of_atoms(schedule, tilt, True, 1.0, 1)
+    with mp.workdps(40):
+        z = 1 + mp.mpf(tilt)
+        each = [
+            0.3 * (1 + way * mp.mpf(1e-6)) * (mp.expm1(z * mp.mpf(1e-3)) - z * mp.expm1(mp.mpf(1e-3))) for way in (0, 1)
+        ]
+        truth = [mp.expm1(number * mp.log1p(one)) for one in each]
+        scale = mp.exp(found.log_moment)
+        assert abs(float(truth[0] / scale) - found.share[0].real) < found.off[0]
+        assert float((truth[1] - truth[0]) / scale) < found.off[0]
+        assert found.off[0] < 2.2 * float((truth[1] - truth[0]) / scale)
+
+
+def test_a_point_at_which_a_moment_is_unsure_is_bounded_by_its_modulus():
+    """Losses off by a per cent of a turn or more: the product is no larger than what is left of every factor."""
+    atoms = Atoms(np.array([LOW, HIGH]), np.array([0.75, 0.25]), np.full(2, 1e-3), np.full(2, 1e-3), 0.0, 0.0)
+    schedule = Rounds((), (), (), 0.0, 40, ((atoms, 40.0),))
+    found = minus_one.line_of_atoms(schedule._replace(atoms=((atoms, 1.0),)), 0.5, True, 1.0, 10)
+    assert np.isfinite(found.off).all()
+    assert (found.off <= np.abs(found.share) + minus_one.most(found.log_moment)).all()
+    assert minus_one.line_of_atoms(schedule, 5.0, True, 1.0, 10).error == np.inf
