@@ -12,7 +12,7 @@ from adascale.accounting.kernels import FloatArray
 
 _TERMS = 18  # of the Taylor series where |z y| <= 1, whose remainder is 1 / 18!
 _RATIO = 4.0  # of |z| on a segment of the line
-_MOST_POINTS = 30_000  # on the line: a second for a round of a thousand losses
+_MOST_POINTS = 60_000  # on the line: some seconds for a round of a thousand losses
 
 
 def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[ComplexArray, FloatArray]:
