@@ -39,7 +39,9 @@ def epsilon(events: Events, delta: float) -> CertifiedInterval:
     Examples
     --------
     >>> float(epsilon([(0.01, 1.0, 500), (0.02, 1.5, 500)], delta=1e-5))  # the upper bound
-    1.9...
+    1.898...
+    >>> float(epsilon([(1, 40.0 / 2, 100)], delta=1e-5))  # for a group of two, or one replaced sample
+    1.993...
     """
     return epsilon_interval(compose_events(events).rounds(), check.fraction("delta", delta))
 
@@ -179,6 +181,11 @@ def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
         As in :func:`epsilon`; if all noise multipliers are 1, ``scale`` is the noise multiplier.
     epsilon : float, > 0
     delta : float, in (0, 1)
+
+    Examples
+    --------
+    >>> calibrate([(0.01, 1.0, 1000)], epsilon=1.0, delta=1e-5).scale
+    1.41...
     """
     given, delta = compose_events(events), check.fraction("delta", delta)
     target = check.number("epsilon", epsilon, 1e-300)

@@ -47,7 +47,8 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     Randomised response with a probability of 0.75, a hundred times:
 
     >>> response = from_pmf([math.log(3), -math.log(3)], [0.75, 0.25])
-    >>> epsilon([(response, 100)], delta=1e-5)
+    >>> float(epsilon([(response, 100)], delta=1e-5))
+    90.7...
     """
     y, p = check.as_floats("loss", loss), check.at_least("mass", mass, 0.0)
     if y.ndim != 1 or y.shape != p.shape:

@@ -1,6 +1,7 @@
 """Certified intervals of events: what they enclose, their calibration, their trade-off curve, and bad arguments."""
 
 import dataclasses
+import doctest
 import json
 import math
 import subprocess
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from adascale import accounting
-from adascale.accounting import advantage, beta, calibrate, delta, epsilon
+from adascale.accounting import advantage, beta, calibrate, certified, delta, discrete, epsilon
 from adascale.errors import InvalidInput
 
 PHASES = [(0.01, 1.0, 500), (0.02, 1.5, 500)]
@@ -169,3 +170,10 @@ def test_import_brings_neither_pandas_nor_optimisers():
     code = "import adascale.accounting, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pandas", "torch", "opacus", "scipy.optimize", "scipy.stats"} & set(loaded)
+
+
+def test_examples_of_the_docstrings_are_right():
+    for module in (certified, discrete):
+        given = {"epsilon": epsilon, "math": math}
+        found = doctest.testmod(module, extraglobs=given, optionflags=doctest.ELLIPSIS)
+        assert found.attempted > 0 == found.failed

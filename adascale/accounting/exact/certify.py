@@ -21,10 +21,9 @@ from adascale.accounting.exact.inversion import (
 )
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp, solve
-from adascale.accounting.interval import CertifiedInterval
+from adascale.accounting.interval import WIDEST, CertifiedInterval
 from adascale.errors import CannotCertify, RoundingFloor
 
-WIDEST = 0.01  # a certified interval is at most this wide, relative to its upper end
 NOTHING = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
 NO_DELTA = 1e-290  # nor does such a delta
 _WANTED = 9e-4  # the relative width to aim for
@@ -100,7 +99,7 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
             proof.raise_lower(less.lower, less.ends[0])
             proof.reduce_upper(more.upper, more.ends[1])
         return proof.interval()
-    for attempt in (by_atoms, by_inversion) if _rare(rounds) else (by_inversion, by_atoms):
+    for attempt in (by_atoms, by_inversion) if is_rare(rounds) else (by_inversion, by_atoms):
         with contextlib.suppress(*_FAILURES):
             attempt(rounds, delta, proof)
         if not proof.wide():
@@ -136,7 +135,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
             proof.raise_lower(less.lower, less.ends[0])
             proof.reduce_upper(more.upper, more.ends[1])
         return proof.interval()
-    for attempt in (delta_by_atoms, delta_by_inversion) if _rare(rounds) else (delta_by_inversion, delta_by_atoms):
+    for attempt in (delta_by_atoms, delta_by_inversion) if is_rare(rounds) else (delta_by_inversion, delta_by_atoms):
         with contextlib.suppress(*_FAILURES):
             attempt(rounds, epsilon, proof)
         if not proof.wide():
@@ -152,7 +151,8 @@ def _of_one_kind(rounds: Rounds) -> tuple[Rounds, Rounds]:
     return less, less._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12))
 
 
-def _rare(rounds: Rounds) -> bool:
+def is_rare(rounds: Rounds) -> bool:
+    """Check that so few samples are expected that discrete rounds are faster and nearer."""
     expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
     return max(rounds.rates, default=0.0) < _RARE[0] and expected < _RARE[1]
 

@@ -206,7 +206,10 @@ class Inversion:
             + most * tail / self.step
         )
         self.phase = 4 * ULP * float(each @ (a + self.xi))
-        top = proven_log_moment_at(self.rounds, self.direction, b) + 0.5 * kappa * b * (b + 1)
+        top = proven_log_moment_at(self.rounds, self.direction, b)
+        if self.rounds.atoms:  # their aliases to the right may be negative, but not below those of the Gaussian rounds
+            top = max(top, 0.0)
+        top += 0.5 * kappa * b * (b + 1)
         gap = (b - a) * period
         self.log_right = top + chernoff_offset(b) - gap - math.log(-math.expm1(-gap))
         self.log_right += 16 * ULP * (abs(top) + gap + 4.0) + 0.5 * _MOVED * self.rounds.gaussian * b * (b + 1)
@@ -222,7 +225,7 @@ class Inversion:
         if self.rounds.atoms:
             off += self.rounds.lost / math.expm1(min(a * period, 700.0)) + 1e-12 * left_high
             low, high = (gaussian.delta(self.gaussian * (1 + way * 2 * _MOVED), eps)[i] for i, way in ((1, -1), (2, 1)))
-            return middle + low - left_high - right - off, middle + high + off
+            return middle + low - left_high - right - off, middle + high + right + off
         # errors of both series and of the period in them; the two parts that cancel are at most left_high
         off += 8 * ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
         return middle - left_high - right - off, middle - left_low + off
