@@ -6,7 +6,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from adascale import checks as check
-from adascale import registry
 from adascale.accounting.kernels import FloatArray
 from adascale.accounting.orders import DEFAULT_ORDERS, as_orders
 from adascale.accounting.schedules import schedule_epsilon
@@ -60,6 +59,8 @@ def epsilon_by(accountant: Accountant, sampling_rate: float, noise_multiplier: F
 
 def find(name: str) -> Accountant:
     """Make an accountant from a registered name or ``module:Class``, with arguments as in ``name:key=value``."""
+    from adascale import registry  # slow to import
+
     name, options = registry.parse_options(name)
     found = registry.find("accountants", name)
     try:

@@ -14,9 +14,9 @@ from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Composition, Eve
 from adascale.accounting.exact import gaussian
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
 from adascale.accounting.exact.moments import ULP
-from adascale.accounting.exact.search import solve
 from adascale.accounting.interval import CertifiedInterval
 from adascale.errors import InvalidInput
+from adascale.rootfind import solve
 
 _TOLERANCE = 1e-3  # relative, of calibrate and beta
 _LARGEST = 700.0  # largest epsilon of a point of the trade-off curve, as e^epsilon overflows beyond

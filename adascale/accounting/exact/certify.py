@@ -20,9 +20,10 @@ from adascale.accounting.exact.inversion import (
     proven_log_moment_at,
 )
 from adascale.accounting.exact.rounds import Rounds
-from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp, solve
+from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp
 from adascale.accounting.interval import WIDEST, CertifiedInterval
 from adascale.errors import CannotCertify, RoundingFloor
+from adascale.rootfind import solve
 
 NOTHING = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
 NO_DELTA = 1e-290  # nor does such a delta

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from adascale.accounting.exact.moments import ULP
+from adascale.rootfind import solve
 
 
 def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
@@ -39,15 +40,13 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:
     """Compute the smallest epsilon with a delta of at most ``at``, and its bounds."""
-    from scipy.optimize import brentq  # slow to import
-
     found = []
     for i in range(3):
         root, high = 0.0, 1.0
         if delta(energy, 0.0)[i] > at:
             while delta(energy, high)[i] > at:
                 high *= 2.0
-            root = brentq(lambda x, i=i: delta(energy, x)[i] - at, 0.0, high, rtol=1e-14, xtol=1e-300, maxiter=2000)
+            root = solve(lambda x, i=i: float(delta(energy, x)[i] - at), 0.0, high, 1e-14)  # type: ignore[misc]
         found.append(root)
     return found[0], found[1] * (1 - 1e-11), found[2] * (1 + 1e-11)
 

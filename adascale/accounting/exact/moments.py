@@ -24,7 +24,7 @@ _STRIDE = 64  # from one stride of that search to the next
 _WORTH_IT = 3e4  # nodes times points above which it pays to search for a larger step
 _ROOT = math.sqrt(2 * math.pi)
 _QUIET = np.errstate(over="ignore", invalid="ignore")  # beyond floating point nothing is certified
-_BLOCK = 4096  # nodes in each product of matrices, to bound the memory
+_BLOCK = 512  # nodes in each product of matrices, to stay in the cache
 
 
 def log_ratio(x: FloatArray, root: Numbers, q: Numbers) -> tuple[FloatArray, FloatArray]:

@@ -1,7 +1,6 @@
 """The sharp epsilon of a schedule, without proof: the root of a converged sum."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from scipy.special import erf
@@ -10,6 +9,7 @@ from adascale.accounting.exact import gaussian, minus_one
 from adascale.accounting.exact.inversion import ADD, REMOVE, Inversion, Tilts, look, plan
 from adascale.accounting.exact.rounds import Rounds
 from adascale.errors import CannotCertify
+from adascale.rootfind import solve
 
 _PLAIN = math.log(1e-7)  # ln of the aliases, relative to delta
 _DIGITS = 20.0  # -ln of the interpolation error
@@ -36,13 +36,6 @@ def most_apart(rounds: Rounds) -> float:
     if divergence < 1e-280:  # it may have lost all its digits
         return total * (1 + 1e-9)
     return min(total, math.sqrt(-math.expm1(-divergence - 1e-290))) * (1 + 1e-9)
-
-
-def solve(function: Callable[[float], float], low: float, high: float) -> float:
-    """Find where a decreasing function crosses 0 between ``low`` and ``high``."""
-    from scipy.optimize import brentq  # slow to import
-
-    return float(brentq(function, low, high, rtol=1e-11, xtol=1e-300))
 
 
 def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: float, tau: float) -> Inversion | None:
