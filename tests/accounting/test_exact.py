@@ -256,27 +256,12 @@ def test_functions_of_one_schedule_take_one_schedule_and_one_number():
             call()
 
 
-<<<<<<< HEAD
 def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
     wide = CertifiedInterval(0.9, 1.0, ("a", "b"), "both", 0.95, 1.0)
     for function, within in ((exact_epsilon, "epsilon_interval"), (exact_delta, "delta_interval")):
         monkeypatch.setattr(f"adascale.accounting.exact.epsilon.{within}", lambda *_: wide)
         with pytest.raises(ValueError, match=r"of 2 rounds .* 0\.01 .* lies between 0\.9 and 1;"):
             function(0.1, [1.0, 2.0], 0.01)
-=======
-@pytest.mark.parametrize("error", [CannotCertify("for a reason"), OverflowError("for a reason")])
-@pytest.mark.parametrize(
-    ("function", "within"),
-    [(exact_epsilon, "epsilon.bracket"), (exact_delta, "epsilon.delta_bracket")],
-)
-def test_a_refusal_has_the_schedule_and_the_reason(monkeypatch, function, within, error):
-    def refuse(*_):
-        raise error
-
-    monkeypatch.setattr(f"adascale.accounting.exact.{within}", refuse)
-    with pytest.raises(ValueError, match=r"of 2 rounds .* 0\.01 .*: for a reason"):
-        function(0.1, [1.0, 2.0], 0.01)
->>>>>>> acc-numerics
 
 
 def test_rounding_floor_is_an_error():
