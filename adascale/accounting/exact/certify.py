@@ -127,7 +127,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
         proof.reduce_upper(0.0, "largest loss", REMOVE)
     if rounds.rates:
         q, u = max((q, float(u[-1])) for q, u in zip(rounds.rates, rounds.energies, strict=True))
-        proof.raise_lower(float(gaussian.sampled_delta(q, u, epsilon)[1]), "one round")
+        proof.raise_lower(float(gaussian.sampled_delta(q, u * (1 - 1e-9), epsilon)[1]), "one round")
     if rounds.rates and rounds.atoms:
         with contextlib.suppress(*_FAILURES):
             delta_by_atoms(rounds, epsilon, proof)
@@ -212,7 +212,7 @@ def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, ta
     found = Inversion(rounds, tilts.direction, where, count, tau, _DIGITS)
     found.prove()
     log_off = math.log(found.error * found.step / math.pi) + found.log_moment - where.tilt * epsilon - log_delta
-    if log_off > _FLOOR:
+    if not log_off <= _FLOOR:  # also if it is not a number
         raise RoundingFloor(f"rounding errors may amount to {math.exp(min(log_off, 700.0)):.2g} times delta")
     return found
 

@@ -52,6 +52,8 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
         ratio = q * np.concatenate([[-1.0], np.expm1(root * x - 0.5 * u)])
         at = np.concatenate([x[:1], x])
         tail, top = q * float(ndtr(root - x[-1])), root * x[-1] - 0.5 * u
+        if not mass[:2].min() > 0:
+            raise CannotCertify("a round has so much noise that the mass of its first cell is lost in rounding")
         cancelled = 400 * ULP * left / mass[:2]
         lost, lost_off = -tail * math.expm1(top - high), tail * ULP * (64 + 4 * x[-1] ** 2 + 4 * abs(top))
     else:

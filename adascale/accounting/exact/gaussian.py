@@ -30,7 +30,7 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
         z = np.maximum(epsilon / mu - 0.5 * mu, 0.0)
         density = 0.5 * np.exp(-0.5 * z * z)
         other = density * (erfcx(z / math.sqrt(2)) - erfcx((z + mu) / math.sqrt(2)))
-        other_off = 16 * ULP * density * (4 + z * (z + mu))
+        other_off = 16 * ULP * density * (4 + (z + 1) * (z + mu))  # also for an energy with 48 binary digits
         better = (z > 0) & (other_off < off)
         value, off = np.where(better, other, value), np.where(better, other_off, off)
     gone = np.isinf(first)  # it has underflowed

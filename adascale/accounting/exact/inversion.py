@@ -177,7 +177,7 @@ class Inversion:
         a, period = self.where.tilt, self.where.period
         ones = 1 / math.expm1(min(a * period, 700.0))
         if self.rounds.atoms:  # without the 1 it is within 0 ... min(1, e^epsilon) times the total variation
-            once = np.exp(np.minimum(epsilon, 700.0)) / math.expm1(min((a + 1) * period, 700.0))
+            once = np.exp(np.minimum(epsilon - (a + 1) * period, 700.0)) / -math.expm1(-(a + 1) * period)
             return np.zeros(epsilon.shape), self.apart * np.minimum(ones, once)
         m = np.maximum(np.ceil(epsilon / period), 1.0)
         first = np.exp(-a * m * period) / -math.expm1(-a * period)
