@@ -84,7 +84,6 @@ def test_table_has_the_keys_of_the_json(tmp_path, capsys):
         ("# x\nsigma,rate,steps\n1,0.1,0\n", (), "line 3: expected a number that is whole and >= 1, got '0'"),
         ("sigma,rate,steps\n1,0.1,1.5\n", (), "whole and >= 1, got '1.5' in steps"),
         ("sigma,rate,steps\n1,0.1,9e6\n1,0.1,9e6\n", (), "steps must add up to at most 10,000,000, got 18,000,000"),
-        ("sigma,rate\n1e-5,0.5\n1e-5,0.5\n", ("--delta", "0.3"), "cannot be certified"),
     ],
 )
 def test_bad_table_or_option_is_one_line(tmp_path, capsys, text, more, message):
