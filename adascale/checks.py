@@ -89,6 +89,13 @@ def fraction(name: str, value: ArrayLike) -> float:
     return float(_checked(name, value, expected, lambda x: (x > 0) & (x < 1), one=True))
 
 
+def number(name: str, value: ArrayLike, low: float, high: float = math.inf) -> float:
+    """Return one finite number in [low, high]."""
+    expected = f"one finite number >= {low:g}" if high == math.inf else f"one number in [{low:g}, {high:g}]"
+    good = lambda x: np.isfinite(x) & (x >= low) & (x <= high)  # noqa: E731
+    return float(_checked(name, value, expected, good, one=True))
+
+
 def whole(name: str, value: int | np.integer[Any], least: int = 1) -> int:
     """Return one integer >= ``least``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
@@ -109,7 +116,7 @@ def entries(name: str, *shape: int) -> None:
         raise InvalidInput(f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}", name)
 
 
-def held(what: str, *arrays: ArrayLike) -> None:
+def finite(what: str, *arrays: ArrayLike) -> None:
     """Require that every entry of the arrays is finite."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise ValueError(f"beyond floating point: {what}")

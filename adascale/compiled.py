@@ -1,4 +1,4 @@
-"""Numba's ``njit`` that tolerates a damaged, full or unavailable cache."""
+"""Numba's ``njit`` that tolerates a damaged, full or unavailable cache, and does nothing without Numba."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import numba
-from numba.core import caching
+_numba: Any = None
+_FunctionCache: Any = object
+try:
+    import numba as _numba
+    from numba.core import caching
+
+    _FunctionCache = caching.FunctionCache
+except ModuleNotFoundError:  # the extra "fast" is not installed
+    pass
 
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
-_FunctionCache: Any = caching.FunctionCache
 _LOGGER = logging.getLogger("adascale.compiled")
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
     """Compile as ``numba.njit`` does, even if the cache fails, and log the first compilation."""
+    if _numba is None:
+        return lambda function: function
 
     def compiled(function: Compiled) -> Compiled:
-        made: Any = numba.njit(**options)(function)
+        made: Any = _numba.njit(**options)(function)
         if cache and hasattr(made, "py_func"):  # with NUMBA_DISABLE_JIT, ``made`` is the plain function
             made._cache = _Cache(function)
         return cast("Compiled", made)

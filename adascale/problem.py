@@ -2,6 +2,7 @@ r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -57,7 +58,7 @@ class RoundLeakage:
             value = _map_leakage(w.ravel(), self.terms, slope).reshape(w.shape)
         except ZeroDivisionError:  # the square of a noise energy underflows
             value = np.full(w.shape, np.inf)
-        check.held(f"the leakage at a noise energy of {w.min(initial=np.inf):.3g} or its slope", value)
+        check.finite(f"the leakage at a noise energy of {w.min(initial=np.inf):.3g} or its slope", value)
         return value
 
 
@@ -103,7 +104,7 @@ class ReceiveScalingProblem:
         Common leading shape of budgets and gains.
     max_eta : numpy.ndarray
         :math:`x_{\max} h_{\min,t}^2`, shape (..., T).
-    floor : numpy.ndarray
+    min_noise_energy : numpy.ndarray
         :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, shape (..., T).
     """
 
@@ -116,13 +117,19 @@ class ReceiveScalingProblem:
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
         check.within("min_gain", self.min_gain, *scenario.gain_limits)
         self.max_eta = scenario.x_max * self.min_gain
-        self.floor = scenario.noise_scale / self.max_eta
+        self.min_noise_energy = scenario.noise_scale / self.max_eta
         with np.errstate(over="ignore"):
-            total = self.floor.sum(axis=-1) + self.num_rounds * self.budget
-        check.held("the floors and budgets of all rounds together", total)
+            total = self.min_noise_energy.sum(axis=-1) + self.num_rounds * self.budget
+        check.finite("the floors and budgets of all rounds together", total)
         if (least := np.min(self.scenario.noise_scale / total, initial=np.inf)) < _LEAST_SCALING:
             spent = f"eta = {least:.3g} in a round that spends the budgets of all"
             raise ValueError(f"beyond floating point: {spent}; expected at least {_LEAST_SCALING:.3g}")
+
+    @property
+    def floor(self) -> FloatArray:
+        """Deprecated name of ``min_noise_energy``."""
+        warnings.warn("floor is deprecated, use min_noise_energy", DeprecationWarning, stacklevel=2)
+        return self.min_noise_energy
 
     @property
     def num_rounds(self) -> int:
@@ -151,12 +158,12 @@ class ReceiveScalingProblem:
 
     def cost(self, eta: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
-        mean: FloatArray = np.mean(self.noise_energy(eta) - self.floor, axis=-1)
+        mean: FloatArray = np.mean(self.noise_energy(eta) - self.min_noise_energy, axis=-1)
         return mean
 
     def spend(self, eta: ArrayLike) -> FloatArray:
         r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
-        spend = self.noise_energy(eta) - self.floor
+        spend = self.noise_energy(eta) - self.min_noise_energy
         return np.broadcast_to(np.maximum(spend, 0), np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]))
 
     def rdp(self, eta: ArrayLike, alpha: float | None = None) -> FloatArray:

@@ -151,7 +151,9 @@ class Lanes:
         known = (each[lane] for each in self._known)
         eta = policy(parameter.reshape(-1, *self._draws_axis), *known).schedule(problem)
         with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
-            cost = np.mean(problem.scenario.noise_scale / eta - problem.floor, axis=tuple(range(1, self._gain.ndim)))
+            cost = np.mean(
+                problem.scenario.noise_scale / eta - problem.min_noise_energy, axis=tuple(range(1, self._gain.ndim))
+            )
             return np.asarray(cost / self._budget[lane] - 1)
 
     def name(self, lane: int) -> str:
@@ -162,7 +164,7 @@ class Lanes:
 
     def why_not(self, lane: int, tolerance: float) -> str:
         """Explain in a message why a budget was not reached."""
-        budget, floor = float(self._budget[lane]), float(self.problem(self.index).floor[lane].max())
+        budget, floor = float(self._budget[lane]), float(self.problem(self.index).min_noise_energy[lane].max())
         if self._draws_axis:
             return f"nu = {budget:g}, over {self._gain.shape[1]} draws"
         lost = f": a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"

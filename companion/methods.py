@@ -6,7 +6,7 @@ from functools import partial
 
 from adascale import policies
 from adascale.comparison import Method, TunedOnRealisation
-from adascale.comparison.shi_tuning import kindest_lyapunov
+from adascale.comparison.shi_tuning import best_lyapunov
 from companion.shi import filled_lyapunov
 
 METHODS: dict[str, Method] = {
@@ -15,7 +15,7 @@ METHODS: dict[str, Method] = {
     "EqualAlloc": TunedOnRealisation(policies.EqualAlloc),
     "EstimFuture": TunedOnRealisation(policies.EstimFuture),
     "PowerControl": TunedOnRealisation(policies.PowerControl),
-    "LyapunovPowerControl": kindest_lyapunov,
+    "LyapunovPowerControl": best_lyapunov,
 }
 """Every method of the paper's figures by the name of its policy.
 
@@ -27,8 +27,8 @@ VARIANTS: dict[str, Method] = {
     "PowerControl, minimum": TunedOnRealisation(policies.PowerControl, estimate="minimum"),
     "PowerControl, r = 0.99": TunedOnRealisation(policies.PowerControl, contraction=0.99),
     "PowerControl, not subtracted": TunedOnRealisation(policies.PowerControl, subtract=False),
-    "LyapunovPowerControl, half the rate": partial(kindest_lyapunov, relative_rates=0.5),
-    "LyapunovPowerControl, 1.2 times the rate": partial(kindest_lyapunov, relative_rates=1.2),
+    "LyapunovPowerControl, half the rate": partial(best_lyapunov, relative_rates=0.5),
+    "LyapunovPowerControl, 1.2 times the rate": partial(best_lyapunov, relative_rates=1.2),
     "LyapunovPowerControl, filled queue": filled_lyapunov,
     "LyapunovPowerControl, filled queue, V = 30 η̄³": partial(filled_lyapunov, multiple=30.0),
 }

@@ -54,7 +54,7 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     leakage, budget = RoundLeakage(problem.scenario), float(problem.budget)
     energy = np.empty((caps.size, problem.num_rounds))
     queue = np.zeros((caps.size, problem.num_rounds + 1))
-    for t, floor in enumerate(problem.floor):
+    for t, floor in enumerate(problem.min_noise_energy):
         low, high = np.full(caps.size, floor), np.maximum(caps, floor)
         for _ in range(halvings):
             middle = np.sqrt(low * high)

@@ -46,7 +46,7 @@ def spend_of(policy, problem):
     """What each round of a schedule spends, which is feasible."""
     eta = policy.schedule(problem)
     assert feasible(problem, eta)
-    return np.maximum(problem.noise_energy(eta) - problem.floor, 0)
+    return np.maximum(problem.noise_energy(eta) - problem.min_noise_energy, 0)
 
 
 class OnlySome(policies.EqualAlloc):
@@ -58,4 +58,4 @@ class OnlySome(policies.EqualAlloc):
         self.extra = extra
 
     def schedule(self, problem):
-        return problem.scenario.noise_scale / (problem.floor + np.minimum(self.extra, 4e-3)[..., None])
+        return problem.scenario.noise_scale / (problem.min_noise_energy + np.minimum(self.extra, 4e-3)[..., None])

@@ -135,7 +135,7 @@ ENTRIES = {
         lambda: policies.EstimFuture(np.ma.masked_array([1e-10] * 3, [1, 0, 0])),
         lambda: estimated_min_gain(1.0, "devices"),
     ],
-    "floor": [
+    "min_noise_energy": [
         lambda: water_level(np.ma.masked_array([1.0, 2.0], [0, 1]), 1.0),
         lambda: water_level(1.0, 1.0),
         lambda: water_level([], 1.0),

@@ -125,7 +125,7 @@ def test_a_policy_joins_every_table_with_a_tuned_parameter_of_its_own_name(own, 
     assert table[table.policy == "AdaScale"].level.isna().all()
     drawn = channel.draw(10, 500, [0, 1])
     problem = ReceiveScalingProblem(Scenario.mnist(), Scenario.mnist().min_gain(drawn.gain), 0.04)
-    np.testing.assert_allclose(level.level, policies.water_level(problem.floor, problem.budget), rtol=1e-8)
+    np.testing.assert_allclose(level.level, policies.water_level(problem.min_noise_energy, problem.budget), rtol=1e-8)
     np.testing.assert_allclose(level.rdp, problem.rdp(policies.Optimal().schedule(problem)), rtol=1e-8)
 
     assert adascale(*TRAIN, *common, "--out", "run.csv") == 0

@@ -65,7 +65,7 @@ def candidates(problem):
 @given(problems())
 def test_every_policy_stays_within_the_power_limit_and_leaks_a_finite_amount(problem):
     # a mean of w - w_min is known to a few units in the last place, summed up to T times
-    rounding = 4e-16 * problem.num_rounds * float(problem.floor.mean() + problem.budget)
+    rounding = 4e-16 * problem.num_rounds * float(problem.min_noise_energy.mean() + problem.budget)
     for policy in candidates(problem):
         eta = policy.schedule(problem)
         assert feasible(problem, eta), policy
@@ -218,7 +218,13 @@ def test_any_scenario_is_refused_or_its_problem_is_finite(numbers, devices, coun
     except ValueError as error:
         assert "\n" not in str(error)  # noqa: PT017
         return
-    for derived in (scenario.x_max, scenario.noise_scale, scenario.batch_second_moment, problem.floor, problem.max_eta):
+    for derived in (
+        scenario.x_max,
+        scenario.noise_scale,
+        scenario.batch_second_moment,
+        problem.min_noise_energy,
+        problem.max_eta,
+    ):
         assert (np.isfinite(derived) & (np.asarray(derived) > 0)).all()
     assert feasible(problem, policies.EqualAlloc().schedule(problem))
 
@@ -228,7 +234,7 @@ def test_gains_are_taken_up_to_the_limits_that_the_scenario_names(gain):
     low, high = MNIST.gain_limits
     if low <= gain <= high:
         problem = ReceiveScalingProblem(MNIST, [gain], 0.1)
-        assert 0 < problem.floor[0] < math.inf
+        assert 0 < problem.min_noise_energy[0] < math.inf
         assert 0 < problem.max_eta[0] < math.inf
     else:
         with pytest.raises(InvalidInput, match=r"^min_gain must be within \S+ ... \S+, .* got "):
@@ -262,7 +268,9 @@ def test_arrays_of_any_make_give_what_plain_ones_give_and_stay_as_they_are(given
     np.testing.assert_array_equal(policies.run(policies.EqualAlloc(), made), eta)
     for measure in (plain.cost, plain.rdp, plain.noise_multiplier):
         np.testing.assert_array_equal(measure(make(eta)), measure(eta))
-    np.testing.assert_array_equal(water_level(make(plain.floor), budget), water_level(plain.floor, budget))
+    np.testing.assert_array_equal(
+        water_level(make(plain.min_noise_energy), budget), water_level(plain.min_noise_energy, budget)
+    )
     np.testing.assert_array_equal(np.asarray(other, dtype=float), kept)
     np.testing.assert_array_equal(gain, kept)
 

@@ -35,7 +35,7 @@ def test_variables_are_those_of_the_paper(scenario):
         assert power / h == pytest.approx(scenario.max_power, rel=1e-14)  # the power limit (16c) is tight
         noise = problem.noise_energy(eta)[t]
         assert noise == pytest.approx(scenario.num_parameters * scenario.noise_power / eta[t], rel=1e-14)
-        assert noise - problem.floor[t] == pytest.approx(reference.constraint(scenario, x[t], h), rel=1e-11)
+        assert noise - problem.min_noise_energy[t] == pytest.approx(reference.constraint(scenario, x[t], h), rel=1e-11)
         for m in range(scenario.num_devices):
             sigma = problem.noise_multiplier(eta)[m, t]
             assert sigma == pytest.approx(reference.noise_multiplier(scenario, x[t], h, m), rel=1e-14)

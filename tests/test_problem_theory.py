@@ -114,15 +114,15 @@ def solve_in_x(problem, unit):
     v = cp.Variable(T)
     exponent = np.outer(leakage.unit[0] * unit / a, k * (k - 1) / 2)  # 1 / sigma^2 = u x / a
     terms = log_p[None, :] + cp.multiply(exponent, cp.reshape(v, (T, 1), order="C"))
-    spent = ((a / unit) @ cp.inv_pos(v) - problem.floor.sum()) / (float(problem.budget) * T)
+    spent = ((a / unit) @ cp.inv_pos(v) - problem.min_noise_energy.sum()) / (float(problem.budget) * T)
     program = cp.Problem(cp.Minimize(cp.sum(cp.log_sum_exp(terms, axis=1))), [spent <= 1, v <= scenario.x_max / unit])
     with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
         warnings.simplefilter("ignore")  # what CVXPY warns of is judged below
         program.solve(solver=cp.CLARABEL)
     if v.value is None or not (v.value > 0).all():
         return np.inf
-    energy = np.maximum(a / (unit * v.value), problem.floor)
-    return leakage(energy).sum() if (energy - problem.floor).mean() < 1.001 * problem.budget else np.inf
+    energy = np.maximum(a / (unit * v.value), problem.min_noise_energy)
+    return leakage(energy).sum() if (energy - problem.min_noise_energy).mean() < 1.001 * problem.budget else np.inf
 
 
 def test_in_watts_the_solver_finds_no_usable_schedule_and_in_units_of_equal_alloc_the_optimum():
@@ -140,7 +140,7 @@ def test_at_fractional_orders_no_exchange_between_two_rounds_improves_the_water_
         rng = np.random.default_rng(0)
         for size in [1e-3] * 50 + [1e-1] * 50:
             giver, taker = rng.choice(40, 2, replace=False)
-            moved, changed = size * rng.uniform() * (best[giver] - problem.floor[giver]), best.copy()
+            moved, changed = size * rng.uniform() * (best[giver] - problem.min_noise_energy[giver]), best.copy()
             changed[[giver, taker]] += [-moved, moved]
             assert leakage(changed).sum() >= leakage(best).sum() * (1 - 1e-13)
 
@@ -166,7 +166,7 @@ def test_a_larger_penalty_costs_more_and_leaks_less(floor, budget, penalty, rise
 def test_a_single_round_may_spend_less_at_a_larger_penalty():
     """So the theorem is not one about rounds."""
     problem = make(MNIST, 0.04)
-    energy, _ = adascale_energies(problem.floor, 0.04, np.array([1.0, 1.2]), RoundLeakage(MNIST))
+    energy, _ = adascale_energies(problem.min_noise_energy, 0.04, np.array([1.0, 1.2]), RoundLeakage(MNIST))
     more = np.diff(energy, axis=0)
     assert more.min() < -1e-3 * more.max()
     assert more.sum() > 0
@@ -194,7 +194,7 @@ def test_without_convexity_a_larger_penalty_can_cost_less_and_leak_more():
 @pytest.mark.parametrize("order", [3, 1.5])
 def test_the_cost_runs_from_nothing_to_infinity(order):
     problem = make(replace(MNIST, order=order), 0.04, rounds=50)
-    slope = -RoundLeakage(problem.scenario).slope(problem.floor)
+    slope = -RoundLeakage(problem.scenario).slope(problem.min_noise_energy)
     tiny = 1e-6 * 0.04 / slope.max()  # the queue stays empty, and a round spends V |F'| at its floor
     cost = float(problem.cost(policies.AdaScale(tiny).schedule(problem)))
     assert cost == pytest.approx(tiny * slope.mean(), rel=1e-2)  # V F'' moves it, and the rounding of the floors

@@ -60,7 +60,7 @@ class Spending:
 
     def schedule(self, problem):
         spent = (self.share(self.parameter) * problem.budget)[..., None]
-        return problem.scenario.noise_scale / (problem.floor + spent)
+        return problem.scenario.noise_scale / (problem.min_noise_energy + spent)
 
 
 def spending(share):
@@ -105,7 +105,7 @@ def test_one_lane_that_cannot_reach_its_budget_is_the_one_named():
 
 def test_a_budget_under_the_rounding_of_a_floor_is_told_from_one_that_a_policy_never_spends():
     problem = make(MNIST, [1.0], [0])
-    drowned = float(np.spacing(problem.floor.max()))
+    drowned = float(np.spacing(problem.min_noise_energy.max()))
     with pytest.raises(BudgetNotReached, match="is rounded by more than 1e-09 of it"):
         tuning.match_budget(policies.AdaScale, ReceiveScalingProblem(problem.scenario, problem.min_gain, drowned))
     with pytest.raises(BudgetNotReached, match=r"to its budget, nu = 1$"):

@@ -7,6 +7,7 @@ import site
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -30,9 +31,10 @@ print(notebook.cells[-1].outputs[0].data["text/plain"])
 """
 
 
-@pytest.fixture
-def wheels(tmp_path):
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
     """The wheels of the library and the companion, from a checkout that is gone by the time they are used."""
+    tmp_path = tmp_path_factory.mktemp("wheels")
     source = tmp_path / "source"
     ignored = shutil.ignore_patterns("__pycache__", ".*", "tests")
     for name in ("adascale", "companion", "results"):
@@ -46,18 +48,23 @@ def wheels(tmp_path):
     return sorted(tmp_path.glob("*.whl"))
 
 
+def interpreter(folder, kept):
+    """An interpreter of its own with those of the packages installed here that are kept, by name."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "fresh"], check=True)
+    others = folder / "others"
+    others.mkdir()
+    for package in Path(site.getsitepackages()[0]).iterdir():
+        if kept(re.split(r"[-.]", package.name)[0].lower()) and package.suffix != ".pth":
+            (others / package.name).symlink_to(package)
+    (packages,) = (folder / "fresh").glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text(f"{others}\n")
+    return folder / "fresh" / "bin" / "python"
+
+
 @pytest.fixture
 def python(tmp_path):
     """An interpreter that has everything but this package."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "fresh"], check=True)
-    others = tmp_path / "others"
-    others.mkdir()
-    for package in Path(site.getsitepackages()[0]).iterdir():
-        if not {"adascale", "companion"} & {*re.split(r"[-_.]", package.name)} and package.suffix != ".pth":
-            (others / package.name).symlink_to(package)
-    (packages,) = (tmp_path / "fresh").glob("lib/python*/site-packages")
-    (packages / "others.pth").write_text(f"{others}\n")
-    return tmp_path / "fresh" / "bin" / "python"
+    return interpreter(tmp_path, lambda name: name.split("_")[0] not in ("adascale", "companion", ""))
 
 
 @pytest.mark.slow
@@ -78,6 +85,42 @@ def test_a_notebook_installs_the_wheel_beside_it_and_runs_where_nothing_else_is(
     assert done.returncode == 0, done.stderr[-3000:]
     assert str(tmp_path / "fresh") in done.stdout  # the wheel's, not this checkout's
     assert {path.name for path in folder.iterdir()} == {f"{ALONE}.ipynb", *(wheel.name for wheel in wheels)}
+
+
+PAGE = """
+from adascale.accounting import advantage, beta, calibrate, delta, epsilon, schedule_epsilon
+events = [(0.01, 1.0, 500), (0.02, 1.5, 500)]
+found = epsilon(events, delta=1e-5)
+assert found.certified and 0 < found.lower <= found.upper == float(found) < schedule_epsilon(0.02, [1.0] * 1000).epsilon
+assert delta(events, epsilon=found.upper).lower <= 1e-5
+assert calibrate(events, epsilon=2.0, delta=1e-5).epsilon.upper <= 2.0
+assert float(beta(events, alpha=0.01)) + 0.01 >= 1 - float(advantage(events))
+import sys
+print(*sorted({"numba", "pandas", "tqdm", "torch", "matplotlib"} & set(sys.modules)))
+"""
+
+
+def test_accounting_works_with_numpy_and_scipy_alone(wheels, tmp_path):
+    """The wheel without extras: a page of accounting, its tests in the folder of tests, and the command."""
+    tools = {"pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "mpmath"}
+    python = interpreter(tmp_path, lambda name: name in tools | {"numpy", "scipy", "pip"})
+    run = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True)
+    for check in (["install", "--no-deps", "--no-index", "--quiet", wheels[0]], ["check"]):
+        done = run([python, "-m", "pip", "--disable-pip-version-check", *check])
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = run([python, "-c", PAGE])
+    assert done.stdout == "\n", done.stderr
+    shutil.copytree(ROOT / "tests" / "accounting", tmp_path / "tests" / "accounting")
+    files = [f"tests/accounting/test_exact_{name}.py" for name in ("digits", "parts")]
+    options = ["-q", "-p", "no:cacheprovider", "--noconftest", "--import-mode=importlib", "--rootdir", tmp_path]
+    done = run([python, "-m", "pytest", *options, *files])
+    assert done.returncode == 0, done.stdout[-3000:]
+    command = [python.with_name("adascale"), "accounting", "epsilon", "--event", "0.01,1.0,500", "--delta", "1e-5"]
+    assert "upper" in run(command).stdout
+    done = run([*command[:1], "leakage", "--scenario", "mnist", "--nu", "0.04"])
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "adascale[federated]" in done.stderr
 
 
 def test_a_notebook_stays_in_its_repository_and_finds_the_results_elsewhere(monkeypatch, tmp_path):

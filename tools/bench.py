@@ -122,7 +122,7 @@ def adascale_rounds():
         (mnist(1_000_000), 4, "alone, T = 1,000,000"),
         (mnist(seeds=range(100)), 4, "among 100 realisations"),
     ):
-        floors = problem.floor.reshape(-1, problem.floor.shape[-1])
+        floors = problem.min_noise_energy.reshape(-1, problem.min_noise_energy.shape[-1])
         own, eta = timed(partial(policy.schedule, problem), repeats)
         peer, expected = timed(lambda floors=floors: np.array([*map(newton, floors)]), repeats)
         differ = np.abs(problem.noise_energy(eta).reshape(floors.shape) / expected - 1).max()

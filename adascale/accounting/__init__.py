@@ -1,8 +1,9 @@
 """Privacy accounting of the sampled Gaussian mechanism: Rényi and exact."""
 
-from warnings import warn as _warn
-
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
+from adascale.accounting.certified import Calibrated, advantage, beta, calibrate, delta, epsilon
+from adascale.accounting.discrete import DiscreteLoss, from_pmf
+from adascale.accounting.events import Events
 from adascale.accounting.exact import (
     ExactAccountant,
     ExactDelta,
@@ -11,7 +12,7 @@ from adascale.accounting.exact import (
     exact_epsilon,
     trade_off,
 )
-from adascale.accounting.exact.sharp import sharp_epsilon as _sharp_epsilon
+from adascale.accounting.interval import CertifiedInterval
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, order_grid
 from adascale.accounting.renyi import DpGuarantee, at_end, compose, rdp, rdp_derivative, to_dp
 from adascale.accounting.schedules import schedule_epsilon
@@ -19,18 +20,28 @@ from adascale.accounting.schedules import schedule_epsilon
 __all__ = [
     "DEFAULT_ORDERS",
     "Accountant",
+    "Calibrated",
+    "CertifiedInterval",
+    "DiscreteLoss",
     "DpGuarantee",
+    "Events",
     "ExactAccountant",
     "ExactDelta",
     "ExactEpsilon",
     "OrdersTooFew",
     "RenyiAccountant",
+    "advantage",
     "at_end",
+    "beta",
+    "calibrate",
     "compose",
+    "delta",
+    "epsilon",
     "epsilon_by",
     "exact_delta",
     "exact_epsilon",
     "find",
+    "from_pmf",
     "order_grid",
     "rdp",
     "rdp_derivative",
@@ -38,11 +49,3 @@ __all__ = [
     "to_dp",
     "trade_off",
 ]
-
-
-def __getattr__(name: str) -> object:
-    if name != "sharp_epsilon":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    said = "sharp_epsilon is deprecated, as it is wrong on rare samples; use exact_epsilon, which has proven bounds"
-    _warn(said, DeprecationWarning, stacklevel=2)
-    return _sharp_epsilon

@@ -25,7 +25,7 @@ class CertifiedInterval:
     safe : float
         The bound that does not understate the leakage: ``lower`` for a miss rate, else ``upper``.
     negligible : float, >= 0
-        An upper bound that is so small that the interval needs no lower bound.
+        A difference of the bounds that needs not be smaller.
     """
 
     lower: float
@@ -49,5 +49,5 @@ class CertifiedInterval:
 
     @property
     def certified(self) -> bool:
-        """Whether the interval is at most one per cent wide, or the number is negligible."""
-        return self.upper <= self.negligible or self.width <= WIDEST
+        """Whether the interval is at most one per cent wide, or negligibly wide."""
+        return self.upper - self.lower <= max(WIDEST * self.upper, self.negligible)

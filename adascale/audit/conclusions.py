@@ -35,7 +35,7 @@ class Audit(NamedTuple):
     canaries: int
     """m, the number of canaries in all runs; one per run if runs are paired."""
     guesses: int
-    """r, the number of guesses of :attr:`one_run`, of which v are ``right``."""
+    """r, the number of guesses of ``one_run``, of which v are ``right``."""
     right: int
     delta: float
     confidence: float
@@ -51,12 +51,12 @@ class Audit(NamedTuple):
 
     @property
     def lower(self) -> float:
-        """The larger of :attr:`one_run` and :attr:`rates`."""
+        """The larger of ``one_run`` and ``rates``."""
         return max(self.one_run, self.rates or 0.0)
 
     @property
     def refuted(self) -> dict[str, float]:
-        """The bounds that exceed :attr:`accounted`."""
+        """The bounds that exceed ``accounted``."""
         bounds = {"one_run": self.one_run, "rates": self.rates, "scaled": self.scaled}
         return {name: each for name, each in bounds.items() if each is not None and each > self.accounted}
 

@@ -153,7 +153,7 @@ class RayleighFloors(FloorLaw):
         # E max(l - w, 0) >= (l - m) / 2 at the median m of the floors, so the level is below 2 nu + m
         with np.errstate(over="ignore"):
             high = np.log(2 * budget + scale / np.log(2)) + 1e-9
-            check.held("the level for such a scale and budget", high)
+            check.finite("the level for such a scale and budget", high)
             found = elementwise.find_root(
                 lambda x, scale, budget: np.exp(x) * special.expn(2, scale / np.exp(x)) / budget - 1,
                 (np.log(budget) - 1e-9, high),

@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "train over the simulated air",
     "sweep": "run many trainings, resumable and on many machines",
     "audit": "find a lower bound on epsilon from canaries in a training",
+    "accounting": "compute epsilon, delta, noise multipliers or miss rates of sampled Gaussian mechanisms",
     "epsilon": "compute the exact epsilon of noise multipliers, with proven bounds",
     "download": "download a data set for train",
 }
@@ -32,6 +33,9 @@ COMMANDS = {
 
 GRACE_SECONDS = 0.7
 """Seconds that a command may run after a signal, to save what it has."""
+
+_EXTRAS = {"pandas": "federated", "tqdm": "federated", "distributed": "sweep"}  # what the core lacks, and who brings it
+_EXTRAS |= dict.fromkeys(("filelock", "opacus", "sklearn", "torch", "torchvision"), "learn")
 
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signals do not end its parent
@@ -86,6 +90,11 @@ def _run(given: list[str], command: str, stop: Stop) -> int:
     except Exception as error:
         if stop.code:  # the signal's exception has become another one, as in an import
             raise stop from None
+        if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+            _say(
+                f"{command}error: {error}; this command needs the extra: pip install 'adascale[{_EXTRAS[error.name]}]'"
+            )
+            return 2
         if not isinstance(error, ValueError | RuntimeError | ArithmeticError | MemoryError):
             raise
         _say(f"{command}error: {_reason(error)}")

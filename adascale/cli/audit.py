@@ -19,6 +19,7 @@ example:
 """
 
 import argparse
+import importlib
 
 import adascale
 from adascale.cli import common
@@ -30,12 +31,12 @@ def run(options: argparse.Namespace) -> None:
     if options.black_box and (clipping or options.runs != 1):
         raise ValueError("--black-box cannot be combined with --runs or --sabotage clipping")
     adascale.comparison.find_method(options.policy)  # a receiver without noise is no policy here
-    audit, learning = common.learning("adascale.audit"), common.learning("adascale.learning")
-    make_run = common.learning("adascale.runs.specification").make_run
+    audit, learning = importlib.import_module("adascale.audit"), importlib.import_module("adascale.learning")
+    make_run = importlib.import_module("adascale.runs.specification").make_run
     changes = {"rounds": options.rounds, "delta": options.delta}
     wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
     with common.noting_orders():
-        problem, _, eta = common.learning("adascale.runs.execution").decided(wanted)
+        problem, _, eta = importlib.import_module("adascale.runs.execution").decided(wanted)
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
         how = {"delta": options.delta, "confidence": options.confidence, "noise": options.sabotage != "noise"}
         given = (problem, eta, wanted.training, dataset, options.seed)

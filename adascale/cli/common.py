@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
 import os
 import re
@@ -12,10 +11,13 @@ import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import adascale
 from adascale import registry
+
+if TYPE_CHECKING:
+    from adascale.tables import FloatArray, Table
 
 
 def one_line(error: BaseException) -> str:
@@ -141,6 +143,39 @@ def read_scenario(name: str) -> adascale.presets.Preset:
     return presets.Preset(adascale.Scenario.from_toml(name), adascale.Rayleigh(), {}, ())
 
 
+def read_table(path: Path, required: str, optional: tuple[str, ...], ignored: tuple[str, ...] = ()) -> Table:
+    """Read a table of numbers, and note a last row without a line break."""
+    from adascale import tables
+
+    table = tables.read_table(path.read_bytes(), str(path), tables.known(required, optional=optional, ignored=ignored))
+    note(table.unended)
+    return table
+
+
+def read_rounds(path: Path, rate: float | None) -> FloatArray:
+    """Read sampling rates, noise multipliers and counts, one row per event; ``rate`` is for a table without rates."""
+    import numpy as np
+
+    table = read_table(path, "sigma", optional=("rate", "count", "steps"))
+    sigma = table.column("sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150")
+    number = np.ones(sigma.size)
+    if "rate" in table.names:
+        rates = table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
+        if rate is not None:
+            raise ValueError(f"{path}: --rate cannot be combined with a column rate")
+    elif rate is None:
+        raise ValueError(f"{path}: expected a column rate, or --rate")
+    elif not 0 <= rate <= 1:
+        raise ValueError(f"--rate must be in [0, 1], got {rate}")
+    else:
+        rates = np.full(sigma.size, rate)
+    if {"count", "steps"} <= set(table.names):
+        raise ValueError(f"{path}: expected one of the columns count and steps, got both")
+    for name in {"count", "steps"} & set(table.names):
+        number = table.column(name, lambda n: (n >= 1) & (n <= 2.0**53) & (n % 1 == 0), "whole and >= 1")
+    return np.column_stack([rates, sigma, number])
+
+
 def check_outputs(inputs: Mapping[str, Path | None], outputs: Mapping[str, Path | None]) -> None:
     """Check, before any work, that every output can be written and is neither an input nor another output.
 
@@ -179,11 +214,3 @@ def _identity(path: Path) -> object:
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         return (path.stat().st_dev, path.stat().st_ino) if path.exists() else path.resolve()
     return path
-
-
-def learning(module: str) -> Any:
-    """Import a module that needs PyTorch, without which the core works."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{error}; this command needs the extra: pip install 'adascale[learn]'") from None

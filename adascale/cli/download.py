@@ -7,10 +7,11 @@ example:
 """
 
 import argparse
+import importlib
 
 from adascale.cli import common
 
 
 def run(options: argparse.Namespace) -> None:
     """Download, and print the folder."""
-    print(common.visible(str(common.learning("adascale.learning.data").download(options.dataset))))
+    print(common.visible(str(importlib.import_module("adascale.learning.data").download(options.dataset))))

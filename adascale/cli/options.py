@@ -25,6 +25,13 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     path, integer, number, switch = {"type": Path}, {"type": int}, {"type": float}, {"action": "store_true"}
     file, several, policies = "NAME|FILE", {"action": "append"}, {"metavar": "NAME", "type": policy_text}
     option("file", "epsilon", "table with the columns sigma and rate", nargs="?", metavar="FILE", **path)
+    option("quantity", "accounting", "what to compute", choices=("epsilon", "delta", "calibrate", "beta"))
+    event = "sampling rate, noise multiplier and, unless it is 1, count; may be repeated"
+    option("--event", "accounting", event, type=_event, metavar="Q,SIGMA[,COUNT]", default=[], action="append")
+    history = "Opacus' history as JSON, or a table with the columns sigma, rate and count"
+    option("--history", "accounting", history, metavar="FILE", **path)
+    option("--epsilon", "accounting", "epsilon of delta, and the target of calibrate", **number)
+    option("--alpha", "accounting", "false-alarm rate of beta", **number)
     option("file", "sweep", "the sweep file", metavar="FILE.toml", **path)
     option("dataset", "download", "mnist or cifar10")
     option("--scenario", "leakage schedule stream", f"{preset} or a TOML file", default="mnist", metavar=file)
@@ -58,7 +65,13 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)
     accountant = f"accountant of epsilon: {{accountants}}, {more}"
     option("--accountant", "leakage schedule train", accountant, default="renyi", metavar="NAME")
-    option("--delta", "leakage schedule stream train audit epsilon", "delta of every epsilon", default=1e-5, **number)
+    option(
+        "--delta",
+        "leakage schedule stream train audit epsilon accounting",
+        "delta of every epsilon",
+        default=1e-5,
+        **number,
+    )
     option("--orders", "leakage schedule stream", wide, type=_orders, metavar="[MIN,]MAX")
     option("--device", "train sweep", "cpu or cuda", default="cpu")
     option("--jobs", "sweep", "number of processes on this machine", default=1, metavar="N", **integer)
@@ -75,13 +88,21 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--out", "train", "write the result, one row", metavar="CSV", **path)
     option("--out", "sweep", "write the table (default: FILE.csv)", metavar="CSV", **path)
     option("--history", "train", "write one row per round", metavar="CSV", **path)
-    option("--json", "leakage schedule train audit epsilon", "print JSON instead of a table", **switch)
+    option("--json", "leakage schedule train audit epsilon accounting", "print JSON instead of a table", **switch)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or len(text) > 18:
         raise argparse.ArgumentTypeError(f"must be a whole number >= 0 of at most 18 digits, got {text!r}")
     return int(text)
+
+
+def _event(text: str) -> tuple[float, ...]:
+    """Parse ``Q,SIGMA`` or ``Q,SIGMA,COUNT``."""
+    with contextlib.suppress(ValueError):
+        if len(event := tuple(float(each) for each in text.split(","))) in (2, 3):
+            return event
+    raise argparse.ArgumentTypeError(f"expected Q,SIGMA or Q,SIGMA,COUNT, got {text!r}")
 
 
 def _orders(text: str) -> tuple[float, ...]:

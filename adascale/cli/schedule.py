@@ -41,8 +41,8 @@ def run(options: argparse.Namespace) -> None:
     accountant = common.find_accountant(options.accountant, options.orders)
     trace = adascale.read_gains(options.gains, scenario, options.unit)
     problem = adascale.ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
-    if options.nu < (least := _LEAST_SHARE * float(problem.floor.max())):
-        share = f"{_LEAST_SHARE:g} of the largest noise floor (round {problem.floor.argmax()})"
+    if options.nu < (least := _LEAST_SHARE * float(problem.min_noise_energy.max())):
+        share = f"{_LEAST_SHARE:g} of the largest noise floor (round {problem.min_noise_energy.argmax()})"
         raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {options.nu:g}")
     horizon = replace(scenario, num_rounds=problem.num_rounds)
     name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else None)
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
         found = f"its cost is {cost:.6g}, {spent:.3g} times nu"
         raise RuntimeError(f"{name} must not exceed nu = {options.nu:g}, but {found}; no schedule was written")
     energy = problem.noise_energy(eta)
-    columns = {"min_gain": problem.min_gain, "floor": problem.floor, "noise_energy": energy, "eta": eta}
+    columns = {"min_gain": problem.min_gain, "floor": problem.min_noise_energy, "noise_energy": energy, "eta": eta}
     rows = list(zip(range(problem.num_rounds), *(each.tolist() for each in columns.values()), strict=True))
     header = ("round", *columns)
     totals = {"scenario": scenario.name, "policy": name, "rounds": problem.num_rounds}

@@ -17,6 +17,7 @@ example:
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     for name, least in (("jobs", 1), ("threads", 1), ("retries", 0)):
         if getattr(options, name) < least:
             raise ValueError(f"--{name} must be >= {least}, got {getattr(options, name)}")
-    module = common.learning("adascale.runs.sweep")
+    module = importlib.import_module("adascale.runs.sweep")
     entries = module.read_sweep(options.file)
     inputs: dict[str, Path | None] = {"the sweep file": options.file}
     for given in [block["dataset"] for block in read_toml(options.file)["runs"]]:

@@ -17,6 +17,7 @@ example:
 """
 
 import argparse
+import importlib
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -37,12 +38,12 @@ def run(options: argparse.Namespace) -> None:
     common.find_accountant(options.accountant)
     same = ("rounds", "channel", "accountant", "every", "delta")
     changes = {name: getattr(options, name) for name in same} | ({"model": options.model} if options.model else {})
-    make_run = common.learning("adascale.runs.specification").make_run
+    make_run = importlib.import_module("adascale.runs.specification").make_run
     wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
-    work = common.learning("adascale.runs.execution").perform
+    work = importlib.import_module("adascale.runs.execution").perform
     with common.noting_orders():
         if options.store is not None:
-            store = common.learning("adascale.runs.store").Store(options.store)
+            store = importlib.import_module("adascale.runs.store").Store(options.store)
             for option, path in outputs.items():
                 if path is not None and store.owns(path):
                     raise ValueError(f"{option} {str(path)!r} lies in the folder of a run of --store")

@@ -130,7 +130,10 @@ def _rows(
         measured |= {"cost": problem.cost(eta), "rdp": problem.rdp(eta), "epsilon_max": largest, "epsilon": epsilon}
         measured["full_power"] = (eta == problem.max_eta).mean(axis=-1)
     constant = {"dataset": problem.scenario.name, "order": problem.scenario.order, "delta": delta}
-    largest_floor = {"floor_max": problem.floor.max(axis=-1), "floor_max_round": problem.floor.argmax(axis=-1)}
+    largest_floor = {
+        "floor_max": problem.min_noise_energy.max(axis=-1),
+        "floor_max_round": problem.min_noise_energy.argmax(axis=-1),
+    }
     columns = {"nu": problem.budget, **measured, **constant, **largest_floor}
     return pd.DataFrame({key: np.broadcast_to(value, problem.lanes).ravel() for key, value in columns.items()}), policy
 

@@ -40,7 +40,7 @@ class LyapunovMatch(NamedTuple):
     pairs: pd.DataFrame
 
 
-def kindest_lyapunov(
+def best_lyapunov(
     problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, relative_rates: ArrayLike | None = None
 ) -> LyapunovPowerControl:
     """Return the policy of Shi et al. with the smallest epsilon at delta = 1e-5 (:func:`match_lyapunov`)."""
@@ -76,7 +76,7 @@ def match_lyapunov(
     check_contraction(contraction, problem.num_rounds)
     lanes = Lanes(problem)
     mean_eta = Optimal().schedule(problem).mean(axis=-1).ravel()
-    natural = (problem.scenario.noise_scale / water_level(problem.floor, problem.budget)).ravel() ** 3
+    natural = (problem.scenario.noise_scale / water_level(problem.min_noise_energy, problem.budget)).ravel() ** 3
     rates = _RATES if relative_rates is None else np.atleast_1d(check.positive("relative_rates", relative_rates))
     relative = np.broadcast_to(rates, (lanes.index.size, rates.size))
     import pandas as pd  # slow to import
@@ -111,7 +111,7 @@ def _crossings(
 ) -> pd.DataFrame:
     every = lanes.problem(lanes.index)
     weight = np.array([contraction ** -float(t) for t in range(every.num_rounds)])
-    mean_floor = every.floor.mean(axis=-1)
+    mean_floor = every.min_noise_energy.mean(axis=-1)
 
     def excess(lane: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
         energy = mean_inverse(every.max_eta, weight, lane, penalty, rate) * every.scenario.noise_scale

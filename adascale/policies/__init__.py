@@ -10,10 +10,10 @@ from adascale.policies.learn import Learn
 from adascale.policies.lyapunov_power_control import LyapunovPowerControl
 from adascale.policies.optimal import Optimal, water_level
 from adascale.policies.power_control import OfflinePowerControl, PowerControl, scaling_budget, spent_epsilon
-from adascale.policies.resolve import PROMISES, ReSolve, seen_coherence
+from adascale.policies.resolve import BUDGET_MODES, ReSolve, seen_coherence
 
 __all__ = [
-    "PROMISES",
+    "BUDGET_MODES",
     "AdaScale",
     "ConstantLevel",
     "DynamicProgramme",

@@ -12,7 +12,7 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, LawPolicy, RoundsPolicy, State, check_fit, in_rows
+from adascale.policies.base import FloatArray, LawPolicy, RoundsPolicy, State, check_fit, in_rows, renamed
 from adascale.policies.optimal import water_level
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, few_leakage_slopes, leakage_slopes
 from adascale.rootfind import Search, power_law_step, search_from
@@ -84,13 +84,13 @@ class AdaScale(RoundsPolicy):
         level = LawPolicy(mean_gain, law).known(scenario).level(budget)  # type: ignore[arg-type]
         with np.errstate(all="ignore"):
             penalty = -stiff * budget / RoundLeakage(scenario).slope(level)
-        check.held(f"the penalty at a level of {np.max(level, initial=0):.3g}", penalty)
+        check.finite(f"the penalty at a level of {np.max(level, initial=0):.3g}", penalty)
         return cls(penalty, np.broadcast_to((stiff - 1) * budget, penalty.shape))
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
         # in both scenarios of the paper, this is within a factor of 4 of the penalty found
-        slope = RoundLeakage(problem.scenario).slope(water_level(problem.floor, problem.budget))
+        slope = RoundLeakage(problem.scenario).slope(water_level(problem.min_noise_energy, problem.budget))
         with np.errstate(all="ignore"):  # a negligible leakage gives an infinite penalty
             return -5 * problem.budget / slope
 
@@ -107,8 +107,9 @@ class AdaScale(RoundsPolicy):
         return replace(state, queue=np.maximum(state.queue - state.budget, 0.0))
 
 
+@renamed(floor="min_noise_energy")
 def best_energy(
-    floor: ArrayLike, queue: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, start: ArrayLike = 0.0
+    min_noise_energy: ArrayLike, queue: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, start: ArrayLike = 0.0
 ) -> FloatArray:
     r"""Return the minimiser of one AdaScale round, the paper's problem (30); raise ``RuntimeError`` if none is found.
 
@@ -116,33 +117,38 @@ def best_energy(
 
     Parameters
     ----------
-    floor, penalty : array_like, :math:`w_{\min}, V > 0`
+    min_noise_energy, penalty : array_like, :math:`w_{\min}, V > 0`
     queue, start : array_like, :math:`Q \ge 0`, and the start of the search >= 0
     leakage : RoundLeakage, :math:`F`
     """
-    floor, penalty = check.positive("floor", floor), check.positive("penalty", penalty)
+    floor, penalty = check.positive("min_noise_energy", min_noise_energy), check.positive("penalty", penalty)
     queue, start = check.at_least("queue", queue, 0), check.at_least("start", start, 0)
-    check.broadcast(floor=floor.shape, queue=queue.shape, penalty=penalty.shape, start=start.shape)
+    check.broadcast(min_noise_energy=floor.shape, queue=queue.shape, penalty=penalty.shape, start=start.shape)
     return _run(floor[..., None], queue, start, 0.0, penalty, leakage)[0][..., 0]
 
 
+@renamed(floor="min_noise_energy")
 def adascale_energies(
-    floor: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, initial_queue: ArrayLike = 0.0
+    min_noise_energy: ArrayLike,
+    budget: ArrayLike,
+    penalty: ArrayLike,
+    leakage: RoundLeakage,
+    initial_queue: ArrayLike = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return AdaScale's noise energies, shape (..., T), and last queue :math:`Q_T`; raise as :func:`best_energy` does.
 
     Parameters
     ----------
-    floor : array_like, shape (..., T), :math:`w_{\min,t} > 0`
+    min_noise_energy : array_like, shape (..., T), :math:`w_{\min,t} > 0`
     budget, penalty : array_like, :math:`\nu, V > 0`
-        They broadcast against the leading axes of ``floor``.
+        They broadcast against the leading axes of ``min_noise_energy``.
     leakage : RoundLeakage, :math:`F`
     initial_queue : array_like, :math:`Q_0 \ge 0`
     """
-    floor, budget = check.positive("floor", floor), check.positive("budget", budget)
+    floor, budget = check.positive("min_noise_energy", min_noise_energy), check.positive("budget", budget)
     penalty, queue = check.positive("penalty", penalty), check.at_least("initial_queue", initial_queue, 0)
     if floor.ndim == 0:
-        raise ValueError(f"floor must have a last axis of rounds, got {floor}")
+        raise ValueError(f"min_noise_energy must have a last axis of rounds, got {floor}")
     return _run(floor, queue, 0.0, budget, penalty, leakage)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import isfunction
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from adascale.problem import ReceiveScalingProblem, scaling
 from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
-AnyPolicy = TypeVar("AnyPolicy", bound="Policy")
+AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
 
 
 def _checked_start(start: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,22 +107,25 @@ class OnlinePolicy(Policy):
         return run(self, problem)
 
 
-def renamed(**names: str) -> Callable[[type[AnyPolicy]], type[AnyPolicy]]:
-    """Let a class accept old names of arguments, with a ``DeprecationWarning``."""
+def renamed(**names: str) -> Callable[[AnyCallable], AnyCallable]:
+    """Let a policy or a function accept old names of arguments, with a ``DeprecationWarning``."""
 
-    def decorate(cls: type[AnyPolicy]) -> type[AnyPolicy]:
-        init: Any = cls.__init__
+    def decorate(called: AnyCallable) -> AnyCallable:
+        cls: Any = called if isinstance(called, type) else None
+        function: Any = cls.__init__ if cls else called
 
-        @wraps(init)
-        def renaming(self: AnyPolicy, *given: Any, **options: Any) -> None:
+        @wraps(function)
+        def renaming(*given: Any, **options: Any) -> Any:
             for old, new in names.items():
                 if old in options and new not in options:
                     warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=2)
                     options[new] = options.pop(old)
-            init(self, *given, **options)
+            return function(*given, **options)
 
-        cls.former, cls.__init__ = names, renaming  # type: ignore[method-assign, assignment]
-        return cls
+        if not cls:
+            return cast("AnyCallable", renaming)
+        cls.former, cls.__init__ = names, renaming
+        return called
 
     return decorate
 
@@ -223,10 +226,12 @@ def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
     gain = np.broadcast_to(problem.min_gain, eta.shape)
     for t in range(problem.num_rounds):
         returned = policy.step(state, gain[..., t].copy()[()])  # a copy, as a view would give access to later rounds
-        eta_t = np.asarray(returned[1]) if isinstance(returned, tuple) and len(returned) == 2 else np.array("")
+        is_pair = isinstance(returned, tuple) and len(returned) == 2
+        eta_t = np.asarray(returned[1] if is_pair else "")
         if eta_t.shape != problem.lanes or eta_t.dtype.kind not in "iuf":
             wanted = f"the next state and eta, numbers of shape {problem.lanes} like the gains"
-            raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {returned!r:.80}")
+            got = f"a state and {eta_t.dtype} of shape {eta_t.shape}" if is_pair else type(returned).__name__
+            raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {got}")
         state, eta[..., t] = returned[0], eta_t
     return within_limit(eta, problem, type(policy).__name__)
 
@@ -260,7 +265,7 @@ def whole_horizon(
     budget, T = spread(budget, **shapes), scenario.num_rounds
     with np.errstate(over="ignore"):
         left = budget * T
-    check.held(f"the budget of all {T} rounds", left)
+    check.finite(f"the budget of all {T} rounds", left)
     return scenario, budget, T - 1, left
 
 

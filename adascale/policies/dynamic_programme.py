@@ -80,7 +80,7 @@ def _tables(scenario: Scenario, law: FloorLaw, whole: FloatArray) -> tuple[Float
         first, width = (float(each.flat[int(one)]) for each in (start, step))
         shares = np.ascontiguousarray(share[int(one)])
         levels[:] = _levels(float(total), T, points, first, width, shares, terms, are_few(terms.moments))
-        check.held(f"the price of a budget of {total / T:.3g}", levels[1:])
+        check.finite(f"the price of a budget of {total / T:.3g}", levels[1:])
     return table, which.ravel()
 
 

@@ -6,27 +6,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.policies.base import FloatArray, Policy
+from adascale.policies.base import FloatArray, Policy, renamed
 from adascale.problem import ReceiveScalingProblem, scaling
 
 
-def water_level(floor: ArrayLike, budget: ArrayLike) -> FloatArray:
+@renamed(floor="min_noise_energy")
+def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     r"""Return the :math:`\ell` with :math:`\frac1T \sum_t \max(\ell - w_{\min,t}, 0) = \nu` (:eq:`eq:water-level`).
 
     Parameters
     ----------
-    floor : array_like, shape (..., T), :math:`w_{\min,t} > 0`
+    min_noise_energy : array_like, shape (..., T), :math:`w_{\min,t} > 0`
     budget : array_like, :math:`\nu > 0`; it broadcasts against the leading axes
     """
-    floor, budget = check.positive("floor", floor), check.positive("budget", budget)
+    floor = check.positive("min_noise_energy", min_noise_energy)
+    budget = check.positive("budget", budget)
     if floor.ndim == 0 or floor.shape[-1] == 0:
-        raise ValueError(f"floor must have a last axis of rounds, got shape {floor.shape}")
-    batch = check.broadcast(batch_of_floor=floor.shape[:-1], budget=budget.shape)
+        raise ValueError(f"min_noise_energy must have a last axis of rounds, got shape {floor.shape}")
+    batch = check.broadcast(min_noise_energy=floor.shape[:-1], budget=budget.shape)
     floor = np.sort(floor, axis=-1)
     rounds = np.arange(1, floor.shape[-1] + 1)
     with np.errstate(over="ignore"):
         total, below = budget[..., None] * rounds[-1], np.cumsum(floor, axis=-1)
-        check.held("the floors and budgets of all rounds together", total + below[..., -1:])
+        check.finite("the floors and budgets of all rounds together", total + below[..., -1:])
     # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last whose own floor
     # is under water, so that reaching it takes less than T nu: a sum of differences, in which small floors are not lost
     depth = np.cumsum(np.diff(floor, axis=-1, prepend=floor[..., :1]) * (rounds - 1), axis=-1)
@@ -45,5 +47,10 @@ class Optimal(Policy):
     r"""The offline optimum :math:`w^\star_t = \max(\ell, w_{\min,t})` of all rounds (:prf:ref:`thm-water-filling`)."""
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        level = water_level(problem.floor, problem.budget)[..., None]
-        return scaling(np.maximum(level, problem.floor), problem.floor, problem.max_eta, problem.scenario.noise_scale)
+        level = water_level(problem.min_noise_energy, problem.budget)[..., None]
+        return scaling(
+            np.maximum(level, problem.min_noise_energy),
+            problem.min_noise_energy,
+            problem.max_eta,
+            problem.scenario.noise_scale,
+        )

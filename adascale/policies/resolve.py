@@ -14,7 +14,7 @@ from adascale.compiled import njit
 from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, LawPolicy, renamed, whole_horizon
 from adascale.scenario import Scenario
 
-PROMISES = ("average", "hard")
+BUDGET_MODES = ("average", "hard")
 """Budget modes, by which the budget is met on average, or never exceeded in any realisation."""
 SEEN = "seen"
 """The coherence that is estimated from the floors seen so far."""
@@ -91,8 +91,8 @@ class ReSolve(LawPolicy, HorizonPolicy):
 
 def check_options(budget_mode: str, safety_margin: float, hold: float, coherence: float | str) -> None:
     """Validate the options of :class:`ReSolve`."""
-    if budget_mode not in PROMISES:
-        raise ValueError(f"budget_mode must be one of {PROMISES}, got {budget_mode!r}")
+    if budget_mode not in BUDGET_MODES:
+        raise ValueError(f"budget_mode must be one of {BUDGET_MODES}, got {budget_mode!r}")
     if isinstance(coherence, str) and coherence != SEEN:
         raise ValueError(f"coherence must be a number of rounds >= 1, or {SEEN!r}, got {coherence!r}")
     numbers = {"safety_margin": (safety_margin, 0), "hold": (hold, 0), "coherence": (coherence, 1)}
@@ -103,7 +103,8 @@ def check_options(budget_mode: str, safety_margin: float, hold: float, coherence
         raise ValueError(f"hold must be a share of the rounds in [0, 1), got {hold}")
 
 
-def seen_coherence(floor: ArrayLike) -> FloatArray:
+@renamed(floor="min_noise_energy")
+def seen_coherence(min_noise_energy: ArrayLike) -> FloatArray:
     r"""Estimate by von Neumann's ratio for how many rounds a floor counts, shape (...).
 
     .. math::
@@ -114,11 +115,11 @@ def seen_coherence(floor: ArrayLike) -> FloatArray:
 
     Parameters
     ----------
-    floor : array_like, shape (..., n), :math:`w_{\min,i} > 0`
+    min_noise_energy : array_like, shape (..., n), :math:`w_{\min,i} > 0`
     """
-    floor = check.positive("floor", floor)
+    floor = check.positive("min_noise_energy", min_noise_energy)
     if floor.ndim == 0 or floor.shape[-1] == 0:
-        raise ValueError(f"floor must have a last axis of floors, got shape {floor.shape}")
+        raise ValueError(f"min_noise_energy must have a last axis of rounds, got shape {floor.shape}")
     rows = np.ascontiguousarray(floor.reshape(-1, floor.shape[-1]))
     return np.array([next_coherence(np.zeros(6), row) for row in rows]).reshape(floor.shape[:-1])
 

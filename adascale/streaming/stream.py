@@ -101,7 +101,7 @@ class Stream:
         self._offset = conversion_offset(self._orders, delta)
         self._terms = [[moment_terms(float(q), float(order)) for order in self._orders] for q in self._devices.rate]
         self._now = _Served(Answer(-1, math.nan, math.nan, self._total, 0.0), policy.start(scenario, nu))
-        check.held(f"the budget of all {scenario.num_rounds} rounds", self._total)
+        check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
         kind = type(policy)
         known: dict[str, Any] = {"scenario": _digest(scenario.to_toml())}
         known["policy"] = f"{kind.__module__}:{kind.__qualname__}"
@@ -222,7 +222,7 @@ class Stream:
             moments = np.array(here) if moments is None else moments + np.array(here)
         if moments is not None:
             least, count = self._leakage(moments).epsilon, self._devices.count
-            check.held("epsilon of these rounds, at every order", least)
+            check.finite("epsilon of these rounds, at every order", least)
             epsilon = float((count * least).sum() / count.sum())
         answer = Answer(self.round, eta, energy, self._total - spent, epsilon)
         return _Served(answer, state, spent, moments, gain, offset if number is None else number - self.round)

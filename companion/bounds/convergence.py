@@ -140,5 +140,5 @@ def convergence_bound(
 
 def bound_of(terms: tuple[FloatArray, ...]) -> ConvergenceBound:
     """The four terms, each of the shape of the lanes, or an error that one of them overflows."""
-    check.held("a term of this bound for these constants", *terms)
+    check.finite("a term of this bound for these constants", *terms)
     return ConvergenceBound(*(array.copy() for array in np.broadcast_arrays(*terms)))

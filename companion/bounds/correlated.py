@@ -59,5 +59,5 @@ def correlated_regret_bound(
     waiting = np.minimum(lag * over * longest, (lag * over) ** 2 / 2) / rounds
     squares = stationary_spread(scale, budget) / 2 + lag * level * nu + waiting
     bound: FloatArray = (squares + mixing * level * longest) / penalty
-    check.held("this bound for such values", bound)
+    check.finite("this bound for such values", bound)
     return bound

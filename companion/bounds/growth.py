@@ -77,7 +77,7 @@ def queue_from_below(problem: ReceiveScalingProblem, penalty: ArrayLike) -> Floa
     """
     penalty, leakage, nu = checked_penalty(problem, penalty), RoundLeakage(problem.scenario), problem.budget
     jump = np.maximum(nu, np.cbrt(-penalty * nu**2 * leakage.slope(nu)))[..., None]
-    floors = np.cumsum(np.sort(problem.floor, axis=-1), axis=-1)
+    floors = np.cumsum(np.sort(problem.min_noise_energy, axis=-1), axis=-1)
     size = np.arange(1, problem.num_rounds + 1)
     # the positive root of r^3 + 3 p r = 2 q
     p, q = (jump + floors) / 2, 0.75 * size * np.sqrt(penalty * kappa_limits(leakage).low)[..., None]

@@ -118,10 +118,10 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
         return from_zero(np.cumsum(values, axis=-1))
 
     with np.errstate(over="ignore", invalid="ignore"):
-        full_power = np.sqrt(2 * penalty * total(leakage(problem.floor)) + rounds * budget**2)
-        leaked = 2 * penalty * total(leakage(problem.floor + budget))
+        full_power = np.sqrt(2 * penalty * total(leakage(problem.min_noise_energy)) + rounds * budget**2)
+        leaked = 2 * penalty * total(leakage(problem.min_noise_energy + budget))
         equal = leaked / (np.sqrt(budget**2 + leaked) + budget)  # the root minus nu, without the difference
-        least = np.minimum.accumulate(problem.floor, axis=-1) + budget
+        least = np.minimum.accumulate(problem.min_noise_energy, axis=-1) + budget
         slope, square = from_zero(-penalty * leakage.slope(least)), from_zero(least**2)
         threshold = np.maximum(slope - budget, 0)
         growth = np.cbrt(2.25 * slope * square * rounds**2.0)
@@ -196,12 +196,12 @@ def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayL
     """
     penalty, budget, T = checked_penalty(problem, penalty), problem.budget, problem.num_rounds
     leakage = RoundLeakage(problem.scenario)
-    best = np.maximum(water_level(problem.floor, budget)[..., None], problem.floor)
+    best = np.maximum(water_level(problem.min_noise_energy, budget)[..., None], problem.min_noise_energy)
     left = np.mean(leakage(problem.noise_energy(eta)), axis=-1) - np.mean(leakage(best), axis=-1)
     limit = queue_bound(problem, eta, penalty, sharp=sharp).right[..., -1]
     with np.errstate(over="ignore", invalid="ignore"):
         if sharp:
-            above = np.maximum(best - problem.floor - np.asarray(budget)[..., None], 0)
+            above = np.maximum(best - problem.min_noise_energy - np.asarray(budget)[..., None], 0)
             right = (limit * np.mean(above, axis=-1) + np.mean(above**2, axis=-1) / 2 + budget**2 / 2) / penalty
         else:
             right = (limit * budget + T * budget**2 / 2 + budget**2 / 2) / penalty
@@ -227,10 +227,12 @@ def regret_at_cost(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: Arra
         Each of the shape of the lanes, in nats.
     """
     penalty, spend, leakage = checked_penalty(problem, penalty), problem.spend(eta), RoundLeakage(problem.scenario)
-    best = np.maximum(water_level(problem.floor, np.mean(spend, axis=-1))[..., None], problem.floor)
+    best = np.maximum(
+        water_level(problem.min_noise_energy, np.mean(spend, axis=-1))[..., None], problem.min_noise_energy
+    )
     left = np.mean(leakage(problem.noise_energy(eta)) - leakage(best), axis=-1)
     pressure = queue(problem, eta)[..., :-1] + spend
-    right = np.mean(pressure * (best - problem.floor - spend), axis=-1) / penalty
+    right = np.mean(pressure * (best - problem.min_noise_energy - spend), axis=-1) / penalty
     return _held(Sides(np.broadcast_to(left, right.shape), right))
 
 
@@ -239,7 +241,7 @@ _Values = TypeVar("_Values", bound=tuple[FloatArray, ...])
 
 def _held(values: _Values) -> _Values:
     """These values, or a ``ValueError`` that one of them is beyond floating point."""
-    check.held("a side of this bound, for such floors, budgets and penalties", *values)
+    check.finite("a side of this bound, for such floors, budgets and penalties", *values)
     return values
 
 

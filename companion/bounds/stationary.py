@@ -56,7 +56,7 @@ def stationary_square(scale: ArrayLike, level: ArrayLike) -> FloatArray:
     with np.errstate(over="ignore"):
         ratio = scale / level
         square: FloatArray = 2 * level**2 * (special.expn(2, ratio) - special.expn(3, ratio))
-    check.held("the square for such scales and levels", square)
+    check.finite("the square for such scales and levels", square)
     return square
 
 
@@ -78,7 +78,7 @@ def stationary_spread(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
     above = np.maximum(level - budget, np.finfo(float).tiny)  # floors far below the budget: hardly above it
     with np.errstate(over="ignore"):
         spread: FloatArray = stationary_square(scale, above) + budget**2
-    check.held("this bound for such scales and budgets", spread)
+    check.finite("this bound for such scales and budgets", spread)
     return spread
 
 
@@ -106,7 +106,7 @@ def stationary_regret_bound(scale: ArrayLike, budget: ArrayLike, penalty: ArrayL
     check.broadcast(penalty=penalty.shape, scale_and_budget=spread.shape)
     with np.errstate(over="ignore"):
         bound: FloatArray = spread / (2 * penalty)
-    check.held("this bound for such scales, budgets and penalties", bound)
+    check.finite("this bound for such scales, budgets and penalties", bound)
     return bound
 
 

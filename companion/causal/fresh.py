@@ -21,7 +21,7 @@ from adascale import policies, presets
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import Method, TunedOnModel, TunedOnRealisation, leakage_table
 from adascale.comparison.methods import SEED
-from adascale.comparison.shi_tuning import kindest_lyapunov, mean_inverse
+from adascale.comparison.shi_tuning import best_lyapunov, mean_inverse
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
@@ -51,7 +51,7 @@ def foreseen_lyapunov(
     relative_rates: ArrayLike = _RATES,
     tolerance: float = 1e-4,
 ) -> LyapunovPowerControl:
-    r"""The pair of Shi et al. without the future, which :func:`~adascale.comparison.shi_tuning.kindest_lyapunov` sees.
+    r"""The pair of Shi et al. without the future, which :func:`~adascale.comparison.shi_tuning.best_lyapunov` sees.
 
     Of the pairs :math:`(V, \bar\eta)` whose mean cost over realisations drawn from the law is :math:`\nu`, the one of
     the smallest mean RDP over these.  Rates are tried around the mean scaling of the constant level, penalties on a
@@ -170,7 +170,7 @@ CAUSAL: dict[str, Method] = {
 TUNED: dict[str, Method] = {
     "AdaScale": TunedOnRealisation(policies.AdaScale),
     "PowerControl": TunedOnRealisation(policies.PowerControl),
-    "LyapunovPowerControl": kindest_lyapunov,
+    "LyapunovPowerControl": best_lyapunov,
 }
 """The paper's methods that have a parameter, tuned on the realisation that they are evaluated on.
 

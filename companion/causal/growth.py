@@ -66,10 +66,10 @@ class LevelOfThePast(Policy):
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r""":math:`\eta_t`, shape (..., T)."""
         shape = (*problem.lanes, problem.num_rounds)
-        floor = np.ascontiguousarray(np.broadcast_to(problem.floor, shape)).reshape(-1, shape[-1])
+        floor = np.ascontiguousarray(np.broadcast_to(problem.min_noise_energy, shape)).reshape(-1, shape[-1])
         budget = np.broadcast_to(problem.budget, problem.lanes).ravel()
         energy = _by_past_levels(floor, np.ascontiguousarray(budget)).reshape(shape)
-        return scaling(energy, problem.floor, problem.max_eta, problem.scenario.noise_scale)
+        return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
 
 
 @njit(cache=True, nogil=True)
@@ -163,7 +163,7 @@ def growth_table(
         known = methods(leakage, law, budget, horizon)
         for name, (policy, predicted) in ((name, known[name]) for name in only):
             eta = policy().schedule(problem)
-            total = surplus(leakage, value, problem.floor, problem.noise_energy(eta)).sum(axis=-1)
+            total = surplus(leakage, value, problem.min_noise_energy, problem.noise_energy(eta)).sum(axis=-1)
             half = 1.96 * total.std(ddof=1) / np.sqrt(draws)
             cost = problem.cost(eta).mean() / budget
             rows.append((name, T, draws, total.mean(), half, predicted(T), cost))

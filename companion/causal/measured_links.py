@@ -265,7 +265,7 @@ def first_look(folder: Path | str, num_rounds: int = 500) -> pd.DataFrame:
                         "sampling": sampling,
                         "unit": unit,
                         "group": number,
-                        "lag1": lag1(problem.floor),
+                        "lag1": lag1(problem.min_noise_energy),
                         "AdaScale": epsilon["AdaScale"] / epsilon["Optimal"],
                         "PowerControl": epsilon["PowerControl"] / epsilon["Optimal"],
                     }
@@ -290,7 +290,7 @@ def example(measured: Realisation) -> pd.DataFrame:
             "weakest_db": level.min(axis=0),
             "median_db": np.median(level, axis=0),
             "strongest_db": level.max(axis=0),
-            "floor": problem.floor,
+            "floor": problem.min_noise_energy,
         }
         | energy
     )

@@ -32,7 +32,7 @@ def planned_levels(
         Its planned level in every round, shape (T,).
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.6))
-    floors = np.sort(problem.floor)
+    floors = np.sort(problem.min_noise_energy)
     left.semilogx(floors, np.arange(1, floors.size + 1) / floors.size, color="0.5", label="floors")
     for name, color, marker in (("devices", "#009E73", "D"), ("minimum", "#56B4E9", "X")):
         share = np.mean(floors < later_floor[name])
@@ -46,7 +46,7 @@ def planned_levels(
             label=f"estimate, {name}",
         )
         right.semilogy(levels[name], color=color, marker=marker, markevery=50, label=name)
-    level = float(water_level(problem.floor, problem.budget))
+    level = float(water_level(problem.min_noise_energy, problem.budget))
     right.axhline(level, color="black", linestyle="--", label="water level")
     right.set_yticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
     right.yaxis.set_minor_locator(NullLocator())
@@ -69,7 +69,7 @@ def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.8))
     style, leakage = STYLE["PowerControl"], RoundLeakage(problem.scenario)
-    left.semilogy(problem.floor, color="0.75", linewidth=0.7, label="floor")
+    left.semilogy(problem.min_noise_energy, color="0.75", linewidth=0.7, label="floor")
     left.semilogy(
         problem.noise_energy(eta),
         color=style["color"],
@@ -78,7 +78,7 @@ def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
         linestyle="none",
         label=label_of("PowerControl"),
     )
-    level = float(water_level(problem.floor, problem.budget))
+    level = float(water_level(problem.min_noise_energy, problem.budget))
     left.axhline(level, color="black", linestyle="--", label="water level")
     left.set(ylim=(5e-3, 200), xlabel="round $t$", ylabel="noise energy (no unit)")
     left.legend(loc="upper center", ncols=2, columnspacing=1)

@@ -108,15 +108,15 @@ def one_training(problem: ReceiveScalingProblem, eta: FloatArray, queue: FloatAr
     figure, axes = plt.subplots(3, 1, figsize=(7.5, 7), sharex=True)
     nu, w = float(problem.budget), problem.noise_energy(eta)
     rounds = np.arange(w.size)
-    axes[0].fill_between(rounds, 1e-3, problem.floor, step="mid", color="0.85", linewidth=0, label="floor")
+    axes[0].fill_between(rounds, 1e-3, problem.min_noise_energy, step="mid", color="0.85", linewidth=0, label="floor")
     axes[0].semilogy(w, linestyle="none", markersize=2.5, label="AdaScale", **STYLE["AdaScale"])
-    level, color = float(water_level(problem.floor, problem.budget)), STYLE["EqualAlloc"]["color"]
+    level, color = float(water_level(problem.min_noise_energy, problem.budget)), STYLE["EqualAlloc"]["color"]
     axes[0].axhline(level, color=color, linestyle="--", zorder=3, label="water level")
     axes[0].set(ylabel="noise energy $w_t$", ylim=(5e-3, 200))
     axes[0].legend(loc="upper center", ncols=3)
     axes[1].plot(queue / nu, color=STYLE["AdaScale"]["color"])
     axes[1].set(ylabel="queue $Q_t / \\nu$")
-    axes[2].plot(np.cumsum(w - problem.floor) / (rounds + 1) / nu, color=STYLE["AdaScale"]["color"])
+    axes[2].plot(np.cumsum(w - problem.min_noise_energy) / (rounds + 1) / nu, color=STYLE["AdaScale"]["color"])
     axes[2].axhline(1, color="black", linestyle=":")
     axes[2].set(ylabel="running cost / $\\nu$", xlabel="round $t$", xlim=(0, w.size))
     return figure

@@ -92,11 +92,11 @@ def of_estim_future(
     seeds : numpy.ndarray
         The realisations.
     """
-    below = {name: (many.floor < each[:, None]).mean() for name, each in later_floor.items()}
+    below = {name: (many.min_noise_energy < each[:, None]).mean() for name, each in later_floor.items()}
     methods: dict[str, Method | type] = {"Optimal": Optimal}
     methods |= {name: TunedOnRealisation(EstimFuture, estimate=name) for name in later_floor}
     table = leakage_table(many.scenario, np.ravel(many.budget), seeds, methods)
-    spent = many.noise_energy(EstimFuture(mean_gain, "devices").schedule(many)) - many.floor
+    spent = many.noise_energy(EstimFuture(mean_gain, "devices").schedule(many)) - many.min_noise_energy
     late = spent[..., -many.scenario.num_rounds // 20 :].sum(axis=-1) / spent.sum(axis=-1)
     found = {
         "below-devices": percent(below["devices"]),

@@ -19,10 +19,10 @@ FloatArray = NDArray[np.float64]
 def of_collapse(problem: ReceiveScalingProblem, penalty: float, over: Mapping[float, float]) -> Texts:
     """Of the plain method's leakage over the optimum's by cap, and of a cap a fifth above the water level."""
     budget = float(problem.budget)
-    near = plain_lyapunov(problem, penalty, [1.2 * float(water_level(problem.floor, budget))]).energy[0]
+    near = plain_lyapunov(problem, penalty, [1.2 * float(water_level(problem.min_noise_energy, budget))]).energy[0]
     eta = problem.scenario.noise_scale / near
     return {
-        "cap-safe": f"{problem.floor.size * budget:.0f}",
+        "cap-safe": f"{problem.min_noise_energy.size * budget:.0f}",
         "leak-10": f"{over[10]:.1f}",
         "leak-last": f"{over[max(over)]:,.0f}",
         "leak-good": f"{problem.rdp(eta) / problem.rdp(Optimal().schedule(problem)):.2f}",

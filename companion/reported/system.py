@@ -42,7 +42,7 @@ def of_water(problem: ReceiveScalingProblem, level: float) -> Texts:
     return {
         "water-nu": f"{float(problem.budget):g}",
         "water-level": f"{level:.2g}",
-        "water-dry": f"{100 * np.mean(problem.floor >= level):.0f}",
+        "water-dry": f"{100 * np.mean(problem.min_noise_energy >= level):.0f}",
         "water-power": f"{10 * np.log10(scenario.max_power) + 30:.0f}",
         "water-noise": f"{noise:.0f}".replace("-", "−"),
         "water-devices": f"{scenario.num_devices}",
@@ -63,7 +63,7 @@ def of_batches(scenario: Scenario, sizes: FloatArray) -> Texts:
 def of_caps(problem: ReceiveScalingProblem) -> Texts:
     """Of some realisations: how far the least cap lies below the median one, and the largest floor above it."""
     below = 10 * np.log10(np.median(problem.max_eta, axis=-1) / problem.max_eta.min(axis=-1))
-    above = problem.floor.max(axis=-1) / np.median(problem.floor, axis=-1)
+    above = problem.min_noise_energy.max(axis=-1) / np.median(problem.min_noise_energy, axis=-1)
     return {
         "below-low": f"{below.min():.0f}",
         "below-high": f"{below.max():.0f}",

@@ -227,9 +227,9 @@ def test_what_needs_no_training_is_computed_again_from_the_channel(name):
     for i in chosen:
         run, row = entries[i].run, table.iloc[i]
         problem, mean_gain = problem_of(run)
-        assert row.floor_max == pytest.approx(problem.floor.max(), rel=1e-12)
-        assert row.floor_max_round == problem.floor.argmax()
-        assert row.floor_mean == pytest.approx(problem.floor.mean(), rel=1e-12)
+        assert row.floor_max == pytest.approx(problem.min_noise_energy.max(), rel=1e-12)
+        assert row.floor_max_round == problem.min_noise_energy.argmax()
+        assert row.floor_mean == pytest.approx(problem.min_noise_energy.mean(), rel=1e-12)
         if run.policy == NOISE_FREE:
             continue
         eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)

@@ -72,7 +72,7 @@ def test_the_optimum_has_no_needless_full_power_and_full_power_has_all_of_it(pro
     every = full_power(problem, problem.max_eta * np.ones((2, 1, 1)))
     assert (every.rounds == 1).all()
     np.testing.assert_allclose(every.needless, 1 - best.rounds)
-    loss = RoundLeakage(MNIST)(problem.floor)
+    loss = RoundLeakage(MNIST)(problem.min_noise_energy)
     np.testing.assert_allclose(every.first, np.broadcast_to(loss[:, 0] / loss.sum(axis=-1), (2, 3)), rtol=1e-12)
     assert (every.early < every.carried).all()
 
@@ -86,7 +86,9 @@ def test_power_control_leaks_late():
     assert (median[:2] > 0.05).all()
     assert median[2] < 0.03
     assumed = MNIST.noise_scale / (MNIST.x_max * policies.estimated_min_gain(mean_gain, "minimum"))
-    assert abs((problem.floor < assumed[:, None]).mean() - np.exp(-1)) < 0.01  # 50,000 floors: four standard errors
+    assert (
+        abs((problem.min_noise_energy < assumed[:, None]).mean() - np.exp(-1)) < 0.01
+    )  # 50,000 floors: four standard errors
 
 
 def test_orders_are_compared_with_the_first_of_them():
@@ -136,7 +138,7 @@ def test_the_scan_is_the_cost_of_every_rate_and_penalty_written_out(problem):
     mean_eta = policies.Optimal().schedule(one).mean()
     for i, j in np.ndindex(2, 3):
         rate, queue, spent = relative_rates[i] * mean_eta, 0.0, 0.0
-        for cap, floor in zip(one.max_eta, one.floor, strict=True):
+        for cap, floor in zip(one.max_eta, one.min_noise_energy, strict=True):
             eta = cap if queue == 0 else min(cap, math.sqrt(multiples[j] * rate**3 / queue))
             spent += MNIST.noise_scale / eta - floor
             queue = max(queue + eta - rate, 0.0)

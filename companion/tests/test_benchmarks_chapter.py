@@ -36,16 +36,16 @@ UNIT = MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_no
 def test_no_schedule_of_the_same_cost_has_a_smaller_sum_of_scalings_than_the_optimum(share, budget, seed):
     problem, _ = drawn(SHORT, budget, seed)
     extra = np.array(share) / np.sum(share) * budget * 12
-    total = np.sum(SHORT.noise_scale / (problem.floor + extra))
+    total = np.sum(SHORT.noise_scale / (problem.min_noise_energy + extra))
     assert total >= policies.Optimal().schedule(problem).sum() * (1 - 1e-12)  # roundings
 
 
 def test_only_the_optimum_attains_the_least_sum():
     problem, _ = drawn(SHORT, 0.1)
     least = policies.Optimal().schedule(problem).sum()
-    wet = np.flatnonzero(problem.floor < water_level(problem.floor, 0.1))
+    wet = np.flatnonzero(problem.min_noise_energy < water_level(problem.min_noise_energy, 0.1))
     moved = problem.noise_energy(policies.Optimal().schedule(problem))
-    step = 0.01 * (moved - problem.floor)[wet[0]]
+    step = 0.01 * (moved - problem.min_noise_energy)[wet[0]]
     moved[wet[0]] -= step
     moved[wet[1]] += step  # the same cost
     assert np.sum(SHORT.noise_scale / moved) > least * (1 + 1e-6)

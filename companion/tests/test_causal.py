@@ -176,7 +176,7 @@ def test_the_level_of_the_past_is_the_water_level_of_the_rounds_before():
     energy = problem.noise_energy(causal_growth.LevelOfThePast().schedule(problem))
     np.testing.assert_allclose(energy[:, :2], floor[:, :2] + 0.04, rtol=1e-12)
     for t in range(2, 40):
-        level = water_level(problem.floor[:, :t], 0.04)
+        level = water_level(problem.min_noise_energy[:, :t], 0.04)
         np.testing.assert_allclose(energy[:, t], np.maximum(level, floor[:, t]), rtol=1e-9)
 
 

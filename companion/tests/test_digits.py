@@ -117,6 +117,6 @@ def test_noise_has_its_share_of_energy_along_the_signal_alone():
         at = server.start()._replace(round=t)
         silent, noisy = (server.step(at, each)[0].parameters.double() for each in (np.inf, float(eta)))
         signal = silent - at.parameters
-        along.append(float((noisy - silent) @ signal / signal.norm()) ** 2 / (problem.floor[t] / 2))
+        along.append(float((noisy - silent) @ signal / signal.norm()) ** 2 / (problem.min_noise_energy[t] / 2))
     low, high = stats.chi2.ppf([0.0005, 0.9995], rounds)
     assert low < scenario.num_parameters * np.sum(along) < high

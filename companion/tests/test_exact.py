@@ -60,7 +60,10 @@ def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule(tables):
     stored = tables["mnist"].set_index(["policy", "nu", "seed"]).exact
     assert list(joined.exact) == [stored["EqualAlloc", 0.04, seed] for seed in table.seed]
     assert joined.attrs["labels"] == table.attrs["labels"]
-    for wrong in (table.assign(epsilon=1.001 * table.epsilon), table.assign(seed=1000)):  # not the stored schedule
+    for wrong in (
+        table.assign(epsilon=1.001 * table.epsilon),
+        table.assign(seed=table.seed + 1000),
+    ):  # not the stored schedule
         with pytest.raises(ValueError, match=r"epsilon of EqualAlloc at nu = 0\.04"):
             with_exact(wrong, tables["mnist"])
 

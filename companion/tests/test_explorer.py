@@ -67,7 +67,7 @@ def by_package(scenario, channel, draw, level, order, multiple, cap):
     """The problem, and the schedule of each method, by the package."""
     problem = explorer.explorer_problem(scenario, channel, draw, explorer.LEVELS[level], order)
     penalty = tuning.match_budget(policies.AdaScale, problem) * multiple
-    constant = np.maximum(problem.floor, explorer.explorer_levels(scenario, channel, draw)[level])
+    constant = np.maximum(problem.min_noise_energy, explorer.explorer_levels(scenario, channel, draw)[level])
     schedules = {
         "optimal": policies.Optimal().schedule(problem),
         "adascale": policies.AdaScale(penalty).schedule(problem),

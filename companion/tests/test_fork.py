@@ -25,10 +25,10 @@ def test_fade_levelled_changes_one_floor_and_no_cost(rounds):
     problem, mean_gain = drawn(Scenario.mnist(), 0.1, 3, rounds)
     eta = find_method("AdaScale")[1](problem, mean_gain).schedule(problem)
     levelled, schedule = fade_levelled(problem, eta)
-    changed = problem.floor != levelled.floor
+    changed = problem.min_noise_energy != levelled.min_noise_energy
     assert changed.sum() == 1
-    assert changed.argmax() == problem.floor.argmax()
-    assert levelled.floor[changed].item() == np.sort(problem.floor)[rounds // 2]
+    assert changed.argmax() == problem.min_noise_energy.argmax()
+    assert levelled.min_noise_energy[changed].item() == np.sort(problem.min_noise_energy)[rounds // 2]
     assert levelled.min_gain[changed].item() == np.sort(problem.min_gain)[(rounds - 1) // 2]
     assert np.array_equal(schedule[~changed], eta[~changed])
     assert np.allclose(levelled.spend(schedule), problem.spend(eta), rtol=1e-9, atol=1e-12)
@@ -53,7 +53,7 @@ def kept():
         state, rows = states[rounds - 1]
         return trained._replace(state=state, history=pd.DataFrame(rows, columns=trained.history.columns))
 
-    return run, trained, int(problem.floor.argmax()), begun
+    return run, trained, int(problem.min_noise_energy.argmax()), begun
 
 
 def test_both_branches_are_one_training_up_to_the_fade_and_two_after_it(kept):
@@ -114,9 +114,11 @@ def test_on_cifar10_both_trainings_gain_points_at_every_evaluation_after_the_fad
     for entry in read_sweep(results / "readings.toml"):
         problem, _ = problem_of(entry.run)
         own = forks[forks.run == entry.run.address]
-        assert set(own.fade_round) == {problem.floor.argmax()}
-        assert np.allclose(own.fade_floor, problem.floor.max(), rtol=1e-12, atol=0)
-        assert np.allclose(own.level_floor, np.sort(problem.floor)[problem.num_rounds // 2], rtol=1e-12, atol=0)
+        assert set(own.fade_round) == {problem.min_noise_energy.argmax()}
+        assert np.allclose(own.fade_floor, problem.min_noise_energy.max(), rtol=1e-12, atol=0)
+        assert np.allclose(
+            own.level_floor, np.sort(problem.min_noise_energy)[problem.num_rounds // 2], rtol=1e-12, atol=0
+        )
 
 
 def test_the_deepest_fade_alone_is_taken_away_and_has_the_median_instead():

@@ -37,10 +37,13 @@ def test_a_row_holds_the_sides_of_the_bounds():
         assert row.violation == pytest.approx(float(violation.left), rel=1e-9)
         assert row.leakage - row.optimum == pytest.approx(float(regret.left), rel=1e-9)
         nu = guarantees.BUDGET
-        best = np.maximum(policies.water_level(problem.floor, nu), problem.floor) - problem.floor
+        best = (
+            np.maximum(policies.water_level(problem.min_noise_energy, nu), problem.min_noise_energy)
+            - problem.min_noise_energy
+        )
         assert row.above == pytest.approx(np.maximum(best - nu, 0).mean())
         assert row.square == pytest.approx((best**2).mean())
-        assert row.least_floor == problem.floor.min()
+        assert row.least_floor == problem.min_noise_energy.min()
         ends = guarantees.end_limits(table)
         for end, limit in zip(ends, bounds.queue_limits(problem, row.penalty), strict=True):
             assert end[row.Index] == pytest.approx(float(limit[-1]))

@@ -126,7 +126,8 @@ def test_the_scale_is_the_median_floor_of_the_past(few):
         plain, _ = links.problem_of(each, np.nan)
         np.testing.assert_array_equal(plain.min_gain, scenario.min_gain(each.gain))
         np.testing.assert_allclose(
-            problem.floor / plain.floor, np.full(problem.num_rounds, (problem.floor / plain.floor)[0])
+            problem.min_noise_energy / plain.min_noise_energy,
+            np.full(problem.num_rounds, (problem.min_noise_energy / plain.min_noise_energy)[0]),
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 
 from adascale import ReceiveScalingProblem, policies, tuning
-from adascale.comparison.shi_tuning import kindest_lyapunov, match_lyapunov
+from adascale.comparison.shi_tuning import best_lyapunov, match_lyapunov
 from adascale.problem import RoundLeakage
 from companion.shi import capped_level, filled_lyapunov, plain_lyapunov
 from tests import problems
@@ -21,7 +21,7 @@ def make(budget, seeds=(0, 1)):
 def lyapunov_cost(problem, penalty, rate):
     """Cost over the budget of one lane, written out round by round."""
     queue, spent = 0.0, 0.0
-    for cap, floor in zip(problem.max_eta.tolist(), problem.floor.tolist(), strict=True):
+    for cap, floor in zip(problem.max_eta.tolist(), problem.min_noise_energy.tolist(), strict=True):
         eta = cap if queue == 0 else min(cap, math.sqrt(penalty / queue))
         spent += problem.scenario.noise_scale / eta - floor
         queue = max(queue + eta - rate, 0.0)
@@ -76,7 +76,7 @@ def test_no_much_kinder_pair_lies_between_the_rates_that_were_tried(matched):
 
 def test_the_method_of_the_figures_is_the_kindest_pair(matched):
     problem, found = matched
-    policy = kindest_lyapunov(problem)
+    policy = best_lyapunov(problem)
     np.testing.assert_array_equal(policy.penalty, found.penalty)
     np.testing.assert_array_equal(policy.rate, found.rate)
 
@@ -136,10 +136,10 @@ def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():
     problem = problems.make(MNIST, 0.04, rounds=60)
     caps, V = np.array([0.5, 50.0]), 2.0
     energy, queue = plain_lyapunov(problem, V, caps)
-    assert energy[:, 0] == pytest.approx(np.maximum(caps, problem.floor[0]), rel=1e-12)
+    assert energy[:, 0] == pytest.approx(np.maximum(caps, problem.min_noise_energy[0]), rel=1e-12)
     leakage = RoundLeakage(MNIST)
     for k, cap in enumerate(caps):
-        for t, floor in enumerate(problem.floor):
+        for t, floor in enumerate(problem.min_noise_energy):
             w = np.geomspace(floor, max(cap, floor), 400)  # for clarity: no point of a grid is better
             objective = V * leakage(w) + queue[k, t] * (w - floor)
             own = V * leakage(energy[k, t]) + queue[k, t] * (energy[k, t] - floor)
@@ -154,4 +154,4 @@ def test_the_plain_method_leaks_more_the_higher_its_cap():
     plain = plain_lyapunov(problem, float(tuning.match_budget(policies.AdaScale, problem)), caps)
     leaked = [float(problem.rdp(MNIST.noise_scale / row)) for row in plain.energy]
     assert (np.diff(leaked) > 0).all()
-    assert (plain.energy[-1] - problem.floor).mean() == pytest.approx(1e5 / MNIST.num_rounds, rel=0.01)
+    assert (plain.energy[-1] - problem.min_noise_energy).mean() == pytest.approx(1e5 / MNIST.num_rounds, rel=0.01)

@@ -100,7 +100,7 @@ def cifar10():
 
 @pytest.fixture(scope="module")
 def floors():
-    return make(CIFAR, 1.0, range(100)).floor
+    return make(CIFAR, 1.0, range(100)).min_noise_energy
 
 
 def lost_at(along, time):

@@ -51,14 +51,14 @@ class OptimalCvxpy(Policy):
         if order != int(order):
             raise ValueError(f"order must be an integer for OptimalCvxpy, got {order}")
         shape = problem.lanes + (problem.num_rounds,)
-        floor = np.broadcast_to(problem.floor, shape)
+        floor = np.broadcast_to(problem.min_noise_energy, shape)
         weights = np.ones(shape) if self.weights is None else np.broadcast_to(weights_for(problem, self.weights), shape)
         budget = np.broadcast_to(problem.budget, problem.lanes)
         energy = np.empty(shape)
         leakage = RoundLeakage(problem.scenario)
         for lane in np.ndindex(problem.lanes):
             energy[lane] = _solve(floor[lane], float(budget[lane]), weights[lane], leakage)
-        return scaling(energy, problem.floor, problem.max_eta, problem.scenario.noise_scale)
+        return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
 
 
 def _solve(floor: FloatArray, budget: float, weights: FloatArray, leakage: RoundLeakage) -> FloatArray:

@@ -60,7 +60,7 @@ def inside_table(
     for (dataset, case), model in cases.items():
         scenario = SCENARIOS[dataset]
         drawn = model.draw(scenario.num_devices, scenario.num_rounds, seeds)
-        floor = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), budget).floor
+        floor = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), budget).min_noise_energy
         leaked = leakage_table(scenario, [budget], seeds, {"Optimal": METHODS["Optimal"]}, channel=model)
         rows[dataset, case] = {"floor": np.median(floor), "epsilon": log_interval(leaked.epsilon).centre}
     return pd.DataFrame(rows).T

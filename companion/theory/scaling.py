@@ -67,7 +67,7 @@ def scaling_table(
         unit = budget / -float(leakage.slope(stationary_level(scale, budget)))
         for T in horizons:
             problem = ReceiveScalingProblem(scenario, min_gain[:T], budget)
-            floor = problem.floor
+            floor = problem.min_noise_energy
             best = np.maximum(water_level(floor, budget), floor)
             spend, optimum = best - floor, leakage(best).mean()
             known = (

@@ -44,12 +44,12 @@ def fade_levelled(problem: ReceiveScalingProblem, eta: Schedule) -> tuple[Receiv
     problem, eta
         Equal to what is given in every other round; the cost is the same.
     """
-    deepest, median = problem.floor.argsort()[[-1, problem.num_rounds // 2]]  # the lower median of the gains
+    deepest, median = problem.min_noise_energy.argsort()[[-1, problem.num_rounds // 2]]  # the lower median of the gains
     min_gain = problem.min_gain.copy()
     min_gain[deepest] = min_gain[median]
     levelled = ReceiveScalingProblem(problem.scenario, min_gain, problem.budget)
     schedule = eta.copy()
-    energy = levelled.floor[deepest] + problem.spend(eta)[deepest]
+    energy = levelled.min_noise_energy[deepest] + problem.spend(eta)[deepest]
     schedule[deepest] = min(problem.scenario.noise_scale / energy, levelled.max_eta[deepest])
     return levelled, schedule
 
@@ -78,7 +78,7 @@ def fork(run: Run, begun: Trained | None = None) -> pd.DataFrame:
         If the data set is not on this machine.
     """
     problem, mean_gain = problem_of(run)
-    fade = int(problem.floor.argmax())
+    fade = int(problem.min_noise_energy.argmax())
     if begun is not None and begun.state.round > fade:
         raise ValueError(f"begun must end before round {fade}, that of the fade; got {begun.state.round} rounds")
     eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
@@ -91,8 +91,8 @@ def fork(run: Run, begun: Trained | None = None) -> pd.DataFrame:
         nu=run.nu,
         seed=run.seed,
         fade_round=fade,
-        fade_floor=problem.floor[fade],
-        level_floor=levelled.floor[fade],
+        fade_floor=problem.min_noise_energy[fade],
+        level_floor=levelled.min_noise_energy[fade],
     ).reset_index(drop=True)
 
 

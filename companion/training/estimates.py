@@ -161,7 +161,7 @@ def leakage_row(scenario: Scenario, nu: float, error: str, kind: str, seed: int)
     promised, _ = epsilons(scenario, channel_estimates.true_noise_multiplier(sigma, bound), DELTA / 2)
     if error == "none":  # nothing is left to chance
         promised = true
-    over = made.problem.floor / made.true_floor  # at the true cap, of the device that needs the most
+    over = made.problem.min_noise_energy / made.true_floor  # at the true cap, of the device that needs the most
     careless = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * made.true_floor), nu)
     heard = careless.noise_multiplier(policies.Optimal().schedule(careless))
     careless_true, _ = epsilons(scenario, channel_estimates.true_noise_multiplier(heard, made.alignment))

@@ -65,13 +65,15 @@ class WeightedOptimal(Policy):
         r""":math:`\eta_t`, shape (..., T), in watts; ``RuntimeError`` where float64 has no price for a lane."""
         weights = weights_for(problem, self.weights)
         shape = (*problem.lanes, problem.num_rounds)
-        floor, counts = (in_rows(each, problem.lanes, problem.num_rounds) for each in (problem.floor, weights))
+        floor, counts = (
+            in_rows(each, problem.lanes, problem.num_rounds) for each in (problem.min_noise_energy, weights)
+        )
         leakage, nu = RoundLeakage(problem.scenario), in_rows(problem.budget, problem.lanes)
         slope = leakage.slope(floor + nu[:, None] / counts)  # where every round costs nu
         energy, lane = _fill(floor, counts, slope, nu, leakage.terms)
         if lane >= 0:
             raise RuntimeError(f"no price found in lane {lane}: budget {nu[lane]}, floors from {floor[lane].min()}")
-        return scaling(energy.reshape(shape), problem.floor, problem.max_eta, problem.scenario.noise_scale)
+        return scaling(energy.reshape(shape), problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
 
 
 def weights_for(problem: ReceiveScalingProblem, weights: ArrayLike) -> FloatArray:

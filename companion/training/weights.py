@@ -219,7 +219,7 @@ def compare(
     for order in orders:
         tried = ReceiveScalingProblem(replace(scenario, order=order), problem.min_gain, spent)
         best = np.minimum(best, problem.dp_epsilon(policy.schedule(tried), delta, grid))
-    ground = np.mean(mean_one(weights) * problem.floor, axis=-1)
+    ground = np.mean(mean_one(weights) * problem.min_noise_energy, axis=-1)
     return Comparison(
         problem.rdp(equal_loss) / target,
         epsilon / base,

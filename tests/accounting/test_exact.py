@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr, ndtri
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
-from adascale.accounting import exact_delta, exact_epsilon, trade_off
+from adascale.accounting import CertifiedInterval, exact_delta, exact_epsilon, trade_off
 from adascale.accounting.exact import certify, gaussian, inversion, moments, rounds, search
 from adascale.accounting.exact import certify as bracket
 from adascale.accounting.exact.sharp import SharpAccountant, sharp_epsilon
@@ -197,20 +197,6 @@ def test_the_accountant_gives_the_upper_end_or_the_sharp_value(distinct):
     assert (sharp < ends).all()
     assert (ends < 1.001 * sharp).all()
     assert isinstance(accountant, accounting.Accountant)
-    with pytest.raises(AttributeError):
-        accountant.certified = False
-
-
-def test_retired_names_warn_the_caller_and_still_work():
-    with pytest.warns(DeprecationWarning, match="exact_epsilon") as warned:
-        assert accounting.sharp_epsilon is sharp_epsilon
-    with pytest.warns(DeprecationWarning, match="certified") as again:
-        accountant = accounting.ExactAccountant(certified=False)
-    assert warned[0].filename == again[0].filename == __file__
-    assert accountant.epsilon(0.01, np.ones(2), 1e-5) == exact_epsilon(0.01, np.ones(2), 1e-5).upper
-    assert "sharp_epsilon" not in accounting.__all__
-    with pytest.raises(AttributeError, match="sharper"):
-        accounting.sharper  # noqa: B018
 
 
 def test_sum_that_does_not_converge_is_refused(monkeypatch):
@@ -270,18 +256,12 @@ def test_functions_of_one_schedule_take_one_schedule_and_one_number():
             call()
 
 
-@pytest.mark.parametrize("error", [CannotCertify("for a reason"), OverflowError("for a reason")])
-@pytest.mark.parametrize(
-    ("function", "within"),
-    [(exact_epsilon, "epsilon.bracket"), (exact_delta, "epsilon.delta_bracket")],
-)
-def test_a_refusal_has_the_schedule_and_the_reason(monkeypatch, function, within, error):
-    def refuse(*_):
-        raise error
-
-    monkeypatch.setattr(f"adascale.accounting.exact.{within}", refuse)
-    with pytest.raises(ValueError, match=r"of 2 rounds .* 0\.01 .*: for a reason"):
-        function(0.1, [1.0, 2.0], 0.01)
+def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
+    wide = CertifiedInterval(0.9, 1.0, ("a", "b"), "both", 0.95, 1.0)
+    for function, within in ((exact_epsilon, "epsilon_interval"), (exact_delta, "delta_interval")):
+        monkeypatch.setattr(f"adascale.accounting.exact.epsilon.{within}", lambda *_: wide)
+        with pytest.raises(ValueError, match=r"of 2 rounds .* 0\.01 .* lies between 0\.9 and 1;"):
+            function(0.1, [1.0, 2.0], 0.01)
 
 
 def test_rounding_floor_is_an_error():

@@ -49,9 +49,10 @@ def test_written_schedule_has_the_same_epsilon(tmp_path, capsys):
     assert run("schedule", *common, "--out", eta, "--json") == 0
     planned = json.loads(capsys.readouterr().out)
     found = answer(capsys, "--scenario", toml, "--eta", eta)
-    assert [found["rdp"], found["rdp_max"]] == pytest.approx([planned["epsilon"], planned["epsilon_max"]], rel=1e-9)
+    assert [found["rdp_mean"], found["rdp"]] == pytest.approx([planned["epsilon"], planned["epsilon_max"]], rel=1e-9)
     assert found["lower"] <= found["epsilon"] <= found["upper"] < found["rdp"]
-    assert found["lower_max"] <= found["epsilon_max"] <= found["upper_max"] < found["rdp_max"]
+    assert found["lower_mean"] <= found["epsilon_mean"] <= found["upper_mean"] < found["rdp_mean"]
+    assert found["device"] == 1  # half the batch, so twice the weight of a sample
     problem = ReceiveScalingProblem(scenario, channel.read_gains(gains, scenario).min_gain, 1e-3)
     sigma = problem.noise_multiplier(pd.read_csv(eta)["eta"])
     each = [accounting.schedule_epsilon(q, s).epsilon for q, s in zip((0.05, 0.1), sigma, strict=True)]
@@ -83,7 +84,7 @@ def test_table_has_the_keys_of_the_json(tmp_path, capsys):
         ("sigma\n1,5\n1,5\n", ("--rate", "0.1"), "line 2: expected 1 field, got 2"),
         ("# x\nsigma,rate,steps\n1,0.1,0\n", (), "line 3: expected a number that is whole and >= 1, got '0'"),
         ("sigma,rate,steps\n1,0.1,1.5\n", (), "whole and >= 1, got '1.5' in steps"),
-        ("sigma,rate,steps\n1,0.1,9e6\n1,0.1,9e6\n", (), "steps must add up to at most 10,000,000, got 18,000,000"),
+        ("sigma,rate,steps,count\n1,0.1,1,1\n", (), "expected one of the columns count and steps, got both"),
     ],
 )
 def test_bad_table_or_option_is_one_line(tmp_path, capsys, text, more, message):
@@ -95,8 +96,9 @@ def test_schedule_needs_its_scenario(tmp_path, capsys):
     assert "no.csv: No such file" in refused(capsys, "epsilon", "--eta", tmp_path / "no.csv", "--scenario", "mnist")
 
 
-def test_steps_repeat_a_row(tmp_path, capsys):
-    found = answer(capsys, written(tmp_path, "sigma,rate,steps\n1.5,0.1,300\n2,0.2,2\n"))
+@pytest.mark.parametrize("name", ["count", "steps"])
+def test_counts_repeat_a_row(tmp_path, capsys, name):
+    found = answer(capsys, written(tmp_path, f"sigma,rate,{name}\n1.5,0.1,300\n2,0.2,2\n"))
     assert found["rounds"] == 302
     assert found["epsilon"] == exact_epsilon([0.1] * 300 + [0.2] * 2, [1.5] * 300 + [2.0] * 2).epsilon
 

@@ -242,12 +242,12 @@ def command(*arguments, stdin=b""):
     """Exit code, standard output and error of a command, and the schedules that it accounted for."""
     out, err, seen = io.StringIO(), io.StringIO(), []
 
-    def exact(rate, sigma, delta):
-        seen.append(np.stack([rate, sigma]))
-        return accounting.ExactEpsilon(1.0, 1.0, 1.0, "add")
+    def exact(rounds, delta):
+        seen.append(np.repeat(rounds[:, :2].T, rounds[:, 2].astype(int), axis=1))
+        return accounting.CertifiedInterval(1.0, 1.0, ("a", "b"), "add", 1.0, 1.0)
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(accounting, "exact_epsilon", exact)
+        patch.setattr(accounting, "epsilon", exact)
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         code = run(*arguments)
     return code, out.getvalue(), err.getvalue(), seen
@@ -281,7 +281,7 @@ def outcome(found, error, data, kind):
     """Whether a table was accepted, refused, or silently misread."""
     if found is None:
         [line] = [line for line in error.splitlines() if not line.startswith("note: ")]
-        named = r"t\.csv(, line \d+: | is empty| has no rows|: expected a column rate|: steps must add up)|--nu must be"
+        named = r"t\.csv(, line \d+: | is empty| has no rows|: expected a column rate)|--nu must be"
         assert re.match(rf"adascale \w+: error: ({named})", line), line
         return "refused"
     try:

@@ -32,8 +32,8 @@ def test_a_row_is_what_the_problem_says_of_that_realisation(scenario, table):
     # 1e-9: epsilon may come from a table of eleven digits when many schedules are accounted at once
     assert row.rdp == pytest.approx(float(problem.rdp(eta)), rel=1e-12)
     assert row.epsilon == pytest.approx(float(problem.dp_epsilon(eta)), rel=1e-9)
-    assert row.floor_max == problem.floor.max()
-    assert row.floor_max_round == problem.floor.argmax()
+    assert row.floor_max == problem.min_noise_energy.max()
+    assert row.floor_max_round == problem.min_noise_energy.argmax()
 
 
 def test_rows_are_ordered_spend_the_budget_and_do_not_depend_on_each_other(scenario, table):

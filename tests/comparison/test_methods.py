@@ -17,7 +17,7 @@ from adascale.comparison import (
     leakage_table,
 )
 from adascale.comparison.methods import SEED
-from adascale.comparison.shi_tuning import kindest_lyapunov
+from adascale.comparison.shi_tuning import best_lyapunov
 from companion.causal.fresh import CAUSAL, TUNED
 from companion.methods import METHODS
 
@@ -258,4 +258,4 @@ def test_a_method_is_found_however_its_name_is_written():
     for name in ("EqualAlloc", "equal-alloc", "equal_alloc", "equalalloc"):
         label, found = find_method(name)
         assert (label, found.policy) == ("EqualAlloc", policies.EqualAlloc)
-    assert find_method("LyapunovPowerControl") == ("LyapunovPowerControl", kindest_lyapunov)  # a function
+    assert find_method("LyapunovPowerControl") == ("LyapunovPowerControl", best_lyapunov)  # a function

@@ -172,7 +172,7 @@ def test_policies_and_budgets_share_batches_and_noise_directions():
     noise = [federation.step(start, eta)[0].parameters.double() - quiet for eta in etas]
     cosine = float(noise[0] @ noise[1] / noise[0].norm() / noise[1].norm())
     assert cosine == pytest.approx(1, abs=1e-6)  # single precision
-    ratio = float(np.sqrt((many.floor[0] + 0.4) / (few.floor[0] + 0.1)))
+    ratio = float(np.sqrt((many.min_noise_energy[0] + 0.4) / (few.min_noise_energy[0] + 0.1)))
     assert float(noise[1].norm() / noise[0].norm()) == pytest.approx(ratio, rel=1e-5)
 
 

@@ -34,7 +34,7 @@ def estim_future_loop(problem, estimate):
     scenario, rounds = problem.scenario, problem.num_rounds
     later_floor = scenario.noise_scale / (scenario.x_max * estimate)
     left, energy = float(problem.budget) * rounds, []
-    for t, floor in enumerate(problem.floor):
+    for t, floor in enumerate(problem.min_noise_energy):
         floors = np.array([floor] + [later_floor] * (rounds - 1 - t))
         level = brentq(lambda x, floors=floors, left=left: np.maximum(x - floors, 0).sum() - left, 0, 1e9, xtol=1e-15)
         energy.append(max(level, floor))

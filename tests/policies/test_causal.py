@@ -62,7 +62,7 @@ def typical(budget, rounds, lanes=(), seed=0):
 
 def rounding(problem):
     """What the sum over rounds of w - floor is known to: w is a float64, as is its floor."""
-    return 4e-16 * (problem.floor.sum(axis=-1) + 2 * problem.num_rounds * problem.budget)
+    return 4e-16 * (problem.min_noise_energy.sum(axis=-1) + 2 * problem.num_rounds * problem.budget)
 
 
 @pytest.mark.parametrize("name", HARD)
@@ -126,9 +126,9 @@ def test_resolving_is_the_root_of_its_equation_in_every_round(nu, mode, margin, 
     floors = gauss_markov_floors([OMEGA], 0.8, (1, 25), np.random.default_rng(3))[0]
     problem = with_floors(MIXED, floors, nu)
     T, left, level, wanted = 25, 25 * nu, None, []
-    for t, floor in enumerate(problem.floor):
+    for t, floor in enumerate(problem.min_noise_energy):
         n = T - t
-        c = float(policies.seen_coherence(problem.floor[: t + 1])) if coherence == "seen" else coherence
+        c = float(policies.seen_coherence(problem.min_noise_energy[: t + 1])) if coherence == "seen" else coherence
         own = min(c, n)
         rounds = n - own + (margin * (1 + c) / 2 * math.log(max(n / c, 1)) if mode == "hard" else 0)
 
@@ -152,7 +152,7 @@ def test_learning_from_the_floors_that_come_is_knowing_their_law():
     """With as many pseudo-floors as none can outweigh, Learn is ReSolve by the law that they have."""
     seen = RayleighFloors(OMEGA).quantile((np.arange(4000) + 0.5) / 4000)
     problem = typical(0.1, 12)
-    for mode in policies.PROMISES:
+    for mode in policies.BUDGET_MODES:
         learned = spend_of(policies.Learn(mode, prior=EmpiricalFloors(seen), weight=4000), problem)
         known = spend_of(policies.ReSolve(law=EmpiricalFloors(seen), budget_mode=mode), problem)
         np.testing.assert_allclose(learned, known, rtol=0.02, atol=2e-3)

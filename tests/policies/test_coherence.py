@@ -60,7 +60,7 @@ def test_the_unit_of_floors_does_not_matter_and_equal_ones_hang_together_for_goo
     assert seen_coherence([0.1]) == 1
     assert seen_coherence([1e-300, 1e300, 1e300]) == pytest.approx(2)  # x is 1, 0, 0, and 6 (2/3) / 1 - 2
     for bad in ([], [1.0, -1.0]):
-        with pytest.raises(ValueError, match=r"^floor"):
+        with pytest.raises(ValueError, match=r"^min_noise_energy"):
             seen_coherence(bad)
 
 

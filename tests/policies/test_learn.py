@@ -32,9 +32,9 @@ def energies(problem, *, budget_mode, safety_margin, hold, coherence, prior=None
     T, spent, level = problem.num_rounds, [], 0.0
     believed = [] if prior is None else prior.quantile((np.arange(weight) + 0.5) / weight)
     left = T * float(problem.budget)
-    for t, floor in enumerate(problem.floor):
-        n, seen = T - t, np.append(believed, problem.floor[: t + 1])
-        c = float(seen_coherence(problem.floor[: t + 1])) if coherence == "seen" else coherence
+    for t, floor in enumerate(problem.min_noise_energy):
+        n, seen = T - t, np.append(believed, problem.min_noise_energy[: t + 1])
+        c = float(seen_coherence(problem.min_noise_energy[: t + 1])) if coherence == "seen" else coherence
         if budget_mode == "hard" or n > hold * T:
             m = n - min(c, n) + (safety_margin * (1 + c) / 2 * np.log(max(n / c, 1)) if budget_mode == "hard" else 0)
             level = level_of(seen, min(c, n), m / (len(seen) + (prior is None)), left)
@@ -43,7 +43,7 @@ def energies(problem, *, budget_mode, safety_margin, hold, coherence, prior=None
             y = min(y, left) if n > 1 else left
         spent.append(y)
         left = max(left - y, 0.0)
-    return problem.floor + spent
+    return problem.min_noise_energy + spent
 
 
 @pytest.mark.parametrize(("budget_mode", "safety_margin", "hold"), PROMISED)

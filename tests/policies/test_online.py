@@ -146,7 +146,9 @@ def test_penalties_budgets_and_gains_broadcast_against_each_other():
     problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1, 1.0])[:, None])
     for penalty in (0.01, [0.01, 1.0], [[0.01], [0.1], [1.0]], np.geomspace(1e-4, 10, 6).reshape(3, 2)):
         assert_both_ways_agree(policies.AdaScale(penalty), problem)
-        energy, queue = policies.adascale_energies(problem.floor, problem.budget, penalty, RoundLeakage(MIXED))
+        energy, queue = policies.adascale_energies(
+            problem.min_noise_energy, problem.budget, penalty, RoundLeakage(MIXED)
+        )
         assert energy.shape == (3, 2, 8)
         assert queue.shape == (3, 2)
         eta = policies.AdaScale(penalty).schedule(problem)

@@ -46,12 +46,12 @@ def test_no_feasible_schedule_leaks_less_than_the_optimum(gain, budget, seed, or
     problem = ReceiveScalingProblem(replace(MIXED, order=order), gain, budget)
     best = problem.rdp(policies.Optimal().schedule(problem))
     rng = np.random.default_rng(seed)
-    level = water_level(problem.floor, budget)
+    level = water_level(problem.min_noise_energy, budget)
     for near in (1.0, 1e-2):  # anywhere, and close to the optimum
         share = rng.exponential(size=len(gain)) * problem.num_rounds * budget
         share *= problem.num_rounds * budget / share.sum()
-        spent = near * share + (1 - near) * np.maximum(level - problem.floor, 0)
-        eta = np.minimum(problem.scenario.noise_scale / (problem.floor + spent), problem.max_eta)
+        spent = near * share + (1 - near) * np.maximum(level - problem.min_noise_energy, 0)
+        eta = np.minimum(problem.scenario.noise_scale / (problem.min_noise_energy + spent), problem.max_eta)
         assert problem.cost(eta) <= budget * (1 + 1e-6)  # floors up to 1e5 budgets hide that much of the cost
         # the leakage of what floors hide, and the rounding of a leakage
         assert problem.rdp(eta) >= best * (1 - 1e-9)
@@ -161,10 +161,10 @@ def test_adascale_is_its_rounds_and_its_queue_written_out(gain, budget, penalty)
 def test_a_whole_horizon_is_a_plain_loop_over_generic_roots(scenario, budget, queue):
     problem, leakage = make(scenario, budget, rounds=80), RoundLeakage(scenario)
     penalty = float(policies.AdaScale.guess(problem))
-    energy, last = policies.adascale_energies(problem.floor, budget, penalty, leakage, queue)
+    energy, last = policies.adascale_energies(problem.min_noise_energy, budget, penalty, leakage, queue)
     eta, floors = policies.AdaScale(penalty, queue).schedule(problem), 0
     np.testing.assert_allclose(problem.noise_energy(eta), energy, rtol=1e-11)
-    for floor, found in zip(problem.floor.tolist(), energy.tolist(), strict=True):
+    for floor, found in zip(problem.min_noise_energy.tolist(), energy.tolist(), strict=True):
 
         def pressure(w, floor=floor, queue=queue):
             return penalty * float(leakage.slope(w)) + queue + (w - floor)
@@ -193,7 +193,7 @@ def test_the_queue_never_goes_negative_and_bounds_the_violation(gain, budget, pe
         scale = 1e-12 * (problem.scenario.noise_scale / float(eta) + before + budget)
         assert float(state.queue) == pytest.approx(max(before + extra - budget, 0), abs=scale, rel=0)
     # Q_T >= sum of (extra - nu): what makes a small queue a small violation
-    assert state.queue >= spent - 1e-9 * (abs(spent) + problem.floor.sum())
+    assert state.queue >= spent - 1e-9 * (abs(spent) + problem.min_noise_energy.sum())
 
 
 def test_a_larger_queue_or_a_smaller_penalty_never_raises_the_noise():

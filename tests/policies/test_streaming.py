@@ -199,7 +199,7 @@ def played(policy, problem, absent):
             state, eta = policy.step(state, problem.min_gain[..., t])
             assert (eta > 0).all()
             assert (eta <= problem.max_eta[..., t]).all()
-            spend[..., t] = problem.scenario.noise_scale / eta - problem.floor[..., t]
+            spend[..., t] = problem.scenario.noise_scale / eta - problem.min_noise_energy[..., t]
     return spend, state
 
 
@@ -211,7 +211,7 @@ absences = st.lists(st.booleans(), min_size=12, max_size=12)
 def test_with_rounds_left_out_no_more_than_nu_is_spent(name, gain, budget, absent):
     problem = ReceiveScalingProblem(MIXED, gain, budget)
     spend, _ = played(ONLINE[name](problem), problem, absent)
-    rounding = 1e-14 * problem.floor.max()  # w and the floor are known to a few units in the last place
+    rounding = 1e-14 * problem.min_noise_energy.max()  # w and the floor are known to a few units in the last place
     assert spend.mean() <= budget * (1 + 1e-12) + rounding
 
 
@@ -220,7 +220,7 @@ def test_the_violation_bound_holds_with_rounds_left_out(gain, budget, absent):
     """Cost <= nu + Q_T / T, for the queue that skip lets fall."""
     problem = ReceiveScalingProblem(MIXED, gain, budget)
     spend, state = played(policies.AdaScale(0.01), problem, absent)
-    rounding = 1e-13 * (problem.floor.max() + spend.sum())
+    rounding = 1e-13 * (problem.min_noise_energy.max() + spend.sum())
     assert spend.sum() <= budget * len(gain) + state.queue + rounding
     queue = 0.0
     for y in spend:
@@ -233,7 +233,7 @@ def test_the_privacy_budget_holds_with_rounds_left_out(gain, budget, absent):
     problem = ReceiveScalingProblem(MIXED, gain, budget)
     allowed = 2 * float(np.median(problem.max_eta))
     spend, _ = played(ONLINE["power"](problem), problem, absent)
-    eta = np.where(absent[: len(gain)], 0.0, problem.scenario.noise_scale / (spend + problem.floor))
+    eta = np.where(absent[: len(gain)], 0.0, problem.scenario.noise_scale / (spend + problem.min_noise_energy))
     assert eta.sum() <= allowed * (1 + 1e-12)
 
 
@@ -277,6 +277,15 @@ def test_former_names_of_parameters_are_deprecated_and_work(kind):
     assert (former.budget_mode, former.safety_margin) == ("hard", 3.0)
     with pytest.raises(TypeError):
         kind(promise="hard", budget_mode="hard")
+
+
+def test_floor_is_the_former_name_of_minimum_noise_energies():
+    problem = make(MIXED, 0.1)
+    with pytest.warns(DeprecationWarning, match="min_noise_energy"):
+        former = problem.floor
+    with pytest.warns(DeprecationWarning, match="min_noise_energy"):
+        level = policies.water_level(floor=former, budget=0.1)
+    assert level == policies.water_level(problem.min_noise_energy, 0.1)
 
 
 def test_former_names_work_in_commands():

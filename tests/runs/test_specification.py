@@ -72,8 +72,11 @@ def test_a_run_is_its_parts_put_together():
     assert row["rdp"] == float(problem.rdp(eta))
     assert row["epsilon"] == expected.epsilon.iloc[-1]
     assert row["test_accuracy"] == expected.accuracy.iloc[-1]
-    assert (row["floor_max"], row["floor_max_round"]) == (problem.floor.max(), problem.floor.argmax())
-    assert row["floor_mean"] == problem.floor.mean()
+    assert (row["floor_max"], row["floor_max_round"]) == (
+        problem.min_noise_energy.max(),
+        problem.min_noise_energy.argmax(),
+    )
+    assert row["floor_mean"] == problem.min_noise_energy.mean()
     assert {"device", "machine", "threads", "python", "torch", "numpy", "version", "commit", "wall_seconds"} <= set(row)
 
 

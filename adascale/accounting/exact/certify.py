@@ -21,10 +21,9 @@ from adascale.accounting.exact.inversion import (
 )
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp, solve
-from adascale.accounting.interval import CertifiedInterval
+from adascale.accounting.interval import WIDEST, CertifiedInterval
 from adascale.errors import CannotCertify, RoundingFloor
 
-WIDEST = 0.01  # a certified interval is at most this wide, relative to its upper end
 NOTHING = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
 NO_DELTA = 1e-290  # nor does such a delta
 _WANTED = 9e-4  # the relative width to aim for
@@ -92,6 +91,14 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
         return _known(gaussian.sampled_epsilon(q, u, delta), NOTHING)
     proof = Proof(math.inf, NOTHING)
     proof.reduce_upper(largest_loss(rounds), "largest loss", REMOVE)
+    if rounds.rates and rounds.atoms:
+        with contextlib.suppress(*_FAILURES):
+            by_atoms(rounds, delta, proof)
+        if proof.wide():
+            less, more = (epsilon_interval(each, delta) for each in _of_one_kind(rounds))
+            proof.raise_lower(less.lower, less.ends[0])
+            proof.reduce_upper(more.upper, more.ends[1])
+        return proof.interval()
     for attempt in (by_atoms, by_inversion) if is_rare(rounds) else (by_inversion, by_atoms):
         with contextlib.suppress(*_FAILURES):
             attempt(rounds, delta, proof)
@@ -120,6 +127,14 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     if rounds.rates:
         q, u = max((q, float(u[-1])) for q, u in zip(rounds.rates, rounds.energies, strict=True))
         proof.raise_lower(float(gaussian.sampled_delta(q, u, epsilon)[1]), "one round")
+    if rounds.rates and rounds.atoms:
+        with contextlib.suppress(*_FAILURES):
+            delta_by_atoms(rounds, epsilon, proof)
+        if proof.wide():
+            less, more = (delta_interval(each, epsilon) for each in _of_one_kind(rounds))
+            proof.raise_lower(less.lower, less.ends[0])
+            proof.reduce_upper(more.upper, more.ends[1])
+        return proof.interval()
     for attempt in (delta_by_atoms, delta_by_inversion) if is_rare(rounds) else (delta_by_inversion, delta_by_atoms):
         with contextlib.suppress(*_FAILURES):
             attempt(rounds, epsilon, proof)
@@ -127,6 +142,13 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
             return proof.interval()
     bounds.delta_ends(rounds, epsilon, proof)
     return proof.interval()
+
+
+def _of_one_kind(rounds: Rounds) -> tuple[Rounds, Rounds]:
+    """Leave out the sampled rounds, which lowers delta, or their sampling, which raises it."""
+    energy = sum(float(n @ u) for u, n in zip(rounds.energies, rounds.counts, strict=True))
+    less = rounds._replace(rates=(), energies=(), counts=())
+    return less, less._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12))
 
 
 def is_rare(rounds: Rounds) -> bool:
@@ -349,22 +371,3 @@ def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tu
             if (plain := settled(below, tilts, epsilon, epsilon, math.log(upper), 0.0)) is not None:
                 value = float(plain.value(epsilon))
     return min(max(value, lower), upper), lower, upper
-
-
-Bracket = tuple[float, float, float, str]  # the sharp value, its proven bounds, and the direction that determines it
-
-
-def _narrow(found: CertifiedInterval) -> Bracket:
-    if not found.certified and found.upper - found.lower > found.negligible:
-        raise CannotCertify(f"it lies between {found.lower:.6g} and {found.upper:.6g}")
-    return found.value, found.lower, found.upper, found.direction
-
-
-def bracket(rounds: Rounds, delta: float) -> Bracket:
-    """Return the sharp epsilon, its proven bounds within one per cent, and the direction that determines it."""
-    return _narrow(epsilon_interval(rounds, delta))
-
-
-def delta_bracket(rounds: Rounds, epsilon: float) -> Bracket:
-    """Compute the counterpart of :func:`bracket` for delta."""
-    return _narrow(delta_interval(rounds, epsilon))

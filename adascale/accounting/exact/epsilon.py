@@ -1,7 +1,6 @@
 """Exact epsilon, delta and trade-off curve of a schedule of sampled Gaussian mechanisms."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.accounting.exact.certify import bracket, delta_bracket
+from adascale.accounting.exact.certify import delta_interval, epsilon_interval
 from adascale.accounting.exact.rounds import Rounds, rounds_of
+from adascale.accounting.interval import CertifiedInterval
 from adascale.accounting.kernels import FloatArray
 
-_ADVICE = "try a larger delta or fewer distinct noise multipliers, or use schedule_epsilon, which is an upper bound"
+_ADVICE = "epsilon and delta of adascale.accounting return this interval"
 
 
 class ExactEpsilon(NamedTuple):
@@ -52,24 +52,21 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
     """
     rounds, shown = checked(sampling_rate, noise_multiplier)
     delta = check.fraction("delta", delta)
-    try:
-        return ExactEpsilon(*bracket(rounds, delta))
-    except ArithmeticError as error:
-        what = f"the exact epsilon of {shown} at delta {delta:g} cannot be certified"
-        raise ValueError(f"{what}: {error}; {_ADVICE}") from None
+    return ExactEpsilon(*_narrow(epsilon_interval(rounds, delta), f"epsilon of {shown} at delta {delta:g}"))
 
 
 def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float) -> ExactDelta:
     r"""Compute :math:`\delta` at :math:`\varepsilon \ge 0`, with proven bounds; see :func:`exact_epsilon`."""
     rounds, shown = checked(sampling_rate, noise_multiplier)
-    given = check.at_least("epsilon", epsilon, 0.0)
-    if given.ndim:
-        raise ValueError(f"epsilon must be one number, got an array of shape {given.shape}")
-    try:
-        return ExactDelta(*delta_bracket(rounds, float(given)))
-    except ArithmeticError as error:
-        what = f"the exact delta of {shown} at epsilon {epsilon:g} cannot be certified"
-        raise ValueError(f"{what}: {error}; {_ADVICE}") from None
+    epsilon = check.number("epsilon", epsilon, 0.0)
+    return ExactDelta(*_narrow(delta_interval(rounds, epsilon), f"delta of {shown} at epsilon {epsilon:g}"))
+
+
+def _narrow(found: CertifiedInterval, what: str) -> tuple[float, float, float, str]:
+    if not found.certified:
+        between = f"it lies between {found.lower:.6g} and {found.upper:.6g}"
+        raise ValueError(f"the exact {what} cannot be certified within one per cent: {between}; {_ADVICE}")
+    return found.value, found.lower, found.upper, found.direction
 
 
 def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike, points: int = 48) -> FloatArray:
@@ -102,13 +99,7 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
 
 @dataclass(frozen=True)
 class ExactAccountant:
-    r"""The accountant of :func:`exact_epsilon`; the argument ``certified`` is deprecated."""
-
-    certified: bool = True
-
-    def __post_init__(self) -> None:
-        if self.certified is not True:
-            warnings.warn("certified is deprecated, as it is always True", DeprecationWarning, stacklevel=3)
+    """The accountant of :func:`exact_epsilon`."""
 
     def epsilon(self, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
         """Compute epsilon (:class:`~adascale.accounting.Accountant`), with the errors of :func:`exact_epsilon`."""

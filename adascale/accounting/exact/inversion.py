@@ -4,6 +4,7 @@
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,13 +14,13 @@ from adascale.accounting.exact import gaussian, minus_one
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
 from adascale.accounting.kernels import FloatArray
-from adascale.compiled import njit
 from adascale.errors import CannotCertify
 
 ADD, REMOVE = DIRECTIONS = ("add", "remove")  # mixture against null (one sample is added), and null against mixture
 _MOVED = 2.0**-48 + 4 * ULP  # relative error of the energy of the Gaussian rounds: u has 48 binary digits
 _RATIO = 1.25  # ratio of successive tilts to try
 _MOST_TILTS = 150
+_AT_ONCE = 8  # tilts at which moments are computed together
 MOST_POINTS = 100_000  # largest number of points on a line
 
 
@@ -53,6 +54,7 @@ class Tilts(NamedTuple):
         return self.log_moment - self.tilt * epsilon + self.offset
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
     """Evaluate tilts around the best one for this delta, or for this epsilon if ``log_delta`` is None."""
     log_moment = minus_one.log_moment_of_atoms(rounds) if rounds.atoms else quick_log_moment(rounds)
@@ -69,11 +71,14 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
 
     def at(i: int) -> float:
         if i not in known:
-            a = tilt(i)
-            value = log_moment(real_order(direction, a), digits) + 0.5 * rounds.gaussian * a * (a + 1)
-            score = value + chernoff_offset(a)
-            score = score - a * epsilon if log_delta is None else (score - log_delta) / a
-            known[i] = value, score if math.isfinite(score) else math.inf
+            near = (i + _AT_ONCE // 2) // _AT_ONCE * _AT_ONCE + np.arange(_AT_ONCE) - _AT_ONCE // 2
+            tilts = [tilt(j) for j in near.tolist()]
+            orders = np.array([real_order(direction, a) for a in tilts])
+            for j, a, value in zip(near.tolist(), tilts, log_moment(orders, digits).tolist(), strict=True):
+                value += 0.5 * rounds.gaussian * a * (a + 1)
+                score = value + chernoff_offset(a)
+                score = score - a * epsilon if log_delta is None else (score - log_delta) / a
+                known[j] = value, score if math.isfinite(score) else math.inf
         return known[i][1]
 
     best = 0
@@ -82,9 +87,7 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
     for way in (1, -1):
         while abs(best) < _MOST_TILTS and at(best + way) < at(best):
             best += way
-    for i in range(best - 6, best + 7):
-        at(i)
-    kept = [i for i in sorted(known) if math.isfinite(known[i][1])]
+    kept = [i for i in range(min(best - 6, 0), max(best + 6, 0) + 1) if math.isfinite(at(i))]
     if len(kept) < 3:
         raise CannotCertify("its moments overflow near the best order")
     a = np.array([tilt(i) for i in kept])
@@ -121,20 +124,6 @@ def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance:
             best = Plan(float(a[j]), float(a[j + 1 + i]), period, max(curvature, 1e-300))
     assert best is not None
     return best
-
-
-@njit(cache=True, nogil=True)
-def _sums(terms: FloatArray) -> FloatArray:
-    """Sum every row by Neumaier's method, which loses two units in the last place for any number of terms."""
-    out = np.empty(terms.shape[0])
-    for i in range(terms.shape[0]):
-        total, carried = 0.0, 0.0
-        for term in terms[i]:
-            after = total + term
-            carried += (total - after) + term if abs(total) >= abs(term) else (term - after) + total
-            total = after
-        out[i] = total + carried
-    return out
 
 
 class Inversion:
@@ -180,7 +169,7 @@ class Inversion:
     def _sum(self, epsilon: FloatArray) -> FloatArray:
         phase = np.multiply.outer(epsilon, self.xi)
         terms = np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag
-        out: FloatArray = self._scale(epsilon) * _sums(terms.reshape(-1, self.xi.size)).reshape(epsilon.shape)
+        out: FloatArray = self._scale(epsilon) * terms.sum(axis=-1)
         return out
 
     def aliases_left(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray | float]:
@@ -205,10 +194,10 @@ class Inversion:
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
         end, kappa = float(self.xi[-1]), self.gaussian
         tail = math.exp(-0.5 * kappa * end**2) / end * min(1.0, 1 / (kappa * end**2)) * (1 + 1e-10)
-        # errors of the sum, of every factor, of e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}, and of the rounded kappa
+        # errors of the pairwise sum, every factor, e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}, and the rounded kappa
         turned = kappa * self.xi * (a + 0.5 + self.xi)
         moved = 0.5 * _MOVED * self.rounds.gaussian * np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
-        rounding = ULP * (40.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
+        rounding = ULP * (54.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
         # relative to the scale: errors of the moments, of their sum, of the phases, and the omitted terms
         each, most = self.weights * self.size, minus_one.most(self.line.log_moment) if self.rounds.atoms else 1.0
         self.error = (
@@ -263,6 +252,7 @@ _LEFT, _RIGHT, _SPACING = 5, 3, 1.7
 _GAUSS = np.polynomial.legendre.leggauss(24)
 
 
+@lru_cache(maxsize=64)
 def hats(tau: float) -> tuple[FloatArray, FloatArray]:
     """Return points in units of tau, and the weights of hat functions linear in k under the log-normal distribution."""
     at = _SPACING * np.arange(-_LEFT, _RIGHT + 1, dtype=float)

@@ -103,7 +103,7 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
             rounding = 15 * np.abs(log) * np.exp(np.maximum(x, 0.0) - lead)
         sure = modulus * np.expm1(np.minimum(off, 700.0)) + ULP * rounding
         unsure = modulus + 1.1 * np.exp(top - lead) + 16 * ULP * most(lead)
-        share_off = np.minimum(np.where(known, sure, unsure), np.abs(share) + most(lead))
+        share_off = np.minimum(np.where(known, np.minimum(sure, unsure), unsure), np.abs(share) + most(lead))
     return Line(lead, share, float(off[0]), share_off)
 
 
@@ -133,14 +133,15 @@ def apart(rounds: Rounds) -> float:
     return min(total * (1 + 1e-9), 1.0)
 
 
-def log_moment_of_atoms(rounds: Rounds) -> Callable[[float, float], float]:
-    """Return a function that approximates ln M(c)."""
+def log_moment_of_atoms(rounds: Rounds) -> Callable[[FloatArray, float], FloatArray]:
+    """Return a function that approximates ln M at orders c."""
     loss, mass = (np.concatenate(each) for each in zip(*(atom[:2] for atom, _ in rounds.atoms), strict=True))
     start = np.cumsum([0, *(atom.loss.size for atom, _ in rounds.atoms)])[:-1]
     number = np.array([n for _, n in rounds.atoms])
 
-    def log_moment(c: float, digits: float) -> float:
-        with np.errstate(over="ignore"):
-            return float(number @ np.log1p(np.add.reduceat(mass * np.expm1(c * loss), start)))
+    def log_moment(c: FloatArray, digits: float) -> FloatArray:
+        excess = np.add.reduceat(mass * np.expm1(np.multiply.outer(c, loss)), start, axis=-1)
+        found: FloatArray = np.log1p(excess) @ number
+        return found
 
     return log_moment

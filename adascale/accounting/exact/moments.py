@@ -10,306 +10,221 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adascale.accounting.kernels import FloatArray
-from adascale.compiled import njit
 
 ComplexArray = NDArray[np.complex128]
+Numbers = float | FloatArray
 
-MOST_NODES = 200_000.0  # for one round; a round that needs more is not certified
+MOST_NODES = 200_000  # for one round; a round that needs more is not certified
 MOST_WORK = 1e9  # nodes times points on the line, over all rounds of a call: a second or two
 ULP = 2.0**-52  # elementary functions are assumed accurate to two of these, four times the documented error
 _DEPTH = 42.0  # logarithms below the peak down to which the integrand is summed: exp(-42) = 6e-19
-_STEPS = 400  # of an iteration towards a peak, or a descent from it
+_REACH = 9.2  # beyond 0 and c sqrt(u) by this much, it is below that
+_FEW = 2048  # nodes that are summed without looking where the integrand is large; and of a search for it at each stride
+_STRIDE = 64  # from one stride of that search to the next
 _WORTH_IT = 3e4  # nodes times points above which it pays to search for a larger step
 _ROOT = math.sqrt(2 * math.pi)
-_TOGETHER = 64  # terms in each block of a sum
+_QUIET = np.errstate(over="ignore", invalid="ignore")  # beyond floating point nothing is certified
+_BLOCK = 4096  # nodes in each product of matrices, to bound the memory
 
 
-@njit(cache=True, nogil=True)
-def log_ratio(x: float, root: float, q: float) -> tuple[float, float]:
+def log_ratio(x: FloatArray, root: Numbers, q: Numbers) -> tuple[FloatArray, FloatArray]:
     """Compute y = ln(1 - q + q e^L) to full relative precision, and its slope in L."""
-    loss = root * (x - 0.5 * root)
-    if loss > 30.0 and loss > -math.log(q):
-        rest = (1.0 - q) / q * math.exp(-loss)
-        return loss + math.log(q) + math.log1p(rest), 1.0 / (1.0 + rest)
-    w = q * math.expm1(loss)
-    upper = q * math.exp(loss)
-    if w > -0.5:
-        return math.log1p(w), upper / (1.0 + w)
-    base = (1.0 - q) + upper
-    return math.log(base), upper / base
+    loss, w = np.multiply(root, x - 0.5 * np.asarray(root)), np.asarray(q)
+    far = loss > np.maximum(30.0, -np.log(w))
+    if far.any():
+        loss, w = np.broadcast_arrays(loss, w)
+        y, slope = np.empty(loss.shape), np.empty(loss.shape)
+        y[~far], slope[~far] = _near(loss[~far], w[~far])
+        rest = (1.0 - w[far]) / w[far] * np.exp(-loss[far])
+        y[far], slope[far] = loss[far] + np.log(w[far]) + np.log1p(rest), 1.0 / (1.0 + rest)
+        return y, slope
+    return _near(loss, w)
 
 
-@njit(cache=True, nogil=True)
-def _off(x: float, y: float, slope: float, root: float) -> float:
+def _near(loss: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    w = q * np.expm1(loss)
+    slope = (q + w) / (1.0 + w)
+    if q.size and q.max() > 0.5:  # 1 + w may cancel
+        upper = q * np.exp(loss)
+        base = (1.0 - q) + upper
+        return np.where(w > -0.5, np.log1p(w), np.log(base)), upper / base
+    return np.log1p(w), slope
+
+
+def _off(x: FloatArray, y: FloatArray, slope: FloatArray, root: Numbers) -> FloatArray:
     """Bound the error of y(x), in units in the last place."""
-    return 8 * abs(y) + 4 * slope * root * (2 * abs(x) + root)
+    return 8 * np.abs(y) + 4 * slope * root * (2 * np.abs(x) + root)
 
 
-@njit(cache=True, nogil=True)
-def _log_integrand(x: float, root: float, q: float, c: float) -> float:
-    return c * log_ratio(x, root, q)[0] - 0.5 * x * x
-
-
-@njit(cache=True, nogil=True)
-def _peak(start: float, root: float, q: float, c: float) -> float:
-    """Solve x = c sqrt(u) r(x): for c > 0 the first solution from ``start`` on, else the only one; NaN on failure."""
-    if c < 0.0:  # the right side decreases
-        low, high = c * root, 0.0
-        for _ in range(80):
-            x = 0.5 * (low + high)
-            if c * root * log_ratio(x, root, q)[1] > x:
-                low = x
-            else:
-                high = x
-        return high
-    x = start
-    for _ in range(_STEPS):  # the right side increases, so no step passes a solution
-        after = c * root * log_ratio(x, root, q)[1]
-        if abs(after - x) < 1e-3:
-            return after
-        x = after
-    return math.nan
-
-
-@njit(cache=True, nogil=True)
-def _walk(x: float, step: float, level: float, root: float, q: float, c: float) -> float:
-    for _ in range(_STEPS):
-        x += step
-        if _log_integrand(x, root, q, c) < level:
-            break
-        step *= 1.15
-    return x
-
-
-@njit(cache=True, nogil=True)
-def _windows(root: float, q: float, c: float) -> tuple[float, float, float, float, float]:
-    """Find two intervals (the second may be empty) outside which the integrand is below exp(-42) of its peak."""
-    one = _peak(0.0, root, q, c)
-    two = _peak(c * root, root, q, c) if c > 0.0 else one
-    f_one, f_two = _log_integrand(one, root, q, c), _log_integrand(two, root, q, c)
-    level = max(f_one, f_two) - _DEPTH
-    peak = level + _DEPTH
-    if two - one < 1.0 or f_one < level:
-        low = _walk(two if f_one < level else one, -0.5, level, root, q, c)
-        return low, _walk(two, 0.5, level, root, q, c), 0.0, -1.0, peak
-    low, middle = _walk(one, -0.5, level, root, q, c), _walk(one, 0.5, level, root, q, c)
-    if f_two < level:
-        return low, middle, 0.0, -1.0, peak
-    again, high = _walk(two, -0.5, level, root, q, c), _walk(two, 0.5, level, root, q, c)
-    if again <= middle:
-        return low, high, 0.0, -1.0, peak
-    return low, middle, again, high, peak
-
-
-@njit(cache=True, nogil=True)
-def _step(root: float, c: float, top: float, digits: float) -> float:
+def _step(root: FloatArray, c: Numbers, top: float, digits: float) -> FloatArray:
     """Find the largest step with strip bound 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits)."""
-    best = 0.0
-    widest = min(math.pi / root * (0.999 if c > 0.0 else 0.9), 40.0)
-    for i in range(24):
-        d = widest * 0.8**i
-        exponent = digits + 0.7 + 0.5 * d * d + top * root * d
-        if c < 0.0:
-            exponent += c * math.log(math.cos(0.5 * root * d))
-        best = max(best, 2 * math.pi * d / exponent)
+    root, c = root[:, None], np.reshape(c, (-1, 1))
+    d = np.minimum(math.pi / root * np.where(c > 0.0, 0.999, 0.9), 40.0) * 0.8 ** np.arange(24)
+    exponent = digits + 0.7 + d * (0.5 * d + top * root) + np.minimum(c, 0.0) * np.log(np.cos(0.5 * root * d))
+    steps: FloatArray = (2 * math.pi * d / exponent).max(axis=1)
+    return steps
+
+
+def _start(root: Numbers, c: Numbers) -> FloatArray:
+    return np.minimum(np.multiply(c, root), 0.0) - _REACH
+
+
+def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
+    """Find the nodes at which the integrand may exceed exp(-42) of its peak; none if there are too many.
+
+    Its logarithm f has the slope c sqrt(u) p - x, 0 <= p <= 1, so that both ends of the range are below that. It is
+    concave for c < 0; for c > 0, f + x^2 / 2 is convex, and within a cell of width w it exceeds both ends by w^2 / 8.
+    """
+    low, size, stride = float(_start(root, c)), (abs(c) * root + 2 * _REACH) / dx + 2, 1
+    if not size < 1e15:
+        return np.empty(0)
+    while size > 2 * _FEW * stride:
+        stride *= _STRIDE
+    first, peak = np.arange(0, size, stride), -math.inf
+    while stride > 1:
+        x = low + dx * np.array([first, first + stride])
+        f = c * log_ratio(x, root, q)[0] - 0.5 * x * x
+        peak, most = max(peak, float(f.max())), f.max(axis=0) + (0.125 * (dx * stride) ** 2 if c > 0 else 0.0)
+        stride //= _STRIDE
+        first = (first[most >= peak - _DEPTH, None] + stride * np.arange(_STRIDE)).ravel()
+        if first.size > 2 * MOST_NODES:
+            return np.empty(0)
+    return low + dx * first
+
+
+def _left_out(root: Numbers, c: Numbers, dx: Numbers, nodes: float, total: Numbers) -> FloatArray:
+    """Bound the sum of the nodes below exp(-42) of the peak, relative to ``total``, the sum of the others."""
+    least = math.exp(-_DEPTH) * ((np.abs(c) * np.asarray(root) + 60.0) / dx + nodes) * dx / _ROOT / total
+    return np.asarray(least)
+
+
+@_QUIET
+def log_moments(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> tuple[FloatArray, FloatArray]:
+    """Compute ln M(c) of rounds to exp(-digits), and a bound on all errors of M(c), relative; inf is too much work."""
+    shape = np.broadcast_shapes(np.shape(u), np.shape(q), np.shape(c))
+    u, q, c = (np.broadcast_to(each, shape).ravel() for each in (u, q, c))
+    root = np.sqrt(u)
+    dx = _step(root, c, 0.0, digits)
+    size = (np.abs(c) * root + 2 * _REACH) / dx + 2
+    value, off = np.full(u.shape, math.inf), np.full(u.shape, math.inf)
+
+    def add(where: NDArray[np.intp], x: FloatArray) -> None:
+        step, wide, order = dx[where], root[where, None], c[where, None]
+        y, slope = log_ratio(x, wide, q[where, None])
+        square = x * x
+        exponent = order * y - 0.5 * square
+        peak = exponent.max(axis=1)
+        weight = np.exp(exponent - peak[:, None])
+        total = weight.sum(axis=1)
+        lost = (weight * (np.abs(order) * _off(x, y, slope, wide) + 3 * square)).sum(axis=1) / total
+        total *= step / _ROOT
+        value[where] = log = np.log(total) + peak
+        lost += x.shape[1] + 8.0 + 4 * np.abs(log) + 10 * np.abs(peak)
+        off[where] = math.exp(-digits) + _left_out(wide[:, 0], order[:, 0], step, x.shape[1], total) + ULP * lost
+
+    alike = np.ceil(np.log2(np.minimum(size, 2.0 * _FEW)))  # rounds with as many nodes to a factor of two are one array
+    for each in np.unique(alike[size < _FEW]):
+        few = np.flatnonzero(alike == each)
+        for where in np.split(few, range(256, few.size, 256)):
+            nodes = dx[where, None] * np.arange(math.ceil(size[where].max()))
+            add(where, _start(root[where, None], c[where, None]) + nodes)
+    for t in np.flatnonzero(~(size < _FEW)):
+        if 0 < (x := _lattice(root[t], q[t], c[t], dx[t])).size <= MOST_NODES:
+            add(np.array([t]), x[None])
+    return value.reshape(shape), off.reshape(shape)
+
+
+def log_moments_above(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> FloatArray:
+    """Bound ln M(c) of rounds from above, rounding included; inf where it is not known to within four per cent."""
+    value, off = log_moments(u, q, c, digits)
+    return np.where(off < 0.04, value + 1.05 * off, math.inf)
+
+
+def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float) -> float:
+    """Bound ln M(c) of all rounds together from above."""
+    each = number * log_moments_above(u, q, c)
+    return float(each.sum() + ULP * (u.size + 4.0) * np.abs(each).sum())
+
+
+def _better_steps(
+    root: FloatArray, q: float, c: float, top: float, digits: float, log_moment: FloatArray, dx: FloatArray
+) -> FloatArray:
+    """Find larger steps from upper sums of |1 - q + q e^L|^c e^{top arg} phi on the edges Im x = d of strips."""
+    ends = c * root
+    less = 2 * 1.05 ** np.arange(1 + math.ceil(math.log(max(12.0, 12.0 - ends.min()) / 2) / math.log(1.05)))[::-1]
+    widest = np.minimum(8.0, 0.95 * math.pi / root)
+    # beyond this, the rest is below exp(-60) of the moment
+    far = max(ends.max(), 0.0) + 2.0 + math.sqrt(2 * (60.0 + top * float((root * widest).max())))
+    more = 2 * 1.05 ** np.arange(1 + math.ceil(math.log(far / 2) / math.log(1.05)))
+    # the first cell covers everything to its left, where the logarithm has a slope of 11 or more
+    x = np.concatenate([[-less[0] - 1.0], -less, np.arange(-1.9, 1.95, 0.1), more])
+    y, share = log_ratio(x, root[:, None], q)
+    nearest = np.minimum(np.abs(x[:-1]), np.abs(x[1:])) * (x[:-1] * x[1:] > 0)
+    # both y and the angle of 1 - q + q e^{L + i angle} increase with x
+    level = c * (y[:, 1:] if c > 0.0 else y[:, :-1]) - 0.5 * nearest**2 - log_moment[:, None]
+    share, width, best = share[:, 1:], np.diff(x), dx
+    for i in range(40):
+        d = widest * 0.7**i
+        if (2 * math.pi * d / digits < best).all():
+            break
+        angle = (root * d)[:, None]
+        turned = np.arctan2(share * np.sin(angle), 1.0 - share + share * np.cos(angle))
+        edge = np.exp(level + top * turned) @ width
+        exponent = digits + 0.7 + 0.5 * d * d + np.log((edge + 1e-20) / _ROOT)
+        exponent += min(c, 0.0) * np.log(np.cos(0.5 * angle[:, 0]))
+        best = np.maximum(best, np.minimum(2 * math.pi * d / np.maximum(exponent, 1.0), 1.0))
     return best
 
 
-@njit(cache=True, nogil=True)
-def _left_out(root: float, c: float, dx: float, nodes: float, total: float) -> float:
-    """Bound the sum of the nodes below exp(-42) of the peak, relative to ``total``, the sum of the others."""
-    return math.exp(-_DEPTH) * ((abs(c) * root + 60.0) / dx + nodes) * dx / _ROOT / total
+def powers(weight: FloatArray, angle: FloatArray, count: int) -> ComplexArray:
+    """Sum weight * e^{i k angle}, k < count; the k-th loses 6 k units and 1.5 for each angle, of the weights' sum."""
+    most = math.isqrt(count) + 1
+    out = np.zeros((most, most), dtype=complex)
+    for i in range(0, weight.size, _BLOCK):
+        part = slice(i, i + _BLOCK)
+        once = np.cos(angle[part]) + 1j * np.sin(angle[part])
+        fine, last = _up_to(most, np.ones(once.size), once)
+        out += _up_to(most, weight[part], last)[0] @ fine.T
+    return out.ravel()[:count]
 
 
-@njit(cache=True, nogil=True)
-def log_moment_at(root: float, q: float, c: float, peak: float, digits: float = 24.0) -> tuple[float, float]:
-    """Compute ln M(c) less its peak, to exp(-digits), and its total error relative to M(c)."""
-    low, high, again, end, _ = _windows(root, q, c)
-    dx = _step(root, c, 0.0, digits)
-    if not (max(high - low, 0.0) + max(end - again, 0.0)) / dx < MOST_NODES:
-        return math.inf, math.inf
-    total, rounding = 0.0, 0.0
-    one = int((high - low) / dx) + 2
-    first = max(math.ceil((again - low) / dx), one)  # no node twice
-    size = one + (int((end - again) / dx) + 2 if end > again else 0)
-    for i in range(size):
-        x = low + (i if i < one else first + i - one) * dx
-        y, slope = log_ratio(x, root, q)
-        weight = math.exp(c * y - 0.5 * x * x - peak)
-        total += weight
-        rounding += weight * (abs(c) * _off(x, y, slope, root) + 3 * x * x + 2 * abs(peak))
-    if not total > 0.0:  # cancellation in the exponent exceeds the total
-        return math.inf, math.inf
-    left_out = _left_out(root, c, dx, size, total * dx / _ROOT)
-    off = math.exp(-digits) + left_out + ULP * (rounding / total + size + 8.0)
-    return math.log(total * dx / _ROOT), off
+def _up_to(most: int, first: FloatArray, once: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
+    """Return first * once^k for k < most, each by at most k products, and once^most."""
+    out = np.empty((most, once.size), dtype=complex)
+    out[0], size, power, last = first, 1, once, np.ones(once.size, dtype=complex)
+    while size < most:
+        np.multiply(out[: most - size][:size], power, out=out[size : 2 * size])
+        last, size, power = last * power if most & size else last, 2 * size, power * power
+    return out, last * power if most & size else last
 
 
-@njit(cache=True, nogil=True)
-def log_moment(u: float, q: float, c: float, digits: float = 24.0) -> float:
-    """Compute ln M(c) at real order, to exp(-digits) and rounding; return inf where it is too much work."""
-    root = math.sqrt(u)
-    peak = _windows(root, q, c)[4]
-    return log_moment_at(root, q, c, peak, digits)[0] + peak
-
-
-@njit(cache=True, nogil=True)
-def log_moment_above(u: float, q: float, c: float, digits: float = 24.0) -> float:
-    """Bound ln M(c) from above, rounding included; return inf where M(c) is not known to within four per cent."""
-    root = math.sqrt(u)
-    peak = _windows(root, q, c)[4]
-    value, off = log_moment_at(root, q, c, peak, digits)
-    if not off < 0.04:
-        return math.inf
-    return value + peak + 1.05 * off + 4 * ULP * (abs(value) + abs(peak))
-
-
-@njit(cache=True, nogil=True)
-def _edge(d: float, root: float, q: float, c: float, top: float, peak: float) -> float:
-    """Bound the integral of |1 - q + q e^L|^c e^{top arg} phi on the edge Im x = d from above, divided by e^peak."""
-    angle = root * d
-    sine, cosine = math.sin(angle), math.cos(angle)
-    x = min(-12.0, c * root - 12.0)
-    far = max(c * root, 0.0) + 2.0
-    total, width = 0.0, 1.0  # the first cell covers everything to its left, where every factor increases
-    y, share = log_ratio(x, root, q)
-    for _ in range(20_000):
-        after = x + width
-        y_after, share = log_ratio(after, root, q)
-        # both y and the angle of 1 - q + q e^{L + i angle} increase with x
-        turned = math.atan2(share * sine, 1.0 - share + share * cosine)
-        nearest = 0.0 if x < 0.0 < after else min(x * x, after * after)
-        term = (c * y_after if c > 0.0 else c * y) - peak - 0.5 * nearest + top * turned
-        if term > 700.0:
-            break
-        total += width * math.exp(term)
-        if after > far and term + top * (angle - turned) < -60.0:
-            if c < 0.0:
-                if c * math.log(math.cos(0.5 * angle)) > 700.0:
-                    break
-                total *= math.cos(0.5 * angle) ** c
-            return total + 1e-20
-        x, y = after, y_after
-        width = max(0.1, 0.05 * abs(x))
-    return math.inf
-
-
-@njit(cache=True, nogil=True)
-def _better_step(root: float, q: float, c: float, top: float, digits: float, peak: float, dx: float) -> float:
-    found, off = log_moment_at(root, q, c, peak)
-    if not off < 0.003:  # less than 0.7 - ln 2
-        return dx
-    for i in range(40):
-        d = min(8.0, 0.95 * math.pi / root) * 0.7**i
-        if 2 * math.pi * d / digits < dx:
-            break
-        edge = _edge(d, root, q, c, top, peak)
-        if edge < math.inf:
-            exponent = digits + 0.7 + 0.5 * d * d + math.log(edge / _ROOT) - found
-            dx = max(dx, 2 * math.pi * d / max(exponent, 1.0))
-    return min(dx, 1.0)
-
-
-@njit(cache=True, nogil=True)
-def total_log_moment(u: FloatArray, q: FloatArray, number: FloatArray, c: float, digits: float) -> float:
-    """Compute ln M(c) of all rounds together."""
-    total = 0.0
-    for t in range(u.size):
-        total += number[t] * log_moment(u[t], q[t], c, digits)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float) -> float:
-    """Bound ln M(c) of all rounds together from above."""
-    total, size = 0.0, 0.0
-    for t in range(u.size):
-        each = number[t] * log_moment_above(u[t], q, c)
-        total += each
-        size += abs(each)
-    return total + ULP * (u.size + 4.0) * size
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def turn(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tuple[float, float]:
-    """Return the sums of the real and imaginary parts, and turn the terms to the next power in place."""
-    a, b = 0.0, 0.0
-    for i in range(re.size):
-        x, y = re[i], im[i]
-        a += x
-        b += y
-        re[i] = x * cos[i] - y * sin[i]
-        im[i] = x * sin[i] + y * cos[i]
-    return a, b
-
-
-@njit(cache=True, nogil=True)
-def turn_in_blocks(re: FloatArray, im: FloatArray, cos: FloatArray, sin: FloatArray) -> tuple[float, float]:
-    """Compute :func:`turn` in blocks; the sums lose at most :func:`lost`."""
-    a, b = 0.0, 0.0
-    for i in range(0, re.size, _TOGETHER):
-        j = i + _TOGETHER
-        x, y = turn(re[i:j], im[i:j], cos[i:j], sin[i:j])
-        a += x
-        b += y
-    return a, b
-
-
-@njit(cache=True, nogil=True)
-def lost(size: int) -> float:
-    """Bound the loss of a sum in blocks, in units in the last place of the sum of the moduli."""
-    return min(size, _TOGETHER) + size / _TOGETHER + 2.0
-
-
-@njit(cache=True, nogil=True)
+@_QUIET
 def line(
     u: FloatArray, q: float, c: float, h: float, count: int
 ) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
     """Return M(c + i k h) exp(-scale), k < count, for every u, the scales, and a, b of its error a + k b over M(c)."""
-    out = np.empty((u.size, count), dtype=np.complex128)
-    scale, error, drift = np.empty(u.size), np.empty(u.size), np.zeros(u.size)
-    top, work = (count - 1) * h, 0.0
-    for t in range(u.size):
-        root = math.sqrt(u[t])
-        low, high, again, end, peak = _windows(root, q, c)
-        dx = _step(root, c, top, 33.0)
-        scale[t] = peak
-        wide = max(high - low, 0.0) + max(end - again, 0.0)
-        if not wide / dx * count < _WORTH_IT:
-            dx = _better_step(root, q, c, top, 33.0, peak, dx)
-        nodes = wide / dx
-        work += nodes * count
-        if not (nodes < MOST_NODES and work < MOST_WORK):
-            error[:] = math.inf
-            out[:] = 0.0
+    out = np.zeros((u.size, count), dtype=complex)
+    scale, error, drift = np.zeros(u.size), np.full(u.size, math.inf), np.zeros(u.size)
+    top, work, root = (count - 1) * h, 0, np.sqrt(u)
+    steps = _step(root, c, top, 33.0)
+    if (20 * count / steps > _WORTH_IT).any():
+        value, off = log_moments(u, q, c)
+        sure = np.where(off < 0.003, value, -math.inf)  # less than 0.7 - ln 2
+        steps = _better_steps(root, q, c, top, 33.0, sure, steps)
+    for t, (wide, dx) in enumerate(zip(root.tolist(), steps.tolist(), strict=True)):
+        x = _lattice(wide, q, c, dx)
+        work += x.size * count
+        if not (0 < x.size <= MOST_NODES and work < MOST_WORK):
             break
-        one = int((high - low) / dx) + 2
-        first = max(math.ceil((again - low) / dx), one)  # no node twice
-        two = int((end - again) / dx) + 2 if end > again else 0
-        size = one + two
-        re, im, cos, sin = np.empty(size), np.zeros(size), np.empty(size), np.empty(size)
-        # the sum of every node's weight times its own rounding, in units in the last place
-        rounding, phase, kept = 0.0, 0.0, 0
-        for i in range(size):
-            x = low + (i if i < one else first + i - one) * dx
-            y, slope = log_ratio(x, root, q)
-            exponent = c * y - 0.5 * x * x - peak
-            if exponent < -_DEPTH:
-                continue
-            off = _off(x, y, slope, root)
-            re[kept] = math.exp(exponent) * dx / _ROOT
-            rounding += re[kept] * (abs(c) * off + 3 * x * x + 2 * abs(peak))
-            phase += re[kept] * h * off
-            cos[kept], sin[kept] = math.cos(h * y), math.sin(h * y)
-            kept += 1
-        re, im, cos, sin = re[:kept], im[:kept], cos[:kept], sin[:kept]
-        for k in range(count):
-            a, b = turn(re, im, cos, sin)
-            out[t, k] = complex(a, b)
-        if not out[t, 0].real > 0.0:  # as in log_moment_at
-            error[:] = math.inf
-            break
-        left_out = _left_out(root, c, dx, size, out[t, 0].real)
-        error[t] = math.exp(-33.0) + left_out + ULP * (rounding / out[t, 0].real + kept + 8.0)
-        drift[t] = ULP * (phase / out[t, 0].real + 6.0)
+        y, slope = log_ratio(x, wide, q)
+        exponent = c * y - 0.5 * x * x
+        scale[t] = peak = float(exponent.max())
+        kept = exponent >= peak - _DEPTH
+        x, y, slope = x[kept], y[kept], slope[kept]
+        weight = np.exp(exponent[kept] - peak) * dx / _ROOT
+        off, total = _off(x, y, slope, wide), float(weight.sum())
+        rounding = float(weight @ (abs(c) * off + 3 * x * x)) / total + 2 * abs(peak)
+        error[t] = math.exp(-33.0) + _left_out(wide, c, dx, kept.size, total) + ULP * (rounding + 1.5 * x.size + 16.0)
+        drift[t] = ULP * (h * float(weight @ off) / total + 6.0)
+        out[t] = powers(weight, h * y, count)
     return out, scale, error, drift

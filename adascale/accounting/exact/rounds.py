@@ -10,16 +10,14 @@ from adascale.accounting.exact.moments import (
     ULP,
     ComplexArray,
     line,
-    log_moment,
-    log_moment_above,
-    total_log_moment,
+    log_moments,
+    log_moments_above,
     total_log_moment_above,
 )
 from adascale.accounting.kernels import FloatArray
-from adascale.compiled import njit
 
 _MOST = 65  # a panel must have fewer nodes
-_ELLIPSES = (1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0)  # the parameters rho to try
+_ELLIPSES = np.array([1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0])  # the parameters rho to try
 _STEEP = 6.0  # ln of the largest growth of a moment over a panel, as rounding grows with it
 _DEPTH = 6  # largest number of halvings of the range of ln u
 _NARROW = 1e-3  # width of a range of ln u below which rounding dominates
@@ -65,14 +63,20 @@ class Line(NamedTuple):
     off: FloatArray  # bound on the error of each share
 
 
-def rounds_of(rate: FloatArray, sigma: FloatArray) -> Rounds:
+def rounds_of(rate: FloatArray, sigma: FloatArray, count: FloatArray | None = None) -> Rounds:
     """Collect the rounds, given as arrays of equal length, and drop those that are never sampled."""
     mantissa, exponent = np.frexp(sigma**-2.0)  # so that rounds that differ only by rounding are merged
     u = np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
-    rates = tuple(float(q) for q in np.unique(rate) if 0 < q < 1)
-    pairs = [np.unique(u[rate == q], return_counts=True) for q in rates]
-    energies, counts = tuple(each for each, _ in pairs), tuple(number.astype(float) for _, number in pairs)
-    return Rounds(rates, energies, counts, math.fsum(u[rate == 1]), int((rate > 0).sum()))
+    n = np.ones(u.shape) if count is None else count
+    rates = tuple(float(q) for q in np.unique(rate[n > 0]) if 0 < q < 1)
+    pairs = [_distinct(u[here], n[here]) for here in ((rate == q) & (n > 0) for q in rates)]
+    energies, counts = tuple(each for each, _ in pairs), tuple(number for _, number in pairs)
+    return Rounds(rates, energies, counts, math.fsum((n * u)[rate == 1]), int(n[rate > 0].sum()))
+
+
+def _distinct(u: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+    distinct, place = np.unique(u, return_inverse=True)
+    return distinct, np.bincount(place, n).astype(float)
 
 
 def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -94,10 +98,10 @@ def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray,
     return np.concatenate(u or empty), np.concatenate(q or empty), np.concatenate(n or empty)
 
 
-def quick_log_moment(rounds: Rounds) -> Callable[[float, float], float]:
-    """Return a function that approximates ln M(c) of the sampled Gaussian rounds to an error of exp(-digits)."""
+def quick_log_moment(rounds: Rounds) -> Callable[[FloatArray, float], FloatArray]:
+    """Return a function that approximates ln M at orders c of the sampled Gaussian rounds to exp(-digits)."""
     u, q, number = thinned(rounds)
-    return lambda c, digits: total_log_moment(u, q, number, c, digits)
+    return lambda c, digits: log_moments(u, q, c[:, None], digits)[0] @ number
 
 
 def proven_log_moment(rounds: Rounds, c: float) -> float:
@@ -146,33 +150,16 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
     return Line(total, share, error + moved * float(order[0]), np.minimum(off, 1 + np.abs(share)))
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _row(out: ComplexArray, weights: FloatArray, values: ComplexArray) -> None:
-    out[:] = 0.0
-    for j in range(weights.size):
-        w = weights[j]
-        for k in range(out.size):
-            out[k] += w * values[j, k]
-
-
-@njit(cache=True, nogil=True)
 def _multiply(share: ComplexArray, matrix: FloatArray, values: ComplexArray, number: FloatArray) -> FloatArray:
     """Multiply ``share`` by every round, a row of ``matrix @ values`` or of ``values``; return M(c) of each."""
-    real = np.empty(number.size)
-    row = np.empty(share.size, dtype=np.complex128)
-    for t in range(number.size):
-        if matrix.size:
-            _row(row, matrix[t], values)
-        else:
-            row[:] = values[t]
-        real[t] = row[0].real
-        scale = 1.0 / real[t]
-        if number[t] == 1.0:
-            for k in range(share.size):
-                share[k] *= row[k] * scale
-        else:
-            for k in range(share.size):
-                share[k] *= (row[k] * scale) ** number[t]
+    real, block = np.empty(number.size), 1 + 2**20 // share.size
+    for start in range(0, number.size, block):
+        part = slice(start, start + block)
+        row = matrix[part] @ values.view(float) if matrix.size else values[part].view(float)
+        real[part] = row[:, 0]
+        row = (row / row[:, :1]).view(complex)
+        for n in np.unique(number[part]):
+            share *= row[number[part] == n].prod(axis=0) ** n
     return real
 
 
@@ -191,38 +178,35 @@ def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[i
                 split(first, cut, left, depth - 1)
                 split(cut, last, right, depth - 1)
                 return
+        if found and not now and not found[-1][2]:  # one line for all rounds that are not interpolated
+            first = found.pop()[0]
         found.append((first, last, now))
 
     split(0, logs.size, nodes(0, logs.size), _DEPTH if logs.size > 12 else 0)
     return found
 
 
-@njit(cache=True, nogil=True)
 def _nodes(q: float, low: float, high: float, c: float, digits: float, most: int) -> int:
     """Find the smallest number of nodes on [low, high] of ln u; return 0 if it is ``most`` or more."""
     if high - low < _NARROW:  # interpolation would magnify the rounding of ln u
         return 0
-    least, at_low = most, log_moment(math.exp(low), q, c)
-    if not log_moment(math.exp(high), q, c) - at_low < _STEEP:
+    at_low, at_high = log_moments(np.exp([low, high]), q, c)[0]
+    if not at_high - at_low < _STEEP:
         return 0
-    for rho in _ELLIPSES:
-        bound = _log_bound(q, low, high, c, rho)
-        if bound < math.inf:
-            least = min(least, int(math.ceil((digits + bound - at_low) / math.log(rho))) + 1)
-    return max(least, 2) if least < most else 0
+    bound = _log_bounds(q, low, high, c)
+    least = np.ceil((digits + bound - at_low) / np.log(_ELLIPSES)).min() + 1
+    return max(int(least), 2) if least < most else 0
 
 
-@njit(cache=True, nogil=True)
-def _log_bound(q: float, low: float, high: float, c: float, rho: float) -> float:
-    """Bound ln of 4 M / (rho - 1) on the Bernstein ellipse rho, by the rectangle around it."""
+def _log_bounds(q: float, low: float, high: float, c: float) -> FloatArray:
+    """Bound ln of 4 M / (rho - 1) on the Bernstein ellipses rho, by the rectangles around them."""
     half = 0.5 * (high - low)
-    angle = 0.5 * half * (rho - 1 / rho)
-    if angle > 1.45:
-        return math.inf
+    angle = np.minimum(0.5 * half * (_ELLIPSES - 1 / _ELLIPSES), 1.45)
     # the 1.01 of _interpolated covers all rounding below except the moment's own
-    size = math.exp(high + half * (0.5 * (rho + 1 / rho) - 1))
-    more = 0.125 * size * math.tan(angle) * math.sin(angle) - 0.5 * math.log(math.cos(angle))
-    return math.log(4 / (rho - 1)) + more + log_moment_above(size / math.cos(angle), q, c)
+    size = np.exp(high + half * (0.5 * (_ELLIPSES + 1 / _ELLIPSES) - 1))
+    more = 0.125 * size * np.tan(angle) * np.sin(angle) - 0.5 * np.log(np.cos(angle))
+    bound = np.log(4 / (_ELLIPSES - 1)) + more + log_moments_above(size / np.cos(angle), q, c)
+    return np.where(angle < 1.45, bound, math.inf)
 
 
 def _interpolated(
@@ -248,8 +232,8 @@ def _interpolated(
     least = float(values[-1, 0].real)  # M increases with u
     if not least > 0:  # it is smaller than the last digit of the largest
         return np.empty((0, 0)), values, scale, np.full(off.shape, np.inf), off_k
-    bounds = [_log_bound(q, low, high, c, rho) - (nodes - 1) * math.log(rho) for rho in _ELLIPSES]
-    truncated = math.exp(min(min(bounds) - reference, 700.0)) / least
+    bound = float((_log_bounds(q, low, high, c) - (nodes - 1) * np.log(_ELLIPSES)).min())
+    truncated = math.exp(min(bound - reference, 700.0)) / least
     ratio = float(values[0, 0].real) / least * (2 + 0.64 * math.log(nodes))
     rounding = ULP * (10 * nodes + 2 * nodes**2 / max(high - low, 1e-300) * max(abs(low), abs(high), 1.0))
     error = 1.01 * truncated + ratio * (float(off.max()) + rounding)

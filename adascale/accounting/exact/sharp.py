@@ -19,7 +19,7 @@ _ROUNDING = 1e-14  # of the sum for one round, relative to its largest term
 
 
 def sharp_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""Compute :math:`\varepsilon` of schedules of shape (..., T); :func:`exact_epsilon` has the proven bounds."""
+    r"""Compute :math:`\varepsilon` of schedules of shape (..., T) (:func:`exact_epsilon` has bounds)."""
     sigma, delta = check.positive("noise_multiplier", noise_multiplier), check.fraction("delta", delta)
     out = np.empty(sigma.shape[:-1])
     for lane in np.ndindex(out.shape):

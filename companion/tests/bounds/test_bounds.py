@@ -28,15 +28,15 @@ def play(problem, penalty, decide):
     leakage, queue = RoundLeakage(problem.scenario), np.zeros(problem.lanes)
     energy = np.empty(problem.lanes + (problem.num_rounds,))
     for t in range(problem.num_rounds):
-        floor = np.broadcast_to(problem.floor[..., t], problem.lanes)
+        floor = np.broadcast_to(problem.min_noise_energy[..., t], problem.lanes)
         energy[..., t] = np.maximum(decide(floor, queue, penalty, leakage), floor)
         queue = np.maximum(queue + energy[..., t] - floor - problem.budget, 0)
-    return scaling(energy, problem.floor, problem.max_eta, problem.scenario.noise_scale)
+    return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
 
 
 def slack(problem):
     """What rounding may cost: w is known to a few units in the last place, and w - floor loses what they share."""
-    return 1e-14 * problem.num_rounds * problem.floor.max(axis=-1)
+    return 1e-14 * problem.num_rounds * problem.min_noise_energy.max(axis=-1)
 
 
 # The inequalities, on 100 draws of 40 lanes each
@@ -56,7 +56,7 @@ def test_queue_violation_and_regret_keep_their_bounds(whole, fractional):
     """The paper's, and the sharp ones, which hold at fractional orders too and are never larger."""
     for (problem, penalty), kinds in ((whole, (False, True)), (fractional, (True,))):
         eta, found = policies.AdaScale(penalty).schedule(problem), []
-        lost = 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.floor)).max(axis=-1)
+        lost = 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.min_noise_energy)).max(axis=-1)
         for sharp in kinds:
             every = [(bounds.queue_bound, slack(problem)[:, None]), (bounds.violation_bound, slack(problem))]
             every.append((bounds.regret_bound, lost))
@@ -82,7 +82,7 @@ def price_gap(problem, eta, penalty, other):
     leakage, spend = RoundLeakage(problem.scenario), problem.spend(eta)
     pressure = bounds.queue(problem, eta)[..., :-1] + spend
     V = np.broadcast_to(penalty, problem.lanes)[..., None]
-    own, others = V * leakage(problem.floor + spend), V * leakage(problem.floor + other)
+    own, others = V * leakage(problem.min_noise_energy + spend), V * leakage(problem.min_noise_energy + other)
     # the root is known to a few units in the last place, and pressures are sums of differences of w and its floor
     lost = 1e-12 * (own + pressure * (other + spend)) + slack(problem)[..., None] * (other + spend + pressure)
     return own - others, pressure * (other - spend), lost
@@ -101,7 +101,7 @@ def test_no_choice_gains_more_than_its_price(instance, seed):
     nu, queue, leakage = problem.budget[:, None], bounds.queue(problem, eta), RoundLeakage(problem.scenario)
     own = penalty * leakage(problem.noise_energy(eta)).sum(axis=-1) + queue[:, -1] ** 2 / 2
     gained = queue[:, :-1] * (other - nu) + np.maximum(other - nu, 0) ** 2 / 2 + nu**2 / 2
-    others = penalty * leakage(problem.floor + other).sum(axis=-1) + gained.sum(axis=-1)
+    others = penalty * leakage(problem.min_noise_energy + other).sum(axis=-1) + gained.sum(axis=-1)
     scale = own + np.abs(gained).sum(axis=-1)
     assert (own <= others + 1e-9 * scale + lost.sum(axis=-1)).all()
 
@@ -110,8 +110,8 @@ def test_no_choice_gains_more_than_its_price(instance, seed):
 def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
     problem, penalty = instance
     eta = policies.AdaScale(penalty).schedule(problem)
-    spent = problem.spend(eta).mean(axis=-1) > 1e-6 * problem.floor.min(axis=-1)
-    leakage = RoundLeakage(problem.scenario)(problem.floor).mean(axis=-1)
+    spent = problem.spend(eta).mean(axis=-1) > 1e-6 * problem.min_noise_energy.min(axis=-1)
+    leakage = RoundLeakage(problem.scenario)(problem.min_noise_energy).mean(axis=-1)
     if spent.any():
         some = ReceiveScalingProblem(problem.scenario, problem.min_gain[spent], problem.budget[spent])
         sides = bounds.regret_at_cost(some, eta[spent], penalty[spent])
@@ -184,7 +184,7 @@ def test_a_solver_that_spends_three_times_the_root_breaks_the_sharp_bound():
         return floor + 3 * (best_energy(floor, queue, penalty, leakage) - floor)
 
     problem, penalty = some_instance()
-    many = with_floors(MNIST, np.repeat(problem.floor[:1], 50, axis=0), np.full(50, 0.04))
+    many = with_floors(MNIST, np.repeat(problem.min_noise_energy[:1], 50, axis=0), np.full(50, 0.04))
     penalty = np.geomspace(1, 1e4, 50)
     sides = bounds.queue_bound(many, play(many, penalty, decide), penalty, sharp=True)
     assert (sides.left > sides.right).any()
@@ -260,7 +260,7 @@ def test_up_to_beta_one_a_constant_channel_attains_the_exponent(beta):
 def test_the_paper_s_drift_lemma_needs_its_square():
     problem, penalty = some_instance()
     eta = policies.AdaScale(penalty).schedule(problem)
-    sides, spend = bounds.drift_bound(problem, eta), problem.noise_energy(eta) - problem.floor
+    sides, spend = bounds.drift_bound(problem, eta), problem.noise_energy(eta) - problem.min_noise_energy
     # without y^2 / 2 the right side is too small
     assert (sides.left > sides.right - spend**2 / 2).any()
 
@@ -291,7 +291,7 @@ def test_both_sides_are_those_of_the_paper_in_x(nu):
     violation = bounds.violation_bound(problem, eta, V)
     assert violation.left == pytest.approx(math.fsum(spend) / T - nu, **near)
     assert violation.right == pytest.approx(limit[T] / T, **near)
-    level = reference.water_level(list(problem.floor), nu)
+    level = reference.water_level(list(problem.min_noise_energy), nu)
     a = [scenario.num_parameters * scenario.noise_power / g for g in gains]
     best = [min(a_t / level, x_max) for a_t in a]
     pairs = [(reference.round_leakage(scenario, x[t], gains[t], 3), best[t]) for t in range(T)]
@@ -308,7 +308,7 @@ def test_the_four_limits_against_plain_sums():
     slope = reference.exact_slope(MIXED, 3)
     one = MIXED.num_parameters * MIXED.noise_power  # x at h = 1 is one / w
     for R in range(7):
-        floors = problem.floor[:R]
+        floors = problem.min_noise_energy[:R]
         equal = math.fsum(reference.round_leakage(MIXED, one / (w + nu), 1.0, 3) for w in floors)
         assert limits.equal[R] == pytest.approx(math.sqrt(2 * V * equal + nu**2) - nu, rel=1e-8)
         low = nu + min(floors) if R else None

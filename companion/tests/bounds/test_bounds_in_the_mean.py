@@ -139,12 +139,12 @@ def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(ins
         problem = ReceiveScalingProblem(problem.scenario, problem.min_gain[:, :rounds], problem.budget)
         leakage, nu = RoundLeakage(problem.scenario), problem.budget
         energy = problem.noise_energy(policies.AdaScale(penalty).schedule(problem))
-        blocks = problem.floor.reshape(-1, rounds // size, size)
+        blocks = problem.min_noise_energy.reshape(-1, rounds // size, size)
         best = np.maximum(policies.water_level(blocks, nu[:, None])[..., None], blocks).reshape(-1, rounds)
         left = leakage(energy).mean(axis=-1) - leakage(best).mean(axis=-1)
         most = np.cbrt(-penalty * nu**2 * leakage.slope(nu))
         right = ((size - 1) * nu * (most + nu) + size * nu**2) / penalty
-        assert_holds(bounds.Sides(left, right), 1e-12 * leakage(problem.floor).max(axis=-1))
+        assert_holds(bounds.Sides(left, right), 1e-12 * leakage(problem.min_noise_energy).max(axis=-1))
 
 
 @pytest.mark.parametrize("correlation", [0.5, 0.9])

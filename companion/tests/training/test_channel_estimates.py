@@ -154,8 +154,8 @@ def test_misalignment_is_a_multiple_of_the_floor():
     energy = ce.misalignment(SCENARIO, ce.alignment_law(believed, DRAWN.path_loss, ERROR).variance)
     received = SCENARIO.max_power / (DRAWN.path_loss * SCENARIO.noise_power) * ERROR / (1 + ERROR)
     bottleneck = (np.abs(believed) ** 2).argmin(axis=0)
-    assert (energy <= received.sum() * problem.floor / 2 * (1 + 1e-12)).all()
-    assert (energy >= received[bottleneck] * problem.floor / 2 * (1 - 1e-12)).all()
+    assert (energy <= received.sum() * problem.min_noise_energy / 2 * (1 + 1e-12)).all()
+    assert (energy >= received[bottleneck] * problem.min_noise_energy / 2 * (1 - 1e-12)).all()
 
 
 @given(st.integers(1, 6), st.integers(0, 2**32))
@@ -166,7 +166,7 @@ def test_as_many_pilots_as_devices_keep_misalignment_below_the_receiver_s_noise(
     for kind in KINDS:
         believed = ce.estimate(drawn, error, kind, seed=seed)
         law = ce.alignment_law(believed, drawn.path_loss, error, kind)
-        floor = ReceiveScalingProblem(scenario, scenario.min_gain(np.abs(believed) ** 2), 0.1).floor
+        floor = ReceiveScalingProblem(scenario, scenario.min_gain(np.abs(believed) ** 2), 0.1).min_noise_energy
         assert (ce.misalignment(scenario, law.variance) <= floor / 2 * (1 + 1e-12)).all()
 
 
@@ -313,11 +313,11 @@ def test_a_training_is_what_is_stored():
 def test_the_schedule_is_within_the_limit_of_what_is_believed():
     made = estimates.realise(Scenario.digits(), 0.04, "-10 dB", "least-squares", 0)
     assert (made.eta <= made.problem.max_eta).all()
-    assert not np.allclose(made.problem.floor, made.true_floor)
+    assert not np.allclose(made.problem.min_noise_energy, made.true_floor)
     with pytest.raises(ValueError, match="error must be one of"):
         estimates.realise(Scenario.digits(), 0.04, "-25 dB", "mmse", 0)
     again = estimates.realise(Scenario.digits(), 0.04, "none", "mmse", 0)
-    np.testing.assert_allclose(again.problem.floor, made.true_floor, rtol=1e-12)
+    np.testing.assert_allclose(again.problem.min_noise_energy, made.true_floor, rtol=1e-12)
     np.testing.assert_allclose(again.alignment, 1, rtol=1e-12)
 
 

@@ -31,10 +31,10 @@ def by_bisection(problem, weights):
                 top *= 2
             return brentq(lambda w: float(leakage.slope(w)) + price * c, floor, top, xtol=1e-300, rtol=1e-14)
 
-        return np.array([one(*pair) for pair in zip(problem.floor, weights, strict=True)])
+        return np.array([one(*pair) for pair in zip(problem.min_noise_energy, weights, strict=True)])
 
     def over(log_price):
-        return float(np.mean(weights * (energy(np.exp(log_price)) - problem.floor)) - problem.budget)
+        return float(np.mean(weights * (energy(np.exp(log_price)) - problem.min_noise_energy)) - problem.budget)
 
     return energy(np.exp(brentq(over, -60, 60, xtol=1e-13)))
 
@@ -78,11 +78,11 @@ def test_no_schedule_of_the_same_weighted_cost_leaks_less(gain, budget, seed, or
     weights = np.exp(rng.normal(0, 2, len(gain)))
     policy = WeightedOptimal(weights)
     eta = policy.schedule(problem)
-    best, spent = problem.rdp(eta), problem.noise_energy(eta) - problem.floor
+    best, spent = problem.rdp(eta), problem.noise_energy(eta) - problem.min_noise_energy
     for near in (1.0, 1e-2):
         share = rng.exponential(size=len(gain))
         share *= problem.budget / np.mean(policy.weights * share)
-        tried = problem.floor + near * share + (1 - near) * spent
+        tried = problem.min_noise_energy + near * share + (1 - near) * spent
         other = np.minimum(problem.scenario.noise_scale / tried, problem.max_eta)
         assert problem.rdp(other) >= best * (1 - 1e-9)  # the rounding of a leakage
 
@@ -92,7 +92,7 @@ def test_the_schedule_bends_by_at_most_the_root_of_the_weights(gain, budget, ord
     problem = ReceiveScalingProblem(replace(MNIST, order=order), gain, budget)
     weights = np.geomspace(1, 30, len(gain))
     energy = problem.noise_energy(WeightedOptimal(weights).schedule(problem))
-    wet = np.flatnonzero(energy > problem.floor * (1 + 1e-9))
+    wet = np.flatnonzero(energy > problem.min_noise_energy * (1 + 1e-9))
     for s, t in pairwise(wet):
         assert np.sqrt(weights[s] / weights[t]) * (1 - 1e-9) <= energy[t] / energy[s] <= 1 + 1e-9
 
@@ -135,6 +135,6 @@ def test_the_weighted_budget_is_spent_however_extreme():
         problem = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), budget)
         policy = WeightedOptimal(np.exp(rng.uniform(-12, 12, rounds) * rng.random()))
         energy = problem.noise_energy(policy.schedule(problem))
-        cost = np.mean(policy.weights * (energy - problem.floor))
+        cost = np.mean(policy.weights * (energy - problem.min_noise_energy))
         hidden = 4e-16 * np.sum(policy.weights * energy)  # what float64 holds of noise energies
         assert abs(cost - budget) < 1e-9 * budget + hidden, i

@@ -1,0 +1,65 @@
+"""Compute epsilon, delta, noise multipliers or a miss rate of sampled Gaussian mechanisms, between proven bounds.
+
+Give the mechanisms as --event SAMPLING_RATE,NOISE_MULTIPLIER,COUNT, or a log of a training as --history: Opacus'
+history as JSON, which is [[noise multiplier, sampling rate, steps], ...] or an object with this as "history", or a
+table with the columns sigma, rate and count. calibrate finds the least common factor of all noise multipliers, so give
+them as 1 to find the noise multiplier itself. beta is the smallest miss rate of a test with the false-alarm rate
+--alpha. safe is the bound that does not understate the leakage.
+
+example:
+  adascale accounting epsilon --event .01,1.0,500 --event .02,1.5,500 --delta 1e-5 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import adascale
+from adascale.cli import common
+
+_NEEDED = {"delta": "epsilon", "calibrate": "epsilon", "beta": "alpha"}
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the quantity and its bounds."""
+    events, accounting = [*options.event, *(_history(options.history) if options.history else [])], adascale.accounting
+    if not events:
+        raise ValueError("give the mechanisms by --event or --history")
+    needed = _NEEDED.get(options.quantity)
+    for name in ("epsilon", "alpha"):
+        if (getattr(options, name) is not None) != (name == needed):
+            verb = "needs" if name == needed else "does not take"
+            raise ValueError(f"{options.quantity} {verb} --{name}")
+    totals: dict[str, Any] = {}
+    if options.quantity == "epsilon":
+        found = accounting.epsilon(events, options.delta)
+    elif options.quantity == "delta":
+        found = accounting.delta(events, options.epsilon)
+    elif options.quantity == "beta":
+        found = accounting.beta(events, options.alpha)
+    else:
+        calibrated = accounting.calibrate(events, options.epsilon, options.delta)
+        found, sigma = calibrated.epsilon, calibrated.noise_multiplier
+        totals = {"scale": calibrated.scale, "noise_multiplier": sigma if len(sigma) > 1 else sigma[0]}
+    totals |= {key: value for key, value in dataclasses.asdict(found).items() if key != "negligible"}
+    totals |= {"certified": found.certified, "ends": found.ends if options.json else ", ".join(found.ends)}
+    print(common.shown(totals, options.json))
+
+
+def _history(path: Path) -> Sequence[Sequence[float]]:
+    """Read a log of a training, as Opacus' history or as a table."""
+    text = path.read_bytes()
+    if text.lstrip()[:1] not in (b"[", b"{"):
+        return [tuple(row) for row in common.read_rounds(path, None).tolist()]
+    try:
+        found = json.loads(text)
+        found = found["history"] if isinstance(found, dict) else found
+        return [(rate, sigma, steps) for sigma, rate, steps in found]
+    except (ValueError, KeyError, TypeError) as error:
+        expected = "expected Opacus' history, [[noise multiplier, sampling rate, steps], ...]"
+        raise adascale.errors.InvalidFile(f"{path}: {expected} ({common.one_line(error)})", str(path)) from None

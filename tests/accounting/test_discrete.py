@@ -1,0 +1,113 @@
+"""Discrete privacy losses: closed forms, dp_accounting's distributions, and bad arguments."""
+
+import math
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from adascale.accounting import calibrate, delta, epsilon, from_pmf
+from adascale.errors import InvalidInput
+
+
+def response(p):
+    """Randomised response with probability p of the truth."""
+    loss = math.log(p / (1 - p))
+    return from_pmf([loss, -loss], [p, 1 - p])
+
+
+def response_delta(p, count, at):
+    k = np.arange(count + 1)
+    loss = (2 * k - count) * math.log(p / (1 - p))
+    return float(binom.pmf(k, count, p) @ np.maximum(-np.expm1(at - loss), 0))
+
+
+def discrete_gaussian(sigma):
+    x = np.arange(-int(20 * sigma), int(20 * sigma) + 1)
+    mass = np.exp(-(x**2) / (2 * sigma**2))
+    return from_pmf((1 - 2 * x) / (2 * sigma**2), mass / mass.sum())
+
+
+@pytest.mark.parametrize(("p", "count"), [(0.75, 5), (0.75, 100), (0.51, 1000), (0.6, 1), (0.5001, 10**5)])
+def test_randomised_response_is_a_binomial(p, count):
+    events, loss = [(response(p), count)], math.log(p / (1 - p))
+    for at in (0.0, 0.3 * loss, min(0.7 * loss * count, 3.0)):
+        found = delta(events, at)
+        exact = response_delta(p, count, at)
+        assert found.lower <= exact * (1 + 1e-9)
+        assert found.upper >= exact * (1 - 1e-9)
+        assert found.upper - found.lower <= 0.01 * found.upper + 1e-12
+    found = epsilon(events, 1e-5)
+    assert response_delta(p, count, found.lower * (1 - 1e-9)) >= 1e-5
+    assert response_delta(p, count, found.upper * (1 + 1e-9)) <= 1e-5
+    assert found.certified
+
+
+@pytest.mark.parametrize("count", [1, 20, 300])
+def test_discrete_gaussian_is_that_of_dp_accounting(count):
+    make = dp.pld.privacy_loss_distribution.from_discrete_gaussian_mechanism
+    theirs = [
+        make(3.0, value_discretization_interval=1e-5, pessimistic_estimate=high).self_compose(count)
+        for high in (False, True)
+    ]
+    found, ends = (
+        epsilon([(discrete_gaussian(3.0), count)], 1e-6),
+        [each.get_epsilon_for_delta(1e-6) for each in theirs],
+    )
+    assert found.certified
+    assert found.lower <= ends[1] * (1 + 1e-9)
+    assert found.upper >= ends[0] * (1 - 1e-9)
+    assert ends[0] - 1e-6 <= found.value <= ends[1] + 1e-6
+
+
+def test_losses_of_every_kind_compose():
+    """A lattice so fine that it is continuous, beside sampled and plain Gaussian rounds."""
+    fine = discrete_gaussian(30.0)
+    for count in (100, 1000):
+        sampled = [(0.01, 1.0, count), (1, 20.0, 3)]
+        found, near = epsilon([(fine, 500), *sampled], 1e-6), epsilon([(1, 30.0, 500), *sampled], 1e-6)
+        assert found.value == pytest.approx(near.value, rel=2e-3)
+        assert found.certified
+        assert found.upper > epsilon(sampled, 1e-6).upper
+        at = delta([(fine, 500), *sampled], 1.0)
+        assert at.value == pytest.approx(delta([(1, 30.0, 500), *sampled], 1.0).value, rel=5e-3)
+        assert at.certified
+
+
+def test_sampled_rounds_beyond_the_atoms_still_have_valid_bounds():
+    """A sampling rate above 0.5 is not cut into atoms."""
+    events = [(response(0.6), 10), (0.9, 2.0, 20)]
+    found, less, more = (epsilon(each, 1e-5) for each in (events, events[:1], [events[0], (1, 2.0, 20)]))
+    assert less.lower <= found.lower <= found.upper <= more.upper * (1 + 1e-9)
+    assert found.upper > epsilon(events[1:], 1e-5).lower
+
+
+@pytest.mark.parametrize(
+    ("loss", "mass", "argument"),
+    [
+        ([0.1], [0.5, 0.5], "loss"),
+        ([[0.0]], [[1.0]], "loss"),
+        ([math.nan], [1.0], "loss"),
+        ([-math.inf, 0.0], [0.5, 0.5], "loss"),
+        ([0.0], [-1.0], "mass"),
+        ([0.0], [0.9], "mass"),
+        ([1.0, -1.0], [0.5, 0.5], "mass"),
+        ([math.inf, 0.0], [0.1, 0.9], "loss"),
+    ],
+)
+def test_what_is_no_privacy_loss_is_refused(loss, mass, argument):
+    with pytest.raises(InvalidInput) as error:
+        from_pmf(loss, mass)
+    assert error.value.argument == argument
+
+
+def test_a_discrete_event_is_counted_and_has_no_noise():
+    one = response(0.6)
+    assert epsilon([one], 1e-5) == epsilon([(one, 1)], 1e-5)
+    assert epsilon([(one, 0), (1, 5.0)], 1e-5) == epsilon([(1, 5.0)], 1e-5)
+    for bad in ([(one, -1)], [(one, 1, 2)], [(one, 0.5)]):
+        with pytest.raises(InvalidInput):
+            epsilon(bad, 1e-5)
+    with pytest.raises(InvalidInput):
+        calibrate([(one, 3)], 1.0, 1e-5)

@@ -1,0 +1,77 @@
+"""`adascale accounting`: events on the command line, and logs of trainings."""
+
+import json
+
+import pytest
+
+from adascale import accounting
+
+from ..command import run
+
+EVENTS = [(0.01, 1.0, 500), (0.02, 1.5, 1)]
+GIVEN = ["--event", ".01,1.0,500", "--event", ".02,1.5"]
+
+
+def answer(capsys, *arguments):
+    assert run("accounting", *arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "more", "expected"),
+    [
+        ("epsilon", ["--delta", "1e-6"], lambda: accounting.epsilon(EVENTS, 1e-6)),
+        ("delta", ["--epsilon", "0.5"], lambda: accounting.delta(EVENTS, 0.5)),
+        ("beta", ["--alpha", "0.05"], lambda: accounting.beta(EVENTS, 0.05)),
+        ("calibrate", ["--epsilon", "1.5"], lambda: accounting.calibrate(EVENTS, 1.5, 1e-5).epsilon),
+    ],
+)
+def test_quantity_is_that_of_the_library(capsys, quantity, more, expected):
+    found, interval = answer(capsys, quantity, *GIVEN, *more), expected()
+    assert [found[name] for name in ("lower", "upper", "value", "safe")] == [
+        interval.lower,
+        interval.upper,
+        interval.value,
+        interval.safe,
+    ]
+    assert found["certified"] is True
+    assert found["ends"] == list(interval.ends)
+    if quantity == "calibrate":
+        assert found["noise_multiplier"] == [found["scale"], 1.5 * found["scale"]]
+    assert run("accounting", quantity, *GIVEN, *more) == 0
+    assert "certified" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.json", "[[1.0, 0.01, 500], [1.5, 0.02, 1]]"),
+        ("state.json", '{"mechanism": "adascale", "history": [[1.0, 0.01, 500], [1.5, 0.02, 1]]}'),
+        ("log.csv", "sigma,rate,count\n1.0,0.01,500\n1.5,0.02,1\n"),
+    ],
+)
+def test_log_of_a_training_has_the_same_epsilon(tmp_path, capsys, name, text):
+    (tmp_path / name).write_text(text)
+    assert answer(capsys, "epsilon", "--history", tmp_path / name) == answer(capsys, "epsilon", *GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["epsilon"], "give the mechanisms by --event or --history"),
+        (["epsilon", "--event", "0.1"], "expected Q,SIGMA or Q,SIGMA,COUNT, got '0.1'"),
+        (["epsilon", "--event", "0.1,0"], "the noise multiplier of events[0] must be > 0"),
+        (["epsilon", *GIVEN, "--epsilon", "1"], "epsilon does not take --epsilon"),
+        (["delta", *GIVEN], "delta needs --epsilon"),
+        (["beta", *GIVEN], "beta needs --alpha"),
+        (["gamma", *GIVEN], "invalid choice: 'gamma'"),
+        (["epsilon", "--history", "log.json"], "log.json: expected Opacus' history"),
+    ],
+)
+def test_bad_argument_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.json").write_text("[[1.0, 0.01]]")
+    assert run("accounting", *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
