@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 
 
 class LeakageTerms(NamedTuple):
-    """The K kinds of devices of a :class:`RoundLeakage`, as arrays of shape (K,)."""
+    """The K kinds of devices (equal rates and batch sizes) of a :class:`RoundLeakage`, as arrays of shape (K,)."""
 
     moments: MomentTerms
     unit: FloatArray
@@ -87,6 +87,12 @@ class DeviceEpsilons(NamedTuple):
 class ReceiveScalingProblem:
     r"""The choice of the receive scaling :math:`\eta_t` of every round, the paper's problem (28).
 
+    .. math::
+        \min_{w_t \ge w_{\min,t}} \sum_t F(w_t) \quad\text{so that}\quad \frac1T \sum_t (w_t - w_{\min,t}) \le \nu,
+        \qquad w_t = d \sigma_n^2 / \eta_t
+
+    The noise energy :math:`w_t` is twice the mean squared norm of the noise in the mean gradient, in its unit squared.
+
     Methods require schedules ``eta`` of shape (..., T) with 0 < eta <= ``max_eta`` up to rounding.
 
     Parameters
@@ -95,13 +101,13 @@ class ReceiveScalingProblem:
     min_gain : array_like, shape (..., T), > 0
         :math:`h_{\min,t}^2` (linear), see :meth:`~adascale.scenario.Scenario.min_gain`; T overrides the scenario's.
     budget : array_like, > 0
-        :math:`\nu`, the noise budget per round.  It broadcasts against the leading axes of ``min_gain``: gains (R, T)
-        with budgets (K, 1) make K x R instances.
+        :math:`\nu`, the noise budget per round, in the unit of :math:`w_t`.  It broadcasts against the leading axes of
+        ``min_gain``: gains (R, T) with budgets (K, 1) make K x R instances.
 
     Attributes
     ----------
     lanes : tuple of int
-        Common leading shape of budgets and gains.
+        Common leading shape of budgets and gains, one entry per problem instance.
     max_eta : numpy.ndarray
         :math:`x_{\max} h_{\min,t}^2`, shape (..., T).
     min_noise_energy : numpy.ndarray
@@ -122,7 +128,7 @@ class ReceiveScalingProblem:
             total = self.min_noise_energy.sum(axis=-1) + self.num_rounds * self.budget
         check.finite("the floors and budgets of all rounds together", total)
         if (least := np.min(self.scenario.noise_scale / total, initial=np.inf)) < _LEAST_SCALING:
-            spent = f"eta = {least:.3g} in a round that spends the budgets of all"
+            spent = f"eta = {least:.3g} in a round that spends the budget of all rounds"
             raise ValueError(f"beyond floating point: {spent}; expected at least {_LEAST_SCALING:.3g}")
 
     @property
@@ -183,7 +189,7 @@ class ReceiveScalingProblem:
 
     def device_epsilons(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> DeviceEpsilons:
         """Compute the mean over devices and the largest epsilon, by any accountant."""
-        leakage = RoundLeakage(self.scenario)
+        leakage = RoundLeakage(self.scenario)  # its kinds of devices; the order does not matter
         noise_energy = self.noise_energy(eta)
         total = largest = np.zeros(noise_energy.shape[:-1])
         for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
@@ -226,7 +232,7 @@ def leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
 
 @njit(cache=True, inline="always")
 def few_leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """Compute :func:`leakage_slopes` of terms that ``are_few``."""
+    """Compute :func:`leakage_slopes` for a small integer order, see :func:`~adascale.accounting.kernels.are_few`."""
     return _leakage_slopes(w, terms, few_slopes)
 
 

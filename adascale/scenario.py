@@ -1,4 +1,4 @@
-"""The constants of an experiment, in SI units."""
+"""The constants of an experiment, in SI units; "the paper" is that of Moradi Kalarde et al., INFOCOM 2026."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Scenario:
     batch_size, dataset_size : float or sequence of float, > 0
         :math:`B_m \le n_m`, the *expected* size of a Poisson batch, and :math:`n_m` samples, for all or per device.
     clip_norm : float, > 0
-        :math:`G` (or :math:`C`), the largest norm of a sample gradient.
+        :math:`G` (:math:`C` where gradients are clipped), the largest norm of a sample gradient.
     max_power : float or sequence of float, > 0
         :math:`P_{\max}` in watts, or :math:`P_m`, one per device.
     noise_power : float, > 0
         :math:`\sigma_n^2` in watts, per complex sample.
     order : float, > 1
-        :math:`\alpha`, the Rényi order that is minimised.
+        :math:`\alpha`, the Rényi order at which the leakage is minimised.
     """
 
     name: str
@@ -122,7 +122,10 @@ class Scenario:
 
     @property
     def batch_second_moment(self) -> FloatArray:
-        r""":math:`k_m^2 = \mathbb E[|\mathcal B_m|^2] / B_m^2 = 1 + (1 - q_m) / B_m`, shape () or (M,)."""
+        r""":math:`k_m^2 = \mathbb E[|\mathcal B_m|^2] / B_m^2 = 1 + (1 - q_m) / B_m`, shape () or (M,).
+
+        Random batch sizes multiply the mean transmit power by this, so gains are divided by it.
+        """
         moment: FloatArray = 1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float)
         return moment
 
@@ -144,12 +147,12 @@ class Scenario:
 
     @cached_property
     def gain_limits(self) -> tuple[float, float]:
-        r"""The smallest and largest :math:`h_{\min,t}^2` whose cap and floor are normal floating-point numbers."""
+        r"""The smallest and largest :math:`h_{\min,t}^2` whose power limit and noise floor are normal floats."""
         least, most = max(1e-307, self.noise_scale / 1e307), min(1e307, self.noise_scale / 1e-307)
         return max(1e-307, least / self.x_max), min(1e307, most / self.x_max)
 
     def min_gain(self, gain: ArrayLike) -> FloatArray:
-        r"""Compute :math:`\min_m |h_{m,t}|^2 / k_m^2` times :attr:`power_share`, of linear gains, shape (..., M, T)."""
+        r"""Compute :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 P_m / (P_{\max} k_m^2)` of linear gains (..., M, T)."""
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
             raise InvalidInput(f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}", "gain")
@@ -157,13 +160,14 @@ class Scenario:
         return check.positive("gain / k_m^2", scaled.min(axis=-2))
 
     def mean_gain(self, path_loss: ArrayLike) -> FloatArray:
-        r"""Compute :math:`1 / (\mathrm{PL}_m k_m^2)` times :attr:`power_share`, of linear path losses (..., M)."""
+        r"""Compute :math:`P_m / (P_{\max} \mathrm{PL}_m k_m^2)` of linear path losses, shape (..., M)."""
         path_loss = check.per_device("path_loss", path_loss, self.num_devices)
         with np.errstate(over="ignore", divide="ignore"):
             mean = self.power_share / (path_loss * self.batch_second_moment)
         return check.positive("1 / (path_loss * k_m^2)", mean)
 
 
+# formulas of fields, as errors show them, and their values
 _DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {
     "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda s: s.x_max,
     "num_parameters * noise_power": lambda s: s.noise_scale,

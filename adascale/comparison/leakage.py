@@ -117,7 +117,7 @@ def _rows(
     try:
         policy = method(problem, mean_gain)
     except BudgetNotReached:
-        if problem.lanes != (1, 1):
+        if problem.lanes != (1, 1):  # one instance at a time, so that only those that cannot reach it are NaN
             parts = []
             for k, r in np.ndindex(problem.lanes):
                 alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[[r]], problem.budget[[k]])
@@ -158,14 +158,14 @@ def promises(table: pd.DataFrame) -> pd.DataFrame:
     needed = ["policy", "nu", "seed", "cost", "rdp", "epsilon"]
     if missing := [name for name in needed if name not in table]:
         raise ValueError(f"the table must have the column {missing[0]!r}, it has {', '.join(map(str, table))}")
-    lane = [*(["dataset"] if "dataset" in table else []), "nu", "seed"]
-    best = table.loc[table["policy"] == "Optimal", [*lane, "rdp", "epsilon"]]
+    instance = [*(["dataset"] if "dataset" in table else []), "nu", "seed"]
+    best = table.loc[table["policy"] == "Optimal", [*instance, "rdp", "epsilon"]]
     reached = table.dropna(subset=["cost"])
-    joined = reached.merge(best, on=lane, how="left", suffixes=("", "_best"), validate="many_to_one")
+    joined = reached.merge(best, on=instance, how="left", suffixes=("", "_best"), validate="many_to_one")
     if joined["rdp_best"].isna().any():
         lost = joined.loc[joined["rdp_best"].isna(), ["nu", "seed"]].iloc[0]
         raise ValueError(f"Optimal has no row for nu = {lost['nu']:g}, seed = {lost['seed']:g}")
-    rows, keys = [], [*lane[:-2], "policy", "nu"]
+    rows, keys = [], [*instance[:-2], "policy", "nu"]
     for key, group in joined.groupby(keys, sort=False):
         spent = (group["cost"] / group["nu"]).to_numpy()
         row = dict(zip(keys, key, strict=True)) | {"realisations": len(group), "cost": spent.mean()}

@@ -25,7 +25,7 @@ class NoRoot(RuntimeError):
 
 @dataclass(frozen=True)
 class AdaScaleState(State):
-    """Leakage of a round, virtual queue and last noise energy."""
+    """Leakage of a round, virtual queue, and last noise energy, from which the next search starts."""
 
     leakage: RoundLeakage
     queue: FloatArray
@@ -34,7 +34,7 @@ class AdaScaleState(State):
 
 @dataclass(frozen=True)
 class AdaScale(RoundsPolicy):
-    r"""The paper's online policy, which adds a quadratic term in each round (:eq:`eq:adascale-round`).
+    r"""The paper's online policy: leakage against a queue and a quadratic term (:eq:`eq:adascale-round`).
 
     .. math::
         w_t = \arg\min_{w \ge w_{\min,t}} V F(w) + Q_t (w - w_{\min,t}) + \tfrac12 (w - w_{\min,t})^2, \qquad
@@ -45,7 +45,7 @@ class AdaScale(RoundsPolicy):
     Parameters
     ----------
     penalty : array_like, > 0
-        :math:`V`, of which exactly one value costs :math:`\nu` (:prf:ref:`thm-one-penalty`).
+        :math:`V`; exactly one value meets the budget with equality (:prf:ref:`thm-one-penalty`).
     initial_queue : array_like, :math:`Q_0 \ge 0` (0 in the paper)
     """
 
@@ -178,6 +178,7 @@ def _rounds(
     terms: LeakageTerms,
     few: bool,
 ) -> tuple[FloatArray, int, int]:
+    """Run all rounds of each row and update its queue; return energies, and where no root is found, or -1, -1."""
     energy = np.empty(floor.shape)
     for i in range(floor.shape[0]):
         V, before = penalty[i], start[i]
@@ -209,7 +210,7 @@ def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
 def _advance(search: Search, slope: float, curvature: float, Q: float, least: float) -> Search:
     """Step towards the zero of V F'(w) + Q + w - floor, given V F' and V F''."""
     if search.x <= least:
-        # the sum is concave, so a Newton step from the floor stays below the root; without a root it does not go up
+        # F' and so the sum are concave: a Newton step from the floor stays below the root, and without one at the floor
         if -np.inf < slope < -Q and curvature == np.inf:  # V F'' overflows: there is a root above, and no Newton step
             following = Search(2 * least, least, np.inf, np.inf, False)
         else:

@@ -50,7 +50,7 @@ class Policy:
     tuned: ClassVar[tuple[str, ...]] = ()
     r"""Positive parameters chosen so that the cost is :math:`\nu`."""
     needs_mean_gain: ClassVar[bool] = False
-    r"""Whether the constructor takes ``mean_gain``, :math:`\mathbb E|h_m|^2/k_m^2`."""
+    """Whether the constructor takes ``mean_gain``, see :meth:`~adascale.scenario.Scenario.mean_gain`."""
     needs_law: ClassVar[bool] = False
     """Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     label: ClassVar[str] = ""
@@ -60,7 +60,7 @@ class Policy:
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
-        """Return the start of the search for the tuned parameter, > 0."""
+        """Return the start of the search for the tuned parameter, > 0, of a shape that broadcasts to the instances."""
         return np.array(1.0)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
@@ -76,7 +76,7 @@ class OnlinePolicy(Policy):
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Validate the arguments of ``start`` and ``step``, and let a new one replace an inherited schedule."""
+        """Validate the arguments of ``start`` and ``step``; redefining one of them drops an inherited schedule."""
         super().__init_subclass__(**options)
         own = vars(cls).keys()
         if own & {"start", "step"} and not own & {"schedule", "rounds", "energies", "energy"}:
@@ -100,7 +100,7 @@ class OnlinePolicy(Policy):
         raise NotImplementedError(f"{type(self).__name__} has no step")
 
     def skip(self, state: Any) -> Any:
-        """Return the next state if no device transmits: nothing is spent, and the round counts towards T."""
+        """Return the next state if no device transmits, which spends nothing; by default, the same state."""
         return state
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
@@ -177,7 +177,7 @@ class RoundsPolicy(OnlinePolicy):
 
 @dataclass(frozen=True)
 class HorizonState(State):
-    """The remaining budget, and the number of rounds after the next one."""
+    """The number of rounds after the next one, and the remaining budget."""
 
     later: int
     left: FloatArray
