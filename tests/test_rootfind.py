@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
+from adascale import rootfind
 from adascale.rootfind import find_roots, power_law_step, search_from, widen
 
 exponents = st.floats(-3, 3).map(lambda x: 10.0**x)
@@ -136,3 +137,17 @@ def test_functions_without_a_root_are_told_apart_from_those_with_one():
     found = find_roots(function, *widen(function, np.array([3.0, 3.0, 3.0, 0.0]), 0.5, 50.0), 1e-12)
     np.testing.assert_allclose(found.x, [0.0, np.nan, -math.atanh(0.5), math.pi], atol=1e-11)
     assert (np.abs(found.residual) <= 1e-12).tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("function", "low", "high"),
+    [
+        (lambda x: math.exp(-x) - 0.1, 0.0, 100.0),
+        (lambda x: 1 - x**5, 0.0, 7.0),
+        (lambda x: math.inf if x < 1 else 2 - x, 0.0, 9.0),
+        (lambda x: -math.log(x), 1e-9, 1e9),
+        (lambda x: -x, -1.0, 1.0),
+    ],
+)
+def test_solve_agrees_with_brentq(function, low, high):
+    assert rootfind.solve(function, low, high) == pytest.approx(brentq(function, low, high), rel=2e-11, abs=1e-11)

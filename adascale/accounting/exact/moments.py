@@ -24,7 +24,8 @@ _STRIDE = 64  # from one stride of that search to the next
 _WORTH_IT = 3e4  # nodes times points above which it pays to search for a larger step
 _ROOT = math.sqrt(2 * math.pi)
 _QUIET = np.errstate(over="ignore", invalid="ignore")  # beyond floating point nothing is certified
-_BLOCK = 512  # nodes in each product of matrices, to stay in the cache
+_BLOCK = 512  # angles at a time, to stay in the cache
+_ONE_CORE = 2**16  # multiplications in each product of matrices: threads for larger ones would mostly wait
 
 
 def log_ratio(x: FloatArray, root: Numbers, q: Numbers) -> tuple[FloatArray, FloatArray]:
@@ -180,11 +181,14 @@ def powers(weight: FloatArray, angle: FloatArray, count: int) -> ComplexArray:
     """Sum weight * e^{i k angle}, k < count; the k-th loses 6 k units and 1.5 for each angle, of the weights' sum."""
     most = math.isqrt(count) + 1
     out = np.zeros((most, most), dtype=complex)
+    few = max(_ONE_CORE // most**2, 16)
     for i in range(0, weight.size, _BLOCK):
         part = slice(i, i + _BLOCK)
         once = np.cos(angle[part]) + 1j * np.sin(angle[part])
         fine, last = _up_to(most, np.ones(once.size), once)
-        out += _up_to(most, weight[part], last)[0] @ fine.T
+        coarse = _up_to(most, weight[part], last)[0]
+        for j in range(0, once.size, few):
+            out += coarse[:, j : j + few] @ fine[:, j : j + few].T
     return out.ravel()[:count]
 
 

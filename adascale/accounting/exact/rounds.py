@@ -152,10 +152,14 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
 
 def _multiply(share: ComplexArray, matrix: FloatArray, values: ComplexArray, number: FloatArray) -> FloatArray:
     """Multiply ``share`` by every round, a row of ``matrix @ values`` or of ``values``; return M(c) of each."""
-    real, block = np.empty(number.size), 1 + 2**20 // share.size
+    real, block = np.empty(number.size), 4 + 2**18 // share.size * 4
+    matrix = np.pad(matrix, ((0, -len(matrix) % 4), (0, 0)))  # in products of four rows, which need no threads
     for start in range(0, number.size, block):
         part = slice(start, start + block)
-        row = matrix[part] @ values.view(float) if matrix.size else values[part].view(float)
+        row = values[part].view(float)
+        if matrix.size:
+            row = (matrix[part].reshape(-1, 4, len(values)) @ values.view(float)).reshape(-1, 2 * share.size)
+            row = row[: number[part].size]
         real[part] = row[:, 0]
         row = (row / row[:, :1]).view(complex)
         for n in np.unique(number[part]):
