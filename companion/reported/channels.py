@@ -138,7 +138,7 @@ def of_worlds(table: pd.DataFrame) -> Texts:
 
 def of_inside(inside: pd.DataFrame) -> Texts:
     """Of :func:`~companion.theory.rounds_inside.inside_table`: how floors rise and fall."""
-    floor = inside.min_noise_energy
+    floor = inside.floor
     return {
         "cifar-blocks": f"{floor['CIFAR-10', '25 blocks, energy anywhere'] / floor['CIFAR-10', ONE_GAIN]:.0f}",
         "cifar-even": f"{floor['CIFAR-10', '25 blocks, energy even'] / floor['CIFAR-10', ONE_GAIN]:.1f}",
