@@ -232,7 +232,7 @@ def leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
 
 @njit(cache=True, inline="always")
 def few_leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """Compute :func:`leakage_slopes` for a small integer order, see :func:`~adascale.accounting.kernels.are_few`."""
+    """Compute :func:`leakage_slopes` for a small integer order, one for which ``are_few`` holds."""
     return _leakage_slopes(w, terms, few_slopes)
 
 
