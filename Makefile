@@ -81,7 +81,7 @@ notebooks: venv ## execute the chapters again and write their committed .ipynb
 # The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest, and
 # of the exact accountant the parts alone.
 APART = learning runs audit cli/test_audit.py cli/test_signals.py cli/test_train.py test_compiled.py test_extension.py \
-  test_environment.py test_makefile.py test_notebooks.py test_mutants.py test_fuzz.py test_tools.py \
+  test_environment.py test_makefile.py test_notebooks.py test_mutants.py test_fuzz.py test_tools.py test_wheel.py \
   accounting/test_exact.py accounting/test_exact_digits.py accounting/test_exact_peers.py
 
 check: venv lint ## lint, types and the core's tests: under a minute

@@ -140,7 +140,7 @@ def test_miss_rate_of_a_gaussian_mechanism_lies_in_its_interval(alpha):
     assert found.lower >= accounting.trade_off(1.0, [2.0], [alpha])[0] - 1e-3 * exact
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.floats(-3, 0), st.floats(-0.3, 1), st.integers(1, 300), st.floats(-6, -0.01))
 def test_miss_rates_are_within_one_per_cent_and_consistent(log_rate, log_sigma, count, log_alpha):
     """The curve is symmetric, above that without sampling, and at most that of guessing."""
