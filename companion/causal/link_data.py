@@ -40,9 +40,9 @@ class Realisation(NamedTuple):
     group: str
     window: int
     past: FloatArray
-    """:math:`|h|^2` before, shape (M, N)."""
+    """:math:`|h|^2` of the rounds before them, shape (M, N)."""
     gain: FloatArray
-    """:math:`|h|^2` judged, shape (M, T)."""
+    """:math:`|h|^2` of the evaluated rounds, shape (M, T)."""
 
 
 def cc1000_dbm(counts: FloatArray, battery: float = 3.0) -> FloatArray:

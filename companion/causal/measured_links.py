@@ -90,10 +90,10 @@ def reference_floor() -> float:
 def problem_of(
     measured: Realisation, scale: float = 1.0, budget: float = BUDGET
 ) -> tuple[ReceiveScalingProblem, FloatArray]:
-    """The problem of the rounds that are judged, and the gains of the past, both in the scale that is asked for.
+    """Return the problem of the evaluated rounds and the gains of the past, both rescaled.
 
-    The scale is the median floor of the past over :func:`reference_floor`, as if all devices sent with more power or
-    less; with ``nan`` gains stay as they were measured, and the power is the paper's.
+    The scale is the median floor of the past relative to :func:`reference_floor`, as if all devices had more or less
+    power. With ``nan``, gains stay as measured, with the power of the paper.
     """
     scenario = replace(Scenario.mnist(), num_devices=len(measured.gain), num_rounds=measured.gain.shape[1])
     past, gain = measured.past, measured.gain
@@ -105,10 +105,10 @@ def problem_of(
 
 
 def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
-    r"""Every method by name: the optimum, those without the future, and those tuned on the rounds that are judged.
+    r"""Return all methods by name: the optimum, online policies, and policies tuned on the evaluated rounds.
 
-    A law is what the floors of the past were; behind a comma, ``Rayleigh``: that of Rayleigh fading of the mean gains
-    of the past; ``seen``: with the coherence of the floors seen so far (:func:`~adascale.policies.seen_coherence`).
+    The assumed distribution is that of the past floors. After a comma, ``Rayleigh`` means Rayleigh fading with the past
+    mean gains, and ``seen`` the coherence of the floors so far (:func:`~adascale.policies.seen_coherence`).
     """
     seen = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
     found: dict[str, Method] = {
