@@ -76,6 +76,8 @@ def _known(found: tuple[float, float, float], nothing: float, name: str = "close
     return CertifiedInterval(lower, upper, (name, name), ADD, value, upper, nothing)
 
 
+Attempt = Callable[[Rounds, float, Proof], None]
+Interval = Callable[[Rounds, float], CertifiedInterval]
 _quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # infinite or nan: nothing is proven
 _FAILURES = (ArithmeticError, ValueError)  # of an attempt to prove something, at the ends of floating point
 
@@ -92,21 +94,7 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
         return _known(gaussian.sampled_epsilon(q, u, delta), NOTHING)
     proof = Proof(math.inf, NOTHING)
     proof.reduce_upper(largest_loss(rounds), "largest loss", REMOVE)
-    if rounds.rates and rounds.atoms:
-        with contextlib.suppress(*_FAILURES):
-            by_atoms(rounds, delta, proof)
-        if proof.wide():
-            less, more = (epsilon_interval(each, delta) for each in _of_one_kind(rounds))
-            proof.raise_lower(less.lower, less.ends[0])
-            proof.reduce_upper(more.upper, more.ends[1])
-        return proof.interval()
-    for attempt in (by_atoms, by_inversion) if is_rare(rounds) else (by_inversion, by_atoms):
-        with contextlib.suppress(*_FAILURES):
-            attempt(rounds, delta, proof)
-        if not proof.wide():
-            return proof.interval()
-    bounds.epsilon_ends(rounds, delta, proof)
-    return proof.interval()
+    return _by_all(rounds, delta, proof, by_atoms, by_inversion, bounds.epsilon_ends, epsilon_interval)
 
 
 @_quiet
@@ -128,20 +116,25 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     if rounds.rates:
         q, u = max((q, float(u[-1])) for q, u in zip(rounds.rates, rounds.energies, strict=True))
         proof.raise_lower(float(gaussian.sampled_delta(q, u * (1 - 1e-9), epsilon)[1]), "one round")
-    if rounds.rates and rounds.atoms:
+    return _by_all(rounds, epsilon, proof, delta_by_atoms, delta_by_inversion, bounds.delta_ends, delta_interval)
+
+
+def _by_all(
+    rounds: Rounds, at: float, proof: Proof, atoms: Attempt, inversion: Attempt, ends: Attempt, whole: Interval
+) -> CertifiedInterval:
+    """Try proofs until the interval is narrow; rounds of both kinds can only be discretised."""
+    both = bool(rounds.rates and rounds.atoms)
+    for attempt in (atoms,) if both else (atoms, inversion) if is_rare(rounds) else (inversion, atoms):
         with contextlib.suppress(*_FAILURES):
-            delta_by_atoms(rounds, epsilon, proof)
-        if proof.wide():
-            less, more = (delta_interval(each, epsilon) for each in _of_one_kind(rounds))
-            proof.raise_lower(less.lower, less.ends[0])
-            proof.reduce_upper(more.upper, more.ends[1])
-        return proof.interval()
-    for attempt in (delta_by_atoms, delta_by_inversion) if is_rare(rounds) else (delta_by_inversion, delta_by_atoms):
-        with contextlib.suppress(*_FAILURES):
-            attempt(rounds, epsilon, proof)
+            attempt(rounds, at, proof)
         if not proof.wide():
             return proof.interval()
-    bounds.delta_ends(rounds, epsilon, proof)
+    if both:
+        less, more = (whole(each, at) for each in _of_one_kind(rounds))
+        proof.raise_lower(less.lower, less.ends[0])
+        proof.reduce_upper(more.upper, more.ends[1])
+    else:
+        ends(rounds, at, proof)
     return proof.interval()
 
 
