@@ -27,7 +27,7 @@ _NEEDED = {"delta": "epsilon", "calibrate": "epsilon", "beta": "alpha"}
 
 def run(options: argparse.Namespace) -> None:
     """Print the quantity and its bounds."""
-    events, accounting = [*options.event, *(_history(options.history) if options.history else [])], adascale.accounting
+    events, accounting = [*(options.event or []), *(_history(options.history) if options.history else [])], adascale.accounting
     if not events:
         raise ValueError("give the mechanisms by --event or --history")
     needed = _NEEDED.get(options.quantity)

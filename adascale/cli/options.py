@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("file", "epsilon", "table with the columns sigma and rate", nargs="?", metavar="FILE", **path)
     option("quantity", "accounting", "what to compute", choices=("epsilon", "delta", "calibrate", "beta"))
     event = "sampling rate, noise multiplier and, unless it is 1, count; may be repeated"
-    option("--event", "accounting", event, type=_event, metavar="Q,SIGMA[,COUNT]", default=[], action="append")
+    option("--event", "accounting", event, type=_event, metavar="Q,SIGMA[,COUNT]", action="append")
     history = "Opacus' history as JSON, or a table with the columns sigma, rate and count"
     option("--history", "accounting", history, metavar="FILE", **path)
     option("--epsilon", "accounting", "epsilon of delta, and the target of calibrate", **number)
