@@ -27,7 +27,9 @@ _NEEDED = {"delta": "epsilon", "calibrate": "epsilon", "beta": "alpha"}
 
 def run(options: argparse.Namespace) -> None:
     """Print the quantity and its bounds."""
-    events, accounting = [*(options.event or []), *(_history(options.history) if options.history else [])], adascale.accounting
+    accounting, events = adascale.accounting, options.event or []
+    if options.history:
+        events = [*events, *_history(options.history)]
     if not events:
         raise ValueError("give the mechanisms by --event or --history")
     needed = _NEEDED.get(options.quantity)
