@@ -212,6 +212,7 @@ def test_a_committed_table_is_the_whole_of_its_sweep_and_in_its_order(name):
     entries, table = read_sweep(RESULTS / f"{name}.toml"), committed(name)
     assert [(entry.reading, entry.run.address) for entry in entries] == list(zip(table.reading, table.run, strict=True))
     assert not table.shortened.any()
+    assert table[["test_accuracy", "test_loss", "epsilon"]].notna().all(axis=None)
     curves = committed(name, "-curves")
     last = curves.groupby("run")["round"].last()
     assert (last == table.set_index("run").rounds.groupby(level=0).first()[last.index] - 1).all()
