@@ -182,7 +182,7 @@ def test_reproduce_makes_every_sweep_and_study(checkout):
     studies = [line.partition("-m companion make ")[2] for line in planned if "companion make" in line]
     assert len(planned) == len(files) + len(studies)
     # what is small, needs other people's files or takes hours: book/reproducibility.md
-    assert {*RESULTS} - {"audit-digits", "explorer", "links", "published", "resnet"} == {*studies}
+    assert {*RESULTS} - {"explorer", "links", "published", "resnet"} == {*studies}
 
 
 def test_bench_and_coverage_name_what_there_is(checkout):
