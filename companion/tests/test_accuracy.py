@@ -224,7 +224,7 @@ def test_a_committed_table_is_the_whole_of_its_sweep_and_in_its_order(name):
 @pytest.mark.parametrize("name", SWEEPS)
 def test_what_needs_no_training_is_computed_again_from_the_channel(name):
     entries, table = read_sweep(RESULTS / f"{name}.toml"), committed(name)
-    chosen = np.random.default_rng(0).permutation(len(entries))[:5]
+    chosen = np.random.default_rng(0).permutation(len(entries))[:2]
     for i in chosen:
         run, row = entries[i].run, table.iloc[i]
         problem, mean_gain = problem_of(run)
