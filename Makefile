@@ -105,7 +105,7 @@ UNCOMPILED = tests/accounting --ignore=tests/accounting/test_exact.py --ignore=t
   tests/policies tests/test_problem.py tests/test_rootfind.py \
   companion/tests/bounds/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
   companion/tests/test_lyapunov.py::test_one_rate_alone_is_tried_where_one_is_asked_for
-QUICK = not million and not tenth and not told_of and not little_memory and not (programme and (test_online or test_causal or test_streaming))
+QUICK = not million and not tenth and not little_memory and not (programme and (test_online or test_causal or test_streaming))
 ASIDE = test_environment.py test_makefile.py test_notebooks.py test_mutants.py
 MEASURED = $(BIN)/python -m coverage run -m pytest -q -m "not book"
 
@@ -142,7 +142,6 @@ sweep_files = $(shell grep -l '^\[\[runs\]\]' results/*/*.toml)
 # $(call sweep,FILE,TABLE,STORE)
 define sweep
 $(BIN)/adascale sweep $(1) --out $(2) --store $(3) --jobs $(JOBS)
-$(BIN)/python tools/check_table.py $(1) $(2)
 
 endef
 
@@ -151,8 +150,8 @@ $(BIN)/python -m companion make $(1)
 
 endef
 
-studies = fork scaling causal growth exact audit-mnist audit-paired weights-quadratic weights-thirds weights-response \
-  weights-contest channels estimates
+studies = fork scaling causal growth exact audit-digits audit-mnist audit-paired weights-quadratic weights-thirds \
+  weights-response weights-contest channels estimates
 
 reproduce: venv ## make every committed result again, or SAMPLE=3 runs to compare (JOBS=; data sets in ADASCALE_DATA)
 ifdef SAMPLE

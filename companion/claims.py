@@ -1,12 +1,12 @@
 r"""What the paper says of its leakage figures, statement by statement, each computed as holding or not.
 
-A statement is put as a ratio of two leakages of the **same** realisations, and judged by a 95 % interval: it *holds*
+A statement is put as a ratio of two leakages of the **same** realisations, and evaluated by a 95 % interval: it *holds*
 where the whole interval is on its side, *fails* where the whole interval is on the other, and is *not settled* where
 the interval contains the limit.  A ratio is averaged in one of two ways.
 
 ``geometric``
     The mean of the ratio's logarithm over the realisations, with Student's t interval.  Where a difference is asked
-    about, which need not be positive and has no logarithm, the share of realisations is judged by its exact binomial
+    about, which need not be positive and has no logarithm, the share of realisations is evaluated by its exact binomial
     interval.
 ``arithmetic``
     The ratio of the mean leakages, which is what curves of means show, with a paired bootstrap interval.  A few
@@ -120,7 +120,7 @@ def paper_claims(
     ----------
     table : pandas.DataFrame
         As :func:`~adascale.comparison.leakage_table` makes it, with AdaScale, Optimal and all of the benchmarks.  With
-        a column ``exact`` (:func:`~companion.leakage.exact.with_exact`) every statement on DP is judged by it as well.
+        a column ``exact`` (:func:`~companion.leakage.exact.with_exact`) every statement on DP is evaluated by it too.
     drawn : sequence of str
         The benchmarks of both panels.
     others : sequence of str
@@ -140,8 +140,10 @@ def paper_claims(
     def add(
         claim: str, metric: str, policy: str, compared: pd.DataFrame, limit: float = 1.0, above: bool = True
     ) -> None:
-        judged = judge(compared, limit, above=above).assign(claim=claim, metric=metric, policy=policy, limit=limit)
-        rows.append(judged)
+        evaluated = evaluate(compared, limit, above=above).assign(
+            claim=claim, metric=metric, policy=policy, limit=limit
+        )
+        rows.append(evaluated)
 
     benchmarks = (*drawn, *others)
     for metric in (name for name in METRICS if name in table):
@@ -165,7 +167,7 @@ def paper_claims(
     return pd.concat(rows, ignore_index=True)[["claim", "metric", "policy", *_COLUMNS, "limit", "verdict"]]
 
 
-def judge(compared: pd.DataFrame, limit: float = 1.0, *, above: bool = True) -> pd.DataFrame:
+def evaluate(compared: pd.DataFrame, limit: float = 1.0, *, above: bool = True) -> pd.DataFrame:
     """A comparison with a column ``verdict``: whether the ratio is above (or below) the limit, by its interval."""
     higher, lower = compared["low"] > limit, compared["high"] < limit
     holds, fails = (higher, lower) if above else (lower, higher)
@@ -277,8 +279,8 @@ def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row a statement that was judged, in words, and data set, if there are several; a column a protocol; how often
-        each verdict, over metrics, benchmarks and budgets.
+        A row a statement that was evaluated, in words, and data set, if there are several; a column a protocol; how
+        often each verdict, over metrics, benchmarks and budgets.
     """
     columns = {
         pair: each[each["metric"] != "exact"].groupby("claim")["verdict"].agg(_counted) for pair, each in claims.items()

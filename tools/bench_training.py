@@ -132,9 +132,10 @@ def own(model, **options):
 LAYOUTS = {"contiguous": contiguous, "channels_last": lambda name: build(name, 0)}
 CHUNKS = {"chunks of 64": 64, "device by device": 400}
 OWN_CHUNK = Training.cifar10().chunk
+SGD = {f"non-private SGD, {each}": lambda name, make=make: sgd(make(name)) for each, make in LAYOUTS.items()}
 PEERS = {
-    "mnist": {
-        **{f"non-private SGD, {each}": lambda name, make=make: sgd(make(name)) for each, make in LAYOUTS.items()},
+    "mnist": SGD
+    | {
         "Opacus hooks, device by device": lambda name: by(60, opacus_hooks(name)),
         "Opacus hooks, union": opacus_hooks,
         "Opacus ghost clipping, union": opacus_ghost,
@@ -144,12 +145,8 @@ PEERS = {
     },
     "cifar10": {
         **{
-            f"non-private SGD, {layout}, {each}": lambda name, make=make, size=size: by(size, sgd(make(name)))
-            for each, size in CHUNKS.items()
-            for layout, make in LAYOUTS.items()
-        },
-        **{
-            f"Opacus hooks, {each}": lambda name, size=size: by(size, opacus_hooks(name))
+            f"{peer}, {each}": lambda name, make=make, size=size: by(size, make(name))
+            for peer, make in (SGD | {"Opacus hooks": opacus_hooks}).items()
             for each, size in CHUNKS.items()
         },
         "vmap(grad), chunks of 64": lambda name: by(64, functional(contiguous(name))),

@@ -45,12 +45,6 @@ def stored_files(notebook: nbformat.NotebookNode) -> dict[str, dict[str, str]]:
     return found
 
 
-def pictures(document: nodes.document) -> list[tuple[nodes.container, nodes.image]]:
-    """Return the bundles of outputs that have a PNG, with it."""
-    kinds = (each for each in document.findall(nodes.container) if each.get("mime_type") == "image/png")
-    return [(kind.parent, image) for kind in kinds for image in kind.findall(nodes.image)]
-
-
 class FigureFiles(SphinxTransform):
     """Put the SVG of each figure next to its PNG, and under the figure a line with its files."""
 
@@ -62,7 +56,9 @@ class FigureFiles(SphinxTransform):
         if not notebook.exists():
             return
         files, names = stored_files(executed(notebook, self.env.mystnb_config.execution_cache_path)), set()
-        for count, (bundle, image) in enumerate(pictures(self.document), 1):
+        kinds = (each for each in self.document.findall(nodes.container) if each.get("mime_type") == "image/png")
+        pictures = [(kind.parent, image) for kind in kinds for image in kind.findall(nodes.image)]
+        for count, (bundle, image) in enumerate(pictures, 1):
             picture = Path(self.env.relfn2path(image["uri"])[1])
             if picture.name not in files:
                 continue

@@ -45,7 +45,7 @@ TABLE = ROOT / "results" / "mutation.md"
 # What is changed, and which tests should notice: none that is slow, nor one of the references.
 ENDS = [f"tests/test_{each}.py" for each in ("problem", "extreme_numbers", "checks")]
 POLICIES = ("tests/policies", *ENDS, "-k", "not without_limit and not extreme")
-FAST = "not million and not tenth and not told_of and not reference and not judge and not little_memory"
+FAST = "not million and not tenth and not reference and not little_memory"
 CONVEXITY = "tests/test_problem_theory.py", "tests/test_privacy_theorems.py"
 PARTS = "", "_digits", "_ends", "_parts", "_peers"
 EXACT = [f"tests/accounting/test_exact{each}.py" for each in PARTS]

@@ -126,11 +126,7 @@ def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
     """Fill in the numbers, write the .ipynb next to the chapter, and the picture of the cell tagged ``headline``."""
     target = source.with_suffix(".ipynb")
     fill(notebook, glued(notebook))
-    for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code" and cell.source), 1):
-        cell.execution_count = count
-        for output in cell.outputs:
-            if output.output_type == "execute_result":
-                output.execution_count = count
+    for cell in notebook.cells:
         if "headline" in cell.metadata.get("tags", []):
             data = (item for output in cell.outputs for item in output.get("data", {}).items())
             (picture,) = {value for kind, value in data if kind.endswith("image/png")}  # shown, glued or both
@@ -140,25 +136,20 @@ def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
     return target
 
 
-def executed(source: Path) -> nbformat.NotebookNode:
-    """Execute one chapter where it is, as JupyterLab does."""
+def execute(source: Path) -> Path:
+    """Execute one chapter where it is, as JupyterLab does, and write its .ipynb."""
     notebook = convert(source)
     metadata, resources = notebook.metadata.copy(), {"metadata": {"path": str(source.parent)}}
     NotebookClient(notebook, timeout=600, record_timing=False, coalesce_streams=True, resources=resources).execute()
     notebook.metadata = metadata
-    return notebook
-
-
-def execute(source: Path) -> Path:
-    """Execute one chapter and write its .ipynb."""
-    return write(executed(source), source)
+    return write(notebook, source)
 
 
 def keep_outputs(source: Path) -> Path:
     """Write the .ipynb of a chapter of which the prose alone has changed; ``ValueError`` if a code cell has."""
     notebook, stored = convert(source), nbformat.read(source.with_suffix(".ipynb"), as_version=4)
-    new, old = ([cell for cell in each.cells if cell.cell_type == "code"][1:] for each in (notebook, stored))
-    if [cell.id for cell in new] != [cell.id for cell in old]:  # but for the first, which differs in other settings
+    new, old = ([cell for cell in each.cells if cell.cell_type == "code"] for each in (notebook, stored))
+    if [cell.id for cell in new] != [cell.id for cell in old]:
         first = [cell.source.partition("\n")[0] for cell in new if cell.id not in {each.id for each in old}]
         reason = "its code cells stand in another order, or one has gone"
         if first:

@@ -68,6 +68,11 @@ def of_test(name):
     return content(file, test.split("[")[0]) if Path(file).is_file() else None
 
 
+def first_line(node):
+    """The line where a statement begins, with its decorators."""
+    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+
+
 @functools.cache
 def statement(file, line):
     """The lines of the smallest statement around a line; of one with a body, those before the body."""
@@ -75,21 +80,16 @@ def statement(file, line):
     for node in ast.walk(parsed(file)[1]):
         if isinstance(node, ast.stmt | ast.ExceptHandler):
             body = getattr(node, "body", None)
-            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
             last = max(node.lineno, body[0].lineno - 1 if body else node.end_lineno)
-            if first <= line <= last:
-                found = range(first, last + 1)  # a walk comes to the inner ones later
+            if first_line(node) <= line <= last:
+                found = range(first_line(node), last + 1)  # a walk comes to the inner ones later
     return found
 
 
 @functools.cache
 def around(file, line):
     """The statement of a module around a line."""
-    for node in parsed(file)[1].body:
-        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
-        if first <= line <= node.end_lineno:
-            return node
-    raise ValueError(f"no statement of {file} is in line {line}")
+    return next(each for each in parsed(file)[1].body if first_line(each) <= line <= each.end_lineno)
 
 
 @functools.cache

@@ -193,7 +193,7 @@ def links_table(
 
 
 def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
-    """What the links are like, in the rounds that are judged.
+    """What the links are like, in the rounds that are evaluated.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-r"""What is promised on which channel: every theorem on policies against every kind of channel.
+r"""What is guaranteed on which channel: every theorem on policies against every kind of channel.
 
 A cell of :data:`GUARANTEES` holds, with the label of a theorem whose proof covers it; or fails, with a counterexample
 that :data:`COUNTEREXAMPLES` runs; or is open.
@@ -50,9 +50,9 @@ class Cell(NamedTuple):
 
 
 class Guarantee(NamedTuple):
-    """One promise on every kind of channel."""
+    """One statement on every kind of channel."""
 
-    promise: str
+    statement: str
     """In words."""
     label: str
     """Of its theorem in the book."""
@@ -61,18 +61,18 @@ class Guarantee(NamedTuple):
 
 
 class Counterexample(NamedTuple):
-    """A run against a promise: what it says at most, what was found, and a control that must keep it."""
+    """A run against a statement: what it allows at most, what was found, and a control for which it must hold."""
 
     most: float
     found: Interval
     control: Interval
 
 
-def _row(promise: str, label: str, *cells: str) -> Guarantee:
+def _row(statement: str, label: str, *cells: str) -> Guarantee:
     """A cell is a label, for holds; ``!name`` of a counterexample; or ``? what is known``."""
     read = {"!": "fails", "?": "open"}
     found = [Cell(read.get(cell[0], "holds"), cell.lstrip("!? ")) for cell in cells]
-    return Guarantee(promise, label, dict(zip(KINDS, found, strict=True)))
+    return Guarantee(statement, label, dict(zip(KINDS, found, strict=True)))
 
 
 _ACCOUNTED = "? proved of the accounted leakage only"
@@ -172,8 +172,8 @@ GUARANTEES: tuple[Guarantee, ...] = (
 
 
 def guarantees_table() -> pd.DataFrame:
-    """:data:`GUARANTEES` as a table of text: promises in rows, kinds of channels in columns."""
-    rows = {each.promise: [f"{cell.verdict}: {cell.why}" for cell in each.cells.values()] for each in GUARANTEES}
+    """:data:`GUARANTEES` as a table of text: statements in rows, kinds of channels in columns."""
+    rows = {each.statement: [f"{cell.verdict}: {cell.why}" for cell in each.cells.values()] for each in GUARANTEES}
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(KINDS.values()))
 
 
@@ -251,12 +251,9 @@ def _two_halves_longer() -> Counterexample:
 
 def _two_halves_warm() -> Counterexample:
     """Priced regret of a warm queue over its bound, where floors fall from round to round and in any order."""
-    found = []
-    for ordered in (True, False):
-        cell = _Cell(400)
-        cell.floor = cell.worst_first() if ordered else cell.floor
-        found.append(_warm(cell))
-    return Counterexample(1.0, *found)
+    ordered, cell = _Cell(400), _Cell(400)
+    ordered.floor = ordered.worst_first()
+    return Counterexample(1.0, _warm(ordered), _warm(cell))
 
 
 def _warm(cell: _Cell) -> Interval:

@@ -127,12 +127,12 @@ def curve_texts(curve: pd.DataFrame, quiet: float, quoted: float) -> Texts:
     }
 
 
-def reading_rows(readings: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+def reading_rows(readings: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
     """Both headlines to read, a row a reading: values with the marks of their verdicts.
 
     Parameters
     ----------
-    readings, judged : pandas.DataFrame
+    readings, verdicts : pandas.DataFrame
         See :func:`~companion.training.accuracy.reading_table` and
         :func:`~companion.training.accuracy.reading_verdicts`.
     """
@@ -149,16 +149,16 @@ def reading_rows(readings: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     spans = cell(large.fall) + f"{_NBSP}[" + cell(large.fall_low) + f",{_NBSP}" + cell(large.fall_high) + "]"
     shown = pd.DataFrame(
         {
-            f"accuracy at {first} [%]": cell(small.accuracy, judged.small),
-            f"at {last} [%]": cell(large.accuracy, judged.large),
-            "fall [points]": spans + _NBSP + judged.fall.map(MARKS),
-            f"gap at {first}": gap(small.gap, judged.gap),
-            f"gap at {last}": gap(large.gap, judged.narrows),
+            f"accuracy at {first} [%]": cell(small.accuracy, verdicts.small),
+            f"at {last} [%]": cell(large.accuracy, verdicts.large),
+            "fall [points]": spans + _NBSP + verdicts.fall.map(MARKS),
+            f"gap at {first}": gap(small.gap, verdicts.gap),
+            f"gap at {last}": gap(large.gap, verdicts.narrows),
             f"of means at {first}": gap(small.gap_means),
             "gap in ε": gap(small.epsilon_gap),
             "ε": cell(small.epsilon, digits=".1f"),
         }
-    ).loc[judged.index]
+    ).loc[verdicts.index]
     return shown.rename(lambda name: name.replace("M^2", "M²").replace(" nu", " ν"))
 
 

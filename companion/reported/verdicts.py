@@ -1,8 +1,8 @@
-"""One leakage figure of the paper, recomputed and judged: what the chapters on MNIST and CIFAR-10 share.
+"""One leakage figure of the paper, recomputed and evaluated: what the chapters on MNIST and CIFAR-10 share.
 
-The tables are :class:`Judged`; what the chapters say in numbers are its texts, by the names under which they are glued.
-What is claimed of the paper's own levels of nu stands in ``companion/tests/test_judged.py``: another level gives other
-figures here, and no failure.
+The tables are :class:`EvaluatedFigure`; what the chapters say in numbers are its texts, by the names under which they
+are glued.  What is claimed of the paper's own levels of nu stands in ``companion/tests/test_verdicts.py``: another
+level gives other figures here, and no failure.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNSEEN = {
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluatedFigure:
     """The leakages behind one figure of the paper, and the verdicts on what the paper says of it."""
 
     scenario: Scenario
@@ -97,7 +97,7 @@ class Judged:
         average : {"geometric", "arithmetic"}
             Which average.
         metrics : iterable of str, optional
-            Which leakages; default all that are judged.
+            Which leakages; default all that are evaluated.
         """
         rows = self.claims if average == "geometric" else self.means
         rows = rows[rows["claim"] == claim]
@@ -234,7 +234,7 @@ class Judged:
         each = self.table["epsilon"] / self.table["exact"]
         moved = (loose["lead_exact"] / loose["lead"] - 1).abs()
         small = moved[moved.index.get_level_values("nu") <= self.levels[min(1, len(self.levels) - 1)]]
-        judged = [self.claims[self.claims["metric"] == name].reset_index(drop=True) for name in ("epsilon", "exact")]
+        evaluated = [self.claims[self.claims["metric"] == name].reset_index(drop=True) for name in ("epsilon", "exact")]
         found = {
             "loose-least": f"{each.min():.2f}",
             "loose-most": f"{each.max():.2f}",
@@ -242,8 +242,8 @@ class Judged:
             "loose-power": f"{loose.loc[('PowerControl', last), 'loose']:.2f}",
             "small-nu": f"{100 * small.max():.0f}",
             "lead-moved": f"{100 * moved.max():.0f}",
-            "judged": f"{len(judged[1])}",
-            "exact-changed": f"{(judged[0]['verdict'] != judged[1]['verdict']).sum()}",
+            "judged": f"{len(evaluated[1])}",
+            "exact-changed": f"{(evaluated[0]['verdict'] != evaluated[1]['verdict']).sum()}",
         }
         for number, nu in (("last", last), ("fourth", before)):
             for name, lead in (("renyi", "lead"), ("exact", "lead_exact")):
@@ -254,12 +254,12 @@ class Judged:
         return found
 
 
-def judged(
+def evaluated(
     dataset: str,
     nus: Sequence[float] | None = None,
     seeds: Iterable[int] = exact.SEEDS,
     results: Path | str | None = None,
-) -> Judged:
+) -> EvaluatedFigure:
     r"""Recompute a leakage figure of the paper, and join the committed tables that go with it.
 
     Parameters
@@ -280,7 +280,7 @@ def judged(
     if {*levels} <= {*accounted["nu"]} and {*table["seed"]} <= {*accounted["seed"]}:
         table = exact.with_exact(table, accounted)
     accuracy = accuracy_claims(as_stated(folder / dataset), QUOTED_ACCURACY[dataset])
-    return Judged(preset.scenario, table, causal.read(folder / "causal" / f"{dataset}.csv"), accuracy)
+    return EvaluatedFigure(preset.scenario, table, causal.read(folder / "causal" / f"{dataset}.csv"), accuracy)
 
 
 def readable(claims: pd.DataFrame) -> pd.DataFrame:

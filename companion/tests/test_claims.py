@@ -1,11 +1,11 @@
-"""Statements about leakages, judged by intervals of paired ratios."""
+"""Statements about leakages, evaluated by intervals of paired ratios."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from companion.claims import compare, holm, judge, paper_claims, verdicts
+from companion.claims import compare, evaluate, holm, paper_claims, verdicts
 
 
 def table(**leakages):
@@ -41,20 +41,20 @@ def test_a_realisation_without_a_result_is_left_out_and_counted():
     assert compare(made, "rdp", "A", "B").iloc[0].realisations == 2
     none = compare(table(A=[np.nan, np.nan], B=[1.0, 1.0]), "rdp", "A", "B")
     assert none.iloc[0].realisations == 0
-    assert judge(none).verdict.item() == "not settled"
+    assert evaluate(none).verdict.item() == "not settled"
 
 
 def test_judge_takes_the_side_of_the_whole_interval():
     ends = pd.DataFrame({"low": [1.1, 0.5, 0.9, 1.0], "high": [2, 0.9, 1.1, 1.0]})
-    assert judge(ends).verdict.tolist() == ["holds", "fails", "not settled", "not settled"]
-    assert judge(ends, above=False).verdict.tolist()[:2] == ["fails", "holds"]
+    assert evaluate(ends).verdict.tolist() == ["holds", "fails", "not settled", "not settled"]
+    assert evaluate(ends, above=False).verdict.tolist()[:2] == ["fails", "holds"]
 
 
 def test_verdicts_have_about_the_error_rate_that_they_promise():
     """Of a ratio that is 1 on average, one verdict in twenty settles."""
     index = pd.MultiIndex.from_product([["A", "B"], range(400), range(5)], names=["policy", "nu", "seed"])
     made = pd.DataFrame({"rdp": np.exp(np.random.default_rng(1).normal(size=4000))}, index).reset_index()
-    settled = (judge(compare(made.assign(epsilon=made.rdp), "rdp", "A", "B")).verdict != "not settled").mean()
+    settled = (evaluate(compare(made.assign(epsilon=made.rdp), "rdp", "A", "B")).verdict != "not settled").mean()
     assert 0.02 < settled < 0.09  # four standard errors around 0.05
 
 
@@ -73,8 +73,8 @@ def test_every_statement_is_judged_in_its_own_direction():
     assert ("near", "rdp", "EqualAlloc", 0.01) not in found  # asked at the largest budget
     assert ("narrows", "rdp", "EqualAlloc", 0.02) not in found  # there is no next budget
     worse = made.assign(rdp=np.where(made.policy == "AdaScale", 2 * made.rdp, made.rdp))
-    judged = paper_claims(worse, drawn=("EqualAlloc",), others=())
-    verdict = judged.set_index(["claim", "metric", "nu"]).sort_index().verdict
+    evaluated = paper_claims(worse, drawn=("EqualAlloc",), others=())
+    verdict = evaluated.set_index(["claim", "metric", "nu"]).sort_index().verdict
     assert (verdict.loc["close", "rdp"] == "fails").all()
     assert verdict.loc["ahead", "rdp", 0.02] == "fails"
 
@@ -122,8 +122,8 @@ def test_means_and_medians_can_disagree_on_whether_a_gap_narrows():
     ada = np.array([huge, np.ones(100)])
     equal = np.array([np.where(huge > 1, 1.1 * huge, 2.5), np.full(100, 2)])
     made = table(Optimal=0.9 * ada, AdaScale=ada, EqualAlloc=equal)
-    judged = {average: paper_claims(made, ("EqualAlloc",), (), average) for average in ("geometric", "arithmetic")}
-    found = {name: each.set_index(["claim", "metric", "nu"]).verdict for name, each in judged.items()}
+    evaluated = {average: paper_claims(made, ("EqualAlloc",), (), average) for average in ("geometric", "arithmetic")}
+    found = {name: each.set_index(["claim", "metric", "nu"]).verdict for name, each in evaluated.items()}
     assert found["geometric"]["narrows", "rdp", 0.01] == "holds"
     assert found["arithmetic"]["narrows", "rdp", 0.01] == "fails"
     assert found["arithmetic"]["narrows in nats", "rdp", 0.01] == "holds"  # by about a hundred nats

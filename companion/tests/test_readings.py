@@ -40,7 +40,7 @@ def readings(entries, results):
 
 
 @pytest.fixture(scope="module")
-def judged(readings):
+def marks(readings):
     return reading_verdicts(readings, QUOTED)
 
 
@@ -59,32 +59,32 @@ def test_accuracy_is_lost_where_there_is_no_gap_left(readings, results):
     assert own.lost[0.16] == pytest.approx((accuracy_told.silent(results) - paired).mean())
 
 
-def test_no_single_change_gives_both_headlines(judged):
-    assert judged.loc["as stated"].tolist() == ["holds", "fails", "fails", "holds", "holds", "fails"]
-    assert set(judged.both.drop(PAIR)) == {"fails"}
-    assert judged.loc["budget M^2 nu / 2", ["fall", "gap"]].tolist() == ["holds", "fails"]
-    assert judged.loc["momentum 0.9", ["fall", "gap"]].tolist() == ["fails", "holds"]
+def test_no_single_change_gives_both_headlines(marks):
+    assert marks.loc["as stated"].tolist() == ["holds", "fails", "fails", "holds", "holds", "fails"]
+    assert set(marks.both.drop(PAIR)) == {"fails"}
+    assert marks.loc["budget M^2 nu / 2", ["fall", "gap"]].tolist() == ["holds", "fails"]
+    assert marks.loc["momentum 0.9", ["fall", "gap"]].tolist() == ["fails", "holds"]
 
 
-def test_what_rescales_has_no_gap_where_there_is_a_fall(readings, judged):
+def test_what_rescales_has_no_gap_where_there_is_a_fall(readings, marks):
     large = at(readings, 0.16)
     rescaled = ["budget d nu", "floors times M^2", "floors times 2", "distances uniform in area"]
     for name in (*list(accuracy_told.MARKED)[1:], *rescaled):
-        assert judged.gap[name] == "fails" or large.fall_high[name] < 1.5, name
-    assert judged.loc["floors and budget times M^2", ["small", "large", "gap"]].tolist() == ["fails", "fails", "holds"]
-    assert set(judged.index[judged.narrows == "fails"]) == {"clipping norm 3", "floors times M^2"}
-    half = judged.loc["budget M^2 nu / 2"]
+        assert marks.gap[name] == "fails" or large.fall_high[name] < 1.5, name
+    assert marks.loc["floors and budget times M^2", ["small", "large", "gap"]].tolist() == ["fails", "fails", "holds"]
+    assert set(marks.index[marks.narrows == "fails"]) == {"clipping norm 3", "floors times M^2"}
+    half = marks.loc["budget M^2 nu / 2"]
     assert half.small == half.fall == "holds" != half.large != "fails" == half.gap
 
 
-def test_by_ratios_of_means_no_gap_is_judged_otherwise(readings, judged):
+def test_by_ratios_of_means_no_gap_is_evaluated_otherwise(readings, marks):
     small, large = at(readings, 0.01), at(readings, 0.16)
-    assert ((small.gap_means > CLOSE) == (judged.gap == "holds")).all()
-    assert ((small.gap_means > large.gap_means) == (judged.narrows == "holds"))[judged.narrows != "not settled"].all()
+    assert ((small.gap_means > CLOSE) == (marks.gap == "holds")).all()
+    assert ((small.gap_means > large.gap_means) == (marks.narrows == "holds"))[marks.narrows != "not settled"].all()
     assert small.gap_means["as stated"] < 0.5 * small.gap["as stated"]  # and yet another number
 
 
-def test_only_larger_steps_are_felt_and_they_leave_the_gap_as_it_is(readings, judged):
+def test_only_larger_steps_are_felt_and_they_leave_the_gap_as_it_is(readings, marks):
     small, large = at(readings, 0.01), at(readings, 0.16)
     assert (large.fall_high[CALM] < 0.5).all()
     assert (large.fall_low[["learning rate 5", "momentum 0.9"]] > 1).all()
@@ -92,9 +92,9 @@ def test_only_larger_steps_are_felt_and_they_leave_the_gap_as_it_is(readings, ju
     trained = ["learning rate 0.1", "learning rate 2", "learning rate 5", "momentum 0.9", "Glorot initialisation"]
     np.testing.assert_allclose(small.gap[trained], small.gap["as stated"], rtol=1e-9)
     assert small.accuracy[["clipping norm 0.3", "learning rate 0.1"]].max() < 90
-    assert judged.both[PAIR] == "not settled"
+    assert marks.both[PAIR] == "not settled"
     assert large.fall_high[PAIR] < 100 * (QUOTED[0] - QUOTED[1])  # within two points of it, and yet below
-    assert judged.loc[PAIR, ["fall", "gap", "narrows"]].tolist() == ["holds"] * 3
+    assert marks.loc[PAIR, ["fall", "gap", "narrows"]].tolist() == ["holds"] * 3
     assert abs(large.accuracy[PAIR] - 90) < 1 > abs(small.accuracy[PAIR] - 95)
 
 

@@ -1,7 +1,7 @@
-r"""What the paper says of test accuracy, judged on trainings; and the leakage that there is to gain beside it.
+r"""What the paper says of test accuracy, evaluated on trainings; and the leakage that there is to gain beside it.
 
-Accuracies are judged in percentage points, by Student's 95 % t interval over the realisations, paired where two of the
-same realisation are compared.  Every interval stands for itself: nothing is corrected for their number.
+Accuracies are evaluated in percentage points, by Student's 95 % t interval over the realisations, paired where two of
+the same realisation are compared.  Every interval stands for itself: nothing is corrected for their number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FALL_POINTS = 2 * CLOSE_POINTS
 _ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
 
 
-def judge_within(low: float, high: float, least: float, most: float) -> str:
+def verdict_within(low: float, high: float, least: float, most: float) -> str:
     """``holds`` if an interval [low, high] lies in [least, most], ``fails`` if outside, else ``not settled``."""
     if least <= low and high <= most:
         return "holds"
@@ -82,7 +82,7 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     def add(claim: str, policy: str, nu: float, values: pd.Series, low: float, high: float) -> None:
         known = values.dropna()
         found = interval(known) if len(known) else Interval(np.nan, -np.inf, np.inf)
-        rows.append((claim, policy, nu, len(known), *found, judge_within(found.low, found.high, low, high)))
+        rows.append((claim, policy, nu, len(known), *found, verdict_within(found.low, found.high, low, high)))
 
     for nu, accuracy in zip((first, last), quoted, strict=True):
         add("ends", reference, nu, own[nu], 100 * accuracy - CLOSE_POINTS, 100 * accuracy + CLOSE_POINTS)
@@ -196,15 +196,15 @@ def reading_verdicts(readings: pd.DataFrame, quoted: tuple[float, float]) -> pd.
     for reading, levels in readings.groupby("reading", sort=False):
         first, last = levels.loc[levels.nu.idxmin()], levels.loc[levels.nu.idxmax()]
         parts = [
-            judge_within(row[f"{name}_low"], row[f"{name}_high"], value - slack, value + slack)
+            verdict_within(row[f"{name}_low"], row[f"{name}_high"], value - slack, value + slack)
             for row, name, value, slack in (
                 (first, "accuracy", 100 * quoted[0], CLOSE_POINTS),
                 (last, "accuracy", 100 * quoted[1], CLOSE_POINTS),
                 (last, "fall", 100 * (quoted[0] - quoted[1]), FALL_POINTS),
             )
         ]
-        parts.append(judge_within(first.gap_low, first.gap_high, CLOSE, np.inf))
-        parts.append(judge_within(first.gap_low / last.gap_high, first.gap_high / last.gap_low, 1, np.inf))
+        parts.append(verdict_within(first.gap_low, first.gap_high, CLOSE, np.inf))
+        parts.append(verdict_within(first.gap_low / last.gap_high, first.gap_high / last.gap_low, 1, np.inf))
         worst = next((each for each in ("fails", "not settled") if each in parts), "holds")
         rows[reading] = [*parts, worst]
     return pd.DataFrame(rows, index=["small", "large", "fall", "gap", "narrows", "both"]).T.rename_axis("reading")

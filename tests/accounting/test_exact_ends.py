@@ -191,7 +191,7 @@ def test_upper_end_of_a_delta_near_one_is_one():
 
 
 def known_ends(monkeypatch, start, solve):
-    """The ends of an epsilon of 2 by the known sum, where the sharp value and the root are as told."""
+    """The ends of an epsilon of 2 by the known sum, where the sharp value and the root are as given."""
     monkeypatch.setattr(bracket, "Inversion", Known)
     monkeypatch.setattr(bracket, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0}))
     monkeypatch.setattr(bracket, "is_below", lambda *_: True)
@@ -227,14 +227,13 @@ def test_the_ends_of_one_sampled_round_are_those_of_its_gaussian_moved_outward_b
 
 @pytest.fixture
 def smoothings(monkeypatch):
-    """In place of sums the known one, but for a bound of the first; and the smoothing of each that is made."""
+    """In place of sums the known one, but for a bound of the first; a second one has less smoothing, and suffices."""
+    tried = []
     monkeypatch.setattr(bracket, "sharp", lambda *_: (2.0, ADD, {ADD: 2.0}))
     monkeypatch.setattr(bracket, "is_below", lambda *_: True)
     monkeypatch.setattr(bracket, "settled", lambda *_: None)
 
     def first(**bound):
-        tried = []
-
         class Tried(Known):
             value = staticmethod(Known.upper)
 
@@ -245,26 +244,23 @@ def smoothings(monkeypatch):
                 tried.append(arguments[4])
 
         monkeypatch.setattr(bracket, "Inversion", Tried)
-        return tried
 
-    return first
+    yield first
+    assert len(tried) == 2
+    assert tried[1] < 0.5 * tried[0]
 
 
 @pytest.mark.parametrize("bound", [{"upper": lambda _: 1.0}, {"lower": lambda epsilon: 0.9 * math.exp(-3 * epsilon)}])
 def test_an_epsilon_without_a_narrow_bracket_is_tried_with_less_smoothing(smoothings, bound):
-    tried = smoothings(**bound)
+    smoothings(**bound)
     _, lower, upper, _ = epsilon_by(bracket.by_inversion, GAUSSIAN, math.exp(-6.0))
     assert lower <= 2.0 <= upper < 1.001 * lower
-    assert len(tried) == 2
-    assert tried[1] < 0.5 * tried[0]
 
 
 def test_a_delta_without_a_narrow_bracket_is_tried_with_less_smoothing(smoothings):
-    tried = smoothings(lower=lambda epsilon: 0.9 * math.exp(-3 * epsilon))
+    smoothings(lower=lambda epsilon: 0.9 * math.exp(-3 * epsilon))
     schedule = coins()
     assert bracket.delta_of(schedule, schedule, ADD, 1.5) == (math.exp(-4.5),) * 3
-    assert len(tried) == 2
-    assert tried[1] < 0.5 * tried[0]
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (4.0, 1e-3)])

@@ -94,7 +94,7 @@ def test_the_derivative_is_that_of_the_leakage_on_both_sides_of_a_seam(point):
     assert float(accounting.rdp_derivative(*point)) == pytest.approx(slope, rel=1e-9, abs=0)
 
 
-def test_the_judge_does_not_depend_on_its_nodes():
+def test_the_reference_does_not_depend_on_its_nodes():
     for point in [(0.5, 1.0, 1.01), (1e-9, 0.02, 1.3), (0.01, 3.0, 2e4)]:
         coarse, fine = (exact.log_moment(*point, nodes=nodes) for nodes in (12, 24))
         assert float(abs(coarse / fine - 1)) < 1e-16

@@ -1,4 +1,4 @@
-"""Numbers that others have published, the wrong ones too: literal, so that they stay; 50-digit arithmetic judges."""
+"""Numbers that others have published, the wrong ones too: literal, so that they stay; 50-digit arithmetic decides."""
 
 import math
 
@@ -18,7 +18,7 @@ def classic(orders, leakage, delta):
     return epsilons[best], orders[best]
 
 
-def test_judge_agrees_with_the_other_reference():
+def test_one_reference_agrees_with_the_other():
     points = [(0.01, 2.5, 1.5), (0.01, 0.35, 1.6), (0.01, 10.0, 1.25), (0.5, 1.0, 1.01), (0.9, 3.0, 63.5), (0.3, 2, 3)]
     for point in points:  # both keep more digits than a double
         assert exact.rdp(*point) == pytest.approx(reference.rdp(*point), rel=1e-15)

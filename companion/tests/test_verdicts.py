@@ -9,9 +9,9 @@ from opacus.accountants import RDPAccountant
 
 from adascale import accounting, policies, presets
 from adascale.comparison import leakage_table
-from companion.claims import MARKS, compare, judge
+from companion.claims import MARKS, compare, evaluate
 from companion.methods import METHODS
-from companion.reported.verdicts import judged, readings
+from companion.reported.verdicts import evaluated, readings
 from tests import problems
 from tests.problems import CIFAR, drawn
 
@@ -20,14 +20,14 @@ from .shared import RESULTS
 
 @pytest.fixture(scope="module")
 def studies():
-    return {name: judged(name, results=RESULTS) for name in ("mnist", "cifar10")}
+    return {name: evaluated(name, results=RESULTS) for name in ("mnist", "cifar10")}
 
 
 def marks(claims, claim, metric, policy):
     """The verdicts in the order of the table, as ✓ ✗ ?."""
     rows = claims[(claims.claim == claim) & (claims.metric == metric)]
     rows = rows[rows.policy == policy] if policy else rows
-    assert len(rows), "nothing was judged"
+    assert len(rows), "nothing was evaluated"
     return "".join(rows.verdict.map(MARKS))
 
 
@@ -95,7 +95,7 @@ def test_all_methods_spend_nu_and_the_optimum_leaks_least(studies):
         rdp = table.pivot(index=["nu", "seed"], columns="policy", values="rdp")
         assert (rdp.drop(columns="Optimal").div(rdp["Optimal"], axis=0) > 1 - 1e-8).all(axis=None)  # 1e-9 of the cost
         last = compare(table[table.nu == table.nu.max()], "rdp", "AdaScale", "Optimal")
-        assert judge(last, 1.05, above=False).verdict.item() == "holds"
+        assert evaluate(last, 1.05, above=False).verdict.item() == "holds"
         order = np.log(table.rdp).groupby([table.nu, table.policy]).mean().unstack()
         ordered = order[["Optimal", "AdaScale", "EstimFuture", "EqualAlloc"]]
         assert (ordered.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
@@ -163,11 +163,11 @@ def test_other_readings(studies, name):
         assert half[:4] == "✗✗✗✗"
 
 
-def test_judged_finds_its_tables_from_any_folder(tmp_path, monkeypatch):
+def test_an_evaluated_figure_finds_its_tables_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found, given = (judged("mnist", [0.01], [0], *path) for path in ((), (RESULTS,)))
+    found, given = (evaluated("mnist", [0.01], [0], *path) for path in ((), (RESULTS,)))
     pd.testing.assert_frame_equal(found.accuracy, given.accuracy)
-    assert judged("mnist", [0.005, 0.05, 0.3], range(2), RESULTS).levels == [0.005, 0.05, 0.3]  # the reader's own
+    assert evaluated("mnist", [0.005, 0.05, 0.3], range(2), RESULTS).levels == [0.005, 0.05, 0.3]  # the reader's own
 
 
 @pytest.mark.slow
