@@ -95,11 +95,6 @@ class ChannelModel:
                     raise InvalidInput(f"{name} must be one number from {low:g} to {high:g}, got {given!r}", name)
                 object.__setattr__(self, name, int(value) if is_whole else value.item())
 
-    @property
-    def metres_a_round(self) -> float:
-        """Return the distance that a device moves per round; 0 at rest."""
-        return 0.0
-
     def place(self, rng: np.random.Generator) -> float:
         """Draw the distance of one device in metres."""
         nearest, farthest = self.distance_range
