@@ -227,7 +227,7 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
     In hindsight every method spends :math:`\nu` on every realisation.  Without the future the three that have a
     parameter spend :math:`\nu` on average over the law; their leakage is compared as it is, with that of the optimum
-    at :math:`\nu`, and the cost stands beside it (:func:`~adascale.comparison.promises`).
+    at :math:`\nu`, and the cost stands beside it (:func:`~companion.summary.promises`).
 
     Parameters
     ----------

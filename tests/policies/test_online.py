@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from adascale import ReceiveScalingProblem, channel, policies, tuning
 from adascale.problem import RoundLeakage
 from companion import bounds
+from companion.leakage.liu_simeone import OfflinePowerControl
 
 from ..problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make
 
@@ -178,7 +179,7 @@ def test_parameters_for_other_lanes_are_refused():
         policies.AdaScale(1.0, np.zeros(5)),
         policies.PowerControl(means(problem), five),
         policies.LyapunovPowerControl(five**3, five),
-        policies.OfflinePowerControl(five),
+        OfflinePowerControl(five),
     ):
         with pytest.raises(ValueError, match=r"broadcast.* \(\).*\(5,"):
             policy.schedule(problem)

@@ -9,6 +9,7 @@ import pytest
 from adascale import ReceiveScalingProblem, policies
 from adascale.channel import EmpiricalFloors
 from adascale.problem import RoundLeakage
+from companion.leakage.liu_simeone import OfflinePowerControl
 from companion.training import weighted_optimal
 
 from ..problems import FULL, MIXED, make, with_floors
@@ -54,7 +55,7 @@ def test_the_search_for_a_privacy_budget_starts_at_the_sum_of_the_optimum_over_t
 def test_the_least_contraction_that_is_named_is_where_contractions_are_taken_from(rounds):
     def schedule(contraction):
         # one round is checked with the policy, a horizon with the problem
-        policy = policies.OfflinePowerControl(1.0, contraction)
+        policy = OfflinePowerControl(1.0, contraction)
         return policy.schedule(ReceiveScalingProblem(MIXED, np.full(rounds, 1e-10), 1.0))
 
     with pytest.raises(ValueError, match=f"over {rounds} rounds") as refused:
@@ -120,7 +121,7 @@ def test_power_control_in_hindsight_spends_its_privacy_budget_and_no_more(contra
     problem = make(MIXED, 0.1, rounds=rounds)
     most = problem.max_eta.sum()
     for share in (0.2, 0.5, 0.9):
-        eta = policies.OfflinePowerControl(share * most, contraction).schedule(problem)
+        eta = OfflinePowerControl(share * most, contraction).schedule(problem)
         assert eta.sum() == pytest.approx(share * most, rel=1e-12)  # a few roundings in a sum of eight at the most
 
 
