@@ -76,14 +76,6 @@ _LEAST_SCALING = 1e-318  # watts, with five digits: subnormal numbers have fewer
 _ROUNDING = 1e-9  # largest relative excess of an eta over the power limit
 
 
-class DeviceEpsilons(NamedTuple):
-    """The mean and the largest epsilon over devices, arrays of shape (...)."""
-
-    mean: FloatArray
-    largest: FloatArray
-    """The guarantee that holds for every device."""
-
-
 class ReceiveScalingProblem:
     r"""The choice of the receive scaling :math:`\eta_t` of every round, the paper's problem (28).
 
@@ -185,17 +177,19 @@ class ReceiveScalingProblem:
 
     def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> FloatArray:
         r"""Compute the mean over devices of :math:`\varepsilon` by any accountant, shape (...)."""
-        return self.device_epsilons(eta, accountant, delta).mean
+        return self.device_epsilons(eta, accountant, delta)[0]
 
-    def device_epsilons(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> DeviceEpsilons:
-        """Compute the mean over devices and the largest epsilon, by any accountant."""
+    def device_epsilons(
+        self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute the mean and the largest epsilon, which holds for every device, by any accountant, shapes (...)."""
         leakage = RoundLeakage(self.scenario)  # its kinds of devices; the order does not matter
         noise_energy = self.noise_energy(eta)
         total = largest = np.zeros(noise_energy.shape[:-1])
         for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
             epsilon = accounting.epsilon_by(accountant, float(rate), np.sqrt(noise_energy / unit), delta)
             total, largest = total + count * epsilon, np.maximum(largest, epsilon)
-        return DeviceEpsilons(total / self.scenario.num_devices, largest)
+        return total / self.scenario.num_devices, largest
 
 
 def scaling(noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float) -> FloatArray:

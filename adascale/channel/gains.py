@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adascale.channel.model import one_of
+from adascale import checks as check
 from adascale.errors import InvalidFile
 from adascale.scenario import Scenario
 from adascale.tables import Choice, Lines, Table, read_table, short, to_number, to_power
@@ -52,7 +52,7 @@ def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "li
     InvalidFile
         If the file has another format, or a gain is missing or not finite and positive.
     """
-    one_of("unit", unit, "linear", "db")
+    check.one_of("unit", unit, "linear", "db")
     data, devices = Path(path).read_bytes(), scenario.num_devices
     is_array = data.startswith(b"\x93NUMPY")
     table = _read_array(data, str(path), devices) if is_array else read_table(data, str(path), _gains_of(devices))
@@ -71,7 +71,7 @@ class GainLines:
     """A channel trace that arrives line by line, in the form of a table for :func:`read_gains`."""
 
     def __init__(self, name: str, scenario: Scenario, unit: str = "linear") -> None:
-        one_of("unit", unit, "linear", "db")
+        check.one_of("unit", unit, "linear", "db")
         self._scenario, self._unit = scenario, unit
         self._lines = Lines(name, _gains_of(scenario.num_devices), again=True)
 

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else None)
     with common.noting_orders(options):
         eta = policy.schedule(problem)
-        epsilon = problem.device_epsilons(eta, accountant, options.delta)
+        epsilon, largest = problem.device_epsilons(eta, accountant, options.delta)
         cost = float(problem.cost(eta))
     spent = cost / options.nu
     if budget_mode == causal.BUDGET_MODES["hard"] and spent > 1 + 1e-6:
@@ -63,8 +63,8 @@ def run(options: argparse.Namespace) -> None:
     totals |= {"budget_mode": budget_mode, "nu": options.nu, "cost": cost}
     totals |= {"order": scenario.order, "rdp": float(problem.rdp(eta)), "delta": options.delta}
     if RoundLeakage(scenario).rate.size > 1:
-        totals["epsilon_max"] = float(epsilon.largest)
-    totals["epsilon"] = float(epsilon.mean)
+        totals["epsilon_max"] = float(largest)
+    totals["epsilon"] = float(epsilon)
     text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])
     common.print_and_write(text, {options.out: "".join(f"{','.join(map(str, row))}\n" for row in (header, *rows))})
     common.note(trace.unended)

@@ -1,6 +1,6 @@
 """Policies that choose the receive scaling."""
 
-from adascale.policies.adascale import AdaScale, adascale_energies, best_energy
+from adascale.policies.adascale import AdaScale, adascale_energies
 from adascale.policies.base import OnlinePolicy, Policy, run
 from adascale.policies.constant_level import ConstantLevel
 from adascale.policies.dynamic_programme import DynamicProgramme
@@ -27,7 +27,6 @@ __all__ = [
     "PowerControl",
     "ReSolve",
     "adascale_energies",
-    "best_energy",
     "estimated_min_gain",
     "run",
     "seen_coherence",

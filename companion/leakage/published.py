@@ -202,7 +202,7 @@ def budgets() -> dict[str, Any]:
 
 
 def offline(contraction: float, rounds: int = 30, seeds: int = 30, rice: float = 10.0) -> dict[str, Any]:
-    """A row: whole schedules beside :class:`~companion.leakage.liu_simeone.OfflinePowerControl`, by a channel a round."""
+    """A row: whole schedules beside :class:`~companion.leakage.liu_simeone.OfflinePowerControl`, a channel a round."""
     rng, scenario, solved = np.random.default_rng(0), replace(Scenario.mnist(), num_rounds=rounds), []
     weights = contraction ** ((rounds - np.arange(1, rounds + 1)) / 2)
     for _ in range(seeds):

@@ -12,7 +12,7 @@ from adascale.problem import RoundLeakage
 from companion.leakage.liu_simeone import OfflinePowerControl
 from companion.training import weighted_optimal
 
-from ..problems import FULL, MIXED, make, with_floors
+from ..problems import FULL, MIXED, best_energy, make, with_floors
 
 
 def test_under_weights_all_noise_may_go_to_the_one_round_that_is_far_below_the_others():
@@ -128,7 +128,7 @@ def test_power_control_in_hindsight_spends_its_privacy_budget_and_no_more(contra
 @pytest.mark.parametrize(("floor", "queue", "penalty"), [(2.17e-103, 7.47e-103, 1.82e-300), (1e-120, 0.0, 1e-250)])
 def test_a_round_far_below_its_root_finds_it_though_the_curvature_overflows(floor, queue, penalty):
     leakage = RoundLeakage(FULL)
-    found = float(policies.best_energy(floor, queue, penalty, leakage))
+    found = float(best_energy(floor, queue, penalty, leakage))
     assert found > floor
     # found is the root to some units in its last place; the slope falls as its square
     assert -penalty * float(leakage.slope(found)) == pytest.approx(queue + found - floor, rel=1e-9)
