@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -207,11 +207,12 @@ def leakage(w: float, terms: LeakageTerms) -> float:
 
 
 @njit(cache=True, inline="always")
-def _leakage_slopes(w: float, terms: LeakageTerms, log_slopes: Any) -> tuple[float, float]:
+def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
+    """Compute F'(w), and F''(w) as accurately as a Newton step needs it; ``few`` says whether the terms ``are_few``."""
     first = second = 0.0
     for i in range(terms.unit.size):
         s = terms.unit[i] / w
-        slope, curvature = log_slopes(s, terms.moments, i)
+        slope, curvature = few_slopes(s, terms.moments, i) if few else log_moment_slopes(s, terms.moments, i)
         first -= terms.number[i] * s * slope
         second += terms.number[i] * s * (2 * slope + s * curvature)
     scale = (terms.moments.order - 1) * w
@@ -219,20 +220,8 @@ def _leakage_slopes(w: float, terms: LeakageTerms, log_slopes: Any) -> tuple[flo
 
 
 @njit(cache=True, nogil=True)
-def leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """Compute F'(w), and F''(w) as accurately as a Newton step needs it."""
-    return _leakage_slopes(w, terms, log_moment_slopes)
-
-
-@njit(cache=True, inline="always")
-def few_leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """Compute :func:`leakage_slopes` for a small integer order, one for which ``are_few`` holds."""
-    return _leakage_slopes(w, terms, few_slopes)
-
-
-@njit(cache=True, nogil=True)
 def _map_leakage(w: FloatArray, terms: LeakageTerms, slope: bool) -> FloatArray:
     out = np.empty(w.size)
     for i in range(w.size):
-        out[i] = leakage_slopes(w[i], terms)[0] if slope else leakage(w[i], terms)
+        out[i] = slopes(w[i], terms, False)[0] if slope else leakage(w[i], terms)
     return out

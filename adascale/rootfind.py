@@ -74,13 +74,6 @@ def solve(function: Callable[[float], float], low: float, high: float, tolerance
         return float(elementwise.find_root(np.vectorize(function, [float]), (low, high), tolerances=tolerances).x)
 
 
-class Roots(NamedTuple):
-    """The best points and their values, each of shape (N,); NaN without a change of sign."""
-
-    x: FloatArray
-    residual: FloatArray
-
-
 def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tuple[FloatArray, FloatArray]:
     """Bracket the roots of many continuous functions within +- ``limit``, by geometrically growing steps."""
     low = np.array(start, dtype=float, ndmin=1)
@@ -106,8 +99,8 @@ def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tu
     return ends[0], ends[1]
 
 
-def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float) -> Roots:
-    """Find the roots of many functions between ``low`` and ``high`` by Chandrupatla's method."""
+def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float) -> tuple[FloatArray, FloatArray]:
+    """Find the roots of many functions by Chandrupatla's method, and their values; NaN without a change of sign."""
     from scipy.optimize import elementwise  # slow to import
 
     low = np.asarray(low, dtype=float)
@@ -118,4 +111,4 @@ def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: f
         tolerances={"xatol": 0.0, "xrtol": 1e-15, "fatol": tolerance, "frtol": 0.0},
         maxiter=60,
     )
-    return Roots(found.x, found.f_x)
+    return found.x, found.f_x

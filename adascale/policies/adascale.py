@@ -14,7 +14,7 @@ from adascale.channel import FloorLaw
 from adascale.compiled import njit
 from adascale.policies.base import FloatArray, LawPolicy, RoundsPolicy, State, check_fit, in_rows, renamed
 from adascale.policies.optimal import water_level
-from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, few_leakage_slopes, leakage_slopes
+from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
 from adascale.scenario import Scenario
 
@@ -178,13 +178,6 @@ def _rounds(
             energy[i, t] = before = max(search.x, least)
             queue[i] = max(Q + (before - least) - budget[i], 0.0)
     return energy, -1, -1
-
-
-@njit(cache=True, inline="always")
-def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
-    """Return F' and F'' at w; ``few`` says whether the terms ``are_few``."""
-    both: tuple[float, float] = few_leakage_slopes(w, terms) if few else leakage_slopes(w, terms)
-    return both
 
 
 @njit(cache=True, inline="always")

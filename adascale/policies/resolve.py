@@ -96,7 +96,7 @@ def check_options(budget_mode: str, safety_margin: float, hold: float, coherence
     check.number("safety_margin", safety_margin, 0)
     check.number("hold", hold, 0, math.nextafter(1, 0))
     if not isinstance(coherence, str) or coherence != SEEN:
-        check.number("coherence", coherence, 1)  # type: ignore[arg-type]
+        check.number("coherence", coherence, 1)
 
 
 @renamed(floor="min_noise_energy")
