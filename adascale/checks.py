@@ -129,3 +129,10 @@ def broadcast(**shapes: tuple[int, ...]) -> tuple[int, ...]:
     except ValueError:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ValueError(f"shapes must broadcast together, got {listed}") from None
+
+
+def one_of(name: str, value: object, *choices: str | bool) -> None:
+    """Require that an argument is one of these strings, or True or False."""
+    if type(value) is not type(choices[0]) or value not in choices:
+        listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+        raise InvalidInput(f"{name} must be {listed}, got {value!r}", name)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,14 +74,6 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
 
 _LEAST_SCALING = 1e-318  # watts, with five digits: subnormal numbers have fewer
 _ROUNDING = 1e-9  # largest relative excess of an eta over the power limit
-
-
-class DeviceEpsilons(NamedTuple):
-    """The mean and the largest epsilon over devices, arrays of shape (...)."""
-
-    mean: FloatArray
-    largest: FloatArray
-    """The guarantee that holds for every device."""
 
 
 class ReceiveScalingProblem:
@@ -185,17 +177,19 @@ class ReceiveScalingProblem:
 
     def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> FloatArray:
         r"""Compute the mean over devices of :math:`\varepsilon` by any accountant, shape (...)."""
-        return self.device_epsilons(eta, accountant, delta).mean
+        return self.device_epsilons(eta, accountant, delta)[0]
 
-    def device_epsilons(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> DeviceEpsilons:
-        """Compute the mean over devices and the largest epsilon, by any accountant."""
+    def device_epsilons(
+        self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute the mean and the largest epsilon, which holds for every device, by any accountant, shapes (...)."""
         leakage = RoundLeakage(self.scenario)  # its kinds of devices; the order does not matter
         noise_energy = self.noise_energy(eta)
         total = largest = np.zeros(noise_energy.shape[:-1])
         for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
             epsilon = accounting.epsilon_by(accountant, float(rate), np.sqrt(noise_energy / unit), delta)
             total, largest = total + count * epsilon, np.maximum(largest, epsilon)
-        return DeviceEpsilons(total / self.scenario.num_devices, largest)
+        return total / self.scenario.num_devices, largest
 
 
 def scaling(noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float) -> FloatArray:
@@ -213,11 +207,12 @@ def leakage(w: float, terms: LeakageTerms) -> float:
 
 
 @njit(cache=True, inline="always")
-def _leakage_slopes(w: float, terms: LeakageTerms, log_slopes: Any) -> tuple[float, float]:
+def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
+    """Compute F'(w), and F''(w) as accurately as a Newton step needs it; ``few`` says whether the terms ``are_few``."""
     first = second = 0.0
     for i in range(terms.unit.size):
         s = terms.unit[i] / w
-        slope, curvature = log_slopes(s, terms.moments, i)
+        slope, curvature = few_slopes(s, terms.moments, i) if few else log_moment_slopes(s, terms.moments, i)
         first -= terms.number[i] * s * slope
         second += terms.number[i] * s * (2 * slope + s * curvature)
     scale = (terms.moments.order - 1) * w
@@ -225,20 +220,8 @@ def _leakage_slopes(w: float, terms: LeakageTerms, log_slopes: Any) -> tuple[flo
 
 
 @njit(cache=True, nogil=True)
-def leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """Compute F'(w), and F''(w) as accurately as a Newton step needs it."""
-    return _leakage_slopes(w, terms, log_moment_slopes)
-
-
-@njit(cache=True, inline="always")
-def few_leakage_slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
-    """Compute :func:`leakage_slopes` for a small integer order, one for which ``are_few`` holds."""
-    return _leakage_slopes(w, terms, few_slopes)
-
-
-@njit(cache=True, nogil=True)
 def _map_leakage(w: FloatArray, terms: LeakageTerms, slope: bool) -> FloatArray:
     out = np.empty(w.size)
     for i in range(w.size):
-        out[i] = leakage_slopes(w[i], terms)[0] if slope else leakage(w[i], terms)
+        out[i] = slopes(w[i], terms, False)[0] if slope else leakage(w[i], terms)
     return out

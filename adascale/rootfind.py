@@ -67,34 +67,11 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
 
 def solve(function: Callable[[float], float], low: float, high: float, tolerance: float = 1e-11) -> float:
     """Find where a function crosses 0 between ``low`` and ``high``, by Chandrupatla's method."""
-    (a, above), (b, below) = ((x, function(x)) for x in (low, high))
-    share = 0.5
-    for _ in range(500):
-        x = a + share * (b - a)
-        value = function(x)
-        if (value < 0) == (above < 0):
-            c, before = a, above
-        else:
-            c, before, b, below = b, below, a, above
-        a, above = x, value
-        best = a if abs(above) < abs(below) else b
-        least = (tolerance * abs(best) + 1e-300) / abs(b - a) if a != b else 1.0
-        if least > 0.5 or above == 0:
-            break
-        share, xi = 0.5, (a - b) / (c - b)
-        phi = (above - below) / (before - below) if before != below else math.nan
-        if phi**2 < xi and (1 - phi) ** 2 < 1 - xi:  # inverse quadratic interpolation
-            share = above / (below - above) * before / (below - before)
-            share += (c - a) / (b - a) * above / (before - above) * below / (before - below)
-        share = min(max(share, least), 1 - least)
-    return best
+    from scipy.optimize import elementwise  # slow to import
 
-
-class Roots(NamedTuple):
-    """The best points and their values, each of shape (N,); NaN without a change of sign."""
-
-    x: FloatArray
-    residual: FloatArray
+    tolerances = {"xatol": 2e-300, "xrtol": 2 * tolerance, "fatol": 0.0, "frtol": 0.0}
+    with np.errstate(over="ignore", invalid="ignore"):  # values may be infinite
+        return float(elementwise.find_root(np.vectorize(function, [float]), (low, high), tolerances=tolerances).x)
 
 
 def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tuple[FloatArray, FloatArray]:
@@ -122,8 +99,8 @@ def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tu
     return ends[0], ends[1]
 
 
-def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float) -> Roots:
-    """Find the roots of many functions between ``low`` and ``high`` by Chandrupatla's method."""
+def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float) -> tuple[FloatArray, FloatArray]:
+    """Find the roots of many functions by Chandrupatla's method, and their values; NaN without a change of sign."""
     from scipy.optimize import elementwise  # slow to import
 
     low = np.asarray(low, dtype=float)
@@ -134,4 +111,4 @@ def find_roots(function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: f
         tolerances={"xatol": 0.0, "xrtol": 1e-15, "fatol": tolerance, "frtol": 0.0},
         maxiter=60,
     )
-    return Roots(found.x, found.f_x)
+    return found.x, found.f_x

@@ -23,7 +23,7 @@ _INDEX = ("", "index", "unnamed: 0")  # names of a first column that pandas or R
 
 
 class Table(NamedTuple):
-    """The chosen columns of a table, with the line of each row; an array has no lines."""
+    """The chosen columns of a table, with the line of each row."""
 
     values: FloatArray
     names: list[str]
@@ -36,9 +36,7 @@ class Table(NamedTuple):
 
     def error(self, t: int, message: str) -> InvalidFile:
         """Return an error that names the file and line of row ``t``."""
-        line = self.lines[t] if self.lines else None
-        where = f"row {t}" if line is None else f"line {line}"
-        return InvalidFile(f"{self.path}, {where}: {message}", self.path, line)
+        return InvalidFile(f"{self.path}, line {self.lines[t]}: {message}", self.path, self.lines[t])
 
     def column(self, name: str, good: Callable[[FloatArray], NDArray[np.bool_]], expected: str) -> FloatArray:
         """Return a column, or raise an error unless all its entries are ``good``."""

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.errors import BudgetNotReached as BudgetNotReached
-from adascale.errors import InvalidInput
 from adascale.policies import Policy
 from adascale.policies.adascale import NoRoot
 from adascale.problem import ReceiveScalingProblem
@@ -64,24 +63,10 @@ def match_law(
     guess: ArrayLike | Callable[[ReceiveScalingProblem], ArrayLike] | None = None,
     tolerance: float = 1e-6,
 ) -> FloatArray:
-    r"""Find the parameter of a policy whose cost equals :math:`\nu` on average over the distribution of the floors.
+    r"""Find the parameter whose cost equals :math:`\nu` on average over drawn floors (:func:`draw_floors`).
 
-    Parameters
-    ----------
-    policy, *statistics, tolerance
-        As for :func:`match_budget`, but parameters and statistics have an axis of length 1 for the draws.
-    scenario : Scenario
-    budget : array_like, > 0
-        :math:`\nu`; broadcasts against the instances of ``law``.
-    draws, seed : int
-        See :func:`draw_floors`.
-    guess : array_like or callable, optional
-        As for :func:`match_budget`, or a function of the problem of all draws, whose mean over the draws is used.
-
-    Raises
-    ------
-    BudgetNotReached
-        If the mean cost of some instance cannot be brought to its budget.
+    What it shares with :func:`match_budget` is as there, but parameters and statistics have an axis of length 1 for the
+    draws, and ``guess`` may be a function of the problem of all draws, whose mean over the draws is used.
     """
     budget = check.positive("budget", budget)
     check.broadcast(budget=budget.shape, lanes_of_law=law.lanes)
@@ -91,29 +76,33 @@ def match_law(
 
 
 def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: float) -> FloatArray:
-    if check.positive("tolerance", tolerance).ndim:
-        raise InvalidInput(f"tolerance must be one number, got {tolerance}", "tolerance")
+    check.number("tolerance", tolerance, 1e-300)
     if guess is None:
         guess = policy.guess if isinstance(policy, type) and issubclass(policy, Policy) else 1.0
-    if not callable(guess):
-        guess = np.broadcast_to(check.positive("guess", guess), lanes.shape).ravel()
     with np.errstate(all="ignore"):
-        start = np.log(lanes.mean_of(guess) if callable(guess) else guess)
+        if callable(guess):
+            problem = lanes.problem(lanes.index)
+            each = np.broadcast_to(np.asarray(guess(problem), dtype=float), problem.lanes)
+            start = np.log(each.reshape(lanes.index.size, -1).mean(axis=1))
+        else:
+            start = np.log(np.broadcast_to(check.positive("guess", guess), lanes.shape).ravel())
     start = np.clip(np.nan_to_num(start), -_FARTHEST, _FARTHEST)
 
     def excess(log_parameter: FloatArray, lane: Index) -> FloatArray:
         return lanes.excess(policy, lane, np.exp(log_parameter))
 
     try:
-        found = find_roots(excess, *widen(excess, start, 0.5, _FARTHEST), _FINER * tolerance)
+        x, residual = find_roots(excess, *widen(excess, start, 0.5, _FARTHEST), _FINER * tolerance)
     except NoRoot as error:  # at an extreme penalty
         raise BudgetNotReached(f"no parameter brings the cost to its budget: {error}") from None
-    missed = np.flatnonzero(~(np.abs(found.residual) <= tolerance))
+    missed = np.flatnonzero(~(np.abs(residual) <= tolerance))
     if missed.size:
-        lane = int(missed[0])
-        why = lanes.why_not(lane, tolerance)
-        raise BudgetNotReached(f"no parameter brings {lanes.name(lane)} to its budget, {why}")
-    return np.exp(found.x).reshape(lanes.shape)
+        first = lanes.problem(missed[:1])
+        budget, floor = float(first.budget.flat[0]), float(first.min_noise_energy.max())
+        lost = f": a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"
+        why = f"nu = {budget:g}{lost if np.spacing(floor) > tolerance * budget else ''}"
+        raise BudgetNotReached(f"no parameter brings {lanes.name(int(missed[0]))} to its budget, {why}")
+    return np.exp(x).reshape(lanes.shape)
 
 
 class Lanes:
@@ -139,12 +128,6 @@ class Lanes:
             self._last = lane, ReceiveScalingProblem(self.scenario, self._gain[self._row[lane]], budget)
         return self._last[1]
 
-    def mean_of(self, guess: Callable[[ReceiveScalingProblem], ArrayLike]) -> FloatArray:
-        """Evaluate a function of the problem for every instance, averaged over draws."""
-        problem = self.problem(self.index)
-        found = np.broadcast_to(np.asarray(guess(problem), dtype=float), problem.lanes)
-        return np.asarray(found.mean(axis=tuple(range(1, found.ndim))))
-
     def excess(self, policy: Callable[..., Any], lane: Index, parameter: FloatArray) -> FloatArray:
         r"""Return :math:`\mathrm{cost} / \nu - 1` of the policy."""
         problem = self.problem(lane)
@@ -161,14 +144,6 @@ class Lanes:
         place = tuple(int(i) for i in np.unravel_index(lane, self.shape))
         cost = "the mean cost" if self._draws_axis else "the cost"
         return f"{cost} of lane {place}" if place else cost
-
-    def why_not(self, lane: int, tolerance: float) -> str:
-        """Explain in a message why a budget was not reached."""
-        budget, floor = float(self._budget[lane]), float(self.problem(self.index).min_noise_energy[lane].max())
-        if self._draws_axis:
-            return f"nu = {budget:g}, over {self._gain.shape[1]} draws"
-        lost = f": a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"
-        return f"nu = {budget:g}{lost if np.spacing(floor) > tolerance * budget else ''}"
 
 
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
@@ -12,6 +13,9 @@ from adascale.statistics import interval, log_interval
 
 ARM = ("reading", "policy", "nu")
 """What tells the trainings of one realisation apart."""
+
+KEPT = 1e-6
+"""An excess below this share of the budget does not count."""
 
 
 def by_seed(table: pd.DataFrame, column: str = "test_accuracy", arm: Sequence[str] = ARM) -> pd.DataFrame:
@@ -69,3 +73,43 @@ def log_band(values: ArrayLike, digits: int = 2) -> str:
 def clear(all_values: Iterable[ArrayLike]) -> int:
     """How many of these sets of differences have a 95 % interval that excludes zero."""
     return sum(not each.low <= 0 <= each.high for each in map(interval, all_values))
+
+
+def promises(table: pd.DataFrame) -> pd.DataFrame:
+    r"""Summarise cost and leakage relative to the optimum per policy and :math:`\nu`.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame, from :func:`~adascale.comparison.leakage_table`
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per policy and budget: ``realisations``; ``cost, spread`` (mean and standard deviation of cost over
+        :math:`\nu`); ``over`` (share of realisations above 1); ``excess`` (the largest, or 0); and the mean of the
+        ratios ``rdp`` and ``epsilon`` to the optimum's on the same realisation, its 95 % t interval ``..._low,
+        ..._high``, and ``..._median, ..._worst``.  Realisations with a cost of NaN are left out.
+    """
+    needed = ["policy", "nu", "seed", "cost", "rdp", "epsilon"]
+    if missing := [name for name in needed if name not in table]:
+        raise ValueError(f"the table must have the column {missing[0]!r}, it has {', '.join(map(str, table))}")
+    instance = [*(["dataset"] if "dataset" in table else []), "nu", "seed"]
+    best = table.loc[table["policy"] == "Optimal", [*instance, "rdp", "epsilon"]]
+    reached = table.dropna(subset=["cost"])
+    joined = reached.merge(best, on=instance, how="left", suffixes=("", "_best"), validate="many_to_one")
+    if joined["rdp_best"].isna().any():
+        lost = joined.loc[joined["rdp_best"].isna(), ["nu", "seed"]].iloc[0]
+        raise ValueError(f"Optimal has no row for nu = {lost['nu']:g}, seed = {lost['seed']:g}")
+    rows, keys = [], [*instance[:-2], "policy", "nu"]
+    for key, group in joined.groupby(keys, sort=False):
+        spent = (group["cost"] / group["nu"]).to_numpy()
+        row = dict(zip(keys, key, strict=True)) | {"realisations": len(group), "cost": spent.mean()}
+        row["spread"] = spent.std(ddof=1) if len(spent) > 1 else np.nan
+        row["over"] = np.mean(spent > 1 + KEPT)
+        row["excess"] = max(spent.max() - 1, 0.0) if row["over"] else 0.0
+        for name in ("rdp", "epsilon"):
+            ratio = (group[name] / group[f"{name}_best"]).to_numpy()
+            row |= dict(zip((name, f"{name}_low", f"{name}_high"), interval(ratio), strict=True))
+            row |= {f"{name}_median": np.median(ratio), f"{name}_worst": ratio.max()}
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -1,6 +1,6 @@
 """The public names of the package, and those that book/api.md asks Sphinx for: both read, nothing imported.
 
-A name stands for where it is defined: ``adascale.policies.best_energy`` is that of ``adascale.policies.adascale``.
+A name stands for where it is defined: ``adascale.policies.Learn`` is that of ``adascale.policies.learn``.
 """
 
 import ast

@@ -49,6 +49,12 @@ def spend_of(policy, problem):
     return np.maximum(problem.noise_energy(eta) - problem.min_noise_energy, 0)
 
 
+def best_energy(floor, queue, penalty, leakage):
+    """The noise energy of one round of AdaScale."""
+    floor = np.asarray(floor, dtype=float)[..., None]
+    return policies.adascale_energies(floor, 1.0, penalty, leakage, queue)[0][..., 0]
+
+
 class OnlySome(policies.EqualAlloc):
     """Can spend budgets up to 4e-3 and no other."""
 

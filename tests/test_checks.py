@@ -11,7 +11,7 @@ import pytest
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, errors, policies, tuning
 from adascale import checks as check
 from adascale.files import from_mapping
-from adascale.policies import adascale_energies, best_energy, estimated_min_gain, water_level
+from adascale.policies import adascale_energies, estimated_min_gain, water_level
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval
 from adascale.tables import read_table
@@ -141,7 +141,7 @@ ENTRIES = {
         lambda: water_level([], 1.0),
         lambda: adascale_energies(1.0, 1.0, 1.0, RoundLeakage(MIXED)),
     ],
-    "queue": [lambda: best_energy(1.0, [1.0, -1.0], 1.0, RoundLeakage(MIXED))],
+    "initial_queue": [lambda: adascale_energies([1.0], 1.0, 1.0, RoundLeakage(MIXED), [1.0, -1.0])],
     "values": [lambda: interval([1.0, NAN])],
     "guess": [lambda: tuning.match_budget(policies.AdaScale, PROBLEM, guess=0.0)],
     "tolerance": [lambda: tuning.match_budget(policies.AdaScale, PROBLEM, tolerance=[1, 2])]
@@ -169,7 +169,7 @@ UNFIT = [
     (lambda: ReceiveScalingProblem(TINY, np.ones((3, 4)), [0.1, 0.2]), r"budget \(2,\).*min_gain \(3,\)"),
     (lambda: THREE.cost(np.ones((2, 4))), r"eta \(2, 4\).*\(3, 4\)"),
     (lambda: policies.AdaScale([0.1, 0.2]).schedule(THREE), r"penalty \(2,\).*\(3,\)"),
-    (lambda: best_energy([1.0, 2.0], [0.0, 0.0, 0.0], 1.0, RoundLeakage(TINY)), "shape"),
+    (lambda: adascale_energies([[1.0], [2.0]], 1.0, 1.0, RoundLeakage(TINY), np.zeros(3)), "shape"),
     (lambda: accounting.find("numpy:ndarray"), "numpy:ndarray"),
     (lambda: optimal_cvxpy.OptimalCvxpy().schedule(make(replace(MIXED, order=2.5), 0.1)), "order.*integer.*2.5"),
     *((lambda q=q: accounting.rdp(q, 1e-160, 2.5), "noise_multiplier.*1e-160.*order 2.5") for q in (0.01, 1.0)),

@@ -17,6 +17,7 @@ from adascale.policies import water_level
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval, log_interval
 from companion import bounds
+from companion.leakage.liu_simeone import OfflinePowerControl
 
 from .problems import MIXED, MNIST, feasible, make, powers
 
@@ -57,7 +58,7 @@ def candidates(problem):
         policies.AdaScale(1.0),
         policies.PowerControl(means, total / 3),
         policies.PowerControl(means, total * 1e-9, 0.9),
-        policies.OfflinePowerControl(total / 3, 0.9),
+        OfflinePowerControl(total / 3, 0.9),
         policies.LyapunovPowerControl(cap / 7, cap / 5, 0.9),
     ]
 

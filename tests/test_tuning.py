@@ -206,6 +206,6 @@ def test_what_a_law_cannot_be_matched_with_is_named():
         assert error.value.argument == name
     with pytest.raises(InvalidInput, match="at most 100,000,000 entries at once, got 2 x 1000000000 x 60"):
         tuning.draw_floors(SHORT, LAW, 10**9, 0)
-    for law, said in ((LAW, r"lane \(0,\) .* nu = 0.004, over 30 draws"), (RayleighFloors(1e-3), "nu = 0.004")):
+    for law, said in ((LAW, r"lane \(0,\) .* nu = 0.004$"), (RayleighFloors(1e-3), "nu = 0.004")):
         with pytest.raises(BudgetNotReached, match=said):
             tuning.match_law(Overspender, SHORT, 4e-3, law)

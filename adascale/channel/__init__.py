@@ -5,7 +5,7 @@ from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, Ray
 from adascale.channel.gains import GainLine, GainLines, Trace, read_gains
 from adascale.channel.model import Channel, ChannelModel, cost_hata_path_loss, each_device, find, specification
 from adascale.channel.multi_gain import AntennaSelection, BlockFading, SelectionFloors, TappedDelayLine, effective_gain
-from adascale.channel.shadowing import Motion, Moving, Shadowed, Shadowing, UrbanMicro
+from adascale.channel.shadowing import Moving, Shadowed, UrbanMicro
 
 __all__ = [
     "AntennaSelection",
@@ -19,7 +19,6 @@ __all__ = [
     "GainLines",
     "GaussMarkov",
     "Jakes",
-    "Motion",
     "Moving",
     "Nakagami",
     "Rayleigh",
@@ -27,7 +26,6 @@ __all__ = [
     "Rician",
     "SelectionFloors",
     "Shadowed",
-    "Shadowing",
     "TappedDelayLine",
     "Trace",
     "UrbanMicro",

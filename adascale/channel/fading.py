@@ -3,7 +3,7 @@ r"""Fading distributions: the coefficients of one device, with :math:`\mathbb E|
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -101,7 +101,11 @@ class GaussMarkov(Rayleigh, same_law=True):
     limits: ClassVar = {"correlation": (0, 1)}
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        return autoregression(complex_normal(rng, num_rounds), self.correlation)
+        from scipy import signal
+
+        fresh = np.full(num_rounds, np.sqrt(1 - self.correlation**2))
+        fresh[0] = 1
+        return np.asarray(signal.lfilter([1.0], [1.0, -self.correlation], complex_normal(rng, num_rounds) * fresh))
 
 
 @dataclass(frozen=True)
@@ -132,15 +136,6 @@ class Jakes(Rayleigh, same_law=True):
 def complex_normal(rng: np.random.Generator, num: int) -> ComplexArray:
     r"""Draw ``num`` independent numbers from :math:`\mathcal{CN}(0, 1)`."""
     return np.asarray(rng.standard_normal((num, 2)).view(complex)[..., 0] / np.sqrt(2))
-
-
-def autoregression(drawn: NDArray[Any], r: float) -> NDArray[Any]:
-    r"""Compute :math:`f_t = r f_{t-1} + \sqrt{1 - r^2}\, z_t` along the last axis of z, from :math:`f_0 = z_0`."""
-    from scipy import signal
-
-    fresh = np.full(drawn.shape[-1], np.sqrt(1 - r**2))
-    fresh[0] = 1
-    return np.asarray(signal.lfilter([1.0], [1.0, -r], drawn * fresh))
 
 
 def waves(rng: np.random.Generator, num_rounds: int, turns: float, paths: int) -> ComplexArray:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adascale.channel.model import one_of
-from adascale.errors import InvalidFile
+from adascale import checks as check
 from adascale.scenario import Scenario
 from adascale.tables import Choice, Lines, Table, read_table, short, to_number, to_power
 
@@ -33,13 +30,12 @@ class Trace(NamedTuple):
 
 
 def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "linear") -> Trace:
-    r"""Read a channel trace from a table of UTF-8 text or a ``.npy`` file.
+    r"""Read a channel trace from a table of UTF-8 text.
 
-    A table has a header and one row per round, separated by commas, semicolons, tabs or blanks.  Its columns are
+    It has a header and one row per round, separated by commas, semicolons, tabs or blanks.  Its columns are
     ``min_gain`` (:math:`h_{\min,t}^2`), or ``h2_1`` ... ``h2_M`` (:math:`|h_{m,t}|^2`), or ``h_1`` ... ``h_M`` (complex
     :math:`h_{m,t}`, such as ``0.1+0.2j``).  Columns ``round``, ``time`` and a first column without a name are optional
     and must increase.  Lines that begin with ``#`` are comments; the last one before the numbers may be the header.
-    An array has the shape (T,) for ``min_gain``, or (T, M) for :math:`|h_{m,t}|^2` or complex :math:`h_{m,t}`.
 
     Parameters
     ----------
@@ -52,10 +48,8 @@ def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "li
     InvalidFile
         If the file has another format, or a gain is missing or not finite and positive.
     """
-    one_of("unit", unit, "linear", "db")
-    data, devices = Path(path).read_bytes(), scenario.num_devices
-    is_array = data.startswith(b"\x93NUMPY")
-    table = _read_array(data, str(path), devices) if is_array else read_table(data, str(path), _gains_of(devices))
+    check.one_of("unit", unit, "linear", "db")
+    table = read_table(Path(path).read_bytes(), str(path), _gains_of(scenario.num_devices))
     return _trace(table, scenario, unit)
 
 
@@ -71,7 +65,7 @@ class GainLines:
     """A channel trace that arrives line by line, in the form of a table for :func:`read_gains`."""
 
     def __init__(self, name: str, scenario: Scenario, unit: str = "linear") -> None:
-        one_of("unit", unit, "linear", "db")
+        check.one_of("unit", unit, "linear", "db")
         self._scenario, self._unit = scenario, unit
         self._lines = Lines(name, _gains_of(scenario.num_devices), again=True)
 
@@ -131,28 +125,3 @@ def _gains_of(num_devices: int) -> Callable[[list[str]], Choice]:
         return [device[m] for m in sorted(device)], to_power if kinds == {"h"} else to_number
 
     return choose
-
-
-def _read_array(data: bytes, path: str, num_devices: int) -> Table:
-    stream = io.BytesIO(data)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # NumPy warns if it has to guess at a header
-            held: NDArray[Any] = np.load(stream, allow_pickle=False)
-    except Exception as error:  # NumPy raises many different errors
-        raise InvalidFile(f"{path} is not an array of numbers: {short(' '.join(str(error).split()))}", path) from None
-    if stream.tell() != len(data):
-        raise InvalidFile(f"{path} has {len(data) - stream.tell()} bytes after its array", path)
-    squared, minimum = held.dtype.kind == "c", held.ndim == 1
-    if held.dtype.kind not in "iufc":
-        raise InvalidFile(f"{path}: expected an array of numbers, got {short(str(held.dtype))}", path)
-    if not held.size or not (held.shape[1:] == (num_devices,) or (minimum and not squared)):
-        expected = f"an array of shape {'' if squared else '(T,) or '}(T, {num_devices}), a row per round"
-        hint = "; transpose it" if held.ndim == 2 and held.shape[0] == num_devices else ""
-        raise InvalidFile(f"{path}: expected {expected}, got shape {held.shape}{hint}", path)
-    rows = held[:, None] if minimum else held
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        real, imag = rows.real.astype(np.float64), rows.imag.astype(np.float64)
-        values = real**2 + imag**2 if squared else real
-    names = ["min_gain"] if minimum else [f"h{'' if squared else '2'}_{m + 1}" for m in range(num_devices)]
-    return Table(values, names, path, (), lambda t, m: f"{rows[t, m]} in column {m}")

@@ -87,18 +87,13 @@ class ChannelModel:
         object.__setattr__(self, "distance_range", tuple(ends.tolist()))
         for owner in reversed(type(self).__mro__):
             for name, values in vars(owner).get("choices", {}).items():
-                one_of(name, getattr(self, name), *values)
+                check.one_of(name, getattr(self, name), *values)
             for name, (low, high) in vars(owner).get("limits", {}).items():
                 given, is_whole = getattr(self, name), isinstance(getattr(type(self), name, None), int)
                 value = check.as_floats(name, check.whole(name, given) if is_whole else given)
                 if value.shape or not low <= value <= high:
                     raise InvalidInput(f"{name} must be one number from {low:g} to {high:g}, got {given!r}", name)
                 object.__setattr__(self, name, int(value) if is_whole else value.item())
-
-    @property
-    def metres_a_round(self) -> float:
-        """Return the distance that a device moves per round; 0 at rest."""
-        return 0.0
 
     def place(self, rng: np.random.Generator) -> float:
         """Draw the distance of one device in metres."""
@@ -177,13 +172,6 @@ class ChannelModel:
             got = f"shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}"
             raise ValueError(f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, got {got}")
         return drawn
-
-
-def one_of(name: str, value: object, *choices: str | bool) -> None:
-    """Raise a ``ValueError`` unless an argument is one of these strings, or True or False."""
-    if type(value) is not type(choices[0]) or value not in choices:
-        listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
-        raise InvalidInput(f"{name} must be {listed}, got {value!r}", name)
 
 
 def _redrawn(model: type, home: type, names: set[str]) -> bool:

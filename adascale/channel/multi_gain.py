@@ -12,7 +12,7 @@ from scipy import special
 from adascale import checks as check
 from adascale.channel.fading import ComplexArray, Rayleigh
 from adascale.channel.floors import FloatArray, FloorLaw, RayleighFloors
-from adascale.channel.model import Channel, ChannelModel, Seeds, each_device, one_of
+from adascale.channel.model import Channel, ChannelModel, Seeds, each_device
 from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
 
@@ -50,7 +50,7 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     power : numpy.ndarray, shape (..., B), > 0, :math:`|h_{m,b}|^2`
     energy : str, ``anywhere`` or ``even``
     """
-    one_of("energy", energy, *_ENERGY["energy"])
+    check.one_of("energy", energy, *_ENERGY["energy"])
     return np.asarray(power.min(axis=-1) if energy == "anywhere" else 1 / np.mean(1 / power, axis=-1))
 
 

@@ -1,4 +1,4 @@
-"""Correlated shadowing and device mobility: mixins over a fading model, ``class Mine(Shadowing, Motion, Rician)``."""
+"""Correlated shadowing, device mobility, and a street canyon."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from adascale import checks as check
-from adascale.channel.fading import ComplexArray, Rayleigh, autoregression, waves
+from adascale.channel.fading import ComplexArray, Rayleigh, waves
 from adascale.channel.floors import FloatArray
-from adascale.channel.model import Channel, ChannelModel, Seeds, each_device
+from adascale.channel.model import Channel, Seeds, each_device
 from adascale.errors import InvalidInput
 
 LIGHT = 299_792_458.0
@@ -21,20 +21,20 @@ _SERVER_HEIGHT = 10
 
 
 @dataclass(frozen=True)
-class Shadowing(ChannelModel, same_law=True):
-    r"""A mixin for log-normal shadowing, correlated in space [Gudmundson 1991].
+class Shadowed(Rayleigh, same_law=True):
+    r"""Rayleigh fading with log-normal shadows, correlated in space [Gudmundson 1991].
 
     .. math:: h_{m,t} = 10^{-s_m / 20}\, f_{m,t} / \sqrt{\mathrm{PL}_m}, \qquad
-        \mathbb E[s_{m,t+\tau} s_{j,t}] = \varsigma^2 e^{-(d_{mj} + v \Delta \tau) / D}
+        \mathbb E[s_m s_j] = \varsigma^2 e^{-d_{mj} / D}
 
-    with Gaussian :math:`s_m` in dB, for devices at uniform angles around the server and at first :math:`d_{mj}` apart.
+    with Gaussian :math:`s_m` in dB, for devices at uniform angles around the server, :math:`d_{mj}` apart.
 
     Parameters
     ----------
     deviation : float, in [0, 30], :math:`\varsigma` in dB
     correlation_distance : float, in [1e-3, 1e6], :math:`D` in metres
     known : bool
-        Whether ``path_loss`` includes the shadow of round 0.
+        Whether ``path_loss`` includes the shadow.
     """
 
     deviation: float = 8.0
@@ -47,43 +47,47 @@ class Shadowing(ChannelModel, same_law=True):
         check.entries("seeds x num_devices x num_devices", np.size(seed), num_devices, num_devices)
         distance, path_loss, coefficient = super().draw(num_devices, num_rounds, seed)
         angle = each_device(seed, num_devices, _ANGLE, lambda rng: rng.uniform(0, 2 * np.pi))
+        fresh = each_device(seed, num_devices, _SHADOW, lambda rng: rng.standard_normal())
         place = distance * np.exp(1j * angle)
-        apart = np.abs(place[..., :, None] - place[..., None, :])
-        steps = num_rounds if self.metres_a_round else 1
-        fresh = each_device(seed, num_devices, _SHADOW, lambda rng: rng.standard_normal(steps))
-        along = autoregression(fresh, np.exp(-self.metres_a_round / self.correlation_distance))
-        shadow = 10 ** (self.deviation / 10 * _correlated(np.exp(-apart / self.correlation_distance), along))
-        if self.known:
-            path_loss = path_loss * shadow[..., 0]
-        return Channel(distance, path_loss, coefficient / np.sqrt(shadow))
+        rest = np.exp(-np.abs(place[..., :, None] - place[..., None, :]) / self.correlation_distance)
+        normal = np.zeros_like(fresh)
+        # Cholesky's factor, entry by entry, so that the first rows do not depend on how many follow, to the last digit
+        for j in range(num_devices):
+            # two devices at one place leave 0, or less after rounding
+            column = rest[..., j:, j] / np.sqrt(np.maximum(rest[..., j, j], 1e-12))[..., None]
+            normal[..., j:] += column * fresh[..., j, None]
+            rest[..., j:, j:] -= column[..., None] * column[..., None, :]
+        shadow = 10 ** (self.deviation / 10 * normal)
+        return Channel(
+            distance, path_loss * shadow if self.known else path_loss, coefficient / np.sqrt(shadow)[..., None]
+        )
 
 
 @dataclass(frozen=True)
-class Shadowed(Shadowing, Rayleigh):
-    """Rayleigh fading with :class:`Shadowing`."""
-
-
-@dataclass(frozen=True)
-class Motion(ChannelModel, same_law=True):
-    r"""A mixin for devices that move straight in uniform directions and are reflected at the limits of the ring.
+class Moving(Rayleigh, same_law=True):
+    r"""Devices that move straight in uniform directions and are reflected at the limits of the ring.
 
     .. math:: r_t = \sqrt{b^2 + s_t^2}, \qquad b = r_0 |\sin\vartheta|
 
-    where :math:`|s_t|` moves at the speed v between the limits of the ring.  ``path_loss`` is that of round 0.
+    where :math:`|s_t|` moves at the speed v between the limits of the ring, with the waves of :class:`Jakes` at
+    :math:`f_D = v f_c / c`.  ``path_loss`` is that of round 0.
 
     Parameters
     ----------
     speed : float, in [0, 1000], :math:`v` in metres per second
     round_time : float, in [1e-9, 1e9], :math:`\Delta` in seconds per round (default: 26,010 slots at 100 kHz)
+    carrier : float, in [1, 1e12], :math:`f_c` in hertz
+    paths : int, in [1, 10000]
     """
 
     speed: float = 1.5
     round_time: float = 0.26
-    limits: ClassVar = {"speed": (0, 1000), "round_time": (1e-9, 1e9)}
+    carrier: float = 2e9
+    paths: int = 64
+    limits: ClassVar = {"speed": (0, 1000), "round_time": (1e-9, 1e9), "carrier": (1, 1e12), "paths": (1, 10_000)}
 
-    @property
-    def metres_a_round(self) -> float:
-        return self.speed * self.round_time
+    def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
+        return waves(rng, num_rounds, self.speed * self.round_time * self.carrier / LIGHT, self.paths)
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, coefficient = super().draw(num_devices, num_rounds, seed)
@@ -100,26 +104,8 @@ class Motion(ChannelModel, same_law=True):
         # reflect |s| between near and far
         length = np.maximum(far - near, 1e-300)
         along = (distance * np.cos(course))[..., None]
-        went = np.abs(along) - near + np.copysign(self.metres_a_round, along) * np.arange(num_rounds)
+        went = np.abs(along) - near + np.copysign(self.speed * self.round_time, along) * np.arange(num_rounds)
         return np.asarray(np.hypot(aside, near + length - np.abs(went % (2 * length) - length)))
-
-
-@dataclass(frozen=True)
-class Moving(Motion, Rayleigh, same_law=True):
-    """Moving devices (:class:`Motion`) with the waves of :class:`Jakes` at :math:`f_D = v f_c / c`.
-
-    Parameters
-    ----------
-    carrier : float, in [1, 1e12], :math:`f_c` in hertz
-    paths : int, in [1, 10000]
-    """
-
-    carrier: float = 2e9
-    paths: int = 64
-    limits: ClassVar = {"carrier": (1, 1e12), "paths": (1, 10_000)}
-
-    def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        return waves(rng, num_rounds, self.metres_a_round * self.carrier / LIGHT, self.paths)
 
 
 @dataclass(frozen=True)
@@ -183,15 +169,3 @@ class UrbanMicro(Rayleigh):
         sight = np.sqrt(K) * np.exp(2j * np.pi * phase)
         unit = (sight[..., None] + coefficient * np.sqrt(clear)[..., None]) / np.sqrt(K + 1)[..., None]
         return Channel(distance, loss, unit / np.sqrt(loss)[..., None])
-
-
-def _correlated(covariance: FloatArray, fresh: FloatArray) -> FloatArray:
-    """Mix independent rows ``fresh``, (..., M, T), to this covariance, (..., M, M), which has ones on its diagonal."""
-    # Cholesky's factor, entry by entry, so that the first rows do not depend on how many follow, to the last digit
-    rest, mixed = covariance.copy(), np.zeros_like(fresh)
-    for j in range(rest.shape[-1]):
-        # two devices at one place leave 0, or less after rounding
-        column = rest[..., j:, j] / np.sqrt(np.maximum(rest[..., j, j], 1e-12))[..., None]
-        mixed[..., j:, :] += column[..., None] * fresh[..., j, None, :]
-        rest[..., j:, j:] -= column[..., None] * column[..., None, :]
-    return mixed

@@ -10,8 +10,8 @@ policy, takes all this from the trace itself. The policy optimal always sees all
 
 The trace is a table with a header and one row per round: a column min_gain (the smallest |h_m|^2 / k_m^2), or a column
 per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0.1+0.2j, in any order, separated by
-commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. It may also be a .npy
-file of shape (T,), which is min_gain, or (T, M), real or complex. Gains are linear power ratios, or dB with --unit db.
+commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. Gains are linear
+power ratios, or dB with --unit db.
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
 clip_norm, max_power (W), noise_power (W), order.
 
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else None)
     with common.noting_orders(options):
         eta = policy.schedule(problem)
-        epsilon = problem.device_epsilons(eta, accountant, options.delta)
+        epsilon, largest = problem.device_epsilons(eta, accountant, options.delta)
         cost = float(problem.cost(eta))
     spent = cost / options.nu
     if budget_mode == causal.BUDGET_MODES["hard"] and spent > 1 + 1e-6:
@@ -63,8 +63,8 @@ def run(options: argparse.Namespace) -> None:
     totals |= {"budget_mode": budget_mode, "nu": options.nu, "cost": cost}
     totals |= {"order": scenario.order, "rdp": float(problem.rdp(eta)), "delta": options.delta}
     if RoundLeakage(scenario).rate.size > 1:
-        totals["epsilon_max"] = float(epsilon.largest)
-    totals["epsilon"] = float(epsilon.mean)
+        totals["epsilon_max"] = float(largest)
+    totals["epsilon"] = float(epsilon)
     text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])
     common.print_and_write(text, {options.out: "".join(f"{','.join(map(str, row))}\n" for row in (header, *rows))})
     common.note(trace.unended)

@@ -1,6 +1,6 @@
 """Comparison of policies: methods that tune them to a budget, and leakage tables."""
 
-from adascale.comparison.leakage import leakage_table, promises
+from adascale.comparison.leakage import leakage_table
 from adascale.comparison.methods import (
     Method,
     PolicyClass,
@@ -20,5 +20,4 @@ __all__ = [
     "find_method",
     "keeps_its_own_promise",
     "leakage_table",
-    "promises",
 ]

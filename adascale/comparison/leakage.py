@@ -1,4 +1,4 @@
-r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2), and its summary."""
+r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from adascale.errors import BudgetNotReached
 from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
-from adascale.statistics import interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _BLOCK = 20  # realisations computed at once; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000
-_KEPT = 1e-6  # an excess below this share of the budget does not count
 _FIRST = ("dataset", "policy", "nu", "seed")
 _MEASURED = ("cost", "order", "rdp", "delta", "epsilon_max", "epsilon", "full_power", "floor_max", "floor_max_round")
 
@@ -136,45 +134,3 @@ def _rows(
     }
     columns = {"nu": problem.budget, **measured, **constant, **largest_floor}
     return pd.DataFrame({key: np.broadcast_to(value, problem.lanes).ravel() for key, value in columns.items()}), policy
-
-
-def promises(table: pd.DataFrame) -> pd.DataFrame:
-    r"""Summarise cost and leakage relative to the optimum per policy and :math:`\nu`.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame, from :func:`~adascale.comparison.leakage_table`
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per policy and budget: ``realisations``; ``cost, spread`` (mean and standard deviation of cost over
-        :math:`\nu`); ``over`` (share of realisations above 1); ``excess`` (the largest, or 0); and the mean of the
-        ratios ``rdp`` and ``epsilon`` to the optimum's on the same realisation, its 95 % t interval ``..._low,
-        ..._high``, and ``..._median, ..._worst``.  Realisations with a cost of NaN are left out.
-    """
-    import pandas as pd  # slow to import
-
-    needed = ["policy", "nu", "seed", "cost", "rdp", "epsilon"]
-    if missing := [name for name in needed if name not in table]:
-        raise ValueError(f"the table must have the column {missing[0]!r}, it has {', '.join(map(str, table))}")
-    instance = [*(["dataset"] if "dataset" in table else []), "nu", "seed"]
-    best = table.loc[table["policy"] == "Optimal", [*instance, "rdp", "epsilon"]]
-    reached = table.dropna(subset=["cost"])
-    joined = reached.merge(best, on=instance, how="left", suffixes=("", "_best"), validate="many_to_one")
-    if joined["rdp_best"].isna().any():
-        lost = joined.loc[joined["rdp_best"].isna(), ["nu", "seed"]].iloc[0]
-        raise ValueError(f"Optimal has no row for nu = {lost['nu']:g}, seed = {lost['seed']:g}")
-    rows, keys = [], [*instance[:-2], "policy", "nu"]
-    for key, group in joined.groupby(keys, sort=False):
-        spent = (group["cost"] / group["nu"]).to_numpy()
-        row = dict(zip(keys, key, strict=True)) | {"realisations": len(group), "cost": spent.mean()}
-        row["spread"] = spent.std(ddof=1) if len(spent) > 1 else np.nan
-        row["over"] = np.mean(spent > 1 + _KEPT)
-        row["excess"] = max(spent.max() - 1, 0.0) if row["over"] else 0.0
-        for name in ("rdp", "epsilon"):
-            ratio = (group[name] / group[f"{name}_best"]).to_numpy()
-            row |= dict(zip((name, f"{name}_low", f"{name}_high"), interval(ratio), strict=True))
-            row |= {f"{name}_median": np.median(ratio), f"{name}_worst": ratio.max()}
-        rows.append(row)
-    return pd.DataFrame(rows)

@@ -34,12 +34,6 @@ class PolicyClass:
         if not issubclass(policy, Policy):
             policy = type(name, (policy, OnlinePolicy), {"__module__": policy.__module__})
         self.policy, self.fixed = cast("type[Policy]", policy), fixed
-        base, needed = (
-            (OnlinePolicy, ("start", "step")) if issubclass(policy, OnlinePolicy) else (Policy, ("schedule",))
-        )
-        undecided = any(getattr(policy, each) is getattr(base, each) for each in needed)
-        if undecided and self.policy.schedule is base.schedule:
-            raise ValueError(f"policy {name} must define start and step, or schedule")
         declared: object = self.policy.tuned
         if not isinstance(declared, tuple | list) or not all(isinstance(each, str) for each in declared):
             raise ValueError(f"policy {name}: tuned must be a tuple of names, got {declared!r}")

@@ -123,9 +123,9 @@ def _crossings(
     i, j, k = np.nonzero((seen[..., 1:] > 0) != (seen[..., :-1] > 0))
     lane, rate, low = lanes.index[i], rates[i, j, 0], np.log(penalties[i, 0, k])
     high = low + np.log(_PENALTIES[1] / _PENALTIES[0])
-    root = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), low, high, _TOLERANCE / 2)
-    met = np.abs(root.residual) <= _TOLERANCE  # at other crossings the cost jumps over its budget
-    lane, penalty, rate = lane[met], np.exp(root.x[met]), rate[met]
+    log_root, residual = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), low, high, _TOLERANCE / 2)
+    met = np.abs(residual) <= _TOLERANCE  # at other crossings the cost jumps over its budget
+    lane, penalty, rate = lane[met], np.exp(log_root[met]), rate[met]
     chosen = lanes.problem(lane)
     eta = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
     with warnings.catch_warnings():  # warnings are mostly about pairs that are not chosen

@@ -1,6 +1,6 @@
 """Policies that choose the receive scaling."""
 
-from adascale.policies.adascale import AdaScale, adascale_energies, best_energy
+from adascale.policies.adascale import AdaScale, adascale_energies
 from adascale.policies.base import OnlinePolicy, Policy, run
 from adascale.policies.constant_level import ConstantLevel
 from adascale.policies.dynamic_programme import DynamicProgramme
@@ -9,7 +9,7 @@ from adascale.policies.estim_future import EstimFuture, estimated_min_gain
 from adascale.policies.learn import Learn
 from adascale.policies.lyapunov_power_control import LyapunovPowerControl
 from adascale.policies.optimal import Optimal, water_level
-from adascale.policies.power_control import OfflinePowerControl, PowerControl, scaling_budget, spent_epsilon
+from adascale.policies.power_control import PowerControl
 from adascale.policies.resolve import BUDGET_MODES, ReSolve, seen_coherence
 
 __all__ = [
@@ -21,18 +21,14 @@ __all__ = [
     "EstimFuture",
     "Learn",
     "LyapunovPowerControl",
-    "OfflinePowerControl",
     "OnlinePolicy",
     "Optimal",
     "Policy",
     "PowerControl",
     "ReSolve",
     "adascale_energies",
-    "best_energy",
     "estimated_min_gain",
     "run",
-    "scaling_budget",
     "seen_coherence",
-    "spent_epsilon",
     "water_level",
 ]

@@ -14,7 +14,7 @@ from adascale.channel import FloorLaw
 from adascale.compiled import njit
 from adascale.policies.base import FloatArray, LawPolicy, RoundsPolicy, State, check_fit, in_rows, renamed
 from adascale.policies.optimal import water_level
-from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, few_leakage_slopes, leakage_slopes
+from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
 from adascale.scenario import Scenario
 
@@ -78,9 +78,7 @@ class AdaScale(RoundsPolicy):
         mean_gain, law : see :class:`ConstantLevel`
         stiffness : float, :math:`s \ge 1`; at 1 the queue starts empty
         """
-        budget, stiff = check.positive("budget", budget), check.at_least("stiffness", stiffness, 1)
-        if stiff.ndim:
-            raise ValueError(f"stiffness must be one number, got {stiffness!r}")
+        budget, stiff = check.positive("budget", budget), check.number("stiffness", stiffness, 1)
         level = LawPolicy(mean_gain, law).known(scenario).level(budget)  # type: ignore[arg-type]
         with np.errstate(all="ignore"):
             penalty = -stiff * budget / RoundLeakage(scenario).slope(level)
@@ -108,26 +106,6 @@ class AdaScale(RoundsPolicy):
 
 
 @renamed(floor="min_noise_energy")
-def best_energy(
-    min_noise_energy: ArrayLike, queue: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage, start: ArrayLike = 0.0
-) -> FloatArray:
-    r"""Return the minimiser of one AdaScale round, the paper's problem (30); raise ``RuntimeError`` if none is found.
-
-    .. math:: \arg\min_{w \ge w_{\min}} V F(w) + Q (w - w_{\min}) + \tfrac12 (w - w_{\min})^2
-
-    Parameters
-    ----------
-    min_noise_energy, penalty : array_like, :math:`w_{\min}, V > 0`
-    queue, start : array_like, :math:`Q \ge 0`, and the start of the search >= 0
-    leakage : RoundLeakage, :math:`F`
-    """
-    floor, penalty = check.positive("min_noise_energy", min_noise_energy), check.positive("penalty", penalty)
-    queue, start = check.at_least("queue", queue, 0), check.at_least("start", start, 0)
-    check.broadcast(min_noise_energy=floor.shape, queue=queue.shape, penalty=penalty.shape, start=start.shape)
-    return _run(floor[..., None], queue, start, 0.0, penalty, leakage)[0][..., 0]
-
-
-@renamed(floor="min_noise_energy")
 def adascale_energies(
     min_noise_energy: ArrayLike,
     budget: ArrayLike,
@@ -135,7 +113,10 @@ def adascale_energies(
     leakage: RoundLeakage,
     initial_queue: ArrayLike = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return AdaScale's noise energies, shape (..., T), and last queue :math:`Q_T`; raise as :func:`best_energy` does.
+    r"""Return AdaScale's noise energies, shape (..., T), and last queue :math:`Q_T`.
+
+    Each round is the paper's problem (30): :math:`\arg\min_{w \ge w_{\min}} V F(w) + Q (w - w_{\min}) + \tfrac12 (w -
+    w_{\min})^2`.  A ``RuntimeError`` names a round whose root is not found.
 
     Parameters
     ----------
@@ -197,13 +178,6 @@ def _rounds(
             energy[i, t] = before = max(search.x, least)
             queue[i] = max(Q + (before - least) - budget[i], 0.0)
     return energy, -1, -1
-
-
-@njit(cache=True, inline="always")
-def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
-    """Return F' and F'' at w; ``few`` says whether the terms ``are_few``."""
-    both: tuple[float, float] = few_leakage_slopes(w, terms) if few else leakage_slopes(w, terms)
-    return both
 
 
 @njit(cache=True, inline="always")

@@ -13,9 +13,8 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.adascale import slopes
 from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, LawPolicy, in_rows, whole_horizon
-from adascale.problem import LeakageTerms, RoundLeakage
+from adascale.problem import LeakageTerms, RoundLeakage, slopes
 from adascale.rootfind import power_law_step, search_from
 from adascale.scenario import Scenario
 

@@ -26,8 +26,7 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
     gain = check.positive("mean_gain", mean_gain)
     if gain.ndim == 0:
         raise ValueError(f"mean_gain must have a last axis of devices, got {gain}")
-    if estimate not in ("devices", "minimum"):
-        raise ValueError(f"estimate must be 'devices' or 'minimum', got {estimate!r}")
+    check.one_of("estimate", estimate, "devices", "minimum")
     return np.asarray(gain.min(axis=-1) if estimate == "devices" else 1 / (1 / gain).sum(axis=-1))
 
 

@@ -1,4 +1,4 @@
-"""The power control of Liu and Simeone, with a budget on the sum of scalings, and their privacy accounting."""
+"""The power control of Liu and Simeone, with a budget on the sum of scalings."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import lambertw
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, Policy, check_fit, in_rows, spread
+from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, in_rows, spread
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
 from adascale.problem import ReceiveScalingProblem
@@ -117,71 +115,6 @@ def _first_scaling(cap: float, later_cap: float, later: int, left: float, growth
 @njit(cache=True, nogil=True)
 def _geometric(u: int, growth: float) -> float:
     return float(u) if growth == 1.0 else growth * (growth ** float(u) - 1) / (growth - 1)
-
-
-@dataclass(frozen=True)
-class OfflinePowerControl(Policy):
-    r"""The method of Liu and Simeone with all channels known: :math:`\eta_t = \min(\tau r^{-t/2}, \mathrm{cap}_t)`."""
-
-    tuned: ClassVar[tuple[str, ...]] = ("privacy_budget",)
-
-    privacy_budget: FloatArray
-    contraction: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "privacy_budget", check.positive("privacy_budget", self.privacy_budget))
-        check_contraction(self.contraction)
-
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        batch, T, cap = problem.lanes, problem.num_rounds, problem.max_eta
-        check_contraction(self.contraction, T)
-        check_fit(batch, privacy_budget=self.privacy_budget.shape)
-        budget = np.broadcast_to(self.privacy_budget, batch)[..., None]
-        weight = self.contraction ** (-0.5 * np.arange(T))
-        full_at = cap / weight  # round t is at its cap from this tau on
-        order = np.argsort(full_at, axis=-1)
-        weights, none = weight[order], np.zeros((*cap.shape[:-1], 1))
-        # with k rounds at their cap, tau spends the k-th of fixed and tau times the k-th of free
-        fixed = np.concatenate([none, np.cumsum(np.take_along_axis(cap, order, -1), axis=-1)], axis=-1)
-        others = np.flip(np.cumsum(np.flip(weights, -1), axis=-1)[..., :-1], -1)
-        free = np.concatenate([weights.sum(axis=-1, keepdims=True), others, none], axis=-1)
-        spent = fixed[..., 1:] + np.sort(full_at, axis=-1) * free[..., 1:]  # spending at the tau of the k-th cap
-        k = np.sum(spent < budget, axis=-1, keepdims=True)
-        at_k = (np.take_along_axis(np.broadcast_to(each, (*batch, T + 1)), k, -1) for each in (fixed, free))
-        with np.errstate(divide="ignore"):  # if all rounds are at their cap
-            tau = (budget - next(at_k)) / next(at_k)
-        return np.asarray(np.minimum(tau * weight, cap))
-
-
-def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""Return the largest sum of scalings under :math:`(\varepsilon, \delta)`-DP, in watts, ignoring subsampling.
-
-    .. math::
-        S = \frac{M^2 B^2 \sigma_n^2}{G^2} \big(\sqrt{\varepsilon + c^2} - c\big)^2, \qquad
-        c^2 = \tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big),
-
-    with Lambert's W and :math:`B = \min_m B_m` (:eq:`eq:scaling-budget`).
-    """
-    c = _tail(delta)
-    return _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
-
-
-def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5) -> FloatArray:
-    r"""Return the :math:`\varepsilon` of a sum of scalings, as the inverse of :func:`scaling_budget`.
-
-    .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
-    """
-    spent = check.positive("total_eta", total_eta) / _unit(scenario)
-    return spent + 2 * _tail(delta) * np.sqrt(spent)
-
-
-def _tail(delta: float) -> float:
-    """Return c with exp(-c^2) / (c sqrt(pi)) = delta."""
-    return float(np.sqrt(lambertw(2 / np.pi / check.fraction("delta", delta) ** 2).real / 2))
-
-
-def _unit(scenario: Scenario) -> float:
-    return float(scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2)
 
 
 def check_contraction(value: float, rounds: int = 1) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -91,16 +92,11 @@ class ReSolve(LawPolicy, HorizonPolicy):
 
 def check_options(budget_mode: str, safety_margin: float, hold: float, coherence: float | str) -> None:
     """Validate the options of :class:`ReSolve`."""
-    if budget_mode not in BUDGET_MODES:
-        raise ValueError(f"budget_mode must be one of {BUDGET_MODES}, got {budget_mode!r}")
-    if isinstance(coherence, str) and coherence != SEEN:
-        raise ValueError(f"coherence must be a number of rounds >= 1, or {SEEN!r}, got {coherence!r}")
-    numbers = {"safety_margin": (safety_margin, 0), "hold": (hold, 0), "coherence": (coherence, 1)}
-    for name, (value, least) in numbers.items():
-        if not isinstance(value, str) and check.at_least(name, value, least).ndim:
-            raise ValueError(f"{name} must be one number, got {value!r}")
-    if hold >= 1:
-        raise ValueError(f"hold must be a share of the rounds in [0, 1), got {hold}")
+    check.one_of("budget_mode", budget_mode, *BUDGET_MODES)
+    check.number("safety_margin", safety_margin, 0)
+    check.number("hold", hold, 0, math.nextafter(1, 0))
+    if not isinstance(coherence, str) or coherence != SEEN:
+        check.number("coherence", coherence, 1)
 
 
 @renamed(floor="min_noise_energy")

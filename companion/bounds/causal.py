@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
-from adascale.problem import RoundLeakage, leakage_slopes
+from adascale.problem import RoundLeakage, slopes
 
 FloatArray = NDArray[np.float64]
 
@@ -145,6 +145,6 @@ def _mean_square(law: FloorLaw, level: FloatArray) -> FloatArray:
 
 def _slopes(leakage: RoundLeakage, energy: FloatArray) -> tuple[FloatArray, FloatArray]:
     """F' and F''."""
-    both = np.array([leakage_slopes(float(w), leakage.terms) for w in np.ravel(energy)])
+    both = np.array([slopes(float(w), leakage.terms, False) for w in np.ravel(energy)])
     first, second = both.T.reshape(2, *np.shape(energy))
     return first, second

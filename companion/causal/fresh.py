@@ -126,9 +126,9 @@ def _pairs(
     seen = excess(*(each.ravel() for each in grid)).reshape(grid[0].shape)
     i, k = np.nonzero((seen[:, 1:] > 0) != (seen[:, :-1] > 0))
     low, high = np.log(penalties[k]), np.log(penalties[k + 1])
-    root = find_roots(lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, tolerance / 2)
-    met = np.abs(root.residual) <= tolerance  # elsewhere the mean cost jumps over the budget
-    return np.stack([np.exp(root.x[met]), rates[i[met]]])
+    log_root, residual = find_roots(lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, tolerance / 2)
+    met = np.abs(residual) <= tolerance  # elsewhere the mean cost jumps over the budget
+    return np.stack([np.exp(log_root[met]), rates[i[met]]])
 
 
 def learn_with_prior(promise: str) -> Method:
@@ -227,7 +227,7 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
     In hindsight every method spends :math:`\nu` on every realisation.  Without the future the three that have a
     parameter spend :math:`\nu` on average over the law; their leakage is compared as it is, with that of the optimum
-    at :math:`\nu`, and the cost stands beside it (:func:`~adascale.comparison.promises`).
+    at :math:`\nu`, and the cost stands beside it (:func:`~companion.summary.promises`).
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from adascale import channel, policies
 from adascale.accounting import Accountant, OrdersTooFew
 from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison import Method, TunedOnModel, TunedOnRealisation, leakage_table, promises
+from adascale.comparison import Method, TunedOnModel, TunedOnRealisation, leakage_table
 from adascale.comparison.methods import SEED
 from adascale.policies import Policy
 from adascale.policies.resolve import SEEN
@@ -33,6 +33,7 @@ from companion.causal.fresh import DRAWS, foreseen_lyapunov
 from companion.claims import compare
 from companion.csv_pivot import read_wide, wide_csv
 from companion.results import Made
+from companion.summary import promises
 from companion.theory.correlated import block_table
 
 
@@ -237,7 +238,7 @@ def channels_table(seeds: Iterable[int] = SEEDS, *, processes: int = 2) -> pd.Da
 
 
 def kept(table: pd.DataFrame) -> pd.DataFrame:
-    """:func:`~adascale.comparison.promises` world by world, with the column ``world`` first."""
+    """:func:`~companion.summary.promises` world by world, with the column ``world`` first."""
     return pd.concat(
         [promises(rows).assign(world=name) for name, rows in table.groupby("world", sort=False)], ignore_index=True
     ).pipe(lambda found: found[["world", *found.columns.drop("world")]])

@@ -11,8 +11,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from adascale.comparison import promises
 from companion.figures.style import LABELS, STYLE, label_budgets
+from companion.summary import promises
 
 _OURS: dict[str, dict[str, Any]] = {
     "AdaScale, warm": STYLE["AdaScale"] | {"label": "AdaScale, warm start", "marker": "*", "markersize": 8},

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from adascale import channel, policies, presets
 from adascale import checks as check
-from adascale.comparison import Method, TunedOnRealisation, leakage_table, promises
+from adascale.comparison import Method, TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.statistics import log_interval
@@ -20,6 +20,7 @@ from companion.causal.fresh import HINDSIGHT
 from companion.claims import compare
 from companion.methods import METHODS
 from companion.shi import filled_lyapunov
+from companion.summary import promises
 
 FloatArray = NDArray[np.float64]
 

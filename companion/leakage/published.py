@@ -21,9 +21,10 @@ from scipy.io import loadmat
 from scipy.special import lambertw
 
 from adascale import checks as check
-from adascale.policies import OfflinePowerControl, PowerControl, scaling_budget
+from adascale.policies import PowerControl
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
+from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget
 from companion.results import Made
 
 FloatArray = NDArray[np.float64]
@@ -46,7 +47,7 @@ def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
         \big(\sqrt{\varepsilon + C^2} - C\big)^2, \qquad
         C = \frac{1}{\delta \sqrt\pi} \exp\Big(-\tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big)\Big)
 
-    Without unit; arguments as of :func:`~adascale.policies.scaling_budget`.
+    Without unit; arguments as of :func:`~companion.leakage.liu_simeone.scaling_budget`.
     """
     delta = check.fraction("delta", delta)
     c = np.exp(-lambertw(2 / (np.pi * delta**2)).real / 2) / (delta * np.sqrt(np.pi))
@@ -193,7 +194,7 @@ def our_first(plan: Plan, budget: float, contraction: float) -> float:
 
 
 def budgets() -> dict[str, Any]:
-    """A row of the table: :func:`published_budget` beside :func:`~adascale.policies.scaling_budget`."""
+    """A row of the table: :func:`published_budget` beside :func:`~companion.leakage.liu_simeone.scaling_budget`."""
     scenario, epsilon = Scenario.mnist(), np.arange(1.0, 101.0)
     unit = scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2
     off = [scaling_budget(scenario, epsilon, delta) / unit / published_budget(epsilon, delta) for delta in (1e-2, 1e-5)]
@@ -201,7 +202,7 @@ def budgets() -> dict[str, Any]:
 
 
 def offline(contraction: float, rounds: int = 30, seeds: int = 30, rice: float = 10.0) -> dict[str, Any]:
-    r"""A row: whole schedules beside :class:`~adascale.policies.OfflinePowerControl`, in channels of every round."""
+    """A row: whole schedules beside :class:`~companion.leakage.liu_simeone.OfflinePowerControl`, a channel a round."""
     rng, scenario, solved = np.random.default_rng(0), replace(Scenario.mnist(), num_rounds=rounds), []
     weights = contraction ** ((rounds - np.arange(1, rounds + 1)) / 2)
     for _ in range(seeds):

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from adascale import policies
-from adascale.comparison import promises
 from companion.bounds.causal import LevelValue
 from companion.causal import growth as causal_growth
 from companion.causal import worlds as channels
@@ -18,7 +17,7 @@ from companion.causal import wrong_laws as causal_beliefs
 from companion.causal.fresh import HINDSIGHT
 from companion.formatting import Texts
 from companion.reported.channels import turns
-from companion.summary import number
+from companion.summary import number, promises
 
 FloatArray = NDArray[np.float64]
 

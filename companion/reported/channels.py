@@ -65,7 +65,7 @@ def turns() -> dict[str, float]:
         if isinstance(truth, channel.Jakes):
             found[name] = truth.doppler * truth.round_time
         elif isinstance(truth, channel.Moving):
-            found[name] = truth.metres_a_round * truth.carrier / LIGHT
+            found[name] = truth.speed * truth.round_time * truth.carrier / LIGHT
         elif isinstance(truth, channel.GaussMarkov):
             r = truth.correlation
             found[name] = brentq(lambda x, r=r: j0(2 * np.pi * x) - r, 0, 0.38)  # up to the first zero

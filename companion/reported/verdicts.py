@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from adascale import presets
-from adascale.comparison import leakage_table, promises
+from adascale.comparison import leakage_table
 from adascale.scenario import Scenario
 from adascale.statistics import log_interval
 from companion import results as committed
@@ -26,6 +26,7 @@ from companion.figures.style import LABELS, label_of
 from companion.leakage import exact
 from companion.methods import METHODS, VARIANTS
 from companion.reported.trainings import as_stated
+from companion.summary import promises
 from companion.training.accuracy import accuracy_claims
 
 Texts = dict[str, str]

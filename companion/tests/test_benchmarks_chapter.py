@@ -17,6 +17,7 @@ from adascale import Scenario, cli, policies
 from adascale.files import read_toml
 from adascale.policies import water_level
 from companion.leakage import published
+from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget, spent_epsilon
 from companion.leakage.published import Plan, Published, forecast, our_first, published_budget, published_plan, training
 from tests.problems import drawn
 
@@ -65,14 +66,14 @@ def test_a_privacy_budget_below_the_least_sum_cannot_reach_the_cost():
     least = policies.Optimal().schedule(problem).sum()
     for share in (0.5, 0.9, 0.999):
         assert problem.cost(policies.PowerControl(mean_gain, share * least).schedule(problem)) > 0.04
-        assert problem.cost(policies.OfflinePowerControl(share * least).schedule(problem)) > 0.04
-    assert problem.cost(policies.OfflinePowerControl(1.001 * least).schedule(problem)) < 0.04  # the control
+        assert problem.cost(OfflinePowerControl(share * least).schedule(problem)) > 0.04
+    assert problem.cost(OfflinePowerControl(1.001 * least).schedule(problem)) < 0.04  # the control
 
 
 def test_without_amplification_the_same_schedule_is_ascribed_a_far_larger_epsilon():
     problem, _ = drawn(MNIST, 0.04)
     eta = policies.Optimal().schedule(problem)
-    assert policies.spent_epsilon(MNIST, eta.sum()) > 50 * problem.dp_epsilon(eta)
+    assert spent_epsilon(MNIST, eta.sum()) > 50 * problem.dp_epsilon(eta)
 
 
 def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_leaves():
@@ -149,7 +150,7 @@ def data():
 
 @given(st.floats(0.1, 1e3), st.floats(1e-12, 0.3))
 def test_the_published_budget_is_ours(epsilon, delta):
-    ours = float(policies.scaling_budget(MNIST, epsilon, delta)) / UNIT
+    ours = float(scaling_budget(MNIST, epsilon, delta)) / UNIT
     assert published_budget(epsilon, delta) == pytest.approx(ours, rel=1e-11)  # two differences of like numbers
 
 

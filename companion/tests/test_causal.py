@@ -6,7 +6,6 @@ import pytest
 
 from adascale import ReceiveScalingProblem, channel, policies, presets, tuning
 from adascale.channel import Rayleigh, RayleighFloors
-from adascale.comparison import promises
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
 from companion import bounds, figures
@@ -16,6 +15,7 @@ from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, 
 from companion.claims import paper_claims, side_by_side, verdict_counts
 from companion.figures.causal import without_future
 from companion.methods import METHODS
+from companion.summary import promises
 from tests.problems import MNIST, drawn, with_floors
 
 from .shared import RESULTS

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.compiled import njit
 from adascale.policies.base import Policy, in_rows
-from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, leakage_slopes, scaling
+from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, scaling, slopes
 from adascale.rootfind import Search, power_law_step, search_from
 
 FloatArray = NDArray[np.float64]
@@ -121,13 +121,13 @@ def _at_price(
     cost = fall = 0.0
     for t in range(floor.size):
         aim = price * weights[t]
-        slope, curvature = leakage_slopes(floor[t], terms)
+        slope, curvature = slopes(floor[t], terms, False)
         if -slope <= aim:
             energy[t] = floor[t]
             continue
         search = search_from(max(energy[t], floor[t]), floor[t])
         for _ in range(100):
-            slope, curvature = leakage_slopes(search.x, terms)
+            slope, curvature = slopes(search.x, terms, False)
             search = power_law_step(search, -slope / aim, -search.x * curvature / slope)
             if search.converged:
                 break

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from adascale import channel
-from adascale.channel import ChannelModel, EmpiricalFloors, Motion, Nakagami, Rician, Shadowed, Shadowing
+from adascale.channel import ChannelModel, EmpiricalFloors, Moving, Nakagami, Rician, Shadowed
 
 from ..problems import MIXED
 
@@ -26,7 +26,7 @@ MODELS = {
     "gauss-markov": (channel.GaussMarkov(correlation=0.3), True, True, 1.0),
     "jakes": (channel.Jakes(), True, True, 1.0),
     "shadowed": (Shadowed(), True, True, 1.0),
-    "moving": (channel.Moving(), True, True, 1.0),  # in round 0
+    "moving": (Moving(), True, True, 1.0),  # in round 0
     "urban-micro": (channel.UrbanMicro(), False, False, 1.0),  # the law is a belief
     "blocks": (channel.BlockFading(blocks=3), False, True, 1 / 3),
     "blocks, even": (channel.BlockFading(energy="even"), False, True, None),
@@ -39,7 +39,7 @@ def unit(model, devices=3):
     """Squared fading, (devices, draws); of round 0 alone where devices move."""
     drawn = model.draw(devices, ROUNDS, SEEDS)
     power = drawn.gain * drawn.path_loss[..., None]
-    if model.metres_a_round:
+    if isinstance(model, Moving):
         power = power[..., :1]
     return np.moveaxis(power, 1, 0).reshape(devices, -1)
 
@@ -114,11 +114,14 @@ def test_subclass_with_other_draws_has_their_law(name, half):
         mine.survival(GAIN)
 
 
-class Hills(Shadowing, Motion, Rician):
-    """Two mixins that keep the law of a round."""
+class Hills(Rician, same_law=True):
+    """A subclass that draws anew, and says that it keeps the law of a round."""
+
+    def draw(self, num_devices, num_rounds, seed):
+        return super().draw(num_devices, num_rounds, seed)
 
 
-def test_mixins_of_the_same_law_keep_it():
+def test_subclass_of_the_same_law_keeps_it():
     assert type(Hills().floor_law(EVEN, GAIN)) is channel.FadingFloors
     np.testing.assert_array_equal(Hills().survival(GAIN), Rician().survival(GAIN))
     assert type(faded(Hills)().floor_law(EVEN, GAIN)) is EmpiricalFloors

@@ -1,6 +1,4 @@
-"""What one seed fixes: of every registered model, and of mixtures, by random horizons and numbers of devices."""
-
-from dataclasses import dataclass
+"""What one seed fixes: of every registered model, by random horizons and numbers of devices."""
 
 import numpy as np
 import pytest
@@ -8,26 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import channel, registry
-from adascale.channel import Jakes, Motion, Moving, Nakagami, Rician, Shadowed, Shadowing, TappedDelayLine, each_device
-
-
-@dataclass(frozen=True)
-class Everything(Shadowing, Motion, Rician):
-    """Shadows along the way, under Rician fading."""
-
-
-@dataclass(frozen=True)
-class Walk(Shadowing, Moving):
-    """Shadows along the way, under the fading of the speed."""
-
-    known: bool = False
-
+from adascale.channel import Jakes, Moving, Nakagami, Shadowed, TappedDelayLine, each_device
 
 MODELS = {
     **{name: channel.find(name) for name in registry.names("channels")},
     "tapped-delay-line": TappedDelayLine(subcarriers=9),  # instead of 64, which are slow
-    "everything": Everything(),
-    "walk": Walk(),
     "area": Nakagami(placement="area", m=0.5),
     "one path": Jakes(paths=1),
     "fast": Moving(speed=300.0),

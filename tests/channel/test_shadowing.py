@@ -1,7 +1,6 @@
 """Shadows, motion and the street canyon: against closed forms, a traced ray, and the standard."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 from adascale import channel
-from adascale.channel import ChannelModel, Motion, Moving, Rayleigh, Shadowed, Shadowing, UrbanMicro
+from adascale.channel import Moving, Rayleigh, Shadowed, UrbanMicro
 
 SEEDS = range(1500)
 
@@ -38,30 +37,6 @@ def test_shadows_are_correlated_by_distance(radius, memory):
     every = np.concatenate([drawn[:, 0] * drawn[:, 1], drawn[:, 0] * drawn[:, 2], drawn[:, 1] * drawn[:, 2]])
     far = integrate.quad(lambda u: np.exp(-4 * radius * np.sin(u) / memory), 0, np.pi / 2)[0] / (np.pi / 2)
     assert abs(every.mean() - far) > 2 * every.std() / np.sqrt(len(SEEDS)) or expected - far < 0.1  # the control
-
-
-@dataclass(frozen=True)
-class InTheShadow(Shadowing, Moving):
-    """Shadows along the way."""
-
-
-def test_moving_device_goes_through_one_field_of_shadows():
-    settings = {"speed": 10.0, "distance_range": (100.0, 100.0)}
-    clear = Moving(**settings).draw(2, 40, SEEDS)
-    drawn = InTheShadow(**settings, deviation=8.0, correlation_distance=50.0).draw(2, 40, SEEDS)
-    along = 10 * np.log10(clear.gain / drawn.gain) / 8
-    np.testing.assert_allclose(along[..., 0], shadow(drawn) / 8, atol=1e-12)  # what the server knows is that of round 0
-    for lag in (1, 10, 39):
-        product = along[:, 0, 0] * along[:, 0, lag]
-        error = product.std() / np.sqrt(len(product))
-        assert abs(product.mean() - np.exp(-lag * 2.6 / 50)) < 4.5 * error
-        assert abs(product.mean() - np.exp(-2 * lag * 2.6 / 50)) > 4.5 * error or lag != 10  # the control
-    assert stats.kstest(along[:, 1, 20], stats.norm.cdf).pvalue > 1e-3
-    # two devices: the product of both correlations
-    circle = integrate.quad(lambda u: np.exp(-200 * np.sin(u) / 50), 0, np.pi / 2)[0] / (np.pi / 2)
-    product = along[:, 0, 0] * along[:, 1, 10]
-    error = product.std() / np.sqrt(len(product))
-    assert abs(product.mean() - circle * np.exp(-10 * 2.6 / 50)) < 4.5 * error
 
 
 def test_shadow_is_in_the_gains_known_or_not():
@@ -102,14 +77,14 @@ def traced(start, direction, step, rounds, near, far):
 def test_distance_is_that_of_a_ray_between_mirrors(start, direction, step):
     if abs(math.sin(direction)) * start > 199 or abs(abs(math.sin(direction)) * start - 10) < 0.1:
         return  # along a wall, where the tracer loses its digits
-    model = Motion(speed=step, round_time=1.0)
+    model = Moving(speed=step, round_time=1.0)
     found = model.distances(np.array(start), np.array(direction), 60)
     np.testing.assert_allclose(found, traced(start, direction, step, 60, 10.0, 200.0), rtol=1e-7)
 
 
 @given(st.floats(1, 300), st.floats(0, 400), st.floats(0, 7), st.floats(0, 1000), st.integers(1, 50))
 def test_device_stays_in_the_ring_within_its_speed(nearest, width, direction, speed, rounds):
-    model = Motion(distance_range=(nearest, nearest + width), speed=speed, round_time=0.26)
+    model = Moving(distance_range=(nearest, nearest + width), speed=speed, round_time=0.26)
     start = nearest + width / 3
     found = model.distances(np.array([start]), np.array([direction]), rounds)[0]
     assert found[0] == pytest.approx(start, rel=1e-12)
@@ -118,16 +93,11 @@ def test_device_stays_in_the_ring_within_its_speed(nearest, width, direction, sp
     assert np.abs(np.diff(found)).max(initial=0) <= 0.26 * speed * (1 + 1e-9) + 1e-9
 
 
-class Still(ChannelModel):
-    """No fading at all."""
+class Walking(Moving):
+    """Path loss alone, without fading."""
 
     def fading(self, rng, num_rounds):
         return np.ones(num_rounds, dtype=complex)
-
-
-@dataclass(frozen=True)
-class Walking(Motion, Still):
-    """Path loss alone."""
 
 
 def test_path_loss_follows_the_motion():

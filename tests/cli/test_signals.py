@@ -20,7 +20,7 @@ from .streams import SMALL
 SWEEP = '[[runs]]\nreading = "x"\ndataset = "long.toml"\npolicy = "EqualAlloc"\nnu = 0.04\nseed = [0, 1, 2]\n'
 LOADS = {  # minutes each, and some of them in one call of compiled code
     "leakage": "--nu 0.04 --realisations 3000 --out out.csv",
-    "schedule": "--scenario mnist --gains gains.npy --nu 0.04 --accountant exact --out out.csv",
+    "schedule": "--scenario mnist --gains gains.csv --nu 0.04 --accountant exact --out out.csv",
     "stream": "--scenario stream.toml --nu 0.04 --state state",
     "train": "--dataset long.toml --policy EqualAlloc --nu 0.04 --store store --out out.csv",
     "sweep": "sweep.toml --jobs 2 --store store --out out.csv",
@@ -34,7 +34,7 @@ ANY_END = [(name, number) for name in LOADS for number in (signal.SIGTERM, signa
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
     folder, rng, T = tmp_path_factory.mktemp("inputs"), np.random.default_rng(0), 10**6
-    np.save(folder / "gains.npy", rng.exponential(1e-9, T))
+    np.savetxt(folder / "gains.csv", rng.exponential(1e-9, T), header="min_gain", comments="")
     np.savetxt(folder / "sigmas.csv", rng.uniform(0.5, 2, T // 5), header="sigma", comments="")
     np.savetxt(folder / "lines.csv", rng.exponential(1e-9, T // 5), header="min_gain", comments="")
     (folder / "stream.toml").write_text(replace(SMALL, num_rounds=T).to_toml())

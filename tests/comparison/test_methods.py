@@ -174,11 +174,6 @@ class Misspelt(policies.EqualAlloc):
     tuned = "level"
 
 
-class HalfDone(policies.OnlinePolicy):
-    def start(self, scenario, budget):
-        return scenario
-
-
 class Forgets(policies.EqualAlloc):
     tuned = ("extra",)
 
@@ -198,7 +193,6 @@ def refusals():
         yield "penalty, rate", lambda method=method: method(policies.LyapunovPowerControl)
         yield "start and step", lambda method=method: method(dict)
         yield "start and step", lambda method=method: method(3)
-        yield "HalfDone", lambda method=method: method(HalfDone)
         yield "tuned", lambda method=method: method(Misspelt)
         yield "Undeclared: .*level.*`tuned`", lambda method=method: method(Undeclared)(*lanes())
         yield "EqualAlloc: ", lambda method=method: method(policies.EqualAlloc, depth=3)(*lanes())

@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from adascale import ReceiveScalingProblem, channel, policies
+from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget, spent_epsilon
 
 from ..problems import CIFAR, MIXED, MNIST, drawn
 
@@ -82,7 +83,7 @@ def test_offline_power_control_is_water_filling_under_caps(contraction, share):
     problem, _ = drawn(SMALL, 0.04)
     budget = share * problem.max_eta.sum()
     weights = contraction ** (-0.5 * np.arange(25))
-    eta = policies.OfflinePowerControl(budget, contraction).schedule(problem)
+    eta = OfflinePowerControl(budget, contraction).schedule(problem)
     np.testing.assert_allclose(eta, plan(problem.max_eta, weights, budget), rtol=1e-10)  # brentq's tolerance
 
 
@@ -104,9 +105,9 @@ def test_online_power_control_plans_like_a_plain_loop(reading, contraction, shar
 def test_offline_power_control_without_contraction_is_the_paper_s_optimum():
     problem, _ = drawn(MNIST, np.array([[0.01], [0.16]]), seeds=range(3))
     optimal = policies.Optimal().schedule(problem)
-    eta = policies.OfflinePowerControl(optimal.sum(axis=-1)).schedule(problem)
+    eta = OfflinePowerControl(optimal.sum(axis=-1)).schedule(problem)
     np.testing.assert_allclose(eta, optimal, rtol=1e-12)
-    other = policies.OfflinePowerControl(optimal.sum(axis=-1), 0.99).schedule(problem)
+    other = OfflinePowerControl(optimal.sum(axis=-1), 0.99).schedule(problem)
     assert not np.allclose(other, optimal, rtol=0.1)  # the control: contraction matters
 
 
@@ -142,29 +143,29 @@ def gaussian_delta(spent, epsilon):
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-10])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 100.0])
 def test_the_scaling_budget_keeps_its_promise(epsilon, delta):
-    budget = policies.scaling_budget(MNIST, epsilon, delta)
+    budget = scaling_budget(MNIST, epsilon, delta)
     spent = budget / (MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2)
     assert 0 < gaussian_delta(spent, epsilon) <= delta
     # sufficient, not necessary: it bounds the chance of a large loss, and by a two-sided tail
     assert gaussian_delta(6 * spent, epsilon) > delta
-    assert policies.spent_epsilon(MNIST, budget, delta) == pytest.approx(epsilon, rel=1e-12)
+    assert spent_epsilon(MNIST, budget, delta) == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_scaling_budget_is_in_units_of_noise_and_sensitivity():
     changes = [({"clip_norm": 2 * MIXED.clip_norm}, 1 / 4), ({"noise_power": 3 * MIXED.noise_power}, 3)]
     for change, factor in (*changes, ({"batch_size": (40, 60, 40)}, 4)):
-        other = policies.scaling_budget(replace(MIXED, **change), 2.0)
-        assert other == pytest.approx(factor * policies.scaling_budget(MIXED, 2.0), rel=1e-12)
+        other = scaling_budget(replace(MIXED, **change), 2.0)
+        assert other == pytest.approx(factor * scaling_budget(MIXED, 2.0), rel=1e-12)
 
 
 def test_the_tail_constant_is_the_one_of_the_literature():
     spent = 1.0 * MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
-    c = (float(policies.spent_epsilon(MNIST, spent)) - 1) / 2
+    c = (float(spent_epsilon(MNIST, spent)) - 1) / 2
     assert mpmath.exp(-(c**2)) / (c * mpmath.sqrt(mpmath.pi)) == pytest.approx(1e-5, rel=1e-12)
     problem, _ = drawn(SMALL, 0.04)
     eta = policies.EqualAlloc().schedule(problem)
     spent = 0.5 * np.sum(problem.noise_multiplier(eta)[0] ** -2.0)  # what is spent, by the noise multipliers
-    assert policies.spent_epsilon(SMALL, eta.sum()) == pytest.approx(spent + 2 * c * np.sqrt(spent), rel=1e-12)
+    assert spent_epsilon(SMALL, eta.sum()) == pytest.approx(spent + 2 * c * np.sqrt(spent), rel=1e-12)
 
 
 def test_bad_arguments_are_refused():
@@ -172,9 +173,9 @@ def test_bad_arguments_are_refused():
         ("mean_gain", policies.EstimFuture, [1, -1], "devices"),
         ("estimate", policies.EstimFuture, [1, 1], "mmse"),
         *(("contraction", policies.LyapunovPowerControl, 1.0, 1.0, bad) for bad in (0.0, 1.5, -1.0, np.nan)),
-        ("epsilon", policies.scaling_budget, MNIST, -1.0),
-        ("delta", policies.scaling_budget, MNIST, 1.0, 1.5),
-        ("privacy_budget", policies.OfflinePowerControl([1.0, 2.0, 3.0]).schedule, drawn(SMALL, 0.04)[0]),
+        ("epsilon", scaling_budget, MNIST, -1.0),
+        ("delta", scaling_budget, MNIST, 1.0, 1.5),
+        ("privacy_budget", OfflinePowerControl([1.0, 2.0, 3.0]).schedule, drawn(SMALL, 0.04)[0]),
     ):
         with pytest.raises(ValueError, match=f"^{name} must "):
             function(*given)
@@ -184,7 +185,7 @@ def test_contraction_too_small_for_the_horizon_is_named():
     problem, mean = drawn(MNIST, 0.04)
     for policy in (
         lambda r: policies.PowerControl(mean, 1.0, r),
-        lambda r: policies.OfflinePowerControl(1.0, r),
+        lambda r: OfflinePowerControl(1.0, r),
         lambda r: policies.LyapunovPowerControl(1.0, 1.0, r),
     ):
         with pytest.raises(ValueError, match=r"contraction must be at least 0.301 over 500 rounds, got 0.05"):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from adascale import ReceiveScalingProblem, channel, policies, tuning
 from adascale.problem import RoundLeakage
 from companion import bounds
+from companion.leakage.liu_simeone import OfflinePowerControl
 
-from ..problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make
+from ..problems import FULL, MIXED, MNIST, PAPER, best_energy, budgets, gains, make
 
 ONLINE = {
     "equal": lambda problem: policies.EqualAlloc(),
@@ -167,7 +168,7 @@ def test_a_round_without_a_root_is_named_with_its_lane_and_its_values():
     with pytest.raises(RuntimeError, match=r"^no root found in round \d of instance \(0, 1\): .*penalty 1e\+308$"):
         policies.AdaScale(penalty).schedule(problem)
     with pytest.raises(RuntimeError, match=r"^no root found in round 0: floor 1e-12, queue 0.0, penalty 1e\+308$"):
-        policies.best_energy(1e-12, 0.0, 1e308, RoundLeakage(MIXED))
+        best_energy(1e-12, 0.0, 1e308, RoundLeakage(MIXED))
 
 
 def test_parameters_for_other_lanes_are_refused():
@@ -178,7 +179,7 @@ def test_parameters_for_other_lanes_are_refused():
         policies.AdaScale(1.0, np.zeros(5)),
         policies.PowerControl(means(problem), five),
         policies.LyapunovPowerControl(five**3, five),
-        policies.OfflinePowerControl(five),
+        OfflinePowerControl(five),
     ):
         with pytest.raises(ValueError, match=r"broadcast.* \(\).*\(5,"):
             policy.schedule(problem)
@@ -188,9 +189,11 @@ def test_the_start_of_a_search_does_not_move_its_root():
     leakage = RoundLeakage(MNIST)
     rng = np.random.default_rng(0)
     floor, queue, penalty = 10 ** rng.uniform([[-4], [-4], [-6]], [[1], [1], [4]], (3, 200))
-    cold = policies.best_energy(floor, queue, penalty, leakage)
+    cold, policy = best_energy(floor, queue, penalty, leakage), policies.AdaScale(penalty, queue)
+    begun = policy.start(MNIST, np.ones(200))
     for factor in (1e-3, 0.5, 0.999, 1.001, 2.0, 1e3):
-        warm = policies.best_energy(floor, queue, penalty, leakage, factor * cold)
+        _, warm = policy.energies(replace(begun, energy=factor * cold), floor[:, None])
+        warm = warm[:, 0]
         np.testing.assert_allclose(warm, cold, rtol=4e-15)
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
 from adascale import ReceiveScalingProblem, accounting, policies
-from adascale.policies import best_energy, water_level
+from adascale.policies import water_level
 from adascale.problem import RoundLeakage
 from companion.theory import optimal_cvxpy
 
 from .. import reference
-from ..problems import FULL, MIXED, MNIST, PAPER, budgets, feasible, gains, make, penalties
+from ..problems import FULL, MIXED, MNIST, PAPER, best_energy, budgets, feasible, gains, make, penalties
 
 
 def powers(low, high):

@@ -9,9 +9,10 @@ import pytest
 from adascale import ReceiveScalingProblem, policies
 from adascale.channel import EmpiricalFloors
 from adascale.problem import RoundLeakage
+from companion.leakage.liu_simeone import OfflinePowerControl
 from companion.training import weighted_optimal
 
-from ..problems import FULL, MIXED, make, with_floors
+from ..problems import FULL, MIXED, best_energy, make, with_floors
 
 
 def test_under_weights_all_noise_may_go_to_the_one_round_that_is_far_below_the_others():
@@ -54,7 +55,7 @@ def test_the_search_for_a_privacy_budget_starts_at_the_sum_of_the_optimum_over_t
 def test_the_least_contraction_that_is_named_is_where_contractions_are_taken_from(rounds):
     def schedule(contraction):
         # one round is checked with the policy, a horizon with the problem
-        policy = policies.OfflinePowerControl(1.0, contraction)
+        policy = OfflinePowerControl(1.0, contraction)
         return policy.schedule(ReceiveScalingProblem(MIXED, np.full(rounds, 1e-10), 1.0))
 
     with pytest.raises(ValueError, match=f"over {rounds} rounds") as refused:
@@ -120,14 +121,14 @@ def test_power_control_in_hindsight_spends_its_privacy_budget_and_no_more(contra
     problem = make(MIXED, 0.1, rounds=rounds)
     most = problem.max_eta.sum()
     for share in (0.2, 0.5, 0.9):
-        eta = policies.OfflinePowerControl(share * most, contraction).schedule(problem)
+        eta = OfflinePowerControl(share * most, contraction).schedule(problem)
         assert eta.sum() == pytest.approx(share * most, rel=1e-12)  # a few roundings in a sum of eight at the most
 
 
 @pytest.mark.parametrize(("floor", "queue", "penalty"), [(2.17e-103, 7.47e-103, 1.82e-300), (1e-120, 0.0, 1e-250)])
 def test_a_round_far_below_its_root_finds_it_though_the_curvature_overflows(floor, queue, penalty):
     leakage = RoundLeakage(FULL)
-    found = float(policies.best_energy(floor, queue, penalty, leakage))
+    found = float(best_energy(floor, queue, penalty, leakage))
     assert found > floor
     # found is the root to some units in its last place; the slope falls as its square
     assert -penalty * float(leakage.slope(found)) == pytest.approx(queue + found - floor, rel=1e-9)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.policies import best_energy
 from adascale.problem import RoundLeakage, scaling
 from companion import bounds
 from tests import reference
+from tests.problems import best_energy
 
 from .bounds_cases import assert_holds, instances, with_floors
 

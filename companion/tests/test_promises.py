@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale.comparison import promises
 from adascale.statistics import interval
+from companion.summary import promises
 
 
 def table(nu=(0.1,), **rows):
