@@ -57,9 +57,6 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--every", "train", "evaluate every K rounds", default=25, metavar="K", **integer)
     option("--canaries", "audit", "number of canaries per training run", default=1000, metavar="K", **integer)
     option("--runs", "audit", "number of training runs, with consecutive seeds", default=1, metavar="N", **integer)
-    option("--black-box", "audit", "observe only the final model; canaries are mislabelled samples", **switch)
-    protection = "disable this protection, to check that the audit detects it"
-    option("--sabotage", "audit", protection, choices=("noise", "clipping"))
     option("--confidence", "audit", "joint confidence level of all bounds", default=0.95, **number)
     option("--rate", "epsilon", "sampling rate of every round, if FILE has no column rate", **number)
     option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)

@@ -10,8 +10,9 @@ import torch
 from scipy import stats
 
 from adascale import ReceiveScalingProblem, Scenario, accounting
-from adascale.audit.canaries import SampleCanaries, unit
+from adascale.audit.canaries import unit
 from adascale.learning import Diverged, FedSGD, Training, air, data, fedsgd
+from companion.privacy.black_box import SampleCanaries
 from companion.privacy.paired_audit import audit_paired, neighbours, paired_runs
 
 
