@@ -34,7 +34,7 @@ COMMANDS = {
 GRACE_SECONDS = 0.7
 """Seconds that a command may run after a signal, to save what it has."""
 
-_EXTRAS = {"pandas": "federated", "tqdm": "federated", "distributed": "sweep"}  # what the core lacks, and who brings it
+_EXTRAS = {"pandas": "federated", "tqdm": "federated"}  # what the core lacks, and who brings it
 _EXTRAS |= dict.fromkeys(("filelock", "opacus", "sklearn", "torch", "torchvision"), "learn")
 
 if sys.platform != "win32":

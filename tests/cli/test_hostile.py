@@ -87,7 +87,7 @@ OPTIONS = {
     "--seed": values("0", "7", "-1", "9" * 30),
     "--dataset": values("preset.toml", "mine:Own", "nowhere.toml", "circle.toml"),
     "--rounds": values("1", "2", "0", "-1", "1e3", "9" * 30),
-    **dict.fromkeys(("--every", "--jobs", "--threads", "--retries"), values("1", "0", "-1", "9" * 30)),
+    **dict.fromkeys(("--every", "--jobs", "--threads"), values("1", "0", "-1", "9" * 30)),
     "--history": values("history.csv", "out.csv", *PATHS),
     "--device": values("cpu", "cuda:99", "nothing"),
     **dict.fromkeys(("--json", "--hindsight"), st.just(None)),
@@ -109,7 +109,7 @@ COMMANDS = {  # what is given always, and what may be
         "--dataset preset.toml --rounds 1",
         SHARED + "--dataset --channel --seed --rounds --every --history --device",
     ),
-    "sweep": ("runs.toml --report --store store", "--out --jobs --threads --retries --nothing"),
+    "sweep": ("runs.toml --report --store store", "--out --jobs --threads --nothing"),
 }
 
 

@@ -195,11 +195,11 @@ def own_policy(tmp_path, monkeypatch, name, action):
 
 def test_a_failed_run_is_tried_again_and_then_reported(file, tmp_path, monkeypatch):
     run, store = own_policy(tmp_path, monkeypatch, "Fails", "raise RuntimeError('out of luck')"), Store("store")
-    failed, other = sweep([run, runs_of(file)[0]], store, retries=0)
+    assert [each.state for each in sweep([run], store)] == ["finished"]
+    always = own_policy(tmp_path, monkeypatch, "Always", "marker.unlink(); raise RuntimeError('out of luck')")
+    failed, other = sweep([always, runs_of(file)[0]], store)
     assert (failed.state, other.state, other.message) == ("failed", "finished", "")
-    assert failed.message == "Fails.schedule in own_fails.py, line 8: RuntimeError: out of luck"
-    (tmp_path / "Fails").unlink()
-    assert [each.state for each in sweep([run], store, retries=1)] == ["finished"]
+    assert failed.message == "Always.schedule in own_always.py, line 8: RuntimeError: out of luck"
 
 
 def test_a_training_that_diverges_is_not_tried_again(tmp_path, monkeypatch):
@@ -207,7 +207,7 @@ def test_a_training_that_diverges_is_not_tried_again(tmp_path, monkeypatch):
     fails = own_policy(tmp_path, monkeypatch, "Unlucky", "raise RuntimeError('out of luck')")
     store, asked, run = Store(tmp_path / "store"), [], Store.run
     monkeypatch.setattr(Store, "run", lambda self, each, **how: asked.append(each.address) or run(self, each, **how))
-    first, second = sweep([diverges, fails], store, retries=2)
+    first, second = sweep([diverges, fails], store)
     assert first.state == "diverged"
     assert "Diverged: the training diverged in round" in first.message
     assert second.state == "finished"
@@ -245,7 +245,7 @@ def test_run_that_is_not_in_the_store_is_not_finished(file, tmp_path, monkeypatc
 def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
     file.write_text(SWEEP.replace('"digits"', '"mnist"'))
-    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 1
     said = capsys.readouterr()
     assert said.out == "0 of 6 runs finished\n"
     assert said.err.count("run 'adascale download mnist' once") == 1
@@ -258,7 +258,6 @@ def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, 
     ("arguments", "said"),
     [
         (["--jobs", 0], "--jobs must be >= 1, got 0"),
-        (["--retries", -1], "--retries must be >= 0, got -1"),
         (["--out", "nowhere/x.csv"], "--out 'nowhere/x.csv' cannot be written: there is no folder"),
         ([], "none.toml: No such file or directory"),
     ],
@@ -290,7 +289,7 @@ def test_a_table_that_lacks_runs_never_replaces_one_that_has_them(file, tmp_path
         )
         monkeypatch.chdir(tmp_path)
     capsys.readouterr()
-    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0, *options) == (0 if options else 1)
+    assert adascale("sweep", file, "--store", tmp_path / "store", *options) == (0 if options else 1)
     assert {name: text for name, text in contents(tmp_path).items() if "partial" not in name} == before
     assert len(pd.read_csv(tmp_path / "sweep-partial.csv")) == (5 if options else 4)
     assert "sweep.csv has results of runs that are missing here, and is left as it is" in capsys.readouterr().err
