@@ -27,7 +27,6 @@ COMMANDS = {
     "audit": "find a lower bound on epsilon from canaries in a training",
     "accounting": "compute epsilon, delta, noise multipliers or miss rates of sampled Gaussian mechanisms",
     "epsilon": "compute the exact epsilon of noise multipliers, with proven bounds",
-    "download": "download a data set for train",
 }
 """The subcommands: each is a module with a function ``run``, and its docstring is the help text."""
 

@@ -33,7 +33,6 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--epsilon", "accounting", "epsilon of delta, and the target of calibrate", **number)
     option("--alpha", "accounting", "false-alarm rate of beta", **number)
     option("file", "sweep", "the sweep file", metavar="FILE.toml", **path)
-    option("dataset", "download", "mnist or cifar10")
     option("--scenario", "leakage schedule stream", f"{preset} or a TOML file", default="mnist", metavar=file)
     option("--scenario", "epsilon", f"{preset} or a TOML file, with --eta", metavar=file)
     option("--dataset", "train audit", f"{preset}, a preset file or module:function", default="digits", metavar=file)
@@ -43,7 +42,6 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--policy", "schedule stream", f"{policy} (default: learn)", **policies)
     option("--policy", "train", f"{policy}, or noisefree", default="adascale", **policies)
     option("--policy", "audit", policy, default="learn", **policies)
-    option("--penalty", "schedule stream", "AdaScale's V, starting with an empty queue", metavar="V", **number)
     option("--promise", "schedule stream", argparse.SUPPRESS, choices=("average", "hard"))  # deprecated
     option("--past", "schedule stream", "earlier trace of the same links, in the same form and unit", **path)
     option("--hindsight", "schedule", "tune and plan on the whole trace, as the paper does", **switch)

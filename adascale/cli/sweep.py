@@ -47,8 +47,6 @@ def run(options: argparse.Namespace) -> None:
         outputs |= {of: table, f"the curves of {of}": _beside(table, "curves")}
     common.check_outputs(inputs, outputs)
     store = module.Store(options.store)
-    if store.owns(out):
-        raise ValueError(f"--out {str(out)!r} lies in the folder of a run of --store")
     failed: dict[str, list[str]] = {}
     if options.report:
         table, history = module.tables(entries, store)

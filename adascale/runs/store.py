@@ -16,7 +16,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import secrets
 import time
 import warnings
@@ -68,11 +67,6 @@ class Store:
     def place(self, run: Run) -> Path:
         """Return the folder of a run."""
         return self.folder / run.address
-
-    def owns(self, path: Path) -> bool:
-        """Return whether a file lies in the folder of a run, where only the store may write."""
-        parent = path.resolve().parent
-        return parent.parent == self.folder.resolve() and re.fullmatch("[0-9a-f]{16}", parent.name) is not None
 
     def finished(self, run: Run) -> Finished | None:
         """Return the result of a run, or None; warn with :class:`OtherVersion` or :class:`NotCompared`."""

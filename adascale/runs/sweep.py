@@ -16,7 +16,7 @@ import itertools
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ import torch
 from tqdm import tqdm
 
 from adascale.accounting import OrdersTooFew
+from adascale.errors import collected
 from adascale.files import read_toml
 from adascale.learning import Diverged
 from adascale.registry import FAILURES, naming_own_code, own_place
@@ -48,8 +49,6 @@ class Outcome(NamedTuple):
     state: str
     """``finished``, ``failed``, ``diverged``, or ``busy`` if another sweep on the same store is working on it."""
     message: str = ""
-    orders: OrdersTooFew | None = None
-    """The warning about the epsilon that further orders lower most."""
 
 
 def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
@@ -124,8 +123,6 @@ def sweep(
     for address, each in outcomes.items():
         if each.state == "finished" and not (store.place(wanted[address]) / "row.json").exists():
             outcomes[address] = Outcome(address, "failed", f"its result is not in {store.folder}")
-    if noted := [each.orders for each in outcomes.values() if each.orders]:
-        warnings.warn(max(noted, key=_gain), stacklevel=2)
     return list(outcomes.values())
 
 
@@ -162,7 +159,7 @@ def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
 
 
 def _stored(run: Run, store: Store, noted: list[NotCompared]) -> tuple[dict[str, Any], pd.DataFrame | None]:
-    with _noting(NotCompared, noted):
+    with collected(OtherVersion, []), collected(NotCompared, noted):
         return store.finished(run) or (described(run), store.under_way(run))
 
 
@@ -178,9 +175,8 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
 def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    noted: list[OrdersTooFew] = []
     try:
-        with _noting(OrdersTooFew, noted):
+        with collected(OtherVersion, []), collected(NotCompared, []), collected(OrdersTooFew, []):
             store.run(run, device=device, wait=wait)
     except Busy as busy:
         return Outcome(run.address, "busy", str(busy))
@@ -189,22 +185,4 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
         return Outcome(run.address, state, " ".join(f"{own_place(error)}{type(error).__name__}: {error}".split()))
     finally:
         torch.set_num_threads(before)
-    return Outcome(run.address, "finished", orders=max(noted, key=_gain, default=None))
-
-
-@contextlib.contextmanager
-def _noting(kind: type[Warning], noted: list[Any]) -> Iterator[None]:
-    """Collect warnings of a kind instead of showing them, and drop those that the table replaces."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OtherVersion)
-        warnings.simplefilter("ignore", NotCompared)
-        warnings.simplefilter("always", kind)
-        show = warnings.showwarning
-        warnings.showwarning = lambda found, *about, **more: (
-            noted.append(found) if isinstance(found, kind) else show(found, *about, **more)
-        )
-        yield
-
-
-def _gain(found: OrdersTooFew) -> float:
-    return found.epsilon / found.better if found.better else 1.0
+    return Outcome(run.address, "finished")

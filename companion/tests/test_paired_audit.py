@@ -23,7 +23,7 @@ def linear():
 
 ROUNDS, RUNS = 4, 80
 SMALL = replace(Scenario.digits(), num_devices=2, num_rounds=ROUNDS, num_parameters=650, dataset_size=20, batch_size=10)
-TRAINING = replace(Training.digits(), model=f"{__name__}:linear", momentum=0.5)
+TRAINING = replace(Training.preset("digits"), model=f"{__name__}:linear", momentum=0.5)
 
 
 @cache

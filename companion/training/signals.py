@@ -31,11 +31,7 @@ def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> N
 
 
 def transmit(
-    gradients: Tensor,
-    coefficient: ArrayLike,
-    eta: float,
-    noise: NDArray[np.complex128],
-    estimate: ArrayLike | None = None,
+    gradients: Tensor, coefficient: ArrayLike, eta: float, noise: ArrayLike, estimate: ArrayLike | None = None
 ) -> Received:
     r"""Run one round of gradients (M, d) at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`).
 
@@ -52,7 +48,7 @@ def transmit(
             raise ValueError(f"{name} must be {len(gradients)} finite numbers that are not zero, got {each.tolist()}")
     sent = (math.sqrt(eta) / (len(channel) * inverted))[:, None] * gradients
     power = sent.abs().square().sum(1) / gradients.shape[1]
-    signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(noise, device=gradients.device)
+    signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(np.asarray(noise), device=gradients.device)
     received = Received(signal, signal.real / math.sqrt(eta), power)
     for name, each in received._asdict().items():
         if not torch.isfinite(each).all():
@@ -82,13 +78,12 @@ class OnChannel(FedSGD):
     def received(self, round_index: int, eta_t: float, weight: ArrayLike = 1.0) -> ClippedSum:
         if self._channel is None:
             return super().received(round_index, eta_t, self._aligned.real)
-        scenario, batches = self.scenario, self.batches(round_index)
+        batches = self.batches(round_index)
         weights = [np.full(part.size, 1 / size) for part, size in zip(batches, self.batch_size, strict=True)]
         sums = [self.gradient(*each) for each in zip(batches, weights, strict=True)]
-        generator = stream(self.seed, NOISE, round_index=round_index)
-        noise = receiver_noise(generator, scenario.num_parameters, scenario.noise_power)
+        of = stream(self.seed, NOISE, round_index=round_index), self.scenario.num_parameters, self.scenario.noise_power
         gradients, h = torch.stack([each.gradient for each in sums]), np.asarray(self._channel)
-        found = transmit(gradients, h, eta_t, noise, h / self._aligned)
+        found = transmit(gradients, h, eta_t, receiver_noise(*of), h / self._aligned)
         self._power = found.power.cpu().numpy()
         samples = (torch.cat([getattr(each, name) for each in sums]) for name in ("norm", "loss"))
         return ClippedSum(found.update.to(gradients.dtype), *samples)

@@ -40,7 +40,7 @@ def problem_and_eta():
 @cache
 def audited(canaries=1000, seed=0, **how):
     problem, eta = problem_and_eta()
-    return audit_gradients(problem, eta, Training.digits(), digits(), seed, canaries, **how)
+    return audit_gradients(problem, eta, Training.preset("digits"), digits(), seed, canaries, **how)
 
 
 def test_the_score_is_the_logarithm_of_two_densities():
@@ -87,8 +87,8 @@ def test_only_devices_with_the_guarantee_of_the_first_one_hold_canaries():
 def test_without_canaries_it_is_the_training_of_the_package():
     problem, eta = problem_and_eta()
     absent = replace(GradientCanaries.draw(SCENARIO, 10, 0), present=np.zeros(10, dtype=bool))
-    accuracy, last = observe(problem, eta, Training.digits(), digits(), 0, absent)
-    usual = train(problem, eta, Training.digits(), digits(), 0)
+    accuracy, last = observe(problem, eta, Training.preset("digits"), digits(), 0, absent)
+    usual = train(problem, eta, Training.preset("digits"), digits(), 0)
     torch.testing.assert_close(last.parameters, usual.state.parameters, rtol=0, atol=0)
     assert accuracy == usual.history.accuracy.iloc[-1]
 
@@ -97,7 +97,7 @@ def test_what_is_left_when_the_data_are_taken_off_is_the_noise_that_the_accounta
     problem, eta = problem_and_eta()
     absent = replace(GradientCanaries.draw(SCENARIO, 4000, 0), present=np.zeros(4000, dtype=bool))
     heard = []
-    given = (problem, eta, Training.digits(), digits(), 0, absent)
+    given = (problem, eta, Training.preset("digits"), digits(), 0, absent)
     observe(*given, lambda t, residual: heard.append(absent.heard(SCENARIO, residual)))
     squares = (np.array(heard) / problem.noise_multiplier(eta)[0][:, None]) ** 2
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], squares.size)
@@ -127,7 +127,7 @@ def test_what_is_broken_is_found(monkeypatch):
 
 def test_several_trainings_are_pooled():
     problem, eta = problem_and_eta()
-    both = audit_gradients(problem, eta, Training.digits(), digits(), 0, 500, runs=2)
+    both = audit_gradients(problem, eta, Training.preset("digits"), digits(), 0, 500, runs=2)
     assert (both.runs, both.canaries) == (2, 1000)
     assert both.refuted == {}
 
@@ -144,7 +144,7 @@ def test_bad_arguments_are_refused(name, value):
 def test_an_audit_needs_one_lane_a_feasible_schedule_and_few_canaries():
     problem, eta = problem_and_eta()
     two = ReceiveScalingProblem(SCENARIO, np.stack([problem.min_gain] * 2), NU)
-    rest = (Training.digits(), digits(), 0, 20)
+    rest = (Training.preset("digits"), digits(), 0, 20)
     for said, call in (
         ("power limit", lambda: audit_gradients(problem, 1e9 * eta, *rest)),
         ("lane", lambda: audit_gradients(two, eta, *rest)),
@@ -154,4 +154,4 @@ def test_an_audit_needs_one_lane_a_feasible_schedule_and_few_canaries():
         with pytest.raises(ValueError, match=said):
             call()
     with pytest.raises(Diverged):
-        audit_gradients(problem, eta, replace(Training.digits(), learning_rate=1e39), digits(), 0, 20)
+        audit_gradients(problem, eta, replace(Training.preset("digits"), learning_rate=1e39), digits(), 0, 20)

@@ -82,7 +82,6 @@ OPTIONS = {
     "--out": values("out.csv", *PATHS),
     "--gains": values("g.csv", "h.csv", "db.csv", *PATHS),
     "--unit": values("db", "linear"),
-    "--penalty": values(*NUMBERS),
     "--realisations": values("1", "2", "0", "-1", "1000000000"),
     "--seed": values("0", "7", "-1", "9" * 30),
     "--dataset": values("preset.toml", "mine:Own", "nowhere.toml", "circle.toml"),
@@ -97,7 +96,7 @@ OPTIONS = {
     "--nothing": values("x"),
 }
 SHARED = "--nu --delta --accountant --orders --policy --out --json --nothing "
-DECIDES = "--nu --delta --orders --policy --nothing --scenario --unit --penalty --past --promise "
+DECIDES = "--nu --delta --orders --policy --nothing --scenario --unit --past --promise "
 COMMANDS = {  # what is given always, and what may be
     "schedule": ("--scenario small.toml --gains g.csv", DECIDES + "--accountant --out --json --gains --hindsight"),
     "stream": ("--scenario small.toml --state state --policy adascale.policies:Learn", DECIDES + "--state"),

@@ -19,7 +19,7 @@ from adascale.learning.training import COLUMNS
 
 DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
-TRAINING = Training.digits()
+TRAINING = Training.preset("digits")
 CLIP = 3.0  # about the median norm of a sample gradient of the initial model
 
 

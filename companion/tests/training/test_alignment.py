@@ -16,7 +16,7 @@ from companion.training.signals import OnChannel, receiver_noise, transmit
 
 DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
-TRAINING = Training.digits()
+TRAINING = Training.preset("digits")
 DRAWN = channel.draw(10, 4, 0)
 ESTIMATE = channel_estimates.estimate(DRAWN, 0.1, "least-squares", seed=0)
 ALIGNMENT = channel_estimates.alignment(DRAWN.coefficient, ESTIMATE)

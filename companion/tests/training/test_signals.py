@@ -145,7 +145,7 @@ def test_order_of_the_devices_changes_no_update(order):
     assert torch.equal(second.power, first.power[order])
 
 
-DIGITS, TRAINING, SMALL = data.load("digits"), Training.digits(), Scenario.digits()
+DIGITS, TRAINING, SMALL = data.load("digits"), Training.preset("digits"), Scenario.digits()
 
 
 def test_signal_level_and_equivalent_form_give_the_same_training():
