@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from adascale.learning import air, data, models
+from adascale import checks as check
+from adascale.learning import data, models
 from adascale.learning.devices import find_device
 from adascale.learning.gradients import ClippedSum, clipped_sum
 from adascale.learning.gradients.paths import fitting
@@ -129,8 +131,8 @@ class FedSGD:
         each = [c * np.full(part.size, 1 / size) for part, size, c in weights]
         found = self.gradient(np.concatenate(chosen), np.concatenate(each) / count)
         generator = stream(self.seed, NOISE, round_index=round_index)
-        noise = air.real_receiver_noise(generator, self.scenario.num_parameters, self.scenario.noise_power)
-        return found._replace(gradient=air.effective_update(found.gradient, eta_t, noise))
+        noise = real_receiver_noise(generator, self.scenario.num_parameters, self.scenario.noise_power)
+        return found._replace(gradient=effective_update(found.gradient, eta_t, noise))
 
     def evaluate(self, state: State) -> tuple[float, float]:
         """Return mean cross entropy (nats) and accuracy (0 ... 1) on the test set, in evaluation mode."""
@@ -152,6 +154,31 @@ class FedSGD:
         if images.ndim == 4:
             images = images.contiguous(memory_format=torch.channels_last)
         return clipped_sum(self._model, images, labels, self.scenario.clip_norm, factors, self.training.chunk)
+
+
+def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.float64]:
+    r"""Draw the real part of the receiver noise, :math:`\mathcal N(0, \sigma_n^2/2 \, \mathbb I^d)`, shape (d,)."""
+    check.at_least("noise_power", noise_power, 0)
+    return math.sqrt(noise_power / 2) * rng.standard_normal(size)
+
+
+def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.float64]) -> Tensor:
+    r"""Return the update of the same round without the channel (:eq:`eq:decomposition`).
+
+    .. math:: \tilde{\mathbf r}_t = \frac1M \sum_m \mathbf g_{m,t} + \mathrm{Re}(\mathbf n_t) / \sqrt{\eta_t}
+
+    Parameters
+    ----------
+    mean_gradient, real_noise : shape (d,)
+    eta : float, > 0, watts; ``inf`` for a receiver without noise
+    """
+    if not eta > 0:
+        raise ValueError(f"eta must be > 0, got {eta}")
+    with np.errstate(over="ignore"):
+        noise = torch.as_tensor(real_noise / math.sqrt(eta), dtype=mean_gradient.dtype)
+    if not torch.isfinite(noise).all():
+        raise ValueError(f"eta must be so large that the noise is finite in {noise.dtype}, got {eta}")
+    return mean_gradient + noise.to(mean_gradient.device)
 
 
 def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from adascale import ReceiveScalingProblem, Scenario, accounting
 from adascale.audit.canaries import unit
-from adascale.learning import Diverged, FedSGD, Training, air, data, fedsgd
+from adascale.learning import Diverged, FedSGD, Training, data, fedsgd
 from companion.privacy.black_box import SampleCanaries
 from companion.privacy.paired_audit import audit_paired, neighbours, paired_runs
 
@@ -120,7 +120,7 @@ def over_a_quarter(real):
 BROKEN = {
     "no noise": ({"noise": False}, None),
     "ten times the norm": ({"norm": 10.0}, None),
-    "a quarter of the noise": ({}, (air, "real_receiver_noise", lambda real: lambda *given: real(*given) / 4)),
+    "a quarter of the noise": ({}, (fedsgd, "real_receiver_noise", lambda real: lambda *given: real(*given) / 4)),
     "a wrong divisor": ({}, (fedsgd, "clipped_sum", over_a_quarter)),
 }
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from adascale import checks as check
-from adascale.learning import ClippedSum, FedSGD, air
-from adascale.learning.fedsgd import RoundRecord, State
+from adascale.learning import ClippedSum, FedSGD
+from adascale.learning.fedsgd import RoundRecord, State, real_receiver_noise
 from adascale.learning.seeding import NOISE, stream
 
 
@@ -26,8 +26,8 @@ class Received(NamedTuple):
 
 def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.complex128]:
     r"""Draw :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, shape (d,); all real parts are drawn first."""
-    real = air.real_receiver_noise(rng, size, noise_power)
-    return real + 1j * air.real_receiver_noise(rng, size, noise_power)
+    real = real_receiver_noise(rng, size, noise_power)
+    return real + 1j * real_receiver_noise(rng, size, noise_power)
 
 
 def transmit(

@@ -19,7 +19,7 @@ from adascale.audit import (
 )
 from adascale.audit.canaries import audited_devices, batch_of, unit
 from adascale.audit.conclusions import simulated_scores
-from adascale.learning import Diverged, Training, air, data, train
+from adascale.learning import Diverged, Training, data, fedsgd, train
 
 ROUNDS, NU = 20, 2.56
 SCENARIO = replace(Scenario.digits(), num_rounds=ROUNDS)
@@ -120,8 +120,8 @@ def test_what_is_broken_is_found(monkeypatch):
     assert {"one_run", "rates"} <= set(found.refuted)
     assert found.right == found.guesses
     assert {"rates", "scaled"} <= set(audited(norm=10.0).refuted)
-    real = air.real_receiver_noise
-    monkeypatch.setattr(air, "real_receiver_noise", lambda *given: real(*given) / 2)
+    real = fedsgd.real_receiver_noise
+    monkeypatch.setattr(fedsgd, "real_receiver_noise", lambda *given: real(*given) / 2)
     assert "scaled" in audited(4000, seed=1).refuted
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from adascale import Scenario, channel
 from adascale.learning import Training, data
-from adascale.learning.air import effective_update
+from adascale.learning.fedsgd import effective_update
 from companion.training import channel_estimates
 from companion.training.signals import OnChannel, receiver_noise, transmit
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from adascale import Scenario, channel
 from adascale.learning import FedSGD, Training, data
-from adascale.learning.air import effective_update, real_receiver_noise
+from adascale.learning.fedsgd import effective_update, real_receiver_noise
 from companion.training.signals import OnChannel, receiver_noise, transmit
 
 SCENARIO = Scenario.mnist()
