@@ -100,7 +100,7 @@ fuzz: venv ## random inputs, EXAMPLES=2000 a property, and random faults (SEED)
 
 # Lines and branches of the library that no test runs. Compiled functions are seen only where they run uncompiled: a second pass does so,
 # with the tests that are quick enough that way; NumPy's scalars warn where compiled code does not. In one process each, as a
-# worker of pytest-xdist may end before it has written what it measured.
+# worker of pytest-xdist may end before it has written what it measured. What only chapters call runs in the kernels of the book.
 UNCOMPILED = tests/accounting --ignore=tests/accounting/test_exact.py --ignore=tests/accounting/test_exact_peers.py \
   tests/policies tests/test_problem.py tests/test_rootfind.py \
   companion/tests/bounds/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
@@ -113,6 +113,7 @@ coverage: venv ## lines and branches that the tests run, into results/coverage.t
 	rm -rf _build/coverage && mkdir -p _build/coverage
 	$(MEASURED) $(ASIDE:%=--ignore=tests/%)
 	NUMBA_DISABLE_JIT=1 $(MEASURED) -W ignore::RuntimeWarning -k "$(QUICK)" $(UNCOMPILED)
+	$(BIN)/python -m coverage run $(BIN)/jupyter-book build --path-output _build/coverage/book .
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --fail-under=95 > results/coverage.txt; status=$$?; cat results/coverage.txt; exit $$status
 

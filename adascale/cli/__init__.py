@@ -20,6 +20,7 @@ from adascale.registry import naming_own_code
 
 COMMANDS = {
     "leakage": "compare the leakage of policies over simulated channels",
+    "plot": "draw a table as a figure of a paper",
     "schedule": "choose the receive scalings for a channel trace",
     "stream": "choose the receive scalings round by round, for a server",
     "train": "train over the simulated air",
@@ -33,7 +34,7 @@ COMMANDS = {
 GRACE_SECONDS = 0.7
 """Seconds that a command may run after a signal, to save what it has."""
 
-_EXTRAS = {"pandas": "federated", "tqdm": "federated"}  # what the core lacks, and who brings it
+_EXTRAS = {"pandas": "federated", "tqdm": "federated", "matplotlib": "plot"}  # not in the core
 _EXTRAS |= dict.fromkeys(("filelock", "opacus", "sklearn", "torch", "torchvision"), "learn")
 
 if sys.platform != "win32":

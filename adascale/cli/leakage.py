@@ -11,6 +11,8 @@ is given the mean gains. Your own channel model (--channel) and accountant (--ac
 
 In JSON, null means that a number does not exist, and "Infinity" is an unbounded leakage.
 
+--plot draws epsilon against nu; 'adascale plot' draws other columns of --out. --format latex needs LaTeX's booktabs.
+
 example:
   adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --realisations 3 --out leakage.csv
 """
@@ -23,7 +25,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import adascale
-from adascale.cli import common
+from adascale.cli import common, plot, report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +40,11 @@ def run(options: argparse.Namespace) -> None:
     """Print the means, and write every realisation."""
     from adascale.files import json_text
 
-    common.check_outputs(common.input_files("--scenario", options.scenario), {"--out": options.out})
+    if options.json and options.format != "text":
+        raise ValueError(f"--json cannot be combined with --format {options.format}")
+    plot.check_name("--plot", options.plot)
+    outputs = {"--out": options.out, "--plot": options.plot}
+    common.check_outputs(common.input_files("--scenario", options.scenario), outputs)
     preset = common.read_scenario(options.scenario)
     if not 1 <= options.realisations <= MOST_REALISATIONS:
         raise ValueError(f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}")
@@ -57,8 +63,9 @@ def run(options: argparse.Namespace) -> None:
     if reached.empty:
         tried = f"{', '.join(chosen)} at nu = {', '.join(f'{nu:g}' for nu in options.nu)}"
         raise RuntimeError(f"no policy can spend nu in any realisation: {tried}; nothing was written")
-    text = json_text(table.to_dict(orient="records")) if options.json else _summary(reached)
-    common.print_and_write(text, {options.out: table})
+    text = json_text(table.to_dict(orient="records")) if options.json else _summary(reached, options.format)
+    picture = report.picture(report.draw(reached), options.plot.suffix) if options.plot else None
+    common.print_and_write(text, {options.out: table, options.plot: picture})
     for policy, rows in table.groupby("policy", sort=False):
         if unreached := int(rows["cost"].isna().sum()):
             common.note(f"{policy} cannot spend nu in {unreached} of {len(rows)} realisations, which are left out")
@@ -67,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
             common.note(common.spends(str(policy), spent.min(), spent.max()))
 
 
-def _summary(table: pd.DataFrame) -> str:
+def _summary(table: pd.DataFrame, form: str) -> str:
     """Format geometric means, and their intervals where a leakage has a logarithm."""
     import pandas as pd
 
@@ -85,4 +92,4 @@ def _summary(table: pd.DataFrame) -> str:
                 if len(group) > 2:
                     row[f"{label} 95 %"] = f"{low:.3g} .. {high:.3g}" if 0 < centre < math.inf else ""
         rows.append(row)
-    return str(pd.DataFrame(rows).fillna("").to_string(index=False))
+    return report.format_table(pd.DataFrame(rows).fillna(""), form)

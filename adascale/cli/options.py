@@ -32,6 +32,13 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--history", "accounting", history, metavar="FILE", **path)
     option("--epsilon", "accounting", "epsilon of delta, and the target of calibrate", **number)
     option("--alpha", "accounting", "false-alarm rate of beta", **number)
+    option("file", "plot", "a table with a header", metavar="TABLE.csv", **path)
+    option("picture", "plot", "the figure", metavar="FILE.pdf|png|svg", **path)
+    option("--x", "plot", "column of the horizontal axis", metavar="COLUMN", default="nu")
+    option("--y", "plot", "column of the vertical axis", metavar="COLUMN", default="epsilon")
+    lines = "column whose values are the lines; may be repeated (default: policy, if there is one)"
+    option("--by", "plot", lines, metavar="COLUMN", **several)
+    option("--linear", "plot", "axes that are linear, not logarithmic", choices=("x", "y", "xy"))
     option("file", "sweep", "the sweep file", metavar="FILE.toml", **path)
     option("--scenario", "leakage schedule stream", f"{preset} or a TOML file", default="mnist", metavar=file)
     option("--scenario", "epsilon", f"{preset} or a TOML file, with --eta", metavar=file)
@@ -77,6 +84,10 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     recorded = "file that records completed rounds, used to resume"
     option("--state", "stream", recorded, required=True, metavar="FILE", **path)
     option("--out", "leakage", "write one row per realisation, policy and nu", metavar="CSV", **path)
+    drawn = "write a figure of epsilon against nu, for a paper, as .pdf, .png or .svg (extra: plot)"
+    option("--plot", "leakage", drawn, metavar="FILE", **path)
+    forms = ("text", "csv", "markdown", "latex")
+    option("--format", "leakage", "form of the printed table; latex is for booktabs", choices=forms, default="text")
     option("--out", "schedule", "write round, min_gain, floor, noise_energy and eta", metavar="CSV", **path)
     option("--out", "train", "write the result, one row", metavar="CSV", **path)
     option("--out", "sweep", "write the table (default: FILE.csv)", metavar="CSV", **path)

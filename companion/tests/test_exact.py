@@ -122,8 +122,7 @@ def test_every_other_lead_stands_and_adascale_is_close_to_the_optimum(dataset, j
 def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_bracket():
     table = pd.read_csv(FOLDER.parent / "benchmarks" / "accounting.csv")
     found = {name: rows.set_index("accountant") for name, rows in table.groupby("schedule")}
-    found = {name: rows for name, rows in found.items() if "adascale, certified" in rows.index}
-    assert len(found) == 2
+    assert len(found) == 4
     for rows in found.values():
         ours, peers = rows.loc["adascale, certified"], rows[~rows.index.str.startswith("adascale")]
         assert len(peers) >= 3
@@ -145,12 +144,14 @@ def test_at_the_optimum_dry_rounds_are_flatter_and_delta_is_nearly_a_sum():
     assert found.curvature[wet][0] > found.mixed[wet][0] > 0
 
 
-def test_the_package_is_faster_than_its_peers_by_more_than_the_appendix_says():
+def test_certified_interval_is_faster_than_every_peer():
+    """Several times with one noise multiplier, and more than a hundred times with one per round."""
     table = pd.read_csv(FOLDER.parent / "benchmarks" / "accounting.csv")
     peers = table[table.accountant.str.startswith(("Opacus", "dp-"))]
-    assert len(peers) == 6
-    assert (peers.times_certified > 20).all()
-    assert (peers.times_sharp > 50).all()
+    constant = peers.schedule.str.contains("sigma")
+    assert constant.sum() == (~constant).sum() == 6
+    assert (peers.times > 3).all()
+    assert (peers.times[~constant] > 100).all()
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,8 @@ OPTIONS = {
     "--history": values("history.csv", "out.csv", *PATHS),
     "--device": values("cpu", "cuda:99", "nothing"),
     **dict.fromkeys(("--json", "--hindsight"), st.just(None)),
+    "--plot": values("f.pdf", "f.SVG", "f.gif", "out.csv", *PATHS),
+    "--format": values("csv", "markdown", "latex", "html"),
     "--past": values("g.csv", "h.csv", *PATHS),
     "--promise": values("hard", "average"),
     "--state": values("state", "other", *PATHS),
@@ -102,7 +104,7 @@ COMMANDS = {  # what is given always, and what may be
     "stream": ("--scenario small.toml --state state --policy adascale.policies:Learn", DECIDES + "--state"),
     "leakage": (
         "--scenario small.toml --realisations 1 --policy optimal",
-        SHARED + "--scenario --channel --realisations --seed",
+        SHARED + "--scenario --channel --realisations --seed --plot --format",
     ),
     "train": (
         "--dataset preset.toml --rounds 1",

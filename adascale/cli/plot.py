@@ -1,0 +1,72 @@
+"""Draw a column of a table against another, as a figure of a paper: 3.5 inches wide, and readable in black and white.
+
+The table is a CSV file with a header, such as those that leakage, train and sweep write. FILE ends in .pdf, .png or
+.svg; the same table always gives the same bytes. There is one line for each value of the columns --by (default:
+policy, if the table has it). Rows of one point must differ in a column seed: the point is their geometric mean, and has
+the 95 % t interval of the logarithm if there are three or more. On an axis that is --linear it is the mean. Rows
+without a value, and points that are infinite, or 0 on a logarithmic axis, are left out with a note.
+
+This command needs the extra: pip install 'adascale[federated,plot]'.
+
+example:
+  adascale plot leakage.csv leakage.pdf --y rdp
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adascale.cli import common, report
+from adascale.errors import InvalidFile
+from adascale.files import write_atomically
+from adascale.tables import short, to_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the figure."""
+    check_name("FILE", options.picture)
+    common.check_outputs({"TABLE.csv": options.file}, {"FILE": options.picture})
+    table = _read(options.file)
+    by = ("policy",) * ("policy" in table) if options.by is None else tuple(options.by)
+    figure: Any = report.draw(table, options.y, options.x, by, options.linear or "")
+    if not any(len(line.get_xdata()) for line in figure.axes[0].lines):
+        raise ValueError(f"{options.file}: no row has a place on the axes; nothing was written")
+    write_atomically(options.picture, report.picture(figure, options.picture.suffix))
+
+
+def check_name(option: str, path: Path | None) -> None:
+    """Check, before any work, that there can be a figure of this name."""
+    if path is not None:
+        if path.suffix.lower() not in report.DATES:
+            raise ValueError(f"{option} must end in {', '.join(report.DATES)}, got {short(path.name)}")
+        import matplotlib  # noqa: F401 (from an extra)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Read a table: a column of numbers and empty fields is float, any other one is text."""
+    import pandas as pd
+
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        header, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except (ValueError, csv.Error) as error:  # also a file without a row
+        raise InvalidFile(f"{path} is not a CSV table in UTF-8: {common.one_line(error)}", str(path)) from None
+    if not rows:
+        raise InvalidFile(f"{path} has no rows; expected a header and rows", str(path))
+    if twice := [name for i, name in enumerate(header) if name in header[:i]]:
+        raise InvalidFile(f"{path}: duplicate column {short(twice[0])}", str(path))
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise InvalidFile(f"{path}, row {number}: expected {len(header)} fields, got {len(row)}", str(path))
+    columns = {}
+    for name, fields in zip(header, zip(*rows, strict=True), strict=True):
+        numbers = [to_number(field or "nan") for field in fields]
+        columns[name] = fields if None in numbers else numbers
+    return pd.DataFrame(columns)

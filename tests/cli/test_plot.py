@@ -1,0 +1,213 @@
+"""Figures and tables for a paper: what they show is the table, and the same table is the same file."""
+
+import csv
+import io
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from adascale.cli import report
+from adascale.statistics import interval, log_interval
+
+from ..command import refused, run
+
+LEAKAGE = ["--nu", 1e-3, "--nu", 4e-3, "--policy", "optimal", "--policy", "equalalloc", "--realisations", 3]
+TABLE = pd.DataFrame(
+    [
+        (policy, nu, seed, level * np.exp(seed) / nu)
+        for policy, level in (("A", 1.0), ("_B$", 3.0))
+        for nu in (0.01, 0.1)
+        for seed in range(4)
+    ],
+    columns=["policy", "nu", "seed", "epsilon"],
+)
+
+
+def points(figure):
+    """What each line of a figure shows: the level, the centre and the ends of the interval of every point."""
+    found = []
+    for drawn in figure.axes[0].containers:
+        line, _, (bars,) = drawn
+        ends = [bar[:, 1] if len(bar) else (np.nan, np.nan) for bar in bars.get_segments()]
+        found.append(np.column_stack([*line.get_data(), np.array(ends).reshape(-1, 2)]))
+    return found
+
+
+@pytest.mark.parametrize(("linear", "mean"), [("x", log_interval), ("xy", interval)])
+def test_axes_show_the_means_and_intervals_of_the_table(linear, mean):
+    figure = report.draw(TABLE, linear=linear)
+    groups = [TABLE[TABLE.policy == policy] for policy in ("A", "_B$")]
+    expected = [[(nu, *mean(rows.epsilon[rows.nu == nu])) for nu in (0.01, 0.1)] for rows in groups]
+    np.testing.assert_allclose(points(figure), expected, rtol=1e-12)  # ends are drawn as differences
+    axes, (legend,) = figure.axes[0], figure.legends
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear" if "y" in linear else "log")
+    assert [text.get_text().strip() for text in legend.get_texts()] == ["A", r"_B\$"]
+    assert figure.get_figwidth() == 3.5
+
+
+def test_lines_differ_without_colour():
+    figure = report.draw(pd.DataFrame({"policy": [f"P{i}" for i in range(60)], "nu": 0.1, "epsilon": 1.0}))
+    svg = report.picture(figure, ".svg").decode()
+    dashes = [
+        re.search(r"stroke-dasharray: ([\d.,\s]+)", each)
+        for each in re.findall(r'<g id="line2d[^>]*>\s*<path[^>]*', svg)
+    ]
+    markers = {line.get_marker() for line, *_ in figure.axes[0].containers}
+    looks = {(line.get_marker(), line.get_linestyle()) for line, *_ in figure.axes[0].containers}
+    assert len(markers) == 12
+    assert len({each[1] for each in dashes if each}) == 4  # and the solid line
+    assert len(looks) == 48  # matplotlib calls the fifth style "--" too
+
+
+def test_two_rows_have_no_interval():
+    for shown in points(report.draw(TABLE[TABLE.seed < 2])):
+        assert np.isfinite(shown[:, :2]).all()
+        assert np.isnan(shown[:, 2:]).all()
+
+
+def test_points_without_a_place_are_left_out_with_a_warning():
+    table = TABLE.assign(epsilon=TABLE.epsilon.where(TABLE.seed > 0))
+    table.loc[(table.policy == "A") & (table.nu == 0.1), "epsilon"] = np.inf
+    with pytest.warns(UserWarning, match=r"^4 rows or points are not in the figure"):
+        shown = points(report.draw(table))
+    assert [each[:, 0].tolist() for each in shown] == [[0.01], [0.01, 0.1]]
+
+
+@pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
+def test_command_writes_the_same_bytes_from_the_same_table(tmp_path, capsys, scenario, suffix):
+    out, first, second = (tmp_path / name for name in ("t.csv", f"a.{suffix}", f"b.{suffix}"))
+    assert run("leakage", "--scenario", scenario[1], *LEAKAGE, "--out", out, "--plot", first) == 0
+    code = (
+        "import matplotlib, sys; matplotlib.rc('lines', linewidth=9); from adascale.cli import main; sys.exit(main())"
+    )
+    environment = {"SOURCE_DATE_EPOCH": "1", "PYTHONHASHSEED": "7", "TZ": "UTC"}
+    command = [sys.executable, "-c", code, "plot", out, second]
+    subprocess.run(command, check=True, env=os.environ | environment)  # another process, and settings of the user's
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_bytes()[:5] in (b"%PDF-", b"\x89PNG\r", b"<?xml")
+    assert not re.search(rb"CreationDate|dc:date|tIME", first.read_bytes())
+    pd.read_csv(out).assign(epsilon=1.0).to_csv(out, index=False)
+    assert run("plot", out, second) == 0
+    assert first.read_bytes() != second.read_bytes()  # the control
+
+
+def cells(text, form):
+    """The rows of a printed table, read back."""
+    if form == "csv":
+        return list(csv.reader(io.StringIO(text)))
+    if form == "text":
+        return [line.split() for line in text.splitlines()]
+    if form == "markdown":
+        lines = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in text.splitlines()]
+        assert all(re.fullmatch("---:?", each) for each in lines.pop(1))
+        return [[re.sub(r"\\(.)", r"\1", each) for each in line] for line in lines]
+    lines = text.splitlines()
+    assert (lines[1], lines[3], lines[-2:]) == (r"\toprule", r"\midrule", [r"\bottomrule", r"\end{tabular}"])
+    rows = [re.split(r"(?<!\\) & ", line.removesuffix(r" \\")) for line in (lines[2], *lines[4:-2])]
+    assert re.fullmatch(rf"\\begin{{tabular}}{{[lr]{{{len(rows[0])}}}}}", lines[0])
+    return [[untex(each) for each in row] for row in rows]
+
+
+def untex(cell):
+    cell = re.sub(r"\$(?:([-\d.]+) \\times )10\^{(-?\d+)}\$", lambda found: f"{found[1]}e{int(found[2]):+03d}", cell)
+    cell = cell.replace(r"$\infty$", "inf").replace("--", " .. ")
+    names = {"backslash": "\\", "asciitilde": "~", "asciicircum": "^"}
+    cell = re.sub(r"\\text(\w+){}", lambda found: f"\0{ord(names[found[1]])}\0", cell)
+    cell = re.sub(r"{([][])}", r"\1", re.sub(r"\\([&%$#_{}])", r"\1", cell))
+    return re.sub("\0(\\d+)\0", lambda found: chr(int(found[1])), cell)
+
+
+HARD = [
+    ["policy", "95 %", "n"],
+    ["[28], a_b & c~d^e", "0.96 .. 6.67", "3"],
+    [r"\$#{x}|", "1.5e-05 .. inf", "2"],
+    ["Mine(k=1)", "", "1"],
+]
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown", "latex"])
+def test_table_is_read_back_from_every_form(form):
+    assert cells(report.format_table(pd.DataFrame(HARD[1:], columns=HARD[0]), form), form) == HARD
+
+
+def test_latex_has_no_character_with_a_meaning():
+    row = report.format_table(pd.DataFrame(HARD[1:], columns=HARD[0]), "latex").splitlines()[4]
+    assert row == r"{[}28{]}, a\_b \& c\textasciitilde{}d\textasciicircum{}e & 0.96--6.67 & 3 \\"
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown", "latex"])
+def test_command_prints_the_same_table_in_every_form(capsys, scenario, form):
+    found = []
+    for each in ("text", form):
+        assert run("leakage", "--scenario", scenario[1], *LEAKAGE, "--format", each) == 0
+        found.append(cells(capsys.readouterr().out.rstrip("\n"), each))
+    assert found[0] == [" ".join(row).split() for row in found[1]]  # in a text, blanks separate words too
+    assert len(found[0]) == 5
+
+
+BAD = {
+    "a suffix": (["t.csv", "f.gif"], "FILE must end in .pdf, .png, .svg, got 'f.gif'"),
+    "no suffix": (["t.csv", "pdf"], "FILE must end in .pdf, .png, .svg"),
+    "an unknown column": (["t.csv", "f.pdf", "--y", "eps"], "unknown column 'eps'; the table has policy, nu, seed"),
+    "an unknown line": (["t.csv", "f.pdf", "--by", "kind"], "unknown column 'kind'"),
+    "a column of texts": (["t.csv", "f.pdf", "--x", "policy"], "column 'policy' must be numeric, got 'A'"),
+    "several tables in one": (["twice.csv", "f.pdf"], "several rows have policy = A, nu = 0.01, seed = 0"),
+    "lines that are mixed": (["t.csv", "f.pdf", "--by", "seed"], "several rows have seed = 0.0, nu = 0.01"),
+    "nothing to draw": (["nan.csv", "f.pdf"], "no row has a place on the axes"),
+    "no rows": (["empty.csv", "f.pdf"], "empty.csv has no rows"),
+    "a short row": (["short.csv", "f.pdf"], "short.csv, row 1: expected 2 fields, got 1"),
+    "a duplicate column": (["same.csv", "f.pdf"], "same.csv: duplicate column 'nu'"),
+    "an empty file": (["none.csv", "f.pdf"], "none.csv is not a CSV table"),
+    "no text": (["f.bin", "f.pdf"], "f.bin is not a CSV table in UTF-8"),
+    "no file": (["missing.csv", "f.pdf"], "missing.csv: No such file"),
+    "its own table": (["t.svg", "t.svg"], "FILE 't.svg' is the file of TABLE.csv"),
+    "an axis": (["t.csv", "f.pdf", "--linear", "z"], "argument --linear: invalid choice: 'z'"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:16 rows or points are not in the figure")  # a note, before the error
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_plot_is_one_line_and_writes_nothing(tmp_path, monkeypatch, capsys, kind):
+    monkeypatch.chdir(tmp_path)
+    for name in ("t.csv", "t.svg"):
+        TABLE.to_csv(name, index=False)
+    pd.concat([TABLE, TABLE]).to_csv("twice.csv", index=False)
+    for name, text in (("empty.csv", "nu,epsilon\n"), ("short.csv", "nu,epsilon\n1\n"), ("same.csv", "nu,nu\n1,2\n")):
+        (tmp_path / name).write_text(text)
+    TABLE.assign(epsilon=np.nan).to_csv("nan.csv", index=False)
+    (tmp_path / "none.csv").write_text("")
+    (tmp_path / "f.bin").write_bytes(b"\xff\xfe")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    arguments, expected = BAD[kind]
+    assert expected in refused(capsys, "plot", *arguments)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--plot", "f.jpg"], "--plot must end in .pdf, .png, .svg, got 'f.jpg'"),
+        (["--plot", "nowhere/f.pdf"], "there is no folder"),
+        (["--format", "html"], "argument --format: invalid choice: 'html'"),
+        (["--format", "csv", "--json"], "--json cannot be combined with --format csv"),
+    ],
+)
+def test_bad_figure_or_form_is_refused_before_any_work(tmp_path, monkeypatch, capsys, given, expected):
+    monkeypatch.chdir(tmp_path)
+    many = ["--nu", 0.1, "--realisations", 10**6]  # hours
+    assert expected in refused(capsys, "leakage", *many, "--out", "o.csv", *given)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["plot", "t.csv", "f.pdf"], ["leakage", *LEAKAGE, "--plot", "f.pdf"]])
+def test_missing_matplotlib_names_the_extra(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    TABLE.to_csv("t.csv", index=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'adascale[plot]'" in refused(capsys, *command)
+    assert not (tmp_path / "f.pdf").exists()
