@@ -1,8 +1,11 @@
-"""The exceptions of this package."""
+"""The exceptions of this package, and the collection of warnings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,3 +52,15 @@ class Diverged(AdaScaleError, RuntimeError):
 
 class Busy(AdaScaleError):
     """Failure because another process is working on this run."""
+
+
+@contextlib.contextmanager
+def collected(kind: type[Warning], found: list[Any]) -> Iterator[None]:
+    """Append warnings of a kind to a list inside the context, instead of showing them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", kind)
+        show = warnings.showwarning
+        warnings.showwarning = lambda message, *about, **more: (
+            found.append(message) if isinstance(message, kind) else show(message, *about, **more)
+        )
+        yield

@@ -15,11 +15,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from itertools import accumulate
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _FUNCTION = "a function without arguments, written in Python outside the standard library"
 KINDS = {
@@ -224,6 +226,8 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 
 @cache
 def _entries(kind: str) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # slow
+
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {tuple(KINDS)}, got {kind!r}")
     found = sorted(entry_points(group=f"adascale.{kind}"), key=lambda each: _top(each.value) != "adascale")  # own first

@@ -25,11 +25,10 @@ def test_the_presets_are_complete_and_the_paper_s():
     assert mnist.levels == (0.01, 0.02, 0.04, 0.08, 0.16)
     assert cifar.levels == (*mnist.levels, 0.32)
     assert mnist.channel == cifar.channel == Rayleigh((10.0, 200.0), "radius")
-    assert (Training.mnist().weight_decay, Training.cifar10().momentum) == (1e-4, 0.9)
+    assert (Training.preset("mnist").weight_decay, Training.preset("cifar10").momentum) == (1e-4, 0.9)
     for name in presets.names():  # the constants are in tests/test_scenario.py
         found = presets.load(name)
         assert found.scenario == getattr(Scenario, name)()
-        assert Training.preset(name) == getattr(Training, name)()
         assert found.levels
 
 

@@ -142,11 +142,12 @@ def test_what_another_package_registers_is_found_by_its_name_and_has_a_digest(pa
 
 
 HALF_INSTALLED = """
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from adascale import channel, registry
-installed = registry.entry_points
+installed = metadata.entry_points
 broken = EntryPoint('broken', 'adascale.channel:NoSuchModel', 'adascale.channels')
-registry.entry_points = lambda group: [broken, *installed(group=group)]
+metadata.entry_points = lambda group: [broken, *installed(group=group)]
 assert registry.names('channels')[0] == 'broken'
 assert registry.name_of('channels', channel.Rayleigh) == 'rayleigh'
 try:

@@ -131,7 +131,7 @@ def own(model, **options):
 
 LAYOUTS = {"contiguous": contiguous, "channels_last": lambda name: build(name, 0)}
 CHUNKS = {"chunks of 64": 64, "device by device": 400}
-OWN_CHUNK = Training.cifar10().chunk
+OWN_CHUNK = Training.preset("cifar10").chunk
 SGD = {f"non-private SGD, {each}": lambda name, make=make: sgd(make(name)) for each, make in LAYOUTS.items()}
 PEERS = {
     "mnist": SGD

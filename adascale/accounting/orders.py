@@ -32,18 +32,25 @@ class OrdersTooFew(UserWarning):
     order: float | None = None
     better: float | None = None
 
+    @property
+    def gain(self) -> float:
+        """The factor by which another order lowers epsilon, at least."""
+        return self.epsilon / self.better if self.better else 1.0
+
     def __str__(self) -> str:
         place, kind = ("last", "larger") if self.is_last else ("first", "smaller")
         where = f" of {self.number} of {self.total} schedules" if self.total > 1 else ""
-        what = f"{kind} ones may give a smaller epsilon"
-        grid = "..." if self.is_last else "smallest=..."
+        what, largest, smallest = f"{kind} ones may give a smaller epsilon", 1024.0, 1.01
         if self.order is not None and self.better is not None:
             what = f"order {_digits(self.order)} gives epsilon {self.better:.4g} for {self.epsilon:.4g}"
             largest = min(2.0 ** np.ceil(np.log2(1.5 * self.order)), LARGEST_ORDER)
-            grid = f"{largest:.0f}" if self.is_last else f"smallest={_digits(1 + (self.order - 1) / 2)}"
+            smallest = 1 + (self.order - 1) / 2
+        grid = option = f"{largest:.0f}"
+        if not self.is_last:
+            grid, option = f"smallest={_digits(smallest)}", f"{smallest:.12g},1024"
         return (
             f"the best order{where} is the {place} one given, {_digits(self.end)}, and {what}: give {kind} "
-            f"orders, such as adascale.accounting.order_grid({grid})"
+            f"orders, such as --orders {option} of a command or adascale.accounting.order_grid({grid})"
         )
 
 

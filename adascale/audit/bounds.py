@@ -101,29 +101,25 @@ def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
     return max(0.0, *(math.log((many - delta) / few) if many > delta and few > 0 else 0.0 for many, few in ends))
 
 
-def scaled_bound(
-    counts: Counts, rate: float, sigma: FloatArray, delta: float, confidence: float, threshold: float = 0.0
-) -> float:
+def scaled_bound(counts: Counts, rate: float, sigma: FloatArray, delta: float, confidence: float) -> float:
     r"""Return the lower bound on :math:`\varepsilon` if only the scale of the Gaussian noise is unknown, or 0.
 
-    The rates show that :math:`\delta(\tau) \ge \mathrm{TPR} - e^\tau\, \mathrm{FPR}`, so the scale is at most some
-    :math:`c_1`; the bound is the exact :math:`\varepsilon` at :math:`c_1 \sigma_t` (after Nasr et al. 2023).
+    The rates show that :math:`\delta(0) \ge \mathrm{TPR} - \mathrm{FPR}` at :math:`\varepsilon = 0`, so the scale is at
+    most some :math:`c_1`; the bound is the exact :math:`\varepsilon` at :math:`c_1 \sigma_t` (after Nasr et al. 2023).
 
     Parameters
     ----------
     counts : Counts
-        Counts of the test "the likelihood ratio is above :math:`e^\tau`", see :func:`rates_bound`.
+        Counts of the test "the likelihood ratio is above 1", see :func:`rates_bound`.
     rate : float, in (0, 1]
     sigma : numpy.ndarray, shape (T,), claimed :math:`\sigma_t > 0`
     delta, confidence : float, in (0, 1)
-    threshold : float, :math:`\tau \ge 0`
     """
-    check.at_least("threshold", threshold, 0)
     true, false = _joint_ends(counts, confidence)
-    shown = true - math.exp(threshold) * false
+    shown = true - false
 
     def over(scale: float) -> float:
-        return accounting.exact_delta(rate, scale * sigma, threshold).upper - shown
+        return accounting.exact_delta(rate, scale * sigma, 0.0).upper - shown
 
     scale = MOST_SCALE
     if shown <= 0 or over(scale) > 0:

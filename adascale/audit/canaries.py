@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -11,13 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adascale import checks as check
-from adascale.learning import Dataset, Training, clipped_sum, models
 from adascale.learning.seeding import stream
 from adascale.scenario import Scenario
 
 AUDIT = 5
 """Purpose of the audit's random streams, see :mod:`adascale.learning.seeding`."""
-_COINS, _PLACES, _BATCHES, _RUNS = range(4)
+COINS, PLACES, BATCHES, RUNS = range(4)
+"""Streams of the canaries' coins, places and batches, and of the seeds of repeated trainings."""
 
 
 def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
@@ -33,17 +32,12 @@ def unit(scenario: Scenario) -> float:
 
 def coins(count: int, seed: int) -> NDArray[np.bool_]:
     """Toss a fair coin per canary: True where it is in the data."""
-    return stream(seed, AUDIT, _COINS).random(check.whole("canaries", count)) < 0.5
-
-
-def run_seeds(count: int, seed: int) -> list[int]:
-    """Draw a seed for each training run."""
-    return [int(each) for each in stream(seed, AUDIT, _RUNS).integers(2**63, size=check.whole("runs", count))]
+    return stream(seed, AUDIT, COINS).random(check.whole("canaries", count)) < 0.5
 
 
 def batch_of(present: NDArray[np.bool_], rate: float, seed: int, round_index: int) -> NDArray[np.intp]:
     """Draw the canaries of a round's batches from those in the data."""
-    return np.flatnonzero((stream(seed, AUDIT, _BATCHES, round_index).random(present.size) < rate) & present)
+    return np.flatnonzero((stream(seed, AUDIT, BATCHES, round_index).random(present.size) < rate) & present)
 
 
 @dataclass(frozen=True)
@@ -70,7 +64,7 @@ class GradientCanaries:
         if check.whole("canaries", count) > scenario.num_parameters:
             raise ValueError(f"canaries must be at most the {scenario.num_parameters} parameters, got {count}")
         check.positive("norm", norm)
-        rng = stream(seed, AUDIT, _PLACES)
+        rng = stream(seed, AUDIT, PLACES)
         coordinate = rng.permutation(scenario.num_parameters)[:count]
         return cls(coordinate, rng.choice([-1.0, 1.0], count), coins(count, seed), norm)
 
@@ -85,45 +79,3 @@ class GradientCanaries:
         """Return the residual along each canary in units of :math:`C/(M B_m)`, shape (k,)."""
         along: NDArray[np.float64] = residual[torch.as_tensor(self.coordinate)].double().cpu().numpy()
         return along * self.sign / unit(scenario)
-
-
-@dataclass(frozen=True)
-class SampleCanaries:
-    """Mislabelled samples, whose gradients are computed and clipped like all others."""
-
-    images: Tensor
-    labels: Tensor
-    present: NDArray[np.bool_]
-    training: Training
-
-    @classmethod
-    def mislabelled(cls, dataset: Dataset, training: Training, count: int, seed: int) -> SampleCanaries:
-        """Draw test samples without replacement, each with a wrong label."""
-        if check.whole("canaries", count) > len(dataset.test_labels):
-            raise ValueError(f"canaries must be at most the {len(dataset.test_labels)} test samples, got {count}")
-        rng = stream(seed, AUDIT, _PLACES)
-        place = torch.as_tensor(rng.permutation(len(dataset.test_labels))[:count])
-        classes = int(dataset.labels.max()) + 1
-        wrong = (dataset.test_labels[place] + torch.as_tensor(rng.integers(1, classes, count))) % classes
-        return cls(dataset.test_images[place], wrong, coins(count, seed), training)
-
-    def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
-        r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
-        if not chosen.size:
-            return torch.zeros_like(parameters)
-        place = torch.as_tensor(chosen)
-        weights = torch.full((chosen.size,), unit(scenario) / scenario.clip_norm, dtype=parameters.dtype)
-        models.assign(self._network, parameters)
-        batch = (self.images[place], self.labels[place], scenario.clip_norm, weights, self.training.chunk)
-        return clipped_sum(self._network, *batch).gradient
-
-    def losses(self, parameters: Tensor) -> NDArray[np.float64]:
-        """Return the cross entropy of each canary in nats, shape (k,)."""
-        models.assign(self._network, parameters)
-        with torch.no_grad(), models.evaluation(self._network):
-            loss = torch.nn.functional.cross_entropy(self._network(self.images), self.labels, reduction="none")
-        return np.asarray(loss.double().numpy())
-
-    @cached_property
-    def _network(self) -> torch.nn.Module:
-        return models.build(self.training.model, 0, self.training.initialisation)

@@ -25,12 +25,12 @@ SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 class Audit(NamedTuple):
     r"""Joint lower bounds on :math:`\varepsilon` from training runs, and the accounted :math:`\varepsilon`.
 
-    The bounds are :func:`~adascale.audit.one_run_bound` and, but for a black box, :func:`~adascale.audit.rates_bound`
-    and :func:`~adascale.audit.scaled_bound`.
+    The bounds are :func:`~adascale.audit.one_run_bound`, :func:`~adascale.audit.rates_bound` and
+    :func:`~adascale.audit.scaled_bound`; the last two are None if only the final model was observed.
     """
 
     kind: str
-    """``gradients`` (white box), ``samples`` (black box), ``paired`` or ``paired samples``."""
+    """What was observed, such as ``gradients``: all that the server receives."""
     runs: int
     canaries: int
     """m, the number of canaries in all runs; one per run if runs are paired."""
@@ -175,17 +175,6 @@ def from_scores(
     return Audit(kind, runs, m, guesses, right, *claim[2:], best, by_rates, by_scale, accuracy)
 
 
-def from_losses(
-    kind: str, runs: int, claim: Claim, loss: FloatArray, present: NDArray[np.bool_], accuracy: float
-) -> Audit:
-    """Compute the bound of a black box: guess the quarter of least loss to be in, and that of largest loss out."""
-    m, quarter = loss.size, loss.size // 4
-    right = right_guesses(-loss, present, quarter, quarter)
-    bound = one_run_bound(m, 2 * quarter, right, claim.delta, claim.confidence)
-    return Audit(kind, runs, m, 2 * quarter, right, *claim[2:], bound, None, None, accuracy)
-
-
-def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int, lowest: int = 0) -> int:
-    """Count the canaries that are in among the ``highest`` scores, and those that are out among the ``lowest``."""
-    order = np.argsort(score, kind="stable")
-    return int(present[order[score.size - highest :]].sum() + (~present[order[:lowest]]).sum())
+def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int) -> int:
+    """Count the canaries that are in among the ``highest`` scores."""
+    return int(present[np.argsort(score, kind="stable")[score.size - highest :]].sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +12,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from adascale import checks as check
-from adascale.audit.canaries import GradientCanaries, SampleCanaries, batch_of
-from adascale.audit.conclusions import Audit, claimed, from_losses, from_scores, log_likelihood_ratio, plan
+from adascale.audit.canaries import GradientCanaries, batch_of
+from adascale.audit.conclusions import Audit, claimed, from_scores, log_likelihood_ratio, plan
 from adascale.learning import Dataset, Diverged, FedSGD, Training
 from adascale.learning.fedsgd import State
 from adascale.problem import ReceiveScalingProblem
@@ -67,35 +68,13 @@ def audit_gradients(
     return from_scores("gradients", runs, claim, planned, score.ravel(), present.ravel(), accuracy)
 
 
-def audit_samples(
-    problem: ReceiveScalingProblem,
-    eta: ArrayLike,
-    training: Training,
-    dataset: Dataset,
-    seed: int,
-    canaries: int,
-    *,
-    delta: float = 1e-5,
-    confidence: float = 0.95,
-    noise: bool = True,
-) -> Audit:
-    """Audit with mislabelled samples, observed only in their loss under the final model.
-
-    For the parameters see :func:`audit_gradients`; there are at most as many canaries as test samples.
-    """
-    claim = claimed(problem, eta, delta, confidence)
-    drawn = SampleCanaries.mislabelled(dataset, training, canaries, seed)
-    accuracy, last = observe(problem, eta if noise else None, training, dataset, seed, drawn)
-    return from_losses("samples", 1, claim, drawn.losses(last.parameters), drawn.present, accuracy)
-
-
 def observe(
     problem: ReceiveScalingProblem,
     eta: ArrayLike | None,
     training: Training,
     dataset: Dataset,
     seed: int,
-    canaries: GradientCanaries | SampleCanaries,
+    canaries: Any,
     listen: Callable[[int, Tensor], None] | None = None,
 ) -> tuple[float, State]:
     """Train with canaries in the received sum; return the test accuracy (0 ... 1) and the last state.
@@ -104,7 +83,7 @@ def observe(
     ----------
     problem, training, dataset, seed : see :func:`audit_gradients`
     eta : array_like, shape (T,), or None for a receiver without noise
-    canaries : GradientCanaries or SampleCanaries
+    canaries : GradientCanaries, or an object with the same ``present`` and ``signal``
     listen : callable, optional
         Called with the index of each round and its noise plus canaries, shape (d,).
     """

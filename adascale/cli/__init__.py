@@ -28,14 +28,13 @@ COMMANDS = {
     "audit": "find a lower bound on epsilon from canaries in a training",
     "accounting": "compute epsilon, delta, noise multipliers or miss rates of sampled Gaussian mechanisms",
     "epsilon": "compute the exact epsilon of noise multipliers, with proven bounds",
-    "download": "download a data set for train",
 }
 """The subcommands: each is a module with a function ``run``, and its docstring is the help text."""
 
 GRACE_SECONDS = 0.7
 """Seconds that a command may run after a signal, to save what it has."""
 
-_EXTRAS = {"pandas": "federated", "tqdm": "federated", "distributed": "sweep", "matplotlib": "plot"}  # not in the core
+_EXTRAS = {"pandas": "federated", "tqdm": "federated", "matplotlib": "plot"}  # not in the core
 _EXTRAS |= dict.fromkeys(("filelock", "opacus", "sklearn", "torch", "torchvision"), "learn")
 
 if sys.platform != "win32":

@@ -4,15 +4,13 @@ Canaries are put into the data, each by a fair coin. From what it observes, the 
 concludes how large epsilon must be at least. If schedule and accountant are correct, epsilon exceeds all these bounds
 with the given confidence. No audit can prove an epsilon.
 
-By default the canaries are gradients of norm C, and the audit observes what the server receives in every round. With
---black-box they are mislabelled samples, and it observes their loss under the final model.
-Three bounds hold jointly. one_run assumes nothing. rates assumes independent scores, which holds because each canary
-has its own axis and each run its own noise. scaled also assumes the claimed noise up to a factor. lower is the larger
-of one_run and rates, which assume nothing about the noise.
+The canaries are gradients of norm C, and the audit observes what the server receives in every round. Three bounds hold
+jointly. one_run assumes nothing. rates assumes independent scores, which holds because each canary has its own axis and
+each run its own noise. scaled also assumes the claimed noise up to a factor. lower is the larger of one_run and rates,
+which assume nothing about the noise.
 
 epsilon is a proven upper bound on the exact value; renyi is the conversion at Opacus' orders. If a bound exceeds
-epsilon, the exit code is 1. --sabotage checks this without the accountant's knowledge: noise removes the receiver's
-noise, and clipping gives canaries ten times the norm. This command needs the extra: pip install 'adascale[learn]'.
+epsilon, the exit code is 1. This command needs the extra: pip install 'adascale[learn]'.
 
 example:
   adascale audit --dataset digits --policy learn --nu 0.04 --canaries 200 --confidence 0.95 --json
@@ -27,9 +25,6 @@ from adascale.cli import common
 
 def run(options: argparse.Namespace) -> None:
     """Print the bounds, and raise a ``RuntimeError`` if one exceeds the accounted epsilon."""
-    clipping = options.sabotage == "clipping"
-    if options.black_box and (clipping or options.runs != 1):
-        raise ValueError("--black-box cannot be combined with --runs or --sabotage clipping")
     adascale.comparison.find_method(options.policy)  # a receiver without noise is no policy here
     audit, learning = importlib.import_module("adascale.audit"), importlib.import_module("adascale.learning")
     make_run = importlib.import_module("adascale.runs.specification").make_run
@@ -38,16 +33,11 @@ def run(options: argparse.Namespace) -> None:
     with common.noting_orders():
         problem, _, eta = importlib.import_module("adascale.runs.execution").decided(wanted)
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
-        how = {"delta": options.delta, "confidence": options.confidence, "noise": options.sabotage != "noise"}
-        given = (problem, eta, wanted.training, dataset, options.seed)
-        if options.black_box:
-            found = audit.audit_samples(*given, options.canaries, **how)
-        else:
-            norm = 10.0 if clipping else 1.0
-            found = audit.audit_gradients(*given, options.canaries, **how, runs=options.runs, norm=norm)
+        given = (problem, eta, wanted.training, dataset, options.seed, options.canaries)
+        how = {"runs": options.runs, "delta": options.delta, "confidence": options.confidence}
+        found = audit.audit_gradients(*given, **how)
     totals = {"dataset": wanted.scenario.name, "policy": wanted.policy, "nu": wanted.nu, "seed": wanted.seed}
-    totals |= {"rounds": wanted.scenario.num_rounds, "sabotage": options.sabotage}
-    totals |= {"epsilon": found.accounted, "lower": found.lower} | found._asdict()
+    totals |= {"rounds": wanted.scenario.num_rounds, "epsilon": found.accounted, "lower": found.lower} | found._asdict()
     del totals["accounted"]
     print(common.shown(totals, options.json), flush=True)
     if found.refuted:

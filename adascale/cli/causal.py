@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from argparse import Namespace
 from typing import Any
 
 import adascale
-from adascale import registry
 from adascale.cli import common
 from adascale.cli.options import policy_text
 
@@ -32,18 +30,11 @@ def choose(
     policies, comparison = adascale.policies, adascale.comparison
     if trace is not None and options.past is not None:
         raise ValueError("--past cannot be combined with --hindsight")
-    given = options.policy or ("learn" if options.penalty is None and trace is None else "adascale")
+    given = options.policy or ("learn" if trace is None else "adascale")
+    if options.promise is not None:  # deprecated
+        given = policy_text(f"{given}{',' if '=' in given else ':'}promise={options.promise}")
     method: Any
     name, method = comparison.find_method(given)
-    for option, known in (("penalty", "adascale"), ("promise", "learn and resolve")):
-        if (value := getattr(options, option)) is not None:
-            if registry.parse_options(given)[1]:
-                raise ValueError(f"--{option} cannot be combined with --policy {given}, which has parameters")
-            policy_class: Any = getattr(method, "policy", method)
-            former = getattr(policy_class, "former", {})
-            if former.get(option, option) not in inspect.signature(policy_class).parameters:
-                raise ValueError(f"--{option} applies only to {known}, got --policy {given}")
-            _, method = comparison.find_method(policy_text(f"{given}:{option}={value}"))
     kind: Any = method.policy if isinstance(method, comparison.PolicyClass) else None
     tuned = kind is None or bool(method.tuned)
     warm = kind is policies.AdaScale and trace is None and tuned
@@ -71,7 +62,7 @@ def choose(
             problem = adascale.ReceiveScalingProblem(scenario, past.min_gain[-scenario.num_rounds :], options.nu)
     elif needs_law or tuned or needs_mean:
         what = "the distribution of the channel" if needs_law else "a parameter" if tuned else "mean gains"
-        ways = "--past, or V as --penalty" if warm else "--past"
+        ways = "--past, or V by --policy adascale:penalty=V" if warm else "--past"
         raise ValueError(f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}")
     if kind is not None:
         method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import sys
-import warnings
-from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import adascale
 from adascale import registry
+from adascale.errors import collected
 
 if TYPE_CHECKING:
     from adascale.tables import FloatArray, Table
@@ -88,31 +86,15 @@ def _naming(option: str, value: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def noting_orders(options: Namespace | None = None) -> Iterator[None]:
-    """Print a note at the end if an epsilon was taken at an end of the orders and another order would lower it.
-
-    Give ``options`` if the command has ``--orders``.
-    """
-    from adascale.accounting import DEFAULT_ORDERS, OrdersTooFew
+def noting_orders() -> Iterator[None]:
+    """Print a note at the end on the epsilon that more orders would lower most."""
+    from adascale.accounting import OrdersTooFew
 
     found: list[OrdersTooFew] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", OrdersTooFew)
-        show = warnings.showwarning
-        warnings.showwarning = lambda message, *about, **more: (
-            found.append(message) if isinstance(message, OrdersTooFew) else show(message, *about, **more)
-        )
+    with collected(OrdersTooFew, found):
         yield
-    gains = [(each.epsilon / each.better, each.order, each) for each in found if each.order and each.better]
-    if gains:
-        _, order, worst = max(gains, key=lambda each: each[0])
-        place, enough = "last", f"{2 ** math.ceil(math.log2(order))}"
-        if not worst.is_last:
-            largest = options.orders[0] if options and options.orders else max(DEFAULT_ORDERS)
-            place, enough = "first", f"{1 + (order - 1) / 2:.6g},{largest:g}"
-        how = f"with --orders {enough} it is lower" if options else f"order {order:.6g} lowers it"
-        values = f"{worst.better:.4g} for {worst.epsilon:.4g}"
-        note(f"an epsilon is that of the {place} order, {worst.end:g}; {how} ({values})")
+    if found:
+        note(str(max(found, key=lambda each: each.gain)))
 
 
 def spends(policy: str, least: float, most: float) -> str:
@@ -193,18 +175,14 @@ def check_outputs(inputs: Mapping[str, Path | None], outputs: Mapping[str, Path 
 
 def _why_not_written(path: Path) -> str:
     try:
-        target = path.resolve()  # resolves links
-        folder = target.parent
-        reasons = {
-            "its links form a circle": target.is_symlink(),
-            "it is a folder": target.is_dir(),
-            f"there is no folder {str(folder)!r}": not folder.is_dir(),
-            "it is not a regular file": target.exists() and not target.is_file(),
-            "it is read-only": target.exists() and not os.access(target, os.W_OK),
-            # files are written next to their destination and then moved
-            f"the folder {str(folder)!r} is read-only": not os.access(folder, os.W_OK | os.X_OK),
-        }
-        return next((reason for reason, holds in reasons.items() if holds), "")
+        target = path.resolve()
+        if not target.parent.is_dir():
+            return f"there is no folder {str(target.parent)!r}"
+        if target.is_symlink() or (target.exists() and not target.is_file()):  # links in a circle stay links
+            return "it is not a regular file"
+        # files are written next to their destination and then moved
+        closed = (each for each in (target, target.parent) if each.exists() and not os.access(each, os.W_OK))
+        return next((f"{str(each)!r} is read-only" for each in closed), "")
     except (OSError, ValueError, RuntimeError) as error:  # a name that is too long, a null byte, links in a circle
         return one_line(error)
 

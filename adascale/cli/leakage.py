@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"duplicate --policy {name}")
         chosen[name] = make
     seeds = range(options.seed, options.seed + options.realisations)
-    with common.noting_orders(options):
+    with common.noting_orders():
         channel = preset.channel if options.channel is None else common.find_channel(options.channel)
         accountant = common.find_accountant(options.accountant, options.orders)
         how = {"channel": channel, "accountant": accountant, "delta": options.delta, "progress": sys.stderr.isatty()}

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {options.nu:g}")
     horizon = replace(scenario, num_rounds=problem.num_rounds)
     name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else None)
-    with common.noting_orders(options):
+    with common.noting_orders():
         eta = policy.schedule(problem)
         epsilon, largest = problem.device_epsilons(eta, accountant, options.delta)
         cost = float(problem.cost(eta))
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
         common.note(f"{trace.above_one}: more power received than sent; {units}")
     if not isinstance(policy, adascale.OnlinePolicy):
         common.note(f"{name} reads the whole trace")
-    elif options.hindsight and options.penalty is None and (policy.tuned or policy.needs_mean_gain or policy.needs_law):
+    elif options.hindsight and (policy.tuned or policy.needs_mean_gain or policy.needs_law):
         common.note(f"{name} was tuned on the whole trace, or plans with its gains, which no server can do")
     if abs(spent - 1) > 1e-6:
         common.note(common.spends(name, spent, spent))

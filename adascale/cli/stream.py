@@ -20,8 +20,8 @@ must be consecutive across all starts, and the last line can be sent again at an
 truncated, corrupted or begun with other options is refused, but an older copy of the whole file cannot be recognised:
 what was spent since then is spent again.
 
-Policies, --past and --penalty are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at
-the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it.
+Policies and --past are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at the best
+of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it.
 
 example:
   adascale stream --scenario my.toml --policy learn --nu 0.04 --state run.state < gains.csv
@@ -56,8 +56,6 @@ def run(options: argparse.Namespace) -> None:
         _answer_all(stream, adascale.channel.GainLines("standard input", scenario, options.unit), options.state)
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
-            if stream.orders_too_few:
-                common.note("epsilon is that of the first or the last order; --orders 1.01,1024 may lower it")
 
 
 def _next(stream: adascale.Stream) -> str:

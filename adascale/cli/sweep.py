@@ -2,13 +2,13 @@
 
 The file is TOML: [[runs]] blocks with a reading (a name for the block), dataset, policy, nu, seed and changes to the
 paper's settings; a list stands for all its values, and all combinations are run. Runs that the store holds are not run
-again; a run that was stopped or killed resumes at its last checkpoint; failed ones are tried again, and reported.
-Sweeps may share a store, and so may the workers of a Dask cluster. The learning curves are written next to the table,
-to NAME-curves.csv. During a sweep, --report in another process shows its progress and includes unfinished runs: a row
-without results, and the learning curve so far. A table that lacks runs does not replace one with their results; it is
-NAME-partial.csv until all runs are finished.
+again; a run that was stopped or killed resumes at its last checkpoint; a failed one is tried once more, and reported.
+Sweeps may share a store, also on several machines that see the same folder: each runs what no other is running. The
+learning curves are written next to the table, to NAME-curves.csv. During a sweep, --report in another process shows its
+progress and includes unfinished runs: a row without results, and the learning curve so far. A table that lacks runs
+does not replace one with their results; it is NAME-partial.csv until all runs are finished.
 
-This command needs the extra: pip install 'adascale[sweep]'.
+This command needs the extra: pip install 'adascale[learn]'.
 
 example:
   adascale sweep results/mnist/accuracy.toml --store runs --jobs 2
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> None:
     """Run the missing trainings, and write the tables."""
     out = options.out or options.file.with_suffix(".csv")
-    for name, least in (("jobs", 1), ("threads", 1), ("retries", 0)):
-        if getattr(options, name) < least:
-            raise ValueError(f"--{name} must be >= {least}, got {getattr(options, name)}")
+    for name in ("jobs", "threads"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"--{name} must be >= 1, got {getattr(options, name)}")
     module = importlib.import_module("adascale.runs.sweep")
     entries = module.read_sweep(options.file)
     inputs: dict[str, Path | None] = {"the sweep file": options.file}
@@ -47,14 +47,12 @@ def run(options: argparse.Namespace) -> None:
         outputs |= {of: table, f"the curves of {of}": _beside(table, "curves")}
     common.check_outputs(inputs, outputs)
     store = module.Store(options.store)
-    if store.owns(out):
-        raise ValueError(f"--out {str(out)!r} lies in the folder of a run of --store")
     failed: dict[str, list[str]] = {}
     if options.report:
         table, history = module.tables(entries, store)
         text = module.progress(entries, store).to_string(index=False)
     else:
-        how = {name: getattr(options, name) for name in ("jobs", "dask", "device", "threads", "retries")}
+        how = {name: getattr(options, name) for name in ("jobs", "device", "threads")}
         outcomes = module.sweep([entry.run for entry in entries], store, **how, progress=sys.stderr.isatty())
         finished = {each.address for each in outcomes if each.state == "finished"}
         for each in outcomes:

@@ -1,12 +1,12 @@
 """Train over the simulated air with the receive scalings of one policy, tuned until their cost is nu.
 
 With one seed, every policy and nu gets the same channels, initial model, batches and noise directions. The digits come
-with scikit-learn; mnist and cifar10 are read from the folder ADASCALE_DATA, or from the user's cache, where 'adascale
-download' puts them. --dataset module:function is your own data, a function without arguments that returns an
-adascale.learning.data.RawDataset, and --model module:Class your own network; they are trained like the digits. Change
-anything else in a preset file: TOML with the tables scenario, channel and training, whose dataset and model may be
-module:function and module:Class, and a base, the preset from which it takes the rest. The policy NoiseFree is a
-receiver without noise, which has no noise budget and gives no privacy.
+with scikit-learn; mnist and cifar10 are read from the folder ADASCALE_DATA, or from the user's cache: if they are not
+there, the error has the line that downloads them. --dataset module:function is your own data, a function without
+arguments that returns an adascale.learning.data.RawDataset, and --model module:Class your own network; they are trained
+like the digits. Change anything else in a preset file: TOML with the tables scenario, channel and training, whose
+dataset and model may be module:function and module:Class, and a base, the preset from which it takes the rest. The
+policy NoiseFree is a receiver without noise, which has no noise budget and gives no privacy.
 
 The history has one row per round, with test loss, accuracy and epsilon so far where the model was evaluated. In JSON an
 infinite epsilon is the string "Infinity", and null means unknown. To resume a training that was stopped, call it again
@@ -43,11 +43,7 @@ def run(options: argparse.Namespace) -> None:
     work = importlib.import_module("adascale.runs.execution").perform
     with common.noting_orders():
         if options.store is not None:
-            store = importlib.import_module("adascale.runs.store").Store(options.store)
-            for option, path in outputs.items():
-                if path is not None and store.owns(path):
-                    raise ValueError(f"{option} {str(path)!r} lies in the folder of a run of --store")
-            work = store.run
+            work = importlib.import_module("adascale.runs.store").Store(options.store).run
         row, history = work(wanted, device=options.device, progress=sys.stderr.isatty())
     text = common.shown(row, options.json, history=history.to_dict(orient="records"))
     common.print_and_write(text, {options.out: pd.DataFrame([row]), options.history: history})

@@ -1,6 +1,6 @@
 """Learning over the air: data, networks, clipped gradients, the channel and FedSGD; needs the extra ``learn``."""
 
-from adascale.learning.data import Dataset, download, load, partition
+from adascale.learning.data import Dataset, load, partition
 from adascale.learning.fedsgd import FedSGD
 from adascale.learning.gradients import ClippedSum, clipped_sum
 from adascale.learning.settings import Training
@@ -14,7 +14,6 @@ __all__ = [
     "Trained",
     "Training",
     "clipped_sum",
-    "download",
     "load",
     "partition",
     "train",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from adascale.learning import air, data, models
+from adascale import checks as check
+from adascale.learning import data, models
 from adascale.learning.devices import find_device
 from adascale.learning.gradients import ClippedSum, clipped_sum
 from adascale.learning.gradients.paths import fitting
@@ -41,8 +43,8 @@ class RoundRecord(NamedTuple):
     """Mean cross entropy of these samples before the step, in nats; NaN without samples."""
     clipped: float
     """Share of these samples whose gradient norm exceeds C; NaN without samples."""
-    power: NDArray[np.float64] | None
-    """Transmit power of each device in watts, shape (M,); only for a round at signal level."""
+    power: NDArray[np.float64] | None = None
+    """Transmit power of each device in watts, shape (M,); only where signals are simulated."""
 
 
 class FedSGD:
@@ -80,7 +82,7 @@ class FedSGD:
         for m, (part, size) in enumerate(zip(self.parts, np.broadcast_to(scenario.dataset_size, count), strict=True)):
             if part.size != size:
                 raise ValueError(f"dataset_size must be the {part.size} samples dealt to device {m}, got {size:g}")
-        self._batch_size = np.broadcast_to(scenario.batch_size, count)
+        self.batch_size = np.broadcast_to(scenario.batch_size, count)
         self._rates = np.broadcast_to(scenario.sampling_rate, count)
         self._model = model.to(self.device)
         self._data = data.Dataset(dataset.name, *(tensor.to(self.device) for tensor in dataset[1:]))
@@ -96,14 +98,7 @@ class FedSGD:
             for m, part in enumerate(self.parts)
         ]
 
-    def step(
-        self,
-        state: State,
-        eta_t: float,
-        coefficient_t: ArrayLike | None = None,
-        *,
-        alignment_t: ArrayLike | None = None,
-    ) -> tuple[State, RoundRecord]:
+    def step(self, state: State, eta_t: float) -> tuple[State, RoundRecord]:
         r"""Run one round: :math:`\boldsymbol\theta_{t+1}` from :math:`\boldsymbol\theta_t` and :math:`\eta_t`.
 
         .. math:: \mathbf v_{t+1} = \mu \mathbf v_t + \tilde{\mathbf r}_t + \beta \boldsymbol\theta_t, \qquad
@@ -115,38 +110,29 @@ class FedSGD:
         ----------
         state : State
         eta_t : float, > 0, watts; ``inf`` for a receiver without noise
-        coefficient_t : array_like, complex, shape (M,), optional
-            :math:`h_{m,t}`; with it the round runs at signal level, which gives the same step up to rounding.
-        alignment_t : array_like, shape (M,), finite, not zero, optional
-            :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`; the weight of :math:`\mathbf g_{m,t}` is its real part.
         """
-        count = self.scenario.num_devices
-        aligned = np.ones(count) if alignment_t is None else np.asarray(alignment_t, dtype=complex)
-        if aligned.shape != (count,) or not (np.isfinite(aligned) & (aligned != 0)).all():
-            raise ValueError(f"alignment must be {count} finite numbers that are not zero, got {aligned.tolist()}")
-        settings, generator = self.training, stream(self.seed, NOISE, round_index=state.round)
-        noise = generator, self.scenario.num_parameters, self.scenario.noise_power
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
-            chosen = self.batches(state.round)
-            weights = [np.full(each.size, 1 / size) for each, size in zip(chosen, self._batch_size, strict=True)]
-            if coefficient_t is None:
-                weights = [c * each for c, each in zip(aligned.real, weights, strict=True)]
-                sums = [self._gradient(np.concatenate(chosen), np.concatenate(weights) / count)]
-                update = air.effective_update(sums[0].gradient, eta_t, air.real_receiver_noise(*noise))
-                power = None
-            else:
-                sums = [self._gradient(*each) for each in zip(chosen, weights, strict=True)]
-                gradients = torch.stack([each.gradient for each in sums])
-                inverted = np.asarray(coefficient_t) / aligned
-                received = air.transmit(gradients, coefficient_t, eta_t, air.receiver_noise(*noise), inverted)
-                update, power = received.update.to(state.parameters.dtype), received.power.cpu().numpy()
-            velocity = settings.momentum * state.velocity + update + settings.weight_decay * state.parameters
+            found, settings = self.received(state.round, eta_t), self.training
+            velocity = settings.momentum * state.velocity + found.gradient + settings.weight_decay * state.parameters
             parameters = state.parameters - settings.learning_rate * velocity
-        loss, norm = (torch.cat([getattr(each, name) for each in sums]) for name in ("loss", "norm"))
-        clipped = (norm > self.scenario.clip_norm).float().mean()
-        shown = RoundRecord(len(loss), float(loss.mean()), float(clipped), power)
+        clipped = (found.norm > self.scenario.clip_norm).float().mean()
+        shown = RoundRecord(len(found.loss), float(found.loss.mean()), float(clipped))
         return State(state.round + 1, parameters, velocity), shown
+
+    def received(self, round_index: int, eta_t: float, weight: ArrayLike = 1.0) -> ClippedSum:
+        r"""Return the samples of a round, and as ``gradient`` what the server receives, :math:`\tilde{\mathbf r}_t`.
+
+        It is computed at the parameters assigned last; subclasses may replace it, for example by signals on a channel.
+        ``weight``, shape () or (M,), multiplies the gradient of each device.
+        """
+        chosen, count = self.batches(round_index), self.scenario.num_devices
+        weights = zip(chosen, self.batch_size, np.broadcast_to(weight, count), strict=True)
+        each = [c * np.full(part.size, 1 / size) for part, size, c in weights]
+        found = self.gradient(np.concatenate(chosen), np.concatenate(each) / count)
+        generator = stream(self.seed, NOISE, round_index=round_index)
+        noise = real_receiver_noise(generator, self.scenario.num_parameters, self.scenario.noise_power)
+        return found._replace(gradient=effective_update(found.gradient, eta_t, noise))
 
     def evaluate(self, state: State) -> tuple[float, float]:
         """Return mean cross entropy (nats) and accuracy (0 ... 1) on the test set, in evaluation mode."""
@@ -160,13 +146,39 @@ class FedSGD:
                 correct += int((logits.argmax(1) == expected).sum())
         return loss / len(labels), correct / len(labels)
 
-    def _gradient(self, positions: NDArray[np.intp], weights: NDArray[np.float64]) -> ClippedSum:
+    def gradient(self, positions: NDArray[np.intp], weights: NDArray[np.float64]) -> ClippedSum:
+        """Sum the clipped gradients of samples at positions of the training set, at the parameters assigned last."""
         chosen = torch.as_tensor(positions, device=self.device)
         factors = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
         images, labels = self._data.images[chosen], self._data.labels[chosen]
         if images.ndim == 4:
             images = images.contiguous(memory_format=torch.channels_last)
         return clipped_sum(self._model, images, labels, self.scenario.clip_norm, factors, self.training.chunk)
+
+
+def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.float64]:
+    r"""Draw the real part of the receiver noise, :math:`\mathcal N(0, \sigma_n^2/2 \, \mathbb I^d)`, shape (d,)."""
+    check.at_least("noise_power", noise_power, 0)
+    return math.sqrt(noise_power / 2) * rng.standard_normal(size)
+
+
+def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.float64]) -> Tensor:
+    r"""Return the update of the same round without the channel (:eq:`eq:decomposition`).
+
+    .. math:: \tilde{\mathbf r}_t = \frac1M \sum_m \mathbf g_{m,t} + \mathrm{Re}(\mathbf n_t) / \sqrt{\eta_t}
+
+    Parameters
+    ----------
+    mean_gradient, real_noise : shape (d,)
+    eta : float, > 0, watts; ``inf`` for a receiver without noise
+    """
+    if not eta > 0:
+        raise ValueError(f"eta must be > 0, got {eta}")
+    with np.errstate(over="ignore"):
+        noise = torch.as_tensor(real_noise / math.sqrt(eta), dtype=mean_gradient.dtype)
+    if not torch.isfinite(noise).all():
+        raise ValueError(f"eta must be so large that the noise is finite in {noise.dtype}, got {eta}")
+    return mean_gradient + noise.to(mean_gradient.device)
 
 
 def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:

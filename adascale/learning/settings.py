@@ -48,21 +48,6 @@ class Training:
         check.whole("chunk", self.chunk)
 
     @classmethod
-    def mnist(cls) -> Training:
-        """Return the paper's MNIST training."""
-        return cls.preset("mnist")
-
-    @classmethod
-    def cifar10(cls) -> Training:
-        """Return the paper's CIFAR-10 training, with the Tanh CNN."""
-        return cls.preset("cifar10")
-
-    @classmethod
-    def digits(cls) -> Training:
-        """Return the MNIST training at twice its learning rate, for the fewer rounds of ``Scenario.digits()``."""
-        return cls.preset("digits")
-
-    @classmethod
     def preset(cls, name: str) -> Training:
         """Return the training of a preset, by name or file: see :func:`adascale.presets.load`."""
         values = presets.load(name).training

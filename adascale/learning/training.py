@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from adascale import checks as check
@@ -40,7 +40,6 @@ def train(
     dataset: Dataset,
     seed: int,
     *,
-    coefficient: NDArray[np.complex128] | None = None,
     device: str | torch.device = "cpu",
     every: int = 25,
     delta: float = 1e-5,
@@ -59,8 +58,6 @@ def train(
         :math:`\eta_t`, within the power limit; None for a receiver without noise.
     training, dataset, seed, device
         As for :class:`~adascale.learning.fedsgd.FedSGD`.
-    coefficient : array_like, complex, shape (M, T), optional
-        :math:`h_{m,t}`; with it every round runs at signal level.
     every : int, >= 1
         Rounds between evaluations; the last round is always evaluated.
     delta, accountant
@@ -81,12 +78,6 @@ def train(
     if problem.lanes != ():
         raise ValueError(f"problem must have one instance, got shape {problem.lanes}")
     schedule = np.full(rounds, math.inf) if eta is None else check.positive("eta", eta)
-    if coefficient is not None:
-        coefficient = np.asarray(coefficient)
-        if eta is None:
-            raise ValueError("coefficient needs a schedule: a receiver without noise has no finite eta")
-        if coefficient.shape != (expected := (scenario.num_devices, rounds)):
-            raise ValueError(f"coefficient must have shape {expected}, got {coefficient.shape}")
     if schedule.shape != (rounds,):
         raise ValueError(f"eta must have shape ({rounds},), got {schedule.shape}")
     if eta is not None:
@@ -112,7 +103,7 @@ def train(
     with tqdm(total=rounds, initial=state.round, disable=not progress, unit="round", desc=training.dataset) as bar:
         for t in range(state.round, rounds):
             try:
-                state, shown = federation.step(state, schedule[t], None if coefficient is None else coefficient[:, t])
+                state, shown = federation.step(state, schedule[t])
             except NotFinite as error:
                 raise diverged(str(error)) from None
             if not torch.isfinite(state.parameters).all():

@@ -6,7 +6,6 @@
 ``history.csv`` one row per round of a finished run
 ``row.json``    the result with its provenance and checksums; written last, so a run that has it is finished
 ``lock``        held by the process that works on the run, until it ends
-``.identity``   next to the folders: a random word by which the workers of a cluster recognise the store
 =============== ====================================================================================================
 """
 
@@ -17,8 +16,6 @@ import hashlib
 import io
 import json
 import os
-import platform
-import re
 import secrets
 import time
 import warnings
@@ -33,7 +30,7 @@ from filelock import FileLock, Timeout
 
 from adascale import __version__
 from adascale.errors import Busy as Busy
-from adascale.files import in_turn, json_text, write_atomically
+from adascale.files import json_text, write_atomically
 from adascale.learning import Trained
 from adascale.learning.fedsgd import State
 from adascale.learning.training import COLUMNS
@@ -59,28 +56,17 @@ class Store:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"store {str(folder)!r} must be a folder")
-        self._identity, self._session = "", ""
+        self._session = ""
 
-    def session(self, shared: bool = False) -> Store:
+    def session(self) -> Store:
         """Return the same store by its full path, for many runs that read each data set only once."""
         found = Store(self.folder.resolve())
         found._session = secrets.token_hex(8)
-        if shared:
-            found.folder.mkdir(parents=True, exist_ok=True)
-            with in_turn(found.folder):
-                if not (known := found.folder / ".identity").exists():
-                    write_atomically(known, found._session)
-            found._identity = known.read_text()
         return found
 
     def place(self, run: Run) -> Path:
         """Return the folder of a run."""
         return self.folder / run.address
-
-    def owns(self, path: Path) -> bool:
-        """Return whether a file lies in the folder of a run, where only the store may write."""
-        parent = path.resolve().parent
-        return parent.parent == self.folder.resolve() and re.fullmatch("[0-9a-f]{16}", parent.name) is not None
 
     def finished(self, run: Run) -> Finished | None:
         """Return the result of a run, or None; warn with :class:`OtherVersion` or :class:`NotCompared`."""
@@ -142,9 +128,7 @@ class Store:
 
         Save every ``save_seconds``.  Without ``wait``, raise :class:`~adascale.errors.Busy` if another process runs it.
         """
-        place, known = self.place(run), self.folder / ".identity"
-        if self._identity and not (known.exists() and known.read_text() == self._identity):
-            raise ValueError(f"{platform.node()} does not see the store {str(self.folder)!r} that the sweep is to fill")
+        place = self.place(run)
         if (found := self.finished(run)) is not None:  # then nothing has to be written, and the store may be read-only
             with contextlib.suppress(OSError):  # it exists only if the process was killed between its last two steps
                 (place / "checkpoint").unlink(missing_ok=True)

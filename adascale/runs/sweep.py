@@ -1,4 +1,4 @@
-"""Sweeps of many runs from one TOML file, on this machine or the workers of a Dask cluster.
+"""Sweeps of many runs from one TOML file; machines with the same store share the work.
 
 Each block has a label ``reading`` and arguments of :func:`~adascale.runs.specification.make_run`; all
 combinations of lists are run::
@@ -15,9 +15,8 @@ import contextlib
 import itertools
 import os
 import sys
-import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,15 +26,13 @@ import torch
 from tqdm import tqdm
 
 from adascale.accounting import OrdersTooFew
+from adascale.errors import collected
 from adascale.files import read_toml
 from adascale.learning import Diverged
 from adascale.registry import FAILURES, naming_own_code, own_place
 from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Busy, NotCompared, OtherVersion, Store
 from adascale.runs.workers import work_on
-
-NOTED_SECONDS, WORKERS_SECONDS = 5.0, 300.0
-"""Seconds without workers after which the sweep warns about a Dask scheduler, and after which it ends."""
 
 
 class Entry(NamedTuple):
@@ -52,8 +49,6 @@ class Outcome(NamedTuple):
     state: str
     """``finished``, ``failed``, ``diverged``, or ``busy`` if another sweep on the same store is working on it."""
     message: str = ""
-    orders: OrdersTooFew | None = None
-    """The warning about the epsilon that further orders lower most."""
 
 
 def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
@@ -91,26 +86,21 @@ def sweep(
     store: Store,
     *,
     jobs: int = 1,
-    dask: str | None = None,
     device: str = "cpu",
     threads: int = 1,
-    retries: int = 1,
     progress: bool = False,
 ) -> list[Outcome]:
     """Run what the store lacks, and return one outcome per distinct run, in their order.
 
-    A failed run is tried again from its last checkpoint, up to ``retries`` times; one that diverges is not.
+    A failed run is tried once more from its last checkpoint; one that diverges is not.
 
     Parameters
     ----------
     runs, store
-        Workers of a cluster must see the same folder.
     jobs, threads : int, >= 1
         Number of processes on this machine, and of PyTorch threads in each.
-    dask : str, optional
-        Address of a Dask scheduler, ``tcp://host:port``, whose workers replace the processes.
     """
-    store = store.session(shared=dask is not None)
+    store = store.session()
     wanted = {run.address: run for run in runs}
     outcomes = {address: Outcome(address, "missing") for address in wanted}
     with tqdm(total=len(wanted), disable=not progress, unit="run") as bar:
@@ -121,27 +111,18 @@ def sweep(
             if progress and outcome.state in ("failed", "diverged"):
                 bar.write(f"run {outcome.address} failed: {outcome.message}", file=sys.stderr)
 
-        for attempt in range(retries + 1):
+        for again in (False, True):
             missing = [wanted[key] for key, each in outcomes.items() if each.state not in ("finished", "diverged")]
             if not missing:
                 break
-            work = partial(_one, store=store, device=device, threads=threads, wait=attempt > 0)
-            if dask:
-                done = _on_dask(work, missing, dask)
-            elif jobs > 1:
-                done = work_on(work, missing, jobs, threads)
-            else:
-                done = ((run, work(run)) for run in missing)
+            work = partial(_one, store=store, device=device, threads=threads, wait=again)
+            done = work_on(work, missing, jobs, threads) if jobs > 1 else ((run, work(run)) for run in missing)
             with contextlib.closing(done):  # closes at once if interrupted
                 for run, outcome in done:
                     note(outcome or Outcome(run.address, "failed", "a worker process was killed"))
-        for address in [address for address, each in outcomes.items() if each.state == "busy"]:
-            note(_one(wanted[address], store=store, device=device, threads=threads, wait=True))
     for address, each in outcomes.items():
         if each.state == "finished" and not (store.place(wanted[address]) / "row.json").exists():
             outcomes[address] = Outcome(address, "failed", f"its result is not in {store.folder}")
-    if noted := [each.orders for each in outcomes.values() if each.orders]:
-        warnings.warn(max(noted, key=_gain), stacklevel=2)
     return list(outcomes.values())
 
 
@@ -178,7 +159,7 @@ def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
 
 
 def _stored(run: Run, store: Store, noted: list[NotCompared]) -> tuple[dict[str, Any], pd.DataFrame | None]:
-    with _noting(NotCompared, noted):
+    with collected(OtherVersion, []), collected(NotCompared, noted):
         return store.finished(run) or (described(run), store.under_way(run))
 
 
@@ -194,9 +175,8 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
 def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    noted: list[OrdersTooFew] = []
     try:
-        with _noting(OrdersTooFew, noted):
+        with collected(OtherVersion, []), collected(NotCompared, []), collected(OrdersTooFew, []):
             store.run(run, device=device, wait=wait)
     except Busy as busy:
         return Outcome(run.address, "busy", str(busy))
@@ -205,48 +185,4 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
         return Outcome(run.address, state, " ".join(f"{own_place(error)}{type(error).__name__}: {error}".split()))
     finally:
         torch.set_num_threads(before)
-    return Outcome(run.address, "finished", orders=max(noted, key=_gain, default=None))
-
-
-@contextlib.contextmanager
-def _noting(kind: type[Warning], noted: list[Any]) -> Iterator[None]:
-    """Collect warnings of a kind instead of showing them, and drop those that the table replaces."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OtherVersion)
-        warnings.simplefilter("ignore", NotCompared)
-        warnings.simplefilter("always", kind)
-        show = warnings.showwarning
-        warnings.showwarning = lambda found, *about, **more: (
-            noted.append(found) if isinstance(found, kind) else show(found, *about, **more)
-        )
-        yield
-
-
-def _gain(found: OrdersTooFew) -> float:
-    return found.epsilon / found.better if found.better else 1.0
-
-
-def _on_dask(
-    work: Callable[[Run], Outcome], runs: list[Run], address: str
-) -> Generator[tuple[Run, Outcome | None], None, None]:
-    from distributed import Client, wait
-
-    with Client(address) as client:
-        left = {client.submit(work, run, pure=False): run for run in runs}
-        seen, noted = time.monotonic(), False
-        while left:
-            with contextlib.suppress(TimeoutError):
-                wait([*left], timeout=NOTED_SECONDS, return_when="FIRST_COMPLETED")
-            for future in [each for each in left if each.done()]:
-                run = left.pop(future)
-                if future.status == "finished":
-                    yield run, future.result()
-                else:
-                    yield run, Outcome(run.address, "failed", " ".join(f"{future.exception()}".split()))
-            if client.nthreads():
-                seen, noted = time.monotonic(), False
-            elif not noted:
-                noted = True
-                warnings.warn(f"no workers at {address} yet", RuntimeWarning, stacklevel=2)
-            elif time.monotonic() - seen > WORKERS_SECONDS:
-                raise RuntimeError(f"no workers at {address} for {WORKERS_SECONDS:g} seconds")
+    return Outcome(run.address, "finished")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.accounting import DEFAULT_ORDERS, DpGuarantee, at_end
+from adascale.accounting import DEFAULT_ORDERS
 from adascale.accounting.kernels import moment_terms, total_log_moment
 from adascale.accounting.orders import as_orders
 from adascale.accounting.renyi import conversion_offset
@@ -135,12 +135,6 @@ class Stream:
         """Whether all T rounds are answered."""
         return self.round >= self.scenario.num_rounds
 
-    @property
-    def orders_too_few(self) -> bool:
-        """Whether an order outside the given range may lower epsilon."""
-        moments = self._now.moments
-        return moments is not None and bool(at_end(self._leakage(moments), self._orders).any())
-
     def passed_on(self) -> None:
         """Record that the last answer was passed on; the next round records it as well."""
         self._journal.done()
@@ -221,16 +215,12 @@ class Stream:
             here = [[total_log_moment(np.array([unit / energy]), each, 0) for each in terms] for unit, terms in kinds]
             moments = np.array(here) if moments is None else moments + np.array(here)
         if moments is not None:
-            least, count = self._leakage(moments).epsilon, self._devices.count
+            by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device
+            least, count = np.maximum(by_order.min(axis=-1), 0.0), self._devices.count
             check.finite("epsilon of these rounds, at every order", least)
             epsilon = float((count * least).sum() / count.sum())
         answer = Answer(self.round, eta, energy, self._total - spent, epsilon)
         return _Served(answer, state, spent, moments, gain, offset if number is None else number - self.round)
-
-    def _leakage(self, moments: NDArray[np.float64]) -> DpGuarantee:
-        """Convert the moments of every kind of device (:eq:`eq:rdp-to-dp`)."""
-        epsilon = moments / (self._orders - 1) + self._offset
-        return DpGuarantee(np.maximum(epsilon.min(axis=-1), 0.0), self._orders[epsilon.argmin(axis=-1)])
 
     def _check_heading(self, known: dict[str, Any]) -> None:
         """Refuse the state of another stream."""

@@ -15,12 +15,13 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from adascale.audit import Audit, audit_gradients, audit_samples
+from adascale.audit import Audit, audit_gradients
 from adascale.comparison import as_method, find_method
 from adascale.learning import Dataset, Training, data
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
+from companion.privacy.black_box import audit_samples
 from companion.privacy.paired_audit import audit_paired
 from companion.results import Made
 

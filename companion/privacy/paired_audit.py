@@ -11,11 +11,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.audit import Audit, SampleCanaries, log_likelihood_ratio, plan
-from adascale.audit.canaries import audited_devices, coins, run_seeds, unit
-from adascale.audit.conclusions import claimed, from_losses, from_scores, noise_of
+from adascale.audit import Audit, log_likelihood_ratio, plan
+from adascale.audit.canaries import AUDIT, RUNS, audited_devices, coins, unit
+from adascale.audit.conclusions import claimed, from_scores, noise_of
 from adascale.learning import Dataset, Diverged, FedSGD, Training, data
+from adascale.learning.seeding import stream
 from adascale.problem import ReceiveScalingProblem
+from companion.privacy.black_box import SampleCanaries, from_losses
 
 
 class PairedRuns(NamedTuple):
@@ -54,7 +56,8 @@ def paired_runs(
     inside, outside, sample = neighbours(problem, training, dataset, seed, norm)
     schedule = np.asarray(eta, dtype=float) if noise else np.full(problem.num_rounds, math.inf)
     present, score, loss, accuracy = coins(runs, seed), np.zeros(runs), np.zeros(runs), 0.0
-    for i, own_seed in enumerate(run_seeds(runs, seed)):
+    seeds = stream(seed, AUDIT, RUNS).integers(2**63, size=check.whole("runs", runs)).tolist()
+    for i, own_seed in enumerate(seeds):
         inside.seed = outside.seed = own_seed
         state = inside.start()
         for t, eta_t in enumerate(schedule):

@@ -81,7 +81,7 @@ def test_in_equal_shares_the_received_signal_does_not_depend_on_who_holds_the_sa
     for kind in ("iid", "two-classes"):
         sizes = np.array([len(part) for part in data.partition(loaded.labels, 10, kind, 0)], dtype=float)
         scenario = replace(Scenario.digits(), batch_size=tuple(sizes), dataset_size=tuple(sizes))
-        server = FedSGD(scenario, replace(Training.digits(), partition=kind), loaded, 0)
+        server = FedSGD(scenario, replace(Training.preset("digits"), partition=kind), loaded, 0)
         start = server.start()
         moved.append(server.step(start, np.inf)[0].parameters - start.parameters)
     apart = float((moved[0] - moved[1]).norm() / moved[0].norm())
@@ -107,7 +107,7 @@ def test_noise_has_its_share_of_energy_along_the_signal_alone():
     from scipy import stats
 
     scenario = Scenario.digits()
-    training = replace(Training.digits(), learning_rate=1.0, weight_decay=0.0)
+    training = replace(Training.preset("digits"), learning_rate=1.0, weight_decay=0.0)
     torch.set_num_threads(1)
     server, rounds = FedSGD(scenario, training, data.load("digits"), 0), 8
     min_gain = scenario.min_gain(channel.draw(scenario.num_devices, rounds, 0).gain)

@@ -10,8 +10,9 @@ import torch
 from scipy import stats
 
 from adascale import ReceiveScalingProblem, Scenario, accounting
-from adascale.audit.canaries import SampleCanaries, unit
-from adascale.learning import Diverged, FedSGD, Training, air, data, fedsgd
+from adascale.audit.canaries import unit
+from adascale.learning import Diverged, FedSGD, Training, data, fedsgd
+from companion.privacy.black_box import SampleCanaries
 from companion.privacy.paired_audit import audit_paired, neighbours, paired_runs
 
 
@@ -22,7 +23,7 @@ def linear():
 
 ROUNDS, RUNS = 4, 80
 SMALL = replace(Scenario.digits(), num_devices=2, num_rounds=ROUNDS, num_parameters=650, dataset_size=20, batch_size=10)
-TRAINING = replace(Training.digits(), model=f"{__name__}:linear", momentum=0.5)
+TRAINING = replace(Training.preset("digits"), model=f"{__name__}:linear", momentum=0.5)
 
 
 @cache
@@ -119,7 +120,7 @@ def over_a_quarter(real):
 BROKEN = {
     "no noise": ({"noise": False}, None),
     "ten times the norm": ({"norm": 10.0}, None),
-    "a quarter of the noise": ({}, (air, "real_receiver_noise", lambda real: lambda *given: real(*given) / 4)),
+    "a quarter of the noise": ({}, (fedsgd, "real_receiver_noise", lambda real: lambda *given: real(*given) / 4)),
     "a wrong divisor": ({}, (fedsgd, "clipped_sum", over_a_quarter)),
 }
 

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from adascale import channel, policies, presets
-from adascale.learning import FedSGD, Training, data
+from adascale.learning import Training, data
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from adascale.statistics import interval
 from companion.privacy.observers import epsilon_at
 from companion.results import Made
 from companion.training import channel_estimates
+from companion.training.signals import OnChannel
 
 FloatArray = NDArray[np.float64]
 
@@ -205,7 +206,7 @@ def training_row(dataset: str, nu: float, error: str, kind: str, seed: int, *, e
     scenario, training = preset.scenario, Training.preset(dataset)
     made = realise(scenario, nu, error, kind, seed)
     loaded = data.load(training.dataset, training.input_scaling)
-    federation = FedSGD(scenario, training, loaded, seed)
+    federation = OnChannel(scenario, training, loaded, seed)
     state, measured = federation.start(), []
     for t, eta in enumerate(made.eta):
         aligned = made.alignment[:, t]

@@ -62,7 +62,7 @@ class Digits(NamedTuple):
         """A realisation: channel, initial model, batches and noise."""
         scenario = Scenario.digits()
         scenario = replace(scenario, num_rounds=rounds or scenario.num_rounds)
-        training = replace(Training.digits(), learning_rate=setting.learning_rate, momentum=setting.momentum)
+        training = replace(Training.preset("digits"), learning_rate=setting.learning_rate, momentum=setting.momentum)
         dataset: Dataset = data.load(training.dataset, training.input_scaling)
         gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed).gain
         problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), setting.nu)

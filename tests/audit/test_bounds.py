@@ -133,7 +133,6 @@ BAD = [
     ("confidence", lambda: one_run_bound(10, 5, 3, 0, 1)),
     ("hits", lambda: clopper_pearson(3, 2, 0.9)),
     ("hits", lambda: rates_bound(Counts(2, 3, 2, 1), 0, 0.9)),
-    ("threshold", lambda: scaled_bound(Counts(2, 1, 2, 1), 0.1, np.ones(2), 1e-5, 0.9, -1)),
 ]
 
 

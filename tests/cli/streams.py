@@ -60,7 +60,7 @@ POLICIES = {
     "resolve": (["--policy", "resolve", *PAST], lambda law, _: policies.ReSolve(law=law)),
     "constantlevel": (["--policy", "constantlevel", *PAST], lambda law, _: policies.ConstantLevel(law=law)),
     "adascale": (["--policy", "adascale", *PAST], lambda law, _: policies.AdaScale.from_law(SMALL, NU, law=law)),
-    "adascale with V": (["--penalty", 0.5], lambda *_: policies.AdaScale(0.5)),
+    "adascale with V": (["--policy", "adascale:penalty=0.5"], lambda *_: policies.AdaScale(0.5)),
     "estimfuture": (["--policy", "estimfuture", *PAST], lambda _, mean: policies.EstimFuture(mean)),
     "equalalloc": (["--policy", "equalalloc"], lambda *_: policies.EqualAlloc()),
 }

@@ -97,7 +97,7 @@ def test_orders_at_their_ends_are_noted_and_extended(tmp_path, capsys, scenario)
     common = ["leakage", "--scenario", path, "--nu", 100, "--policy", "optimal", "--json"]
     assert run(*common) == 0
     said = capsys.readouterr()
-    assert "note: an epsilon is that of the last order, 63; with --orders " in said.err
+    assert "note: the best order of 3 of 3 schedules is the last one given, 63, and order " in said.err
     enough = said.err.partition("--orders ")[2].split()[0]
     assert run(*common, "--orders", enough) == 0
     wide = capsys.readouterr()
@@ -106,8 +106,8 @@ def test_orders_at_their_ends_are_noted_and_extended(tmp_path, capsys, scenario)
         assert more["epsilon"] < few["epsilon"] / 10
         assert more["rdp"] == few["rdp"]
     assert run("leakage", "--scenario", scenario[1], "--nu", 1e-4, "--policy", "optimal", "--orders", "5,64") == 0
-    assert "note: an epsilon is that of the first order, 5; with --orders 1." in (err := capsys.readouterr().err)
-    assert err.partition("--orders ")[2].split()[0].endswith(",64")
+    assert "is the first one given, 5, and order 1." in (err := capsys.readouterr().err)
+    assert err.partition("--orders ")[2].split()[0].endswith(",1024")
 
 
 @pytest.mark.parametrize(

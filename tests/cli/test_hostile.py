@@ -82,12 +82,11 @@ OPTIONS = {
     "--out": values("out.csv", *PATHS),
     "--gains": values("g.csv", "h.csv", "db.csv", *PATHS),
     "--unit": values("db", "linear"),
-    "--penalty": values(*NUMBERS),
     "--realisations": values("1", "2", "0", "-1", "1000000000"),
     "--seed": values("0", "7", "-1", "9" * 30),
     "--dataset": values("preset.toml", "mine:Own", "nowhere.toml", "circle.toml"),
     "--rounds": values("1", "2", "0", "-1", "1e3", "9" * 30),
-    **dict.fromkeys(("--every", "--jobs", "--threads", "--retries"), values("1", "0", "-1", "9" * 30)),
+    **dict.fromkeys(("--every", "--jobs", "--threads"), values("1", "0", "-1", "9" * 30)),
     "--history": values("history.csv", "out.csv", *PATHS),
     "--device": values("cpu", "cuda:99", "nothing"),
     **dict.fromkeys(("--json", "--hindsight"), st.just(None)),
@@ -99,7 +98,7 @@ OPTIONS = {
     "--nothing": values("x"),
 }
 SHARED = "--nu --delta --accountant --orders --policy --out --json --nothing "
-DECIDES = "--nu --delta --orders --policy --nothing --scenario --unit --penalty --past --promise "
+DECIDES = "--nu --delta --orders --policy --nothing --scenario --unit --past --promise "
 COMMANDS = {  # what is given always, and what may be
     "schedule": ("--scenario small.toml --gains g.csv", DECIDES + "--accountant --out --json --gains --hindsight"),
     "stream": ("--scenario small.toml --state state --policy adascale.policies:Learn", DECIDES + "--state"),
@@ -111,7 +110,7 @@ COMMANDS = {  # what is given always, and what may be
         "--dataset preset.toml --rounds 1",
         SHARED + "--dataset --channel --seed --rounds --every --history --device",
     ),
-    "sweep": ("runs.toml --report --store store", "--out --jobs --threads --retries --nothing"),
+    "sweep": ("runs.toml --report --store store", "--out --jobs --threads --nothing"),
 }
 
 

@@ -41,7 +41,7 @@ def test_two_outputs_are_two_files_and_the_check_changes_none(place):
 
 
 PLACES = {
-    "a folder": (".", "it is a folder"),
+    "a folder": (".", "it is not a regular file"),
     "a folder that is not there": ("nowhere/x.csv", "there is no folder"),
     "a file for a folder": ("kept.csv/x.csv", "there is no folder"),
     "a device": ("/dev/null", "it is not a regular file"),
@@ -59,7 +59,7 @@ def test_unwritable_place_is_named(place, kind):
         common.check_outputs({}, {"--out": Path(path)})
 
 
-@pytest.mark.parametrize(("closed", "said"), [("kept.csv", "it is read-only"), (".", "the folder .* is read-only")])
+@pytest.mark.parametrize(("closed", "said"), [("kept.csv", "'.*/kept.csv' is read-only"), (".", "'.*' is read-only")])
 def test_read_only_place_is_named(place, monkeypatch, closed, said):
     # as the system answers who is not root, to whom nothing is read-only
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != (place / closed).resolve())

@@ -110,13 +110,6 @@ def test_progress_bar_keeps_its_returns(own, capsys, monkeypatch):
 COMMAND = ["schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy"]
 
 
-def test_penalty_is_a_parameter_of_adascale(place, capsys):
-    assert run(*COMMAND, "AdaScale", "--penalty", 3) == 0
-    by_option = capsys.readouterr().out
-    assert run(*COMMAND, "AdaScale:penalty=3") == 0
-    assert capsys.readouterr().out == by_option.replace(" AdaScale\n", " AdaScale:penalty=3\n")
-
-
 @pytest.mark.parametrize("given", [["Learn", "--promise", "hard"], ["Learn:promise=hard"]])
 def test_former_names_of_parameters_are_deprecated(place, capsys, given):
     assert run(*COMMAND, "Learn:budget_mode=hard") == 0
@@ -134,8 +127,6 @@ def test_former_names_of_parameters_are_deprecated(place, capsys, given):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["AdaScale:penalty=3", "--penalty", 3], "--penalty cannot be combined with --policy AdaScale:penalty=3"),
-        (["Learn:hold=0", "--promise", "hard"], "--promise cannot be combined with --policy Learn:hold=0"),
         (["learn:x=1"], "'x'"),
         (["learn:promise=hard,budget_mode=hard"], "twice|duplicate"),
         (["LyapunovPowerControl:x=1", "--hindsight"], "takes no parameters"),

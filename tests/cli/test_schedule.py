@@ -61,7 +61,7 @@ CAUSAL = {
     "resolve, hard": ["--policy", "resolve:budget_mode=hard", *PAST],
     "dynamicprogramme": ["--policy", "dynamicprogramme", *PAST],
     "adascale": ["--policy", "adascale", *PAST],
-    "adascale with V": ["--penalty", 0.5],
+    "adascale with V": ["--policy", "adascale:penalty=0.5"],
     "estimfuture": ["--policy", "estimfuture", *PAST],
     "powercontrol": ["--policy", "powercontrol", *PAST],
     "lyapunovpowercontrol": ["--policy", "lyapunovpowercontrol", *PAST],
@@ -134,7 +134,7 @@ def test_budget_mode_is_printed_and_hard_is_never_exceeded(place, capsys):
 
 REFUSED = {
     "a distribution": (["--policy", "constantlevel"], "needs the distribution of the channel: .* as --past$"),
-    "AdaScale alone": (["--policy", "adascale"], "as --past, or V as --penalty$"),
+    "AdaScale alone": (["--policy", "adascale"], "as --past, or V by --policy adascale:penalty=V$"),
     "mean gains": (["--policy", "estimfuture"], "needs mean gains"),
     "a parameter": (["--policy", "powercontrol"], "needs a parameter"),
     "a parameter of one's own": (["--policy", "mine:Extra"], "needs a parameter"),
@@ -142,9 +142,8 @@ REFUSED = {
     "a short past": (["--policy", "powercontrol", "--past", "gains.csv", "--gains", "past.csv"], "40 rounds, .* 12$"),
     "a past in hindsight": (["--hindsight", *PAST], "--past cannot be combined with --hindsight"),
     "no such past": (["--past", "nothing.csv"], "nothing.csv: No such file"),
-    "budget mode": (["--policy", "equalalloc", "--promise", "hard"], "--promise applies only to learn and resolve"),
-    "budget mode of one's own": (["--policy", "mine:Extra", "--promise", "hard", *PAST], "--promise applies only to"),
-    "V of another": (["--policy", "learn", "--penalty", 1], "--penalty applies only to adascale, got --policy learn"),
+    "budget mode": (["--policy", "equalalloc", "--promise", "hard"], "takes no arguments"),
+    "budget mode of one's own": (["--policy", "mine:Extra", "--promise", "hard", *PAST], "promise"),
     "the past as output": ([*PAST, "--out", "past.csv"], "is the file of --past"),
     "nu below the last digits": (["--nu", 1e-14, "--out", "eta.csv"], "--nu must be at least "),
 }

@@ -26,7 +26,6 @@ LOADS = {  # minutes each, and some of them in one call of compiled code
     "sweep": "sweep.toml --jobs 2 --store store --out out.csv",
     "audit": "--policy EqualAlloc --nu 0.04 --runs 200",
     "epsilon": "sigmas.csv --rate 0.1",
-    "download": "mnist",
 }
 ANY_END = [(name, number) for name in LOADS for number in (signal.SIGTERM, signal.SIGINT)]
 

@@ -1,4 +1,4 @@
-"""``adascale train`` and ``adascale download``: what a stranger types, and what happens when it is wrong."""
+"""``adascale train``: what a stranger types, and what happens when it is wrong."""
 
 import json
 import os
@@ -127,7 +127,7 @@ BAD = {
     "an unknown device": (["--nu", 1, "--device", "abacus"], "device must be 'cpu' or 'cuda', got 'abacus'"),
     "delta is one": (["--nu", 1, "--delta", 1], "delta must be one number strictly between 0 and 1, got 1.0"),
     "never evaluated": (["--nu", 1, "--every", 0], "every must be a whole number >= 1, got 0"),
-    "data that is not there": (["--nu", 1, "--dataset", "mnist"], "run 'adascale download mnist' once"),
+    "data that is not there": (["--nu", 1, "--dataset", "mnist"], "download it once, python -c "),
 }
 
 
@@ -146,16 +146,6 @@ def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert run("train", "--nu", 1) == 2
     assert "pip install 'adascale[learn]'" in capsys.readouterr().err
-
-
-def test_download_fetches_only_what_is_named(tmp_path, capsys, monkeypatch):
-    from adascale.learning import data
-
-    monkeypatch.setattr(data, "download", lambda name: tmp_path / name)
-    assert run("download", "mnist") == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'mnist'}\n"
-    monkeypatch.undo()
-    assert "dataset 'digits' is not downloaded" in refused(capsys, "download", "digits")
 
 
 def test_ctrl_c_without_a_store_keeps_nothing(capsys, monkeypatch):

@@ -62,30 +62,22 @@ def test_public_data_sets_are_read_from_their_folder(name):
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
 def test_a_missing_data_set_says_what_to_do(nowhere, name):
-    with pytest.raises(FileNotFoundError, match=rf"run 'adascale download {name}' once, or let ADASCALE_DATA") as said:
+    with pytest.raises(FileNotFoundError, match=rf"import {name.upper()}; .*, download=True\)\", or let") as said:
         data.load(name)
     assert str(nowhere) in str(said.value)
     assert list(nowhere.iterdir()) == []  # nothing was downloaded
 
 
-@pytest.mark.parametrize("name", data.FILES)
-def test_a_changed_file_is_not_read(nowhere, name):
+@pytest.mark.parametrize(("name", "said"), [("mnist", "has another checksum"), ("cifar10", "not found or corrupted")])
+def test_a_changed_file_is_not_read(nowhere, name, said):
+    from torchvision.datasets import CIFAR10
+
     folder = nowhere / data.FOLDERS[name]
     folder.mkdir(parents=True)
-    for file in data.FILES[name]:
+    for file in (*data.MNIST_FILES, *dict(CIFAR10.train_list + CIFAR10.test_list)):
         (folder / file).write_bytes(b"other digits")
-    with pytest.raises(FileNotFoundError, match="has another checksum"):
+    with pytest.raises(FileNotFoundError, match=said):
         data.load(name)
-
-
-def test_a_mirror_that_fails_says_what_to_do(nowhere, monkeypatch, capfd):
-    from torchvision.datasets import CIFAR10, MNIST
-
-    monkeypatch.setattr(MNIST, "mirrors", [(nowhere / "no-mirror").as_uri() + "/"])
-    monkeypatch.setattr(CIFAR10, "url", (nowhere / "no-mirror.tar.gz").as_uri())
-    for name in ("mnist", "cifar10"):
-        with pytest.raises(OSError, match=rf"could not download {name} \(.+\); mirrors fail .* put the files"):
-            data.download(name)
 
 
 def test_the_root_is_chosen_or_in_the_users_cache(monkeypatch, tmp_path):
@@ -102,7 +94,6 @@ def test_bad_input_is_named():
     for name, call in [
         ("dataset", lambda: data.load("imagenet")),
         ("input_scaling", lambda: data.load("digits", "none")),
-        ("dataset", lambda: data.download("digits")),
         ("partition", lambda: data.partition([0, 1], 2, "random", 0)),
         ("two-classes", lambda: data.partition([0, 1, 2] * 4, 2, "two-classes", 0)),
         ("num_devices", lambda: data.partition([0, 1], 0, "iid", 0)),

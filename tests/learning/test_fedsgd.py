@@ -19,7 +19,7 @@ from adascale.learning.training import COLUMNS
 
 DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
-TRAINING = Training.digits()
+TRAINING = Training.preset("digits")
 CLIP = 3.0  # about the median norm of a sample gradient of the initial model
 
 
@@ -72,29 +72,6 @@ def test_devices_of_different_size_weigh_their_samples_differently():
     assert float((step / TRAINING.learning_rate - received).norm() / received.norm()) < 2e-5
 
 
-def test_signal_level_and_equivalent_form_give_the_same_training():
-    found, coefficient = problem(3)
-    eta = policies.EqualAlloc().schedule(found)
-    fast, signal = (train(found, eta, TRAINING, DIGITS, 0, coefficient=each, every=3) for each in (None, coefficient))
-    moved = (fast.state.parameters - FedSGD(found.scenario, TRAINING, DIGITS, 0).start().parameters).norm()
-    # 1e-4: three steps in single precision, relative to the way they went
-    assert float((fast.state.parameters - signal.state.parameters).norm() / moved) < 1e-4
-    columns = ["batch_size", "noise_energy", "accuracy", "epsilon"]
-    pd.testing.assert_frame_equal(fast.history[columns], signal.history[columns])
-
-
-def test_signal_level_reports_the_power_of_every_device_within_the_limit_on_average():
-    found, coefficient = problem(10)
-    federation = FedSGD(found.scenario, TRAINING, DIGITS, 0)
-    state, spent = federation.start(), []
-    for t in range(10):
-        state, shown = federation.step(state, found.max_eta[t], coefficient[:, t])
-        spent.append(shown.power)
-    assert np.shape(spent) == (10, 10)
-    # sample gradients differ, so that their mean is shorter than C: the limit is never reached by far
-    assert np.max(np.mean(spent, axis=0)) < SCENARIO.max_power
-
-
 def test_a_step_changes_no_state_and_repeats_itself():
     federation = FedSGD(SCENARIO, replace(TRAINING, momentum=0.9), DIGITS, 0)
     state, _ = federation.step(federation.start(), 1e-9)
@@ -133,9 +110,8 @@ def test_a_round_without_a_sample_brings_noise_alone():
     assert np.isnan(shown.clipped)
     assert torch.equal(after.parameters, start.parameters)
     assert not torch.equal(federation.step(start, 1e-9)[0].parameters, start.parameters)
-    found, coefficient = problem(3, scenario=scenario)
-    signal = train(found, found.max_eta, TRAINING, DIGITS, 0, coefficient=coefficient)
-    assert (signal.history.batch_size == 0).all()
+    found, _ = problem(3, scenario=scenario)
+    assert (train(found, found.max_eta, TRAINING, DIGITS, 0).history.batch_size == 0).all()
 
 
 def test_the_noise_of_a_round_has_the_energy_that_the_problem_says():
@@ -228,8 +204,6 @@ def test_bad_input_is_named():
         ("num_parameters", lambda p: FedSGD(replace(SCENARIO, num_parameters=5), TRAINING, DIGITS, 0)),
         ("dataset_size", lambda p: FedSGD(replace(SCENARIO, dataset_size=100), TRAINING, DIGITS, 0)),
         *(("eta", lambda p, bad=bad: train(p, bad, TRAINING, DIGITS, 0)) for bad in ([1.0], [1.0] * 4)),
-        ("coefficient", lambda p: train(p, None, TRAINING, DIGITS, 0, coefficient=np.ones((10, 4)))),
-        ("coefficient", lambda p: train(p, p.max_eta, TRAINING, DIGITS, 0, coefficient=np.ones((10, 3)))),
         ("problem", lambda p: train(problem(4, nu=[1.0, 2.0])[0], None, TRAINING, DIGITS, 0)),
         ("every", lambda p: train(p, None, TRAINING, DIGITS, 0, every=0)),
         ("resume", lambda p: train(p, None, TRAINING, DIGITS, 0, resume=history(rounds=6))),

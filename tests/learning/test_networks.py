@@ -16,7 +16,7 @@ from adascale.learning.models import assign, build, flatten, size
 
 DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
-TRAINING = Training.digits()
+TRAINING = Training.preset("digits")
 FLAT = DIGITS._replace(images=DIGITS.images.flatten(1), test_images=DIGITS.test_images.flatten(1))
 UNFIT = [lambda: nn.Linear(5, 10), lambda: nn.Embedding(17, 10), lambda: nn.Linear(64, 4), lambda: nn.LazyLinear(10)]
 UNFIT += [lambda: nn.Sequential(nn.Linear(64, 10), nn.Flatten(0)), lambda: nn.Linear(64, 10).requires_grad_(False)]
@@ -35,7 +35,7 @@ def test_networks_have_as_many_parameters_as_the_literature_says():
 @pytest.mark.parametrize("name", ["mnist", "digits"])
 def test_preset_names_a_network_of_its_size(name):
     assert size(Training.preset(name).model) == getattr(Scenario, name)().num_parameters
-    assert size(Training.cifar10().model) == 550_570  # the paper's half a million, about
+    assert size(Training.preset("cifar10").model) == 550_570  # the paper's half a million, about
 
 
 def test_the_initial_model_is_the_seeds_and_the_global_generator_is_left_alone():

@@ -50,10 +50,10 @@ def test_a_change_arrives_where_it_belongs():
 
 def test_the_presets_are_the_paper_s_with_the_parameters_of_the_network():
     run = make_run("mnist", "adascale", 0.01, 0)
-    assert (run.scenario, run.training, run.policy) == (Scenario.mnist(), Training.mnist(), "AdaScale")
+    assert (run.scenario, run.training, run.policy) == (Scenario.mnist(), Training.preset("mnist"), "AdaScale")
     run = make_run("cifar10", "adascale", 0.01, 0)
     assert run.scenario == replace(Scenario.cifar10(), num_parameters=550_570)
-    by_hand = Run(replace(Scenario.digits(), num_rounds=2), Training.digits(), "Optimal", 0.5, 0)
+    by_hand = Run(replace(Scenario.digits(), num_rounds=2), Training.preset("digits"), "Optimal", 0.5, 0)
     assert len(perform(by_hand).history) == 2
 
 
@@ -63,7 +63,7 @@ def test_a_run_is_its_parts_put_together():
     drawn = channel.draw(10, 6, 0)
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 1.5)
     eta = policies.EqualAlloc().schedule(problem)
-    expected = train(problem, eta, Training.digits(), data.load("digits"), 0, every=3).history
+    expected = train(problem, eta, Training.preset("digits"), data.load("digits"), 0, every=3).history
     row, history = perform(run)
     pd.testing.assert_frame_equal(history, expected, check_exact=True)
     assert row["run"] == run.address

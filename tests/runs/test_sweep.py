@@ -8,7 +8,6 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from adascale.accounting import OrdersTooFew
 from adascale.learning import Trained
 from adascale.learning.training import COLUMNS
 from adascale.runs.execution import perform
@@ -195,11 +194,11 @@ def own_policy(tmp_path, monkeypatch, name, action):
 
 def test_a_failed_run_is_tried_again_and_then_reported(file, tmp_path, monkeypatch):
     run, store = own_policy(tmp_path, monkeypatch, "Fails", "raise RuntimeError('out of luck')"), Store("store")
-    failed, other = sweep([run, runs_of(file)[0]], store, retries=0)
+    assert [each.state for each in sweep([run], store)] == ["finished"]
+    always = own_policy(tmp_path, monkeypatch, "Always", "marker.unlink(); raise RuntimeError('out of luck')")
+    failed, other = sweep([always, runs_of(file)[0]], store)
     assert (failed.state, other.state, other.message) == ("failed", "finished", "")
-    assert failed.message == "Fails.schedule in own_fails.py, line 8: RuntimeError: out of luck"
-    (tmp_path / "Fails").unlink()
-    assert [each.state for each in sweep([run], store, retries=1)] == ["finished"]
+    assert failed.message == "Always.schedule in own_always.py, line 8: RuntimeError: out of luck"
 
 
 def test_a_training_that_diverges_is_not_tried_again(tmp_path, monkeypatch):
@@ -207,22 +206,11 @@ def test_a_training_that_diverges_is_not_tried_again(tmp_path, monkeypatch):
     fails = own_policy(tmp_path, monkeypatch, "Unlucky", "raise RuntimeError('out of luck')")
     store, asked, run = Store(tmp_path / "store"), [], Store.run
     monkeypatch.setattr(Store, "run", lambda self, each, **how: asked.append(each.address) or run(self, each, **how))
-    first, second = sweep([diverges, fails], store, retries=2)
+    first, second = sweep([diverges, fails], store)
     assert first.state == "diverged"
     assert "Diverged: the training diverged in round" in first.message
     assert second.state == "finished"
     assert asked == [diverges.address, fails.address, fails.address]  # the control: what fails otherwise is
-
-
-@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.fuzz)])
-def test_orders_that_are_too_few_are_said_once_a_sweep(tmp_path, capfd, jobs):
-    runs = [make_run("digits", "EqualAlloc", nu, 0, rounds=4, every=2) for nu in (1e6, 2e6)]
-    with pytest.warns(OrdersTooFew, match="best order is the last one given, 63, and order") as told:
-        outcomes = sweep(runs, Store(tmp_path / "store"), jobs=jobs)
-    assert len(told) == 1
-    assert str(told[0].message) in {str(each.orders) for each in outcomes}
-    assert all(each.orders for each in outcomes)
-    assert capfd.readouterr().err == ""  # nor do the workers say it
 
 
 @pytest.mark.slow
@@ -245,10 +233,10 @@ def test_run_that_is_not_in_the_store_is_not_finished(file, tmp_path, monkeypatc
 def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
     file.write_text(SWEEP.replace('"digits"', '"mnist"'))
-    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0) == 1
+    assert adascale("sweep", file, "--store", tmp_path / "store") == 1
     said = capsys.readouterr()
     assert said.out == "0 of 6 runs finished\n"
-    assert said.err.count("run 'adascale download mnist' once") == 1
+    assert said.err.count("no usable mnist in") == 1
     assert "and 5 more" in said.err
     assert not list(tmp_path.glob("*.csv"))
     assert list((tmp_path / "store").iterdir()) == []  # who fails before anything was kept leaves no folder
@@ -258,7 +246,6 @@ def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, 
     ("arguments", "said"),
     [
         (["--jobs", 0], "--jobs must be >= 1, got 0"),
-        (["--retries", -1], "--retries must be >= 0, got -1"),
         (["--out", "nowhere/x.csv"], "--out 'nowhere/x.csv' cannot be written: there is no folder"),
         ([], "none.toml: No such file or directory"),
     ],
@@ -290,7 +277,7 @@ def test_a_table_that_lacks_runs_never_replaces_one_that_has_them(file, tmp_path
         )
         monkeypatch.chdir(tmp_path)
     capsys.readouterr()
-    assert adascale("sweep", file, "--store", tmp_path / "store", "--retries", 0, *options) == (0 if options else 1)
+    assert adascale("sweep", file, "--store", tmp_path / "store", *options) == (0 if options else 1)
     assert {name: text for name, text in contents(tmp_path).items() if "partial" not in name} == before
     assert len(pd.read_csv(tmp_path / "sweep-partial.csv")) == (5 if options else 4)
     assert "sweep.csv has results of runs that are missing here, and is left as it is" in capsys.readouterr().err
@@ -309,15 +296,14 @@ def test_a_whole_table_takes_the_place_of_any_and_the_partial_one_goes(file, tmp
     assert len(pd.read_csv(tmp_path / "sweep.csv")) == 6
 
 
-@pytest.mark.parametrize("out", ["sweep.toml", "mine.toml", "store/0123456789abcdef/row.json"])
+@pytest.mark.parametrize("out", ["sweep.toml", "mine.toml"])
 def test_a_table_is_not_written_over_what_is_read(file, tmp_path, monkeypatch, capsys, out):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text('base = "digits"\n')
-    (tmp_path / "store/0123456789abcdef").mkdir(parents=True)
     file.write_text(SWEEP.replace('"digits"', '"mine.toml"'))
     before = {path: path.read_bytes() for path in tmp_path.glob("*.toml")}
     assert adascale("sweep", file, "--store", "store", "--out", out) == 2
     said = capsys.readouterr().err
     assert f"--out '{out}' " in said
     assert {path: path.read_bytes() for path in tmp_path.glob("*.toml")} == before
-    assert list((tmp_path / "store").rglob("*.json")) == []
+    assert not (tmp_path / "store").exists()

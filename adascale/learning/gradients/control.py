@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from adascale.learning.devices import random_state, set_random_state
 from adascale.learning.gradients import paths
 from adascale.learning.gradients.rules import SampleGradients, named
-from adascale.learning.models import evaluation
+from adascale.learning.models import evaluation, trainable
 
 Samples = tuple[Tensor, Tensor]
 """Images and labels."""
@@ -120,7 +120,14 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
     # a loss that is small compared with the others is also too inaccurate to compare
     share = min(1.0, 100 * torch.finfo(loss.dtype).eps / tolerance)
     fit = torch.nonzero((loss > LEAST_LOSS) & (loss >= share * loss.max())).flatten().tolist()
-    squares = [each.square_norm() for each in gradients]
+    where = [name.rpartition(".") for name, each in model.named_parameters() if each.requires_grad]
+    whose = [f"parameter {key!r} of {named(place, model.get_submodule(place))}" for place, _, key in where]
+    squares = []
+    for what, each, parameter in zip(
+        whose, gradients, trainable(model), strict=True
+    ):  # a user's rule may give any shape
+        squares.append(square := paths.expect(f"square_norm() of {what}", each.square_norm(), loss.shape))
+        paths.expect(f"weighted_sum() of {what}", each.weighted_sum(torch.zeros_like(square)), parameter.shape)
     if not fit or not all(torch.isfinite(each).all() for each in (loss, *squares)):
         return False
     i, general_path = choice.choice(fit), path is paths.by_vmap
@@ -130,8 +137,8 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
         if general_path:  # vmap computes the loss of each sample alone
             alone, together = loss[fit], F.cross_entropy(model(images), labels, reduction="none")[fit]
     except (RuntimeError, ValueError) as error:
-        where = "several samples" if general_path else "a sample alone"
-        raise ValueError(f"the model fails on {where} ({error}); expected {INDEPENDENT}") from error
+        several = "several samples" if general_path else "a sample alone"
+        raise ValueError(f"the model fails on {several} ({error}); expected {INDEPENDENT}") from error
     off = int((together - alone).abs().div(alone).nan_to_num(math.inf).argmax())
     in_batch, by_itself = float(together[off]), float(alone[off])
     if not abs(in_batch - by_itself) <= tolerance * by_itself:
@@ -141,16 +148,13 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
     norm = max(norm, math.sqrt(max(0.0, sum(float(each[i]) for each in squares))))
     if not math.isfinite(norm) or norm < 1e3 * shortest(loss.dtype):
         return False
-    names = [name for name, each in model.named_parameters() if each.requires_grad]
     apart = (off_by(each, square, plain, i) for each, square, plain in zip(gradients, squares, expected, strict=True))
-    worst, where = max(zip(apart, names, strict=True))
+    worst, what = max(zip(apart, whose, strict=True))
     if worst > tolerance * norm:
-        place, _, key = where.rpartition(".")
         raise ValueError(
-            f"the gradient of a sample is not that of plain autograd: parameter {key!r} of "
-            f"{named(place, model.get_submodule(place))} is off by {worst / norm:.2g} of the norm, and at most "
-            f"{tolerance:g} is expected; its rule is wrong, the model does something that no rule covers, such as a "
-            f"hook for all modules or reordered samples, or {loss.dtype} does not hold an intermediate result"
+            f"the gradient of a sample is not that of plain autograd: {what} is off by {worst / norm:.2g} of the "
+            f"norm, and at most {tolerance:g} is expected; its rule is wrong, the model does something no rule covers, "
+            f"such as a hook for all modules or reordered samples, or {loss.dtype} does not hold an intermediate result"
         )
     return True
 

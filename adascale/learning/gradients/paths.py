@@ -174,23 +174,8 @@ def by_rule(
             gradients = Rows(expect(f"{source}: a tensor", gradients, (len(input), *parameter.shape)))
         if not isinstance(gradients, SampleGradients):
             raise ValueError(f"{source}: expected a tensor or SampleGradients, got {type(gradients).__name__}")
-        found[parameter] = Checked(gradients, source, len(input), parameter.shape)
+        found[parameter] = gradients
     return found
-
-
-class Checked(NamedTuple):
-    """Sample gradients whose shapes are checked, with errors that name their source."""
-
-    given: SampleGradients
-    source: str
-    size: int
-    shape: torch.Size
-
-    def square_norm(self) -> Tensor:
-        return expect(f"{self.source}: square_norm()", self.given.square_norm(), (self.size,))
-
-    def weighted_sum(self, factor: Tensor) -> Tensor:
-        return expect(f"{self.source}: weighted_sum()", self.given.weighted_sum(factor), self.shape)
 
 
 def expect(what: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -178,15 +178,17 @@ def test_a_rule_that_gives_something_else_is_an_error_that_names_the_layer():
     for rule, message in [
         (lambda e: e.sum(0), r"a tensor must have shape \(6, 4\), got \(4,\)"),
         (lambda e: e[:, :3], r"a tensor must have shape \(6, 4\), got \(6, 3\)"),
-        (lambda e: Rows(e[:, :3]), r"weighted_sum\(\) must have shape \(4,\), got \(3,\)"),
-        (lambda e: Outer(e, e), r"weighted_sum\(\) must have shape \(4,\), got \(4, 4\)"),
-        (lambda e: Wrong(e, e[0]), r"square_norm\(\) must have shape \(6,\), got \(6, 4\)"),
+        (lambda e: Rows(e[:, :3]), r"weighted_sum\(\) .* must have shape \(4,\), got \(3,\)"),
+        (lambda e: Outer(e, e), r"weighted_sum\(\) .* must have shape \(4,\), got \(4, 4\)"),
+        (lambda e: Wrong(e, e[0]), r"square_norm\(\) .* must have shape \(6,\), got \(6, 4\)"),
         (lambda e: [e], r"expected a tensor or SampleGradients, got list"),
     ]:
         kind, model = affine()
         register(kind)(lambda layer, x, e, rule=rule: {layer.a: rule(e), layer.b: e})
-        with pytest.raises(ValueError, match=r"the rule of layer '2' \(Affine\), parameter 'a': " + message):
+        with pytest.raises(ValueError, match=message) as said:
             error(model)
+        assert "layer '2' (Affine)" in str(said.value)
+        assert "parameter 'a'" in str(said.value)
 
 
 def test_a_rule_that_gives_no_mapping_is_an_error_that_names_the_layer():

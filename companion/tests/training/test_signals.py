@@ -1,5 +1,7 @@
 """The step on the channel and its equivalent form."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from adascale import Scenario, channel
-from adascale.learning.air import effective_update, real_receiver_noise, receiver_noise, transmit
+from adascale.learning import FedSGD, Training, data
+from adascale.learning.fedsgd import effective_update, real_receiver_noise
+from companion.training.signals import OnChannel, receiver_noise, transmit
 
 SCENARIO = Scenario.mnist()
 
@@ -90,8 +94,7 @@ def test_bad_input_is_named():
         *(("eta", lambda g, h, n, bad=bad: effective_update(g[0], bad, n.real)) for bad in (np.nan, -1.0)),
         ("eta", lambda g, h, n: effective_update(g[0].float(), 1e-90, n.real + 1)),  # whose noise is no float32
         *(("coefficient", lambda g, h, n, bad=bad: transmit(g, bad * h, 1.0, n)) for bad in (0, np.nan)),
-        ("gradients", lambda g, h, n: transmit(g, h[:3], 1.0, n)),
-        ("gradients", lambda g, h, n: transmit(g, h, 1.0, n[:2])),
+        ("coefficient", lambda g, h, n: transmit(g, h[:3], 1.0, n)),
         ("power", lambda g, h, n: transmit(g, h * 1e-300, 1.0, n)),
         ("signal", lambda g, h, n: transmit(g, h, 1.0, n + np.inf)),
         ("noise_power", lambda g, h, n: receiver_noise(np.random.default_rng(), 6, -1.0)),
@@ -140,3 +143,33 @@ def test_order_of_the_devices_changes_no_update(order):
     first, second = transmit(gradients, h, 0.5, noise), transmit(gradients[order], h[order], 0.5, noise)
     torch.testing.assert_close(second.update, first.update, rtol=1e-12, atol=1e-13)  # but rounding
     assert torch.equal(second.power, first.power[order])
+
+
+DIGITS, TRAINING, SMALL = data.load("digits"), Training.preset("digits"), Scenario.digits()
+
+
+def test_signal_level_and_equivalent_form_give_the_same_training():
+    drawn = channel.draw(10, 10, 0)
+    eta, server = SMALL.x_max * SMALL.min_gain(drawn.gain), OnChannel(SMALL, TRAINING, DIGITS, 0)
+    plain, start = FedSGD(SMALL, TRAINING, DIGITS, 0), server.start()
+    fast = signal = start
+    spent = []
+    for t in range(10):
+        fast, seen = plain.step(fast, eta[t])
+        signal, shown = server.step(signal, eta[t], drawn.coefficient[:, t])
+        spent.append(shown.power)
+        assert (seen.batch_size, seen.power) == (shown.batch_size, None)
+    # 1e-4: ten steps in single precision, relative to the way they went
+    way = (fast.parameters - start.parameters).norm()
+    assert float((fast.parameters - signal.parameters).norm() / way) < 1e-4
+    assert server.step(start, eta[0])[0].parameters.equal(plain.step(start, eta[0])[0].parameters)
+    # sample gradients differ, so that their mean is shorter than C: the limit is never reached by far
+    assert np.max(np.mean(spent, axis=0)) < SMALL.max_power
+
+
+def test_a_round_without_a_sample_runs_at_signal_level():
+    scenario, training = replace(SMALL, batch_size=1e-6), replace(TRAINING, weight_decay=0.0)
+    server = OnChannel(scenario, training, DIGITS, 0)
+    _, shown = server.step(server.start(), 1e-9, channel.draw(10, 1, 0).coefficient[:, 0])
+    assert shown.batch_size == 0
+    assert (shown.power == 0).all()

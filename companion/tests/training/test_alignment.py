@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import Scenario, channel
-from adascale.learning import FedSGD, Training, data
-from adascale.learning.air import effective_update, receiver_noise, transmit
+from adascale.learning import Training, data
+from adascale.learning.fedsgd import effective_update
 from companion.training import channel_estimates
+from companion.training.signals import OnChannel, receiver_noise, transmit
 
 DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
-TRAINING = Training.digits()
+TRAINING = Training.preset("digits")
 DRAWN = channel.draw(10, 4, 0)
 ESTIMATE = channel_estimates.estimate(DRAWN, 0.1, "least-squares", seed=0)
 ALIGNMENT = channel_estimates.alignment(DRAWN.coefficient, ESTIMATE)
@@ -23,7 +24,7 @@ ETA = SCENARIO.x_max * SCENARIO.min_gain(np.abs(ESTIMATE) ** 2)
 
 
 def run(training=TRAINING, eta=ETA, alignment=ALIGNMENT, rounds=3, coefficient=None):
-    federation = FedSGD(SCENARIO, training, DIGITS, 0)
+    federation = OnChannel(SCENARIO, training, DIGITS, 0)
     state = federation.start()
     for t in range(rounds):
         h, c = (None if each is None else each[:, t] for each in (coefficient, alignment))
@@ -102,7 +103,7 @@ def test_where_a_weighted_sum_vanishes_the_mean_gradient_is_small(bias, seed):
 
 def test_bad_alignments_and_estimates_are_named():
     for wrong in [np.ones(3), np.full(10, np.nan), np.zeros(10)]:
-        federation = FedSGD(SCENARIO, TRAINING, DIGITS, 0)
+        federation = OnChannel(SCENARIO, TRAINING, DIGITS, 0)
         with pytest.raises(ValueError, match=r"^alignment must"):
             federation.step(federation.start(), 1.0, alignment_t=wrong)
         with pytest.raises(ValueError, match=r"^estimate must"):

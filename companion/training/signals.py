@@ -1,0 +1,89 @@
+"""The over-the-air step as signals on the channel, whose devices may invert estimates of it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from adascale import checks as check
+from adascale.learning import ClippedSum, FedSGD
+from adascale.learning.fedsgd import RoundRecord, State, real_receiver_noise
+from adascale.learning.seeding import NOISE, stream
+
+
+class Received(NamedTuple):
+    """The signal that the server receives, shape (d,), the update from it, and each device's power in watts, (M,)."""
+
+    signal: Tensor
+    update: Tensor
+    power: Tensor
+
+
+def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.complex128]:
+    r"""Draw :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, shape (d,); all real parts are drawn first."""
+    real = real_receiver_noise(rng, size, noise_power)
+    return real + 1j * real_receiver_noise(rng, size, noise_power)
+
+
+def transmit(
+    gradients: Tensor, coefficient: ArrayLike, eta: float, noise: ArrayLike, estimate: ArrayLike | None = None
+) -> Received:
+    r"""Run one round of gradients (M, d) at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`).
+
+    .. math::
+        \mathbf r_t = \sum_m h_{m,t} a_{m,t} \mathbf g_{m,t} + \mathbf n_t, \quad a_{m,t} = \sqrt{\eta_t} / (M h_{m,t})
+
+    The coefficients :math:`h_{m,t}` and the estimates, by which devices divide instead, are complex, shape (M,).
+    """
+    check.positive("eta", eta)
+    given = coefficient, coefficient if estimate is None else estimate
+    channel, inverted = (torch.as_tensor(np.asarray(each, complex), device=gradients.device) for each in given)
+    for name, each in (("coefficient", channel), ("estimate", inverted)):
+        if each.shape != gradients.shape[:1] or (each == 0).any() or not torch.isfinite(each).all():
+            raise ValueError(f"{name} must be {len(gradients)} finite numbers that are not zero, got {each.tolist()}")
+    sent = (math.sqrt(eta) / (len(channel) * inverted))[:, None] * gradients
+    power = sent.abs().square().sum(1) / gradients.shape[1]
+    signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(np.asarray(noise), device=gradients.device)
+    received = Received(signal, signal.real / math.sqrt(eta), power)
+    for name, each in received._asdict().items():
+        if not torch.isfinite(each).all():
+            raise ValueError(f"{name} must be finite, got eta = {eta} and coefficients {channel.tolist()}")
+    return received
+
+
+class OnChannel(FedSGD):
+    r"""A federation whose rounds may run at signal level, and whose devices may invert estimates.
+
+    ``step`` takes :math:`h_{m,t}`, and :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`, whose real part weighs
+    :math:`\mathbf g_{m,t}`, both of shape (M,).
+    """
+
+    def step(
+        self, state: State, eta_t: float, coefficient_t: ArrayLike | None = None, alignment_t: ArrayLike | None = None
+    ) -> tuple[State, RoundRecord]:
+        count = self.scenario.num_devices
+        aligned = np.ones(count) if alignment_t is None else np.asarray(alignment_t, dtype=complex)
+        if aligned.shape != (count,) or not (np.isfinite(aligned) & (aligned != 0)).all():
+            raise ValueError(f"alignment must be {count} finite numbers that are not zero, got {aligned.tolist()}")
+        self._channel, self._aligned = coefficient_t, aligned
+        self._power: NDArray[np.float64] | None = None
+        after, shown = super().step(state, eta_t)
+        return after, shown._replace(power=self._power)
+
+    def received(self, round_index: int, eta_t: float, weight: ArrayLike = 1.0) -> ClippedSum:
+        if self._channel is None:
+            return super().received(round_index, eta_t, self._aligned.real)
+        batches = self.batches(round_index)
+        weights = [np.full(part.size, 1 / size) for part, size in zip(batches, self.batch_size, strict=True)]
+        sums = [self.gradient(*each) for each in zip(batches, weights, strict=True)]
+        of = stream(self.seed, NOISE, round_index=round_index), self.scenario.num_parameters, self.scenario.noise_power
+        gradients, h = torch.stack([each.gradient for each in sums]), np.asarray(self._channel)
+        found = transmit(gradients, h, eta_t, receiver_noise(*of), h / self._aligned)
+        self._power = found.power.cpu().numpy()
+        samples = (torch.cat([getattr(each, name) for each in sums]) for name in ("norm", "loss"))
+        return ClippedSum(found.update.to(gradients.dtype), *samples)
