@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from adascale import checks as check
-from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Composition, Events, FloatArray, compose_events
-from adascale.accounting.exact import gaussian
+from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Events, FloatArray, compose_events
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
+from adascale.accounting.exact.inversion import ADD, look
 from adascale.accounting.exact.moments import ULP
+from adascale.accounting.exact.search import about
 from adascale.accounting.interval import CertifiedInterval
 from adascale.errors import InvalidInput
 from adascale.rootfind import solve
@@ -194,45 +197,44 @@ def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
         raise InvalidInput(
             "events must be sampled Gaussian mechanisms, at least one, as others have no noise", "events"
         )
-    # logarithms of the factor: the ends of the search, and the next point
+    # logarithms of the factor: the ends of the search, and a first one, by the central limit theorem
     low, high = math.log(LEAST_NOISE / given.sigma.min()), math.log(MOST_NOISE / given.sigma.max())
-    x = last = min(max(_first_factor(given, target, delta), low), high)
-    value = math.nan
-    while high - low > 1e-12 * max(abs(x), 1.0):
-        found = epsilon_interval(given.rounds(math.exp(x)), delta)
-        before, value = value, math.log(max(found.upper, 1e-300) / target) + 0.5 * _TOLERANCE
-        if abs(value) <= 0.5 * _TOLERANCE:
-            break
-        low, high = (x, high) if value > 0 else (low, x)
-        slope = (value - before) / (x - last) if x != last else -1.5
-        step = -value / (slope if -20.0 < slope < -0.1 else -1.5)
-        last, x = x, x + min(max(step, -2.0), 2.0)
-        if not low < x < high:
-            x = 0.5 * (low + high)
-    else:
-        x, found = high, epsilon_interval(given.rounds(math.exp(high)), delta)
-    scale = math.exp(x)
-    return Calibrated(scale, tuple((scale * given.sigma).tolist()), found)
-
-
-def _first_factor(given: Composition, epsilon: float, delta: float) -> float:
-    """Approximate the logarithm of the factor by the central limit theorem."""
-
-    def too_little(log_mu: float) -> float:
-        return math.log(delta / max(gaussian.delta(math.exp(2 * log_mu), epsilon)[0], 1e-300))
+    root = math.sqrt(-2 * math.log(delta))
+    log_mu = math.log(target / (0.5 * root + math.sqrt(0.25 * root**2 + 0.5 * target)))
 
     def too_much(x: float) -> float:
-        u = np.exp(-2 * x) * given.sigma**-2.0
+        u = np.exp(min(-2 * x, _LARGEST)) * given.sigma**-2.0
         each = np.minimum(given.rate**2 * np.expm1(np.minimum(u, _LARGEST)), u)
         return math.log(float(given.number @ each) + 1e-300) - 2 * log_mu
 
-    log_mu = _crossing(too_little, -30.0, 30.0)
-    with np.errstate(over="ignore"):
-        return _crossing(too_much, -30.0 - math.log(given.sigma.max()), 30.0 - math.log(given.sigma.min()))
+    def roughly(x: float) -> float:
+        rounds = given.rounds(math.exp(x))
+        return about(rounds, look(rounds, ADD, math.log(delta)), delta)
+
+    proven = cache(lambda x: epsilon_interval(given.rounds(math.exp(x)), delta))
+    x, slope = solve(too_much, low, high, 1e-3), -1.5
+    with contextlib.suppress(ArithmeticError), np.errstate(all="ignore"):
+        x, slope = _search(roughly, 1.0012 * target, x, low, high, slope, 8)  # smoothing raises it by a thousandth
+    x, _ = _search(lambda x: proven(x).upper, target, x, low, high, slope, 200)
+    scale = math.exp(x)
+    return Calibrated(scale, tuple((scale * given.sigma).tolist()), proven(x))
 
 
-def _crossing(decreasing: Callable[[float], float], low: float, high: float) -> float:
-    """Find where the function crosses 0, or the end that is nearer to it."""
-    if decreasing(low) <= 0 or decreasing(high) >= 0:
-        return low if decreasing(low) <= 0 else high
-    return solve(decreasing, low, high)
+def _search(
+    of: Callable[[float], float], target: float, x: float, low: float, high: float, slope: float, most: int
+) -> tuple[float, float]:
+    """Find where the function is the target or less, by the secant of logarithms; return the slope as well."""
+    value = last = math.nan
+    for _ in range(most):
+        if high - low <= 1e-12 * max(abs(x), 1.0):
+            return high, slope
+        before, value = value, math.log(max(of(x), 1e-300) / target) + 0.5 * _TOLERANCE
+        if abs(value) <= 0.5 * _TOLERANCE:
+            break
+        low, high = (x, high) if value > 0 else (low, x)
+        if -20.0 < (found := (value - before) / (x - last)) < -0.1:
+            slope = found
+        last, x = x, x + min(max(-value / slope, -2.0), 2.0)
+        if not low < x < high:
+            x = 0.5 * (low + high)
+    return x, slope

@@ -159,6 +159,14 @@ def _convex_excess(ell: float, a: float) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _excess_term(ell: float, half_square: float, a: float, scale: float) -> float:
+    """Compute (e^{alpha ell} - 1 - alpha (e^ell - 1)) e^{-u^2 / 2 - scale}, without overflow where a ell is large."""
+    if a * ell > 40:
+        return math.exp((a + 1) * ell - half_square - scale)
+    return math.exp(ell - half_square - scale) * _convex_excess(ell, a)
+
+
+@njit(cache=True, nogil=True)
 def _grid(root: float, alpha: float) -> tuple[float, int]:
     """Return step and number of steps of the trapezoidal rule from -_REACH, in standard deviations."""
     step = _STEP / max(root, 1.0)
@@ -182,10 +190,7 @@ def _fractional_log_moment(s: float, q: float, alpha: float) -> float:
     for i in range(steps + 1):
         u = i * step - _REACH
         ell = _log_mixture(root * u - 0.5 * s, q)
-        if a * ell > 40:
-            total += math.exp(alpha * ell - 0.5 * u * u - scale)
-        else:
-            total += math.exp(ell - 0.5 * u * u - scale) * _convex_excess(ell, a)
+        total += _excess_term(ell, 0.5 * u * u, a, scale)
     total *= step / math.sqrt(2 * math.pi)
     return math.log1p(total * math.exp(scale)) if scale < 30 else scale + math.log(total + math.exp(-scale))
 
@@ -293,7 +298,7 @@ def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float
                 break
             term, r = math.exp(height - scale), _upper_share(loss, ell, q)
             if scale <= 1:
-                excess += math.exp(ell - 0.5 * u * u) * _convex_excess(ell, alpha - 1)
+                excess += _excess_term(ell, 0.5 * u * u, alpha - 1, 0.0)
             moment += term
             term *= r * r
             first += term

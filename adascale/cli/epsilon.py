@@ -50,6 +50,9 @@ def run(options: argparse.Namespace) -> None:
         totals |= {f"{key}_mean": float(np.average(values, weights=weights)) for key, values in found.items()}
     if not exact[worst].certified:
         common.note(f"epsilon is not certified within one per cent: its proofs are {', '.join(exact[worst].ends)}")
+    if not options.json:
+        bounds = [name for name in totals if name.startswith(("lower", "upper"))]
+        totals |= {name: common.six_digits(totals[name], name.startswith("upper")) for name in bounds}
     print(common.shown(totals, options.json))
 
 

@@ -42,6 +42,28 @@ def test_quantity_is_that_of_the_library(capsys, quantity, more, expected):
     assert "certified" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("quantity", ["epsilon", "beta"])
+def test_printed_bounds_enclose_those_of_the_library(monkeypatch, capsys, quantity, direction):
+    lower, upper = ((1.0000004, 1.0000014), (1.0000006, 1.0000016))[direction]  # the nearest six digits are inside
+    safe = lower if quantity == "beta" else upper
+    found = accounting.CertifiedInterval(lower, upper, ("a", "b"), "add", lower, safe)
+    monkeypatch.setattr(accounting, quantity, lambda *_: found)
+    assert run("accounting", quantity, *GIVEN, *(["--alpha", "0.05"] if quantity == "beta" else [])) == 0
+    printed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert [printed["lower"], printed["upper"]] == ["1", "1.00001"]
+    assert printed["safe"] == printed["lower" if quantity == "beta" else "upper"]
+
+
+def test_printed_noise_multipliers_are_rounded_up(capsys):
+    exact = accounting.calibrate(EVENTS, 1.5, 1e-5)
+    assert run("accounting", "calibrate", *GIVEN, "--epsilon", "1.5") == 0
+    printed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert 0 <= float(printed["scale"]) - exact.scale < 1e-5
+    shown = [float(each) for each in printed["noise_multiplier"].strip("()").split(",")]
+    assert all(0 <= one - other < 1e-5 for one, other in zip(shown, exact.noise_multiplier, strict=True))
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections.abc import Callable
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
@@ -15,52 +15,9 @@ from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.rounds import Rounds, moments_on_line
 from adascale.accounting.kernels import FloatArray
 
-if TYPE_CHECKING:
-    from adascale.accounting.exact.certify import Proof
-
 Bound = Callable[[float], float]
 _SAFE = 1e-9  # relative margin for the rounding of closed forms
 _LEVELS = 20_000  # of the energy of all hits together
-_STEPS = 60  # of a bisection
-
-
-def epsilon_ends(rounds: Rounds, delta: float, proof: "Proof") -> None:
-    """Improve the bounds on epsilon by every bound on delta of this module."""
-    uppers, lowers = all_of(rounds, math.log(delta), 0.0)
-    for name, directions, bound in uppers:
-        proof.reduce_upper(_crossing(bound, delta, 0.0, 1), name, *directions)
-    for name, bound in lowers:
-        proof.raise_lower(_crossing(bound, delta, proof.lower, -1), name)
-
-
-def delta_ends(rounds: Rounds, epsilon: float, proof: "Proof") -> None:
-    """Improve the bounds on delta by every one of this module."""
-    uppers, lowers = all_of(rounds, None, epsilon)
-    for name, directions, bound in uppers:
-        proof.reduce_upper(bound(epsilon), name, *directions)
-    for name, bound in lowers:
-        proof.raise_lower(bound(epsilon), name)
-
-
-def _crossing(bound: Bound, delta: float, low: float, way: int) -> float:
-    """Find a small epsilon at which an upper bound proves delta (``way`` 1), or a large one for a lower bound (-1)."""
-
-    def below(epsilon: float) -> bool:
-        return bound(epsilon) <= delta if way > 0 else bound(epsilon) < delta
-
-    if below(low):
-        return low if way > 0 else 0.0
-    high = max(2 * low, 1e-6)
-    while not below(high):
-        low, high = high, 2 * high
-        if high > 1e24:
-            return math.inf if way > 0 else low
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if below(middle) else (middle, high)
-        if high - low < 1e-7 * high:
-            break
-    return high if way > 0 else low
 
 
 def all_of(

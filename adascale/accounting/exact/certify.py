@@ -32,6 +32,7 @@ _PROVEN = math.log(1e-6)  # ln of the aliases in the bounds, relative to delta
 _DIGITS = 27.0  # -ln of the interpolation error
 _CUTS = ((0.02, 1e-5), (0.01, 1e-4), (0.01, 1e-3))  # cell width in L, and mass beyond the cells over delta
 _FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to delta
+_FAR = 100, 2.0  # steps from an epsilon of 1e-6, and their growth: beyond 1e24
 _BEYOND = 1e30  # an epsilon above every loss
 _OUTWARD = 1e-12  # how far the last roundings may move a bound
 _RARE = (5e-4, 5.0)  # a smaller rate and fewer samples in all: discrete rounds are tried first
@@ -94,7 +95,7 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
         return _known(gaussian.sampled_epsilon(q, u, delta), NOTHING)
     proof = Proof(math.inf, NOTHING)
     proof.reduce_upper(largest_loss(rounds), "largest loss", REMOVE)
-    return _by_all(rounds, delta, proof, by_atoms, by_inversion, bounds.epsilon_ends, epsilon_interval)
+    return _by_all(rounds, delta, proof, by_atoms, by_inversion, by_bounds, epsilon_interval)
 
 
 @_quiet
@@ -108,7 +109,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     proof = Proof(1.0, NO_DELTA)
     proof.reduce_upper(most_apart(rounds), "total variation")
     if epsilon > _BEYOND:  # no schedule of floating point has such losses
-        bounds.delta_ends(rounds, _BEYOND, proof)
+        delta_by_bounds(rounds, _BEYOND, proof)
         proof.lower = 0.0
         return proof.interval()
     if largest_loss(rounds) <= epsilon:
@@ -116,7 +117,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     if rounds.rates:
         q, u = max((q, float(u[-1])) for q, u in zip(rounds.rates, rounds.energies, strict=True))
         proof.raise_lower(float(gaussian.sampled_delta(q, u * (1 - 1e-9), epsilon)[1]), "one round")
-    return _by_all(rounds, epsilon, proof, delta_by_atoms, delta_by_inversion, bounds.delta_ends, delta_interval)
+    return _by_all(rounds, epsilon, proof, delta_by_atoms, delta_by_inversion, delta_by_bounds, delta_interval)
 
 
 def _by_all(
@@ -136,6 +137,25 @@ def _by_all(
     else:
         ends(rounds, at, proof)
     return proof.interval()
+
+
+def by_bounds(rounds: Rounds, delta: float, proof: Proof) -> None:
+    """Improve the bounds on epsilon by every bound on delta in closed form or by real moments."""
+    uppers, lowers = bounds.all_of(rounds, math.log(delta), 0.0)
+    for name, directions, bound in uppers:
+        proof.reduce_upper(_nearest(bound, delta, 0.0, 1e-6, 1, *_FAR), name, *directions)
+    for name, bound in lowers:
+        if bound(proof.lower) >= delta:
+            proof.raise_lower(_nearest(bound, delta, proof.lower, max(proof.lower, 1e-6), -1, *_FAR), name)
+
+
+def delta_by_bounds(rounds: Rounds, epsilon: float, proof: Proof) -> None:
+    """Improve the bounds on delta by every one of them."""
+    uppers, lowers = bounds.all_of(rounds, None, epsilon)
+    for name, directions, bound in uppers:
+        proof.reduce_upper(bound(epsilon), name, *directions)
+    for name, bound in lowers:
+        proof.raise_lower(bound(epsilon), name)
 
 
 def _of_one_kind(rounds: Rounds) -> tuple[Rounds, Rounds]:
@@ -225,45 +245,69 @@ def _ends(below: Rounds, above: Rounds, direction: str, delta: float, value: flo
     log_delta, tilts = math.log(delta), look(below, direction, None, value)
     sums = _both(below, above, direction, value)
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(value))])  # approximately -d ln delta / d epsilon
-    lower, upper = 0.0, math.inf
-    least = _WANTED if below is above else 3 * _WANTED  # atoms are not nearer
-    scale, wanted, failed = max(value, 0.1 / slope), 0.8 * least, CannotCertify("no upper bound was found")
-    for _ in range(6):
-        tau = min(math.sqrt(wanted * scale / (1.3 * (slope + 1))), 0.5)
+    scale, rest = max(value, 0.1 / slope), delta - above.lost
+
+    def attempt(wanted: float) -> tuple[float, float, bool]:
+        low, high = sums(value, log_delta, min(math.sqrt(wanted * scale / (1.3 * (slope + 1))), 0.5))
+        step = max(1e-4 * value, 1e-4 / low.where.tilt)
+        lower = _nearest(low.lower, delta, value, step, -1)
+        upper = 0.0 if high.upper(0.0) <= rest else _nearest(high.upper, rest, value, step, 1)
+        proof.raise_lower(lower * (1 - _OUTWARD), name)
+        proof.reduce_upper(upper * (1 + _OUTWARD), name, direction)
+        return lower, upper, False
+
+    # atoms are not nearer
+    _refined(attempt, 0.8, _WANTED if below is above else 3 * _WANTED, 0.1 * NOTHING)
+
+
+def _refined(
+    attempt: Callable[[float], tuple[float, float, bool]], first: float, least: float, nothing: float
+) -> tuple[float, float]:
+    """Try smaller widths, in which smoothing has a part, until both ends are near or come no nearer."""
+    lower, upper, wanted, failed = 0.0, math.inf, first * least, CannotCertify("no upper bound was found")
+    for _ in range(7):
         try:
-            low, high = sums(value, log_delta, tau)
+            low, high, planned_for_more = attempt(wanted)
         except CannotCertify as error:
             failed = error
             if upper < math.inf or wanted > 0.5 * WIDEST or isinstance(error, RoundingFloor):
                 break
             wanted *= 3.0
             continue
-        before, step, rest = upper - lower, max(1e-4 * value, 1e-4 / low.where.tilt), delta - above.lost
-        lower = max(lower, _nearest(low.lower, delta, value, step, -1))
-        upper = 0.0 if high.upper(0.0) <= rest else min(upper, _nearest(high.upper, rest, value, step, 1))
-        proof.raise_lower(lower * (1 - _OUTWARD), name)
-        proof.reduce_upper(upper * (1 + _OUTWARD), name, direction)
-        if upper < math.inf and (upper - lower <= max(least * upper, 0.1 * NOTHING) or upper - lower > 0.9 * before):
+        before = upper - lower
+        lower, upper = max(lower, low), min(upper, high)
+        if upper < math.inf and upper - lower <= max(least * upper, nothing):
             break
-        wanted *= 0.8 * min(max(least * upper / (upper - lower), 0.05), 1.0) if upper < math.inf else 0.05
+        if upper < math.inf and upper - lower > 0.9 * before and not planned_for_more:
+            break
+        wanted *= 0.8 * max(least * upper / (upper - lower), 0.05) if upper < math.inf else 0.05
     if not upper < math.inf:
         raise failed
+    return lower, upper
 
 
-def _nearest(bound: Callable[[float], float], delta: float, value: float, step: float, way: int) -> float:
+def _nearest(
+    bound: Callable[[float], float],
+    delta: float,
+    value: float,
+    step: float,
+    way: int,
+    most: int = 40,
+    growth: float = 1.5,
+) -> float:
     """Find the least epsilon (``way`` 1) or the largest (-1) that the bound proves, or inf or 0 if there is none."""
 
     def holds(epsilon: float) -> bool:
         return bound(epsilon) <= delta if way > 0 else bound(epsilon) >= delta
 
     proven, here = holds(value), value
-    for _ in range(40):
+    for _ in range(most):
         there = max(here + (-way if proven else way) * step, 0.0)
         if holds(there) != proven:
             break
         if there == 0:
             return 0.0
-        here, step = there, 1.5 * step
+        here, step = there, growth * step
     else:
         return here if proven else math.inf if way > 0 else 0.0
     end = solve(lambda x: bound(x) - delta, min(here, there), max(here, there))
@@ -336,30 +380,17 @@ def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tu
     tilts = look(below, direction, None, epsilon)
     bound, sums = tilts.log_bound(epsilon), _both(below, above, direction, epsilon)
     slope = float(tilts.tilt[np.argmin(bound)])
-    log_delta = min(float(bound.min()) - 2.0, -1e-3)
-    value, lower, upper = math.nan, 0.0, 1.0
-    least = 2e-3 if below is above else 5e-3  # atoms are not nearer
-    wanted, failed = 0.5 * least, CannotCertify("no upper bound was found")
-    for _ in range(7):
-        tau = min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5)
-        try:
-            low, high = sums(epsilon, log_delta, tau)
-        except CannotCertify as error:
-            failed = error
-            if not math.isnan(value) or wanted > 0.5 * WIDEST or isinstance(error, RoundingFloor):
-                break
-            wanted *= 3.0
-            continue
-        before = upper - lower
-        lower, upper = max(lower, low.lower(epsilon)), min(upper, high.upper(epsilon) + above.lost)
+    log_delta, value = min(float(bound.min()) - 2.0, -1e-3), math.nan
+
+    def attempt(wanted: float) -> tuple[float, float, bool]:
+        nonlocal log_delta, value
+        low, high = sums(epsilon, log_delta, min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5))
         value = float(low.value(epsilon))
         if planned_for_more := 0 < value < 0.3 * math.exp(log_delta):
             log_delta = math.log(value)
-        if upper - lower <= least * upper or (upper - lower > 0.9 * before and not planned_for_more):
-            break
-        wanted *= 0.8 * max(least * upper / (upper - lower), 0.05)
-    if math.isnan(value):
-        raise failed
+        return low.lower(epsilon), min(high.upper(epsilon) + above.lost, 1.0), planned_for_more
+
+    lower, upper = _refined(attempt, 0.5, 2e-3 if below is above else 5e-3, 0.0)  # atoms are not nearer
     if below is above and upper > 0:  # smoothing has raised it slightly
         with contextlib.suppress(CannotCertify):
             if (plain := settled(below, tilts, epsilon, epsilon, math.log(upper), 0.0)) is not None:
