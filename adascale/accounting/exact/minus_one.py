@@ -127,9 +127,10 @@ def most(lead: float) -> float:
 
 def apart(rounds: Rounds) -> float:
     """Bound the total variation of the atoms, in the direction in which it is larger."""
-    total = sum(
-        n * float((a.mass * (np.maximum(-np.expm1(a.loss), 0.0) + 2 * a.loss_off)).sum()) for a, n in rounds.atoms
-    )
+    total = 0.0
+    for atom, n in rounds.atoms:
+        change = np.maximum(-np.expm1(atom.loss), 0.0) + 2 * atom.loss_off
+        total += n * float((atom.mass * (1 + atom.mass_off) * change).sum())
     return min(total * (1 + 1e-9), 1.0)
 
 
