@@ -11,10 +11,12 @@ from adascale.policies.lyapunov_power_control import LyapunovPowerControl
 from adascale.policies.optimal import Optimal, water_level
 from adascale.policies.power_control import OfflinePowerControl, PowerControl, scaling_budget, spent_epsilon
 from adascale.policies.resolve import BUDGET_MODES, ReSolve, seen_coherence
+from adascale.policies.selection import Best, Selecting, Selection, Truncated
 
 __all__ = [
     "BUDGET_MODES",
     "AdaScale",
+    "Best",
     "ConstantLevel",
     "DynamicProgramme",
     "EqualAlloc",
@@ -27,6 +29,9 @@ __all__ = [
     "Policy",
     "PowerControl",
     "ReSolve",
+    "Selecting",
+    "Selection",
+    "Truncated",
     "adascale_energies",
     "best_energy",
     "estimated_min_gain",
