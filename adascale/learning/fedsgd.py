@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -103,6 +104,7 @@ class FedSGD:
         coefficient_t: ArrayLike | None = None,
         *,
         alignment_t: ArrayLike | None = None,
+        senders_t: ArrayLike | None = None,
     ) -> tuple[State, RoundRecord]:
         r"""Run one round: :math:`\boldsymbol\theta_{t+1}` from :math:`\boldsymbol\theta_t` and :math:`\eta_t`.
 
@@ -119,28 +121,39 @@ class FedSGD:
             :math:`h_{m,t}`; with it the round runs at signal level, which gives the same step up to rounding.
         alignment_t : array_like, shape (M,), finite, not zero, optional
             :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`; the weight of :math:`\mathbf g_{m,t}` is its real part.
+        senders_t : array_like of bool, shape (M,), optional
+            The devices that send, of which :math:`\tilde{\mathbf r}_t` has the mean; default: all.  A round without any
+            is skipped: the parameters and the momentum stay, and ``eta_t`` is ignored.
         """
         count = self.scenario.num_devices
         aligned = np.ones(count) if alignment_t is None else np.asarray(alignment_t, dtype=complex)
         if aligned.shape != (count,) or not (np.isfinite(aligned) & (aligned != 0)).all():
             raise ValueError(f"alignment must be {count} finite numbers that are not zero, got {aligned.tolist()}")
+        senders = np.ones(count, dtype=bool) if senders_t is None else np.asarray(senders_t)
+        if senders.shape != (count,) or senders.dtype != bool:
+            raise ValueError(f"senders must be {count} booleans, got {senders.dtype} of shape {senders.shape}")
+        on = np.flatnonzero(senders)
+        if not on.size:
+            idle = None if coefficient_t is None else np.zeros(count)
+            return state._replace(round=state.round + 1), RoundRecord(0, math.nan, math.nan, idle)
         settings, generator = self.training, stream(self.seed, NOISE, round_index=state.round)
         noise = generator, self.scenario.num_parameters, self.scenario.noise_power
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
-            chosen = self.batches(state.round)
-            weights = [np.full(each.size, 1 / size) for each, size in zip(chosen, self._batch_size, strict=True)]
+            batches = self.batches(state.round)
+            chosen = [batches[m] for m in on]
+            weights = [np.full(each.size, 1 / self._batch_size[m]) for m, each in zip(on, chosen, strict=True)]
             if coefficient_t is None:
-                weights = [c * each for c, each in zip(aligned.real, weights, strict=True)]
-                sums = [self._gradient(np.concatenate(chosen), np.concatenate(weights) / count)]
+                weights = [c * each for c, each in zip(aligned.real[on], weights, strict=True)]
+                sums = [self._gradient(np.concatenate(chosen), np.concatenate(weights) / on.size)]
                 update = air.effective_update(sums[0].gradient, eta_t, air.real_receiver_noise(*noise))
                 power = None
             else:
                 sums = [self._gradient(*each) for each in zip(chosen, weights, strict=True)]
                 gradients = torch.stack([each.gradient for each in sums])
-                inverted = np.asarray(coefficient_t) / aligned
-                received = air.transmit(gradients, coefficient_t, eta_t, air.receiver_noise(*noise), inverted)
-                update, power = received.update.to(state.parameters.dtype), received.power.cpu().numpy()
+                h, inverted, power = np.asarray(coefficient_t), np.asarray(coefficient_t) / aligned, np.zeros(count)
+                received = air.transmit(gradients, h[on], eta_t, air.receiver_noise(*noise), inverted[on])
+                update, power[on] = received.update.to(state.parameters.dtype), received.power.cpu().numpy()
             velocity = settings.momentum * state.velocity + update + settings.weight_decay * state.parameters
             parameters = state.parameters - settings.learning_rate * velocity
         loss, norm = (torch.cat([getattr(each, name) for each in sums]) for name in ("loss", "norm"))

@@ -25,7 +25,7 @@ class Selection(NamedTuple):
     The :math:`K_t` devices of :math:`\mathcal S_t` send with weights :math:`\sqrt{\eta_t} / (K_t h_{m,t})`, so that
 
     .. math::
-        \tilde{\mathbf r}_t = \frac1{K_t} \sum_{m \in \mathcal S_t} \mathbf g_{m,t} + \mathcal N(0, \sigma_n^2 / (2 \eta_t) \mathbb I), \quad
+        \tilde{\mathbf r}_t = \frac1{K_t} \sum_{\mathcal S_t} \mathbf g_{m,t} + \mathcal N(0, \sigma_n^2 / 2 \eta_t),\;
         \eta_t \le x_{\max} \Big(\frac{K_t}M\Big)^2 \min_{m \in \mathcal S_t} \frac{|h_{m,t}|^2 P_m}{P_{\max} k_m^2}
     """
 
@@ -97,9 +97,7 @@ class Selecting(Policy):
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         """Refuse a problem, which has no gains to choose from."""
-        raise InvalidInput(
-            f"{type(self).__name__} needs the gains of all devices (see select), got min_gain", "min_gain"
-        )
+        raise InvalidInput(f"{type(self).__name__} needs the gains of all devices, got min_gain", "min_gain")
 
 
 @dataclass(frozen=True)
@@ -140,8 +138,7 @@ class Truncated(Selecting):
 
     def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
         senders = gain >= state[1][..., None, None]
-        share = senders.sum(axis=-2) / state[0].num_devices
-        return state, share**2 * (state[0].x_max * state[1][..., None]), senders
+        return state, (senders.sum(-2) / state[0].num_devices) ** 2 * (state[0].x_max * state[1][..., None]), senders
 
     def guarantee(self, scenario: Scenario, accountant: Accountant, delta: float = 1e-5) -> DeviceEpsilons:
         """Compute the epsilon of devices that send in all T rounds, which no channel exceeds."""
@@ -209,8 +206,7 @@ class Best(Selecting):
     def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
         check.within("gain", gain, *state[0].gain_limits)
         senders = np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2) < self.number
-        weakest = np.where(senders, gain, np.inf).min(axis=-2)
-        max_eta = (self.number / state[0].num_devices) ** 2 * (state[0].x_max * weakest)
+        max_eta = (self.number / state[0].num_devices) ** 2 * (state[0].x_max * np.where(senders, gain, np.inf).min(-2))
         floor = state[0].noise_scale / max_eta
         eta = scaling(np.maximum(state[1][..., None], floor), floor, max_eta, state[0].noise_scale)
         return state, eta, np.broadcast_to(senders, (*eta.shape[:-1], *gain.shape[-2:]))
