@@ -153,11 +153,15 @@ class Scenario:
 
     def min_gain(self, gain: ArrayLike) -> FloatArray:
         r"""Compute :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 P_m / (P_{\max} k_m^2)` of linear gains (..., M, T)."""
+        return np.asarray(self.scaled_gain(gain).min(axis=-2))
+
+    def scaled_gain(self, gain: ArrayLike) -> FloatArray:
+        r"""Compute :math:`|h_{m,t}|^2 P_m / (P_{\max} k_m^2)` of linear gains, both of shape (..., M, T)."""
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
             raise InvalidInput(f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}", "gain")
         scaled = gain * self.power_share[..., None] / self.batch_second_moment[..., None]
-        return check.positive("gain / k_m^2", scaled.min(axis=-2))
+        return check.positive("gain / k_m^2", scaled)
 
     def mean_gain(self, path_loss: ArrayLike) -> FloatArray:
         r"""Compute :math:`P_m / (P_{\max} \mathrm{PL}_m k_m^2)` of linear path losses, shape (..., M)."""

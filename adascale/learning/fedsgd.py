@@ -98,7 +98,7 @@ class FedSGD:
             for m, part in enumerate(self.parts)
         ]
 
-    def step(self, state: State, eta_t: float) -> tuple[State, RoundRecord]:
+    def step(self, state: State, eta_t: float, *, senders_t: ArrayLike | None = None) -> tuple[State, RoundRecord]:
         r"""Run one round: :math:`\boldsymbol\theta_{t+1}` from :math:`\boldsymbol\theta_t` and :math:`\eta_t`.
 
         .. math:: \mathbf v_{t+1} = \mu \mathbf v_t + \tilde{\mathbf r}_t + \beta \boldsymbol\theta_t, \qquad
@@ -110,10 +110,20 @@ class FedSGD:
         ----------
         state : State
         eta_t : float, > 0, watts; ``inf`` for a receiver without noise
+        senders_t : array_like of bool, shape (M,), optional
+            The devices that send, of which :math:`\tilde{\mathbf r}_t` has the mean; default: all.  A round without any
+            is skipped: the parameters and the momentum stay, and ``eta_t`` is ignored.
         """
+        count = self.scenario.num_devices
+        senders = np.ones(count, dtype=bool) if senders_t is None else np.asarray(senders_t)
+        if senders.shape != (count,) or senders.dtype != bool:
+            raise ValueError(f"senders must be {count} booleans, got {senders.dtype} of shape {senders.shape}")
+        if not senders.any():
+            return state._replace(round=state.round + 1), RoundRecord(0, math.nan, math.nan)
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
-            found, settings = self.received(state.round, eta_t), self.training
+            weight = senders * (count / senders.sum())
+            found, settings = self.received(state.round, eta_t, weight), self.training
             velocity = settings.momentum * state.velocity + found.gradient + settings.weight_decay * state.parameters
             parameters = state.parameters - settings.learning_rate * velocity
         clipped = (found.norm > self.scenario.clip_norm).float().mean()
@@ -124,12 +134,13 @@ class FedSGD:
         r"""Return the samples of a round, and as ``gradient`` what the server receives, :math:`\tilde{\mathbf r}_t`.
 
         It is computed at the parameters assigned last; subclasses may replace it, for example by signals on a channel.
-        ``weight``, shape () or (M,), multiplies the gradient of each device.
+        ``weight``, shape () or (M,), multiplies the gradient of each device; those of weight 0 compute none.
         """
-        chosen, count = self.batches(round_index), self.scenario.num_devices
-        weights = zip(chosen, self.batch_size, np.broadcast_to(weight, count), strict=True)
-        each = [c * np.full(part.size, 1 / size) for part, size, c in weights]
-        found = self.gradient(np.concatenate(chosen), np.concatenate(each) / count)
+        count = self.scenario.num_devices
+        devices = zip(self.batches(round_index), self.batch_size, np.broadcast_to(weight, count), strict=True)
+        chosen = [(part, c * np.full(part.size, 1 / size)) for part, size, c in devices if c != 0]
+        samples, weights = map(np.concatenate, zip(*chosen, strict=True))
+        found = self.gradient(samples, weights / count)
         generator = stream(self.seed, NOISE, round_index=round_index)
         noise = real_receiver_noise(generator, self.scenario.num_parameters, self.scenario.noise_power)
         return found._replace(gradient=effective_update(found.gradient, eta_t, noise))

@@ -11,10 +11,12 @@ from adascale.policies.lyapunov_power_control import LyapunovPowerControl
 from adascale.policies.optimal import Optimal, water_level
 from adascale.policies.power_control import PowerControl
 from adascale.policies.resolve import BUDGET_MODES, ReSolve, seen_coherence
+from adascale.policies.selection import Best, Selecting, Selection, Truncated
 
 __all__ = [
     "BUDGET_MODES",
     "AdaScale",
+    "Best",
     "ConstantLevel",
     "DynamicProgramme",
     "EqualAlloc",
@@ -26,6 +28,9 @@ __all__ = [
     "Policy",
     "PowerControl",
     "ReSolve",
+    "Selecting",
+    "Selection",
+    "Truncated",
     "adascale_energies",
     "estimated_min_gain",
     "run",

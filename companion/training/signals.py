@@ -64,26 +64,32 @@ class OnChannel(FedSGD):
     """
 
     def step(
-        self, state: State, eta_t: float, coefficient_t: ArrayLike | None = None, alignment_t: ArrayLike | None = None
+        self,
+        state: State,
+        eta_t: float,
+        coefficient_t: ArrayLike | None = None,
+        alignment_t: ArrayLike | None = None,
+        *,
+        senders_t: ArrayLike | None = None,
     ) -> tuple[State, RoundRecord]:
         count = self.scenario.num_devices
         aligned = np.ones(count) if alignment_t is None else np.asarray(alignment_t, dtype=complex)
         if aligned.shape != (count,) or not (np.isfinite(aligned) & (aligned != 0)).all():
             raise ValueError(f"alignment must be {count} finite numbers that are not zero, got {aligned.tolist()}")
         self._channel, self._aligned = coefficient_t, aligned
-        self._power: NDArray[np.float64] | None = None
-        after, shown = super().step(state, eta_t)
-        return after, shown._replace(power=self._power)
+        self._power = np.zeros(count)
+        after, shown = super().step(state, eta_t, senders_t=senders_t)
+        return after, shown._replace(power=None if coefficient_t is None else self._power)
 
     def received(self, round_index: int, eta_t: float, weight: ArrayLike = 1.0) -> ClippedSum:
         if self._channel is None:
-            return super().received(round_index, eta_t, self._aligned.real)
+            return super().received(round_index, eta_t, weight * self._aligned.real)
+        on = np.flatnonzero(np.broadcast_to(weight, self.scenario.num_devices))
         batches = self.batches(round_index)
-        weights = [np.full(part.size, 1 / size) for part, size in zip(batches, self.batch_size, strict=True)]
-        sums = [self.gradient(*each) for each in zip(batches, weights, strict=True)]
+        sums = [self.gradient(batches[m], np.full(batches[m].size, 1 / self.batch_size[m])) for m in on]
         of = stream(self.seed, NOISE, round_index=round_index), self.scenario.num_parameters, self.scenario.noise_power
         gradients, h = torch.stack([each.gradient for each in sums]), np.asarray(self._channel)
-        found = transmit(gradients, h, eta_t, receiver_noise(*of), h / self._aligned)
-        self._power = found.power.cpu().numpy()
+        found = transmit(gradients, h[on], eta_t, receiver_noise(*of), (h / self._aligned)[on])
+        self._power[on] = found.power.cpu().numpy()
         samples = (torch.cat([getattr(each, name) for each in sums]) for name in ("norm", "loss"))
         return ClippedSum(found.update.to(gradients.dtype), *samples)

@@ -12,6 +12,7 @@ from scipy import stats
 from adascale import Scenario, channel
 from adascale.learning import FedSGD, Training, data
 from adascale.learning.fedsgd import effective_update, real_receiver_noise
+from adascale.policies import Truncated
 from companion.training.signals import OnChannel, receiver_noise, transmit
 
 SCENARIO = Scenario.mnist()
@@ -167,9 +168,45 @@ def test_signal_level_and_equivalent_form_give_the_same_training():
     assert np.max(np.mean(spent, axis=0)) < SMALL.max_power
 
 
+def test_with_senders_signal_level_is_the_equivalent_form():
+    """Of the senders alone; the power of each grows by the square of their share, as the mean has fewer members."""
+    drawn, some, server = channel.draw(10, 1, 0), np.arange(10) % 3 != 0, OnChannel(SMALL, TRAINING, DIGITS, 0)
+    start, eta, h = server.start(), float(SMALL.x_max * SMALL.min_gain(drawn.gain).min()), drawn.coefficient[:, 0]
+    fast, _ = server.step(start, eta, senders_t=some)
+    signal, shown = server.step(start, eta, h, senders_t=some)
+    way = (fast.parameters - start.parameters).norm()
+    assert float((fast.parameters - signal.parameters).norm() / way) < 1e-4  # single precision
+    assert ((shown.power > 0) == some).all()
+    everybody = server.step(start, eta, h)[1].power
+    np.testing.assert_allclose(shown.power[some], everybody[some] * (10 / some.sum()) ** 2, rtol=1e-4)
+    skipped, idle = server.step(start, 0.0, h, senders_t=np.zeros(10, bool))
+    assert skipped.round == 1
+    assert idle.power.tolist() == [0] * 10
+
+
 def test_a_round_without_a_sample_runs_at_signal_level():
     scenario, training = replace(SMALL, batch_size=1e-6), replace(TRAINING, weight_decay=0.0)
     server = OnChannel(scenario, training, DIGITS, 0)
     _, shown = server.step(server.start(), 1e-9, channel.draw(10, 1, 0).coefficient[:, 0])
     assert shown.batch_size == 0
     assert (shown.power == 0).all()
+
+
+def test_noise_of_the_air_has_the_variance_of_the_senders():
+    """Monte Carlo at signal level: the noise in the mean of the senders, and the power of the worst of them."""
+    d, rng = 4000, np.random.default_rng(0)
+    h = channel.draw(10, 40, 7).coefficient
+    found = Truncated.of_total(SCENARIO, np.abs(h) ** 2, 0.08).select(SCENARIO, np.abs(h) ** 2)
+    assert found.senders.sum(axis=0).min() < 10
+    ratio, power = [], 0.0
+    for t in range(40):
+        on = found.senders[:, t]
+        gradients = torch.as_tensor(rng.standard_normal((int(on.sum()), d)))
+        gradients *= 1 / gradients.norm(dim=1, keepdim=True)  # the longest that one sample gives
+        noise = receiver_noise(rng, d, SCENARIO.noise_power)
+        received = transmit(gradients, h[on, t], float(found.eta[t]), noise)
+        ratio.append(float((received.update - gradients.mean(0)).var()) * 2 * found.eta[t] / SCENARIO.noise_power)
+        power = max(power, float(received.power.max()) * d / SCENARIO.num_parameters / SCENARIO.max_power)
+    low, high = stats.chi2.interval(0.999, 40 * d)
+    assert low < np.mean(ratio) * 40 * d < high
+    assert 0.8 < power <= 1

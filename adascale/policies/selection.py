@@ -1,0 +1,222 @@
+"""Policies that choose who sends: truncated channel inversion, and the best devices of each round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.accounting import Accountant, calibrate, epsilon_by
+from adascale.errors import BudgetNotReached, InvalidInput
+from adascale.policies.base import FloatArray, Policy
+from adascale.policies.optimal import water_level
+from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
+from adascale.scenario import Scenario
+
+State = tuple[Scenario, FloatArray]  # the threshold or level of every instance
+
+
+class Selection(NamedTuple):
+    r"""Who sends in each round and at which receive scaling, and the noise, participation and privacy that this gives.
+
+    The :math:`K_t` devices of :math:`\mathcal S_t` send with weights :math:`\sqrt{\eta_t} / (K_t h_{m,t})`, so that
+
+    .. math::
+        \tilde{\mathbf r}_t = \frac1{K_t} \sum_{\mathcal S_t} \mathbf g_{m,t} + \mathcal N(0, \sigma_n^2 / 2 \eta_t),\;
+        \eta_t \le x_{\max} \Big(\frac{K_t}M\Big)^2 \min_{m \in \mathcal S_t} \frac{|h_{m,t}|^2 P_m}{P_{\max} k_m^2}
+    """
+
+    scenario: Scenario
+    eta: FloatArray
+    r""":math:`\eta_t` in watts, shape (..., T); 0 in a round without a sender, which is skipped."""
+    senders: NDArray[np.bool_]
+    r"""Whether :math:`m \in \mathcal S_t`, shape (..., M, T)."""
+
+    @property
+    def noise_energy(self) -> FloatArray:
+        r""":math:`w_t = d \sigma_n^2 / \eta_t`, shape (..., T); 0 in a skipped round."""
+        return np.where(self.eta > 0, self.scenario.noise_scale / np.where(self.eta > 0, self.eta, 1), 0)
+
+    @property
+    def total(self) -> FloatArray:
+        """:math:`W`, the mean of :math:`w_t` over the rounds that are not skipped, shape (...); NaN without one."""
+        ran = np.sum(self.eta > 0, axis=-1)
+        return np.where(ran, self.noise_energy.sum(axis=-1) / np.maximum(ran, 1), np.nan)
+
+    @property
+    def participation(self) -> FloatArray:
+        """Share of the rounds in which each device sends, shape (..., M)."""
+        return np.asarray(self.senders.mean(axis=-1))
+
+    @property
+    def noise_multiplier(self) -> FloatArray:
+        r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{w_t / (2d)}`, shape (..., M, T); inf where a device is idle."""
+        s, size = self.scenario, np.asarray(self.scenario.batch_size, dtype=float)[..., None]
+        root = self.senders.sum(axis=-2) / s.clip_norm * np.sqrt(self.noise_energy / (2 * s.num_parameters))
+        return np.where(self.senders, size * root[..., None, :], np.inf)
+
+    def epsilon(self, accountant: Accountant, delta: float = 1e-5) -> FloatArray:
+        r"""Compute :math:`\varepsilon` of each device, that of its own rounds, shape (..., M); 0 without any."""
+        sigma, rate = self.noise_multiplier, np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)
+        out = np.zeros(sigma.shape[:-1])
+        for place in map(tuple, np.argwhere(self.senders.any(axis=-1))):
+            out[place] = epsilon_by(accountant, float(rate[place[-1]]), sigma[place][self.senders[place]], delta)
+        return out
+
+    def device_epsilons(self, accountant: Accountant, delta: float = 1e-5) -> tuple[FloatArray, FloatArray]:
+        """Compute the mean over devices and the largest epsilon."""
+        epsilon = self.epsilon(accountant, delta)
+        return epsilon.mean(axis=-1), epsilon.max(axis=-1)
+
+
+class Selecting(Policy):
+    """A policy that chooses who sends, by the channel alone; a subclass defines ``start`` and ``rounds``."""
+
+    def start(self, scenario: Scenario) -> State:
+        """Return the state before round 0."""
+        raise NotImplementedError(f"{type(self).__name__} has no start")
+
+    def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+        """Return the state, eta (..., T) and senders (..., M, T) of rounds with scaled gains (..., M, T)."""
+        raise NotImplementedError(f"{type(self).__name__} has no rounds")
+
+    def step(self, state: State, scaled_gain_t: ArrayLike) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+        """Return the state, eta (...) and senders (..., M) of a round with the ``Scenario.scaled_gain`` (..., M)."""
+        gain = check.per_device("scaled_gain_t", scaled_gain_t, state[0].num_devices)
+        state, eta, senders = self.rounds(state, gain[..., None])
+        return state, eta[..., 0], senders[..., 0]
+
+    def select(self, scenario: Scenario, gain: ArrayLike) -> Selection:
+        """Run all rounds of linear gains :math:`|h_{m,t}|^2`, shape (..., M, T), whose T overrides the scenario's."""
+        scaled = scenario.scaled_gain(gain)
+        scenario = replace(scenario, num_rounds=scaled.shape[-1])
+        return Selection(scenario, *self.rounds(self.start(scenario), scaled)[1:])
+
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+        """Refuse a problem, which has no gains to choose from."""
+        raise InvalidInput(f"{type(self).__name__} needs the gains of all devices, got min_gain", "min_gain")
+
+
+@dataclass(frozen=True)
+class Truncated(Selecting):
+    r"""Truncated channel inversion: a device whose gain is below a threshold does not send in that round.
+
+    .. math::
+        \mathcal S_t = \Big\{m : \frac{|h_{m,t}|^2 P_m}{P_{\max} k_m^2} \ge g\Big\}, \quad
+        \eta_t = x_{\max} g \Big(\frac{K_t}M\Big)^2, \quad
+        \sigma_{m,t} = \frac{M B_m}G \sqrt{\frac{w_0}{2d}}, \quad w_0 = \frac{d \sigma_n^2}{x_{\max} g}
+
+    A sender's noise multiplier is one constant, so :meth:`guarantee` is known before round 0, on every channel.
+
+    Parameters
+    ----------
+    threshold : array_like, > 0, optional
+        :math:`g`; it broadcasts against the leading axes of the gains.
+    epsilon, delta : float, > 0 and in (0, 1), optional
+        Instead of it, the largest epsilon that any device may reach on any channel, by the exact accountant.
+    """
+
+    threshold: ArrayLike | None = None
+    epsilon: float | None = None
+    delta: float = 1e-5
+
+    def start(self, scenario: Scenario) -> State:
+        if (self.threshold is None) == (self.epsilon is None):
+            raise InvalidInput(f"exactly one of threshold and epsilon must be given, got {self}", "threshold")
+        if self.epsilon is None:
+            threshold = check.positive("threshold", np.asarray(self.threshold))
+        else:
+            kinds, T = RoundLeakage(scenario), scenario.num_rounds
+            sigma = np.array([calibrate([(q, 1.0, T)], self.epsilon, self.delta).scale for q in kinds.rate])
+            energy = np.max(kinds.unit * sigma**2) * (1 + 1e-12)  # so that no rounding exceeds epsilon
+            threshold = np.asarray(scenario.noise_scale / (scenario.x_max * energy))
+        check.within("threshold", threshold, *scenario.gain_limits)
+        return scenario, threshold
+
+    def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+        senders = gain >= state[1][..., None, None]
+        return state, (senders.sum(-2) / state[0].num_devices) ** 2 * (state[0].x_max * state[1][..., None]), senders
+
+    def guarantee(
+        self, scenario: Scenario, accountant: Accountant, delta: float = 1e-5
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute the epsilon of devices that send in all T rounds, which no channel exceeds."""
+        threshold = self.start(scenario)[1][..., None]
+        everyone = ReceiveScalingProblem(scenario, threshold.repeat(scenario.num_rounds, axis=-1), 1.0)
+        return everyone.device_epsilons(everyone.max_eta, accountant, delta)
+
+    @classmethod
+    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> Truncated:
+        r"""Find the least threshold whose total noise energy is :math:`W`; it **sees all rounds**.
+
+        .. math:: \frac1T \sum_t w_t = \frac{d \sigma_n^2}{x_{\max}} \frac{A(g)}g, \quad A = \frac1T \sum_t (M / K_t)^2
+
+        As :math:`A` is constant between neighbouring gains and does not fall, the first gain with a total of at most
+        :math:`W` ends the interval in which :math:`g = d \sigma_n^2 A / (x_{\max} W)`.
+
+        Parameters
+        ----------
+        scenario : Scenario
+        gain : array_like, shape (..., M, T), > 0, linear
+        total : array_like, > 0
+            :math:`W`; it broadcasts against the leading axes of ``gain``.
+
+        Raises
+        ------
+        BudgetNotReached
+            If every threshold that leaves a sender in each round has a larger total.
+        """
+        scaled, total, M = scenario.scaled_gain(gain), check.positive("total", total), scenario.num_devices
+        rise = np.append(np.diff((M / np.arange(M, 0.0, -1)) ** 2), np.inf)  # of (M / K)^2 as each device drops out
+        edge = np.sort(scaled, axis=-2).reshape(*scaled.shape[:-2], -1)
+        more = np.broadcast_to(rise[:, None], scaled.shape).reshape(edge.shape)
+        order = np.argsort(edge, axis=-1)
+        edge, more = (np.take_along_axis(each, order, axis=-1) for each in (edge, more))
+        A = 1 + np.cumsum(np.insert(more[..., :-1], 0, 0, axis=-1), axis=-1) / scaled.shape[-1]
+        needed = scenario.noise_scale / scenario.x_max * A / total[..., None]
+        threshold = np.min(needed, axis=-1, where=needed <= edge, initial=np.inf)  # needed does not fall
+        if np.isinf(threshold).any():
+            raise BudgetNotReached(f"total must be at least {(needed / edge).min(axis=-1) * total}, got {total}")
+        return cls(threshold)
+
+
+@dataclass(frozen=True)
+class Best(Selecting):
+    r"""The :math:`K` best devices of each round, at a constant level of noise energy.
+
+    .. math:: w_t = \max\{\ell, w_{\min,t}\}, \qquad w_{\min,t} = \frac{d \sigma_n^2 M^2}{x_{\max} h_t^2 K^2}
+
+    Parameters
+    ----------
+    number : int, in 1 ... M
+        :math:`K`; the :math:`K`-th largest scaled gain of a round is :math:`h_t^2`.
+    level : array_like, >= 0, optional
+        :math:`\ell`; 0 is full power.  It broadcasts against the leading axes of the gains.
+    """
+
+    number: int
+    level: ArrayLike = 0.0
+
+    def start(self, scenario: Scenario) -> State:
+        if check.whole("number", self.number) > scenario.num_devices:
+            raise InvalidInput(f"number must be at most {scenario.num_devices}, got {self.number}", "number")
+        return scenario, check.at_least("level", self.level, 0)
+
+    def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+        check.within("gain", gain, *state[0].gain_limits)
+        senders = np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2) < self.number
+        max_eta = (self.number / state[0].num_devices) ** 2 * (state[0].x_max * np.where(senders, gain, np.inf).min(-2))
+        floor = state[0].noise_scale / max_eta
+        eta = scaling(np.maximum(state[1][..., None], floor), floor, max_eta, state[0].noise_scale)
+        return state, eta, np.broadcast_to(senders, (*eta.shape[:-1], *gain.shape[-2:]))
+
+    @classmethod
+    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike, number: int) -> Best:
+        """Find the level whose total noise energy is :math:`W`, as :meth:`Truncated.of_total`."""
+        least, total = cls(number).select(scenario, gain), check.positive("total", total)
+        if (total <= least.total).any():
+            raise BudgetNotReached(f"total must be more than {least.total}, got {total}")
+        return cls(number, water_level(least.noise_energy, total - least.total))

@@ -1,0 +1,297 @@
+"""Policies that choose who sends: the threshold, the power limit, whose rounds count, and the gain at equal noise."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adascale import ReceiveScalingProblem, accounting, channel, policies
+from adascale.accounting import ExactAccountant
+from adascale.errors import BudgetNotReached, InvalidInput
+from adascale.policies import Best, Selecting, Selection, Truncated
+
+from ..problems import CIFAR, MIXED, MNIST
+
+EXACT = ExactAccountant()
+UNEQUAL = replace(MIXED, max_power=(0.2, 0.05, 0.1))  # three devices with their own batches and power limits
+gain_rows = st.lists(
+    st.lists(st.floats(-13, -8).map(lambda x: 10.0**x), min_size=3, max_size=3), min_size=1, max_size=6
+)
+
+
+class Recorder:
+    """An accountant that keeps what it is asked; epsilon is the number of rounds."""
+
+    def __init__(self):
+        self.asked = []
+
+    def epsilon(self, sampling_rate, noise_multiplier, delta):
+        self.asked.append((sampling_rate, noise_multiplier))
+        return np.asarray(float(len(noise_multiplier)))
+
+
+def total_of(scenario, gain, threshold):
+    """The mean noise energy of a threshold by plain loops; inf if a round has no sender."""
+    M, T = gain.shape
+    power, batch = (np.broadcast_to(each, M) for each in (scenario.max_power, scenario.batch_size))
+    moment = 1 + (1 - np.broadcast_to(scenario.sampling_rate, M)) / batch
+    spent = 0.0
+    for t in range(T):
+        count = sum(gain[m, t] * (power[m] / power.max()) / moment[m] >= threshold for m in range(M))
+        cap = power.max() * scenario.num_parameters / scenario.clip_norm**2 * count**2 * threshold  # x_max / M^2
+        spent += scenario.num_parameters * scenario.noise_power / cap if count else np.inf
+    return spent / T
+
+
+def at_total_of_optimum(scenario, nu, seeds):
+    """Gains, the optimum's epsilon averaged over devices, and its mean noise energy per realisation."""
+    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
+    eta = policies.Optimal().schedule(problem)
+    return gain, problem.epsilon(eta, EXACT), problem.noise_energy(eta).mean(axis=-1)
+
+
+def geometric(values):
+    return float(np.exp(np.log(values).mean()))
+
+
+# The threshold --------------------------------------------------------------------------------------------------------
+
+
+@given(gain_rows, st.floats(-2, 2))
+def test_threshold_is_the_least_of_all_with_its_total(rows, factor):
+    gain = np.array(rows).T
+    scaled = np.sort(UNEQUAL.scaled_gain(gain).ravel())
+    least = min(total_of(UNEQUAL, gain, each) for each in scaled)  # within an interval, the total falls
+    wanted = least * 10.0 ** abs(factor) * 1.0001
+    found = float(Truncated.of_total(UNEQUAL, gain, wanted).threshold)
+    assert total_of(UNEQUAL, gain, found) == pytest.approx(wanted, rel=1e-11)
+    for below in [*scaled, *np.nextafter(scaled, np.inf), *(found * np.array([0.1, 0.9, 0.999999]))]:
+        assert below >= found or total_of(UNEQUAL, gain, below) > wanted * (1 - 1e-11)
+    with pytest.raises(BudgetNotReached, match="total must be at least"):
+        Truncated.of_total(UNEQUAL, gain, least * 0.9999)
+
+
+def test_totals_broadcast_against_realisations():
+    gain = channel.draw(10, 30, range(4)).gain
+    total = np.array([[0.3], [3.0]])
+    for found in (Truncated.of_total(MNIST, gain, total), Best.of_total(MNIST, gain, total, 5)):
+        selection = found.select(MNIST, gain)
+        assert (selection.eta.shape, selection.senders.shape[-2:]) == ((2, 4, 30), (10, 30))
+        np.testing.assert_allclose(selection.total, np.broadcast_to(total, (2, 4)), rtol=1e-12)
+        alone = replace(
+            found, **{name: getattr(found, name)[1, 2] for name in ("threshold", "level") if hasattr(found, name)}
+        )
+        np.testing.assert_array_equal(alone.select(MNIST, gain[2]).eta, selection.eta[1, 2])
+
+
+# One round ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [Truncated(3e-11), Best(2), Best(2, 0.5), Best(3)])
+def test_rounds_one_by_one_are_the_whole_schedule(policy):
+    gain = 10.0 ** np.random.default_rng(0).uniform(-12, -9, (5, 3, 40))
+    whole, state, scaled = policy.select(UNEQUAL, gain), policy.start(UNEQUAL), UNEQUAL.scaled_gain(gain)
+    for t in range(40):
+        state, eta, senders = policy.step(state, scaled[..., t])
+        np.testing.assert_array_equal(eta, whole.eta[..., t])
+        np.testing.assert_array_equal(senders, whole.senders[..., t])
+    assert whole.scenario.num_rounds == 40
+
+
+@pytest.mark.parametrize("policy", [Truncated(3e-11), Best(2), Best(2, 0.5), Best(3)])
+def test_expected_power_of_every_sender_is_within_its_limit(policy):
+    gain = 10.0 ** np.random.default_rng(1).uniform(-12, -9, (3, 200))
+    found, most = policy.select(UNEQUAL, gain), 0.0
+    for m, t in np.argwhere(found.senders):
+        size, data = UNEQUAL.batch_size[m], UNEQUAL.dataset_size[m]
+        second = UNEQUAL.clip_norm**2 * (1 + (1 - size / data) / size)  # of the norm of the mean gradient
+        power = found.eta[t] * second / (UNEQUAL.num_parameters * found.senders[:, t].sum() ** 2 * gain[m, t])
+        most = max(most, power / UNEQUAL.max_power[m])
+    assert 0.9 < most <= 1 + 1e-12
+
+
+def test_best_sends_the_strongest_also_among_equals():
+    gain = np.array([[1e-10, 1e-10], [3e-10, 1e-10], [2e-10, 1e-10]])
+    assert Best(2).select(MIXED, gain).senders.T.tolist() == [[False, True, True], [True, True, False]]
+
+
+def test_best_holds_its_level_above_its_floor():
+    gain = channel.draw(10, 100, 3).gain
+    floor, found = Best(6).select(MNIST, gain), Best(6, 0.01).select(MNIST, gain)
+    np.testing.assert_allclose(found.noise_energy, np.maximum(floor.noise_energy, 0.01), rtol=1e-14)
+    assert 0 < (floor.noise_energy > 0.01).mean() < 1
+
+
+def test_skipped_rounds_leak_and_cost_nothing():
+    gain = np.full((3, 4), 1e-10)
+    gain[:, 1], gain[2] = 1e-13, 1e-13
+    found = Truncated(5e-11).select(MIXED, gain)
+    assert found.eta[1] == 0
+    assert found.total == pytest.approx(found.noise_energy[0], rel=1e-14)
+    assert found.participation.tolist() == [0.75, 0.75, 0]
+    assert found.epsilon(Recorder()).tolist() == [3, 3, 0]
+    nobody = Truncated(1e-8).select(MIXED, gain)
+    assert np.isnan(nobody.total)
+    assert nobody.device_epsilons(EXACT) == (0, 0)
+
+
+# Privacy --------------------------------------------------------------------------------------------------------------
+
+
+def test_noise_multiplier_of_truncation_is_one_constant_of_the_scenario():
+    threshold = 3e-11
+    found = Truncated(threshold).select(UNEQUAL, 10.0 ** np.random.default_rng(2).uniform(-12, -9, (3, 200)))
+    assert {*found.senders.sum(axis=0)} == {0, 1, 2, 3}
+    energy = UNEQUAL.noise_power / (max(UNEQUAL.max_power) * 9 / UNEQUAL.clip_norm**2 * threshold)  # w_0
+    for m in range(3):
+        expected = 3 * UNEQUAL.batch_size[m] / UNEQUAL.clip_norm * np.sqrt(energy / (2 * UNEQUAL.num_parameters))
+        own = found.noise_multiplier[m, found.senders[m]]
+        np.testing.assert_allclose(own, expected, rtol=1e-14)
+        assert np.isinf(found.noise_multiplier[m, ~found.senders[m]]).all()
+
+
+def test_epsilon_is_that_of_own_rounds():
+    """The accountant sees these rounds alone, each with the noise over the largest change of the mean."""
+    found = Best(2, 0.01).select(UNEQUAL, 10.0 ** np.random.default_rng(3).uniform(-12, -9, (3, 50)))
+    recorder = Recorder()
+    epsilon = found.epsilon(recorder)
+    for m, (rate, sigma) in enumerate(recorder.asked):
+        own = [t for t in range(50) if found.senders[m, t]]
+        noise = [np.sqrt(UNEQUAL.noise_power / (2 * found.eta[t])) for t in own]  # per coordinate of the update
+        change = UNEQUAL.clip_norm / (2 * UNEQUAL.batch_size[m])
+        assert rate == UNEQUAL.batch_size[m] / UNEQUAL.dataset_size[m]
+        np.testing.assert_allclose(np.sort(sigma), np.sort(noise) / change, rtol=1e-13)
+        assert epsilon[m] == len(own)
+    assert found.device_epsilons(Recorder()) == (epsilon.mean(), epsilon.max())
+
+
+def test_epsilon_of_truncation_is_certified_by_counting_rounds():
+    gain = channel.draw(10, 100, 5).gain
+    found = Truncated.of_total(MNIST, gain, 0.05).select(MNIST, gain)
+    assert found.participation.min() < 0.9
+    sigma = float(found.noise_multiplier.min())
+    for m, epsilon in enumerate(found.epsilon(EXACT)):
+        proven = accounting.epsilon([(0.01, sigma, int(found.senders[m].sum()))], 1e-5)
+        assert proven.lower <= epsilon <= proven.upper * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("scenario", [MNIST, UNEQUAL])
+def test_epsilon_is_kept_on_every_channel(scenario):
+    policy = Truncated(epsilon=2.0, delta=1e-6)
+    guarantee = policy.guarantee(scenario, EXACT, 1e-6)
+    assert 2 * 0.998 <= guarantee[1] <= 2
+    M, T = scenario.num_devices, scenario.num_rounds
+    rayleigh = channel.draw(M, T, 0).gain
+    slow = channel.draw(M, T, 1, model=channel.GaussMarkov()).gain
+    for gain in (rayleigh, slow, np.full((M, T), 1e-6), np.full((M, T), 1e-14)):
+        found = policy.select(scenario, gain)
+        assert (found.epsilon(EXACT, 1e-6) <= guarantee[1] * (1 + 1e-9)).all()
+        if gain[0, 0] == 1e-6:
+            np.testing.assert_allclose(found.device_epsilons(EXACT, 1e-6), guarantee, rtol=1e-6)
+
+
+# What it gains, and wrong ways to count it ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scenario", "nu", "seeds", "optimal", "truncated", "participation"),
+    [
+        pytest.param(MNIST, 0.01, range(20), 6.577, 0.9248, 0.9869, marks=pytest.mark.slow),
+        (MNIST, 0.04, range(2), None, None, None),
+        pytest.param(MNIST, 0.04, range(20), 2.244, 0.7864, 0.9885, marks=pytest.mark.slow),
+        pytest.param(MNIST, 0.16, range(20), 0.7863, 0.5541, 0.9923, marks=pytest.mark.slow),
+    ],
+)
+def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise(
+    scenario, nu, seeds, optimal, truncated, participation
+):
+    gain, best, total = at_total_of_optimum(scenario, nu, seeds)
+    found = Truncated.of_total(scenario, gain, total).select(scenario, gain)
+    np.testing.assert_allclose(found.total, total, rtol=1e-12)
+    mean, largest = found.device_epsilons(EXACT)
+    assert (largest < best).all()
+    assert 0.97 < found.participation.mean() < 1
+    if optimal is not None:
+        measured = geometric(best), geometric(mean), found.participation.mean()
+        np.testing.assert_allclose(measured, (optimal, truncated, participation), rtol=5e-4)
+
+
+def test_truncation_gains_nothing_where_noise_is_far_above_the_floors():
+    gain, best, total = at_total_of_optimum(replace(CIFAR, num_rounds=60), 100.0, range(2))
+    found = Truncated.of_total(CIFAR, gain, total)
+    mean, _ = found.select(CIFAR, gain).device_epsilons(EXACT)
+    np.testing.assert_allclose(mean, best, rtol=1e-3)
+
+
+def test_wrong_accounting_is_below_a_proven_lower_bound():
+    gain = channel.draw(10, 200, 1).gain
+    found = Truncated(np.quantile(MNIST.scaled_gain(gain), 0.4)).select(MNIST, gain)
+    m = int(found.participation.argmin())
+    sigma, own, T = float(found.noise_multiplier.min()), int(found.senders[m].sum()), 200
+    noise = 0.5 / sigma  # the same rounds where epsilon is not tiny
+    true = accounting.epsilon([(0.01, sigma * noise, own)], 1e-5)
+    amplified = accounting.epsilon([(0.01 * own / T, sigma * noise, T)], 1e-5)  # (a) as if nobody knew who sends
+    assert amplified.upper < true.lower
+    counts = found.senders.sum(axis=0)[found.senders[m]]
+    by_all = [(0.01, sigma * noise * 10 / k, 1) for k in counts]  # (b) M devices, though the mean is that of K_t
+    assert accounting.epsilon(by_all, 1e-5).upper < true.lower
+
+
+def test_mean_over_devices_hides_the_one_that_always_sends():
+    gain, _, total = at_total_of_optimum(MNIST, 0.04, range(2))  # (c)
+    found = Best.of_total(MNIST, gain, total, 5).select(MNIST, gain)
+    mean, largest = found.device_epsilons(EXACT)
+    assert (largest > 1.25 * mean).all()
+    assert found.participation.min() < 0.2
+    assert (found.participation.max(axis=-1) > 0.8).all()
+
+
+@given(st.integers(1, 8), st.integers(0, 2**32 - 1))
+def test_bias_of_leaving_devices_out_is_bounded(count, seed):
+    gradients = np.random.default_rng(seed).standard_normal((8, 3))
+    gradients *= 1.5 / np.linalg.norm(gradients, axis=1, keepdims=True)
+    bias = gradients[:count].mean(axis=0) - gradients.mean(axis=0)
+    bound = 4 * 1.5**2 * (1 - count / 8) ** 2
+    assert bias @ bias <= bound + 1e-12
+    opposite = np.where(np.arange(8) < count, 1.5, -1.5)
+    assert (opposite[:count].mean() - opposite.mean()) ** 2 == pytest.approx(bound, abs=1e-12)
+
+
+# Arguments ------------------------------------------------------------------------------------------------------------
+
+
+def test_trace_of_min_gain_is_refused():
+    gain = channel.draw(10, 12, 0).gain
+    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
+    for policy in (Truncated(1e-11), Best(5)):
+        with pytest.raises(InvalidInput, match="needs the gains of all devices, got min_gain"):
+            policy.schedule(problem)
+        with pytest.raises(InvalidInput, match=r"gain must have shape \(..., 10, T\), got \(12,\)"):
+            policy.select(MNIST, problem.min_gain)
+        with pytest.raises(InvalidInput, match=r"scaled_gain_t must have shape \(..., 10\), got \(\)"):
+            policy.step(policy.start(MNIST), problem.min_gain[0])
+
+
+def test_bad_arguments_are_named():
+    gain = channel.draw(10, 12, 0).gain
+    for policy, message in [
+        (Truncated(), "exactly one of threshold and epsilon"),
+        (Truncated(1e-11, 1.0), "exactly one of threshold and epsilon"),
+        (Truncated(-1.0), "threshold must be finite and > 0"),
+        (Truncated(1e-320), "threshold must be within"),
+        (Truncated(epsilon=-1.0), "epsilon must be"),
+        (Best(0), "number must be a whole number >= 1"),
+        (Best(11), "number must be at most 10, got 11"),
+        (Best(5, -1.0), "level must be finite and >= 0"),
+    ]:
+        with pytest.raises(InvalidInput, match=message):
+            policy.select(MNIST, gain)
+    with pytest.raises(BudgetNotReached, match="total must be more than"):
+        Best.of_total(MNIST, gain, 1e-6, 10)
+    for method in (Selecting().start, lambda scenario: Selecting().rounds((scenario, gain), gain)):
+        with pytest.raises(NotImplementedError, match="Selecting has no"):
+            method(MNIST)
+    assert Selection._fields == ("scenario", "eta", "senders")
