@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 WIDEST = 0.01
 """Largest relative width of a certified interval."""
 
 
+def six_digits(value: float, up: bool) -> float:
+    """Round to six digits, up or down."""
+    return float(Context(6, ROUND_CEILING if up else ROUND_FLOOR).create_decimal(value))
+
+
 @dataclass(frozen=True)
 class CertifiedInterval:
-    """A number between two proven bounds; ``float()`` gives the safe one.
+    """A number between two proven bounds; ``float()`` gives the safe one, ``str()`` both, rounded outwards.
 
     Parameters
     ----------
@@ -41,6 +47,9 @@ class CertifiedInterval:
 
     def __float__(self) -> float:
         return self.safe
+
+    def __str__(self) -> str:
+        return f"[{six_digits(self.lower, up=False):.6g}, {six_digits(self.upper, up=True):.6g}]"
 
     @property
     def width(self) -> float:

@@ -56,7 +56,7 @@ PEERS: dict[str, tuple[bool, Callable[[Phases, float], float]]] = {
     "opacus rdp": (True, _by_history("opacus.accountants", "rdp")),
     "opacus prv": (False, _by_history("opacus.accountants", "prv")),
     "dp_accounting rdp": (True, _dp_accounting("rdp", "RdpAccountant")),
-    "dp_accounting pld": (False, _dp_accounting("pld", "PLDAccountant")),
+    "dp_accounting pld": (True, _dp_accounting("pld", "PLDAccountant")),
     "prv_accountant": (False, _prv_accountant),
     "riskcal ctd": (False, _by_history("riskcal.accountants")),
 }

@@ -53,7 +53,12 @@ def run(options: argparse.Namespace) -> None:
     totals |= {"certified": found.certified, "ends": found.ends if options.json else ", ".join(found.ends)}
     if not options.json:
         up = {"lower": False, "upper": True, "safe": found.safe > found.lower, "scale": True, "noise_multiplier": True}
-        totals |= {name: common.six_digits(totals[name], up[name]) for name in up.keys() & totals.keys()}
+        six_digits = accounting.interval.six_digits
+        for name in up.keys() & totals.keys():
+            each = totals[name]
+            totals[name] = (
+                tuple(six_digits(one, True) for one in each) if isinstance(each, tuple) else six_digits(each, up[name])
+            )
     print(common.shown(totals, options.json))
 
 

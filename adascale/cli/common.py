@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,13 +44,6 @@ def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
     texts = (f"{value:.6g}" if isinstance(value, float) else visible(f"{value}") for value in known.values())
     width = max(map(len, known))
     return "\n".join(f"{key:<{width}} {text}" for key, text in zip(known, texts, strict=True))
-
-
-def six_digits(value: Any, up: bool) -> Any:
-    """Round a number, or each of several, to six digits, up or down."""
-    if isinstance(value, tuple):
-        return tuple(six_digits(each, up) for each in value)
-    return float(Context(6, ROUND_CEILING if up else ROUND_FLOOR).create_decimal(value))
 
 
 def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:

@@ -51,8 +51,9 @@ def run(options: argparse.Namespace) -> None:
     if not exact[worst].certified:
         common.note(f"epsilon is not certified within one per cent: its proofs are {', '.join(exact[worst].ends)}")
     if not options.json:
+        six_digits = adascale.accounting.interval.six_digits
         bounds = [name for name in totals if name.startswith(("lower", "upper"))]
-        totals |= {name: common.six_digits(totals[name], name.startswith("upper")) for name in bounds}
+        totals |= {name: six_digits(totals[name], name.startswith("upper")) for name in bounds}
     print(common.shown(totals, options.json))
 
 
