@@ -27,7 +27,7 @@ from adascale.errors import BudgetNotReached
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from adascale.statistics import interval
-from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, foreseen_lyapunov
+from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, foreseen_lyapunov, learn_with_prior
 from companion.causal.link_data import (
     COMMIT,
     DEVICES,
@@ -134,19 +134,11 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
             "ReSolve": TunedOnModel(policies.ReSolve, channel=believed),
             "ReSolve, hard": TunedOnModel(policies.ReSolve, channel=believed, budget_mode="hard"),
             "AdaScale, warm": TunedOnModel(policies.AdaScale, channel=believed),
-            "Learn, prior": _learn_with_prior(believed, "average"),
-            "Learn, prior, hard": _learn_with_prior(believed, "hard"),
+            "Learn, prior": learn_with_prior("average", believed),
+            "Learn, prior, hard": learn_with_prior("hard", believed),
         }
         found |= {name + behind: method for name, method in by_law.items()}
     return found
-
-
-def _learn_with_prior(believed: ChannelModel, promise: str) -> Method:
-    def method(problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> policies.Policy:
-        assert mean_gain is not None
-        return policies.Learn(promise, prior=believed.floor_law(problem.scenario, mean_gain))
-
-    return method
 
 
 def links_table(
