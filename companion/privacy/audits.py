@@ -117,17 +117,15 @@ def audit_table(dataset: str, budgets: Iterable[float] | None = None, **how: Any
     return pd.DataFrame([audit_row(dataset, nu, setting, **how) for nu in chosen for setting in SETTINGS])
 
 
-def paired_table(
-    budgets: Iterable[float] = PAIRED_BUDGETS, *, policy: str = POLICY, pairs: Pairs = PAIRS
-) -> pd.DataFrame:
+def paired_table(budgets: Iterable[float] = PAIRED_BUDGETS, *, pairs: Pairs = PAIRS) -> pd.DataFrame:
     """The same table of paired runs on the digits: what the server hears in three settings, and the final model."""
     rows = []
     for nu in budgets:
-        given = _given("digits", nu, policy, pairs.rounds)
+        given = _given("digits", nu, POLICY, pairs.rounds)
         heard, final = audit_paired(*given, pairs.runs)
         broken = [audit_paired(*given, pairs.broken, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
         for setting, audit in zip(SETTINGS, (heard, *broken, final), strict=True):
-            rows.append(_row("digits", nu, setting, policy, given, audit))
+            rows.append(_row("digits", nu, setting, POLICY, given, audit))
     return pd.DataFrame(rows)
 
 

@@ -23,14 +23,12 @@ from companion import results as committed
 from companion.causal import fresh as causal
 from companion.claims import CLOSE, QUOTED_ACCURACY, compare, holm, paper_claims, side_by_side, verdicts
 from companion.figures.style import LABELS, label_of
+from companion.formatting import Texts
 from companion.leakage import exact
 from companion.methods import METHODS, VARIANTS
 from companion.reported.trainings import as_stated
 from companion.summary import promises
 from companion.training.accuracy import accuracy_claims
-
-Texts = dict[str, str]
-"""Words for a sentence, by name."""
 
 UNSEEN = {
     "AdaScale" + causal.HINDSIGHT: "AdaScale, in hindsight",

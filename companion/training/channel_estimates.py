@@ -107,23 +107,6 @@ def estimate(channel: Channel, error: ArrayLike, kind: str = "mmse", *, seed: Se
     return np.asarray(measured if kind == "least-squares" else measured / (1 + size[..., None] ** 2))
 
 
-def outdated(coefficient: ArrayLike, delay: int = 1) -> ComplexArray:
-    r"""The coefficients of ``delay`` rounds ago: :math:`\hat h_{m,t} = h_{m,t-\tau}`, and those of round 0 before that.
-
-    If :math:`h_t` and :math:`h_{t-\tau}` are jointly Gaussian with correlation r, the alignment is
-    :math:`\mathcal{CN}(r, (1 - r^2) / (\mathrm{PL}\,\lvert\hat h\rvert^2))` given the estimates.
-
-    Parameters
-    ----------
-    coefficient : array_like
-        :math:`h_{m,t}`, complex, shape (..., T).
-    delay : int
-        :math:`\tau \ge 1` rounds.
-    """
-    h = np.asarray(coefficient, dtype=complex)
-    return np.asarray(h[..., np.maximum(np.arange(h.shape[-1]) - check.whole("delay", delay), 0)])
-
-
 def alignment(coefficient: ArrayLike, estimate: ArrayLike) -> ComplexArray:
     r"""The alignment :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`, complex, of two arrays of one shape."""
     h, believed = np.asarray(coefficient, dtype=complex), np.asarray(estimate, dtype=complex)
