@@ -87,10 +87,8 @@ def reference_floor() -> float:
     return float(np.median(scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))))
 
 
-def problem_of(
-    measured: Realisation, scale: float = 1.0, budget: float = BUDGET
-) -> tuple[ReceiveScalingProblem, FloatArray]:
-    """Return the problem of the evaluated rounds and the gains of the past, both rescaled.
+def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[ReceiveScalingProblem, FloatArray]:
+    """Return the problem of the evaluated rounds at ``BUDGET`` and the gains of the past, both rescaled.
 
     The scale is the median floor of the past relative to :func:`reference_floor`, as if all devices had more or less
     power. With ``nan``, gains stay as measured, with the power of the paper.
@@ -101,7 +99,7 @@ def problem_of(
         median = np.median(scenario.noise_scale / (scenario.x_max * scenario.min_gain(past)))
         factor = float(median / (check.positive("scale", scale) * reference_floor()))
         past, gain = past * factor, gain * factor
-    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget), past
+    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), BUDGET), past
 
 
 def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:

@@ -117,12 +117,12 @@ def test_the_regret_is_negative_in_every_row_and_bought_by_the_budget(committed)
 
 
 @pytest.mark.parametrize("name", COUNTEREXAMPLES)
-def test_a_counterexample_breaks_what_is_promised_and_its_control_keeps_it(name):
+def test_a_counterexample_breaks_the_bound_and_its_control_keeps_it(name):
     run = COUNTEREXAMPLES[name]()
     assert run.control.high <= run.most < run.found.low
 
 
-def test_every_promise_that_fails_has_a_run_and_every_run_a_promise():
+def test_every_failing_guarantee_has_a_run_and_every_run_a_guarantee():
     failing = {cell.why for each in GUARANTEES for cell in each.cells.values() if cell.verdict == "fails"}
     assert failing == {*COUNTEREXAMPLES}
 

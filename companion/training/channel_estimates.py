@@ -196,12 +196,12 @@ def true_noise_multiplier(noise_multiplier: ArrayLike, alignment: ArrayLike) -> 
 
 
 def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
-    r"""What no round of a device exceeds, but for a probability: a promise to who does not know the alignments.
+    r"""What no round of a device exceeds, but for a probability: for a server that does not know the alignments.
 
     .. math::
         \Pr\Big[\exists t: \lvert c_{m,t}\rvert > \bar c_m + \sqrt{v_{m,t} \ln(T/\delta')}\Big] \le \delta'
 
-    So where multipliers :math:`\sigma_{m,t}` over this bound have :math:`(\varepsilon, \delta)`, the server is promised
+    So where multipliers :math:`\sigma_{m,t}` over this bound have :math:`(\varepsilon, \delta)`, the server has
     :math:`(\varepsilon, \delta + \delta')`, given the estimates.
 
     Parameters

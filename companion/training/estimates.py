@@ -220,17 +220,13 @@ def training_row(dataset: str, nu: float, error: str, kind: str, seed: int) -> d
     return found | leakage_row(scenario, nu, error, kind, seed)
 
 
-def cases(errors: Iterable[str] = tuple(ERRORS)) -> list[tuple[str, str]]:
-    """Every error with both kinds of estimates; without an error they are one."""
-    return [(error, kind) for error in errors for kind in (KINDS[:1] if error == "none" else KINDS)]
-
-
 CASES = {
     "digits": [
         *((error, "mmse") for error in ("none", "-30 dB", "-20 dB", "-10 dB", "10 pilots")),
         *((error, "least-squares") for error in ("-20 dB", "-10 dB")),
     ],
-    "mnist": cases(),
+    # both kinds of estimates; without an error they are one
+    "mnist": [(error, kind) for error in ERRORS for kind in (KINDS[:1] if error == "none" else KINDS)],
 }
 """What the committed table has of each data set.
 

@@ -325,5 +325,5 @@ def test_a_table_of_one_seed_has_its_comparison(monkeypatch):
     assert table.accuracy.isna().all()
     found = estimates.compared(table.assign(accuracy=[0.9, 0.8]), "digits")
     assert found.lost.tolist() == pytest.approx([0.0, 0.1])
-    assert len(estimates.cases()) == 2 * len(estimates.ERRORS) - 1
+    assert len(estimates.CASES["mnist"]) == 2 * len(estimates.ERRORS) - 1
     assert isinstance(found, pd.DataFrame)
