@@ -18,7 +18,6 @@ from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.tuning import match_budget
 
 FloatArray = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class PlainRun(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
@@ -14,8 +13,6 @@ from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from companion.theory.correlated import gauss_markov_floors
-
-FloatArray = NDArray[np.float64]
 
 BELIEVERS: dict[str, Callable[[Scenario, float, RayleighFloors], Policy]] = {
     "ConstantLevel": lambda scenario, nu, law: policies.ConstantLevel(law=law),
