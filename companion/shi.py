@@ -18,7 +18,6 @@ from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.tuning import match_budget
 
 FloatArray = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class PlainRun(NamedTuple):
@@ -28,7 +27,7 @@ class PlainRun(NamedTuple):
     queue: FloatArray
 
 
-def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLike, *, halvings: int = 60) -> PlainRun:
+def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLike) -> PlainRun:
     r"""Drift-plus-penalty without the quadratic term, under caps on the noise energy (:eq:`eq:plain-round`).
 
     .. math:: \min_{w_{\min,t} \le w \le \max(W, w_{\min,t})} V F(w) + Q_t (w - w_{\min,t})
@@ -40,8 +39,6 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     penalty : float, > 0
     caps : array_like
         :math:`W > 0`, shape (K,).
-    halvings : int
-        Steps of the bisection in the logarithm of w.
 
     Returns
     -------
@@ -56,7 +53,7 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     queue = np.zeros((caps.size, problem.num_rounds + 1))
     for t, floor in enumerate(problem.min_noise_energy):
         low, high = np.full(caps.size, floor), np.maximum(caps, floor)
-        for _ in range(halvings):
+        for _ in range(60):  # a bisection in the logarithm of w
             middle = np.sqrt(low * high)
             falling = penalty * leakage.slope(middle) + queue[:, t] < 0
             low, high = np.where(falling, middle, low), np.where(falling, high, middle)

@@ -37,6 +37,7 @@ FloatArray = NDArray[np.float64]
 SEEDS = range(70_000, 70_200)
 DRAWS = 100
 DATASETS = ("mnist", "cifar10")
+_RAYLEIGH = Rayleigh()
 _RATES = np.array([0.5, 0.7, 0.85, 0.93, 0.97, 1.0, 1.03, 1.07, 1.15, 1.3])
 _PENALTIES = np.geomspace(1e-3, 1e4, 15)  # in units of the cubed scaling at the level of the law
 
@@ -131,13 +132,13 @@ def _pairs(
     return np.stack([np.exp(log_root[met]), rates[i[met]]])
 
 
-def learn_with_prior(promise: str) -> Method:
-    """The method of :class:`~adascale.policies.Learn` that begins with the law that is believed, Rayleigh's."""
+def learn_with_prior(budget_mode: str, believed: ChannelModel = _RAYLEIGH) -> Method:
+    """The method of :class:`~adascale.policies.Learn` that begins with the law that is believed."""
 
     def method(problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> policies.Policy:
         if mean_gain is None:
             raise ValueError("Learn with a prior needs mean_gain, the mean channel gain of every device")
-        return policies.Learn(promise, prior=Rayleigh().floor_law(problem.scenario, mean_gain))
+        return policies.Learn(budget_mode, prior=believed.floor_law(problem.scenario, mean_gain))
 
     return method
 

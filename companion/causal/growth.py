@@ -42,9 +42,9 @@ CURVES = (
 """The policies of the committed table."""
 
 
-def cell_law(scenario: Scenario, cells: int = CELLS) -> RayleighFloors:
-    """The law of one cell: of that with the median scale among cells drawn."""
-    path_loss = channel.draw(scenario.num_devices, 1, range(cells)).path_loss
+def cell_law(scenario: Scenario) -> RayleighFloors:
+    """The law of one cell: of that with the median scale among :data:`CELLS` drawn."""
+    path_loss = channel.draw(scenario.num_devices, 1, range(CELLS)).path_loss
     return RayleighFloors(np.median(RayleighFloors.of(scenario, scenario.mean_gain(path_loss)).scale))
 
 
@@ -123,15 +123,9 @@ def methods(
 
 
 def growth_table(
-    horizons: Iterable[int] = HORIZONS,
-    draws: int = DRAWS,
-    *,
-    budget: float = BUDGET,
-    scenario: Scenario | None = None,
-    seed: int = 0,
-    only: Sequence[str] = CURVES,
+    horizons: Iterable[int] = HORIZONS, draws: int = DRAWS, *, only: Sequence[str] = CURVES
 ) -> pd.DataFrame:
-    r"""The regret of policies over horizons.
+    r"""The regret of policies over horizons, in the MNIST scenario at the budget ``BUDGET``.
 
     Parameters
     ----------
@@ -139,10 +133,6 @@ def growth_table(
         Numbers of rounds T.
     draws : int
         Independent sequences of floors for each.
-    budget : float, > 0
-    scenario : Scenario, optional
-        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
-    seed : int
     only : sequence of str
         Which policies; default those of the committed table.
 
@@ -152,10 +142,10 @@ def growth_table(
         A row a policy and T: ``policy, T, draws``; ``regret, half``, the mean of :math:`\sum_t \Delta_t` over draws in
         nats, and half its 95 % interval; ``predicted``; ``cost``, the mean cost over :math:`\nu`.
     """
-    scenario = Scenario.mnist() if scenario is None else scenario
+    scenario, budget = Scenario.mnist(), BUDGET
     leakage, law, rows = RoundLeakage(scenario), cell_law(scenario), []
     value = level_value(leakage, law, budget)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     for T in horizons:
         floor = np.broadcast_to(law.draw(rng, draws, T), (draws, T))
         horizon = replace(scenario, num_rounds=T)

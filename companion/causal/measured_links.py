@@ -27,7 +27,7 @@ from adascale.errors import BudgetNotReached
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from adascale.statistics import interval
-from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, foreseen_lyapunov
+from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, foreseen_lyapunov, learn_with_prior
 from companion.causal.link_data import (
     COMMIT,
     DEVICES,
@@ -87,10 +87,8 @@ def reference_floor() -> float:
     return float(np.median(scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))))
 
 
-def problem_of(
-    measured: Realisation, scale: float = 1.0, budget: float = BUDGET
-) -> tuple[ReceiveScalingProblem, FloatArray]:
-    """Return the problem of the evaluated rounds and the gains of the past, both rescaled.
+def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[ReceiveScalingProblem, FloatArray]:
+    """Return the problem of the evaluated rounds at ``BUDGET`` and the gains of the past, both rescaled.
 
     The scale is the median floor of the past relative to :func:`reference_floor`, as if all devices had more or less
     power. With ``nan``, gains stay as measured, with the power of the paper.
@@ -101,7 +99,7 @@ def problem_of(
         median = np.median(scenario.noise_scale / (scenario.x_max * scenario.min_gain(past)))
         factor = float(median / (check.positive("scale", scale) * reference_floor()))
         past, gain = past * factor, gain * factor
-    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget), past
+    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), BUDGET), past
 
 
 def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
@@ -134,19 +132,11 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
             "ReSolve": TunedOnModel(policies.ReSolve, channel=believed),
             "ReSolve, hard": TunedOnModel(policies.ReSolve, channel=believed, budget_mode="hard"),
             "AdaScale, warm": TunedOnModel(policies.AdaScale, channel=believed),
-            "Learn, prior": _learn_with_prior(believed, "average"),
-            "Learn, prior, hard": _learn_with_prior(believed, "hard"),
+            "Learn, prior": learn_with_prior("average", believed),
+            "Learn, prior, hard": learn_with_prior("hard", believed),
         }
         found |= {name + behind: method for name, method in by_law.items()}
     return found
-
-
-def _learn_with_prior(believed: ChannelModel, promise: str) -> Method:
-    def method(problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> policies.Policy:
-        assert mean_gain is not None
-        return policies.Learn(promise, prior=believed.floor_law(problem.scenario, mean_gain))
-
-    return method
 
 
 def links_table(

@@ -22,6 +22,7 @@ from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
 from adascale.statistics import Interval, interval
 from companion.bounds import level_value, stationary_regret_bound
+from companion.causal.growth import surplus
 from companion.theory.correlated import block_floors
 from companion.training import channel_estimates
 
@@ -199,9 +200,7 @@ class _Cell:
 
     def surplus(self, energy: FloatArray) -> FloatArray:
         """What a path leaks beyond the constant level at its price; its mean is the priced regret."""
-        level = np.maximum(self.value.level, self.floor)
-        extra = self.leakage(energy) - self.leakage(level) + self.value.price * (energy - level)
-        return np.asarray(extra.sum(axis=-1))
+        return np.asarray(surplus(self.leakage, self.value, self.floor, energy).sum(axis=-1))
 
     def worst_first(self) -> FloatArray:
         """The same floors, falling from round to round."""

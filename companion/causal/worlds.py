@@ -42,16 +42,12 @@ class World(NamedTuple):
 
     truth: ChannelModel
     """What is drawn."""
-    belief: ChannelModel
+    belief: ChannelModel = Rayleigh()
     """From what the law of floors is computed, with the path losses that the server knows."""
 
 
 def _known(model: ChannelModel) -> World:
     return World(model, model)
-
-
-def _as_rayleigh(model: ChannelModel) -> World:
-    return World(model, Rayleigh())
 
 
 WORLDS: dict[str, World] = {
@@ -61,15 +57,15 @@ WORLDS: dict[str, World] = {
     "Nakagami, m = 0.5": _known(channel.Nakagami(m=0.5)),
     "two antennas, the better": _known(channel.AntennaSelection(antennas=2)),
     "two blocks a round": _known(channel.BlockFading(blocks=2)),
-    "Rician, believed Rayleigh": _as_rayleigh(channel.Rician(K=5.0)),
-    "path losses off by 3 dB": _as_rayleigh(channel.Shadowed(deviation=3.0, known=False)),
-    "path losses off by 8 dB": _as_rayleigh(channel.Shadowed(deviation=8.0, known=False)),
-    "moving at 1.5 m/s": _as_rayleigh(channel.Moving()),
-    "urban street": _as_rayleigh(channel.UrbanMicro()),
-    "Jakes, 10 Hz": _as_rayleigh(channel.Jakes(doppler=10.0)),
-    "Jakes, 0.1 Hz": _as_rayleigh(channel.Jakes(doppler=0.1)),
-    "Gauss-Markov, r = 0.9": _as_rayleigh(channel.GaussMarkov(correlation=0.9)),
-    "Gauss-Markov, r = 0.99": _as_rayleigh(channel.GaussMarkov(correlation=0.99)),
+    "Rician, believed Rayleigh": World(channel.Rician(K=5.0)),
+    "path losses off by 3 dB": World(channel.Shadowed(deviation=3.0, known=False)),
+    "path losses off by 8 dB": World(channel.Shadowed(deviation=8.0, known=False)),
+    "moving at 1.5 m/s": World(channel.Moving()),
+    "urban street": World(channel.UrbanMicro()),
+    "Jakes, 10 Hz": World(channel.Jakes(doppler=10.0)),
+    "Jakes, 0.1 Hz": World(channel.Jakes(doppler=0.1)),
+    "Gauss-Markov, r = 0.9": World(channel.GaussMarkov(correlation=0.9)),
+    "Gauss-Markov, r = 0.99": World(channel.GaussMarkov(correlation=0.99)),
 }
 """The worlds of the table.  In the first six the law of a round is known and rounds are independent; Jakes' and
 Gauss-Markov rounds have the law that is believed, and hang together.
@@ -180,10 +176,9 @@ def worlds_table(
     budgets: Sequence[float] | None = None,
     chosen: Sequence[str] | None = None,
     *,
-    scenario: Scenario | None = None,
     accountant: Accountant | None = None,
 ) -> pd.DataFrame:
-    r"""What policies cost and leak in worlds of one belief.
+    r"""What policies cost and leak in the MNIST scenario in worlds of one belief.
 
     Parameters
     ----------
@@ -194,8 +189,6 @@ def worlds_table(
         :math:`\nu > 0`.  Default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`.
     chosen : sequence of str, optional
         Names of :func:`methods`.  Default all; the dynamic programme only for the worlds in :data:`KNOWN`.
-    scenario : Scenario, optional
-        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
     accountant : Accountant, optional
         What ``epsilon`` is computed by; default :class:`~adascale.accounting.RenyiAccountant`.
 
@@ -214,7 +207,7 @@ def worlds_table(
             with warnings.catch_warnings():  # of schedules that leak so much that no order serves them
                 warnings.simplefilter("ignore", OrdersTooFew)
                 table = leakage_table(
-                    Scenario.mnist() if scenario is None else scenario,
+                    Scenario.mnist(),
                     (nu,),
                     seeds,
                     {each: known[each] for each in asked},

@@ -2,11 +2,10 @@ r"""What causal policies do where the channel is not what they believe: a first 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
@@ -14,8 +13,6 @@ from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from companion.theory.correlated import gauss_markov_floors
-
-FloatArray = NDArray[np.float64]
 
 BELIEVERS: dict[str, Callable[[Scenario, float, RayleighFloors], Policy]] = {
     "ConstantLevel": lambda scenario, nu, law: policies.ConstantLevel(law=law),
@@ -25,7 +22,7 @@ BELIEVERS: dict[str, Callable[[Scenario, float, RayleighFloors], Policy]] = {
     "ReSolve, hard": lambda scenario, nu, law: policies.ReSolve(law=law, budget_mode="hard"),
     "Learn, hard": lambda scenario, nu, law: policies.Learn(budget_mode="hard"),
 }
-"""Policies for a law that they believe; the two that learn do not look at it.
+"""Policies of a scenario, a budget and a law that they believe; the two that learn do not look at it.
 
 :meta hide-value:
 """
@@ -35,24 +32,14 @@ WORLDS = ("as believed", "path losses off by 3 dB", "slow fading, r = 0.99")
 """Independent rounds of known law; each device's path loss wrong by a normal error in dB; rounds correlated."""
 
 
-def beliefs_table(
-    budget: float = 0.04,
-    seeds: Sequence[int] = SEEDS,
-    *,
-    scenario: Scenario | None = None,
-    believers: Mapping[str, Callable[[Scenario, float, RayleighFloors], Policy]] = BELIEVERS,
-) -> pd.DataFrame:
-    r"""Cost and leakage of causal policies in three worlds, of which they believe the first.
+def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
+    r"""Cost and leakage of :data:`BELIEVERS` on MNIST in three worlds, of which they believe the first.
 
     Parameters
     ----------
     budget : float, > 0
     seeds : sequence of int
         Realisations: of distances, fading and errors.
-    scenario : Scenario, optional
-        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
-    believers : mapping
-        Names, each with a function from the scenario, the budget and the believed law to a policy.
 
     Returns
     -------
@@ -60,7 +47,7 @@ def beliefs_table(
         A row a world, policy and seed: ``world, policy, seed``; ``cost`` over :math:`\nu`; ``ratio``, the Rényi leakage
         over that of the offline optimum at :math:`\nu` on the same realisation.
     """
-    scenario = Scenario.mnist() if scenario is None else scenario
+    scenario = Scenario.mnist()
     rounds, seeds = scenario.num_rounds, list(seeds)
     drawn = channel.draw(scenario.num_devices, rounds, seeds)
     mean_gain, rows = scenario.mean_gain(drawn.path_loss), []
@@ -77,7 +64,7 @@ def beliefs_table(
         problem = ReceiveScalingProblem(scenario, min_gain, budget)
         law = RayleighFloors.of(scenario, believed)
         best = problem.rdp(policies.Optimal().schedule(problem))
-        for name, build in believers.items():
+        for name, build in BELIEVERS.items():
             eta = build(scenario, budget, law).schedule(problem)
             found = {"cost": problem.cost(eta) / budget, "ratio": problem.rdp(eta) / best}
             rows.append(pd.DataFrame({"world": world, "policy": name, "seed": seeds} | found))

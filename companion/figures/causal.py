@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from companion.causal.fresh import HINDSIGHT
 from companion.figures.style import LABELS, STYLE, label_budgets
 from companion.summary import promises
 
@@ -26,9 +27,7 @@ _PAPERS = ("AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPow
 _TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
-def without_future(
-    tables: Mapping[str, pd.DataFrame], metric: str = "rdp", *, hindsight: str = ", hindsight"
-) -> Figure:
+def without_future(tables: Mapping[str, pd.DataFrame], metric: str = "rdp") -> Figure:
     r"""Mean leakage above that of the optimum at :math:`\nu`, in per cent: a row a data set, a column a protocol.
 
     The vertical axis is linear up to 1 % and logarithmic above.
@@ -40,8 +39,6 @@ def without_future(
         are not drawn.
     metric : {"rdp", "epsilon"}
         RDP or DP leakage.
-    hindsight : str
-        What stands behind the name of a policy that is tuned in hindsight.
     """
     if metric not in ("rdp", "epsilon"):
         raise ValueError(f"metric must be 'rdp' or 'epsilon', got {metric!r}")
@@ -52,7 +49,7 @@ def without_future(
         for axis, tuned in zip(row, (True, False), strict=True):
             drawn = {name: STYLE[name] | {"label": LABELS[name], "linewidth": 1} for name in _PAPERS}
             for name, look in (drawn if tuned else drawn | _OURS).items():
-                key = name + hindsight if tuned and name + hindsight in found else name
+                key = name + HINDSIGHT if tuned and name + HINDSIGHT in found else name
                 if key not in found:
                     continue
                 style = look | ({"linestyle": "--", "markerfacecolor": "white"} if name.endswith("hard") else {})

@@ -53,18 +53,16 @@ def power_shares(share: NDArray[np.float64], bottleneck: NDArray[np.intp]) -> Fi
     return figure
 
 
-def one_training(histories: Mapping[str, pd.DataFrame], reference: str = "Optimal") -> Figure:
-    r"""What is learned without noise, what noise adds to the loss, and :math:`\varepsilon` so far over a reference's.
+def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
+    r"""What is learned without noise, what noise adds to the loss, and :math:`\varepsilon` so far over Optimal's.
 
     Parameters
     ----------
     histories : mapping
         Of policies, and ``no noise``: ``round, accuracy, test_loss, epsilon``, NaN where not evaluated.
-    reference : str
-        The policy whose leakage is the unit.
     """
     points = {name: history.dropna(subset=["accuracy"]).set_index("round") for name, history in histories.items()}
-    quiet, base = points.pop("no noise"), points[reference]
+    quiet, base = points.pop("no noise"), points["Optimal"]
     figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.6))
     axes[0].plot(quiet.index + 1, 100 * quiet["accuracy"], label="no noise", **NOISE_FREE)
     for name, rows in points.items():
@@ -74,7 +72,7 @@ def one_training(histories: Mapping[str, pd.DataFrame], reference: str = "Optima
     axes[1].axhline(0, **NOISE_FREE)
     for axis, label in zip(
         axes,
-        ("test accuracy, no noise [%]", "test loss above it [nats]", f"$\\varepsilon$ so far over {reference}'s"),
+        ("test accuracy, no noise [%]", "test loss above it [nats]", "$\\varepsilon$ so far over Optimal's"),
         strict=True,
     ):
         axis.set(xlabel="rounds done", ylabel=label)

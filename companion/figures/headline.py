@@ -15,7 +15,7 @@ LEARNING = "Learn, hard"
 """The policy that knows nothing but the number of rounds and the allowance, which it never exceeds."""
 
 
-def ratios(table: pd.DataFrame, metric: str = "exact", reference: str = "Optimal") -> pd.DataFrame:
+def ratios(table: pd.DataFrame, metric: str = "exact") -> pd.DataFrame:
     r"""Leakage over that of the optimum on the same realisation: geometric means with 95 % intervals.
 
     Parameters
@@ -25,8 +25,6 @@ def ratios(table: pd.DataFrame, metric: str = "exact", reference: str = "Optimal
         :func:`companion.leakage.exact.exact_table` makes it.
     metric : str
         The column that is compared.
-    reference : str
-        The policy that is divided by.
 
     Returns
     -------
@@ -34,7 +32,7 @@ def ratios(table: pd.DataFrame, metric: str = "exact", reference: str = "Optimal
         One row a policy and :math:`\nu`, in an index of these; columns ``centre, low, high``.
     """
     wide = table.pivot(index=["nu", "seed"], columns="policy", values=metric)
-    long = wide.div(wide[reference], axis=0).drop(columns=reference).stack().rename("ratio")
+    long = wide.div(wide["Optimal"], axis=0).drop(columns="Optimal").stack().rename("ratio")
     rows = {key: log_interval(part) for key, part in long.groupby(level=["policy", "nu"])}
     found = pd.DataFrame(
         [(each.centre, each.low, each.high) for each in rows.values()], columns=["centre", "low", "high"]

@@ -14,8 +14,8 @@ from adascale.statistics import interval
 from companion.figures.style import NOISE_FREE, Look, label_budgets, label_levels, label_of, policy_style
 
 
-def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = "AdaScale") -> Figure:
-    r"""Test accuracy against :math:`\nu`: one policy's beside what the paper quotes, and all less that without noise.
+def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
+    r"""Test accuracy against :math:`\nu`: AdaScale's beside what the paper quotes, and all less that without noise.
 
     The right panel has differences within a realisation, over the realisations that all policies have; it is drawn
     where the table has runs without noise on one of these.
@@ -27,8 +27,6 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = 
         ``NoiseFree`` are what the others are compared with.
     quoted : tuple of float
         The accuracies (0 ... 1) that the paper quotes for the ends of its range of :math:`\nu`.
-    reference : str
-        The policy of the left panel.
 
     Returns
     -------
@@ -44,10 +42,10 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float], reference: str = 
     figure, axes = plt.subplots(1, 2 if compared else 1, figsize=(7.8, 4.6), squeeze=False)
     above: Look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1)}  # inside, it would hide bars
     left, drawn = axes[0, 0], list(dict.fromkeys(points.columns.get_level_values("policy")))
-    own = points[reference]
+    own, name = points["AdaScale"], label_of("AdaScale")
     count = int(own.notna().sum().max())
-    label = f"{label_of(reference)}, {count} realisations" if count > 1 else f"{label_of(reference)}, one realisation"
-    _bars(left, own, policy_style(reference, drawn) | {"label": label})
+    label = f"{name}, {count} realisations" if count > 1 else f"{name}, one realisation"
+    _bars(left, own, policy_style("AdaScale", drawn) | {"label": label})
     ends = [min(own), max(own)]
     left.plot(
         ends,

@@ -17,19 +17,11 @@ from companion.figures.style import NOT_IN_RDP, STYLE, label_budgets, label_leve
 PANELS = {
     "rdp": "RDP leakage at order {order:g} [nats]",
     "epsilon": "DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
-    "exact": "exact DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
 }
-"""What can be drawn of a leakage table, and what its axis says."""
+"""What is drawn of a leakage table, and what its axis says."""
 
 
-def leakage(
-    table: pd.DataFrame,
-    *,
-    points: bool = True,
-    mean: str = "geometric",
-    not_in_rdp: Sequence[str] = NOT_IN_RDP,
-    columns: Sequence[str] = ("rdp", "epsilon"),
-) -> Figure:
+def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric") -> Figure:
     r"""The paper's Figures 1 and 2: RDP and DP leakage against :math:`\nu`, one line a policy.
 
     Parameters
@@ -43,17 +35,13 @@ def leakage(
     mean : {"geometric", "arithmetic"}
         The line: the geometric mean with its 95 % t interval on the logarithm as a bar, or the plain mean, without a
         bar: the leakage is too heavy-tailed for one.
-    not_in_rdp : sequence of str
-        Policies that the RDP panel leaves out (default: those that the paper leaves out).
-    columns : sequence of str
-        The panels, of :data:`PANELS`.
     """
-    figure, axes = plt.subplots(1, len(columns), figsize=(0.4 + 3.7 * len(columns), 4.2), squeeze=False)
+    figure, axes = plt.subplots(1, len(PANELS), figsize=(0.4 + 3.7 * len(PANELS), 4.2))
     labels, handles = table.attrs.get("labels", {}), {}
     drawn = list(table["policy"].unique())
-    for axis, column in zip(axes[0], columns, strict=True):
+    for axis, (column, label) in zip(axes, PANELS.items(), strict=True):
         for policy, rows in table.groupby("policy", sort=False):
-            if column == "rdp" and policy in not_in_rdp:
+            if column == "rdp" and policy in NOT_IN_RDP:
                 continue
             style, name = policy_style(policy, drawn), policy_label(policy, rows, labels)
             rows = rows.dropna(subset=["cost"])
@@ -70,57 +58,41 @@ def leakage(
                 spots = style | {"markersize": 3, "markerfacecolor": "white", "label": f"_{policy}, realisations"}
                 axis.plot(rows["nu"] * apart, rows[column], linestyle="none", **spots)
         axis.set(xscale="log", yscale="log", xlabel="convergence level $\\nu$")
-        axis.set_ylabel(
-            PANELS[column].format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0]))
-        )
+        axis.set_ylabel(label.format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0])))
         label_levels(axis)
         label_budgets(axis, table["nu"])
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=min(len(handles), 3))
     return figure
 
 
-def gap(
-    table: pd.DataFrame,
-    metric: str | Sequence[str] = "rdp",
-    *,
-    reference: str = "Optimal",
-    coverage: float = 0.9,
-    not_in_rdp: Sequence[str] = NOT_IN_RDP,
-) -> Figure:
-    r"""Leakage over that of ``reference``, realisation by realisation: median and middle ``coverage``.
+def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
+    r"""Leakage over the optimum's, realisation by realisation: median and middle 90 %.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        As for :func:`leakage`; needs ``reference`` among its policies.
+        As for :func:`leakage`; needs Optimal among its policies.
     metric : {"rdp", "epsilon", "exact"}, or several
         RDP leakage, DP leakage, or the exact one; a panel each.
-    reference : str
-        The policy to divide by.
-    coverage : float
-        Share of the realisations inside the bars.
-    not_in_rdp : sequence of str
-        Policies left out of the RDP ratio.
     """
     metrics = [metric] if isinstance(metric, str) else list(metric)
     size = (7.0, 3.6) if len(metrics) == 1 else (0.4 + 3.7 * len(metrics), 4.0)
     figure, axes = plt.subplots(1, len(metrics), figsize=size, squeeze=False)
     handles: dict[str, Any] = {}
     for axis, each in zip(axes[0], metrics, strict=True):
-        handles |= _gap(axis, table, each, reference, coverage, not_in_rdp if each == "rdp" else ())
+        handles |= _gap(axis, table, each)
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3)
     return figure
 
 
-def _gap(
-    axis: Axes, table: pd.DataFrame, metric: str, reference: str, coverage: float, omitted: Sequence[str]
-) -> dict[str, Any]:
+def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> dict[str, Any]:
     """One panel of :func:`gap`, and its lines by name."""
     labels, handles = table.attrs.get("labels", {}), {}
     values = table.pivot(index=["seed", "nu"], columns="policy", values=metric)
-    ratio = values.div(values[reference], axis=0).groupby("nu")
-    middle, low, high = ratio.median(), ratio.quantile((1 - coverage) / 2), ratio.quantile((1 + coverage) / 2)
-    drawn = [name for name in table["policy"].unique() if name not in (reference, *omitted)]
+    ratio = values.div(values["Optimal"], axis=0).groupby("nu")
+    middle, low, high = ratio.median(), ratio.quantile((1 - 0.9) / 2), ratio.quantile((1 + 0.9) / 2)
+    omitted = ("Optimal", *(NOT_IN_RDP if metric == "rdp" else ()))
+    drawn = [name for name in table["policy"].unique() if name not in omitted]
     for i, policy in enumerate(drawn):
         bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
         label = policy_label(policy, table[table["policy"] == policy], labels)
@@ -134,7 +106,7 @@ def _gap(
         xscale="log",
         yscale="log",
         xlabel="convergence level $\\nu$",
-        ylabel=f"{leakage_of} leakage over {reference}'s [ratio]",
+        ylabel=f"{leakage_of} leakage over Optimal's [ratio]",
     )
     label_levels(axis)
     label_budgets(axis, middle.index)

@@ -113,26 +113,24 @@ def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     return table.assign(exact=found["exact"].to_numpy())
 
 
-def looseness(table: pd.DataFrame, reference: str = "AdaScale") -> pd.DataFrame:
-    r"""How much of a method's lead was the looseness of the Rényi conversion.
+def looseness(table: pd.DataFrame) -> pd.DataFrame:
+    r"""How much of AdaScale's lead was the looseness of the Rényi conversion.
 
     Parameters
     ----------
     table : pandas.DataFrame
         With columns ``policy, nu, seed, epsilon, exact``, one row a realisation.
-    reference : str
-        The policy whose lead over the others is asked about.
 
     Returns
     -------
     pandas.DataFrame
         One row a policy and :math:`\nu`: ``policy, nu``; ``loose``, the geometric mean of ``epsilon`` over ``exact``;
-        ``lead`` and ``lead_exact``, the geometric mean of the policy's leakage over that of the reference, by either;
-        ``ahead`` and ``ahead_exact``, the share of realisations in which the reference leaks less.
+        ``lead`` and ``lead_exact``, the geometric mean of the policy's leakage over AdaScale's, by either;
+        ``ahead`` and ``ahead_exact``, the share of realisations in which AdaScale leaks less.
     """
     rows = []
     for policy, own in table.groupby("policy", sort=False):
-        by = [compare(table, metric, policy, reference) for metric in _STORED]
+        by = [compare(table, metric, policy, "AdaScale") for metric in _STORED]
         for i, (nu, part) in enumerate(own.groupby("nu")):
             lead = [each[column].iat[i] for column in ("ratio", "share") for each in by]
             rows.append((policy, nu, log_interval(part["epsilon"] / part["exact"]).centre, *lead))
@@ -142,8 +140,8 @@ def looseness(table: pd.DataFrame, reference: str = "AdaScale") -> pd.DataFrame:
 def leads(loose: pd.DataFrame) -> pd.DataFrame:
     """Of :func:`looseness` a table to read: three rows a policy, a column a level; the arrow is Rényi → exact.
 
-    A lead of 1 is none; *ahead in* counts the realisations in which the reference leaks less.  Of the reference, whose
-    lead over itself is 1, there is the first row alone.
+    A lead of 1 is none; *ahead in* counts the realisations in which AdaScale leaks less.  Of AdaScale, whose lead over
+    itself is 1, there is the first row alone.
     """
     words = {
         "Rényi over exact": loose.loose.map("{:.2f}".format),

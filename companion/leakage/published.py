@@ -249,7 +249,7 @@ def online(
     }
 
 
-def published_table(features: FloatArray, targets: FloatArray, contraction: float, seeds: int = 10) -> pd.DataFrame:
+def published_table(features: FloatArray, targets: FloatArray, contraction: float) -> pd.DataFrame:
     r"""The method of Liu & Simeone as we have it beside the published equations.
 
     Parameters
@@ -258,8 +258,6 @@ def published_table(features: FloatArray, targets: FloatArray, contraction: floa
         Their data, shapes (n, d) and (n,).
     contraction : float
         :math:`r = 1 - \mu / L`.
-    seeds : int
-        Trainings of each setting.
 
     Returns
     -------
@@ -272,20 +270,8 @@ def published_table(features: FloatArray, targets: FloatArray, contraction: floa
     rows = [budgets(), offline(contraction), offline(1 - 1e-3)]
     for clip in (4.0, 20.0):
         for rounds in (10, 20, 30, 70):
-            rows.append(online(features, targets, contraction, Published(rounds, clip), seeds))
-    columns = [
-        "what",
-        "contraction",
-        "rounds",
-        "clip",
-        "compared",
-        "solved",
-        "stopped_low",
-        "stopped_high",
-        "spent_low",
-        "spent_high",
-    ]
-    return pd.DataFrame(rows, columns=columns).astype({"rounds": "Int64"})
+            rows.append(online(features, targets, contraction, Published(rounds, clip)))
+    return pd.DataFrame(rows, columns=[*rows[-1]]).astype({"rounds": "Int64"})
 
 
 def committed(source: Path) -> Made:

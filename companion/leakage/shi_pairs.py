@@ -77,8 +77,6 @@ def lyapunov_starts(
     problem: ReceiveScalingProblem,
     matched: LyapunovMatch | None = None,
     multiples: tuple[float, ...] = (3.0, 10.0, 30.0, 100.0),
-    *,
-    delta: float = 1e-5,
 ) -> pd.DataFrame:
     r"""Shi et al. with its queue empty and filled, at equal cost: what the start explains, and what re-tuning V adds.
 
@@ -95,8 +93,6 @@ def lyapunov_starts(
         Of the same problem; default: found here.
     multiples : tuple of float
         The k of a filled queue.
-    delta : float
-        Of the epsilon that is compared.
 
     Returns
     -------
@@ -115,7 +111,7 @@ def lyapunov_starts(
     """
     if len(problem.lanes) != 2:
         raise ValueError(f"problem must have lanes (budgets, realisations), got {problem.lanes}")
-    found = match_lyapunov(problem, delta=delta) if matched is None else matched
+    found = match_lyapunov(problem) if matched is None else matched
     mean_eta = Optimal().schedule(problem).mean(axis=-1)
     kept = found.penalty / found.rate**3
 
@@ -136,8 +132,8 @@ def lyapunov_starts(
         for name, policy in chosen.items()
         if not name.startswith("empty")
     }
-    optimal = problem.dp_epsilon(Optimal().schedule(problem), delta)
-    over = {name: problem.dp_epsilon(policy.schedule(problem), delta) / optimal for name, policy in chosen.items()}
+    optimal = problem.dp_epsilon(Optimal().schedule(problem))
+    over = {name: problem.dp_epsilon(policy.schedule(problem)) / optimal for name, policy in chosen.items()}
     count = problem.lanes[1]
     weight = np.random.default_rng(0).multinomial(count, [1 / count] * count, _RESAMPLES) / count
     rows = []

@@ -10,31 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from adascale.audit import Audit, audit_gradients
 from adascale.comparison import as_method, find_method
-from adascale.learning import Dataset, Training, data
-from adascale.problem import ReceiveScalingProblem
+from adascale.learning import data
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from companion.privacy.black_box import audit_samples
-from companion.privacy.paired_audit import audit_paired
+from companion.privacy.paired_audit import Audited, audit_paired
 from companion.results import Made
-
-FloatArray = NDArray[np.float64]
 
 BUDGETS = {"digits": (0.16, 2.56), "mnist": (0.04, 0.16)}
 """Two budgets for each data set; on the book's grid the digits have little privacy, so their second is beyond it."""
 SETTINGS = ("as claimed", "no noise", "not clipped", "final model")
 """Three audits by gradient canaries and one by mislabelled scans."""
 POLICY = "Optimal"
-
-
-Given = tuple[ReceiveScalingProblem, FloatArray, Training, Dataset, int]
 
 
 class Size(NamedTuple):
@@ -117,30 +109,28 @@ def audit_table(dataset: str, budgets: Iterable[float] | None = None, **how: Any
     return pd.DataFrame([audit_row(dataset, nu, setting, **how) for nu in chosen for setting in SETTINGS])
 
 
-def paired_table(
-    budgets: Iterable[float] = PAIRED_BUDGETS, *, policy: str = POLICY, pairs: Pairs = PAIRS
-) -> pd.DataFrame:
+def paired_table(budgets: Iterable[float] = PAIRED_BUDGETS, *, pairs: Pairs = PAIRS) -> pd.DataFrame:
     """The same table of paired runs on the digits: what the server hears in three settings, and the final model."""
     rows = []
     for nu in budgets:
-        given = _given("digits", nu, policy, pairs.rounds)
-        heard, final = audit_paired(*given, pairs.runs)
-        broken = [audit_paired(*given, pairs.broken, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
+        given = _given("digits", nu, POLICY, pairs.rounds)
+        heard, final = audit_paired(given, pairs.runs)
+        broken = [audit_paired(given, pairs.broken, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
         for setting, audit in zip(SETTINGS, (heard, *broken, final), strict=True):
-            rows.append(_row("digits", nu, setting, policy, given, audit))
+            rows.append(_row("digits", nu, setting, POLICY, given, audit))
     return pd.DataFrame(rows)
 
 
-def _given(dataset: str, nu: float, policy: str, rounds: int | None) -> Given:
-    """What every audit takes first: problem, schedule, training, data and seed."""
+def _given(dataset: str, nu: float, policy: str, rounds: int | None) -> Audited:
+    """What every audit takes first."""
     run = make_run(dataset, policy, nu, 0, rounds=rounds)
     problem, mean_gain = problem_of(run)
     eta = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain).schedule(problem)
-    return problem, eta, run.training, data.load(run.training.dataset, run.training.input_scaling), 0
+    return Audited(problem, eta, run.training, data.load(run.training.dataset, run.training.input_scaling), 0)
 
 
-def _row(dataset: str, nu: float, setting: str, policy: str, given: Given, audit: Audit) -> dict[str, Any]:
-    about = {"dataset": dataset, "nu": nu, "setting": setting, "policy": policy, "rounds": given[0].num_rounds}
+def _row(dataset: str, nu: float, setting: str, policy: str, given: Audited, audit: Audit) -> dict[str, Any]:
+    about = {"dataset": dataset, "nu": nu, "setting": setting, "policy": policy, "rounds": given.problem.num_rounds}
     return about | audit._asdict() | {"refuted": " ".join(audit.refuted)}
 
 

@@ -54,9 +54,7 @@ class Realisation(NamedTuple):
     r"""The server's noise multiplier in each round, shape (T,)."""
 
 
-def heard_better(
-    rng: np.random.Generator, fade: FloatArray, listeners: int = 3, antennas: int = 4
-) -> dict[str, FloatArray]:
+def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, FloatArray]:
     r"""By how much each listener's signal-to-noise ratio for the victim beats the server's, in every round.
 
     The victim sends :math:`a_{m,t} \mathbf g_{m,t}` (:eq:`eq:transmit-weight`).
@@ -65,8 +63,8 @@ def heard_better(
     .. math::
         \frac{\sum_j \lvert h'_{j,t}\rvert^2}{\lvert h_{m,t}\rvert^2} \cdot \frac{\sigma_n^2}{\sigma_n'^2} .
 
-    Strangers, and the server's other antennas, are as far from the victim as the server, and fade on their own.  For
-    the neighbour fading is left out.
+    Strangers, and the server's other antennas, of which it has four in all, are as far from the victim as the server,
+    and fade on their own.  For the neighbour fading is left out.
 
     Parameters
     ----------
@@ -74,15 +72,13 @@ def heard_better(
         Of the Rayleigh fading.
     fade : numpy.ndarray
         :math:`\lvert h_{m,t}\rvert^2` over its mean, shape (T,).
-    listeners, antennas : int
-        How many strangers are in league, and how many antennas the server has, at least 1 each.
 
     Returns
     -------
     dict
         A ratio a round, shape (T,), for each key of :data:`ROWS`.
     """
-    others = rng.exponential(size=(max(listeners, antennas - 1), fade.size)) / fade
+    others = rng.exponential(size=(3, fade.size)) / fade
     far, near = channel.cost_hata_path_loss(np.array([FAR, NEAR]))
     even = np.ones(fade.size)
     return {
@@ -90,9 +86,9 @@ def heard_better(
         "model": even,
         "quieter 3 dB": 10**0.3 * even,
         "quieter 6 dB": 10**0.6 * even,
-        "antennas": 1 + others[: antennas - 1].sum(axis=0),
+        "antennas": 1 + others.sum(axis=0),
         "stranger": others[0],
-        "three strangers": others[:listeners].sum(axis=0),
+        "three strangers": others.sum(axis=0),
         "neighbour": far / near * even,
     }
 
@@ -116,21 +112,13 @@ def realisations(scenario: Scenario, nu: float, seeds: Iterable[int]) -> list[Re
     return found
 
 
-def listeners_table(
-    scenario: Scenario | None = None,
-    budgets: Iterable[float] = (0.01, 0.16),
-    seeds: Iterable[int] = range(9),
-    delta: float = 1e-5,
-) -> pd.DataFrame:
-    r"""What each listener is left with, in the paper's scenario with the policy Optimal.
+def listeners_table(budgets: Iterable[float] = (0.01, 0.16), seeds: Iterable[int] = range(9)) -> pd.DataFrame:
+    r"""What each listener is left with, in the MNIST scenario with the policy Optimal.
 
     Parameters
     ----------
-    scenario : Scenario, optional
-        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`; its devices are alike.
     budgets : iterable of float, > 0
     seeds : iterable of int
-    delta : float, in (0, 1)
 
     Returns
     -------
@@ -138,7 +126,7 @@ def listeners_table(
         A row a listener and budget: ``listener, nu, sigma`` (the median of all rounds), ``epsilon`` (the exact one of
         the median realisation), ``beyond`` (whether that is a lower bound), ``protected``, ``restored``.
     """
-    scenario = Scenario.mnist() if scenario is None else scenario
+    scenario = Scenario.mnist()
     drawn, rows, rate = list(seeds), [], _rate(scenario)
     for nu in budgets:
         own: dict[str, list[FloatArray]] = {listener: [] for listener in ROWS}
@@ -146,7 +134,7 @@ def listeners_table(
             for listener, ratio in heard_better(np.random.default_rng([seed, 18]), fade).items():
                 own[listener].append(sigma / np.sqrt(ratio))
         for listener, (protected, restored) in ROWS.items():
-            found = [epsilon_at(rate, each, delta) for each in own[listener]]
+            found = [epsilon_at(rate, each) for each in own[listener]]
             epsilon, beyond = sorted(found)[len(found) // 2]
             rows.append(
                 {
@@ -211,8 +199,8 @@ def gaussian_epsilon(mu: float, delta: float = 1e-5) -> float:
     return high
 
 
-def whole_device(scenario: Scenario, sigma: FloatArray, delta: float = 1e-5) -> float:
-    r"""Epsilon of a whole device, all of whose gradients may be one vector of norm C.
+def whole_device(scenario: Scenario, sigma: FloatArray) -> float:
+    r"""Epsilon at :math:`\delta = 10^{-5}` of a whole device, all of whose gradients may be one vector of norm C.
 
     .. math::
         \mu^2 = \sum_t \frac{(B_m k_m)^2}{\sigma_t^2}
@@ -226,28 +214,24 @@ def whole_device(scenario: Scenario, sigma: FloatArray, delta: float = 1e-5) -> 
         Its devices are alike.
     sigma : numpy.ndarray
         :math:`\sigma_t`, shape (T,).
-    delta : float, in (0, 1)
     """
     square = float(np.ravel(scenario.batch_size)[0]) ** 2 * float(np.ravel(scenario.batch_second_moment)[0])
-    return gaussian_epsilon(math.sqrt(square * float((1 / sigma**2).sum())), delta)
+    return gaussian_epsilon(math.sqrt(square * float((1 / sigma**2).sum())))
 
 
-def replaced(rate: float, sigma: FloatArray, delta: float = 1e-5, splits: int = 24) -> float:
+def replaced(rate: float, sigma: FloatArray) -> float:
     r"""Epsilon for neighbours that replace one sample, proven from that of adding or removing one.
 
     Remove, then add: :math:`\delta_2(\varepsilon_1 + \varepsilon_2) \le \delta(\varepsilon_1) + e^{\varepsilon_1}
-    \delta(\varepsilon_2)`, at the best of some ways to divide :math:`\delta`.
+    \delta(\varepsilon_2)`, at the best of 24 ways to divide :math:`\delta = 10^{-5}`.
 
     Parameters
     ----------
     rate, sigma
         :math:`q` and :math:`\sigma_t`, shape (T,).
-    delta : float, in (0, 1)
-    splits : int
-        How many ways are tried.
     """
-    best = math.inf
-    for share in np.linspace(0.02, 0.98, check.whole("splits", splits)):
+    best, delta = math.inf, 1e-5
+    for share in np.linspace(0.02, 0.98, 24):
         first = float(sharp_epsilon(rate, sigma, share * delta))
         second = float(sharp_epsilon(rate, sigma, (1 - share) * delta * math.exp(-first)))
         best = min(best, first + second)

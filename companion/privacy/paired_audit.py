@@ -20,6 +20,16 @@ from adascale.problem import ReceiveScalingProblem
 from companion.privacy.black_box import SampleCanaries, from_losses
 
 
+class Audited(NamedTuple):
+    """What is audited: a schedule eta of a problem, and the training with it at a seed."""
+
+    problem: ReceiveScalingProblem
+    eta: ArrayLike
+    training: Training
+    dataset: Dataset
+    seed: int
+
+
 class PairedRuns(NamedTuple):
     """Training runs with or without a sample: its presence, score and loss (nats) in each, and the mean accuracy."""
 
@@ -29,17 +39,7 @@ class PairedRuns(NamedTuple):
     accuracy: float
 
 
-def paired_runs(
-    problem: ReceiveScalingProblem,
-    eta: ArrayLike,
-    training: Training,
-    dataset: Dataset,
-    seed: int,
-    runs: int,
-    *,
-    noise: bool = True,
-    norm: float = 1.0,
-) -> PairedRuns:
+def paired_runs(audited: Audited, runs: int, *, noise: bool = True, norm: float = 1.0) -> PairedRuns:
     r"""Train repeatedly, including one mislabelled sample or not by a fair coin.
 
     The observer subtracts the result of the same round without sample and noise, :math:`\mathbf s_t`,
@@ -52,8 +52,9 @@ def paired_runs(
     The score sums :func:`~adascale.audit.log_likelihood_ratio` over rounds, the loss is that under the final model; for
     parameters see :func:`audit_paired`.
     """
+    problem, eta, _, _, seed = audited
     scenario, (rate, sigma) = problem.scenario, noise_of(problem, eta)
-    inside, outside, sample = neighbours(problem, training, dataset, seed, norm)
+    inside, outside, sample = neighbours(audited, norm)
     schedule = np.asarray(eta, dtype=float) if noise else np.full(problem.num_rounds, math.inf)
     present, score, loss, accuracy = coins(runs, seed), np.zeros(runs), np.zeros(runs), 0.0
     seeds = stream(seed, AUDIT, RUNS).integers(2**63, size=check.whole("runs", runs)).tolist()
@@ -77,17 +78,7 @@ def paired_runs(
 
 
 def audit_paired(
-    problem: ReceiveScalingProblem,
-    eta: ArrayLike,
-    training: Training,
-    dataset: Dataset,
-    seed: int,
-    runs: int,
-    *,
-    delta: float = 1e-5,
-    confidence: float = 0.95,
-    noise: bool = True,
-    norm: float = 1.0,
+    audited: Audited, runs: int, *, delta: float = 1e-5, confidence: float = 0.95, noise: bool = True, norm: float = 1.0
 ) -> tuple[Audit, Audit]:
     """Audit with :func:`paired_runs`, one trial per run (Jagielski, Ullman and Oprea 2020).
 
@@ -95,26 +86,26 @@ def audit_paired(
 
     Parameters
     ----------
-    problem, eta, training, dataset, seed, delta, confidence, noise : see :func:`~adascale.audit.audit_gradients`
+    audited : Audited
+    delta, confidence, noise : see :func:`~adascale.audit.audit_gradients`
     runs : int, 10 to 1/(2 delta)
     norm : float, > 0
         Norm to which devices clip, in units of the C that the accountant assumes.
     """
-    claim = claimed(problem, eta, delta, confidence)
+    claim = claimed(audited.problem, audited.eta, delta, confidence)
     if check.whole("runs", runs) < 10:
         raise ValueError(f"runs must be at least 10, got {runs}")
     planned = plan(claim.rate, claim.sigma, runs, delta, claim.each)
-    seen = paired_runs(problem, eta, training, dataset, seed, runs, noise=noise, norm=norm)
+    seen = paired_runs(audited, runs, noise=noise, norm=norm)
     return (
         from_scores("paired", runs, claim, planned, seen.score, seen.present, seen.accuracy),
         from_losses("paired samples", runs, claim, seen.loss, seen.present, seen.accuracy),
     )
 
 
-def neighbours(
-    problem: ReceiveScalingProblem, training: Training, dataset: Dataset, seed: int, norm: float = 1.0
-) -> tuple[FedSGD, FedSGD, SampleCanaries]:
+def neighbours(audited: Audited, norm: float = 1.0) -> tuple[FedSGD, FedSGD, SampleCanaries]:
     """Return the federation with the sample, the one without it, and the sample."""
+    problem, _, training, dataset, seed = audited
     scenario = problem.scenario
     clipping = replace(scenario, clip_norm=float(check.positive("norm", norm)) * scenario.clip_norm)
     device = int(audited_devices(scenario)[-1])

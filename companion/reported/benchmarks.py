@@ -19,13 +19,11 @@ from adascale.statistics import log_interval
 from companion.causal import fresh as causal
 from companion.claims import compare
 from companion.figures.style import label_of
-from companion.formatting import number, rounded_up
+from companion.formatting import Texts, number, rounded_up
 from companion.leakage.benchmarks import FullPower, late_share
 from companion.leakage.published import COMMIT, forecast
 
 FloatArray = NDArray[np.float64]
-Texts = dict[str, str]
-"""Words for a sentence, by name."""
 
 _DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 _NBSP = "\N{NO-BREAK SPACE}"
@@ -203,21 +201,19 @@ def of_pairs(pairs: pd.DataFrame, rounds: FullPower) -> Texts:
     return found
 
 
-def starts_table(cells: pd.DataFrame, levels: tuple[float, ...] = (0.01, 0.04, 0.16, 0.32)) -> pd.DataFrame:
+def starts_table(cells: pd.DataFrame) -> pd.DataFrame:
     """Of :func:`~companion.leakage.shi_pairs.lyapunov_starts`, by data set, a table to read.
 
     Parameters
     ----------
     cells : pandas.DataFrame
         With a column ``data``.
-    levels : tuple of float
-        The levels that are shown.
     """
     text = cells["ratio"].map("{:.3f}".format) + (100 * cells["gone"]).map(f" ({{:.0f}}{_NBSP}%)".format)
     shown = cells.assign(
         text=text.str.replace("-", "−").where(cells["start"] != "empty", cells["ratio"].map("{:.3f}".format))
     )
-    shown = shown[shown["nu"].isin(levels)]
+    shown = shown[shown["nu"].isin([0.01, 0.04, 0.16, 0.32])]
     wide = shown.pivot(index="start", columns=["data", "nu"], values="text").loc[cells["start"].unique()]
     named = [f"{_DATA.get(data, data)}, ν{_NBSP}={_NBSP}{nu:g}" for data, nu in wide.columns]
     return wide.set_axis(named, axis=1).rename(index=_start_in_words).rename_axis(index=None)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from adascale import policies
 from companion.bounds.causal import LevelValue
@@ -18,8 +17,6 @@ from companion.causal.fresh import HINDSIGHT
 from companion.formatting import Texts
 from companion.reported.channels import turns
 from companion.summary import number, promises
-
-FloatArray = NDArray[np.float64]
 
 
 def of_causal(tables: Mapping[str, pd.DataFrame]) -> Texts:

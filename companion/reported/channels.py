@@ -278,7 +278,7 @@ def of_floors(statistics: pd.DataFrame) -> Texts:
 
 
 def ran_dry(table: pd.DataFrame, statistics: pd.DataFrame, ratio: float = 3.0) -> pd.DataFrame:
-    """The realisations in which re-solving under a hard promise leaks ``ratio`` times the optimum, with their drift."""
+    """The realisations in which re-solving under a hard budget leaks ``ratio`` times the optimum, with their drift."""
     dry = table[(table.policy == "ReSolve, hard") & (table.rdp > ratio) & table.trace.isin(REAL)]
     return dry.merge(statistics.astype({"group": str}), on=["trace", "group", "window"])
 

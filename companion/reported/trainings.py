@@ -13,9 +13,7 @@ import pandas as pd
 from scipy import stats
 
 from adascale.statistics import interval
-
-Texts = dict[str, str]
-"""Words for a sentence, by name."""
+from companion.formatting import Texts
 
 
 def minus(value: float, digits: int = 2) -> str:
@@ -36,18 +34,16 @@ def as_stated(folder: Path) -> pd.DataFrame:
     return rows[rows["reading"] == "as stated"]
 
 
-def many_texts(table: pd.DataFrame, reference: str = "AdaScale") -> Texts:
-    r"""What is said of trainings on several realisations, with some without noise.
+def many_texts(table: pd.DataFrame) -> Texts:
+    r"""What is said of trainings with AdaScale on several realisations, with some without noise.
 
     Parameters
     ----------
     table : pandas.DataFrame
         Rows of :func:`~adascale.runs.execution.perform`, with ``NoiseFree`` among the policies.
-    reference : str
-        The policy that is spoken of.
     """
     points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
-    own, quiet = points[reference], points["NoiseFree"].iloc[:, 0]
+    own, quiet = points["AdaScale"], points["NoiseFree"].iloc[:, 0]
     first, last = min(own), max(own)
     fall, worst = interval(own[first] - own[last]), interval(quiet - own[last])
     shared = points.xs(first, axis=1, level="nu").sub(quiet, axis=0).dropna()  # the realisations that all policies have
@@ -82,17 +78,15 @@ def spread_along(table: pd.DataFrame, curves: pd.DataFrame) -> float:
     return float(100 * np.ptp(along.to_numpy(), axis=1).max())
 
 
-def fades(table: pd.DataFrame, reference: str = "AdaScale") -> pd.DataFrame:
-    """Floors of each realisation, and what its training at the smallest level lost to noise, ordered by the deepest.
+def fades(table: pd.DataFrame) -> pd.DataFrame:
+    """Floors of each realisation, and what AdaScale at the smallest level lost to noise, ordered by the deepest floor.
 
     Parameters
     ----------
     table : pandas.DataFrame
         As for :func:`many_texts`.
-    reference : str
-        The policy that is trained.
     """
-    own = table[(table["policy"] == reference)]
+    own = table[table["policy"] == "AdaScale"]
     own = own[own["nu"] == own["nu"].min()].set_index("seed")
     quiet = table[table["policy"] == "NoiseFree"].set_index("seed")["test_accuracy"]
     lost = (100 * (quiet - own["test_accuracy"])).round(9)  # or equal losses differ by rounding, and rank apart

@@ -23,14 +23,12 @@ from companion import results as committed
 from companion.causal import fresh as causal
 from companion.claims import CLOSE, QUOTED_ACCURACY, compare, holm, paper_claims, side_by_side, verdicts
 from companion.figures.style import LABELS, label_of
+from companion.formatting import Texts
 from companion.leakage import exact
 from companion.methods import METHODS, VARIANTS
 from companion.reported.trainings import as_stated
 from companion.summary import promises
 from companion.training.accuracy import accuracy_claims
-
-Texts = dict[str, str]
-"""Words for a sentence, by name."""
 
 UNSEEN = {
     "AdaScale" + causal.HINDSIGHT: "AdaScale, in hindsight",
@@ -303,8 +301,8 @@ class Readings:
     @cached_property
     def ahead(self) -> pd.DataFrame:
         """Whether AdaScale is ahead, in DP; of EstimFuture in RDP too."""
-        rdp = self._judged(others=(), drawn=("EstimFuture, devices",)).query("claim == 'ahead' and metric == 'rdp'")
-        rest = self._judged()
+        rdp = self._evaluated(others=(), drawn=("EstimFuture, devices",)).query("claim == 'ahead' and metric == 'rdp'")
+        rest = self._evaluated()
         return pd.concat(
             [rdp, rest[(rest["claim"] == "ahead") & (rest["metric"] == "epsilon") & rest["policy"].isin([*VARIANTS])]]
         )
@@ -312,10 +310,10 @@ class Readings:
     @cached_property
     def higher(self) -> pd.DataFrame:
         """Whether the two that the paper leaves out of its RDP panel leak more RDP than those that it draws."""
-        rows = self._judged()
+        rows = self._evaluated()
         return rows[(rows["claim"] == "higher") & (rows["policy"] != "EstimFuture, devices")]
 
-    def _judged(
+    def _evaluated(
         self, drawn: Sequence[str] = ("EqualAlloc", "EstimFuture"), others: Sequence[str] = tuple(VARIANTS)
     ) -> pd.DataFrame:
         return paper_claims(self.table, drawn=drawn, others=others)
@@ -324,7 +322,7 @@ class Readings:
         """What the chapters say of them."""
         ahead = self.ahead.set_index(["policy", "metric", "nu"])["ratio"].sort_index()
         kind = (
-            self._judged(others=())
+            self._evaluated(others=())
             .set_index(["claim", "policy", "metric", "nu"])["ratio"]
             .sort_index()["ahead", "EstimFuture"]
         )

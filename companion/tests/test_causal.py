@@ -54,7 +54,7 @@ def test_with_nothing_known_but_the_horizon_little_more_is_lost(dataset, smalles
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_a_hard_promise_is_kept_on_every_path_and_one_on_average_is_not(dataset, kept):
+def test_a_hard_budget_is_kept_on_every_path_and_one_on_average_is_not(dataset, kept):
     for name in HARD:
         assert (kept[dataset].loc[name].over == 0).all()
     assert kept[dataset].loc["ConstantLevel"].over.between(0.4, 0.6).all()

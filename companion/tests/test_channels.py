@@ -15,8 +15,8 @@ from .shared import RESULTS
 FOLDER = RESULTS / "channels"
 SLOW = "Gauss-Markov, r = 0.99"
 TABLE, ACCOUNTED = worlds.read(FOLDER / "table.csv"), worlds.read_exact(FOLDER / "exact.csv")
-PROMISED = worlds.kept(TABLE).set_index(["world", "policy", "nu"])
-AT_MIDDLE = PROMISED.xs(worlds.MIDDLE, level="nu")
+KEPT = worlds.kept(TABLE).set_index(["world", "policy", "nu"])
+AT_MIDDLE = KEPT.xs(worlds.MIDDLE, level="nu")
 
 
 def test_worlds_of_two_beliefs_and_odd_blocks_are_refused():
@@ -28,16 +28,16 @@ def test_worlds_of_two_beliefs_and_odd_blocks_are_refused():
             call()
 
 
-def test_a_hard_promise_is_kept_in_every_world():
+def test_a_hard_budget_is_kept_in_every_world():
     for name in worlds.HARD:
-        assert (PROMISED.xs(name, level="policy").over == 0).all()
-    assert PROMISED.loc[(SLOW, "ConstantLevel", worlds.MIDDLE)].over > 0.2  # the control
+        assert (KEPT.xs(name, level="policy").over == 0).all()
+    assert KEPT.loc[(SLOW, "ConstantLevel", worlds.MIDDLE)].over > 0.2  # the control
 
 
 def test_in_slow_fading_the_coherence_seen_saves_a_hard_budget():
     """Where rounds are independent it costs next to nothing."""
     for name in ("ReSolve", "Learn"):
-        plain, seen = (PROMISED.loc[(SLOW, f"{name}{how}, hard", worlds.MIDDLE)] for how in ("", ", coherent"))
+        plain, seen = (KEPT.loc[(SLOW, f"{name}{how}, hard", worlds.MIDDLE)] for how in ("", ", coherent"))
         assert seen.rdp < plain.rdp / 4
         assert seen.rdp_worst < plain.rdp_worst / 4
         for world in worlds.KNOWN:
@@ -94,7 +94,7 @@ def test_a_warm_queue_is_ahead_in_slow_fading_and_motion():
     def low(above, below):
         return worlds.against(TABLE, above, below).set_index(["nu", "world"]).low[worlds.MIDDLE]
 
-    warm = PROMISED.loc[other.MOVING, "AdaScale, warm", 0.01]
+    warm = KEPT.loc[other.MOVING, "AdaScale, warm", 0.01]
     assert warm.rdp > 2 * warm.rdp_median  # a few draws make the mean
     assert (low("AdaScale", "AdaScale, warm") > 1).all()
     assert (low("Learn", "AdaScale, warm")[[other.SLOW, other.MOVING, "Jakes, 0.1 Hz"]] > 1).all()

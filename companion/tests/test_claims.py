@@ -50,7 +50,7 @@ def test_judge_takes_the_side_of_the_whole_interval():
     assert evaluate(ends, above=False).verdict.tolist()[:2] == ["fails", "holds"]
 
 
-def test_verdicts_have_about_the_error_rate_that_they_promise():
+def test_verdicts_have_about_the_stated_error_rate():
     """Of a ratio that is 1 on average, one verdict in twenty settles."""
     index = pd.MultiIndex.from_product([["A", "B"], range(400), range(5)], names=["policy", "nu", "seed"])
     made = pd.DataFrame({"rdp": np.exp(np.random.default_rng(1).normal(size=4000))}, index).reset_index()
@@ -58,7 +58,7 @@ def test_verdicts_have_about_the_error_rate_that_they_promise():
     assert 0.02 < settled < 0.09  # four standard errors around 0.05
 
 
-def test_every_statement_is_judged_in_its_own_direction():
+def test_every_statement_is_evaluated_in_its_own_direction():
     seeds = np.exp(np.random.default_rng(2).normal(scale=1e-3, size=(5, 2, 20)))
     level = {"Optimal": (1, 0.5), "AdaScale": (1.1, 0.52), "EqualAlloc": (4, 1), "PowerControl": (8, 1.01)}
     made = table(**{name: np.array(values)[:, None] * seeds[i] for i, (name, values) in enumerate(level.items())})

@@ -68,7 +68,7 @@ def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule(tables):
             with_exact(wrong, tables["mnist"])
 
 
-def test_statements_on_dp_are_judged_by_the_exact_value_too_where_the_table_has_it(tables):
+def test_statements_on_dp_are_evaluated_by_the_exact_value_too(tables):
     table = tables["mnist"].assign(rdp=1.0)
     claims = paper_claims(table)
     pairs = {metric: rows[["claim", "policy", "nu"]].to_numpy().tolist() for metric, rows in claims.groupby("metric")}
@@ -99,21 +99,21 @@ def test_the_renyi_value_is_always_the_larger_one(dataset, least, most, tables):
 
 
 @pytest.fixture(scope="module")
-def judged(tables):
+def evaluated(tables):
     found = {name: paper_claims(table.assign(rdp=1.0)) for name, table in tables.items()}
     return {name: claims.set_index(["metric", "claim", "policy", "nu"]).sort_index() for name, claims in found.items()}
 
 
-def test_the_lead_over_19_at_the_largest_nu_of_mnist_was_the_accountant_s(judged):
-    renyi, exact = (judged["mnist"].loc[metric, "ahead", "PowerControl", 0.16] for metric in ("epsilon", "exact"))
+def test_the_lead_over_19_at_the_largest_nu_of_mnist_was_the_accountant_s(evaluated):
+    renyi, exact = (evaluated["mnist"].loc[metric, "ahead", "PowerControl", 0.16] for metric in ("epsilon", "exact"))
     assert (renyi.verdict, exact.verdict) == ("holds", "not settled")
     assert renyi.share == 0.75
     assert exact.share == 0.29  # in most realisations [19] leaks less
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_every_other_lead_stands_and_adascale_is_close_to_the_optimum(dataset, judged):
-    exact = judged[dataset].loc["exact"]
+def test_every_other_lead_stands_and_adascale_is_close_to_the_optimum(dataset, evaluated):
+    exact = evaluated[dataset].loc["exact"]
     ahead = exact.loc["ahead"].verdict
     assert [*ahead[ahead != "holds"].index] == ([("PowerControl", 0.16)] if dataset == "mnist" else [])
     assert {*exact.loc["close"].verdict} == {"holds"} == {*exact.loc["rises"].verdict}

@@ -223,7 +223,7 @@ def test_no_measurement_is_kept():
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 150_000
 
 
-def test_hard_promises_are_kept_on_measured_links(committed):
+def test_hard_budgets_are_kept_on_measured_links(committed):
     hard = committed[committed.policy.str.contains(", hard")]
     assert len(hard) > 500
     assert (hard.cost <= 1 + 1e-9).all()

@@ -40,7 +40,7 @@ def test_every_pair_costs_the_budget(matched):
     for pair in found.pairs.iloc[::7].itertuples():
         k, r = np.unravel_index(int(pair.lane), problem.lanes)
         alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[r], problem.budget[k, 0])
-        # the rough part of the curve amplifies a last digit; what is promised is 1e-9
+        # the rough part of the curve amplifies a last digit; the tolerance is 1e-9
         assert lyapunov_cost(alone, pair.penalty, pair.rate) == pytest.approx(1, rel=2e-9)
 
 

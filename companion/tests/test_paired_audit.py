@@ -13,7 +13,7 @@ from adascale import ReceiveScalingProblem, Scenario, accounting
 from adascale.audit.canaries import unit
 from adascale.learning import Diverged, FedSGD, Training, data, fedsgd
 from companion.privacy.black_box import SampleCanaries
-from companion.privacy.paired_audit import audit_paired, neighbours, paired_runs
+from companion.privacy.paired_audit import Audited, audit_paired, neighbours, paired_runs
 
 
 def linear():
@@ -33,19 +33,20 @@ def digits():
     return whole._replace(**train, test_images=whole.test_images[:20], test_labels=whole.test_labels[:20])
 
 
-def problem_and_eta(sigma, scenario=SMALL):
+def given(sigma, scenario=SMALL, seed=0):
     """Rounds with given noise multipliers, far from the power limit."""
     problem = ReceiveScalingProblem(scenario, np.full(len(sigma), 1e-3), 1.0)
     least = problem.noise_multiplier(problem.max_eta)[0]
-    return problem, problem.max_eta * (least / np.asarray(sigma)) ** 2
+    eta = problem.max_eta * (least / np.asarray(sigma)) ** 2
+    return Audited(problem, eta, TRAINING, digits(), seed)
 
 
 def audited(sigma=1.5, runs=RUNS, seed=0, **how):
-    return audit_paired(*problem_and_eta([sigma] * ROUNDS), TRAINING, digits(), seed, runs, **how)
+    return audit_paired(given([sigma] * ROUNDS, seed=seed), runs, **how)
 
 
 def test_both_trainings_draw_the_same_batches_but_for_the_sample():
-    inside, outside, _ = neighbours(problem_and_eta([1.0])[0], TRAINING, digits(), 0)
+    inside, outside, _ = neighbours(given([1.0]))
     place, drawn = inside.parts[-1][-1], 0
     assert [part.size for part in outside.parts] == [20, 19]
     for seed in range(200):
@@ -57,8 +58,7 @@ def test_both_trainings_draw_the_same_batches_but_for_the_sample():
 
 
 def test_the_training_itself_adds_the_clipped_gradient_over_the_divisor_or_nothing():
-    problem, _ = problem_and_eta([1.0])
-    inside, outside, sample = neighbours(problem, TRAINING, digits(), 0)
+    inside, outside, sample = neighbours(given([1.0]))
     place, seen = inside.parts[-1][-1], set()
     for seed in range(8):
         inside.seed = outside.seed = seed
@@ -73,7 +73,7 @@ def test_the_training_itself_adds_the_clipped_gradient_over_the_divisor_or_nothi
 
 
 def test_the_sample_has_a_scan_of_another_class():
-    inside, _, sample = neighbours(problem_and_eta([1.0])[0], TRAINING, digits(), 0)
+    inside, _, sample = neighbours(given([1.0]))
     at = (digits().test_images == sample.images).flatten(1).all(1).nonzero()[0]
     assert digits().test_labels[at] != sample.labels
     assert sample.labels == digits().labels[inside.parts[-1][-1]]
@@ -83,7 +83,7 @@ def test_without_sampling_the_score_is_normal_as_neyman_and_pearson_say():
     # N(mu^2 / 2, mu^2) with the sample and N(-mu^2 / 2, mu^2) without, where mu^2 is the sum of 1 / sigma^2
     sigma = np.array([1.0, 2.0, 1.5])
     whole = replace(SMALL, batch_size=20, num_rounds=3)
-    seen = paired_runs(*problem_and_eta(sigma, whole), TRAINING, digits(), 1, 200)
+    seen = paired_runs(given(sigma, whole, 1), 200)
     mu = math.sqrt((1 / sigma**2).sum())
     for present, sign in ((True, 1), (False, -1)):
         score = seen.score[seen.present == present]
@@ -93,8 +93,8 @@ def test_without_sampling_the_score_is_normal_as_neyman_and_pearson_say():
 
 
 def test_runs_differ_in_batches_and_noise_and_come_again_by_their_seed():
-    given = (*problem_and_eta([1.0] * 2, replace(SMALL, num_rounds=2)), TRAINING, digits())
-    once, again, other = (paired_runs(*given, seed, 12) for seed in (0, 0, 1))
+    short = replace(SMALL, num_rounds=2)
+    once, again, other = (paired_runs(given([1.0] * 2, short, seed), 12) for seed in (0, 0, 1))
     np.testing.assert_array_equal(once.score, again.score)
     assert np.unique(np.concatenate([once.score, other.score])).size == 24
     assert np.unique(once.loss).size == 12
@@ -137,10 +137,10 @@ def test_what_is_broken_is_refuted(monkeypatch, what):
 def test_a_sample_that_is_in_every_batch_is_refuted(monkeypatch):
     # the accountant believes in a rate of one tenth
     rare = replace(SMALL, batch_size=2)
-    given = (*problem_and_eta([1.5] * ROUNDS, rare), TRAINING, digits(), 0, RUNS)
-    assert audit_paired(*given)[0].refuted == {}
+    rarely = given([1.5] * ROUNDS, rare)
+    assert audit_paired(rarely, RUNS)[0].refuted == {}
     monkeypatch.setattr(FedSGD, "batches", lambda self, round_index: self.parts)
-    assert audit_paired(*given)[0].refuted != {}
+    assert audit_paired(rarely, RUNS)[0].refuted != {}
 
 
 BAD = [("runs", 9), ("runs", 1.5), ("norm", 0.0), ("confidence", 1.0), ("delta", 0.0), ("seed", -1)]
@@ -153,12 +153,12 @@ def test_bad_arguments_are_refused(name, value):
 
 
 def test_what_tells_nothing_and_what_cannot_be_audited(monkeypatch):
-    given = *problem_and_eta([1.0] * ROUNDS), TRAINING, digits(), 0
-    label = digits().labels[neighbours(given[0], *given[2:])[0].parts[-1][-1]]
+    honest = given([1.0] * ROUNDS)
+    label = digits().labels[neighbours(honest)[0].parts[-1][-1]]
     same = digits()._replace(test_labels=torch.full((20,), int(label)))
     with pytest.raises(ValueError, match="dataset"):  # a test set of one class
-        neighbours(given[0], TRAINING, same, 0)
+        neighbours(honest._replace(dataset=same))
     with pytest.raises(Diverged):
-        paired_runs(*given[:2], replace(TRAINING, learning_rate=1e39), *given[3:], 1)
+        paired_runs(honest._replace(training=replace(TRAINING, learning_rate=1e39)), 1)
     monkeypatch.setattr(SampleCanaries, "signal", lambda *given: torch.zeros_like(given[-1]))
-    assert (paired_runs(*given, 2).score == 0).all()  # a gradient that vanishes
+    assert (paired_runs(honest, 2).score == 0).all()  # a gradient that vanishes

@@ -141,7 +141,7 @@ def losses(sigma, rate, rounds, rng, *, used, runs=20_000):
     return total
 
 
-def test_the_best_attack_on_simulated_trainings_gains_what_is_promised_and_no_more():
+def test_the_best_attack_on_simulated_trainings_gains_what_is_computed():
     rate, rounds = 0.1, 20
     found, rng = adversary(3.0, rate, rounds), np.random.default_rng(0)
 

@@ -171,7 +171,7 @@ def test_an_evaluated_figure_finds_its_tables_from_any_folder(tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_accuracy_is_judged_among_the_means_by_the_trainings_as_stated(studies):
+def test_accuracy_is_evaluated_among_the_means_of_the_stated_trainings(studies):
     for name, ends, falls in (("mnist", ["holds", "fails"], "holds"), ("cifar10", ["not settled"] * 2, "not settled")):
         accuracy = studies[name].views["arithmetic"].set_index("claim").verdict
         assert accuracy["ends"].tolist() == ends

@@ -18,7 +18,6 @@ from companion.training.weights import (
     compare,
     equal_leakage,
     fitted_weights,
-    gradient_weights,
     impulse_response,
     least_squares,
     loss_weights,
@@ -29,6 +28,16 @@ from tests.problems import MNIST, make
 from .shared import RESULTS, example
 
 CURVATURE = np.array([0.05, 0.3, 1.0, 2.2])
+
+
+def gradient_weights(curvature, learning_rate, rounds, momentum=0.0, weight_decay=0.0):
+    r"""What a unit of w_t adds to the paper's figure, the mean over rounds of the squared gradient, shape (T,).
+
+    .. math:: \frac{\lambda^2}{2 d T} \sum_{i=1}^d h_i^2 \sum_{k=0}^{T-2-t} \psi_k(h_i + \beta)^2
+    """
+    psi = impulse_response(curvature + weight_decay, learning_rate, rounds, momentum)
+    so_far = np.cumsum(np.mean(curvature[:, None] ** 2 * psi**2, axis=0))
+    return learning_rate**2 / (2 * rounds) * np.append(so_far[-2::-1], 0.0)  # no gradient follows the last round
 
 
 def plain_training(noise, learning_rate, momentum, weight_decay):

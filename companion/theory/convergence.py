@@ -261,7 +261,6 @@ def used_power(
     batch_size: float,
     sampling_rate: float,
     rng: np.random.Generator,
-    samples: int = 40_000,
 ) -> float:
     r"""The most demanding device's :math:`\mathbb E\lVert\mathbf g_m\rVert^2 / (G^2 k_m^2)`, fresh samples clipped.
 
@@ -276,16 +275,14 @@ def used_power(
     batch_size, sampling_rate : float
         :math:`B` and :math:`q`, the same for all devices.
     rng : numpy.random.Generator
-        Draws the samples.
-    samples : int
-        How many stand for the law of each device.
+        Draws the samples, 40,000 for the law of each device.
 
     Returns
     -------
     float
         The share of the power limit that is used.
     """
-    (features,), (labels,) = problem.draw(rng, 1, samples)
+    (features,), (labels,) = problem.draw(rng, 1, 40_000)
     each = features * (features @ np.asarray(model) - labels)[..., None]
     each = each * np.minimum(1, clip_norm / np.linalg.norm(each, axis=-1, keepdims=True))
     mean, second = _square(each.mean(axis=1)), _square(each).mean(axis=1)

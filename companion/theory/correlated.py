@@ -146,10 +146,8 @@ def compare(
     return pd.DataFrame(rows, columns=["rounds", "V", "regret", "low", "high", "independent", "correlated"])
 
 
-def block_table(
-    budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[int] = range(40), *, scenario: Scenario | None = None
-) -> pd.DataFrame:
-    r"""A hard budget under block fading: what can be reached, and what is.
+def block_table(budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[int] = range(40)) -> pd.DataFrame:
+    r"""A hard budget under block fading in the MNIST scenario: what can be reached, and what is.
 
     Blocks of c rounds with one floor are :math:`T/c` independent rounds of c times the cost and the leakage, since
     within a block nothing is learned and an even spending is best; so the dynamic programme of :math:`T/c` rounds is
@@ -163,8 +161,6 @@ def block_table(
         c, each a divisor of the number of rounds.
     seeds : iterable of int
         Realisations: of path losses, and of one floor a block.
-    scenario : Scenario, optional
-        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
 
     Returns
     -------
@@ -173,7 +169,7 @@ def block_table(
         Rényi leakage over that of the offline optimum.  The policy ``BLOCK_PREDICTED`` is what the leading terms
         foresee for the causal optimum, :math:`(T\Phi + c A \ln(T/c)) / (T\Phi + c A)`.
     """
-    scenario = Scenario.mnist() if scenario is None else scenario
+    scenario = Scenario.mnist()
     T, seeds, leakage, rows = scenario.num_rounds, list(seeds), RoundLeakage(scenario), []
     law = RayleighFloors.of(scenario, scenario.mean_gain(channel.draw(scenario.num_devices, 1, seeds).path_loss))
     value = level_value(leakage, law, budget)

@@ -31,8 +31,8 @@ def _divergence(top: _Mixture, base: _Mixture, sigma: float, order: float) -> fl
     return float(np.log(np.trapezoid(p[seen] ** order * q[seen] ** (1 - order), z[seen])) / (order - 1))
 
 
-def size_follows_data(size: int = 100, batch: int = 10, sigma: float = 10.0, order: float = 3) -> OverTheLemma:
-    r"""The leakage of one opposite gradient among equal ones, by numerical integration, over that of the lemma.
+def size_follows_data(size: int = 100, batch: int = 10, sigma: float = 10.0) -> OverTheLemma:
+    r"""The leakage of one opposite gradient among equal ones over the lemma's, at order 3, by numerical integration.
 
     All :math:`n` gradients are 1, in the unit of the sensitivity, and the sample that is added has the gradient -1.
     The sum of a batch is binomial, so that the outputs for both neighbours are mixtures of normals.
@@ -45,8 +45,6 @@ def size_follows_data(size: int = 100, batch: int = 10, sigma: float = 10.0, ord
         :math:`B`, the expected batch for :math:`n` samples.
     sigma : float
         Noise multiplier.
-    order : float
-        :math:`\alpha > 1`.
 
     Returns
     -------
@@ -61,10 +59,9 @@ def size_follows_data(size: int = 100, batch: int = 10, sigma: float = 10.0, ord
 
     rate = batch / size
     without = count, stats.binom.pmf(count, size, rate)
-    lemma = float(accounting.rdp(rate, sigma, order))
+    lemma = float(accounting.rdp(rate, sigma, 3))
     neighbours = [with_opposite(rate), with_opposite(batch / (size + 1)), with_opposite(rate, size / (size + 1))]
     ratios = [
-        max(_divergence(near, without, sigma, order), _divergence(without, near, sigma, order)) / lemma
-        for near in neighbours
+        max(_divergence(near, without, sigma, 3), _divergence(without, near, sigma, 3)) / lemma for near in neighbours
     ]
     return OverTheLemma(*ratios)

@@ -17,7 +17,7 @@ from adascale.policies import adascale_energies, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
 from adascale.statistics import Interval, interval
-from companion.bounds import QueueLimits, growth_constant, stationary_level
+from companion.bounds import growth_constant, stationary_level
 from companion.results import Made
 
 BETAS = (0.5, 1.0, 1.25, 1.5, 1.75)
@@ -32,11 +32,8 @@ def scaling_table(
     cases: Sequence[tuple[float, float]] = CASES,
     horizons: Iterable[int] = HORIZONS,
     seeds: Iterable[int] = SEEDS,
-    *,
-    budget: float = BUDGET,
-    scenario: Scenario | None = None,
 ) -> pd.DataFrame:
-    r"""Run AdaScale with :math:`V = c\,T^\beta` over horizons and channel realisations.
+    r"""Run AdaScale with :math:`V = c\,T^\beta` over horizons and realisations of MNIST's channel, at one budget.
 
     Parameters
     ----------
@@ -44,9 +41,6 @@ def scaling_table(
         Pairs of :math:`V |F'(\ell_\infty)| / \nu` at the shortest horizon, and :math:`\beta`.
     horizons, seeds : iterable
         Numbers of rounds T, and realisations.
-    budget : float, > 0
-    scenario : Scenario, optional
-        Default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
 
     Returns
     -------
@@ -58,7 +52,7 @@ def scaling_table(
         ``full_power, equal`` (means of :math:`F(w_{\min,t})` and :math:`F(w_{\min,t} + \nu)`), ``least_floor``,
         ``above, square`` (means of :math:`(y^\star_t - \nu)_+` and of :math:`{y^\star_t}^2`).
     """
-    scenario = Scenario.mnist() if scenario is None else scenario
+    scenario, budget = Scenario.mnist(), BUDGET
     leakage, horizons, rows = RoundLeakage(scenario), sorted(horizons), []
     for seed in seeds:
         drawn = channel.draw(scenario.num_devices, horizons[-1], seed)
@@ -86,34 +80,6 @@ def scaling_table(
                 rows.append((seed, scale, T, start, beta, penalty, *reached, *known))
     names = "seed scale T start beta penalty violation queue leakage optimum optimum_at_cost"
     return pd.DataFrame(rows, columns=f"{names} full_power equal least_floor above square".split())
-
-
-def end_limits(rows: pd.DataFrame, *, budget: float = BUDGET, scenario: Scenario | None = None) -> QueueLimits:
-    r"""The four limits of the last queue of every row: :func:`~companion.bounds.queue_limits` at R = T.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of :func:`scaling_table`.
-    budget : float
-        The :math:`\nu` of the table.
-    scenario : Scenario, optional
-        The table's; default :meth:`Scenario.mnist() <adascale.scenario.Scenario.mnist>`.
-
-    Returns
-    -------
-    QueueLimits
-        Each with an entry a row.
-    """
-    leakage = RoundLeakage(Scenario.mnist() if scenario is None else scenario)
-    T, V, least = (rows[name].to_numpy(float) for name in ("T", "penalty", "least_floor"))
-    slope = -leakage.slope(budget + least)
-    return QueueLimits(
-        full_power=np.sqrt(2 * V * T * rows["full_power"].to_numpy() + T * budget**2),
-        equal=np.sqrt(budget**2 + 2 * V * T * rows["equal"].to_numpy()) - budget,
-        threshold=np.maximum(V * slope - budget, 0),
-        growth=np.cbrt(2.25 * V * (budget + least) ** 2 * slope * T**2),
-    )
 
 
 def end_slope(rows: pd.DataFrame, column: str, horizons: Sequence[int] = HORIZONS[-3:]) -> Interval:

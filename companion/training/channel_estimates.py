@@ -107,23 +107,6 @@ def estimate(channel: Channel, error: ArrayLike, kind: str = "mmse", *, seed: Se
     return np.asarray(measured if kind == "least-squares" else measured / (1 + size[..., None] ** 2))
 
 
-def outdated(coefficient: ArrayLike, delay: int = 1) -> ComplexArray:
-    r"""The coefficients of ``delay`` rounds ago: :math:`\hat h_{m,t} = h_{m,t-\tau}`, and those of round 0 before that.
-
-    If :math:`h_t` and :math:`h_{t-\tau}` are jointly Gaussian with correlation r, the alignment is
-    :math:`\mathcal{CN}(r, (1 - r^2) / (\mathrm{PL}\,\lvert\hat h\rvert^2))` given the estimates.
-
-    Parameters
-    ----------
-    coefficient : array_like
-        :math:`h_{m,t}`, complex, shape (..., T).
-    delay : int
-        :math:`\tau \ge 1` rounds.
-    """
-    h = np.asarray(coefficient, dtype=complex)
-    return np.asarray(h[..., np.maximum(np.arange(h.shape[-1]) - check.whole("delay", delay), 0)])
-
-
 def alignment(coefficient: ArrayLike, estimate: ArrayLike) -> ComplexArray:
     r"""The alignment :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`, complex, of two arrays of one shape."""
     h, believed = np.asarray(coefficient, dtype=complex), np.asarray(estimate, dtype=complex)
@@ -213,12 +196,12 @@ def true_noise_multiplier(noise_multiplier: ArrayLike, alignment: ArrayLike) -> 
 
 
 def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
-    r"""What no round of a device exceeds, but for a probability: a promise to who does not know the alignments.
+    r"""What no round of a device exceeds, but for a probability: for a server that does not know the alignments.
 
     .. math::
         \Pr\Big[\exists t: \lvert c_{m,t}\rvert > \bar c_m + \sqrt{v_{m,t} \ln(T/\delta')}\Big] \le \delta'
 
-    So where multipliers :math:`\sigma_{m,t}` over this bound have :math:`(\varepsilon, \delta)`, the server is promised
+    So where multipliers :math:`\sigma_{m,t}` over this bound have :math:`(\varepsilon, \delta)`, the server has
     :math:`(\varepsilon, \delta + \delta')`, given the estimates.
 
     Parameters

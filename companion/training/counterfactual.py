@@ -137,8 +137,8 @@ class Forked(NamedTuple):
         return texts | {"fork-least": number(self.gained.min(axis=None)), "fork-fall": number(fall)}
 
 
-def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame, seed: int = 0) -> Forked:
-    """Both branches of the trainings of one realisation.
+def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Forked:
+    """Both branches of the trainings of the realisation of seed 0.
 
     Parameters
     ----------
@@ -146,10 +146,8 @@ def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame, seed:
         Of :func:`fork`.
     table, curves : pandas.DataFrame
         The trainings with the fade, as :func:`adascale.runs.sweep.tables` gives them.
-    seed : int
-        Of the realisation.
     """
-    chosen = forks[forks.seed == seed]
+    chosen = forks[forks.seed == 0]
     fade = int(chosen.fade_round.iloc[0])
     own = curves.merge(table.loc[table.run.isin(chosen.run), ["run", "nu"]], on="run")
     both = [

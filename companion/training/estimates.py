@@ -184,7 +184,7 @@ def leakage_row(scenario: Scenario, nu: float, error: str, kind: str, seed: int)
     }
 
 
-def training_row(dataset: str, nu: float, error: str, kind: str, seed: int, *, every: int = 20) -> dict[str, Any]:
+def training_row(dataset: str, nu: float, error: str, kind: str, seed: int) -> dict[str, Any]:
     r"""One training with the alignments of a realisation.
 
     Parameters
@@ -193,13 +193,11 @@ def training_row(dataset: str, nu: float, error: str, kind: str, seed: int, *, e
         A preset.
     nu, error, kind, seed
         As for :func:`realise`; the seed is that of the training too.
-    every : int
-        The energy of misalignment is measured in every so many rounds.
 
     Returns
     -------
     dict
-        :func:`leakage_row`, with ``dataset``, ``accuracy``, and ``measured``, the mean of
+        :func:`leakage_row`, with ``dataset``, ``accuracy``, and ``measured``, the mean over every 20th round of
         :math:`\lVert\frac1M\sum_m(\mathrm{Re}\,c_{m,t} - \bar c_m)\mathbf g_{m,t}\rVert^2`.
     """
     preset = presets.load(dataset)
@@ -210,7 +208,7 @@ def training_row(dataset: str, nu: float, error: str, kind: str, seed: int, *, e
     state, measured = federation.start(), []
     for t, eta in enumerate(made.eta):
         aligned = made.alignment[:, t]
-        if t % every == 0:
+        if t % 20 == 0:
             there, on_average = (
                 federation.step(state, math.inf, alignment_t=each)[0].velocity
                 for each in (aligned, made.law.mean[:, t])
@@ -222,17 +220,13 @@ def training_row(dataset: str, nu: float, error: str, kind: str, seed: int, *, e
     return found | leakage_row(scenario, nu, error, kind, seed)
 
 
-def cases(errors: Iterable[str] = tuple(ERRORS)) -> list[tuple[str, str]]:
-    """Every error with both kinds of estimates; without an error they are one."""
-    return [(error, kind) for error in errors for kind in (KINDS[:1] if error == "none" else KINDS)]
-
-
 CASES = {
     "digits": [
         *((error, "mmse") for error in ("none", "-30 dB", "-20 dB", "-10 dB", "10 pilots")),
         *((error, "least-squares") for error in ("-20 dB", "-10 dB")),
     ],
-    "mnist": cases(),
+    # both kinds of estimates; without an error they are one
+    "mnist": [(error, kind) for error in ERRORS for kind in (KINDS[:1] if error == "none" else KINDS)],
 }
 """What the committed table has of each data set.
 

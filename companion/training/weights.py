@@ -97,22 +97,6 @@ def loss_weights(
     return weights
 
 
-def gradient_weights(
-    curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0, weight_decay: float = 0.0
-) -> FloatArray:
-    r"""What a unit of :math:`w_t` adds to the paper's figure, the mean over rounds of the squared gradient, shape (T,).
-
-    .. math:: \frac{\lambda^2}{2 d T} \sum_{i=1}^d h_i^2 \sum_{k=0}^{T-2-t} \psi_k(h_i + \beta)^2
-
-    Arguments and errors as of :func:`loss_weights`.  The last round counts nothing: no gradient is taken after it.
-    """
-    h = np.atleast_1d(check.at_least("curvature", curvature, 0))
-    psi = impulse_response(h + check.at_least("weight_decay", weight_decay, 0), learning_rate, rounds, momentum)
-    so_far = np.cumsum(np.mean(h[:, None] ** 2 * psi**2, axis=0))
-    weights: FloatArray = learning_rate**2 / (2 * rounds) * np.append(so_far[-2::-1], 0.0)
-    return weights
-
-
 class LastIterate(NamedTuple):
     r"""A figure at the last model, :math:`\text{rest} + \sum_t c_t w_t`."""
 

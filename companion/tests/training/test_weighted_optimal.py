@@ -49,7 +49,7 @@ def test_cvxpy_finds_no_better_schedule_under_weights(scenario, budget):
     flat = policies.Optimal().schedule(problem)
     assert feasible(problem, convex)
     assert np.all(closed <= problem.max_eta)
-    np.testing.assert_allclose(weighted_cost(problem, closed, RISING), budget, rtol=1e-12)  # what is promised
+    np.testing.assert_allclose(weighted_cost(problem, closed, RISING), budget, rtol=1e-12)  # the budget
     assert abs(float(problem.rdp(convex) / problem.rdp(closed)) - 1) < 1e-6  # Clarabel's default tolerance is 1e-8
     assert abs(float(problem.rdp(convex) / problem.rdp(flat)) - 1) > 1e-2  # negative control: the weights tell
 
