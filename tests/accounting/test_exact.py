@@ -155,7 +155,7 @@ def test_rare_samples_are_certified_by_atoms_where_moments_are_too_large(rate, s
         epsilon_by(bracket.by_inversion, schedule, delta)
     _, lower, upper, _ = epsilon_by(bracket.by_atoms, schedule, delta)
     assert 0 < lower < upper < 1.01 * lower
-    most, least = (delta_by(bracket.delta_by_atoms, schedule, end) for end in (lower, upper))
+    most, least = (delta_by(bracket.by_atoms, schedule, end) for end in (lower, upper))
     assert most[2] >= delta >= least[1]
     # q sums to so little that two draws are rare: one round with the rates together has more, and nearly as much
     assert lower <= exact_epsilon(count * rate, [sigma], delta).upper
