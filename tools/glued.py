@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import nbformat
+
 from notebooks import ROOT, glued
 
 
