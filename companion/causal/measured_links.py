@@ -20,7 +20,6 @@ from tqdm import tqdm
 
 from adascale import accounting, channel, policies
 from adascale import checks as check
-from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
 from adascale.comparison import Method, TunedOnModel, TunedOnRealisation
 from adascale.errors import BudgetNotReached
@@ -42,6 +41,7 @@ from companion.causal.link_data import (
     michigan,
     realisations,
 )
+from companion.privacy.sharp import SharpAccountant
 from companion.results import Made
 
 FloatArray = NDArray[np.float64]

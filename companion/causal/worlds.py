@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from adascale import channel, policies
 from adascale.accounting import Accountant, OrdersTooFew
-from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import Method, TunedOnModel, TunedOnRealisation, leakage_table
 from adascale.comparison.methods import SEED
@@ -32,6 +31,7 @@ from adascale.scenario import Scenario
 from companion.causal.fresh import DRAWS, foreseen_lyapunov
 from companion.claims import compare
 from companion.csv_pivot import read_wide, wide_csv
+from companion.privacy.sharp import SharpAccountant
 from companion.results import Made
 from companion.summary import promises
 from companion.theory.correlated import block_table

@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 from adascale import presets
-from adascale.accounting.exact.sharp import SharpAccountant
 from adascale.comparison import Method, leakage_table
 from adascale.statistics import log_interval
 from companion.causal import fresh as causal
 from companion.claims import compare
 from companion.csv_pivot import read_wide, wide_csv
 from companion.methods import METHODS
+from companion.privacy.sharp import SharpAccountant
 from companion.results import Made
 
 SEEDS = range(100)

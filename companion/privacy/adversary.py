@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 from adascale import checks as check
 from adascale.accounting import exact_delta, trade_off
-from adascale.accounting.exact.sharp import sharp_epsilon
+from companion.privacy.sharp import sharp_epsilon
 
 
 class Adversary(NamedTuple):

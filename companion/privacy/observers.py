@@ -18,9 +18,9 @@ from scipy import stats
 
 from adascale import accounting, channel, policies
 from adascale import checks as check
-from adascale.accounting.exact.sharp import sharp_epsilon
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
+from companion.privacy.sharp import sharp_epsilon
 
 FloatArray = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from adascale import accounting
-from adascale.accounting.exact.sharp import sharp_epsilon
 from adascale.scenario import Scenario
 from companion.formatting import Texts, rounded_down
 from companion.privacy import observers as listeners
+from companion.privacy.sharp import sharp_epsilon
 
 FloatArray = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from scipy.stats import norm
 
 from adascale import Scenario, accounting, channel
 from adascale.accounting import exact_epsilon
-from adascale.accounting.exact.sharp import sharp_epsilon
 from companion.privacy import observers as listeners
 from companion.privacy.adversary import adversary, matched_noise
 from companion.privacy.audits import BUDGETS, PAIRS, SETTINGS, SIZES, Pairs, Size, audit_row, paired_table
+from companion.privacy.sharp import SharpAccountant, sharp_epsilon
 
 from .shared import RESULTS
 
@@ -48,6 +48,16 @@ def test_the_server_s_row_is_what_the_accountant_says(table):
     scenario = Scenario.mnist()
     each = [float(sharp_epsilon(RATE, one.sigma)) for one in listeners.realisations(scenario, 0.16, range(3))]
     assert table.epsilon[0] == pytest.approx(np.median(each), rel=1e-9)
+
+
+def test_sharp_epsilons_are_those_inside_the_certified_intervals():
+    lanes = np.random.default_rng(0).uniform(0.8, 3.0, (2, 60))
+    found = [accounting.exact_epsilon(0.02, lane, 1e-6) for lane in lanes]
+    assert SharpAccountant().epsilon(0.02, lanes, 1e-6).tolist() == [each.epsilon for each in found]
+    with pytest.raises(ValueError, match=r"^noise_multiplier must be"):
+        sharp_epsilon(0.02, [1.0, -1.0])
+    lost = accounting.epsilon([(1e-6, 0.5, 10_000)], 1e-12)
+    assert sharp_epsilon(1e-6, np.full(10_000, 0.5), 1e-12) == pytest.approx(lost.value, rel=0.01)
 
 
 def test_a_stranger_hears_the_victim_by_the_ratio_of_two_fades():

@@ -91,16 +91,16 @@ def rdp(q, sigma, alpha, nodes=NODES) -> float:
 
 def epsilon_by(way, rounds, delta):
     """Sharp value, both ends and direction by one proof alone; an error where they are far apart."""
-    return _by(way, rounds, delta, certify.Proof(math.inf, certify.NOTHING))
+    return _by(way, certify.invert, rounds, delta, certify.Proof(math.inf, certify.NOTHING))
 
 
 def delta_by(way, rounds, epsilon):
-    return _by(way, rounds, epsilon, certify.Proof(1.0, certify.NO_DELTA))
+    return _by(way, certify.invert_delta, rounds, epsilon, certify.Proof(1.0, certify.NO_DELTA))
 
 
-def _by(way, rounds, given, proof):
+def _by(way, invert, rounds, given, proof):
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        way(rounds, given, proof)
+        way(invert, rounds, given, proof)
     if proof.wide():
         raise CannotCertify("the ends are far apart")
     found = proof.interval()

@@ -17,7 +17,6 @@ from adascale import ReceiveScalingProblem, Scenario, accounting, channel, polic
 from adascale.accounting import CertifiedInterval, exact_delta, exact_epsilon, trade_off
 from adascale.accounting.exact import certify, gaussian, inversion, moments, rounds, search
 from adascale.accounting.exact import certify as bracket
-from adascale.accounting.exact.sharp import SharpAccountant, sharp_epsilon
 from adascale.errors import CannotCertify, RoundingFloor
 
 from .coins import equal
@@ -103,7 +102,6 @@ def test_a_schedule_of_the_book_is_certified_below_a_thousandth(distinct):
     found = exact_epsilon(BOOK.sampling_rate, distinct)
     assert found.lower <= found.epsilon <= found.upper <= found.lower * 1.001
     assert exact_epsilon(BOOK.sampling_rate, distinct[::-1]) == found
-    assert sharp_epsilon(BOOK.sampling_rate, distinct) == pytest.approx(found.epsilon, rel=1e-9)
     renyi = accounting.schedule_epsilon(BOOK.sampling_rate, distinct).epsilon
     assert 1.05 < renyi / found.upper < 1.5
     # negative control: with a share of 1e-3 more noise energy, the bracket misses the value of the true schedule
@@ -157,7 +155,7 @@ def test_rare_samples_are_certified_by_atoms_where_moments_are_too_large(rate, s
         epsilon_by(bracket.by_inversion, schedule, delta)
     _, lower, upper, _ = epsilon_by(bracket.by_atoms, schedule, delta)
     assert 0 < lower < upper < 1.01 * lower
-    most, least = (delta_by(bracket.delta_by_atoms, schedule, end) for end in (lower, upper))
+    most, least = (delta_by(bracket.by_atoms, schedule, end) for end in (lower, upper))
     assert most[2] >= delta >= least[1]
     # q sums to so little that two draws are rare: one round with the rates together has more, and nearly as much
     assert lower <= exact_epsilon(count * rate, [sigma], delta).upper
@@ -188,14 +186,11 @@ def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
             trade_off(1.0, [2.0], **bad)
 
 
-def test_the_accountant_gives_the_upper_end_or_the_sharp_value(distinct):
+def test_the_accountant_gives_the_upper_end(distinct):
     lanes = np.stack([distinct, 1.3 * distinct])
     accountant = accounting.ExactAccountant()
-    ends, sharp = (each.epsilon(0.01, lanes, 1e-5) for each in (accountant, SharpAccountant()))
-    assert ends.shape == sharp.shape == (2,)
-    assert ends[0] == exact_epsilon(0.01, distinct, 1e-5).upper
-    assert (sharp < ends).all()
-    assert (ends < 1.001 * sharp).all()
+    ends = accountant.epsilon(0.01, lanes, 1e-5)
+    assert ends.tolist() == [exact_epsilon(0.01, lane, 1e-5).upper for lane in lanes]
     assert isinstance(accountant, accounting.Accountant)
 
 
@@ -237,7 +232,7 @@ def test_interpolated_rounds_are_as_near_to_their_own_moments_as_they_say(distin
     assert off > 1e-12  # the second one is seen to be coarse
 
 
-@pytest.mark.parametrize("function", [exact_epsilon, sharp_epsilon, exact_delta])
+@pytest.mark.parametrize("function", [exact_epsilon, exact_delta])
 def test_bad_argument_is_named_with_its_value(function):
     for name, rate, sigma, value in BAD:
         with pytest.raises(ValueError, match=f"^{name} must be|^{name} must have") as error:

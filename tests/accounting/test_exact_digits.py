@@ -188,7 +188,7 @@ def searches():
         for at in (0.2, 1.5):
             found = [bracket.delta_of(each, each, way, at) for way in DIRECTIONS]
             yield {f"{name}: delta of {way} at {at}": one for way, one in zip(DIRECTIONS, found, strict=True)}
-            *both, direction = delta_by(bracket.delta_by_inversion, each, at)
+            *both, direction = delta_by(bracket.by_inversion, each, at)
             yield {f"{name}: delta at {at}": [*both, DIRECTIONS.index(direction)]}
             delta = both[0]
             value, direction, known = search.sharp(each, delta)

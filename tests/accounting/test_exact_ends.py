@@ -26,7 +26,7 @@ def test_both_ends_enclose_a_composition_whichever_direction_binds(ratios, bindi
     assert lower <= epsilon <= upper <= lower * (1 + 1e-3)
     assert value == pytest.approx(epsilon, rel=1e-6)
     assert direction in binding
-    value, lower, upper, direction = delta_by(bracket.delta_by_inversion, schedule, epsilon)
+    value, lower, upper, direction = delta_by(bracket.by_inversion, schedule, epsilon)
     assert lower <= delta <= upper <= lower * (1 + 3e-3)
     assert value == pytest.approx(delta, rel=1e-6)
     assert direction in binding
@@ -160,7 +160,7 @@ def test_lower_ends_are_of_atoms_below_and_upper_ends_of_atoms_above_and_what_th
     lost = 1e-3 * delta
     less, more, cut = nearby(lost)
     monkeypatch.setattr(bracket, "cut", cut)
-    _, lower, upper, _ = delta_by(bracket.delta_by_atoms, SAMPLED, 1.5)
+    _, lower, upper, _ = delta_by(bracket.by_atoms, SAMPLED, 1.5)
     assert lower <= most(1.5, ratios=less) <= lower * (1 + 6e-3)
     each = {"ratios": more, "lost": lost / NUMBER}
     assert (upper - lost) * (1 - 6e-3) <= most(1.5, **each) <= upper - lost
@@ -184,8 +184,8 @@ class Known:
 
 def test_upper_end_of_a_delta_near_one_is_one():
     """What was rounded and what is lost are added, and a probability ends there."""
-    atoms = bracket.delta_by_atoms, 0.5, np.repeat(np.linspace(0.15, 0.165, 4), 5)
-    for ask, rate, sigma in ((bracket.delta_by_inversion, 0.9999, [0.02, 0.03]), atoms):
+    atoms = bracket.by_atoms, 0.5, np.repeat(np.linspace(0.15, 0.165, 4), 5)
+    for ask, rate, sigma in ((bracket.by_inversion, 0.9999, [0.02, 0.03]), atoms):
         value, lower, upper, _ = delta_by(ask, rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)), 0.0)
         assert 0.9999 < lower <= value <= upper <= 1
 
@@ -283,7 +283,7 @@ def refuse(*_):
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda: epsilon_by(bracket.by_atoms, SAMPLED, 1e-3), lambda: delta_by(bracket.delta_by_atoms, SAMPLED, 1.5)],
+    [lambda: epsilon_by(bracket.by_atoms, SAMPLED, 1e-3), lambda: delta_by(bracket.by_atoms, SAMPLED, 1.5)],
 )
 def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
     tried = []

@@ -25,7 +25,7 @@ ROUNDS = st.lists(st.tuples(SIGMAS, st.integers(1, 40)), min_size=1, max_size=2,
 LARGEST = 2**13  # losses on the grid of the peer: its time
 
 
-def sampled(rounds, delta, proof):
+def sampled(_, rounds, delta, proof):
     """The closed form."""
     found = bracket.epsilon_interval(rounds, delta)
     proof.raise_lower(found.lower, "closed form")

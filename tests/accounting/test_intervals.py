@@ -7,7 +7,6 @@ import pytest
 
 from adascale.accounting.exact import bounds, certify
 from adascale.accounting.exact.rounds import rounds_of
-from adascale.accounting.exact.sharp import sharp_epsilon
 
 from . import losses
 from .coins import equal
@@ -116,17 +115,6 @@ def test_no_proof_contradicts_another(kinds):
         assert all(max(each.values()) >= known.lower for each in both.values())
         assert {"one round", "threshold", "tilted"} <= {name for name, _ in lowers}
         assert all(bound(epsilon) <= known.upper for _, bound in lowers)
-
-
-def test_sharp_epsilon_lies_inside_the_interval():
-    for q, sigma, delta in [
-        (1e-5, np.repeat(np.linspace(1, 5, 10), 5), 1e-8),
-        (1e-6, np.full(100_000, 0.7), 1e-13),
-        (0.01, np.full(100, 1.0), 1e-5),
-        (0.3, np.full(1, 2.0), 1e-5),
-    ]:
-        found = certify.epsilon_interval(rounds_of(np.full(sigma.size, q), sigma), delta)
-        assert found.lower <= sharp_epsilon(q, sigma, delta) <= found.upper
 
 
 def test_infinite_epsilons_have_an_upper_bound_of_delta():

@@ -78,6 +78,7 @@ def _known(found: tuple[float, float, float], nothing: float, name: str = "close
 
 
 Attempt = Callable[[Rounds, float, Proof], None]
+Invert = Callable[[Rounds, Rounds, float, Proof, str], None]
 Interval = Callable[[Rounds, float], CertifiedInterval]
 _quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # infinite or nan: nothing is proven
 _FAILURES = (ArithmeticError, ValueError)  # of an attempt to prove something, at the ends of floating point
@@ -95,7 +96,7 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
         return _known(gaussian.sampled_epsilon(q, u, delta), NOTHING)
     proof = Proof(math.inf, NOTHING)
     proof.reduce_upper(largest_loss(rounds), "largest loss", REMOVE)
-    return _by_all(rounds, delta, proof, by_atoms, by_inversion, by_bounds, epsilon_interval)
+    return _by_all(rounds, delta, proof, invert, by_bounds, epsilon_interval)
 
 
 @_quiet
@@ -117,17 +118,15 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     if rounds.rates:
         q, u = max((q, float(u[-1])) for q, u in zip(rounds.rates, rounds.energies, strict=True))
         proof.raise_lower(float(gaussian.sampled_delta(q, u * (1 - 1e-9), epsilon)[1]), "one round")
-    return _by_all(rounds, epsilon, proof, delta_by_atoms, delta_by_inversion, delta_by_bounds, delta_interval)
+    return _by_all(rounds, epsilon, proof, invert_delta, delta_by_bounds, delta_interval)
 
 
-def _by_all(
-    rounds: Rounds, at: float, proof: Proof, atoms: Attempt, inversion: Attempt, ends: Attempt, whole: Interval
-) -> CertifiedInterval:
+def _by_all(rounds: Rounds, at: float, proof: Proof, way: Invert, ends: Attempt, whole: Interval) -> CertifiedInterval:
     """Try proofs until the interval is narrow; rounds of both kinds can only be discretised."""
     both = bool(rounds.rates and rounds.atoms)
-    for attempt in (atoms,) if both else (atoms, inversion) if is_rare(rounds) else (inversion, atoms):
+    for attempt in (by_atoms,) if both else (by_atoms, by_inversion) if _is_rare(rounds) else (by_inversion, by_atoms):
         with contextlib.suppress(*_FAILURES):
-            attempt(rounds, at, proof)
+            attempt(way, rounds, at, proof)
         if not proof.wide():
             return proof.interval()
     if both:
@@ -165,23 +164,24 @@ def _of_one_kind(rounds: Rounds) -> tuple[Rounds, Rounds]:
     return less, less._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12))
 
 
-def is_rare(rounds: Rounds) -> bool:
+def _is_rare(rounds: Rounds) -> bool:
     """Check that so few samples are expected that discrete rounds are faster and nearer."""
     expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
     return max(rounds.rates, default=0.0) < _RARE[0] and expected < _RARE[1]
 
 
-def by_inversion(rounds: Rounds, delta: float, proof: Proof) -> None:
-    """Prove bounds on epsilon by the moments of the sampled rounds, or of the atoms if there are no others."""
-    invert(rounds, rounds, delta, proof, "minus one" if rounds.atoms else "inversion")
+def by_inversion(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
+    """Prove bounds by the moments of the sampled rounds, or of the atoms if there are no others."""
+    way(rounds, rounds, at, proof, "minus one" if rounds.atoms else "inversion")
 
 
-def by_atoms(rounds: Rounds, delta: float, proof: Proof) -> None:
-    """Prove bounds on epsilon by one discretisation that lowers delta and one that raises it."""
+def by_atoms(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
+    """Prove bounds by one discretisation that lowers delta and one that raises it."""
     for width, lost in _CUTS:
+        delta = at if way is invert else max(proof.lower, 1e-25 * max(proof.upper.values()))
         below, above = _cut(rounds, width, math.log(delta) + math.log(lost))
-        invert(below, above, delta, proof, "minus one")
-        if not proof.wide(5 * _WANTED):
+        way(below, above, at, proof, "minus one")
+        if not proof.wide(5 * _WANTED if way is invert else WIDEST):
             break
 
 
@@ -338,22 +338,6 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
         return _smoothed(rounds, tilts, epsilon, log_delta, tau).upper(epsilon) <= delta
     except CannotCertify:
         return False
-
-
-def delta_by_inversion(rounds: Rounds, epsilon: float, proof: Proof) -> None:
-    """Prove what :func:`by_inversion` does, for delta."""
-    invert_delta(rounds, rounds, epsilon, proof, "minus one" if rounds.atoms else "inversion")
-
-
-def delta_by_atoms(rounds: Rounds, epsilon: float, proof: Proof) -> None:
-    """Prove what :func:`by_atoms` does, for delta."""
-    about = math.log(max(proof.lower, 1e-25 * max(proof.upper.values())))
-    for width, lost in _CUTS:
-        below, above = _cut(rounds, width, about + math.log(lost))
-        invert_delta(below, above, epsilon, proof, "minus one")
-        if not proof.wide():
-            break
-        about = math.log(max(proof.lower, 1e-25 * max(proof.upper.values())))
 
 
 def invert_delta(below: Rounds, above: Rounds, epsilon: float, proof: Proof, name: str) -> None:

@@ -72,9 +72,7 @@ def _narrow(found: CertifiedInterval, what: str) -> tuple[float, float, float, s
 def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike, points: int = 48) -> FloatArray:
     r"""Bound the miss rate :math:`\beta` of every test with false-alarm rate :math:`\alpha` from below.
 
-    .. math::
-        \beta(\alpha) = \sup_{\varepsilon \ge 0} \max\big\{0,\; 1 - \delta(\varepsilon) - e^{\varepsilon} \alpha,\;
-        e^{-\varepsilon} (1 - \delta(\varepsilon) - \alpha)\big\}
+    It is the supremum of :func:`beta` over a list of :math:`\varepsilon`, which is the same for every rate.
 
     Parameters
     ----------
@@ -84,11 +82,9 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
     points : int, >= 2
         Number of :math:`\varepsilon` at which the supremum is taken; every choice gives a valid bound.
     """
-    rate = check.at_least("alpha", alpha, 0.0)
+    rate, points = check.at_least("alpha", alpha, 0.0), check.whole("points", points, 2)
     if (rate > 1).any():
         raise ValueError(f"alpha must be in [0, 1], got {rate.max()}")
-    if check.whole("points", points) < 2:
-        raise ValueError(f"points must be at least 2, got {points}")
     end = exact_epsilon(sampling_rate, noise_multiplier, 1e-8).upper
     best = np.zeros(rate.shape)
     for epsilon in np.linspace(0.0, end, points) if end > 0 else (0.0,):

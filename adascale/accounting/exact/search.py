@@ -56,12 +56,10 @@ def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: fl
     return None
 
 
-def one_direction(rounds: Rounds, tilts: Tilts, delta: float, smooth: bool = True) -> float:
+def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     """Compute the sharp epsilon in one direction, with decreasing smoothing if the plain sum is slow to converge."""
     if (root := _root(rounds, tilts, delta, 0.0)) is not None:
         return root
-    if not smooth:
-        raise CannotCertify("the plain sum is slow to converge")
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])  # smoothing adds about slope * tau^2 / 2
     soon = math.sqrt(0.04 * max(tilts.top, 0.01 / slope) / slope)
     tau = min(0.1 * max(tilts.top, 1e-3 / float(tilts.tilt[-1])), soon, 0.5)
@@ -113,17 +111,17 @@ def _root(
     return 0.0
 
 
-def sharp(rounds: Rounds, delta: float, smooth: bool = True) -> tuple[float, str, dict[str, float]]:
+def sharp(rounds: Rounds, delta: float) -> tuple[float, str, dict[str, float]]:
     """Compute the sharp epsilon, its direction, and the epsilon of each direction that can determine it."""
     if not rounds.rates and not rounds.atoms:
         value = gaussian.epsilon(rounds.gaussian, delta)[0]
         return value, ADD, {ADD: value, REMOVE: value}
     if most_apart(rounds) <= delta:
         return 0.0, ADD, {ADD: 0.0, REMOVE: 0.0}
-    found = {ADD: one_direction(rounds, look(rounds, ADD, math.log(delta)), delta, smooth)}
+    found = {ADD: one_direction(rounds, look(rounds, ADD, math.log(delta)), delta)}
     if largest_loss(rounds) > found[ADD]:
         other = look(rounds, REMOVE, math.log(delta))
         if other.top > 0.99 * found[ADD]:
-            found[REMOVE] = one_direction(rounds, other, delta, smooth)
+            found[REMOVE] = one_direction(rounds, other, delta)
     direction = max(found, key=lambda name: found[name])
     return found[direction], direction, found

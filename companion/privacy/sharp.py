@@ -1,0 +1,32 @@
+"""Epsilon as one number inside the certified interval, mostly without computing the interval; for the book's tables."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import accounting
+from adascale import checks as check
+from adascale.accounting.exact.rounds import rounds_of
+from adascale.accounting.exact.search import sharp
+from adascale.errors import CannotCertify
+
+
+def sharp_epsilon(sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5) -> NDArray[np.float64]:
+    r"""Compute :math:`\varepsilon` of schedules of shape (..., T) of two rounds or more, not for rare samples."""
+    sigma, delta = check.positive("noise_multiplier", noise_multiplier), check.fraction("delta", delta)
+
+    def value(lane: NDArray[np.float64]) -> float:
+        try:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                return sharp(rounds_of(np.full(lane.shape, float(sampling_rate)), lane), delta)[0]
+        except CannotCertify:
+            return accounting.epsilon([(float(sampling_rate), float(each)) for each in lane], delta).value
+
+    return np.apply_along_axis(value, -1, sigma)
+
+
+class SharpAccountant:
+    """:func:`sharp_epsilon` as an accountant."""
+
+    epsilon = staticmethod(sharp_epsilon)
