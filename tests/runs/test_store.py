@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import cache
 
 import numpy as np
@@ -101,35 +100,6 @@ def test_the_time_of_a_resumed_run_is_all_of_it(tmp_path, monkeypatch):
     trained, seconds = checkpoint.read()
     checkpoint.write(trained, seconds + 1000)
     assert store.run(RUN).row["wall_seconds"] > 1000
-
-
-SCRIPT = """
-import sys, torch
-torch.set_num_threads(1)
-from adascale.runs.specification import make_run
-from adascale.runs.store import Store
-run = make_run("digits", "EqualAlloc", 0.5, 0, momentum=0.9)
-Store(sys.argv[1]).run(run, save_seconds=0)
-"""
-
-
-@pytest.mark.fuzz
-def test_a_run_killed_again_and_again_ends_with_the_same_history(tmp_path):
-    run = make_run("digits", "EqualAlloc", 0.5, 0, momentum=0.9)
-    store = Store(tmp_path)
-    checkpoint = store.place(run) / "checkpoint"
-    rng, seen = np.random.default_rng(0), []
-    for _ in range(3):
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path)])
-        last = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-        while process.poll() is None and not (checkpoint.exists() and checkpoint.stat().st_mtime_ns > last):
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0, 0.1))  # somewhere within the rounds that follow
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        seen.append(Checkpoint(checkpoint, run, "cpu").read()[0].state.round)
-    assert 0 < seen[0] < seen[1] < seen[2] < 200
-    assert_same(store.run(run), perform(run))
 
 
 def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path, monkeypatch):
