@@ -12,6 +12,7 @@ from adascale import ReceiveScalingProblem, Scenario, accounting, channel, error
 from adascale import checks as check
 from adascale.files import from_mapping
 from adascale.policies import adascale_energies, estimated_min_gain, water_level
+from adascale.policies.base import RoundsPolicy
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval
 from adascale.tables import read_table
@@ -193,6 +194,7 @@ def test_a_policy_without_its_methods_says_which():
         """A policy that defines nothing."""
 
     calls = (Nothing().start, (MIXED, np.ones(1))), (Nothing().step, (None, np.ones(1)))
+    calls = *calls, (RoundsPolicy().energy, (None, np.ones(1)))
     for call, arguments in (*calls, (policies.Policy().schedule, (make(MIXED, 1.0),))):
         with pytest.raises(NotImplementedError, match=f"has no {call.__name__}"):
             call(*arguments)
@@ -215,8 +217,8 @@ BUILT_IN = {
 
 
 def test_every_exception_has_the_base_and_its_built_in_type():
-    found = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, Exception)}
-    found -= {"AdaScaleError"}
+    classes = {name: each for name, each in vars(errors).items() if isinstance(each, type)}
+    found = {name for name, each in classes.items() if issubclass(each, errors.AdaScaleError)} - {"AdaScaleError"}
     assert found == BUILT_IN.keys()
     for name, built_in in BUILT_IN.items():
         assert issubclass(getattr(errors, name), errors.AdaScaleError)

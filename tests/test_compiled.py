@@ -50,5 +50,8 @@ def test_without_a_folder_nothing_is_kept(compiled, tmp_path):
     assert "unless NUMBA_CACHE_DIR names a folder" in compiled(**nowhere)
 
 
-def test_uncompiled_functions_are_themselves(compiled):
-    assert compiled(NUMBA_DISABLE_JIT="1") == ""
+@pytest.mark.parametrize("installed", [True, False])
+def test_uncompiled_functions_are_themselves(compiled, tmp_path, installed):
+    if not installed:
+        (tmp_path / "numba.py").write_text("raise ModuleNotFoundError")
+    assert compiled(**{"NUMBA_DISABLE_JIT": "1"} if installed else {}) == ""

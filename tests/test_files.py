@@ -12,6 +12,7 @@ import time
 import pandas as pd
 import pytest
 
+from adascale import files
 from adascale.errors import InvalidFile
 from adascale.files import in_turn, json_text, preset_chain, read_preset, read_toml, write_atomically, write_together
 
@@ -68,7 +69,8 @@ def test_write_synchronises_the_folder_after_the_files(tmp_path, monkeypatch):
     assert done == [stat.S_IFREG, stat.S_IFREG, "replace", "replace", stat.S_IFDIR]
 
 
-def test_of_files_that_belong_together_none_is_replaced_if_one_cannot_be_written(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), OSError("No space left on device")])
+def test_of_files_that_belong_together_none_is_replaced_if_one_cannot_be_written(tmp_path, monkeypatch, error):
     first, second = tmp_path / "a", tmp_path / "b"
     write_together({first: "old", second: "old"})
     calls = []
@@ -76,13 +78,35 @@ def test_of_files_that_belong_together_none_is_replaced_if_one_cannot_be_written
     def full_at_the_second(file):
         calls.append(file)
         if len(calls) == 2:
-            raise OSError(28, "No space left on device")
+            raise error
 
     monkeypatch.setattr(os, "fsync", full_at_the_second)
     with pytest.raises(OSError, match="No space left on device") as raised:
         write_together({first: "new", second: "new"})
-    assert raised.value.filename == str(second)
+    assert raised.value.filename == (str(second) if error.errno else None)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old", "b": "old"}
+
+
+def test_a_file_that_another_process_removes_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    hold, removed = files._hold, []
+
+    def late(file):
+        if not removed:
+            removed.extend(path.unlink() for path in tmp_path.iterdir())
+        return hold(file)
+
+    monkeypatch.setattr(files, "_hold", late)
+    write_atomically(tmp_path / "x", "whole")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x": "whole"}
+    assert removed == [None]
+
+
+def test_without_locks_files_are_written_and_turns_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    for content in ("new", "newer"):
+        with in_turn(tmp_path):
+            write_atomically(tmp_path / "x", content)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x": "newer"}
 
 
 WRITER = """

@@ -131,15 +131,6 @@ def test_round_leakage_is_the_sum_over_devices(scenario):
 
 
 @each_scenario
-def test_slope_agrees_with_finite_differences(scenario):
-    for order in (1.1, 1.9, 2, 2.5, 3, 8, 10.9):
-        leakage, w = RoundLeakage(scenario, order), np.geomspace(1e-3, 1e3, 25)
-        h = 1e-5 * w
-        # truncation (1e-5)^2 times a third derivative, relative, of up to (alpha unit / w)^2; rounding 1e-13 / 1e-5
-        np.testing.assert_allclose(leakage.slope(w), (leakage(w + h) - leakage(w - h)) / (2 * h), rtol=1e-5)
-
-
-@each_scenario
 @pytest.mark.parametrize("few", [True, False], ids=["few", "any"])
 def test_the_curvature_is_the_difference_of_slopes(scenario, few):
     leakage = RoundLeakage(scenario)

@@ -104,14 +104,6 @@ def test_headline_figure_is_the_one_that_the_committed_notebook_drew():
 PAGE = (ROOT / "book" / "reproducibility.md").read_text()
 
 
-@pytest.mark.parametrize("line", re.findall(r"^adascale .*?(?=  #|$)", PAGE, re.MULTILINE))
-def test_every_command_of_adascale_has_these_options(line, capsys):
-    command, *options = shlex.split(line)[1:]
-    assert run(command, "--help") == 0
-    said = capsys.readouterr().out
-    assert all(option in said for option in options if option.startswith("--"))
-
-
 def test_each_committed_table_has_a_command():
     """`make bench`, a name of `python -m companion make`, or a command that the page gives."""
     made = {Path(each.folder, file.partition(".")[0]) for each in RESULTS.values() for file in each.files.split()}

@@ -8,6 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from adascale.accounting import calibrate, delta, epsilon, from_pmf
+from adascale.accounting.events import compose_events
+from adascale.accounting.exact import bounds
 from adascale.errors import InvalidInput
 
 
@@ -38,6 +40,12 @@ def test_randomised_response_is_a_binomial(p, count):
         assert found.lower <= exact * (1 + 1e-9)
         assert found.upper >= exact * (1 - 1e-9)
         assert found.upper - found.lower <= 0.01 * found.upper + 1e-12
+        with np.errstate(divide="ignore"):
+            uppers, lowers = bounds.all_of(compose_events(events).rounds(), None, at)
+        assert all(bound(at) >= exact * (1 - 1e-9) for *_, bound in uppers)
+        assert all(bound(at) <= exact * (1 + 1e-9) for _, bound in lowers)
+        assert {name for name, *_ in uppers} == {"Renyi"}
+        assert {name for name, _ in lowers} == {"tilted"}
     found = epsilon(events, 1e-5)
     assert response_delta(p, count, found.lower * (1 - 1e-9)) >= 1e-5
     assert response_delta(p, count, found.upper * (1 + 1e-9)) <= 1e-5

@@ -22,64 +22,6 @@ CASES = [(1e-3, 0.7, 0.5), (1e-3, 0.7, 9.0), (0.3, 4.0, 2.0), (1e-6, 1e-4, 6.0),
 PROVEN = [(0.01, 1.0, 4.0), (1e-4, 0.5, 12.0), (0.3, 0.02, 3.0), (0.9, 0.005, 1.5), (1e-6, 50.0, 300.0)]
 
 
-def cells(q, u, above, end):
-    """Atoms of a round and, in multi-precision, the ends of their cells, with ratio and both masses in between."""
-    atom = atoms.atoms_of(q, u, above, 0.2, end)
-    x = [mp.mpf(each) for each in np.linspace(START, end + math.sqrt(u), atom.loss.size - 1).tolist()]
-    root = mp.sqrt(mp.mpf(u))
-
-    def mass(i, shift=0):
-        low, high = x[i] - shift, x[i + 1] - shift
-        return mp.ncdf(-low) - mp.ncdf(-high) if low > 0 else mp.ncdf(high) - mp.ncdf(low)  # tails keep their digits
-
-    # of the null, and weighted with e^L
-    return atom, x, [mp.exp(root * each - root * root / 2) for each in x], mass, lambda i: mass(i, root)
-
-
-def near(mass, truth, off):
-    return abs(mp.mpf(float(mass)) / truth - 1) < off
-
-
-def places(atom, last):
-    """Some cells from the first to the last, and those at which the ratio leaves 1."""
-    bend = min(int(np.searchsorted(atom.loss, 1e-3)), last - 6)
-    return {*range(1, last - 1, last // 12), *range(bend, bend + 5), last - 1}
-
-
-@pytest.mark.parametrize(("q", "u", "end"), CASES)
-def test_atoms_above_are_cells_spread_to_both_ends_and_the_rest_at_the_last(q, u, end):
-    """What spreads mass and mean ratio of a cell to its ends is linear in the ratio; forty digits."""
-    with mp.workdps(40):
-        atom, x, ratio, null, sampled = cells(q, u, True, end)
-        root, last = mp.sqrt(mp.mpf(u)), len(x) - 1
-
-        def right(i):
-            return (sampled(i) - ratio[i] * null(i)) / (ratio[i + 1] - ratio[i])
-
-        left = mp.ncdf(x[0] - root) / ratio[0]  # at the upper end of what lies below the first cell
-        expected = {0: mp.ncdf(x[0]) - left, 1: null(0) - right(0) + left}
-        expected |= {i + 1: right(i - 1) + null(i) - right(i) for i in places(atom, last)}
-        expected[last + 1] = right(last - 1) + mp.ncdf(-x[last])
-        for i, mass in expected.items():
-            assert near(atom.mass[i], mass, atom.mass_off[i])
-            loss = mp.log(1 - mp.mpf(q) + mp.mpf(q) * (ratio[i - 1] if i else 0))
-            assert abs(mp.mpf(float(atom.loss[i])) - loss) <= atom.loss_off[i]
-
-
-@pytest.mark.parametrize(("q", "u", "end"), CASES)
-def test_atoms_below_are_cells_at_their_mean_ratio(q, u, end):
-    with mp.workdps(40):
-        atom, x, _, null, sampled = cells(q, u, False, end)
-        root, last = mp.sqrt(mp.mpf(u)), len(x) - 1
-        expected = {i + 1: (null(i), sampled(i)) for i in (0, *places(atom, last))}
-        expected[0] = mp.ncdf(x[0]), mp.ncdf(x[0] - root)
-        expected[last + 1] = mp.ncdf(-x[last]), mp.ncdf(root - x[last])
-        for i, (mass, weighted) in expected.items():
-            assert near(atom.mass[i], mass, atom.mass_off[i])
-            loss = mp.log(1 + mp.mpf(q) * (weighted / mass - 1))
-            assert abs(mp.mpf(float(atom.loss[i])) - loss) < atom.loss_off[i]
-
-
 @pytest.mark.parametrize(("q", "u", "end"), CASES)
 def test_masses_of_atoms_sum_to_one_and_their_mean_ratio_lacks_no_more_than_is_lost(q, u, end):
     """From above, what lies beyond the last cell is at its end: what is lost is all of the sampled part there."""

@@ -12,6 +12,7 @@ from adascale.accounting import interpolation as tables
 from adascale.accounting import kernels
 
 from .. import reference
+from . import exact
 
 # The target of the package, relative. What is measured here stays below 1e-12; the margin absorbs the condition of
 # the problem: rho grows like q^2 and exp(1/sigma^2), so one rounding of sigma alone moves it by up to 1/sigma^2 ulps.
@@ -45,6 +46,12 @@ def test_the_reference_integral_reproduces_the_sum_of_lemma_1():
             integral = reference._any_moment(reference.mp.mpf(q), s, reference.mp.mpf(alpha), reference.mp.mpf("0.2"))
             exact = reference._integer_moment(reference.mp.mpf(q), s, alpha)
             assert float(abs(integral / exact - 1)) < 1e-40  # the rule's own error
+
+
+def test_one_reference_agrees_with_the_other():
+    points = [(0.01, 2.5, 1.5), (0.01, 0.35, 1.6), (0.01, 10.0, 1.25), (0.5, 1.0, 1.01), (0.9, 3.0, 63.5), (0.3, 2, 3)]
+    for point in points:  # both keep more digits than a double
+        assert exact.rdp(*point) == pytest.approx(reference.rdp(*point), rel=1e-15)
 
 
 @pytest.mark.parametrize("point", [*FRACTIONAL, *LARGE, *RARE])

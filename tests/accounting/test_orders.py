@@ -50,14 +50,6 @@ def test_search_ends_in_the_valley_from_any_start():
                     assert schedules.valley(slope.__getitem__, size, guess) == (deepest, 0)
 
 
-@pytest.mark.parametrize("number", [8, 16])
-def test_the_last_of_some_orders_may_be_the_best(number):
-    """A schedule without rounds leaks nothing: its epsilon falls up to order 1 / delta."""
-    found, _ = warned(accounting.schedule_epsilon, 0.1, [], DELTA, np.arange(2.0, 2 + number))
-    assert found.order == 1 + number
-    assert float(found.epsilon) == pytest.approx(gaussian_epsilon([], 1 + number), rel=1e-14)
-
-
 @pytest.mark.parametrize("q", [1.0, 0.5])
 def test_an_epsilon_that_only_the_smallest_orders_have_is_found(q):
     # 1 / sigma^2 = 5.1e307: from order 7 on, and so in the middle of the list, alpha / (2 sigma^2) is infinite

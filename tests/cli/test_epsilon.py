@@ -134,6 +134,13 @@ def test_eta_is_read_strictly(tmp_path, capsys, text, message):
     assert run("epsilon", "--scenario", toml, "--eta", written(tmp_path, f"min_gain,eta\n1e-9,{CAP}\n")) == 0
 
 
+def test_epsilon_notes_a_wide_interval(tmp_path, capsys, monkeypatch):
+    wide = accounting.CertifiedInterval(1.0, 2.0, ("threshold", "hits"), "add", 1.5, 2.0)
+    monkeypatch.setattr(accounting, "epsilon", lambda *_: wide)
+    assert run("epsilon", written(tmp_path, ROUNDS)) == 0
+    assert "not certified within one per cent: its proofs are threshold, hits" in capsys.readouterr().err
+
+
 def test_epsilon_notes_a_last_line_without_break(tmp_path, capsys):
     assert run("epsilon", written(tmp_path, "sigma,rate\n1,0.1\n1,0.1")) == 0
     assert "line 3: no line break at its end" in capsys.readouterr().err

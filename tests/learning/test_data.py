@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,6 +59,15 @@ def test_public_data_sets_are_read_from_their_folder(name):
     for colour in range(image[0]):  # 1e-3: the usual constants have four digits
         assert float(loaded.images[:, colour].double().mean()) == pytest.approx(0, abs=1e-3)
         assert float(loaded.images[:, colour].double().std()) == pytest.approx(1, abs=1e-3)
+
+
+def test_samples_of_a_data_set_in_colour_are_scaled_by_255_with_the_colour_first(nowhere, monkeypatch):
+    pixels = np.arange(2 * 3 * 5 * 3, dtype=np.uint8).reshape(2, 3, 5, 3)
+    read = SimpleNamespace(data=pixels, targets=[1, 0])
+    monkeypatch.setattr("torchvision.datasets.CIFAR10", lambda *_, **__: read)
+    loaded = data.load("cifar10", "unit")
+    torch.testing.assert_close(loaded.images, torch.as_tensor(pixels).movedim(3, 1) / 255)
+    assert loaded.test_labels.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])

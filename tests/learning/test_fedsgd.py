@@ -13,7 +13,7 @@ from torch import nn
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.learning import Diverged, FedSGD, Trained, Training, clipped_sum, data, train
-from adascale.learning.devices import find_device
+from adascale.learning.devices import find_device, random_state, set_random_state
 from adascale.learning.models import build
 from adascale.learning.training import COLUMNS
 
@@ -264,3 +264,15 @@ def test_devices_are_checked():
             find_device(wrong)
     with pytest.raises(ValueError, match=r"device 'cuda:99' is not available: this machine has \d+ CUDA devices"):
         FedSGD(SCENARIO, TRAINING, DIGITS, 0, device="cuda:99")
+
+
+@pytest.mark.parametrize(("name", "owner"), [("cpu", "torch"), ("cuda:1", "torch.cuda")])
+def test_the_random_state_is_that_of_the_device(monkeypatch, name, owner):
+    """Also where there is no second device."""
+    held = {}
+    monkeypatch.setattr(f"{owner}.get_rng_state", lambda *of: ("state", *of))
+    monkeypatch.setattr(f"{owner}.set_rng_state", lambda state, *of: held.update({of: state}))
+    device = torch.device(name)
+    of = (device,) if device.type == "cuda" else ()
+    set_random_state(device, random_state(device))
+    assert held == {of: ("state", *of)}

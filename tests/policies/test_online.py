@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 from dataclasses import dataclass, is_dataclass, replace
 
 import numpy as np
@@ -169,6 +170,14 @@ def test_a_round_without_a_root_is_named_with_its_lane_and_its_values():
         policies.AdaScale(penalty).schedule(problem)
     with pytest.raises(RuntimeError, match=r"^no root found in round 0: floor 1e-12, queue 0.0, penalty 1e\+308$"):
         best_energy(1e-12, 0.0, 1e308, RoundLeakage(MIXED))
+
+
+def test_a_search_that_does_not_converge_ends_and_is_named(monkeypatch):
+    module = sys.modules[policies.AdaScale.__module__]
+    monkeypatch.setattr(module, "_rounds", getattr(module._rounds, "py_func", module._rounds))
+    monkeypatch.setattr(module, "_advance", lambda search, *_: search)
+    with pytest.raises(RuntimeError, match=r"^no root found in round 0: floor 1\.0, queue 0\.0, penalty 1\.0$"):
+        best_energy(1.0, 0.0, 1.0, RoundLeakage(MIXED))
 
 
 def test_parameters_for_other_lanes_are_refused():

@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from filelock import FileLock
 
 from adascale.runs import store as module
 from adascale.runs.execution import perform
@@ -32,7 +32,7 @@ class Stopped(BaseException):
     """As sudden as a signal, for what does not survive it."""
 
 
-def stop_after(monkeypatch, rounds):
+def stop_after(monkeypatch, rounds, stopped):
     """Let the process "die" after so many rounds, a checkpoint having been written after each."""
 
     def stopping(run, **options):
@@ -41,7 +41,7 @@ def stop_after(monkeypatch, rounds):
         def until(state, rows):
             keep(state, rows)
             if len(rows) == rounds:
-                raise Stopped
+                raise stopped
 
         return perform(run, keep=until, **options)
 
@@ -55,12 +55,12 @@ def assert_same(found, expected=None):
     assert {name: found.row[name] for name in timeless} == {name: expected.row[name] for name in timeless}
 
 
-def begun(folder, monkeypatch, rounds=4):
+def begun(folder, monkeypatch, rounds=4, stopped=Stopped, save_seconds=0):
     """A store whose only run was stopped after so many rounds."""
     store = Store(folder)
-    stop_after(monkeypatch, rounds)
-    with pytest.raises(Stopped):
-        store.run(RUN, save_seconds=0)
+    stop_after(monkeypatch, rounds, stopped)
+    with pytest.raises(stopped):
+        store.run(RUN, save_seconds=save_seconds)
     monkeypatch.setattr(module, "perform", perform)
     return store
 
@@ -74,9 +74,13 @@ def test_a_run_is_kept_and_not_run_again(tmp_path, monkeypatch):
     assert {path.name for path in store.place(RUN).iterdir()} == {"spec.json", "row.json", "history.csv", "lock"}
 
 
-@pytest.mark.parametrize("rounds", [1, 3, 4, 8])
-def test_a_stopped_run_resumes_to_the_same_history(tmp_path, monkeypatch, rounds):
-    store = begun(tmp_path, monkeypatch, rounds)
+@pytest.mark.parametrize(
+    ("rounds", "stopped", "save_seconds"),
+    [(1, Stopped, 0), (3, Stopped, 0), (4, KeyboardInterrupt, 1e9), (8, Stopped, 0)],
+)
+def test_a_stopped_run_resumes_to_the_same_history(tmp_path, monkeypatch, rounds, stopped, save_seconds):
+    store = begun(tmp_path, monkeypatch, rounds, stopped, save_seconds)
+    (store.place(RUN) / ".checkpoint.half").write_bytes(b"what a signal can leave")
     ran = []
     monkeypatch.setattr(
         module,
@@ -87,7 +91,7 @@ def test_a_stopped_run_resumes_to_the_same_history(tmp_path, monkeypatch, rounds
     )
     assert_same(store.run(RUN, save_seconds=0))
     assert ran == list(range(rounds + 1, 9))  # and only the rest was run
-    assert not (store.place(RUN) / "checkpoint").exists()
+    assert {path.name for path in store.place(RUN).iterdir()} == {"spec.json", "row.json", "history.csv", "lock"}
 
 
 def test_the_time_of_a_resumed_run_is_all_of_it(tmp_path, monkeypatch):
@@ -96,37 +100,6 @@ def test_the_time_of_a_resumed_run_is_all_of_it(tmp_path, monkeypatch):
     trained, seconds = checkpoint.read()
     checkpoint.write(trained, seconds + 1000)
     assert store.run(RUN).row["wall_seconds"] > 1000
-
-
-SCRIPT = """
-import sys, torch
-torch.set_num_threads(1)
-from adascale.runs.specification import make_run
-from adascale.runs.store import Store
-run = make_run("digits", "EqualAlloc", 0.5, 0, momentum=0.9)
-Store(sys.argv[1]).run(run, save_seconds=0)
-"""
-
-
-@pytest.mark.fuzz
-def test_a_run_killed_again_and_again_ends_with_the_same_history(tmp_path):
-    run = make_run("digits", "EqualAlloc", 0.5, 0, momentum=0.9)
-    store = Store(tmp_path)
-    checkpoint = store.place(run) / "checkpoint"
-    rng, seen = np.random.default_rng(0), []
-    for _ in range(3):
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path)])
-        last = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-        while process.poll() is None and not (checkpoint.exists() and checkpoint.stat().st_mtime_ns > last):
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0, 0.1))  # somewhere within the rounds that follow
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        seen.append(Checkpoint(checkpoint, run, "cpu").read()[0].state.round)
-    assert 0 < seen[0] < seen[1] < seen[2] < 200
-    (store.place(run) / ".checkpoint.half").write_bytes(b"what a signal can leave")
-    assert_same(store.run(run), perform(run))
-    assert {path.name for path in store.place(run).iterdir()} == {"spec.json", "row.json", "history.csv", "lock"}
 
 
 def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path, monkeypatch):
@@ -190,6 +163,38 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
             store.run(RUN, wait=False)
         os.kill(other.pid, signal.SIGKILL)  # whose lock goes with it
     assert_same(store.run(RUN, wait=False))
+
+
+def test_a_run_that_was_finished_while_its_lock_was_awaited_is_read(tmp_path, monkeypatch):
+    store, locked = Store(tmp_path), module._locked
+
+    def late(*given):
+        monkeypatch.setattr(module, "_locked", locked)
+        store.run(RUN)
+        monkeypatch.setattr(module, "perform", None)
+        return locked(*given)
+
+    monkeypatch.setattr(module, "_locked", late)
+    assert_same(store.run(RUN))
+
+
+@pytest.mark.parametrize("failures", [1, 100])
+def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again(tmp_path, monkeypatch, failures):
+    store, calls = Store(tmp_path), []
+
+    def lock(*given, **options):
+        calls.append(given)
+        if len(calls) <= failures:
+            store.place(RUN).rmdir()
+            raise FileNotFoundError
+        return FileLock(*given, **options)
+
+    monkeypatch.setattr(module, "FileLock", lock)
+    if failures == 1:
+        assert_same(store.run(RUN))
+    else:
+        with pytest.raises(OSError, match="lock cannot be made"):
+            store.run(RUN)
 
 
 def stop_at(stopping, task):

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from adascale.runs import workers
 from adascale.runs.workers import work_on
 
 from ..command import alive
@@ -28,6 +29,10 @@ def killed_by_three(task):
 
 def sleep(seconds):
     time.sleep(seconds)
+
+def stubborn(task):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    time.sleep(task)
 """
 
 PARENT = """
@@ -92,9 +97,11 @@ def test_workers_are_gone_seconds_after_the_one_that_began_them(tasks, number):
     assert alive("pgid", process.pid) == 0
 
 
-def test_an_iterator_that_is_closed_takes_its_workers_along(tasks):
+@pytest.mark.parametrize("work", ["sleep", "stubborn"])
+def test_an_iterator_that_is_closed_takes_its_workers_along(tasks, monkeypatch, work):
+    monkeypatch.setattr(workers, "GRACE_SECONDS", 0.5)
     before = alive("ppid", os.getpid())
-    working = work_on(tasks.sleep, [0.01, 60, 60], 2)
+    working = work_on(getattr(tasks, work), [0.01, 60, 60], 2)
     next(working)
     assert alive("ppid", os.getpid()) == before + 2
     working.close()

@@ -9,6 +9,8 @@ from scipy.special import erfcx, log_ndtr
 from adascale.accounting.exact.moments import ULP
 from adascale.rootfind import solve
 
+TINY = 1e-300  # numbers near the smallest of a double are not rounded by a relative error
+
 
 def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
     r"""Compute :math:`\Phi(\mu/2 - \varepsilon/\mu) - e^\varepsilon \Phi(-\mu/2 - \varepsilon/\mu)`, with bounds.
@@ -35,7 +37,7 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
         value, off = np.where(better, other, value), np.where(better, other_off, off)
     gone = np.isinf(first)  # it has underflowed
     value, off = np.where(gone, 0.0, value), np.where(gone, 0.0, off)
-    return np.clip(value, 0.0, 1.0) + 0.0, np.maximum(value - off, 0.0), np.minimum(value + off + 1e-300, 1.0)
+    return np.clip(value, 0.0, 1.0) + 0.0, np.maximum(value - off - TINY, 0.0), np.minimum(value + off + TINY, 1.0)
 
 
 def epsilon(energy: float, at: float) -> tuple[float, float, float]:
@@ -75,4 +77,4 @@ def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float
     value = delta(energy, inner)[0]
     # inner is accurate to a few units in the last place, and delta decreases with it
     low, high = delta(energy, inner * (1 + 1e-14))[1], delta(energy, inner * (1 - 1e-14))[2]
-    return q * value, q * low * (1 - 1e-15), q * high * (1 + 1e-15)
+    return q * value, max(q * low * (1 - 1e-15) - TINY, 0.0), q * high * (1 + 1e-15)

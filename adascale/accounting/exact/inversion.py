@@ -160,13 +160,13 @@ class Inversion:
     def value(self, epsilon: FloatArray | float) -> FloatArray:
         """Compute the sum minus the aliases at negative epsilons, plus what the Gaussian rounds have alone."""
         eps = np.asarray(epsilon, dtype=float)
-        value: FloatArray = self._sum(eps) - self.aliases_left(eps)[0]
+        value: FloatArray = self.partial_sum(eps) - self.aliases_left(eps)[0]
         return value + gaussian.delta(self.gaussian, eps)[0] if self.rounds.atoms else value
 
     def _scale(self, epsilon: FloatArray) -> FloatArray:
         return self.step / math.pi * np.exp(self.log_moment - self.where.tilt * epsilon)
 
-    def _sum(self, epsilon: FloatArray) -> FloatArray:
+    def partial_sum(self, epsilon: FloatArray) -> FloatArray:
         phase = np.multiply.outer(epsilon, self.xi)
         terms = np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag
         out: FloatArray = self._scale(epsilon) * terms.sum(axis=-1)
@@ -217,7 +217,7 @@ class Inversion:
     def bounds(self, epsilon: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """Bound the smoothed delta from below and above."""
         eps = np.asarray(epsilon, dtype=float)
-        middle = self._sum(eps)
+        middle = self.partial_sum(eps)
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
         off = self._scale(eps) * (self.error + self.phase * np.abs(eps))
         right = np.exp(np.minimum(self.log_right - b * eps + 8 * ULP * b * np.abs(eps), 700.0))

@@ -125,7 +125,7 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
                 part = slice(start, start + _BLOCK)
                 matrix = np.empty((0, 0))
                 if nodes:
-                    matrix, values, scale, off, off_k = _interpolated(q, logs[first:last], part, nodes, c, h, count)
+                    matrix, values, scale, off, off_k = interpolated(q, logs[first:last], part, nodes, c, h, count)
                 else:
                     values, scale, off, off_k = line(u[part], q, c, h, count)
                 if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
@@ -172,7 +172,9 @@ def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[i
     found: list[tuple[int, int, int]] = []
 
     def nodes(first: int, last: int) -> int:
-        return _nodes(q, logs[first], logs[last - 1], c, digits, min(last - first, _MOST)) if last - first > 4 else 0
+        return (
+            nodes_needed(q, logs[first], logs[last - 1], c, digits, min(last - first, _MOST)) if last - first > 4 else 0
+        )
 
     def split(first: int, last: int, now: int, depth: int) -> None:
         cut = first + int(np.searchsorted(logs[first:last], 0.5 * (logs[first] + logs[last - 1])))
@@ -190,7 +192,7 @@ def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[i
     return found
 
 
-def _nodes(q: float, low: float, high: float, c: float, digits: float, most: int) -> int:
+def nodes_needed(q: float, low: float, high: float, c: float, digits: float, most: int) -> int:
     """Find the smallest number of nodes on [low, high] of ln u; return 0 if it is ``most`` or more."""
     if high - low < _NARROW:  # interpolation would magnify the rounding of ln u
         return 0
@@ -206,14 +208,14 @@ def _log_bounds(q: float, low: float, high: float, c: float) -> FloatArray:
     """Bound ln of 4 M / (rho - 1) on the Bernstein ellipses rho, by the rectangles around them."""
     half = 0.5 * (high - low)
     angle = np.minimum(0.5 * half * (_ELLIPSES - 1 / _ELLIPSES), 1.45)
-    # the 1.01 of _interpolated covers all rounding below except the moment's own
+    # the 1.01 of interpolated covers all rounding below except the moment's own
     size = np.exp(high + half * (0.5 * (_ELLIPSES + 1 / _ELLIPSES) - 1))
     more = 0.125 * size * np.tan(angle) * np.sin(angle) - 0.5 * np.log(np.cos(angle))
     bound = np.log(4 / (_ELLIPSES - 1)) + more + log_moments_above(size / np.cos(angle), q, c)
     return np.where(angle < 1.45, bound, math.inf)
 
 
-def _interpolated(
+def interpolated(
     q: float, logs: FloatArray, part: slice, nodes: int, c: float, h: float, count: int
 ) -> tuple[FloatArray, ComplexArray, FloatArray, FloatArray, FloatArray]:
     """Return the interpolation weights, and :func:`line` at the Chebyshev points of the rounds' interval."""

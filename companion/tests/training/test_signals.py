@@ -136,16 +136,6 @@ def given_or_refused(call, message):
     return None
 
 
-@pytest.mark.parametrize("order", [[1, 0, 2, 3], [3, 2, 1, 0], [2, 3, 1, 0]])
-def test_order_of_the_devices_changes_no_update(order):
-    rng = np.random.default_rng(0)
-    gradients, noise = torch.as_tensor(rng.standard_normal((4, 5))), receiver_noise(rng, 5, 1e-3)
-    h = rng.standard_normal(4) + 1j * rng.standard_normal(4)
-    first, second = transmit(gradients, h, 0.5, noise), transmit(gradients[order], h[order], 0.5, noise)
-    torch.testing.assert_close(second.update, first.update, rtol=1e-12, atol=1e-13)  # but rounding
-    assert torch.equal(second.power, first.power[order])
-
-
 DIGITS, TRAINING, SMALL = data.load("digits"), Training.preset("digits"), Scenario.digits()
 
 
