@@ -109,7 +109,7 @@ def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
                 half = target.with_name(f".{target.name}.{secrets.token_hex(4)}.half")
                 file = stack.enter_context(open(half, "xb", buffering=0))  # closing it writes nothing
                 stack.callback(half.unlink, missing_ok=True)  # unless it has been moved by then
-                while _hold(file.fileno()) and not os.fstat(file.fileno()).st_nlink:  # removed before it was locked
+                while hold_lock(file.fileno()) and not os.fstat(file.fileno()).st_nlink:  # removed before it was locked
                     file = stack.enter_context(open(half, "xb", buffering=0))
                 left = memoryview(content.encode() if isinstance(content, str) else content)
                 while left:
@@ -147,11 +147,11 @@ def _remove_halves(target: Path) -> None:
     """Remove the unlocked temporary files of killed processes."""
     for half in target.parent.glob(f".{glob.escape(target.name)}.????????.half"):
         with contextlib.suppress(OSError), open(half, "rb") as file:
-            if _hold(file.fileno()):
+            if hold_lock(file.fileno()):
                 half.unlink()
 
 
-def _hold(file: int) -> bool:
+def hold_lock(file: int) -> bool:
     """Lock the file until it is closed or the process ends; return False if it is locked."""
     if sys.platform == "win32":
         return False

@@ -88,14 +88,14 @@ def test_of_files_that_belong_together_none_is_replaced_if_one_cannot_be_written
 
 
 def test_a_file_that_another_process_removes_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    hold, removed = files._hold, []
+    hold, removed = files.hold_lock, []
 
     def late(file):
         if not removed:
             removed.extend(path.unlink() for path in tmp_path.iterdir())
         return hold(file)
 
-    monkeypatch.setattr(files, "_hold", late)
+    monkeypatch.setattr(files, "hold_lock", late)
     write_atomically(tmp_path / "x", "whole")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x": "whole"}
     assert removed == [None]

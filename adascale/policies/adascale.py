@@ -140,7 +140,7 @@ def _run(
     batch = np.broadcast_shapes(outer, *(np.shape(each) for each in (queue, start, budget, penalty)))
     rows = in_rows(floor, batch, T)
     last, before, nu, V = (in_rows(one, batch) for one in (queue, start, budget, penalty))
-    energy, i, t = _rounds(rows, last, before, nu, V, leakage.terms, are_few(leakage.terms.moments))
+    energy, i, t = all_rounds(rows, last, before, nu, V, leakage.terms, are_few(leakage.terms.moments))
     if i >= 0:
         where = tuple(map(int, np.unravel_index(i, batch)))
         named = f" of instance {where}" if where else ""
@@ -150,7 +150,7 @@ def _run(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _rounds(
+def all_rounds(
     floor: FloatArray,
     queue: FloatArray,
     start: FloatArray,
@@ -170,7 +170,7 @@ def _rounds(
                 if not search.x < np.inf:  # V F' overflows
                     break
                 slope, curvature = slopes(max(search.x, least), terms, few)
-                search = _advance(search, V * slope, V * curvature, Q, least)
+                search = advance(search, V * slope, V * curvature, Q, least)
                 if search.converged:
                     break
             if not search.converged:
@@ -181,7 +181,7 @@ def _rounds(
 
 
 @njit(cache=True, inline="always")
-def _advance(search: Search, slope: float, curvature: float, Q: float, least: float) -> Search:
+def advance(search: Search, slope: float, curvature: float, Q: float, least: float) -> Search:
     """Step towards the zero of V F'(w) + Q + w - floor, given V F' and V F''."""
     if search.x <= least:
         # F' and so the sum are concave: a Newton step from the floor stays below the root, and without one at the floor

@@ -133,7 +133,7 @@ class Store:
             with contextlib.suppress(OSError):  # it exists only if the process was killed between its last two steps
                 (place / "checkpoint").unlink(missing_ok=True)
             return found
-        with _locked(place, wait):
+        with locked_folder(place, wait):
             if (found := self.finished(run)) is not None:
                 return found
             checkpoint = Checkpoint(place / "checkpoint", run, device)
@@ -240,7 +240,7 @@ def _sealed(content: bytes) -> bytes:
     return content + _SEAL + hashlib.sha256(content).hexdigest().encode() + b'"\n}\n'
 
 
-def _locked(place: Path, wait: bool) -> contextlib.AbstractContextManager[Any]:
+def locked_folder(place: Path, wait: bool) -> contextlib.AbstractContextManager[Any]:
     """Lock the folder of a run for this process."""
     for _ in range(100):
         place.mkdir(parents=True, exist_ok=True)

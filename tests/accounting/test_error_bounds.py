@@ -218,7 +218,9 @@ def largest(check, bound, scale, cases):
 
 
 @pytest.mark.parametrize(
-    ("check", "bound"), [(check, bound) for check in ROWS for bound in ROWS[check]], ids=lambda each: str(each)[:40]
+    ("check", "bound"),
+    [(check, bound) for check in ROWS for bound in ROWS[check]],
+    ids=lambda each: getattr(each, "__name__", each)[:40],
 )
 def test_a_bound_holds_and_is_no_slacker_than_known(check, bound):
     seen, *cases = ROWS[check][bound]

@@ -174,8 +174,8 @@ def test_a_round_without_a_root_is_named_with_its_lane_and_its_values():
 
 def test_a_search_that_does_not_converge_ends_and_is_named(monkeypatch):
     module = sys.modules[policies.AdaScale.__module__]
-    monkeypatch.setattr(module, "_rounds", getattr(module._rounds, "py_func", module._rounds))
-    monkeypatch.setattr(module, "_advance", lambda search, *_: search)
+    monkeypatch.setattr(module, "all_rounds", getattr(module.all_rounds, "py_func", module.all_rounds))
+    monkeypatch.setattr(module, "advance", lambda search, *_: search)
     with pytest.raises(RuntimeError, match=r"^no root found in round 0: floor 1\.0, queue 0\.0, penalty 1\.0$"):
         best_energy(1.0, 0.0, 1.0, RoundLeakage(MIXED))
 

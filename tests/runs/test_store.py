@@ -166,15 +166,15 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
 
 
 def test_a_run_that_was_finished_while_its_lock_was_awaited_is_read(tmp_path, monkeypatch):
-    store, locked = Store(tmp_path), module._locked
+    store, locked = Store(tmp_path), module.locked_folder
 
     def late(*given):
-        monkeypatch.setattr(module, "_locked", locked)
+        monkeypatch.setattr(module, "locked_folder", locked)
         store.run(RUN)
         monkeypatch.setattr(module, "perform", None)
         return locked(*given)
 
-    monkeypatch.setattr(module, "_locked", late)
+    monkeypatch.setattr(module, "locked_folder", late)
     assert_same(store.run(RUN))
 
 
