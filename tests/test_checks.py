@@ -154,13 +154,13 @@ ENTRIES = {
 @pytest.mark.parametrize("argument", ENTRIES)
 def test_every_entry_names_its_argument(argument):
     for call in ENTRIES[argument]:
-        refused(call, argument)
+        assert argument in refused(call, argument)
 
 
 def test_every_constant_of_a_scenario_is_named():
     for name, values in CONSTANTS.items():
         for value in values:
-            refused(lambda changed={name: value}: replace(TINY, **changed), name)
+            assert name in refused(lambda changed={name: value}: replace(TINY, **changed), name)
 
 
 # Shapes of several arguments, and what has no argument: a ValueError with these words
@@ -201,8 +201,8 @@ def test_a_policy_without_its_methods_says_which():
 
 
 def test_an_unknown_or_missing_key_is_the_argument():
-    refused(lambda: from_mapping(Scenario, {"batchsize": 3}), "batchsize")
-    refused(lambda: from_mapping(Scenario, {"order": 3}), "batch_size")
+    assert "batchsize" in refused(lambda: from_mapping(Scenario, {"batchsize": 3}), "batchsize")
+    assert "batch_size" in refused(lambda: from_mapping(Scenario, {"order": 3}), "batch_size")
 
 
 BUILT_IN = {

@@ -9,7 +9,7 @@ import pytest
 AXE = Path(__file__).parent / "axe" / "axe.min.js"  # axe-core 4.14.1 from npm, under the Mozilla Public License 2.0
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 LOOKS = (("light", 1440), ("dark", 390))
-JUDGED = (("light", 390), ("dark", 1440))
+WINDOWS = (("light", 390), ("dark", 1440))
 """Each page is judged by axe once a theme, and once a width."""
 
 pytestmark = pytest.mark.book
@@ -124,7 +124,7 @@ def look(tab, address):
     seen.twice, seen.icons = tab.evaluate(TWICE), tab.evaluate(ICONS_WITHOUT_PICTURE)
     tab.evaluate(LESS_OF_THE_SAME)
     tab.evaluate(AXE.read_text())
-    for theme, width in JUDGED:
+    for theme, width in WINDOWS:
         tab.set_viewport_size({"width": width, "height": 900})
         tab.evaluate(THEME, theme)
         tab.evaluate(AT_REST)
@@ -180,7 +180,7 @@ def test_a_bad_page_is_seen_to_be_bad(page, tmp_path):
     assert seen.outside == ["http://127.0.0.1:9/"]
     assert seen.tex
     assert all(seen.too_wide[each] > 500 for each in LOOKS)
-    assert all(any("color-contrast" in found for found in seen.serious[each]) for each in JUDGED)
+    assert all(any("color-contrast" in found for found in seen.serious[each]) for each in WINDOWS)
     assert all(seen.loose.values())
     assert seen.formulas == ["long"]
     assert seen.cut
