@@ -21,29 +21,28 @@ BUDGET_MODES = {
 
 
 def choose(
-    options: Namespace, scenario: adascale.Scenario, trace: adascale.channel.Trace | None = None
+    options: Namespace, scenario: adascale.Scenario, past: adascale.channel.Trace | None = None
 ) -> tuple[str, adascale.Policy, str]:
     """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
-    A policy evaluated on a given ``trace`` may know it in advance, as in the paper's protocol.
+    The past is that of the options, or in hindsight the trace itself, as in the paper's protocol.
     """
     policies, comparison = adascale.policies, adascale.comparison
-    if trace is not None and options.past is not None:
-        raise ValueError("--past cannot be combined with --hindsight")
-    given = options.policy or ("learn" if trace is None else "adascale")
+    hindsight = getattr(options, "hindsight", False)
+    if past is not None and options.past is not None:
+        raise ValueError(f"--past cannot be combined with {'--hindsight' if hindsight else '--split'}")
+    given = options.policy or ("learn" if not hindsight else "adascale")
     if options.promise is not None:  # deprecated
         given = policy_text(f"{given}{',' if '=' in given else ':'}promise={options.promise}")
     method: Any
     name, method = comparison.find_method(given)
     kind: Any = method.policy if isinstance(method, comparison.PolicyClass) else None
     tuned = kind is None or bool(method.tuned)
-    warm = kind is policies.AdaScale and trace is None and tuned
+    warm = kind is policies.AdaScale and not hindsight and tuned
     needs_law = warm or getattr(kind, "needs_law", False)
     needs_mean = getattr(kind, "needs_mean_gain", False)
-    past = trace
     if options.past is not None:
-        past = adascale.read_gains(options.past, scenario, options.unit)
-        common.note(past.unended)
+        past = common.read_trace(options.past, options, scenario)
     problem, mean, fixed = None, None, {}
     if past is not None:
         mean, law = past.mean_gain, adascale.channel.EmpiricalFloors.of(scenario, past.min_gain)
@@ -51,13 +50,15 @@ def choose(
             return name, policies.AdaScale.from_law(scenario, options.nu, law=law), BUDGET_MODES["law"]
         if needs_law:
             fixed = {"law": law}
-        elif kind is policies.Learn and trace is None:
+        elif kind is policies.Learn and not hindsight:
             fixed = {"prior": law}
         if needs_mean and mean is None:
             raise ValueError(f"{name} needs the mean gain of every device, which the trace does not have")
         if tuned and past.min_gain.size < scenario.num_rounds:
             wanted = f"a parameter to tune on {scenario.num_rounds} rounds"
-            raise ValueError(f"--policy {given} has {wanted}, but {options.past} has {past.min_gain.size}")
+            raise ValueError(
+                f"--policy {given} has {wanted}, but {options.past or 'the past'} has {past.min_gain.size}"
+            )
         if tuned:
             problem = adascale.ReceiveScalingProblem(scenario, past.min_gain[-scenario.num_rounds :], options.nu)
     elif needs_law or tuned or needs_mean:
@@ -67,14 +68,14 @@ def choose(
     if kind is not None:
         method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)
     policy: adascale.Policy = method(problem, mean)  # without a problem nothing is tuned
-    if isinstance(policy, policies.Optimal) or (tuned and trace is not None):
+    if isinstance(policy, policies.Optimal) or (tuned and hindsight):
         mode = "hindsight"
     elif tuned:
         mode = "past"
     elif isinstance(policy, policies.EqualAlloc | policies.EstimFuture | policies.DynamicProgramme):
         mode = "hard"
     elif isinstance(policy, policies.ConstantLevel):
-        mode = "law" if trace is None else "hindsight"
+        mode = "law" if not hindsight else "hindsight"
     else:
         mode = str(getattr(policy, "budget_mode", None) or getattr(policy, "promise", "own"))
     return name, policy, BUDGET_MODES.get(mode, BUDGET_MODES["own"])

@@ -39,13 +39,15 @@ def run(options: argparse.Namespace) -> None:
     common.check_outputs(inputs, {"--out": options.out})
     scenario = common.read_scenario(options.scenario).scenario
     accountant = common.find_accountant(options.accountant, options.orders)
-    trace = adascale.read_gains(options.gains, scenario, options.unit)
+    trace = common.read_trace(options.gains, options, scenario, options.split)
+    if trace.past and options.hindsight:
+        raise ValueError("--split cannot be combined with --hindsight")
     problem = adascale.ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
     if options.nu < (least := _LEAST_SHARE * float(problem.min_noise_energy.max())):
         share = f"{_LEAST_SHARE:g} of the largest noise floor (round {problem.min_noise_energy.argmax()})"
         raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {options.nu:g}")
     horizon = replace(scenario, num_rounds=problem.num_rounds)
-    name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else None)
+    name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else trace.past)
     with common.noting_orders():
         eta = policy.schedule(problem)
         epsilon, largest = problem.device_epsilons(eta, accountant, options.delta)
@@ -67,13 +69,11 @@ def run(options: argparse.Namespace) -> None:
     totals["epsilon"] = float(epsilon)
     text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])
     common.print_and_write(text, {options.out: "".join(f"{','.join(map(str, row))}\n" for row in (header, *rows))})
-    common.note(trace.unended)
+    if trace.past:
+        common.note(f"the first {trace.past.min_gain.size} rounds of {options.gains} are the past; the next is round 0")
     if problem.num_rounds != scenario.num_rounds:
         rounds = f"{problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}"
-        common.note(f"{options.gains} has {rounds}; the trace sets the number of rounds")
-    if trace.above_one:
-        units = "gains in dB need --unit db, and path losses are their inverse"
-        common.note(f"{trace.above_one}: more power received than sent; {units}")
+        common.note(f"the schedule has {rounds}; the trace sets the number of rounds")
     if not isinstance(policy, adascale.OnlinePolicy):
         common.note(f"{name} reads the whole trace")
     elif options.hindsight and (policy.tuned or policy.needs_mean_gain or policy.needs_law):
