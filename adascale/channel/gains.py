@@ -58,20 +58,9 @@ class Reading:
         for name, option, only in (("transmit_power", "unit", "dbm"), ("sensitivity", "gaps", "floor")):
             if (getattr(self, name) is not None) != (getattr(self, option) == only):
                 raise InvalidInput(f"{name} must be given if and only if {option} is {only}", name)
-        check.finite("transmit_power", self.transmit_power or 0.0)
-        if self.sensitivity is not None:
-            check.positive("the gain at the sensitivity", self.least)
-
-    @property
-    def least(self) -> float:
-        """The gain at the sensitivity, or 0."""
-        value = np.asarray(self.sensitivity or 0.0)
-        return float(self.gain(value**2 if self.unit == "csi" else value)) if self.gaps == "floor" else 0.0
-
-    def gain(self, value: FloatArray) -> FloatArray:
-        """Return the gain of a value, or of the squared modulus of a complex one."""
-        with np.errstate(over="ignore", under="ignore"):
-            return 10 ** ((value - (self.transmit_power or 0.0)) / 10) if self.unit in ("db", "dbm") else value
+            check.number(name, getattr(self, name) or 0.0, -math.inf)
+        if self.sensitivity is not None and self.sensitivity <= 0 and self.unit in ("linear", "csi"):
+            raise InvalidInput(f"sensitivity must be > 0 ({self.unit}), got {self.sensitivity}", "sensitivity")
 
 
 def read_gains(
@@ -106,12 +95,11 @@ def read_gains(
         links: dict[str, int] = {}
         table = read_table(data, str(path), _columns(scenario.num_devices, how, links))
         table = _wide(table, links, scenario.num_devices) if links else table
-    gains, notes = _gains(table, scenario, how)
-    start = 0 if split is None else math.ceil(check.fraction("split", split) * len(gains) - 1e-9)
-    if start == len(gains):
+    value = _filled(table, how)
+    start = 0 if split is None else math.ceil(check.fraction("split", split) * len(value) - 1e-9)
+    if start == len(value):
         raise InvalidInput(f"split must leave a round, got {split:g} of {start} rounds in {path}", "split")
-    past = _trace(table, gains[:start], scenario) if start else None
-    return _trace(table, gains[start:], scenario)._replace(notes=notes, past=past)
+    return _trace(table, value, scenario, how, start)
 
 
 class GainLines(Lines):
@@ -119,7 +107,7 @@ class GainLines(Lines):
 
     def __init__(self, name: str, scenario: Scenario, unit: str | Reading = "linear") -> None:
         self._scenario, self._reading = scenario, Reading(unit) if isinstance(unit, str) else unit
-        self._gains: FloatArray | None = None
+        self._before: FloatArray | None = None
         super().__init__(name, _columns(scenario.num_devices, self._reading), again=True)
 
     def trace(self, line: bytes) -> Trace | None:
@@ -128,49 +116,55 @@ class GainLines(Lines):
             return None
         place = self.columns, self.name, np.array([self.number])
         table = Table(np.array([values]), *place, lambda _, m: f"{short(self.fields[m])} in {self.columns[m]}")
-        self._gains, notes = _gains(table, self._scenario, self._reading, self._gains)
+        value = _filled(table, self._reading, self._before)
+        trace = _trace(table, value, self._scenario, self._reading)
+        self._before = value
         self.keep()
-        return _trace(table, self._gains, self._scenario)._replace(notes=notes)
+        return trace
 
 
-def _trace(table: Table, gains: FloatArray, scenario: Scenario) -> Trace:
-    columns = np.ascontiguousarray(gains.T)
-    if table.names == ["min_gain"]:
-        return Trace(columns[0], None)
-    mean = columns.mean(axis=-1) * scenario.power_share / scenario.batch_second_moment
-    return Trace(scenario.min_gain(columns), mean)
+def _filled(table: Table, reading: Reading, last: FloatArray | None = None) -> FloatArray:
+    """Return the values without gaps; the row before is ``last``."""
+    value, ways = table.values, "the gaps hold and floor replace missing values"
+    if reading.sensitivity is not None:
+        least = reading.sensitivity * (reading.sensitivity if reading.unit == "csi" else 1)
+        for t, m in np.argwhere(value < least)[:1].tolist():
+            raise table.error(t, f"{table.text(t, m)} is less than the sensitivity of {reading.sensitivity}", m)
+        value = np.where(np.isnan(value), least, value)
+    elif reading.gaps == "hold":
+        before, ways = np.full_like(value[:1], np.nan) if last is None else last, "there is no earlier one"
+        value = np.vstack([before, value])
+        measured = np.where(np.isnan(value), 0, np.arange(len(value))[:, None])
+        value = np.take_along_axis(value, np.maximum.accumulate(measured), axis=0)[1:]
+    for t, m in np.argwhere(np.isnan(value))[:1].tolist():
+        raise table.error(t, f"expected a value, got {table.text(t, m)}; {ways}", m)
+    return value
 
 
-def _gains(
-    table: Table, scenario: Scenario, reading: Reading, last: FloatArray | None = None
-) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the gains, shape (T, M), and notes; ``last`` are the gains of the round before."""
-    value, gains, (low, high) = table.values, reading.gain(table.values), scenario.gain_limits
-    scale = (1.0, 1.0) if table.names == ["min_gain"] else (scenario.power_share, scenario.batch_second_moment)
+def _trace(table: Table, value: FloatArray, scenario: Scenario, reading: Reading, start: int = 0) -> Trace:
+    """Return the trace from round ``start`` on, with its past."""
+    is_min, (low, high) = table.names == ["min_gain"], scenario.gain_limits
+    share, moment = (1.0, 1.0) if is_min else (scenario.power_share, scenario.batch_second_moment)
     with np.errstate(over="ignore", under="ignore"):
-        scaled = gains * scale[0] / scale[1]
+        gains = 10 ** ((value - (reading.transmit_power or 0.0)) / 10) if reading.unit in ("db", "dbm") else value
+        scaled = gains * share / moment
     for good, expected in (
         ((gains > 0) & np.isfinite(gains), f"a gain that is finite and > 0 in the unit {reading.unit}"),
-        (gains >= reading.least, f"at least the sensitivity of {reading.sensitivity}"),
         ((gains < 1) & (value != 0) | (reading.unit != "dbm"), f"not 0, and less than {reading.transmit_power} dBm"),
         ((scaled >= low) & (scaled <= high / len(gains)), "received over transmitted power, within floating point"),
     ):
-        for t, m in np.argwhere(~(good | np.isnan(value)))[:1].tolist():
+        for t, m in np.argwhere(~good)[:1].tolist():
             raise table.error(t, f"expected {expected}, got {table.text(t, m)}", m)
     above = "more power received than sent; gains in dB need the unit db, and path losses are their inverse"
     notes = [f"{table.error(t, table.text(t, m), m)}: {above}" for t, m in np.argwhere(gains > 1)[:1].tolist()]
-    if reading.gaps != "refuse" and (missing := int(np.isnan(value).sum())):
-        notes += [f"{table.path}: {missing} of {value.size} values are missing: {reading.gaps}"]
-    if reading.gaps == "hold":
-        gains = np.vstack([np.full(gains.shape[1:], np.nan) if last is None else last, gains])
-        measured = np.where(np.isnan(gains), 0, np.arange(len(gains))[:, None])
-        gains = np.take_along_axis(gains, np.maximum.accumulate(measured), axis=0)[1:]
-    elif reading.gaps == "floor":
-        gains = np.where(np.isnan(value), reading.least, gains)
-    for t, m in np.argwhere(np.isnan(gains))[:1].tolist():
-        ways = "there is no earlier one" if reading.gaps == "hold" else "the gaps hold and floor replace missing values"
-        raise table.error(t, f"expected a value, got {table.text(t, m)}; {ways}", m)
-    return gains, (*notes, *filter(None, [table.unended]))
+    lost = np.argwhere(np.isnan(table.values))
+    replaced = f"{len(lost)} of {value.size} values are missing, and replaced: {reading.gaps}"
+    notes += [f"{table.error(t, table.text(t, m), m)}: {replaced}" for t, m in lost[:1].tolist()]
+    *past, trace = (
+        Trace(part[0], None) if is_min else Trace(scenario.min_gain(part), part.mean(axis=-1) * share / moment)
+        for part in np.split(np.ascontiguousarray(gains.T), [start] if start else [], axis=1)
+    )
+    return trace._replace(notes=(*notes, *filter(None, [table.unended])), past=past[0] if past else None)
 
 
 def _columns(num_devices: int, reading: Reading, links: dict[str, int] | None = None) -> Callable[[list[str]], Choice]:
@@ -178,24 +172,20 @@ def _columns(num_devices: int, reading: Reading, links: dict[str, int] | None = 
 
     def choose(names: list[str]) -> Choice:
         unit, others = reading.unit, dict[str, Callable[[str], float | None]]()
-        power = unit == "csi" or "h_1" in names
-        columns = [f"h{'' if power else '2'}_{m + 1}" for m in range(num_devices)]
+        convert = to_power if unit == "csi" or (unit == "linear" and "h_1" in names) else to_number
+        columns = [f"h{'_' if convert is to_power else '2_'}{m + 1}" for m in range(num_devices)]
         if links is not None and sorted(names) in (["link", "round", "value"], ["link", "time", "value"]):
-            columns, others = ["value"], {"link": lambda field: float(links.setdefault(field.strip(), len(links)))}
+            columns, others = ["value"], {"link": lambda name: float(links.setdefault(name.strip(), len(links)))}
             others |= dict.fromkeys(sorted(names)[1:2], to_number)
         elif names == ["min_gain"] and unit in ("linear", "db"):
             columns = names
         elif unit == "dbm" and len(names) == num_devices and all(each and to_number(each) is None for each in names):
             columns = sorted(names, key=_natural)
-        elif unit == "dbm" or sorted(names) != sorted(columns) or (power and unit == "db"):
+        if {*columns, *others} != {*names} or (unit == "dbm" and "min_gain" in names):
             kinds = "min_gain or h2_1 to h2_M (linear, db), complex h_1 to h_M (linear, csi), M columns (dbm)"
             kinds += f", or link, value and round, with M = {num_devices}"
             raise ValueError(f"got {short(','.join(names))} in the unit {unit}; expected {kinds}")
-        convert = to_power if power else to_number
-        return (
-            dict.fromkeys(columns, lambda field: math.nan if field.strip().lower() in _MISSING else convert(field))
-            | others
-        )
+        return dict.fromkeys(columns, lambda x: math.nan if x.strip().lower() in _MISSING else convert(x)) | others
 
     return choose
 
@@ -233,15 +223,9 @@ def _wide(table: Table, links: dict[str, int], num_devices: int) -> Table:
 def _read_array(data: bytes, path: str, num_devices: int, unit: str) -> Table:
     try:
         array = np.load(stream := io.BytesIO(data), allow_pickle=False)
-        kinds = {"linear": "iufc", "csi": "c"}.get(unit, "iuf")
-        if (
-            array.ndim != 2
-            or len(array) != num_devices
-            or not array.size
-            or array.dtype.kind not in kinds
-            or stream.read(1)
-        ):
-            raise ValueError(f"{array.dtype} of shape {array.shape}{', and more' * (stream.tell() < len(data))}")
+        left, kinds = len(data) - stream.tell(), {"linear": "iufc", "csi": "c"}.get(unit, "iuf")
+        if left or array.dtype.kind not in kinds or array.ndim != 2 or len(array) != num_devices or not array.size:
+            raise ValueError(f"{array.dtype} of shape {array.shape} and {left} bytes after it")
         rows = array.T.astype(complex if array.dtype.kind == "c" else float)
     except Exception as error:  # NumPy raises many different errors
         expected = f"numbers ({unit}) of shape ({num_devices}, T)"

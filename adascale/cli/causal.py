@@ -25,20 +25,20 @@ def choose(
 ) -> tuple[str, adascale.Policy, str]:
     """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
-    The past is that of the options, or in hindsight the trace itself, as in the paper's protocol.
+    In hindsight the ``past`` is the trace on which the policy is evaluated, as in the paper's protocol.
     """
     policies, comparison = adascale.policies, adascale.comparison
-    hindsight = getattr(options, "hindsight", False)
+    trace = past if getattr(options, "hindsight", False) else None
     if past is not None and options.past is not None:
-        raise ValueError(f"--past cannot be combined with {'--hindsight' if hindsight else '--split'}")
-    given = options.policy or ("learn" if not hindsight else "adascale")
+        raise ValueError(f"--past cannot be combined with {'--hindsight' if trace else '--split'}")
+    given = options.policy or ("learn" if trace is None else "adascale")
     if options.promise is not None:  # deprecated
         given = policy_text(f"{given}{',' if '=' in given else ':'}promise={options.promise}")
     method: Any
     name, method = comparison.find_method(given)
     kind: Any = method.policy if isinstance(method, comparison.PolicyClass) else None
     tuned = kind is None or bool(method.tuned)
-    warm = kind is policies.AdaScale and not hindsight and tuned
+    warm = kind is policies.AdaScale and trace is None and tuned
     needs_law = warm or getattr(kind, "needs_law", False)
     needs_mean = getattr(kind, "needs_mean_gain", False)
     if options.past is not None:
@@ -50,15 +50,13 @@ def choose(
             return name, policies.AdaScale.from_law(scenario, options.nu, law=law), BUDGET_MODES["law"]
         if needs_law:
             fixed = {"law": law}
-        elif kind is policies.Learn and not hindsight:
+        elif kind is policies.Learn and trace is None:
             fixed = {"prior": law}
         if needs_mean and mean is None:
             raise ValueError(f"{name} needs the mean gain of every device, which the trace does not have")
         if tuned and past.min_gain.size < scenario.num_rounds:
             wanted = f"a parameter to tune on {scenario.num_rounds} rounds"
-            raise ValueError(
-                f"--policy {given} has {wanted}, but {options.past or 'the past'} has {past.min_gain.size}"
-            )
+            raise ValueError(f"--policy {given} has {wanted}, but the past has {past.min_gain.size}")
         if tuned:
             problem = adascale.ReceiveScalingProblem(scenario, past.min_gain[-scenario.num_rounds :], options.nu)
     elif needs_law or tuned or needs_mean:
@@ -68,14 +66,14 @@ def choose(
     if kind is not None:
         method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)
     policy: adascale.Policy = method(problem, mean)  # without a problem nothing is tuned
-    if isinstance(policy, policies.Optimal) or (tuned and hindsight):
+    if isinstance(policy, policies.Optimal) or (tuned and trace is not None):
         mode = "hindsight"
     elif tuned:
         mode = "past"
     elif isinstance(policy, policies.EqualAlloc | policies.EstimFuture | policies.DynamicProgramme):
         mode = "hard"
     elif isinstance(policy, policies.ConstantLevel):
-        mode = "law" if not hindsight else "hindsight"
+        mode = "law" if trace is None else "hindsight"
     else:
         mode = str(getattr(policy, "budget_mode", None) or getattr(policy, "promise", "own"))
     return name, policy, BUDGET_MODES.get(mode, BUDGET_MODES["own"])

@@ -44,12 +44,11 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--scenario", "epsilon", f"{preset} or a TOML file, with --eta", metavar=file)
     option("--dataset", "train audit", f"{preset}, a preset file or module:function", default="digits", metavar=file)
     option("--gains", "schedule", "the channel trace", required=True, metavar="FILE", **path)
-    units, gaps = ("linear", "db", "dbm", "csi"), ("refuse", "hold", "floor")
-    option("--unit", "schedule stream", "gains, received dBm or complex gains", choices=units, default="linear")
-    option("--transmit-power", "schedule stream", "power sent, with --unit dbm", metavar="DBM", **number)
-    filled = "missing values are errors, the last of their link, or --sensitivity"
-    option("--gaps", "schedule stream", filled, choices=gaps, default="refuse")
-    option("--sensitivity", "schedule stream", "least value that can be measured", metavar="VALUE", **number)
+    unit, gaps = {"choices": ("linear", "db", "dbm", "csi")}, {"choices": ("refuse", "hold", "floor")}
+    option("--unit", "schedule stream", "unit of the gains; dbm is received power", default="linear", **unit)
+    option("--transmit-power", "schedule stream", "power of a device, with --unit dbm", metavar="DBM", **number)
+    option("--gaps", "schedule stream", "what missing values are: errors, or filled", default="refuse", **gaps)
+    option("--sensitivity", "schedule stream", "value of a gap, with --gaps floor", metavar="VALUE", **number)
     option("--split", "schedule", "share of the trace that is the past; the rest is scheduled", metavar="S", **number)
     option("--policy", "leakage", f"{policy}; may be repeated (default: the paper's)", **several, **policies)
     option("--policy", "schedule stream", f"{policy} (default: learn)", **policies)
@@ -73,13 +72,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)
     accountant = f"accountant of epsilon: {{accountants}}, {more}"
     option("--accountant", "leakage schedule train", accountant, default="renyi", metavar="NAME")
-    option(
-        "--delta",
-        "leakage schedule stream train audit epsilon accounting",
-        "delta of every epsilon",
-        default=1e-5,
-        **number,
-    )
+    every = "leakage schedule stream train audit epsilon accounting"
+    option("--delta", every, "delta of every epsilon", default=1e-5, **number)
     option("--orders", "leakage schedule stream", wide, type=_orders, metavar="[MIN,]MAX")
     option("--device", "train sweep", "cpu or cuda", default="cpu")
     option("--jobs", "sweep", "number of processes on this machine", default=1, metavar="N", **integer)

@@ -11,7 +11,10 @@ policy, takes all this from the trace itself. The policy optimal always sees all
 The trace is a table with a header and one row per round: a column min_gain (the smallest |h_m|^2 / k_m^2), or a column
 per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0.1+0.2j, in any order, separated by
 commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. Gains are linear
-power ratios, or dB with --unit db.
+power ratios, or dB with --unit db. With --unit dbm the columns are received powers, and have any names. A table can
+also have one row per value, with columns link, value, and round or time; a .npy file has an array of shape (M, T).
+With --gaps hold a missing value is the last one of its link, and with --gaps floor it is --sensitivity, in the same
+unit. With --split 0.5 the first half of the trace is the past, and the other half is scheduled.
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
 clip_norm, max_power (W), noise_power (W), order.
 
@@ -20,6 +23,8 @@ null means that a number does not exist, and "Infinity" is an unbounded leakage.
 
 example:
   adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv
+  adascale schedule --gains rssi.csv --unit dbm --transmit-power 20 --gaps hold --nu 0.04 --out eta.csv
+  adascale plot eta.csv eta.pdf --x round --y noise_energy --linear x
 """
 
 import argparse

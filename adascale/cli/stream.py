@@ -1,7 +1,8 @@
 """Answer the gains of each round with a receive scaling, before the next round is read.
 
 Standard input is a header and then one line of gains per round: a table as 'adascale schedule' reads it (min_gain, or
-h2_1 ... h2_M, or complex h_1 ... h_M). Standard output is a header, and then for each line
+h2_1 ... h2_M, or complex h_1 ... h_M, or received dBm), in its units. After a start, --gaps hold has nothing to repeat
+before the first value of a link. Standard output is a header, and then for each line
 
   round,eta,noise_energy,budget_left,epsilon
 
@@ -47,16 +48,15 @@ def run(options: argparse.Namespace) -> None:
     if not isinstance(policy, adascale.OnlinePolicy):
         raise ValueError(f"--policy {name} needs all rounds in advance; stream requires an online policy")
     orders = adascale.accounting.order_grid(*options.orders) if options.orders else adascale.accounting.DEFAULT_ORDERS
-    unit = f"dbm, {options.transmit_power} sent" if options.unit == "dbm" else options.unit
-    how = {"delta": options.delta, "orders": orders, "unit": unit}
+    sent = "" if options.transmit_power is None else f" of {options.transmit_power} sent"
+    how = {"delta": options.delta, "orders": orders, "unit": f"{options.unit}{sent}"}
     with adascale.Stream(policy, scenario, options.nu, options.state, **how) as stream:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             common.note(f"{options.state} {at}")
         print(",".join(adascale.streaming.Answer._fields), flush=True)
-        _answer_all(
-            stream, adascale.channel.GainLines("standard input", scenario, common.reading(options)), options.state
-        )
+        lines = adascale.channel.GainLines("standard input", scenario, common.reading(options))
+        _answer_all(stream, lines, options.state)
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
 
