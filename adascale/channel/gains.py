@@ -31,6 +31,8 @@ class Trace(NamedTuple):
     """Notes on a gain above 1, on missing values, and on a last row without a line break, as in a truncated file."""
     past: Trace | None = None
     """The rounds before the ``split``."""
+    gain: FloatArray | None = None
+    r"""Linear gains :math:`|h_{m,t}|^2` of all devices, shape (M, T); None if the trace has ``min_gain`` alone."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +150,9 @@ def _trace(table: Table, value: FloatArray, scenario: Scenario, reading: Reading
     with np.errstate(over="ignore", under="ignore"):
         gains = 10 ** ((value - (reading.transmit_power or 0.0)) / 10) if reading.unit in ("db", "dbm") else value
         scaled = gains * share / moment
+    in_db = " (a gain in dB needs the unit db)" * (reading.unit == "linear")
     for good, expected in (
-        ((gains > 0) & np.isfinite(gains), f"a gain that is finite and > 0 in the unit {reading.unit}"),
+        ((gains > 0) & np.isfinite(gains), f"a gain that is finite and > 0{in_db}"),
         ((gains < 1) & (value != 0) | (reading.unit != "dbm"), f"not 0, and less than {reading.transmit_power} dBm"),
         ((scaled >= low) & (scaled <= high / len(gains)), "received over transmitted power, within floating point"),
     ):
@@ -161,7 +164,9 @@ def _trace(table: Table, value: FloatArray, scenario: Scenario, reading: Reading
     replaced = f"{len(lost)} of {value.size} values are missing, and replaced: {reading.gaps}"
     notes += [f"{table.error(t, table.text(t, m), m)}: {replaced}" for t, m in lost[:1].tolist()]
     *past, trace = (
-        Trace(part[0], None) if is_min else Trace(scenario.min_gain(part), part.mean(axis=-1) * share / moment)
+        Trace(part[0], None)
+        if is_min
+        else Trace(scenario.min_gain(part), part.mean(axis=-1) * share / moment, gain=part)
         for part in np.split(np.ascontiguousarray(gains.T), [start] if start else [], axis=1)
     )
     return trace._replace(notes=(*notes, *filter(None, [table.unended])), past=past[0] if past else None)

@@ -317,6 +317,7 @@ def test_a_trace_is_the_same_in_every_form_and_unit(tmp_path_factory, gains, for
             scaled = part / scenario.batch_second_moment[:, None]
             np.testing.assert_allclose(found.min_gain, scaled.min(axis=0), rtol=exact)
             np.testing.assert_allclose(found.mean_gain, scaled.mean(axis=1), rtol=1e-12)
+            np.testing.assert_allclose(found.gain, part, rtol=exact)
     assert (trace.past is None) == (start == 0)
     assert any("values are missing" in note for note in trace.notes) == bool(np.isnan(gains).any())
     if form == "table":
