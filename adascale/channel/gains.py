@@ -27,6 +27,8 @@ class Trace(NamedTuple):
     """The first gain above 1 (0 dB), whose unit may be wrong, and its line."""
     unended: str | None = None
     """A note if the last row has no line break, as in a truncated file."""
+    gain: NDArray[np.float64] | None = None
+    """Linear gains :math:`|h_{m,t}|^2` of all devices, shape (M, T); None if the trace has ``min_gain`` alone."""
 
 
 def read_gains(path: str | os.PathLike[str], scenario: Scenario, unit: str = "linear") -> Trace:
@@ -59,15 +61,19 @@ class GainLine(NamedTuple):
     min_gain: float
     number: float | None
     above_one: str | None = None
+    gain: NDArray[np.float64] | None = None
 
 
 class GainLines:
-    """A channel trace that arrives line by line, in the form of a table for :func:`read_gains`."""
+    """A channel trace that arrives line by line, in the form of a table for :func:`read_gains`.
 
-    def __init__(self, name: str, scenario: Scenario, unit: str = "linear") -> None:
+    With ``each_device``, lines have the gain of every device, and a trace of ``min_gain`` is refused.
+    """
+
+    def __init__(self, name: str, scenario: Scenario, unit: str = "linear", *, each_device: bool = False) -> None:
         check.one_of("unit", unit, "linear", "db")
-        self._scenario, self._unit = scenario, unit
-        self._lines = Lines(name, _gains_of(scenario.num_devices), again=True)
+        self._scenario, self._unit, self._each_device = scenario, unit, each_device
+        self._lines = Lines(name, _gains_of(scenario.num_devices, each_device), again=True)
 
     @property
     def has_header(self) -> bool:
@@ -84,7 +90,8 @@ class GainLines:
         table = Table(np.array([values]), *place, lambda _, m: f"{short(lines.fields[m])} in {lines.columns[m]}")
         trace = _trace(table, self._scenario, self._unit)
         lines.keep()
-        return GainLine(float(trace.min_gain[0]), lines.place.get("round"), trace.above_one)
+        gain = trace.gain[:, 0] if self._each_device and trace.gain is not None else None
+        return GainLine(float(trace.min_gain[0]), lines.place.get("round"), trace.above_one, gain)
 
 
 def _trace(table: Table, scenario: Scenario, unit: str) -> Trace:
@@ -106,13 +113,13 @@ def _trace(table: Table, scenario: Scenario, unit: str) -> Trace:
         span = f"gains from {values.min():.3g} to {values.max():.3g} are beyond floating point with this scenario"
         raise table.error(t, f"{span}; expected received over transmitted power")
     above = [str(table.error(t, table.text(t, m))) for t, m in np.argwhere(values > 1)[:1].tolist()]
-    return Trace(least, mean, above[0] if above else None, table.unended)
+    return Trace(least, mean, above[0] if above else None, table.unended, None if is_min else gains)
 
 
-def _gains_of(num_devices: int) -> Callable[[list[str]], Choice]:
+def _gains_of(num_devices: int, each_device: bool = False) -> Callable[[list[str]], Choice]:
 
     def choose(names: list[str]) -> Choice:
-        if names == ["min_gain"]:
+        if names == ["min_gain"] and not each_device:
             return names, to_number
         numbered = {name: re.fullmatch("(h2?)_([1-9][0-9]{0,11})", name) for name in names}
         device = {int(match[2]): name for name, match in numbered.items() if match}
@@ -120,8 +127,8 @@ def _gains_of(num_devices: int) -> Callable[[list[str]], Choice]:
         if len(kinds) != 1 or not len(names) == len(device) == max(device) == num_devices:
             unknown = [name for name, match in numbered.items() if not match and name != "min_gain"]
             got = f"column {short(unknown[0])}" if unknown else f"columns {short(','.join(names))}"
-            expected = f"min_gain, or h2_1 to h2_{num_devices}, or complex h_1 to h_{num_devices}"
-            raise ValueError(f"got {got}; expected {expected}")
+            expected = f"h2_1 to h2_{num_devices}, or complex h_1 to h_{num_devices}"
+            raise ValueError(f"got {got}; expected {'min_gain, or ' * (not each_device)}{expected}")
         return [device[m] for m in sorted(device)], to_power if kinds == {"h"} else to_number
 
     return choose

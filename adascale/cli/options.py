@@ -46,14 +46,17 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--gains", "schedule", "the channel trace", required=True, metavar="FILE", **path)
     option("--unit", "schedule stream", "unit of the gains", choices=("linear", "db"), default="linear")
     option("--policy", "leakage", f"{policy}; may be repeated (default: the paper's)", **several, **policies)
-    option("--policy", "schedule stream", f"{policy} (default: learn)", **policies)
+    option("--policy", "schedule stream", f"{policy} (default: learn, or equalalloc with --epsilon)", **policies)
     option("--policy", "train", f"{policy}, or noisefree", default="adascale", **policies)
     option("--policy", "audit", policy, default="learn", **policies)
     option("--promise", "schedule stream", argparse.SUPPRESS, choices=("average", "hard"))  # deprecated
     option("--past", "schedule stream", "earlier trace of the same links, in the same form and unit", **path)
     option("--hindsight", "schedule", "tune and plan on the whole trace, as the paper does", **switch)
     option("--nu", "leakage", "noise budget per round; may be repeated", required=True, **several, **number)
-    option("--nu", "schedule stream train audit", budget, required=True, **number)
+    option("--nu", "schedule stream", budget, **number)
+    bound = "epsilon of every device, known before the first round, in place of --nu (equalalloc, truncated)"
+    option("--epsilon", "schedule stream", bound, **number)
+    option("--nu", "train audit", budget, required=True, **number)
     option("--model", "train", network, metavar="NAME")
     option("--channel", "leakage train", f"channel model: {{channels}}, {more} (default: the preset's)", metavar="NAME")
     option("--realisations", "leakage", "number of channel realisations", default=3, metavar="R", **integer)
@@ -66,14 +69,10 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--rate", "epsilon", "sampling rate of every round, if FILE has no column rate", **number)
     option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)
     accountant = f"accountant of epsilon: {{accountants}}, {more}"
-    option("--accountant", "leakage schedule train", accountant, default="renyi", metavar="NAME")
-    option(
-        "--delta",
-        "leakage schedule stream train audit epsilon accounting",
-        "delta of every epsilon",
-        default=1e-5,
-        **number,
-    )
+    option("--accountant", "leakage train", accountant, default="renyi", metavar="NAME")
+    option("--accountant", "schedule", f"{accountant} (default: renyi, or exact with --epsilon)", metavar="NAME")
+    all_but_sweep = "leakage schedule stream train audit epsilon accounting"
+    option("--delta", all_but_sweep, "delta of every epsilon", default=1e-5, **number)
     option("--orders", "leakage schedule stream", wide, type=_orders, metavar="[MIN,]MAX")
     option("--device", "train sweep", "cpu or cuda", default="cpu")
     option("--jobs", "sweep", "number of processes on this machine", default=1, metavar="N", **integer)
@@ -88,7 +87,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--plot", "leakage", drawn, metavar="FILE", **path)
     forms = ("text", "csv", "markdown", "latex")
     option("--format", "leakage", "form of the printed table; latex is for booktabs", choices=forms, default="text")
-    option("--out", "schedule", "write round, min_gain, floor, noise_energy and eta", metavar="CSV", **path)
+    columns = "write round, min_gain, floor, noise_energy and eta; for truncated and best also number and senders"
+    option("--out", "schedule", columns, metavar="CSV", **path)
     option("--out", "train", "write the result, one row", metavar="CSV", **path)
     option("--out", "sweep", "write the table (default: FILE.csv)", metavar="CSV", **path)
     option("--history", "train", "write one row per round", metavar="CSV", **path)

@@ -20,8 +20,13 @@ must be consecutive across all starts, and the last line can be sent again at an
 truncated, corrupted or begun with other options is refused, but an older copy of the whole file cannot be recognised:
 what was spent since then is spent again.
 
-Policies and --past are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at the best
-of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it.
+Policies, --past and --epsilon are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at
+the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it. It exceeds that of the exact accountant,
+which --epsilon means. For policies that choose who sends, the gains are those of all devices, and an answer is
+
+  round,eta,noise_energy,epsilon,epsilon_max,senders
+
+with the mean and the largest epsilon of a device, and the numbers of the devices that send, separated by blanks.
 
 example:
   adascale stream --scenario my.toml --policy learn --nu 0.04 --state run.state < gains.csv
@@ -44,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     common.check_outputs(inputs, {"--state": options.state})
     scenario = common.read_scenario(options.scenario).scenario
     name, policy, _ = causal.choose(options, scenario)
-    if not isinstance(policy, adascale.OnlinePolicy):
+    if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
         raise ValueError(f"--policy {name} needs all rounds in advance; stream requires an online policy")
     orders = adascale.accounting.order_grid(*options.orders) if options.orders else adascale.accounting.DEFAULT_ORDERS
     how = {"delta": options.delta, "orders": orders, "unit": options.unit}
@@ -52,8 +57,11 @@ def run(options: argparse.Namespace) -> None:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             common.note(f"{options.state} {at}")
-        print(",".join(adascale.streaming.Answer._fields), flush=True)
-        _answer_all(stream, adascale.channel.GainLines("standard input", scenario, options.unit), options.state)
+        print(",".join(stream.columns), flush=True)
+        lines = adascale.channel.GainLines(
+            "standard input", scenario, options.unit, each_device=isinstance(policy, adascale.policies.Selecting)
+        )
+        _answer_all(stream, lines, options.state)
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
 
@@ -77,7 +85,10 @@ def _answer_all(stream: adascale.Stream, lines: adascale.channel.GainLines, stat
             if found is None and not skips:
                 continue
             with naming_own_code():
-                answer = stream.answer(found.min_gain, found.number) if found else stream.skip()
+                if found is None:
+                    answer = stream.skip()
+                else:
+                    answer = stream.answer(found.min_gain if found.gain is None else found.gain, found.number)
         except (ValueError, RuntimeError, ArithmeticError) as error:
             if not lines.has_header:
                 raise

@@ -100,6 +100,10 @@ class Selecting(Policy):
         state, eta, senders = self.rounds(state, gain[..., None])
         return state, eta[..., 0], senders[..., 0]
 
+    def skip(self, state: State) -> State:
+        """Return the state after a round in which no device transmits; by default, the same."""
+        return state
+
     def select(self, scenario: Scenario, gain: ArrayLike) -> Selection:
         """Run all rounds of linear gains :math:`|h_{m,t}|^2`, shape (..., M, T), whose T overrides the scenario's."""
         scaled = scenario.scaled_gain(gain)
