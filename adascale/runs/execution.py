@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from adascale import accounting
-from adascale.channel import Channel
 from adascale.comparison import as_method, find_method
 from adascale.learning import Dataset, data, models, train
 from adascale.learning.devices import find_device
@@ -32,7 +31,8 @@ class Finished(NamedTuple):
 
 def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
     """Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
-    scenario, drawn = run.scenario, _drawn(run)
+    scenario = run.scenario
+    drawn = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor)
     return problem, scenario.mean_gain(drawn.path_loss)
 
@@ -114,15 +114,11 @@ def decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.
         return problem, None, None
     method: Any = as_method(find_method(run.policy)[1], run.channel)
     if getattr(method, "chooses", False):
-        gain, total = _drawn(run).gain, problem.min_noise_energy.mean() + problem.budget
-        selecting = method.choosing(problem.scenario, gain, total)
-        return problem, selecting, selecting.select(problem.scenario, gain)
+        gain = run.channel.draw(run.scenario.num_devices, problem.num_rounds, run.seed).gain
+        selecting = method.choosing(run.scenario, gain, problem.min_noise_energy.mean() + problem.budget)
+        return problem, selecting, selecting.select(run.scenario, gain)
     policy = method(problem, mean_gain)
     return problem, policy, policy.schedule(problem)
-
-
-def _drawn(run: Run) -> Channel:
-    return run.channel.draw(run.scenario.num_devices, run.scenario.num_rounds, run.seed)
 
 
 @lru_cache(maxsize=1)

@@ -76,9 +76,8 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
                     run = make_run(**dict(zip(block, values, strict=True)))
                     if "=" in run.policy and run.policy not in tried:  # refuse its parameters before any run
                         tried.add(run.policy)
-                        few = replace(run.scenario, num_rounds=min(10, run.scenario.num_rounds))
-                        with contextlib.suppress(RuntimeError):  # a few rounds may not reach the budget
-                            decided(replace(run, scenario=few))
+                        with contextlib.suppress(RuntimeError):  # one round may not reach the budget
+                            decided(replace(run, scenario=replace(run.scenario, num_rounds=1)))
             except (ValueError, TypeError, ArithmeticError, LookupError) as error:
                 raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
             if (reading, run.address) in entries:
