@@ -65,10 +65,7 @@ class GainLine(NamedTuple):
 
 
 class GainLines:
-    """A channel trace that arrives line by line, in the form of a table for :func:`read_gains`.
-
-    With ``each_device``, lines have the gain of every device, and a trace of ``min_gain`` is refused.
-    """
+    """A trace line by line, as a table for :func:`read_gains`; ``each_device`` gives all gains, and needs them."""
 
     def __init__(self, name: str, scenario: Scenario, unit: str = "linear", *, each_device: bool = False) -> None:
         check.one_of("unit", unit, "linear", "db")

@@ -37,6 +37,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import adascale
 from adascale.cli import causal, common
@@ -58,9 +59,8 @@ def run(options: argparse.Namespace) -> None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             common.note(f"{options.state} {at}")
         print(",".join(stream.columns), flush=True)
-        lines = adascale.channel.GainLines(
-            "standard input", scenario, options.unit, each_device=isinstance(policy, adascale.policies.Selecting)
-        )
+        chooses = isinstance(policy, adascale.policies.Selecting)
+        lines = adascale.channel.GainLines("standard input", scenario, options.unit, each_device=chooses)
         _answer_all(stream, lines, options.state)
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
@@ -85,10 +85,8 @@ def _answer_all(stream: adascale.Stream, lines: adascale.channel.GainLines, stat
             if found is None and not skips:
                 continue
             with naming_own_code():
-                if found is None:
-                    answer = stream.skip()
-                else:
-                    answer = stream.answer(found.min_gain if found.gain is None else found.gain, found.number)
+                gain: Any = found and (found.min_gain if found.gain is None else found.gain)
+                answer = stream.answer(gain, found.number) if found else stream.skip()
         except (ValueError, RuntimeError, ArithmeticError) as error:
             if not lines.has_header:
                 raise

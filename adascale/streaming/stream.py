@@ -191,7 +191,7 @@ class Stream:
         if self.pending and self._now.gain != self._now.gain:  # it is NaN
             return self._now.answer
         self._check_open()
-        return self._take(self.policy.skip(self._now.state), 0.0, (), math.nan, None)
+        return self._take(*self._skipped(), math.nan, None)
 
     def close(self) -> None:
         """Release the file for another process."""
@@ -214,26 +214,26 @@ class Stream:
 
     def _decide(self, gain: Any) -> tuple[Any, float, Any]:
         """Return the next state, eta, and who sends if the policy selects."""
-        name, limit = type(self.policy).__name__, self.scenario.x_max
-        returned: Any
-        senders: Any = ()
-        if isinstance(self.policy, Selecting):
-            scaled = self.scenario.scaled_gain(np.array(gain)[:, None])[:, 0]
-            *decided, senders = self.policy.step(self._now.state, scaled)
+        row: Any = np.array(gain)[()]  # like a row of one instance
+        name, senders = type(self.policy).__name__, ()
+        if self._selects:
+            row = self.scenario.scaled_gain(row[:, None])[:, 0]
+        returned: Any = self.policy.step(self._now.state, row)
+        cap = self.scenario.x_max * row
+        if self._selects:
+            *returned, senders = returned
             if not senders.any():
-                return decided[0], 0.0, senders
-            returned = tuple(decided)
-            cap = (senders.sum() / senders.size) ** 2 * (limit * scaled[senders].min())
-        else:
-            row: Any = np.float64(gain)  # like a row of one instance
-            returned = self.policy.step(self._now.state, row)
-            cap = limit * gain
+                return returned[0], 0.0, senders
+            returned, cap = tuple(returned), (senders.sum() / senders.size) ** 2 * cap[senders].min()
         scaling = np.asarray(returned[1]) if isinstance(returned, tuple) and len(returned) == 2 else np.array("")
         if scaling.shape != () or scaling.dtype.kind not in "iuf":
             raise ValueError(f"{name}.step must return the next state and eta, a number, got {returned!r:.80}")
         if not 0 < (eta := float(scaling)) <= cap:
             raise ValueError(f"{name} returned eta = {eta} in round {self.round}, expected 0 < eta <= {cap}")
         return returned[0], eta, senders
+
+    def _skipped(self) -> tuple[Any, float, Any]:
+        return self.policy.skip(self._now.state), 0.0, ()
 
     def _take(self, state: Any, eta: float, senders: Any, gain: Any, number: float | None) -> Answer | SelectedAnswer:
         served = self._served(state, eta, senders, gain, number)
@@ -290,8 +290,7 @@ class Stream:
         was = self._answer(int(first), *map(float, rest), *sent)
         where = f"{self._journal.path}: round {was.round}"
         try:
-            skipped = (self.policy.skip(self._now.state), 0.0, ())
-            state, eta, senders = skipped if gains == "nan" else self._decide(gain)
+            state, eta, senders = self._skipped() if gains == "nan" else self._decide(gain)
         except ValueError as error:
             raise ValueError(f"{where} was answered, and is refused now: {error}") from None
         if not math.isclose(eta, was.eta, rel_tol=_SAME):

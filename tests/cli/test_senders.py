@@ -182,3 +182,24 @@ def test_restarts_change_no_choice(events, seed, policy):
                 assert isinstance(first, SelectedAnswer)
                 assert first == second
         many.close()
+
+
+class Own(Best):
+    factor, other = 0.01, False
+
+    def rounds(self, state, gain):
+        state, eta, senders = super().rounds(state, gain)
+        return state, self.factor * eta, senders ^ self.other
+
+
+def test_choice_beyond_the_power_limit_or_changed_since_is_refused(tmp_path, monkeypatch):
+    policy, path = Own(1), tmp_path / "s"
+    with Stream(policy, SMALL, None, path) as found:
+        assert found.answer([2e-12, 3e-12]).senders == (2,)
+        monkeypatch.setattr(Own, "factor", 1.01)
+        with pytest.raises(ValueError, match="Own returned eta = .* in round 1, expected 0 < eta <= "):
+            found.answer([2e-12, 3e-12])
+    monkeypatch.undo()
+    monkeypatch.setattr(Own, "other", True)
+    with pytest.raises(ValueError, match=r"round 0 was sent by the devices \(\(2,\),\), and the policy chooses"):
+        Stream(policy, SMALL, None, path)
