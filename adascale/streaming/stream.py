@@ -296,8 +296,8 @@ class Stream:
         if not math.isclose(eta, was.eta, rel_tol=_SAME):
             raise ValueError(f"{where} was answered eta = {was.eta}, and the policy decides {eta} now")
         served = self._served(state, was.eta, senders, gain, float(number) if number else None)
-        if (now := served.answer[5:]) != was[5:]:
-            raise ValueError(f"{where} was sent by the devices {was[5:]}, and the policy chooses {now} now")
+        if (now := served.answer)[5:] != was[5:]:
+            raise ValueError(f"{where} was sent by the devices {was[-1]}, and the policy chooses {now[-1]} now")
         if not math.isclose(epsilon := served.answer.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
             raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {epsilon} now")
         self._now = served._replace(answer=was)

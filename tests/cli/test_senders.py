@@ -197,9 +197,9 @@ def test_choice_beyond_the_power_limit_or_changed_since_is_refused(tmp_path, mon
     with Stream(policy, SMALL, None, path) as found:
         assert found.answer([2e-12, 3e-12]).senders == (2,)
         monkeypatch.setattr(Own, "factor", 1.01)
-        with pytest.raises(ValueError, match="Own returned eta = .* in round 1, expected 0 < eta <= "):
+        with pytest.raises(ValueError, match=r"Own returned eta = .* in round 1, expected 0 < eta <= "):
             found.answer([2e-12, 3e-12])
     monkeypatch.undo()
     monkeypatch.setattr(Own, "other", True)
-    with pytest.raises(ValueError, match=r"round 0 was sent by the devices \(\(2,\),\), and the policy chooses"):
+    with pytest.raises(ValueError, match=r"round 0 was sent by the devices \(2,\), and the policy chooses"):
         Stream(policy, SMALL, None, path)
