@@ -6,7 +6,7 @@ import csv
 import math
 import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -16,27 +16,28 @@ from adascale.errors import InvalidFile
 
 FloatArray = NDArray[np.float64]
 Number = TypeVar("Number", float, complex)
-Choice = tuple[list[str], Callable[[str], float | None]]
-"""The columns to read, in this order, and a function that converts a field to a number or None."""
+Choice = dict[str, Callable[[str], float | None]]
+"""The columns to read, in this order, with functions that convert a field to a number or None."""
 
 _INDEX = ("", "index", "unnamed: 0")  # names of a first column that pandas or R wrote as the index
 
 
 class Table(NamedTuple):
-    """The chosen columns of a table, with the line of each row."""
+    """The chosen columns of a table, with the line of each row or of each entry, 0 if there is none."""
 
     values: FloatArray
     names: list[str]
     path: str
-    lines: Sequence[int]
+    lines: NDArray[np.int64]
     text: Callable[[int, int], str]
     """A function that quotes the text in the file for a row and column of ``values``, and its column."""
     unended: str | None = None
     """A note on the last row if its line has no line break."""
 
-    def error(self, t: int, message: str) -> InvalidFile:
-        """Return an error that names the file and line of row ``t``."""
-        return InvalidFile(f"{self.path}, line {self.lines[t]}: {message}", self.path, self.lines[t])
+    def error(self, t: int, message: str, m: int = 0) -> InvalidFile:
+        """Return an error that names the file and the line of row ``t``, or of an entry."""
+        line = int(self.lines[t] if self.lines.ndim == 1 else self.lines[t, m])
+        return InvalidFile(f"{self.path}{f', line {line}' * bool(line)}: {message}", self.path, line or None)
 
     def column(self, name: str, good: Callable[[FloatArray], NDArray[np.bool_]], expected: str) -> FloatArray:
         """Return a column, or raise an error unless all its entries are ``good``."""
@@ -51,7 +52,8 @@ class Table(NamedTuple):
 class Lines:
     """A table read line by line: fields separated by ``;``, tabs, ``,`` or blanks, and comments beginning with ``#``.
 
-    ``choose`` maps the header, without ``round``, ``time`` and an index, to a :data:`Choice`; ``again`` allows repeats.
+    ``choose`` maps the header, without an index, ``round`` and ``time``, to a :data:`Choice`; ``again`` allows repeats.
+    In a table with a column ``link``, rounds and times are columns like others.
     """
 
     def __init__(self, name: str, choose: Callable[[list[str]], Choice], again: bool = False) -> None:
@@ -109,12 +111,13 @@ class Lines:
         names = [name.strip().casefold() for name in self.split(header)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise self.error(f"duplicate column {short(twice[0])}", number)
-        self._places = [each for each in names if each in ("round", "time") or (each == names[0] and each in _INDEX)]
+        times = () if "link" in names else ("round", "time")
+        self._places = [each for each in names if each in times or (each == names[0] and each in _INDEX)]
         try:
-            self.columns, self._convert = self._choose([name for name in names if name not in self._places])
+            self._convert = self._choose([name for name in names if name not in self._places])
         except ValueError as error:
             raise self.error(f"{error}, and apart from these at most round, time or an index", number) from None
-        self._chosen = [names.index(name) for name in self.columns]
+        self.columns, self._chosen = list(self._convert), [names.index(name) for name in self._convert]
         self.header = names
 
     def _row(self, line: str) -> list[float]:
@@ -124,7 +127,7 @@ class Lines:
             raise self.error(f"expected {width} field{'s' * (width > 1)}, got {len(row)}{hint}")
         self.fields, values = [row[i] for i in self._chosen], []
         for name, field in zip(self.columns, self.fields, strict=True):
-            value = self._convert(field)
+            value = self._convert[name](field)
             if value is None:
                 hint = "; use a decimal point, and no separator of thousands" if "," in field else ""
                 raise self.error(f"expected a number, got {short(field)} in {name}{hint}")
@@ -171,7 +174,7 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) ->
         i = reader.header.index(reader.columns[m]) if m >= 0 else m
         return f"{short(reader.split(lines[numbers[t] - 1].decode())[i])} in {reader.header[i]}"
 
-    table = Table(np.frombuffer(values).reshape(len(numbers), -1), reader.columns, path, numbers, text)
+    table = Table(np.frombuffer(values).reshape(len(numbers), -1), reader.columns, path, np.array(numbers), text)
     if numbers[-1] < len(lines):
         return table
     cut = f"no line break at its end, like a truncated file; it ends with {text(-1, -1)}"
@@ -189,7 +192,7 @@ def known(
             raise ValueError(f"unknown column {short(unknown[0])}; {expected}")
         if missing := [name for name in required if name not in names]:
             raise ValueError(f"no column {missing[0]}, got {short(','.join(names))}; {expected}")
-        return [name for name in (*required, *optional) if name in names], to_number
+        return {name: to_number for name in (*required, *optional) if name in names}
 
     return choose
 

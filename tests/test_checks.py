@@ -232,5 +232,5 @@ def test_errors_carry_their_argument_or_file_also_after_pickling():
     assert copy.argument == caught.value.argument == "noise_multiplier"
     assert str(copy) == str(caught.value)
     with pytest.raises(errors.InvalidFile) as caught:
-        read_table(b"a\n1\n1,5\n", "table.csv", lambda names: (names, float))
+        read_table(b"a\n1\n1,5\n", "table.csv", lambda names: dict.fromkeys(names, float))
     assert (caught.value.path, caught.value.line) == ("table.csv", 3)

@@ -2,7 +2,7 @@
 
 from adascale.channel.fading import GaussMarkov, Jakes, Nakagami, Rayleigh, Rician, draw
 from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, RayleighFloors
-from adascale.channel.gains import GainLine, GainLines, Trace, read_gains
+from adascale.channel.gains import GainLines, Reading, Trace, read_gains
 from adascale.channel.model import Channel, ChannelModel, cost_hata_path_loss, each_device, find, specification
 from adascale.channel.multi_gain import AntennaSelection, BlockFading, SelectionFloors, TappedDelayLine, effective_gain
 from adascale.channel.shadowing import Moving, Shadowed, UrbanMicro
@@ -15,7 +15,6 @@ __all__ = [
     "EmpiricalFloors",
     "FadingFloors",
     "FloorLaw",
-    "GainLine",
     "GainLines",
     "GaussMarkov",
     "Jakes",
@@ -23,6 +22,7 @@ __all__ = [
     "Nakagami",
     "Rayleigh",
     "RayleighFloors",
+    "Reading",
     "Rician",
     "SelectionFloors",
     "Shadowed",

@@ -22,16 +22,17 @@ BUDGET_MODES = {
 
 
 def choose(
-    options: Namespace, scenario: adascale.Scenario, trace: adascale.channel.Trace | None = None
+    options: Namespace, scenario: adascale.Scenario, past: adascale.channel.Trace | None = None
 ) -> tuple[str, adascale.Policy, str]:
     """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
-    A policy evaluated on a given ``trace`` may know it in advance, as in the paper's protocol.  ``options.nu`` becomes
-    the budget that ``--epsilon`` gives.
+    In hindsight the ``past`` is the trace on which the policy is evaluated, as in the paper's protocol.  ``options.nu``
+    becomes the budget that ``--epsilon`` gives.
     """
     policies, comparison = adascale.policies, adascale.comparison
-    if trace is not None and options.past is not None:
-        raise ValueError("--past cannot be combined with --hindsight")
+    trace = past if getattr(options, "hindsight", False) else None
+    if past is not None and options.past is not None:
+        raise ValueError(f"--past cannot be combined with {'--hindsight' if trace else '--split'}")
     given = options.policy or ("equalalloc" if options.epsilon else "learn" if trace is None else "adascale")
     if options.promise is not None:  # deprecated
         given = policy_text(f"{given}{',' if '=' in given else ':'}promise={options.promise}")
@@ -55,10 +56,8 @@ def choose(
     warm = kind is policies.AdaScale and trace is None and tuned
     needs_law = warm or getattr(kind, "needs_law", False)
     needs_mean = getattr(kind, "needs_mean_gain", False)
-    past = trace
     if options.past is not None:
-        past = adascale.read_gains(options.past, scenario, options.unit)
-        common.note(past.unended)
+        past = common.read_trace(options.past, options, scenario)
     problem, mean, fixed = None, None, {}
     if past is not None:
         mean, law = past.mean_gain, adascale.channel.EmpiricalFloors.of(scenario, past.min_gain)
@@ -72,7 +71,7 @@ def choose(
             raise ValueError(f"{name} needs the gains of every device, which the trace does not have")
         if tuned and past.min_gain.size < scenario.num_rounds:
             wanted = f"a parameter to tune on {scenario.num_rounds} rounds"
-            raise ValueError(f"--policy {given} has {wanted}, but {options.past} has {past.min_gain.size}")
+            raise ValueError(f"--policy {given} has {wanted}, but the past has {past.min_gain.size}")
         if tuned:
             problem = adascale.ReceiveScalingProblem(scenario, past.min_gain[-scenario.num_rounds :], options.nu)
     elif needs_law or tuned or needs_mean:

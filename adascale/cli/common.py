@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from adascale import registry
 from adascale.errors import collected
 
 if TYPE_CHECKING:
+    from adascale.channel import Reading, Trace
     from adascale.tables import FloatArray, Table
 
 
@@ -113,6 +115,19 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
     except (ValueError, OSError):  # the file of a scenario is not a preset; other errors are reported when it is read
         return {option: Path(name)}
     return {f"the base {str(path)!r} of {option}" if i else option: path for i, (path, _) in enumerate(chain)}
+
+
+def reading(options: Namespace) -> Reading:
+    """Return the form of a trace that the options give."""
+    return adascale.channel.Reading(options.unit, options.transmit_power, options.gaps, options.sensitivity)
+
+
+def read_trace(path: Path, options: Namespace, scenario: adascale.Scenario, split: float | None = None) -> Trace:
+    """Read a trace, and print its notes."""
+    trace = adascale.read_gains(path, scenario, reading(options), split)
+    for each in trace.notes:
+        note(each)
+    return trace
 
 
 def read_scenario(name: str) -> adascale.presets.Preset:

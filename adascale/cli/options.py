@@ -44,7 +44,12 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--scenario", "epsilon", f"{preset} or a TOML file, with --eta", metavar=file)
     option("--dataset", "train audit", f"{preset}, a preset file or module:function", default="digits", metavar=file)
     option("--gains", "schedule", "the channel trace", required=True, metavar="FILE", **path)
-    option("--unit", "schedule stream", "unit of the gains", choices=("linear", "db"), default="linear")
+    unit, gaps = {"choices": ("linear", "db", "dbm", "csi")}, {"choices": ("refuse", "hold", "floor")}
+    option("--unit", "schedule stream", "unit of the gains; dbm is received power", default="linear", **unit)
+    option("--transmit-power", "schedule stream", "power of a device, with --unit dbm", metavar="DBM", **number)
+    option("--gaps", "schedule stream", "what missing values are: errors, or filled", default="refuse", **gaps)
+    option("--sensitivity", "schedule stream", "value of a gap, with --gaps floor", metavar="VALUE", **number)
+    option("--split", "schedule", "share of the trace that is the past; the rest is scheduled", metavar="S", **number)
     option("--policy", "leakage", f"{policy}; may be repeated (default: the paper's)", **several, **policies)
     option("--policy", "schedule stream", f"{policy} (default: learn, or equalalloc with --epsilon)", **policies)
     option("--policy", "train", f"{policy}, or noisefree", default="adascale", **policies)

@@ -18,7 +18,10 @@ devices plus nu, on the --past. If their parameters are fixed, as in best:number
 The trace is a table with a header and one row per round: a column min_gain (the smallest |h_m|^2 / k_m^2), or a column
 per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0.1+0.2j, in any order, separated by
 commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. Gains are linear
-power ratios, or dB with --unit db.
+power ratios, or dB with --unit db. With --unit dbm the columns are received powers, and have any names. A table can
+also have one row per value, with columns link, value, and round or time; a .npy file has an array of shape (M, T).
+With --gaps hold a missing value is the last one of its link, and with --gaps floor it is --sensitivity, in the same
+unit. With --split 0.5 the first half of the trace is the past, and the other half is scheduled.
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
 clip_norm, max_power (W), noise_power (W), order.
 
@@ -27,6 +30,8 @@ null means that a number does not exist, and "Infinity" is an unbounded leakage.
 
 example:
   adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv
+  adascale schedule --gains rssi.csv --unit dbm --transmit-power 20 --gaps hold --nu 0.04 --out eta.csv
+  adascale plot eta.csv eta.pdf --x round --y noise_energy --linear x
 """
 
 import argparse
@@ -50,9 +55,11 @@ def run(options: argparse.Namespace) -> None:
     scenario = common.read_scenario(options.scenario).scenario
     exact = options.epsilon is not None and options.orders is None
     accountant = common.find_accountant(options.accountant or ("exact" if exact else "renyi"), options.orders)
-    trace = adascale.read_gains(options.gains, scenario, options.unit)
+    trace = common.read_trace(options.gains, options, scenario, options.split)
+    if trace.past and options.hindsight:
+        raise ValueError("--split cannot be combined with --hindsight")
     horizon = replace(scenario, num_rounds=trace.min_gain.size)
-    name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else None)
+    name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else trace.past)
     nu = options.nu
     problem = adascale.ReceiveScalingProblem(scenario, trace.min_gain, 1.0 if nu is None else nu)
     floor = problem.min_noise_energy
@@ -91,13 +98,11 @@ def run(options: argparse.Namespace) -> None:
     totals["epsilon"] = float(epsilon)
     text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])
     common.print_and_write(text, {options.out: "".join(f"{','.join(map(str, row))}\n" for row in (header, *rows))})
-    common.note(trace.unended)
+    if trace.past:
+        common.note(f"the first {trace.past.min_gain.size} rounds of {options.gains} are the past; the next is round 0")
     if problem.num_rounds != scenario.num_rounds:
         rounds = f"{problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}"
-        common.note(f"{options.gains} has {rounds}; the trace sets the number of rounds")
-    if trace.above_one:
-        units = "gains in dB need --unit db, and path losses are their inverse"
-        common.note(f"{trace.above_one}: more power received than sent; {units}")
+        common.note(f"the schedule has {rounds}; the trace sets the number of rounds")
     if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
         common.note(f"{name} reads the whole trace")
     elif options.hindsight and (

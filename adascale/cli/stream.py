@@ -1,7 +1,8 @@
 """Answer the gains of each round with a receive scaling, before the next round is read.
 
 Standard input is a header and then one line of gains per round: a table as 'adascale schedule' reads it (min_gain, or
-h2_1 ... h2_M, or complex h_1 ... h_M). Standard output is a header, and then for each line
+h2_1 ... h2_M, or complex h_1 ... h_M, or received dBm), in its units. After a start, --gaps hold has nothing to repeat
+before the first value of a link. Standard output is a header, and then for each line
 
   round,eta,noise_energy,budget_left,epsilon
 
@@ -37,7 +38,6 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 import adascale
 from adascale.cli import causal, common
@@ -53,14 +53,15 @@ def run(options: argparse.Namespace) -> None:
     if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
         raise ValueError(f"--policy {name} needs all rounds in advance; stream requires an online policy")
     orders = adascale.accounting.order_grid(*options.orders) if options.orders else adascale.accounting.DEFAULT_ORDERS
-    how = {"delta": options.delta, "orders": orders, "unit": options.unit}
+    sent = "" if options.transmit_power is None else f" of {options.transmit_power} sent"
+    how = {"delta": options.delta, "orders": orders, "unit": f"{options.unit}{sent}"}
     with adascale.Stream(policy, scenario, options.nu, options.state, **how) as stream:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             common.note(f"{options.state} {at}")
         print(",".join(stream.columns), flush=True)
         chooses = isinstance(policy, adascale.policies.Selecting)
-        lines = adascale.channel.GainLines("standard input", scenario, options.unit, each_device=chooses)
+        lines = adascale.channel.GainLines("standard input", scenario, common.reading(options), each_device=chooses)
         _answer_all(stream, lines, options.state)
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
@@ -74,21 +75,26 @@ def _answer_all(stream: adascale.Stream, lines: adascale.channel.GainLines, stat
     """Answer each line; the answer to a wrong line is an error."""
     if sys.stdin is None:
         raise ValueError("standard input is closed; expected a header and one line of gains per round")
-    refused, noted = False, False
+    refused, noted = False, set[str]()
     while (stream.pending or not stream.finished) and (line := sys.stdin.buffer.readline()):
         found, before = None, stream.last
         try:
-            comments, skips = line.lstrip().startswith(b"#"), lines.has_header and line.strip().lower() == b"skip"
+            comments, skips = line.lstrip().startswith(b"#"), lines.columns and line.strip().lower() == b"skip"
             if not (line.endswith(b"\n") or comments):
                 raise ValueError(f"standard input ends without a line break, so {line!r:.80} may be cut off")
-            found = lines.read(b"#" if skips else line)  # read as a comment, so that its line is counted
+            found = lines.trace(b"#" if skips else line)  # read as a comment, so that its line is counted
             if found is None and not skips:
                 continue
+            number = lines.place.get("round")
             with naming_own_code():
-                gain: Any = found and (found.min_gain if found.gain is None else found.gain)
-                answer = stream.answer(gain, found.number) if found else stream.skip()
+                if found is None:
+                    answer = stream.skip()
+                elif lines.each_device and found.gain is not None:
+                    answer = stream.answer(found.gain[:, 0], number)
+                else:
+                    answer = stream.answer(float(found.min_gain[0]), number)
         except (ValueError, RuntimeError, ArithmeticError) as error:
-            if not lines.has_header:
+            if not lines.columns:
                 raise
             reason, refused = common.one_line(error), not stream.finished
             again = f"; round {_next(stream)} is to be sent again" * refused
@@ -101,13 +107,14 @@ def _answer_all(stream: adascale.Stream, lines: adascale.channel.GainLines, stat
         stream.passed_on()
         if before is None:
             common.note(f"{state} is new, and begins with round 0")
-        elif answer is before and not (found and found.number is not None):
+        elif answer is before and not (found and number is not None):
             again = "was answered again; if this line was a new round with the same gains, send it once more"
             common.note(f"round {answer.round} {again}")
-        if found and found.above_one and not noted:
-            common.note(f"{found.above_one}: more power received than sent; gains in dB need --unit db")
-            noted = True
-    if not (lines.has_header or stream.finished):
+        for each in found.notes if found else ():
+            if (kind := each.rpartition(": ")[2]) not in noted:
+                common.note(each)
+            noted.add(kind)
+    if not (lines.columns or stream.finished):
         raise ValueError("standard input is empty; expected a header and one line of gains per round")
     if refused:
         raise RuntimeError(f"the last line was refused; round {_next(stream)} has no answer")

@@ -1,5 +1,6 @@
 """Measured gains: every accepted form gives the same numbers, and a damaged file is refused with its line."""
 
+import io
 import math
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import Scenario
-from adascale.channel import GainLines, read_gains
+from adascale.channel import GainLines, Reading, read_gains
 from adascale.errors import InvalidFile, InvalidInput
 
 TWO = Scenario("two", 2, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
@@ -24,16 +25,17 @@ def read(tmp_path, content, scenario=TWO, **options):
 
 
 def by_line(text, scenario=TWO, **options):
-    """What each line gives, and the lines that are refused."""
+    """The gain, the number and the notes of each line, and the lines that are refused."""
     lines, found, refused = GainLines("here", scenario, **options), [], []
     for line in text.removesuffix("\n").encode().split(b"\n"):
         try:
-            found.append(lines.read(line))
+            if trace := lines.trace(line):
+                found.append((float(trace.min_gain[0]), lines.place.get("round"), trace.notes))
         except InvalidFile as error:
             refused.append(error.line)
-            if not lines.has_header:
+            if not lines.columns:
                 break
-    return [each for each in found if each is not None], refused
+    return found, refused
 
 
 def assert_is(trace, gains, scenario=TWO):
@@ -76,7 +78,7 @@ def test_read_gains_reads_common_forms_to_the_same_bits(tmp_path, form):
     assert_is(read(tmp_path, FORMS[form]), GAINS)
     if isinstance(FORMS[form], str) and form != "the old Mac's":
         found, refused = by_line(FORMS[form])
-        assert [each.min_gain for each in found] == (GAINS / TWO.batch_second_moment).min(axis=1).tolist()
+        assert [least for least, *_ in found] == (GAINS / TWO.batch_second_moment).min(axis=1).tolist()
         assert not refused or form == "blank lines"  # where a gain may be missing
 
 
@@ -87,7 +89,7 @@ def test_complex_coefficients_are_squared(tmp_path):
     matlab = "h_1,h_2\n0.00003 + 0.00004i,0+1e-5i\n-2e-6-1e-6i,7e-5\n"
     least = (power / TWO.batch_second_moment).min(axis=1)
     np.testing.assert_allclose(read(tmp_path, matlab).min_gain, least, rtol=1e-15)
-    assert by_line("h_1,h_2\n3+4j,5j\n")[0][0].min_gain == 25 / TWO.batch_second_moment
+    assert by_line("h_1,h_2\n3+4j,5j\n")[0][0][0] == 25 / TWO.batch_second_moment
 
 
 def test_decibels_are_ten_times_the_logarithm(tmp_path):
@@ -96,7 +98,7 @@ def test_decibels_are_ten_times_the_logarithm(tmp_path):
         found = read(tmp_path, content, unit="db").min_gain
         # 1e-14: a rounding of 100 dB, times ln(10) / 10
         np.testing.assert_allclose(found, read(tmp_path, table()).min_gain, 1e-14)
-    assert [each.min_gain for each in by_line(table(decibels), unit="db")[0]] == found.tolist()
+    assert [least for least, *_ in by_line(table(decibels), unit="db")[0]] == found.tolist()
 
 
 def test_minimum_alone_has_no_mean(tmp_path):
@@ -113,7 +115,7 @@ BAD = {
     # names of columns: none, unknown, nameless, of two kinds, counted from 0, too few or many, incomplete, twice
     1: ["1e-10,2e-10\n", "h2_1,h2_2,snr\n1,1,1\n", "h2_1,h2_2,\n1,1,\n", "min_gain,h2_1,h2_2\n1,1,1\n", "h2_1\n1\n"]
     + ["h2_1,h_2\n1,1\n", "h2_0,h2_1\n1,1\n", "h2_1,h2_2,h2_3\n1,1,1\n", "h_\n1\n", "round\n1\n", "h2_1,h2_1\n1,1\n"]
-    + ["min_gain\n1\n".encode("utf-16"), b"\x93NUMPY"],
+    + ["min_gain\n1\n".encode("utf-16")],
     # decimal commas, thousands, other digits, pieces, zero bytes, overflows, huge fields, open quotes, zeros, decibels
     2: ["h2_1,h2_2\n0,1,0,2\n", "min_gain\n0,5\n", 'h2_1,h2_2\n"1,000",1\n', "min_gain\n\uff11\n", "min_gain\n0x10\n"]
     + ["h_1,h_2\n1 0,5\n", "min_gain\n1\0\n", "min_gain\n1_0\n", "min_gain\n1e400\n", f"min_gain\n{HUGE}\n"]
@@ -144,14 +146,14 @@ def test_bad_traces_are_refused_in_one_line(tmp_path, line, content):
 
 
 def test_units_are_checked_and_coefficients_have_none(tmp_path):
-    for call in (lambda: read(tmp_path, table(), unit="dBm"), lambda: GainLines("here", TWO, "dBm")):
+    for call in (lambda: read(tmp_path, table(), unit="dBm"), lambda: GainLines("here", TWO, "watt")):
         with pytest.raises(InvalidInput) as error:
             call()
         assert error.value.argument == "unit"
-    for content in ("h_1,h_2\n1,1\n", "min_gain\n1e5\n"):  # complex ones are linear; 10^(10^4) is too large
+    for content, line in (("h_1,h_2\n1,1\n", 1), ("min_gain\n1e5\n", 2)):  # complex are linear; 10^(10^4) is too large
         with pytest.raises(InvalidFile):
             read(tmp_path, content, unit="db")
-        assert by_line(content, unit="db") == ([], [2])
+        assert by_line(content, unit="db") == ([], [line])
 
 
 def test_first_gain_above_one_is_named_with_its_row(tmp_path):
@@ -161,12 +163,11 @@ def test_first_gain_above_one_is_named_with_its_row(tmp_path):
         ("min_gain\n-70\n# x\n98.5\n", "db", "line 4: '98.5' in min_gain"),  # a path loss, not a gain
         ("h_1,h_2\n0.1,1j\n0.1,1+1j\n", "linear", "line 3: '1+1j' in h_2"),
     ):
-        assert read(tmp_path, content, unit=unit).above_one == f"{tmp_path / 'trace'}, {place}"
-        if isinstance(content, str):
-            found = [each.above_one for each in by_line(content, unit=unit)[0]]
-            assert next(filter(None, found)) == f"here, {place}"
+        assert read(tmp_path, content, unit=unit).notes[0].startswith(f"{tmp_path / 'trace'}, {place}")
+        noted = [note for *_, notes in by_line(content, unit=unit)[0] for note in notes]
+        assert noted[0].startswith(f"here, {place}")
     for content, unit in ((table(), "linear"), ("h2_1,h2_2\n1,0.9999\n", "linear"), ("min_gain\n0\n-3\n", "db")):
-        assert read(tmp_path, content, unit=unit).above_one is None
+        assert read(tmp_path, content, unit=unit).notes == ()
 
 
 def test_mean_gain_has_the_power_of_each_device(tmp_path):
@@ -184,16 +185,16 @@ def test_refused_row_leaves_no_trace():
 
 def test_lines_keep_their_round_numbers_unordered():
     found, refused = by_line("round,min_gain\n7,1e-9\n7,1e-9\n3,1e-9\nx,1e-9\n")
-    assert ([each.number for each in found], refused) == ([7, 7, 3], [5])
-    assert by_line("min_gain\n1e-9\n")[0][0].number is None
+    assert ([number for _, number, _ in found], refused) == ([7, 7, 3], [5])
+    assert by_line("min_gain\n1e-9\n")[0][0][1] is None
 
 
 def test_lines_without_a_header_end(tmp_path):
     lines = GainLines("here", TWO)
-    assert lines.read(b"# a comment\n") is None
+    assert lines.trace(b"# a comment\n") is None
     with pytest.raises(InvalidFile) as error:
-        lines.read(b"gain\n")
-    assert (error.value.line, lines.has_header) == (2, False)
+        lines.trace(b"gain\n")
+    assert (error.value.line, lines.columns) == (2, [])
 
 
 def gains_of(num_devices):
@@ -235,9 +236,165 @@ def test_gains_written_in_any_way_are_read_bit_for_bit(tmp_path_factory, case):
     assert_is(read(tmp_path_factory.mktemp("trace"), content, scenario), gains, scenario)
 
 
+def saved(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+SENT, LEAST = 23.0, 1e-16
+UNITS = {
+    "linear": lambda gain: gain,
+    "db": lambda gain: 10 * np.log10(gain),
+    "dbm": lambda gain: SENT + 10 * np.log10(gain),
+    "csi": lambda gain: np.sqrt(gain) * np.exp(1j * np.log(gain)),  # of any phase
+}
+
+
+def shown(value):
+    return "" if np.isnan(value) else repr(complex(value)).strip("()") if np.iscomplexobj(value) else repr(float(value))
+
+
+def in_form(form, values, names, draw):
+    """The values, a row per round and NaN where one is missing, in one of the forms of a file."""
+    rounds, devices = values.shape
+    if form == "array":
+        return saved(np.array(values.T, order=draw(st.sampled_from("CF"))))
+    if form == "table":
+        columns = draw(st.permutations(range(devices)))
+        rows = [["round", *(names[m] for m in columns)]]
+        rows += [[str(t), *(shown(values[t, m]) for m in columns)] for t in range(rounds)]
+    else:
+        at = [7 + t if form == "round" else 1.5 * t**2 for t in range(rounds)]
+        order = draw(st.permutations([m for m in range(devices) for _ in at]))  # each link's rounds rise, links mix
+        cells = [(order[:i].count(m), m) for i, m in enumerate(order)]
+        inner = [(t, m) for t, m in cells if np.isnan(values[t, m]) and 0 < t < rounds - 1 and form == "round"]
+        absent = draw(st.sets(st.sampled_from(inner))) if inner else set()
+        rows = [[form, "value", "link"]]
+        rows += [[str(at[t]), shown(values[t, m]), f"node{m + 8}"] for t, m in cells if (t, m) not in absent]
+    return "".join(",".join(row) + "\n" for row in rows)
+
+
+def filled_by_loop(column, gaps):
+    """The gains of a link, with NaN where none is known."""
+    last, found = math.nan, []
+    for each in column:
+        last = each if each == each else last
+        found.append(each if each == each else {"refuse": math.nan, "hold": last, "floor": LEAST}[gaps])
+    return found
+
+
+@st.composite
+def traces(draw):
+    devices, rounds = draw(st.integers(1, 4)), draw(st.integers(1, 6))
+    entry = st.one_of(st.just(math.nan), st.floats(-15, -0.01).map(lambda power: 10**power))
+    gains = np.array(draw(st.lists(entry, min_size=devices * rounds, max_size=devices * rounds)))
+    return gains.reshape(rounds, devices)
+
+
+@given(traces(), st.sampled_from(["table", "array", "round", "time"]), st.sampled_from([*UNITS]), st.data())
+def test_a_trace_is_the_same_in_every_form_and_unit(tmp_path_factory, gains, form, unit, data):
+    """Against loops over the gains; a linear one has the same bits."""
+    rounds, devices = gains.shape
+    scenario = replace(TWO, num_devices=devices, batch_size=tuple(range(5, 5 + devices)), max_power=0.2)
+    stem = {"dbm": data.draw(st.sampled_from(["rssi ", "AP"])), "csi": "h_"}.get(unit, "h2_")
+    gaps = data.draw(st.sampled_from(["refuse", "hold", "floor"]))
+    with np.errstate(invalid="ignore"):
+        content = in_form(form, UNITS[unit](gains), [f"{stem}{m + 1}" for m in range(devices)], data.draw)
+    how = {"unit": unit, "gaps": gaps, "transmit_power": SENT if unit == "dbm" else None}
+    how = Reading(**how, sensitivity=abs(UNITS[unit](LEAST)) * (-1) ** ("d" in unit) if gaps == "floor" else None)
+    wanted = np.array([filled_by_loop(column, gaps) for column in gains.T.tolist()])
+    folder = tmp_path_factory.mktemp("trace")
+    if np.isnan(wanted).any():
+        with pytest.raises(InvalidFile, match="expected a value, got"):
+            read(folder, content, scenario, unit=how)
+        return
+    start = data.draw(st.integers(0, rounds - 1))
+    trace = read(folder, content, scenario, unit=how, split=start / rounds if start else None)
+    exact = 0 if unit == "linear" else 1e-12
+    for found, part in ((trace, wanted[:, start:]), (trace.past, wanted[:, :start])):
+        if found is not None:
+            scaled = part / scenario.batch_second_moment[:, None]
+            np.testing.assert_allclose(found.min_gain, scaled.min(axis=0), rtol=exact)
+            np.testing.assert_allclose(found.mean_gain, scaled.mean(axis=1), rtol=1e-12)
+    assert (trace.past is None) == (start == 0)
+    assert any("values are missing" in note for note in trace.notes) == bool(np.isnan(gains).any())
+    if form == "table":
+        lines, refused = by_line(content, scenario, unit=how)
+        assert ([least for least, *_ in lines][start:], refused) == (trace.min_gain.tolist(), [])
+
+
+DBM = Reading("dbm", SENT)
+HELD = Reading(gaps="hold")
+# the content of a file, how it is read, and what the error says after the file's name
+REFUSED = [
+    ("a,b\n-60,-70\n-61,0\n", DBM, ", line 3: .* got '0' in b"),
+    ("a,b\n-60,-70\n-61,71\n", DBM, ", line 3: .* 23.0 dBm, got '71' in b"),
+    ("a,b\n-60,-70\n-61,\n", DBM, ", line 3: expected a value, got '' in b; .* hold and floor"),
+    ("a,b\n-60,-70\n-61,weak\n", DBM, ", line 3: expected a number, got 'weak' in b"),
+    ("a,b,c\n-60,-70,-70\n", DBM, ", line 1: got 'a,b,c' .* M = 2"),
+    ("-60,-70\n-61,-71\n", DBM, ", line 1: got '-60,-70'"),
+    ("min_gain\n-60\n", DBM, ", line 1: got 'min_gain' in the unit dbm"),
+    ("a,b\n-60,-99\n", Reading("dbm", SENT, "floor", -98), ", line 2: '-99' in b is less than the sensitivity of -98"),
+    ("h2_1,h2_2\n1,1\n", Reading("csi"), ", line 1: got 'h2_1,h2_2' in the unit csi"),
+    ("h2_1,h2_2\n1,\n1,1\n", HELD, ", line 2: expected a value, got '' in h2_2; there is no earlier"),
+    ("link,round,value\na,0,1\nb,0,1\na,1,1\nb,1,0\n", HELD, ", line 5: .* > 0 .*, got '0' in value"),
+    ("link,round,value\na,0,1\nb,0,1\na,2,1\n", Reading(), ": expected a value, got none of link 'a' in round 1"),
+    ("link,time,value\na,.5,1\nb,.7,1\n", HELD, ": expected a value, got none of link 'b' in time 0.5; .* earlier"),
+    ("link,round,value\na,0,1\nb,0,1\na,0,1\n", HELD, ", line 4: expected 'a' in link after .*, got '0' in round"),
+    ("link,time,value\na,2,1\nb,1,1\na,1,1\n", HELD, ", line 4: expected 'a' in link after .*, got '1' in time"),
+    ("link,round,value\na,0,1\nb,0.5,1\n", HELD, ", line 3: .* whole, .* got '0.5' in round"),
+    ("link,round,value\na,0,1\nb,1e12,1\n", HELD, ", line 3: .* at most 50000000 .* got '1e12' in round"),
+    ("link,time,value\na,inf,1\nb,1,1\n", HELD, ", line 2: .* finite, got 'inf' in time"),
+    ("link,round,value\na,0,1\nb,0,1\nc,0,1\n", HELD, ", line 4: expected 2 links, got 3: 'a, b, c'"),
+    ("link,round,time,value\na,0,1,1\n", HELD, ", line 1: got 'link,round,time,value'"),
+    (saved(GAINS), Reading(), r": expected numbers \(linear\) of shape \(2, T\), got 'float64 of shape \(3, 2\)"),
+    (saved(np.array([[1, 1], [1, 0]])), Reading(), ": expected a gain .* got 0.0 of device 2 in round 1"),
+    (saved(np.array([[1, np.nan], [1, 1]])), Reading(), ": expected a value, got nan of device 1 in round 1"),
+    (saved(np.ones((2, 2))), Reading("csi"), r": expected numbers \(csi\) .* got 'float64"),
+    (saved(np.ones((2, 2), complex)), DBM, r": expected numbers \(dbm\) .* got 'complex128"),
+    (saved(GAINS.T) + b"x", Reading(), ": .* 1 bytes after"),
+    (saved(np.array([[{}, {}]] * 2)), Reading(), ": .* allow_pickle"),
+    (saved(GAINS.T).replace(b"(2, 3), }" + b" " * 13, b"(2, %d), }" % 10**13), Reading(), ": .* got"),
+    (saved(GAINS.T)[:-1], Reading(), ": .* got"),
+    (saved(np.ones((2, 0))), Reading(), ": .* got"),
+]
+
+
+@pytest.mark.parametrize(("content", "how", "message"), REFUSED, ids=lambda value: repr(value)[:40])
+def test_wrong_value_is_named_with_its_place_and_what_was_expected(tmp_path, content, how, message):
+    with pytest.raises(InvalidFile, match="^" + str(tmp_path / "trace") + message) as error:
+        read(tmp_path, content, unit=how)
+    assert "\n" not in str(error.value)
+    assert error.value.line == (int(message.split()[2][:-1]) if message.startswith(", line") else None)
+
+
+@pytest.mark.parametrize(
+    ("argument", "how"),
+    [("unit", {"unit": "watt"}), ("gaps", {"gaps": "guess"}), ("transmit_power", {"unit": "dbm"})]
+    + [
+        ("transmit_power", {"transmit_power": 1}),
+        ("sensitivity", {"gaps": "floor"}),
+        ("sensitivity", {"sensitivity": 1}),
+    ]
+    + [("sensitivity", {"gaps": "hold", "sensitivity": 1}), ("sensitivity", {"gaps": "floor", "sensitivity": -90})]
+    + [("transmit_power", {"unit": "dbm", "transmit_power": math.nan})],
+)
+def test_option_without_effect_or_value_is_refused(argument, how):
+    with pytest.raises(ValueError, match=argument):
+        Reading(**how)
+
+
+@pytest.mark.parametrize("split", [0, 1, 0.99, math.nan])
+def test_split_leaves_rounds_on_both_sides(tmp_path, split):
+    with pytest.raises(InvalidInput, match="split"):
+        read(tmp_path, table(), split=split)
+
+
 DAMAGE = st.tuples(st.floats(0, 1), st.integers(0, 3), st.binary(max_size=3))
 RANDOM = st.one_of(
     st.binary(max_size=200),
+    st.binary(max_size=100).map(lambda tail: saved(GAINS.T)[:80] + tail),
     st.text(alphabet='h2_1,;\t \n"#.0eE+-jinfaround', max_size=60).map(str.encode),
 )
 

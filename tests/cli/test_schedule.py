@@ -115,6 +115,22 @@ def test_distribution_and_parameter_come_from_the_past(place, capsys):
     assert before.cost(spent) == pytest.approx(0.002, rel=1e-6)
 
 
+@pytest.mark.parametrize("policy", ["learn", "adascale", "estimfuture"])
+def test_split_schedules_the_rest_as_with_a_past_in_every_form(place, capsys, policy):
+    expected = schedule(capsys, "--policy", policy, *PAST)[1]
+    whole = np.concatenate([measured(40, 1), measured(12, 0)], axis=1)
+    np.save("whole", whole)
+    power = pd.DataFrame(20 + 10 * np.log10(whole.T), columns=["b2", "b10"]).rename_axis("time").reset_index()
+    power.melt("time", var_name="link").to_csv("long.csv", index=False)
+    split = ["--policy", policy, "--split", 40 / 52, "--out", "eta.csv"]
+    _, eta, err = schedule(capsys, *split, gains="whole.npy")
+    np.testing.assert_array_equal(eta, expected)
+    assert "the first 40 rounds of whole.npy are the past" in err
+    _, eta, _ = schedule(capsys, *split, "--unit", "dbm", "--transmit-power", 20, gains="long.csv")
+    np.testing.assert_allclose(eta, expected, rtol=1e-9)  # of a decibel's digits
+    assert run("plot", "eta.csv", "eta.svg", "--x", "round", "--y", "noise_energy", "--linear", "x") == 0
+
+
 def test_budget_mode_is_printed_and_hard_is_never_exceeded(place, capsys):
     said = {kind: schedule(capsys, *CAUSAL[kind])[0] for kind in CAUSAL}
     hard = {"learn, hard", "resolve, hard", "equalalloc", "estimfuture", "dynamicprogramme"}
@@ -148,6 +164,12 @@ REFUSED = {
     "budget mode": (["--policy", "equalalloc", "--promise", "hard"], "takes no arguments"),
     "budget mode of one's own": (["--policy", "mine:Extra", "--promise", "hard", *PAST], "promise"),
     "the past as output": ([*PAST, "--out", "past.csv"], "is the file of --past"),
+    "a power without its unit": (["--transmit-power", 20], "transmit_power must be given if and only if unit is dbm$"),
+    "a unit without its power": (["--unit", "dbm"], "transmit_power must be given if and only if unit is dbm$"),
+    "a sensitivity for no gap": (["--sensitivity", 1e-15], "sensitivity must be given if and only if gaps is floor$"),
+    "a split and a past": (["--split", 0.5, *PAST], "--past cannot be combined with --split"),
+    "a split in hindsight": (["--split", 0.5, "--hindsight"], "--split cannot be combined with --hindsight"),
+    "nothing after the past": (["--split", 0.99], "split must leave a round, got 0.99 of 12 rounds in gains.csv"),
     "nu below the last digits": (["--nu", 1e-14, "--out", "eta.csv"], "--nu must be at least "),
 }
 
