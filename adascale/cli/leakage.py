@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
     plot.check_name("--plot", options.plot)
     outputs = {"--out": options.out, "--plot": options.plot}
     common.check_outputs(common.input_files("--scenario", options.scenario), outputs)
-    preset = common.read_scenario(options.scenario)
+    preset = common.read_scenario(options.scenario, options.interference)
     if not 1 <= options.realisations <= MOST_REALISATIONS:
         raise ValueError(f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}")
     chosen = {}
