@@ -96,6 +96,9 @@ class ReceiveScalingProblem:
     budget : array_like, > 0
         :math:`\nu`, the noise budget per round, in the unit of :math:`w_t`.  It broadcasts against the leading axes of
         ``min_gain``: gains (R, T) with budgets (K, 1) make K x R instances.
+    exposure : array_like, shape (..., M, T), >= 1, optional
+        :math:`\kappa_{m,t}` of :class:`~adascale.channel.Channel`, by which leakages divide :math:`\sigma_{m,t}^2`.
+        Policies do not see it: an optimum that did would have more noise where it is large, not one water level.
 
     Attributes
     ----------
@@ -107,13 +110,18 @@ class ReceiveScalingProblem:
         :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, shape (..., T).
     """
 
-    def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike) -> None:
+    def __init__(
+        self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike, exposure: ArrayLike | None = None
+    ) -> None:
         self.min_gain = check.positive("min_gain", min_gain)
         if self.min_gain.ndim == 0 or self.min_gain.shape[-1] == 0:
             raise InvalidInput(f"min_gain must have a last axis of rounds, got shape {self.min_gain.shape}", "min_gain")
         self.budget = check.positive("budget", budget)
         self.lanes = check.broadcast(budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1])
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
+        self.exposure = None if exposure is None else check.at_least("exposure", exposure, 1)
+        if self.exposure is not None:
+            check.broadcast(exposure=self.exposure.shape, schedule=(*self.lanes, scenario.num_devices, self.num_rounds))
         check.within("min_gain", self.min_gain, *scenario.gain_limits)
         self.max_eta = scenario.x_max * self.min_gain
         self.min_noise_energy = scenario.noise_scale / self.max_eta
@@ -153,7 +161,8 @@ class ReceiveScalingProblem:
         scenario = self.scenario
         size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
         root = np.sqrt(scenario.noise_share * self.noise_energy(eta) / (2 * scenario.num_parameters))
-        return scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
+        sigma = scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
+        return sigma if self.exposure is None else sigma / np.sqrt(self.exposure)
 
     def cost(self, eta: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
@@ -168,6 +177,10 @@ class ReceiveScalingProblem:
     def rdp(self, eta: ArrayLike, alpha: float | None = None) -> FloatArray:
         r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})` in nats, shape (...)."""
         leakage = RoundLeakage(self.scenario, alpha)
+        if self.exposure is not None:
+            rate = np.ravel(self.scenario.sampling_rate)[:, None]
+            each = accounting.compose(accounting.rdp(rate, self.noise_multiplier(eta), leakage.order))
+            return np.asarray(each.mean(axis=-1))
         return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
 
     def dp_epsilon(
@@ -184,11 +197,15 @@ class ReceiveScalingProblem:
         self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5
     ) -> tuple[FloatArray, FloatArray]:
         """Compute the mean and the largest epsilon, which holds for every device, by any accountant, shapes (...)."""
-        leakage = RoundLeakage(self.scenario)  # its kinds of devices; the order does not matter
-        noise_energy = self.noise_energy(eta)
-        total = largest = np.zeros(noise_energy.shape[:-1])
-        for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
-            epsilon = accounting.epsilon_by(accountant, float(rate), np.sqrt(noise_energy / unit), delta)
+        if self.exposure is None:
+            kinds, w = RoundLeakage(self.scenario), self.noise_energy(eta)  # the order does not matter
+            rate, number, each = kinds.rate, kinds.count, np.stack([np.sqrt(w / unit) for unit in kinds.unit])
+        else:
+            each = np.moveaxis(self.noise_multiplier(eta), -2, 0)  # every device is a kind of its own
+            rate, number = np.broadcast_to(self.scenario.sampling_rate, len(each)), np.ones(len(each))
+        total = largest = np.zeros(each.shape[1:-1])
+        for q, count, sigma in zip(rate, number, each, strict=True):
+            epsilon = accounting.epsilon_by(accountant, float(q), sigma, delta)
             total, largest = total + count * epsilon, np.maximum(largest, epsilon)
         return total / self.scenario.num_devices, largest
 

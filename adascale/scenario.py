@@ -120,8 +120,8 @@ class Scenario:
 
     def to_toml(self) -> str:
         """Format the scenario as TOML, which :meth:`from_toml` reads back exactly."""
-        known = {name: value for name, value in asdict(self).items() if value is not None}
-        lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in known.items())
+        known = asdict(self).items()
+        lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in known if value is not None)
         return "".join(lines).replace("\x7f", "\\u007f")  # TOML is JSON without surrogate pairs and a bare DEL
 
     @property
@@ -195,7 +195,5 @@ _DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {
     "2 * num_parameters * (clip_norm / (num_devices * batch_size))**2": lambda s: (  # w / sigma_m^2
         2 * s.num_parameters * (s.clip_norm / (s.num_devices * np.asarray(s.batch_size))) ** 2
     ),
-    "w / sigma_m^2, divided by the share privacy_noise_power / noise_power": lambda s: (
-        2 * s.num_parameters * (s.clip_norm / (s.num_devices * np.asarray(s.batch_size))) ** 2 / s.noise_share
-    ),
+    "privacy_noise_power / noise_power": lambda s: s.noise_share,
 }

@@ -83,6 +83,28 @@ def test_the_part_of_the_noise_that_protects_changes_leakage_alone(share):
     assert (changed == penalty).all() == (share == 1)
 
 
+@each_scenario
+def test_exposure_divides_the_noise_multiplier_of_each_device_and_round(scenario):
+    plain, eta = short(scenario)
+    rng, M = np.random.default_rng(1), scenario.num_devices
+    exposure = 1 + rng.exponential(size=(M, 8))
+    problem = ReceiveScalingProblem(scenario, plain.min_gain, 0.05, exposure)
+    sigma, rates = problem.noise_multiplier(eta), np.broadcast_to(scenario.sampling_rate, M)
+    np.testing.assert_allclose(sigma * np.sqrt(exposure), plain.noise_multiplier(eta), rtol=1e-15)
+    np.testing.assert_array_equal(problem.cost(eta), plain.cost(eta))
+    accountant, order = accounting.RenyiAccountant(), scenario.order
+    each = [accountant.epsilon(float(q), s, 1e-5) for q, s in zip(rates, sigma, strict=True)]
+    assert problem.device_epsilons(eta, accountant) == pytest.approx((np.mean(each), max(each)), rel=1e-12)
+    leaked = [math.fsum(reference.rdp(q, x, order) for x in s) for q, s in zip(rates, sigma, strict=True)]
+    assert float(problem.rdp(eta)) == pytest.approx(math.fsum(leaked) / M, rel=1e-9)
+    same = ReceiveScalingProblem(scenario, plain.min_gain, 0.05, np.ones((M, 8)))
+    found = [float(same.rdp(eta)), *same.device_epsilons(eta, accountant)]
+    assert found == pytest.approx([float(plain.rdp(eta)), *plain.device_epsilons(eta, accountant)], rel=1e-12)
+    for wrong in (np.full((M, 8), 0.5), np.ones((M + 1, 8))):
+        with pytest.raises(ValueError, match="exposure"):
+            ReceiveScalingProblem(scenario, plain.min_gain, 0.05, wrong)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("decibels", "expected"), [(0, 2.244), (-3, 6.471), (-6, 18.82), (-10, 73.21)])
 def test_epsilon_of_the_paper_s_noise_if_a_part_protects(decibels, expected):

@@ -127,17 +127,14 @@ def with_interference(scenario: adascale.Scenario, decibels: float | None) -> ad
 
 def read_scenario(name: str, interference: float | None = None) -> adascale.presets.Preset:
     """Read a preset by name or file, or the file of a scenario, to which it adds the paper's channel."""
-    preset = _read_preset(name)
-    return replace(preset, scenario=with_interference(preset.scenario, interference))
-
-
-def _read_preset(name: str) -> adascale.presets.Preset:
     from adascale.files import TABLES, read_toml
 
     presets = adascale.presets
     if name in presets.names() or not Path(name).is_file() or {*TABLES, "base"} & set(read_toml(name)):
-        return presets.load(name)
-    return presets.Preset(adascale.Scenario.from_toml(name), adascale.Rayleigh(), {}, ())
+        found = presets.load(name)
+    else:
+        found = presets.Preset(adascale.Scenario.from_toml(name), adascale.Rayleigh(), {}, ())
+    return replace(found, scenario=with_interference(found.scenario, interference))
 
 
 def read_table(path: Path, required: str, optional: tuple[str, ...], ignored: tuple[str, ...] = ()) -> Table:

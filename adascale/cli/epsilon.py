@@ -66,11 +66,9 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
     if (options.file is None) == (options.eta is None):
         raise ValueError("give either a FILE of noise multipliers, or --scenario and --eta")
     if options.eta is None:
-        if options.scenario is not None:
-            raise ValueError("--scenario needs --eta, the file written by 'adascale schedule --out'")
-        if options.interference is not None:
+        if (options.scenario, options.interference) != (None, None):
             raise ValueError(
-                "--interference needs --scenario and --eta; in FILE, sigma is that of the noise that protects"
+                "--scenario needs --eta, the file written by 'adascale schedule --out'; --interference too"
             )
         return [(common.read_rounds(options.file, options.rate), 1.0, 1)]
     if options.scenario is None or options.rate is not None:

@@ -115,7 +115,8 @@ def train(
                     raise diverged(f"the test loss is {test_loss}")
                 epsilon = math.inf
                 if eta is not None:
-                    so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget)
+                    seen = None if problem.exposure is None else problem.exposure[..., : t + 1]
+                    so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget, seen)
                     epsilon = float(so_far.epsilon(schedule[: t + 1], account, delta))
                 text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.2f}"
                 bar.set_postfix_str(text, refresh=False)

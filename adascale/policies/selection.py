@@ -34,6 +34,8 @@ class Selection(NamedTuple):
     r""":math:`\eta_t` in watts, shape (..., T); 0 in a round without a sender, which is skipped."""
     senders: NDArray[np.bool_]
     r"""Whether :math:`m \in \mathcal S_t`, shape (..., M, T)."""
+    exposure: FloatArray | float = 1.0
+    r""":math:`\kappa_{m,t}`, see :class:`~adascale.channel.Channel`."""
 
     @property
     def noise_energy(self) -> FloatArray:
@@ -57,7 +59,7 @@ class Selection(NamedTuple):
         s, size = self.scenario, np.asarray(self.scenario.batch_size, dtype=float)[..., None]
         root = np.sqrt(s.noise_share * self.noise_energy / (2 * s.num_parameters))
         root = self.senders.sum(axis=-2) / s.clip_norm * root
-        return np.where(self.senders, size * root[..., None, :], np.inf)
+        return np.where(self.senders, size * root[..., None, :] / np.sqrt(self.exposure), np.inf)
 
     def epsilon(self, accountant: Accountant, delta: float = 1e-5) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device, that of its own rounds, shape (..., M); 0 without any."""

@@ -93,11 +93,8 @@ class Stream:
         if nu.ndim:
             raise InvalidInput(f"nu must be one number, got an array of shape {nu.shape}", "nu")
         self.policy, self.scenario, self._total = policy, scenario, scenario.num_rounds * float(nu)
-        delta, self._orders, self._devices = (
-            check.fraction("delta", delta),
-            np.unique(as_orders(orders)),
-            RoundLeakage(scenario),
-        )
+        delta, self._devices = check.fraction("delta", delta), RoundLeakage(scenario)
+        self._orders = np.unique(as_orders(orders))
         self._offset = conversion_offset(self._orders, delta)
         self._terms = [[moment_terms(float(q), float(order)) for order in self._orders] for q in self._devices.rate]
         self._now = _Served(Answer(-1, math.nan, math.nan, self._total, 0.0), policy.start(scenario, nu))

@@ -83,7 +83,7 @@ def test_table_has_the_keys_of_the_json(tmp_path, capsys):
         ("sigma,rate\n1,0.1\n", ("--delta", "0"), "delta must be "),
         ("sigma,rate\n1,0.1\n", ("--eta", "eta.csv"), "give either a FILE of noise multipliers, or"),
         ("sigma,rate\n1,0.1\n", ("--scenario", "mnist"), "--scenario needs --eta"),
-        ("sigma,rate\n1,0.1\n", ("--interference", "-6"), "--interference needs --scenario and --eta"),
+        ("sigma,rate\n1,0.1\n", ("--interference", "-6"), "--scenario needs --eta"),
         ("sigma\n1,5\n1,5\n", ("--rate", "0.1"), "line 2: expected 1 field, got 2"),
         ("# x\nsigma,rate,steps\n1,0.1,0\n", (), "line 3: expected a number that is whole and >= 1, got '0'"),
         ("sigma,rate,steps\n1,0.1,1.5\n", (), "whole and >= 1, got '1.5' in steps"),

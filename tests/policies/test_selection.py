@@ -168,6 +168,8 @@ def test_epsilon_is_that_of_own_rounds(scenario):
         assert rate == UNEQUAL.batch_size[m] / UNEQUAL.dataset_size[m]
         np.testing.assert_allclose(np.sort(sigma), np.sort(noise) / change, rtol=1e-13)
         assert epsilon[m] == len(own)
+    exposed = found._replace(exposure=4.0)
+    np.testing.assert_array_equal(exposed.noise_multiplier, found.noise_multiplier / 2)
     assert found.device_epsilons(Recorder()) == (epsilon.mean(), epsilon.max())
 
 
@@ -297,4 +299,4 @@ def test_bad_arguments_are_named():
     for method in (Selecting().start, lambda scenario: Selecting().rounds((scenario, gain), gain)):
         with pytest.raises(NotImplementedError, match="Selecting has no"):
             method(MNIST)
-    assert Selection._fields == ("scenario", "eta", "senders")
+    assert Selection._fields == ("scenario", "eta", "senders", "exposure")
