@@ -67,8 +67,7 @@ class Scenario:
             raise InvalidInput(f"num_devices must be at most {MOST_DEVICES:,}, got {self.num_devices}", "num_devices")
         optional = ("privacy_noise_power",) * (self.privacy_noise_power is not None)
         for name in ("batch_size", "dataset_size", "max_power", "clip_norm", "noise_power", *optional):
-            value = check.positive(name, getattr(self, name))
-            is_shared = name in ("clip_norm", "noise_power", *optional)
+            value, is_shared = check.positive(name, getattr(self, name)), name.endswith(("clip_norm", "noise_power"))
             if value.shape and (is_shared or value.shape != (self.num_devices,)):
                 expected = "one number" if is_shared else f"one number or {self.num_devices} of them"
                 raise InvalidInput(f"{name} must be {expected}, got shape {value.shape}", name)

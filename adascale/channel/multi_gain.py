@@ -158,10 +158,8 @@ class AntennaSelection(Rayleigh):
         others = drawn.view(complex) / np.sqrt(2 * path_loss)[..., None, None]
         every = np.concatenate([first[..., None], others], axis=-1)  # (..., M, T, N)
         heard, power = self._combined(every), every.real**2 + every.imag**2
-        if self.chains == "one":
-            return Channel(distance, path_loss, heard)
         exposure = np.maximum(power.sum(axis=-1) / (heard.real**2 + heard.imag**2), 1.0)
-        return Channel(distance, path_loss, heard, exposure)
+        return Channel(distance, path_loss, heard, None if self.chains == "one" else exposure)
 
     def _combined(self, every: ComplexArray) -> ComplexArray:
         """Return the coefficients of the signal that the server decodes, shape (..., M, T)."""
@@ -194,8 +192,7 @@ class Beamforming(AntennaSelection):
         power = every.real**2 + every.imag**2
         best = np.eye(self.antennas)[power.min(axis=-3).argmax(axis=-1)].astype(complex)
         found, top = pair[..., 0], -np.ones(best.shape[:-1])[..., None, :]
-        for start in (best, (every / power.sum(axis=-1, keepdims=True)).sum(axis=-3)):
-            b = start.view(float)
+        for b in (best.view(float), (every / power.sum(axis=-1, keepdims=True)).sum(axis=-3).view(float)):
             for _ in range(_BEAM_STEPS):
                 b = b / np.sqrt((b * b).sum(axis=-1, keepdims=True))
                 heard = (pair * b[..., None, :, :]).sum(axis=-1)

@@ -67,9 +67,7 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
         raise ValueError("give either a FILE of noise multipliers, or --scenario and --eta")
     if options.eta is None:
         if (options.scenario, options.interference) != (None, None):
-            raise ValueError(
-                "--scenario needs --eta, the file written by 'adascale schedule --out'; --interference too"
-            )
+            raise ValueError("--scenario and --interference need --eta, a file written by 'adascale schedule --out'")
         return [(common.read_rounds(options.file, options.rate), 1.0, 1)]
     if options.scenario is None or options.rate is not None:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")

@@ -189,11 +189,10 @@ class _Realisations:
                 found, share = {"total": made.total, "cost": made.total - mean}, made.participation
             else:
                 made = ReceiveScalingProblem(scenario, self.problem.min_gain, spend, exposure)
-                share = np.ones(1)
                 policy = method(made, self.mean_gain)
                 schedule = [policy.schedule(made)]
                 found = {"cost": made.cost(*schedule), "full_power": (schedule[0] == made.max_eta).mean(axis=-1)}
-                found["total"] = mean + found["cost"]
+                found["total"], share = mean + found["cost"], np.ones(1)
         except BudgetNotReached:
             if np.prod(lanes) > 1:  # one at a time, so that only those out of reach are NaN
                 each = [(np.broadcast_to(spend, lanes)[lane], lane[-1:]) for lane in np.ndindex(lanes)]
