@@ -5,8 +5,8 @@ the least at full power. With --total it is equal with its floor, as is fair bet
 --epsilon it is the least at which no device exceeds epsilon. The nu of --total and of --epsilon is found for each
 realisation from all of its rounds, which no server knows in advance.
 
-The table shows medians of floor, total, nu and participation over the realisations, and geometric means of epsilon: the
-mean over devices, and the largest, which holds for every device. With three realisations or more it has 95 % t
+The table shows medians of floor, total and participation over the realisations, and geometric means of nu and epsilon:
+the mean over devices, and the largest, which holds for every device. With three realisations or more it has 95 % t
 intervals of the logarithm. That of a ratio to --reference is narrow, as the ratio is taken within each realisation.
 [28] is LyapunovPowerControl: a reconstruction without a reconfigurable surface, as there is no public code.
 
@@ -44,8 +44,7 @@ MOST_REALISATIONS = 1_000_000  # each is a row of the table for every policy and
 PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
 """The policies of the paper's figures, in its order."""
 
-SHOWN = {"LyapunovPowerControl": "[28], reconstructed, no RIS"}
-"""Other names in the printed table and the figure than in --out."""
+SHOWN = {"LyapunovPowerControl": "[28], reconstructed, no RIS"}  # other names in what is printed and drawn
 
 
 def run(options: argparse.Namespace) -> None:
@@ -104,7 +103,7 @@ def _summary(table: pd.DataFrame, key: str, reference: str, form: str) -> str:
     def geometric(name: str, values: pd.Series, ends: bool = True) -> dict[str, str]:
         infinite = bool((values == math.inf).any())
         centre, low, high = (math.inf,) * 3 if infinite else log_interval(values)
-        shown = f"{low:.3g} .. {high:.3g}" if 0 < centre < math.inf else ""
+        shown = f"{low:.4g} .. {high:.4g}" if 0 < centre < math.inf else ""
         return {name: f"{centre:.4g}"} | ({f"{name} 95 %": shown} if ends and len(values) > 2 else {})
 
     rows, compared = [], ["total", "nu"] if key == "target_epsilon" else ["epsilon"]
@@ -112,8 +111,9 @@ def _summary(table: pd.DataFrame, key: str, reference: str, form: str) -> str:
     for (policy, level), group in table.groupby(["policy", key], sort=False):
         row = {"policy": policy, **group.iloc[0][["kind", "knows"]], key.replace("_", " "): f"{level:g}"}
         row["realisations"] = len(group)
-        medians = (each for each in ("floor", "total", "nu", "participation") if each not in row)
-        row |= {each: f"{group[each].median():.4g}" for each in medians}
+        row |= {each: f"{group[each].median():.4g}" for each in ("floor", "total", "participation")}
+        if key != "nu" and (group["nu"] > 0).all():
+            row |= geometric("nu", group["nu"], ends=False)
         row |= geometric(f"RDP({group['order'].iloc[0]:g})", group["rdp"], ends=False)
         row |= geometric("epsilon", group["epsilon"]) | geometric("largest epsilon", group["epsilon_max"], ends=False)
         for name in compared if policy != reference else []:

@@ -105,7 +105,7 @@ def test_glorot_draws_within_its_bound_and_starts_without_biases():
     assert not (flatten(model) == flatten(build("digits_cnn", 0))).all()
 
 
-BAD = {"nu": 0, "seed": -1, "rounds": 201, "budget_factor": -1.0, "policy": "best", "dataset": 3, "model": "resnet"}
+BAD = {"nu": 0, "seed": -1, "rounds": 201, "budget_factor": -1.0, "policy": "worst", "dataset": 3, "model": "resnet"}
 BAD |= {"learning_speed": 1, "num_parameters": 3, "placement": "line", "initialisation": "zero", "accountant": 3}
 BAD |= {"input_scaling": "log", "partition": "one", "every": 0, "delta": 2, "channel": 3}
 
