@@ -34,6 +34,8 @@ class Channel(NamedTuple):
     r""":math:`\mathrm{PL}_m`, transmitted over received power (linear) before the first round, shape (..., M)."""
     coefficient: NDArray[np.complex128]
     """:math:`h_{m,t}`, complex, shape (..., M, T)."""
+    exposure: NDArray[np.float64] | None = None
+    r""":math:`\kappa_{m,t} \ge 1`, by which more receive chains divide :math:`\sigma_{m,t}^2`; None if all are 1."""
 
     @property
     def gain(self) -> NDArray[np.float64]:
@@ -203,4 +205,7 @@ def find(name: str, **parameters: Any) -> ChannelModel:
 
 def specification(model: ChannelModel) -> dict[str, Any]:
     """Return the name, as ``model``, and the parameters from which :func:`find` makes the model."""
-    return {"model": registry.name_of("channels", type(model))} | asdict(model)
+    parts = {"model": registry.name_of("channels", type(model))} | asdict(model)
+    if "chains" in parts and parts["chains"] == type(model).chains:  # type: ignore[attr-defined]
+        del parts["chains"]  # which addresses of older runs do not have
+    return parts

@@ -23,7 +23,8 @@ also have one row per value, with columns link, value, and round or time; a .npy
 With --gaps hold a missing value is the last one of its link, and with --gaps floor it is --sensitivity, in the same
 unit. With --split 0.5 the first half of the trace is the past, and the other half is scheduled.
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
-clip_norm, max_power (W), noise_power (W), order.
+clip_norm, max_power (W), noise_power (W), order, and optionally privacy_noise_power (W), the part of the noise that the
+server cannot cancel, for which --interference is another way.
 
 If devices differ, epsilon and rdp are means over devices, and epsilon_max is the guarantee for every device. In JSON,
 null means that a number does not exist, and "Infinity" is an unbounded leakage.
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
 
     inputs = common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
-    scenario = common.read_scenario(options.scenario).scenario
+    scenario = common.read_scenario(options.scenario, options.interference).scenario
     exact = options.epsilon is not None and options.orders is None
     accountant = common.find_accountant(options.accountant or ("exact" if exact else "renyi"), options.orders)
     trace = common.read_trace(options.gains, options, scenario, options.split)

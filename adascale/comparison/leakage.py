@@ -100,7 +100,8 @@ def leakage_table(
     with tqdm(total=len(methods) * len(seeds), disable=not progress, delay=1, unit="run", desc=scenario.name) as bar:
         for block in (seeds[start : start + _BLOCK] for start in range(0, len(seeds), _BLOCK)):
             channels = model.draw(scenario.num_devices, scenario.num_rounds, block)
-            problem = ReceiveScalingProblem(scenario, scenario.min_gain(channels.gain), wanted[:, None])
+            min_gain = scenario.min_gain(channels.gain)
+            problem = ReceiveScalingProblem(scenario, min_gain, wanted[:, None], channels.exposure)
             realisations = _Realisations(problem, scenario.mean_gain(channels.path_loss), channels.gain, account, delta)
             for name, method in methods.items():
                 bar.set_postfix_str(name)
@@ -175,7 +176,7 @@ class _Realisations:
         r"""Measure a policy at each :math:`\nu`, or each total of one that chooses who sends; NaN out of reach."""
         import pandas as pd
 
-        scenario, floor = self.problem.scenario, self.problem.min_noise_energy
+        scenario, floor, exposure = self.problem.scenario, self.problem.min_noise_energy, self.problem.exposure
         lanes, mean = np.broadcast_shapes(spend.shape, floor.shape[:-1]), floor.mean(axis=-1)
         measured: dict[str, Any] = dict.fromkeys(_LEAKAGES, np.nan)
         policy: Any = None
@@ -184,14 +185,14 @@ class _Realisations:
                 raise BudgetNotReached("a total must exceed the floor")
             if getattr(method, "chooses", False):
                 policy, schedule = method.choosing(scenario, self.gain, spend), []
-                made: Any = policy.select(scenario, self.gain)
+                made: Any = policy.select(scenario, self.gain)._replace(exposure=1.0 if exposure is None else exposure)
                 found, share = {"total": made.total, "cost": made.total - mean}, made.participation
             else:
-                made, share = ReceiveScalingProblem(scenario, self.problem.min_gain, spend), np.ones(1)
+                made = ReceiveScalingProblem(scenario, self.problem.min_gain, spend, exposure)
                 policy = method(made, self.mean_gain)
                 schedule = [policy.schedule(made)]
                 found = {"cost": made.cost(*schedule), "full_power": (schedule[0] == made.max_eta).mean(axis=-1)}
-                found["total"] = mean + found["cost"]
+                found["total"], share = mean + found["cost"], np.ones(1)
         except BudgetNotReached:
             if np.prod(lanes) > 1:  # one at a time, so that only those out of reach are NaN
                 each = [(np.broadcast_to(spend, lanes)[lane], lane[-1:]) for lane in np.ndindex(lanes)]
@@ -208,5 +209,6 @@ class _Realisations:
         return pd.DataFrame({key: np.broadcast_to(value, lanes).ravel() for key, value in measured.items()}), policy
 
     def take(self, rows: NDArray[np.intp]) -> _Realisations:
-        problem = ReceiveScalingProblem(self.problem.scenario, self.problem.min_gain[rows], 1.0)
+        exposure = None if self.problem.exposure is None else self.problem.exposure[rows]
+        problem = ReceiveScalingProblem(self.problem.scenario, self.problem.min_gain[rows], 1.0, exposure)
         return replace(self, problem=problem, mean_gain=self.mean_gain[rows], gain=self.gain[rows])

@@ -118,11 +118,13 @@ def train(
                 if not math.isfinite(test_loss):
                     raise diverged(f"the test loss is {test_loss}")
                 epsilon = math.inf
+                seen = None if problem.exposure is None else problem.exposure[..., : t + 1]
                 if chosen:
                     begun = chosen._replace(eta=schedule[: t + 1], senders=chosen.senders[:, : t + 1])
+                    begun = begun if seen is None else begun._replace(exposure=seen)
                     epsilon = float(begun.device_epsilons(account, delta)[0])
                 elif given is not None:
-                    so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget)
+                    so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget, seen)
                     epsilon = float(so_far.epsilon(schedule[: t + 1], account, delta))
                 text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.2f}"
                 bar.set_postfix_str(text, refresh=False)

@@ -33,7 +33,7 @@ def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
     """Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
     scenario = run.scenario
     drawn = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor)
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor, drawn.exposure)
     return problem, scenario.mean_gain(drawn.path_loss)
 
 
@@ -116,7 +116,8 @@ def decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.
     if getattr(method, "chooses", False):
         gain = run.channel.draw(run.scenario.num_devices, problem.num_rounds, run.seed).gain
         selecting = method.choosing(run.scenario, gain, problem.min_noise_energy.mean() + problem.budget)
-        return problem, selecting, selecting.select(run.scenario, gain)
+        exposure = 1.0 if problem.exposure is None else problem.exposure
+        return problem, selecting, selecting.select(run.scenario, gain)._replace(exposure=exposure)
     policy = method(problem, mean_gain)
     return problem, policy, policy.schedule(problem)
 

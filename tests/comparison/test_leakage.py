@@ -1,12 +1,14 @@
 """The tidy leakage table."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
+from adascale.channel import AntennaSelection, Beamforming
 from adascale.comparison import TunedOnRealisation, leakage_table
 from companion.methods import METHODS
 
@@ -214,3 +216,38 @@ def test_policies_that_choose_senders_get_the_total_of_the_others():
     assert fixed.groupby("seed").total.nunique().eq(1).all()  # nu plays no part
     assert table[table.policy == "Truncated"].threshold.notna().all()
     assert table[table.policy == "Best"].level.notna().all()
+
+
+@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
+@pytest.mark.parametrize("model", [Beamforming(antennas=2), AntennaSelection(antennas=2, chains="all")])
+def test_exposure_raises_every_leakage_and_nothing_else(model):
+    chosen = {"Optimal": policies.Optimal} | SENDERS
+    levels, seeds = [1e-3, 3.0], range(2)  # the first is out of reach of the optimum
+    found, one = (
+        leakage_table(UNEQUAL, levels, seeds, chosen, target="total", channel=each, accountant=RENYI)
+        for each in (model, replace(model, chains="one"))
+    )
+    leaking = ["rdp", "epsilon", "epsilon_max"]
+    pd.testing.assert_frame_equal(found.drop(columns=leaking), one.drop(columns=leaking))
+    assert found.total.isna().any()
+    channels = model.draw(UNEQUAL.num_devices, UNEQUAL.num_rounds, list(seeds))
+    reached = found.dropna(subset=["total"])
+    for row, same in zip(reached.itertuples(), one.loc[reached.index].itertuples(), strict=True):
+        gain, exposure = channels.gain[row.seed], channels.exposure[row.seed]
+        if row.policy == "Optimal":
+            problem = ReceiveScalingProblem(UNEQUAL, UNEQUAL.min_gain(gain), row.nu)
+            sigma, on = (
+                problem.noise_multiplier(policies.Optimal().schedule(problem)),
+                np.ones(exposure.shape, dtype=bool),
+            )
+        else:
+            make = (
+                policies.Truncated.of_total if row.policy == "Truncated" else partial(policies.Best.of_total, number=8)
+            )
+            made = make(UNEQUAL, gain, row.target_total).select(UNEQUAL, gain)
+            sigma, on = made.noise_multiplier, made.senders
+        rates = np.broadcast_to(UNEQUAL.sampling_rate, UNEQUAL.num_devices)
+        each = [RENYI.epsilon(q, s[t], 1e-5) for q, s, t in zip(rates, sigma / np.sqrt(exposure), on, strict=True)]
+        assert (row.epsilon, row.epsilon_max) == pytest.approx((np.mean(each), max(each)), rel=1e-9)
+        assert row.epsilon > same.epsilon
+        assert row.rdp > same.rdp
