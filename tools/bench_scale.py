@@ -3,7 +3,7 @@
 Writes ``scale.csv``: seconds to tune a policy to nu = .04 on one realisation of MNIST and to choose all its scalings,
 with 10 devices where the rounds grow, and with 500 rounds where the devices do.  ``floors`` is the draw of the channel,
 a block at a time, and ``Best`` takes 80 % of the devices.  Each is measured in a process of its own, as the best of up
-to three runs.  ``exponent`` is the slope of log seconds over the last three sizes, so 1 is linear, and ``megabytes`` the
+to three runs.  ``exponent`` is the slope of log seconds over the last three sizes, so 1 is linear; ``megabytes`` is the
 growth of that process at the largest size.
 """
 
