@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.accounting import Accountant, calibrate, epsilon_by
+from adascale.accounting import Accountant, epsilon_by, rdp
 from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies.base import FloatArray, Policy
+from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
-from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
+from adascale.problem import ReceiveScalingProblem, scaling
 from adascale.scenario import Scenario
 
 State = tuple[Scenario, FloatArray]  # the threshold or level of every instance
@@ -58,6 +59,13 @@ class Selection(NamedTuple):
         root = self.senders.sum(axis=-2) / s.clip_norm * np.sqrt(self.noise_energy / (2 * s.num_parameters))
         return np.where(self.senders, size * root[..., None, :], np.inf)
 
+    def rdp(self, alpha: float | None = None) -> FloatArray:
+        """Compute the Rényi leakage in nats, the sum over its own rounds and the mean over devices, shape (...)."""
+        rate = np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)[:, None]
+        sigma, alpha = self.noise_multiplier, self.scenario.order if alpha is None else alpha
+        each = rdp(rate, np.where(self.senders, sigma, 1.0), alpha)
+        return np.asarray(each.sum(axis=-1, where=self.senders).mean(axis=-1))
+
     def epsilon(self, accountant: Accountant, delta: float = 1e-5) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device, that of its own rounds, shape (..., M); 0 without any."""
         sigma, rate = self.noise_multiplier, np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)
@@ -74,6 +82,9 @@ class Selection(NamedTuple):
 
 class Selecting(Policy):
     """A policy that chooses who sends, by the channel alone; a subclass defines ``start`` and ``rounds``."""
+
+    fixed_by: ClassVar[tuple[str, ...]] = ()
+    """Parameters of which one must be given, or be found by a class method ``of_total`` of the subclass."""
 
     def start(self, scenario: Scenario) -> State:
         """Return the state before round 0."""
@@ -119,6 +130,8 @@ class Truncated(Selecting):
         Instead of it, the largest epsilon that any device may reach on any channel, by the exact accountant.
     """
 
+    fixed_by: ClassVar[tuple[str, ...]] = ("threshold", "epsilon")
+
     threshold: ArrayLike | None = None
     epsilon: float | None = None
     delta: float = 1e-5
@@ -129,9 +142,7 @@ class Truncated(Selecting):
         if self.epsilon is None:
             threshold = check.positive("threshold", np.asarray(self.threshold))
         else:
-            kinds, T = RoundLeakage(scenario), scenario.num_rounds
-            sigma = np.array([calibrate([(q, 1.0, T)], self.epsilon, self.delta).scale for q in kinds.rate])
-            energy = np.max(kinds.unit * sigma**2) * (1 + 1e-12)  # so that no rounding exceeds epsilon
+            energy = EqualAlloc.budget_for(scenario, self.epsilon, self.delta)
             threshold = np.asarray(scenario.noise_scale / (scenario.x_max * energy))
         check.within("threshold", threshold, *scenario.gain_limits)
         return scenario, threshold
@@ -196,6 +207,8 @@ class Best(Selecting):
     level : array_like, >= 0, optional
         :math:`\ell`; 0 is full power.  It broadcasts against the leading axes of the gains.
     """
+
+    fixed_by: ClassVar[tuple[str, ...]] = ("level",)
 
     number: int
     level: ArrayLike = 0.0
