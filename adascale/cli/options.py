@@ -46,6 +46,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--gains", "schedule", "the channel trace", required=True, metavar="FILE", **path)
     option("--unit", "schedule stream", "unit of the gains", choices=("linear", "db"), default="linear")
     option("--policy", "leakage", f"{policy}; may be repeated (default: the paper's)", **several, **policies)
+    option("--policy", "benchmark", f"{policy}; added to those of the version; may be repeated", **several, **policies)
     option("--policy", "schedule stream", f"{policy} (default: learn)", **policies)
     option("--policy", "train", f"{policy}, or noisefree", default="adascale", **policies)
     option("--policy", "audit", policy, default="learn", **policies)
@@ -65,7 +66,10 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--confidence", "audit", "joint confidence level of all bounds", default=0.95, **number)
     option("--rate", "epsilon", "sampling rate of every round, if FILE has no column rate", **number)
     option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)
+    option("--version", "benchmark", "version of the benchmark", choices=("1",), required=True)
+    option("--train", "benchmark", "add the scenario digits, with test accuracies", **switch)
     accountant = f"accountant of epsilon: {{accountants}}, {more}"
+    option("--accountant", "benchmark", f"{accountant} (default: the version's)", metavar="NAME")
     option("--accountant", "leakage schedule train", accountant, default="renyi", metavar="NAME")
     option(
         "--delta",
@@ -83,6 +87,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--store", "sweep", "folder of the runs, used to resume", default=Path("runs"), metavar="DIR", **path)
     recorded = "file that records completed rounds, used to resume"
     option("--state", "stream", recorded, required=True, metavar="FILE", **path)
+    option("--out", "benchmark", "folder of the files", required=True, metavar="DIR", **path)
     option("--out", "leakage", "write one row per realisation, policy and nu", metavar="CSV", **path)
     drawn = "write a figure of epsilon against nu, for a paper, as .pdf, .png or .svg (extra: plot)"
     option("--plot", "leakage", drawn, metavar="FILE", **path)

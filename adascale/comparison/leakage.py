@@ -110,9 +110,13 @@ def leakage_table(
     parameters: dict[str, None] = {}  # an ordered set
     with tqdm(total=len(methods) * len(seeds), disable=not progress, delay=1, unit="run", desc=scenario.name) as bar:
         for block in (seeds[start : start + _BLOCK] for start in range(0, len(seeds), _BLOCK)):
-            channels = model.draw(scenario.num_devices, scenario.num_rounds, block)
-            problem = ReceiveScalingProblem(scenario, scenario.min_gain(channels.gain), wanted[:, None])
-            known = (problem.min_noise_energy, scenario.mean_gain(channels.path_loss), channels.gain)
+            if any(getattr(each, "chooses", False) for each in methods.values()):
+                drawn = model.draw(scenario.num_devices, scenario.num_rounds, block)
+                gain, path_loss, least = drawn.gain, drawn.path_loss, scenario.min_gain(drawn.gain)
+            else:  # no policy looks at the gains of all devices
+                least, path_loss = gain, _ = model.min_gains(scenario, block)
+            problem = ReceiveScalingProblem(scenario, least, wanted[:, None])
+            known = (problem.min_noise_energy, scenario.mean_gain(path_loss), gain)
             realisations = _Realisations(scenario, account, delta, problem.min_gain, *known)
             for name, method in methods.items():
                 bar.set_postfix_str(name)
