@@ -71,8 +71,7 @@ def run(options: argparse.Namespace) -> None:
 def _rows(setting: Any, chosen: dict[str, Any], accountant: Any, content: dict[str, Any]) -> pd.DataFrame:
     """Return a row for every total, policy and realisation of a scenario."""
     scenario = replace(adascale.presets.load(setting["preset"]).scenario, name=setting["name"])
-    more = 10**0.3  # a fourth of the noise hides gradients as all of it hides those of twice the norm
-    weak = replace(scenario, clip_norm=more * scenario.clip_norm, max_power=more**2 * scenario.max_power)  # type: ignore[operator]
+    weak = replace(scenario, privacy_noise_power=10**-0.6 * scenario.noise_power)
     channel, keys = common.find_channel(setting["channel"]), ["target_total", "seed"]
     how = {"channel": channel, "accountant": accountant, "delta": content["delta"], "progress": sys.stderr.isatty()}
     lanes = setting["totals"], range(content["realisations"]), chosen

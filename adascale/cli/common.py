@@ -97,10 +97,10 @@ def noting_orders() -> Iterator[None]:
         note(str(max(found, key=lambda each: each.gain)))
 
 
-def spends(policy: str, least: float, most: float) -> str:
-    """Return a note on what a policy spends, in multiples of nu."""
+def spends(policy: str, least: float, most: float, target: str = "nu") -> str:
+    """Return a note on what a policy spends, in multiples of the target."""
     ends = [f"{end:.3g}" for end in (least, most)]
-    spent = "nothing" if ends[1] == "0" else f"{' to '.join(dict.fromkeys(ends))} times nu"
+    spent = "nothing" if ends[1] == "0" else f"{' to '.join(dict.fromkeys(ends))} times {target}"
     return f"{policy} spends {spent}; leakages are comparable only at equal cost"
 
 

@@ -53,11 +53,14 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--promise", "schedule stream", argparse.SUPPRESS, choices=("average", "hard"))  # deprecated
     option("--past", "schedule stream", "earlier trace of the same links, in the same form and unit", **path)
     option("--hindsight", "schedule", "tune and plan on the whole trace, as the paper does", **switch)
-    option("--nu", "leakage", "noise budget per round; may be repeated", required=True, **several, **number)
+    option("--nu", "leakage", f"{budget}; may be repeated", **several, **number)
+    option("--total", "leakage", "total noise energy per round, floor included; may be repeated", **several, **number)
+    option("--epsilon", "leakage", "largest epsilon of any device; may be repeated", **several, **number)
+    option("--reference", "leakage", "policy to compare the others with (default: optimal, if given)", **policies)
     option("--nu", "schedule stream train audit", budget, required=True, **number)
     option("--model", "train", network, metavar="NAME")
     option("--channel", "leakage train", f"channel model: {{channels}}, {more} (default: the preset's)", metavar="NAME")
-    option("--realisations", "leakage", "number of channel realisations", default=3, metavar="R", **integer)
+    option("--realisations", "leakage", "number of channel realisations", default=20, metavar="R", **integer)
     option("--seed", "leakage train audit", "seed of the first realisation", type=_seed, default=0, metavar="N")
     option("--rounds", "train audit", "use only the first N rounds of the channel", metavar="N", **integer)
     option("--every", "train", "evaluate every K rounds", default=25, metavar="K", **integer)
@@ -88,8 +91,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     recorded = "file that records completed rounds, used to resume"
     option("--state", "stream", recorded, required=True, metavar="FILE", **path)
     option("--out", "benchmark", "folder of the files", required=True, metavar="DIR", **path)
-    option("--out", "leakage", "write one row per realisation, policy and nu", metavar="CSV", **path)
-    drawn = "write a figure of epsilon against nu, for a paper, as .pdf, .png or .svg (extra: plot)"
+    option("--out", "leakage", "write one row per realisation, policy and level", metavar="CSV", **path)
+    drawn = "write a figure of epsilon against nu or the total, for a paper, as .pdf, .png or .svg (extra: plot)"
     option("--plot", "leakage", drawn, metavar="FILE", **path)
     forms = ("text", "csv", "markdown", "latex")
     option("--format", "leakage", "form of the printed table; latex is for booktabs", choices=forms, default="text")

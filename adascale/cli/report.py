@@ -28,6 +28,7 @@ _STYLE |= {"svg.hashsalt": "adascale", "pdf.fonttype": 42}  # TrueType: many pub
 _COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito's
 _MARKERS, _LINES = "os^DvPX*<>hd", ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))  # no two lines need their colour
 _LABELS = {"nu": r"noise budget $\nu$", "epsilon": r"$\varepsilon$", "epsilon_max": r"largest $\varepsilon$"}
+_LABELS |= dict.fromkeys(("total", "target_total"), "total noise energy") | {"target_epsilon": r"target $\varepsilon$"}
 _LABELS |= {"rdp": "Rényi leakage (nats)", "test_accuracy": "test accuracy"}
 _END = r"(?:inf|nan|-?[\d.]+(?:e[+-]?\d+)?)"
 _NUMBERS = re.compile(rf"{_END}(?: \.\. {_END})?")  # a number, or the ends of an interval

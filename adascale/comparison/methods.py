@@ -45,11 +45,8 @@ class PolicyClass:
             raise ValueError(f"policy {name} must have at most one parameter to tune, got {listed}; fix the others")
         self.takes_law = self.policy.needs_law and not {"law", "mean_gain"} & {*fixed}
         self.takes_gain = self.policy.needs_mean_gain and "mean_gain" not in fixed
-        self.chooses = issubclass(self.policy, Selecting)
-        """Whether the policy chooses who sends."""
-        given = {*getattr(self.policy, "fixed_by", ())} & {*fixed}
-        self.takes_total = self.chooses and hasattr(self.policy, "of_total") and not given
-        """Whether it is found for a total noise energy."""
+        self.chooses = issubclass(self.policy, Selecting)  # who sends
+        self.takes_total = hasattr(self.policy, "of_total") and not {*getattr(self.policy, "fixed_by", ())} & {*fixed}
 
     def build(self, constructor: Callable[..., Policy] | None = None, /, **given: Any) -> Policy:
         """Build the policy by its class or another constructor; fixed arguments take precedence."""
@@ -66,10 +63,8 @@ class PolicyClass:
 
     def choosing(self, scenario: Scenario, gain: FloatArray, total: FloatArray) -> Selecting:
         """Build a policy that chooses who sends, which **sees all rounds** if it ``takes_total``."""
-        if self.takes_total:
-            given = {"scenario": scenario, "gain": gain, "total": total}
-            return cast("Selecting", self.build(self.policy.of_total, **given))  # type: ignore[attr-defined]
-        return cast("Selecting", self.build())
+        given = {"scenario": scenario, "gain": gain, "total": total} if self.takes_total else {}
+        return cast("Selecting", self.build(getattr(self.policy, "of_total", None) if given else None, **given))
 
     def _made(self, value: FloatArray | None, *mean_gain: FloatArray) -> Policy:
         return self.build(**dict.fromkeys(self.tuned, value), **dict(zip(("mean_gain",), mean_gain, strict=False)))
@@ -179,24 +174,21 @@ def knowledge(method: Method | type) -> tuple[str, str]:
     knows is ``nothing``, the ``law`` of the channel (or its mean gains), or ``gains to come``.
     """
     known: Any = as_method(method)
-    kind, knows = "causal", "nothing"
     made: Any = getattr(known, "policy", getattr(known, "func", known))
     made = made if isinstance(made, type) else getattr(made, "__annotations__", {}).get("return")
+    kinds = {Optimal: "optimum", LyapunovPowerControl: "reconstruction", "LyapunovPowerControl": "reconstruction"}
     found = isinstance(known, TunedOnRealisation) and (known.takes_total or known.tuned)
     if not isinstance(known, PolicyClass) or found or not (known.chooses or issubclass(made, OnlinePolicy)):
-        kind, knows = "hindsight", "gains to come"
-    elif known.tuned or known.takes_law or known.takes_gain or {"law", "mean_gain", "prior"} & {*known.fixed}:
-        knows = "law"
-    if made in (LyapunovPowerControl, LyapunovPowerControl.__name__):
-        kind = "reconstruction"
-    return "optimum" if made is Optimal else kind, knows
+        return kinds.get(made, "hindsight"), "gains to come"
+    by_law = known.tuned or known.takes_law or known.takes_gain or {"law", "mean_gain", "prior"} & {*known.fixed}
+    return kinds.get(made, "causal"), "law" if by_law else "nothing"
 
 
 def keeps_its_own_promise(policy: Method | type) -> bool:
     """Return whether a policy itself meets the budget on average or as a hard constraint, or chooses who sends."""
     made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
-    own = ("budget_mode", "promise", "fixed_by")
-    return bool(getattr(made, "needs_law", False)) or any(hasattr(made, name) for name in own)
+    known = bool(getattr(made, "needs_law", False))
+    return known or any(hasattr(made, name) for name in ("budget_mode", "promise", "fixed_by"))
 
 
 def find_method(name: str) -> tuple[str, Method]:

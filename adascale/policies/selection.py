@@ -59,12 +59,11 @@ class Selection(NamedTuple):
         root = self.senders.sum(axis=-2) / s.clip_norm * np.sqrt(self.noise_energy / (2 * s.num_parameters))
         return np.where(self.senders, size * root[..., None, :], np.inf)
 
-    def rdp(self, alpha: float | None = None) -> FloatArray:
+    def rdp(self) -> FloatArray:
         """Compute the Rényi leakage in nats, the sum over its own rounds and the mean over devices, shape (...)."""
+        sigma = np.where(self.senders, self.noise_multiplier, 1.0)
         rate = np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)[:, None]
-        sigma, alpha = self.noise_multiplier, self.scenario.order if alpha is None else alpha
-        each = rdp(rate, np.where(self.senders, sigma, 1.0), alpha)
-        return np.asarray(each.sum(axis=-1, where=self.senders).mean(axis=-1))
+        return np.asarray(rdp(rate, sigma, self.scenario.order).sum(axis=-1, where=self.senders).mean(axis=-1))
 
     def epsilon(self, accountant: Accountant, delta: float = 1e-5) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device, that of its own rounds, shape (..., M); 0 without any."""
