@@ -27,7 +27,7 @@ class LeakageTerms(NamedTuple):
 
     moments: MomentTerms
     unit: FloatArray
-    r""":math:`2 d G^2 / (M^2 B^2) = w / \sigma^2`."""
+    r""":math:`2 d G^2 / (s_n M^2 B^2) = w / \sigma^2`."""
     number: FloatArray
     """Number of devices of each kind."""
 
@@ -35,8 +35,8 @@ class LeakageTerms(NamedTuple):
 class RoundLeakage:
     r"""The leakage of a round, :math:`F(w) = \sum_m \rho_\alpha(q_m, \sigma_m(w))`, and its slope.
 
-    Here :math:`\sigma_m(w)^{-2} = 2 d G^2 / (M^2 B_m^2 w)`, and :math:`\alpha > 1` defaults to ``scenario.order``.
-    F is strictly convex and decreasing (:prf:ref:`lem-convex`).
+    Here :math:`\sigma_m(w)^{-2} = 2 d G^2 / (s_n M^2 B_m^2 w)`, with :math:`s_n` from ``scenario.noise_share``, and
+    :math:`\alpha > 1` defaults to ``scenario.order``.  F is strictly convex and decreasing (:prf:ref:`lem-convex`).
     """
 
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
@@ -69,6 +69,7 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
     count *= scenario.num_devices // len(pairs)
     unit = 2 * scenario.num_parameters * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
+    unit /= scenario.noise_share
     return LeakageTerms(moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float))
 
 
@@ -148,10 +149,10 @@ class ReceiveScalingProblem:
         return self.scenario.noise_scale / eta
 
     def noise_multiplier(self, eta: ArrayLike) -> FloatArray:
-        r"""Compute :math:`\sigma_{m,t} = (M B_m / G) \sqrt{w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
+        r"""Compute :math:`\sigma_{m,t} = (M B_m / G) \sqrt{s_n w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
         scenario = self.scenario
         size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
-        root = np.sqrt(self.noise_energy(eta) / (2 * scenario.num_parameters))
+        root = np.sqrt(scenario.noise_share * self.noise_energy(eta) / (2 * scenario.num_parameters))
         return scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
 
     def cost(self, eta: ArrayLike) -> FloatArray:

@@ -90,14 +90,14 @@ def observe(
     scenario = problem.scenario
     schedule = np.full(problem.num_rounds, math.inf) if eta is None else np.asarray(eta, dtype=float)
     federation, rate = FedSGD(scenario, training, dataset, seed), float(np.ravel(scenario.sampling_rate)[0])
-    state = federation.start()
+    state, protecting = federation.start(), math.sqrt(scenario.noise_share)  # as if the observer cancelled the rest
     for t, eta_t in enumerate(schedule):
         after, _ = federation.step(state, float(eta_t))
         added = canaries.signal(scenario, batch_of(canaries.present, rate, seed, t), state.parameters)
         if listen is not None:
             # the same step without noise: their momentum differs only by the noise
             quiet = after if eta is None else federation.step(state, math.inf)[0]
-            listen(t, after.velocity - quiet.velocity + added)
+            listen(t, protecting * (after.velocity - quiet.velocity) + added)
         state = State(t + 1, after.parameters - training.learning_rate * added, after.velocity + added)
         if not torch.isfinite(state.parameters).all():
             raise Diverged(f"the training diverged in round {t}: parameters are no longer finite")

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,8 +116,22 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
     return {f"the base {str(path)!r} of {option}" if i else option: path for i, (path, _) in enumerate(chain)}
 
 
-def read_scenario(name: str) -> adascale.presets.Preset:
+def with_interference(scenario: adascale.Scenario, decibels: float | None) -> adascale.Scenario:
+    """Return the scenario in which only a part of the noise protects, as ``--interference`` says it."""
+    if decibels is None:
+        return scenario
+    if not (decibels <= 0 and (part := scenario.noise_power * 10 ** (decibels / 10)) > 0):
+        raise ValueError(f"--interference must be a finite number of dB, at most 0, got {decibels:g}")
+    return replace(scenario, privacy_noise_power=part)
+
+
+def read_scenario(name: str, interference: float | None = None) -> adascale.presets.Preset:
     """Read a preset by name or file, or the file of a scenario, to which it adds the paper's channel."""
+    preset = _read_preset(name)
+    return replace(preset, scenario=with_interference(preset.scenario, interference))
+
+
+def _read_preset(name: str) -> adascale.presets.Preset:
     from adascale.files import TABLES, read_toml
 
     presets = adascale.presets

@@ -68,10 +68,14 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
     if options.eta is None:
         if options.scenario is not None:
             raise ValueError("--scenario needs --eta, the file written by 'adascale schedule --out'")
+        if options.interference is not None:
+            raise ValueError(
+                "--interference needs --scenario and --eta; in FILE, sigma is that of the noise that protects"
+            )
         return [(common.read_rounds(options.file, options.rate), 1.0, 1)]
     if options.scenario is None or options.rate is not None:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
-    scenario = common.read_scenario(options.scenario).scenario
+    scenario = common.read_scenario(options.scenario, options.interference).scenario
     eta = _read_eta(options.eta, scenario)
     sent, leakage = eta > 0, RoundLeakage(scenario)
     pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)

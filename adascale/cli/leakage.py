@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     if len(given) != 1:
         raise ValueError(f"exactly one of --nu, --total and --epsilon is required, got {' and '.join(given) or 'none'}")
     target, levels = given[0], getattr(options, given[0])
-    preset = common.read_scenario(options.scenario)
+    preset = common.read_scenario(options.scenario, options.interference)
     if not 1 <= options.realisations <= MOST_REALISATIONS:
         raise ValueError(f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}")
     chosen = {}

@@ -43,6 +43,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--scenario", "leakage schedule stream", f"{preset} or a TOML file", default="mnist", metavar=file)
     option("--scenario", "epsilon", f"{preset} or a TOML file, with --eta", metavar=file)
     option("--dataset", "train audit", f"{preset}, a preset file or module:function", default="digits", metavar=file)
+    decibels = "dB <= 0 of noise_power that protect: the server cannot decode or cancel this part, but can the rest"
+    option("--interference", "leakage schedule stream train epsilon", decibels, metavar="DB", **number)
     option("--gains", "schedule", "the channel trace", required=True, metavar="FILE", **path)
     option("--unit", "schedule stream", "unit of the gains", choices=("linear", "db"), default="linear")
     option("--policy", "leakage", f"{policy}; may be repeated (default: the paper's)", **several, **policies)

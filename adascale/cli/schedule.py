@@ -13,7 +13,8 @@ per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0
 commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. Gains are linear
 power ratios, or dB with --unit db.
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
-clip_norm, max_power (W), noise_power (W), order.
+clip_norm, max_power (W), noise_power (W), order and, if the server can cancel a part of the noise, that of the rest,
+privacy_noise_power (W), which --interference replaces.
 
 If devices differ, epsilon and rdp are means over devices, and epsilon_max is the guarantee for every device. In JSON,
 null means that a number does not exist, and "Infinity" is an unbounded leakage.
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
 
     inputs = common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
-    scenario = common.read_scenario(options.scenario).scenario
+    scenario = common.read_scenario(options.scenario, options.interference).scenario
     accountant = common.find_accountant(options.accountant, options.orders)
     trace = adascale.read_gains(options.gains, scenario, options.unit)
     problem = adascale.ReceiveScalingProblem(scenario, trace.min_gain, options.nu)

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     """Answer every line of standard input."""
     inputs = common.input_files("--scenario", options.scenario) | {"--past": options.past}
     common.check_outputs(inputs, {"--state": options.state})
-    scenario = common.read_scenario(options.scenario).scenario
+    scenario = common.read_scenario(options.scenario, options.interference).scenario
     name, policy, _ = causal.choose(options, scenario)
     if not isinstance(policy, adascale.OnlinePolicy):
         raise ValueError(f"--policy {name} needs all rounds in advance; stream requires an online policy")

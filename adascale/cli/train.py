@@ -20,6 +20,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import adascale
@@ -40,6 +41,7 @@ def run(options: argparse.Namespace) -> None:
     changes = {name: getattr(options, name) for name in same} | ({"model": options.model} if options.model else {})
     make_run = importlib.import_module("adascale.runs.specification").make_run
     wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
+    wanted = replace(wanted, scenario=common.with_interference(wanted.scenario, options.interference))
     work = importlib.import_module("adascale.runs.execution").perform
     with common.noting_orders():
         if options.store is not None:

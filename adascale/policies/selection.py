@@ -54,9 +54,10 @@ class Selection(NamedTuple):
 
     @property
     def noise_multiplier(self) -> FloatArray:
-        r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{w_t / (2d)}`, shape (..., M, T); inf where a device is idle."""
+        r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{s_n w_t / 2d}`, shape (..., M, T); inf where a device is idle."""
         s, size = self.scenario, np.asarray(self.scenario.batch_size, dtype=float)[..., None]
-        root = self.senders.sum(axis=-2) / s.clip_norm * np.sqrt(self.noise_energy / (2 * s.num_parameters))
+        root = np.sqrt(s.noise_share * self.noise_energy / (2 * s.num_parameters))
+        root = self.senders.sum(axis=-2) / s.clip_norm * root
         return np.where(self.senders, size * root[..., None, :], np.inf)
 
     def rdp(self) -> FloatArray:
@@ -117,7 +118,7 @@ class Truncated(Selecting):
     .. math::
         \mathcal S_t = \Big\{m : \frac{|h_{m,t}|^2 P_m}{P_{\max} k_m^2} \ge g\Big\}, \quad
         \eta_t = x_{\max} g \Big(\frac{K_t}M\Big)^2, \quad
-        \sigma_{m,t} = \frac{M B_m}G \sqrt{\frac{w_0}{2d}}, \quad w_0 = \frac{d \sigma_n^2}{x_{\max} g}
+        \sigma_{m,t} = \frac{M B_m}G \sqrt{\frac{s_n w_0}{2d}}, \quad w_0 = \frac{d \sigma_n^2}{x_{\max} g}
 
     A sender's noise multiplier is one constant, so :meth:`guarantee` is known before round 0, on every channel.
 

@@ -95,7 +95,8 @@ class Run:
     def specification(self) -> str:
         """Return the run as JSON text, the same for the same run."""
         plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "own_code"}
-        plain |= {"scenario": asdict(self.scenario), "training": asdict(self.training)}
+        scenario = {name: value for name, value in asdict(self.scenario).items() if value is not None}
+        plain |= {"scenario": scenario, "training": asdict(self.training)}
         plain |= {"channel": channels.specification(self.channel), "format": FORMAT}
         return json.dumps(plain, indent=1, sort_keys=True) + "\n"
 

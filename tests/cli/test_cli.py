@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,26 @@ def test_seed_shifts_the_realisations(tmp_path, scenario):
         tables.append(pd.read_csv(out).set_index("seed").rdp)
     assert tables[0].loc[1] == tables[1].loc[1]
     assert tables[0].loc[0] not in set(tables[1])
+
+
+def test_interference_is_the_part_of_the_scenario_that_protects(tmp_path, scenario):
+    small, path, out = *scenario, tmp_path / "out.csv"
+    part = tmp_path / "part.toml"
+    part.write_text(replace(small, privacy_noise_power=small.noise_power / 10).to_toml())
+    found = []
+    for chosen in ([path, "--interference", "-10"], [part], [part, "--interference", 0], [path]):
+        common = ["--nu", 1e-3, "--policy", "equalalloc", "--realisations", 2, "--out", out]
+        assert run("leakage", "--scenario", *chosen, *common) == 0
+        found.append(pd.read_csv(out).epsilon.to_numpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+    np.testing.assert_array_equal(found[2], found[3])  # the option replaces the key
+    assert (found[1] > found[3]).all()
+
+
+@pytest.mark.parametrize("decibels", ["3", "nan", "-inf", "-4000"])
+def test_interference_is_a_share(capsys, scenario, decibels):
+    given = ["--scenario", scenario[1], "--nu", 1e-3, f"--interference={decibels}"]
+    assert "--interference must be a finite number of dB, at most 0" in refused(capsys, "leakage", *given)
 
 
 @pytest.mark.parametrize("policy", METHODS)
