@@ -56,9 +56,7 @@ def run(options: argparse.Namespace) -> None:
             if options.train or "training" not in setting:
                 rows = _rows(setting, chosen, accountant, content)
                 tables.append(_table(rows))
-                names = {"target_total": "total noise energy W", "ratio": "epsilon relative to Optimal"}
-                drawn = rows.dropna(subset="ratio").rename(columns=names)
-                figure: Any = report.draw(drawn, names["ratio"], names["target_total"])
+                figure: Any = report.draw(rows.dropna(subset="ratio"), "ratio", "target_total")
                 figure.supxlabel(THREAT.replace("; ", ";\n"), fontsize=6)
                 files[out.with_name(f"{name}-{setting['name']}.pdf")] = report.picture(figure, ".pdf")
     markdown, latex = ("\n\n".join(report.format_table(x, form) for x in tables) for form in ("markdown", "latex"))
