@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
                 rows = _rows(setting, chosen, accountant, content)
                 tables.append(_table(rows))
                 figure: Any = report.draw(rows.dropna(subset="ratio"), "ratio", "target_total")
-                figure.supxlabel(THREAT.replace("; ", ";\n"), fontsize=6)
+                figure.supxlabel(THREAT.replace("; ", ";\n"), fontsize=6, family="STIXGeneral")
                 files[out.with_name(f"{name}-{setting['name']}.pdf")] = report.picture(figure, ".pdf")
     markdown, latex = ("\n\n".join(report.format_table(x, form) for x in tables) for form in ("markdown", "latex"))
     files |= {out.with_suffix(".md"): f"{markdown}\n\n{THREAT}\n", out.with_suffix(".tex"): f"{latex}\n\n{THREAT}\n"}
