@@ -53,6 +53,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--sensitivity", "schedule stream", "value of a gap, with --gaps floor", metavar="VALUE", **number)
     option("--split", "schedule", "share of the trace that is the past; the rest is scheduled", metavar="S", **number)
     option("--policy", "leakage", f"{policy}; may be repeated (default: the paper's)", **several, **policies)
+    option("--policy", "benchmark", f"{policy}; added to those of the version; may be repeated", **several, **policies)
     option("--policy", "schedule stream", f"{policy} (default: learn, or equalalloc with --epsilon)", **policies)
     option("--policy", "train", f"{policy}, or noisefree", default="adascale", **policies)
     option("--policy", "audit", policy, default="learn", **policies)
@@ -78,7 +79,10 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--confidence", "audit", "joint confidence level of all bounds", default=0.95, **number)
     option("--rate", "epsilon", "sampling rate of every round, if FILE has no column rate", **number)
     option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)
+    option("--version", "benchmark", "version of the benchmark", choices=("1",), required=True)
+    option("--train", "benchmark", "add the scenario digits, with test accuracies", **switch)
     accountant = f"accountant of epsilon: {{accountants}}, {more}"
+    option("--accountant", "benchmark", f"{accountant} (default: the version's)", metavar="NAME")
     option("--accountant", "leakage train", accountant, default="renyi", metavar="NAME")
     option("--accountant", "schedule", f"{accountant} (default: renyi, or exact with --epsilon)", metavar="NAME")
     all_but_sweep = "leakage schedule stream train audit epsilon accounting"
@@ -92,6 +96,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--store", "sweep", "folder of the runs, used to resume", default=Path("runs"), metavar="DIR", **path)
     recorded = "file that records completed rounds, used to resume"
     option("--state", "stream", recorded, required=True, metavar="FILE", **path)
+    option("--out", "benchmark", "folder of the files", required=True, metavar="DIR", **path)
     option("--out", "leakage", "write one row per realisation, policy and level", metavar="CSV", **path)
     drawn = "write a figure of epsilon against nu or the total, for a paper, as .pdf, .png or .svg (extra: plot)"
     option("--plot", "leakage", drawn, metavar="FILE", **path)

@@ -93,16 +93,23 @@ def leakage_table(
         chosen = {name: method for name, method in every if not keeps_its_own_promise(method)}
     model, account = channel or Rayleigh(), accountant or RenyiAccountant()
     methods = {name: as_method(each, model) for name, each in chosen.items()}
+    chooses = any(getattr(each, "chooses", False) for each in methods.values())
+    whole = chooses or type(model).draw is not ChannelModel.draw  # whether all gains, or an exposure, are needed
     key = "nu" if target == "nu" else f"target_{target}"
     first = ["dataset", "policy", "kind", "knows", *dict.fromkeys(("nu", key)), "seed"]
     rows, labels = [], {}
     parameters: dict[str, None] = {}  # an ordered set
     with tqdm(total=len(methods) * len(seeds), disable=not progress, delay=1, unit="run", desc=scenario.name) as bar:
         for block in (seeds[start : start + _BLOCK] for start in range(0, len(seeds), _BLOCK)):
-            channels = model.draw(scenario.num_devices, scenario.num_rounds, block)
-            min_gain = scenario.min_gain(channels.gain)
-            problem = ReceiveScalingProblem(scenario, min_gain, wanted[:, None], channels.exposure)
-            realisations = _Realisations(problem, scenario.mean_gain(channels.path_loss), channels.gain, account, delta)
+            exposure = None
+            if whole:
+                drawn = model.draw(scenario.num_devices, scenario.num_rounds, block)
+                gain, path_loss, exposure = drawn.gain, drawn.path_loss, drawn.exposure
+                least = scenario.min_gain(gain)
+            else:
+                least, path_loss = gain, _ = model.min_gains(scenario, block)
+            problem = ReceiveScalingProblem(scenario, least, wanted[:, None], exposure)
+            realisations = _Realisations(problem, scenario.mean_gain(path_loss), gain, account, delta)
             for name, method in methods.items():
                 bar.set_postfix_str(name)
                 part, policy = realisations.compare(method, target, wanted)

@@ -1,11 +1,13 @@
 """What one seed fixes: of every registered model, by random horizons and numbers of devices."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import channel, registry
+from adascale import Scenario, channel, registry
 from adascale.channel import Jakes, Moving, Nakagami, Shadowed, TappedDelayLine, each_device
 
 MODELS = {
@@ -49,6 +51,16 @@ def test_seeds_stack_single_draws(name):
     for i, seed in enumerate([3, 9, 3]):
         assert same(MODELS[name].draw(3, 20, seed), (field if field is None else field[i] for field in many))
     assert not same(*([field[i] for field in many if field is not None] for i in (0, 1)))  # the control
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(st.integers(0, 2**40), st.integers(1, 7), st.sampled_from([1, 17, 64]), st.integers(1, 300))
+def test_blocks_of_devices_give_the_gains_of_the_whole_draw(name, seed, devices, rounds, block):
+    differ = {"batch_size": tuple(range(30, 30 + devices)), "max_power": tuple(np.geomspace(0.1, 0.3, devices))}
+    scenario = replace(Scenario.mnist(), num_devices=devices, num_rounds=rounds, **differ)
+    whole = MODELS[name].draw(devices, rounds, [seed, 3])
+    expected = scenario.min_gain(whole.gain), whole.path_loss
+    assert same(expected, MODELS[name].min_gains(scenario, [seed, 3], block))
 
 
 @pytest.mark.parametrize("name", MODELS)
