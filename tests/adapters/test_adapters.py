@@ -111,6 +111,17 @@ def test_own_loop_prints_the_epsilon_of_its_policies(program, tmp_path):
     assert 1.9 < truncated <= 2
 
 
+@pytest.fixture
+def flower(program, monkeypatch):
+    """Flower's app, with an identity as Flower gives one to the process that runs it."""
+    pytest.importorskip("flwr")
+    app = program("flower_app")
+    identity = import_module("flwr.supercore.task_identity").TaskIdentity
+    for each in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(identity, each, 1)
+    return app
+
+
 class Nodes:
     """Flower's nodes, in this process: a grid that runs a client app."""
 
@@ -127,27 +138,24 @@ class Nodes:
         return [self.app(m, Context(1, m.metadata.dst_node_id, each(m), RecordDict(), {})) for m in messages]
 
 
-def test_flower_app_trains_and_prints_the_epsilon_of_its_schedule(program, monkeypatch, capsys):
-    pytest.importorskip("flwr")
-    app = program("flower_app")
-    scenario = replace(app.OWN, num_rounds=5)
-    monkeypatch.setattr(app, "OWN", scenario)
-    app.main(Nodes(app.client, 10), None)
+def test_flower_app_trains_and_prints_the_epsilon_of_its_schedule(flower, monkeypatch, capsys):
+    scenario = replace(flower.OWN, num_rounds=5)
+    monkeypatch.setattr(flower, "OWN", scenario)
+    flower.main(Nodes(flower.client, 10), None)
     found = float(re.search("epsilon ([0-9.]+)", capsys.readouterr().out)[1])
     assert found == pytest.approx(exact_of_learn(scenario), abs=6e-4)
 
 
-def test_flower_strategy_adds_the_noise_of_its_policy_and_refuses_a_missing_client(program):
-    pytest.importorskip("flwr")
-    torch, app = pytest.importorskip("torch"), program("flower_app")
+def test_flower_strategy_adds_the_noise_of_its_policy_and_refuses_a_missing_client(flower):
+    import torch
     from flwr.app import ArrayRecord, Message, RecordDict
 
     def replies(*rows):
         for row in rows:
             yield Message(RecordDict({"arrays": ArrayRecord([np.full(650, row)])}), dst_node_id=1, message_type="train")
 
-    s, gain, model = app.OWN, channel.draw(10, 100, seed=1).gain, torch.nn.Linear(64, 10)
-    air = app.OverTheAir(s, policies.Learn(budget_mode="hard"), 0.1, gain, model, rate=1.0)
+    s, gain, model = flower.OWN, channel.draw(10, 100, seed=1).gain, torch.nn.Linear(64, 10)
+    air = flower.OverTheAir(s, policies.Learn(budget_mode="hard"), 0.1, gain, model, rate=1.0)
     theta, energy = torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone(), []
     for t in range(1, 101):
         air.aggregate_train(t, replies(*range(10)))
@@ -168,7 +176,7 @@ def test_sionna_trace_reaches_the_schedule(program, tmp_path):
     h = program("sionna_trace").trace()
     assert h.shape == (500, 10)
     gain = (np.abs(h.astype(complex)) ** 2).min(1) / Scenario.mnist().batch_second_moment
-    rows = list(csv.DictReader((tmp_path / "eta.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "eta.csv").read_text().splitlines()))
     np.testing.assert_allclose([float(row["min_gain"]) for row in rows], gain, rtol=1e-6)  # single precision
     # within the power limit, and far from one gain for all: the devices move
     assert gain.max() < 1
@@ -179,9 +187,9 @@ def test_measured_trace_reaches_the_schedule_and_a_figure(tmp_path):
     pytest.importorskip("matplotlib")
     printed = shell("python example_site.py\n" + (HOWTO / "measured.sh").read_text(), tmp_path)
     assert (tmp_path / "eta.pdf").read_bytes().startswith(b"%PDF")
-    rows = list(csv.reader((tmp_path / "site.csv").open()))[501:]
+    rows = list(csv.reader((tmp_path / "site.csv").read_text().splitlines()))[501:]
     gain = [min(10 ** ((float(each or -110) - 23) / 10) for each in row[1:]) for row in rows]
-    schedule = list(csv.DictReader((tmp_path / "eta.csv").open()))
+    schedule = list(csv.DictReader((tmp_path / "eta.csv").read_text().splitlines()))
     found = [float(row["min_gain"]) * float(Scenario.mnist().batch_second_moment) for row in schedule]
     np.testing.assert_allclose(found, gain, rtol=1e-9)
     upper = float(re.search(r"^upper +([0-9.]+)", printed, re.M)[1])

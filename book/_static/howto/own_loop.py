@@ -48,6 +48,4 @@ if __name__ == "__main__":
         share, epsilon = found.participation.mean(), found.epsilon(accounting.ExactAccountant()).max()
         right = (model(x[1500:].float() / 16).argmax(1) == y[1500:]).float().mean()
         print(f"{type(policy).__name__}: {share:.1%} send, W {found.total:.2f}, {right:.1%} right, ε {epsilon:.3f}")
-    print(
-        "delta 1e-5, for one sample of one device, against a server with one receive chain that cannot cancel the noise"
-    )
+    print("delta 1e-5, for one sample of one device, against a server with one receive chain that cannot cancel noise")
