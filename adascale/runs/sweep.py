@@ -30,6 +30,7 @@ from adascale.accounting import OrdersTooFew
 from adascale.errors import collected
 from adascale.files import read_toml
 from adascale.learning import Diverged
+from adascale.learning.devices import find_device
 from adascale.registry import FAILURES, naming_own_code, own_place
 from adascale.runs.execution import decided
 from adascale.runs.specification import Run, described, make_run
@@ -106,7 +107,10 @@ def sweep(
     runs, store
     jobs, threads : int, >= 1
         Number of processes on this machine, and of PyTorch threads in each.
+    device : str
+        ``cpu``, or ``cuda`` or ``cuda:N``, which all jobs share.
     """
+    find_device(device)
     store = store.session()
     wanted = {run.address: run for run in runs}
     outcomes = {address: Outcome(address, "missing") for address in wanted}

@@ -145,9 +145,9 @@ BAD = {
 def test_bad_argument_is_one_line_and_writes_nothing(tmp_path, capsys, monkeypatch, kind):
     arguments, expected = BAD[kind]
     monkeypatch.setenv("ADASCALE_DATA", str(tmp_path))
-    outputs = ["--out", tmp_path / "run.csv", "--history", tmp_path / "history.csv"]
+    outputs = ["--out", tmp_path / "run.csv", "--history", tmp_path / "history.csv", "--store", tmp_path / "store"]
     assert expected in refused(capsys, "train", *arguments, *outputs)
-    assert list(tmp_path.iterdir()) == []
+    assert {path.name for path in tmp_path.rglob("*")} <= {"store"}
 
 
 def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):

@@ -95,6 +95,16 @@ def test_a_receiver_without_noise_keeps_no_budget_and_protects_nobody():
     assert (history.noise_energy == 0).all()
 
 
+def test_dirichlet_run_takes_the_sizes_of_its_devices_from_the_data():
+    run = short(partition="dirichlet:concentration=0.5", batch_size=20, policy=NOISE_FREE)
+    sizes = np.array(run.scenario.dataset_size)
+    assert (sizes.sum(), sizes.size, len(set(sizes)) > 1, sizes.min() >= 20) == (1500, 10, True, True)
+    assert sizes.tolist() != list(
+        short(partition="dirichlet:concentration=0.5", batch_size=20, seed=1).scenario.dataset_size
+    )
+    assert perform(run).history.batch_size.mean() == pytest.approx(200, rel=0.15)  # 10 batches of 20 on average
+
+
 def test_glorot_draws_within_its_bound_and_starts_without_biases():
     model = build("digits_cnn", 0, "glorot")
     for layer in (model[0], model[-1]):
