@@ -86,7 +86,7 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
     """Yield Optimal's mean epsilon for parts of the noise that protect, and for one and four antennas and chains."""
     s = SCENARIOS["MNIST"]
     drawn, best = (each.draw(s.num_devices, s.num_rounds, seed) for each in (Rayleigh(), AntennaSelection(antennas=4)))
-    cases: list[tuple[str, int, FloatArray, Any]] = [("one antenna", x, drawn.gain, 10 ** (-x / 10)) for x in DECIBELS]
+    cases: list[tuple[str, int, Any, Any]] = [("one antenna", x, drawn.gain, 10 ** (-x / 10)) for x in DECIBELS]
     cases += [("best of four, equal nu", 0, best.gain, 1.0), ("best of four", 0, best.gain, 1.0)]
     if nu == BUDGETS[1]:
         normal = np.random.default_rng((seed, 4)).standard_normal
