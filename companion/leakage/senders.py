@@ -1,4 +1,4 @@
-r"""Who sends, and which noise protects, at one total noise energy: ``python -m companion make senders``."""
+r"""Who sends and which noise protects, at one total noise energy: ``python -m companion make senders``, ``noise``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from companion.results import Made
 
 FloatArray = NDArray[np.float64]
 SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
-BUDGETS, CURVE, SEEDS = (0.01, 0.04, 0.16), (0.0025, 0.02, 0.08, 0.32, 0.64, 1.28), range(20)
-DECIBELS = 0, -3, -6, -10
+BUDGETS, CURVE, SEEDS, PARTS = (0.01, 0.04, 0.16), (0.0025, 0.02, 0.08, 0.32, 0.64, 1.28), range(20), (0, -3, -6, -10)
 
 
 def at_level(scenario: Scenario, gain: FloatArray, number: ArrayLike, total: float) -> Selection:
@@ -33,11 +32,7 @@ def at_level(scenario: Scenario, gain: FloatArray, number: ArrayLike, total: flo
 
 
 def by_error(scenario: Scenario, gain: FloatArray) -> NDArray[np.intp]:
-    r"""Number of senders per round that minimises noise and bias at full power, :math:`w_t / 2 + 4G^2(1 - K_t/M)^2`.
-
-    The threshold of Liu and Simeone (arXiv 2108.07644, ``grad_error`` in github.com/kclip/WFLMC), with the noise of all
-    d entries; theirs has the noise of one.
-    """
+    r"""Choose :math:`K_t` for the least :math:`w_t / 2 + 4G^2(1 - K_t/M)^2` at full power (arXiv 2108.07644)."""
     share = np.arange(1, scenario.num_devices + 1)[:, None] / scenario.num_devices
     weakest = -np.sort(-scenario.scaled_gain(gain), axis=0)  # of the best 1, 2, ... M devices
     noise = scenario.noise_scale / (scenario.x_max * weakest * share**2) / 2
@@ -45,15 +40,12 @@ def by_error(scenario: Scenario, gain: FloatArray) -> NDArray[np.intp]:
 
 
 def optimum_on(chosen: Selection, gain: FloatArray) -> Selection:
-    r"""Minimise :math:`\sum_t \kappa_t f(\kappa_t^2 w_t)`, :math:`\kappa_t = K_t / M`, for given senders and total.
-
-    Here f is the leakage of a device; off its floor a round has :math:`\kappa_t^3 f'(\kappa_t^2 w_t) = -\lambda`.
-    """
+    r"""Minimise :math:`\sum_t \kappa_t f(\kappa_t^2 w_t)` for given senders and total, :math:`\kappa_t = K_t / M`."""
     s, grid = chosen.scenario, np.geomspace(1e-6, 1e4, 6000)
     slope, share = np.log(-RoundLeakage(s).slope(grid)), chosen.senders.mean(axis=0)
     weakest = np.where(chosen.senders, s.scaled_gain(gain), np.inf).min(axis=0)
     floor, low, high = s.noise_scale / (s.x_max * weakest * share**2), slope[-1], slope[0]
-    for _ in range(100):
+    for _ in range(100):  # off its floor a round has kappa^3 f'(kappa^2 w) = -exp(price)
         price = (low + high) / 2
         level = np.exp(np.interp(3 * np.log(share) - price, -slope, np.log(grid))) / share**2
         energy = np.maximum(level, floor)
@@ -72,8 +64,7 @@ def senders_rows(
     found = {"Optimal": at_level(s, gain, s.num_devices, W), "truncated": cut, "same senders": optimum_on(cut, gain)}
     for number in (8, 5, 9) if more else (8,):
         found[f"{number} best"] = Best.of_total(s, gain, W, number).select(s, gain)
-    if more:
-        found["least error"] = at_level(s, gain, by_error(s, gain), W)
+    found |= {"least error": at_level(s, gain, by_error(s, gain), W)} if more else {}
     for name, each in found.items():
         epsilon, sent = each.epsilon(ExactAccountant()), each.participation
         row = {"dataset": dataset, "antennas": getattr(model, "antennas", 1), "policy": name, "nu": nu, "seed": seed}
@@ -86,18 +77,21 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
     """Yield Optimal's mean epsilon for parts of the noise that protect, and for one and four antennas and chains."""
     s = SCENARIOS["MNIST"]
     drawn, best = (each.draw(s.num_devices, s.num_rounds, seed) for each in (Rayleigh(), AntennaSelection(antennas=4)))
-    cases: list[tuple[str, int, Any, Any]] = [("one antenna", x, drawn.gain, 10 ** (-x / 10)) for x in DECIBELS]
+    cases: list[tuple[str, int, Any, Any]] = [("one antenna", x, drawn.gain, 10 ** (-x / 10)) for x in PARTS]
     cases += [("best of four, equal nu", 0, best.gain, 1.0), ("best of four", 0, best.gain, 1.0)]
     if nu == BUDGETS[1]:
         normal = np.random.default_rng((seed, 4)).standard_normal
         h = normal((s.num_rounds, s.num_devices, 8)).view(np.complex128) / np.sqrt(2 * drawn.path_loss[:, None])
-        beams = normal((1000, 8)).view(np.complex128)
-        beams = np.vstack([np.eye(4), beams / np.linalg.norm(beams, axis=1, keepdims=True)])
-        heard = abs(h @ beams.conj().T) ** 2
-        for name, number in ("antenna", 4), ("beam", len(beams)):
-            gain = heard[np.arange(s.num_rounds), :, heard[..., :number].min(axis=1).argmax(axis=-1)].T
-            exposure = heard[..., :4].sum(axis=-1).T / gain
-            cases += [(f"{name}, one chain", 0, gain, 1.0), (f"{name}, four chains", 0, gain, exposure)]
+        energy, rounds = abs(h) ** 2, np.arange(s.num_rounds)
+        beam = np.eye(4, dtype=complex)[energy.min(axis=1).argmax(axis=-1)]  # the best antenna, then a random search
+        for name, steps in ("antenna", ()), ("beam", np.geomspace(1, 0.02, 12)):
+            for step in steps:
+                near = beam[:, None] + step * np.insert(normal((len(h), 200, 8)).view(np.complex128), 0, 0, axis=1)
+                near /= np.linalg.norm(near, axis=-1, keepdims=True)
+                beam = near[rounds, abs(np.einsum("tmn,tkn->tmk", h, near.conj())).min(axis=1).argmax(axis=-1)]
+            gain = abs(np.einsum("tmn,tn->mt", h, beam.conj())) ** 2
+            chains = ("one chain", 1.0), ("four chains", energy.sum(axis=-1).T / gain)
+            cases += [(f"{name}, {each}", 0, gain, exposure) for each, exposure in chains]
     floors = [ReceiveScalingProblem(s, s.min_gain(each[2]), 1.0).min_noise_energy.mean() for each in cases]
     for (name, decibel, gain, exposure), floor in zip(cases, floors, strict=True):
         budget = nu if "equal nu" in name else nu + floors[0] - floor
@@ -109,11 +103,14 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def committed() -> Made:
-    """Yield who sends, and which noise protects."""
-    about, four = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}, AntennaSelection(antennas=4)
+    """Yield who sends."""
     rows = [row for nu in (*BUDGETS, *CURVE) for i in SEEDS for row in senders_rows("MNIST", nu, i, nu in BUDGETS)]
-    rows += [row for seed in SEEDS[:10] for row in senders_rows("CIFAR-10", BUDGETS[1], seed, False)]
-    rows += [row for seed in SEEDS for row in senders_rows("MNIST", 0.0, seed, False, four, 0.05)]
-    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), about
+    rows += [row for i in SEEDS[:10] for row in senders_rows("CIFAR-10", BUDGETS[1], i, False)]
+    rows += [row for i in SEEDS for row in senders_rows("MNIST", 0.0, i, False, AntennaSelection(antennas=4), 0.05)]
+    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
+
+
+def committed_noise() -> Made:
+    """Yield which noise protects."""
     rows = [row for nu in BUDGETS for seed in SEEDS for row in noise_rows(nu, seed)]
-    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), about
+    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
