@@ -168,6 +168,7 @@ quick: venv ## the same path in small, on data that is there: under a minute, in
 
 bench: venv ## time the package beside its peers and write results/benchmarks: many minutes
 	$(BIN)/python tools/bench.py results/benchmarks
+	$(BIN)/python tools/bench_scale.py results/benchmarks
 	$(BIN)/python tools/bench_training.py results/benchmarks
 	$(BIN)/python tools/bench_accounting.py results/benchmarks
 

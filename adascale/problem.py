@@ -27,7 +27,7 @@ class LeakageTerms(NamedTuple):
 
     moments: MomentTerms
     unit: FloatArray
-    r""":math:`2 d G^2 / (M^2 B^2) = w / \sigma^2`."""
+    r""":math:`2 d G^2 / (s_n M^2 B^2) = w / \sigma^2`."""
     number: FloatArray
     """Number of devices of each kind."""
 
@@ -35,8 +35,8 @@ class LeakageTerms(NamedTuple):
 class RoundLeakage:
     r"""The leakage of a round, :math:`F(w) = \sum_m \rho_\alpha(q_m, \sigma_m(w))`, and its slope.
 
-    Here :math:`\sigma_m(w)^{-2} = 2 d G^2 / (M^2 B_m^2 w)`, and :math:`\alpha > 1` defaults to ``scenario.order``.
-    F is strictly convex and decreasing (:prf:ref:`lem-convex`).
+    Here :math:`\sigma_m(w)^{-2} = 2 d G^2 / (s_n M^2 B_m^2 w)`, with :math:`s_n` from ``scenario.noise_share``, and
+    :math:`\alpha > 1` defaults to ``scenario.order``.  F is strictly convex and decreasing (:prf:ref:`lem-convex`).
     """
 
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
@@ -69,6 +69,7 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
     count *= scenario.num_devices // len(pairs)
     unit = 2 * scenario.num_parameters * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
+    unit /= scenario.noise_share
     return LeakageTerms(moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float))
 
 
@@ -95,6 +96,9 @@ class ReceiveScalingProblem:
     budget : array_like, > 0
         :math:`\nu`, the noise budget per round, in the unit of :math:`w_t`.  It broadcasts against the leading axes of
         ``min_gain``: gains (R, T) with budgets (K, 1) make K x R instances.
+    exposure : array_like, shape (..., M, T), >= 1, optional
+        :math:`\kappa_{m,t}` of :class:`~adascale.channel.Channel`, by which leakages divide :math:`\sigma_{m,t}^2`.
+        Policies do not see it: an optimum that did would have more noise where it is large, not one water level.
 
     Attributes
     ----------
@@ -106,13 +110,18 @@ class ReceiveScalingProblem:
         :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, shape (..., T).
     """
 
-    def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike) -> None:
+    def __init__(
+        self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike, exposure: ArrayLike | None = None
+    ) -> None:
         self.min_gain = check.positive("min_gain", min_gain)
         if self.min_gain.ndim == 0 or self.min_gain.shape[-1] == 0:
             raise InvalidInput(f"min_gain must have a last axis of rounds, got shape {self.min_gain.shape}", "min_gain")
         self.budget = check.positive("budget", budget)
         self.lanes = check.broadcast(budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1])
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
+        self.exposure = None if exposure is None else check.at_least("exposure", exposure, 1)
+        if self.exposure is not None:
+            check.broadcast(exposure=self.exposure.shape, schedule=(*self.lanes, scenario.num_devices, self.num_rounds))
         check.within("min_gain", self.min_gain, *scenario.gain_limits)
         self.max_eta = scenario.x_max * self.min_gain
         self.min_noise_energy = scenario.noise_scale / self.max_eta
@@ -148,11 +157,12 @@ class ReceiveScalingProblem:
         return self.scenario.noise_scale / eta
 
     def noise_multiplier(self, eta: ArrayLike) -> FloatArray:
-        r"""Compute :math:`\sigma_{m,t} = (M B_m / G) \sqrt{w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
+        r"""Compute :math:`\sigma_{m,t} = (M B_m / G) \sqrt{s_n w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
         scenario = self.scenario
         size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
-        root = np.sqrt(self.noise_energy(eta) / (2 * scenario.num_parameters))
-        return scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
+        root = np.sqrt(scenario.noise_share * self.noise_energy(eta) / (2 * scenario.num_parameters))
+        sigma = scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
+        return sigma if self.exposure is None else sigma / np.sqrt(self.exposure)
 
     def cost(self, eta: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
@@ -167,6 +177,10 @@ class ReceiveScalingProblem:
     def rdp(self, eta: ArrayLike, alpha: float | None = None) -> FloatArray:
         r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})` in nats, shape (...)."""
         leakage = RoundLeakage(self.scenario, alpha)
+        if self.exposure is not None:
+            rate = np.ravel(self.scenario.sampling_rate)[:, None]
+            each = accounting.compose(accounting.rdp(rate, self.noise_multiplier(eta), leakage.order))
+            return np.asarray(each.mean(axis=-1))
         return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
 
     def dp_epsilon(
@@ -183,11 +197,15 @@ class ReceiveScalingProblem:
         self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5
     ) -> tuple[FloatArray, FloatArray]:
         """Compute the mean and the largest epsilon, which holds for every device, by any accountant, shapes (...)."""
-        leakage = RoundLeakage(self.scenario)  # its kinds of devices; the order does not matter
-        noise_energy = self.noise_energy(eta)
-        total = largest = np.zeros(noise_energy.shape[:-1])
-        for rate, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
-            epsilon = accounting.epsilon_by(accountant, float(rate), np.sqrt(noise_energy / unit), delta)
+        if self.exposure is None:
+            kinds, w = RoundLeakage(self.scenario), self.noise_energy(eta)  # the order does not matter
+            rate, number, each = kinds.rate, kinds.count, np.stack([np.sqrt(w / unit) for unit in kinds.unit])
+        else:
+            each = np.moveaxis(self.noise_multiplier(eta), -2, 0)  # every device is a kind of its own
+            rate, number = np.broadcast_to(self.scenario.sampling_rate, len(each)), np.ones(len(each))
+        total = largest = np.zeros(each.shape[1:-1])
+        for q, count, sigma in zip(rate, number, each, strict=True):
+            epsilon = accounting.epsilon_by(accountant, float(q), sigma, delta)
             total, largest = total + count * epsilon, np.maximum(largest, epsilon)
         return total / self.scenario.num_devices, largest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -41,6 +41,9 @@ class Scenario:
         :math:`\sigma_n^2` in watts, per complex sample.
     order : float, > 1
         :math:`\alpha`, the Rényi order at which the leakage is minimised.
+    privacy_noise_power : float, in (0, noise_power], optional
+        The part of ``noise_power`` in watts that protects: the server cannot decode or cancel it, but can the rest,
+        which disturbs the update all the same.  Default: all of it.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Scenario:
     max_power: float | tuple[float, ...]
     noise_power: float
     order: float = 3
+    privacy_noise_power: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -61,12 +65,16 @@ class Scenario:
             object.__setattr__(self, name, check.whole(name, getattr(self, name)))
         if self.num_devices > MOST_DEVICES:
             raise InvalidInput(f"num_devices must be at most {MOST_DEVICES:,}, got {self.num_devices}", "num_devices")
-        for name in ("batch_size", "dataset_size", "max_power", "clip_norm", "noise_power"):
-            value, is_shared = check.positive(name, getattr(self, name)), name in ("clip_norm", "noise_power")
+        optional = ("privacy_noise_power",) * (self.privacy_noise_power is not None)
+        for name in ("batch_size", "dataset_size", "max_power", "clip_norm", "noise_power", *optional):
+            value, is_shared = check.positive(name, getattr(self, name)), name.endswith(("clip_norm", "noise_power"))
             if value.shape and (is_shared or value.shape != (self.num_devices,)):
                 expected = "one number" if is_shared else f"one number or {self.num_devices} of them"
                 raise InvalidInput(f"{name} must be {expected}, got shape {value.shape}", name)
             object.__setattr__(self, name, tuple(value.tolist()) if value.shape else value.item())
+        if optional and (part := self.privacy_noise_power) > self.noise_power:  # type: ignore[operator]
+            expected = f"at most noise_power = {self.noise_power}"
+            raise InvalidInput(f"privacy_noise_power must be {expected}, got {part}", "privacy_noise_power")
         object.__setattr__(self, "order", check.order("order", self.order))
         with np.errstate(over="ignore", under="ignore"):
             rate = self.sampling_rate
@@ -111,7 +119,8 @@ class Scenario:
 
     def to_toml(self) -> str:
         """Format the scenario as TOML, which :meth:`from_toml` reads back exactly."""
-        lines = (f"{each.name} = {json.dumps(getattr(self, each.name), ensure_ascii=False)}\n" for each in fields(self))
+        known = asdict(self).items()
+        lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in known if value is not None)
         return "".join(lines).replace("\x7f", "\\u007f")  # TOML is JSON without surrogate pairs and a bare DEL
 
     @property
@@ -144,6 +153,11 @@ class Scenario:
     def noise_scale(self) -> float:
         r""":math:`d \sigma_n^2 = w_t \eta_t` in watts."""
         return self.num_parameters * self.noise_power
+
+    @property
+    def noise_share(self) -> float:
+        """:math:`s_n`, the share of the noise power that protects, in (0, 1]: noise multipliers have its root."""
+        return 1.0 if self.privacy_noise_power is None else self.privacy_noise_power / self.noise_power
 
     @cached_property
     def gain_limits(self) -> tuple[float, float]:
@@ -180,4 +194,5 @@ _DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {
     "2 * num_parameters * (clip_norm / (num_devices * batch_size))**2": lambda s: (  # w / sigma_m^2
         2 * s.num_parameters * (s.clip_norm / (s.num_devices * np.asarray(s.batch_size))) ** 2
     ),
+    "privacy_noise_power / noise_power": lambda s: s.noise_share,
 }

@@ -48,9 +48,11 @@ RESULTS = {
         (),
         ("source",),
     ),
+    "noise": Result("results/channels", "noise.csv", "leakage.senders:committed_noise"),
     "published": Result("results/benchmarks", "matlab.csv", "leakage.published:committed", (), ("source",)),
     "resnet": Result("results/benchmarks", "resnet32.csv", "training.resnet:committed"),
     "scaling": Result("results/guarantees", "scaling.csv", "theory.scaling:committed"),
+    "senders": Result("results/channels", "senders.csv", "leakage.senders:committed"),
     "weights-contest": Result(
         "results/weights", "contest.csv", "training.weighted_trainings:committed", ("contest",), ("tables",)
     ),

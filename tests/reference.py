@@ -70,7 +70,7 @@ def x_max(scenario):
 def noise_multiplier(scenario, x, min_gain, m):
     """Equation (25): M B_m sigma_n / (sqrt(2 x_t) G h_min,t)."""
     batch = device_value(scenario.batch_size, m)
-    sigma_n = math.sqrt(scenario.noise_power)
+    sigma_n = math.sqrt(scenario.privacy_noise_power or scenario.noise_power)
     return scenario.num_devices * batch * sigma_n / (math.sqrt(2 * x) * scenario.clip_norm * math.sqrt(min_gain))
 
 
@@ -145,11 +145,12 @@ def exact_slope(scenario, alpha):
         for m in range(scenario.num_devices):
             kind = (device_value(scenario.batch_size, m), device_value(scenario.dataset_size, m))
             kinds[kind] = kinds.get(kind, 0) + 1
-        # sigma^2 = (M B / G)^2 w / (2 d)
+        # sigma^2 = (M B / G)^2 s w / (2 d)
+        share = mp.mpf(scenario.privacy_noise_power or scenario.noise_power) / mp.mpf(scenario.noise_power)
         norm, dimension = mp.mpf(scenario.clip_norm), mp.mpf(scenario.num_parameters)
         devices = mp.mpf(scenario.num_devices)
         parts = [
-            (number, mp.mpf(float(b) / float(n)), 2 * dimension * (norm / (devices * mp.mpf(b))) ** 2)
+            (number, mp.mpf(float(b) / float(n)), 2 * dimension * (norm / (devices * mp.mpf(b))) ** 2 / share)
             for (b, n), number in kinds.items()
         ]
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from adascale import ReceiveScalingProblem, accounting, channel
-from adascale.policies import EqualAlloc
+from adascale.comparison import find_method
+from adascale.policies import EqualAlloc, Optimal
 from adascale.problem import RoundLeakage, scaling, slopes
 
 from . import reference
-from .problems import CIFAR, FULL, MIXED, MNIST, make
+from .problems import CIFAR, FULL, MIXED, MNIST, PART, drawn, make
 
-each_scenario = pytest.mark.parametrize("scenario", [MNIST, CIFAR, MIXED, FULL], ids=lambda each: each.name)
+each_scenario = pytest.mark.parametrize("scenario", [MNIST, CIFAR, MIXED, FULL, PART], ids=lambda each: each.name)
 
 
 def short(scenario, rounds=8):
@@ -40,7 +41,8 @@ def test_variables_are_those_of_the_paper(scenario):
             sigma = problem.noise_multiplier(eta)[m, t]
             assert sigma == pytest.approx(reference.noise_multiplier(scenario, x[t], h, m), rel=1e-14)
             # equation (15), before the change of variable
-            direct = scenario.num_devices * batch[m] * math.sqrt(scenario.noise_power)
+            protecting = scenario.privacy_noise_power or scenario.noise_power
+            direct = scenario.num_devices * batch[m] * math.sqrt(protecting)
             assert sigma == pytest.approx(direct / (math.sqrt(2 * eta[t]) * scenario.clip_norm), rel=1e-14)
 
 
@@ -61,6 +63,54 @@ def test_leakage_is_the_sum_over_rounds_and_the_mean_over_devices(scenario, alph
     each = [reference.device_rdp(scenario, x, problem.min_gain, m, alpha) for m in devices]
     # the plain sum of Lemma 1 is 1 plus the leakage: leakages of 1e-5 and more keep 1e-10 of themselves
     assert float(problem.rdp(eta, alpha)) == pytest.approx(math.fsum(each) / scenario.num_devices, rel=1e-9)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25, 1e-3])
+def test_the_part_of_the_noise_that_protects_changes_leakage_alone(share):
+    """Floors, caps and the schedules of policies that need no leakage are the same to the last bit."""
+    part = replace(MNIST, privacy_noise_power=share * MNIST.noise_power)
+    (whole, mean_gain), (other, _) = (drawn(scenario, 0.04, [0, 1], 200) for scenario in (MNIST, part))
+    np.testing.assert_array_equal(other.max_eta, whole.max_eta)
+    np.testing.assert_array_equal(other.min_noise_energy, whole.min_noise_energy)
+    for name in ("optimal", "equalalloc", "constantlevel", "learn", "learn:budget_mode=hard", "resolve", "estimfuture"):
+        _, method = find_method(name)
+        eta, same = (method(each, mean_gain).schedule(each) for each in (whole, other))
+        np.testing.assert_array_equal(eta, same)
+        np.testing.assert_array_equal(whole.cost(eta), other.cost(eta))
+        louder = np.sqrt(share) * whole.noise_multiplier(eta)
+        np.testing.assert_allclose(other.noise_multiplier(eta), louder, rtol=1e-15)
+    penalty, changed = (find_method("adascale")[1](each).penalty for each in (whole, other))
+    assert (changed == penalty).all() == (share == 1)
+
+
+@each_scenario
+def test_exposure_divides_the_noise_multiplier_of_each_device_and_round(scenario):
+    plain, eta = short(scenario)
+    rng, M = np.random.default_rng(1), scenario.num_devices
+    exposure = 1 + rng.exponential(size=(M, 8))
+    problem = ReceiveScalingProblem(scenario, plain.min_gain, 0.05, exposure)
+    sigma, rates = problem.noise_multiplier(eta), np.broadcast_to(scenario.sampling_rate, M)
+    np.testing.assert_allclose(sigma * np.sqrt(exposure), plain.noise_multiplier(eta), rtol=1e-15)
+    np.testing.assert_array_equal(problem.cost(eta), plain.cost(eta))
+    accountant, order = accounting.RenyiAccountant(), scenario.order
+    each = [accountant.epsilon(float(q), s, 1e-5) for q, s in zip(rates, sigma, strict=True)]
+    assert problem.device_epsilons(eta, accountant) == pytest.approx((np.mean(each), max(each)), rel=1e-12)
+    leaked = [math.fsum(reference.rdp(q, x, order) for x in s) for q, s in zip(rates, sigma, strict=True)]
+    assert float(problem.rdp(eta)) == pytest.approx(math.fsum(leaked) / M, rel=1e-9)
+    same = ReceiveScalingProblem(scenario, plain.min_gain, 0.05, np.ones((M, 8)))
+    found = [float(same.rdp(eta)), *same.device_epsilons(eta, accountant)]
+    assert found == pytest.approx([float(plain.rdp(eta)), *plain.device_epsilons(eta, accountant)], rel=1e-12)
+    for wrong in (np.full((M, 8), 0.5), np.ones((M + 1, 8))):
+        with pytest.raises(ValueError, match="exposure"):
+            ReceiveScalingProblem(scenario, plain.min_gain, 0.05, wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("decibels", "expected"), [(0, 2.244), (-3, 6.471), (-6, 18.82), (-10, 73.21)])
+def test_epsilon_of_the_paper_s_noise_if_a_part_protects(decibels, expected):
+    problem = drawn(replace(MNIST, privacy_noise_power=10 ** (decibels / 10 - 12)), 0.04, range(20))[0]
+    epsilon = problem.epsilon(Optimal().schedule(problem), accounting.ExactAccountant())
+    assert np.exp(np.log(epsilon).mean()) == pytest.approx(expected, rel=5e-4)
 
 
 def test_defaults_are_the_order_of_the_scenario_and_a_delta_of_1e_5():

@@ -53,7 +53,7 @@ def test_bad_arguments_are_refused(text):
 @pytest.mark.parametrize(
     ("kind", "name", "said"),
     [
-        ("policies", "best", "policy 'best' is unknown; .*adascale.*, or module:object"),
+        ("policies", "worst", "policy 'worst' is unknown; .*adascale.*, or module:object"),
         ("channels", "no_such_module:X", "channel 'no_such_module:X': cannot import"),
         ("models", "adascale:nothing", "model 'adascale:nothing': .* has no 'nothing'"),
         ("hats", "top", "kind must be one of"),

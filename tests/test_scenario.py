@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from adascale import Scenario, channel
+from adascale.errors import InvalidInput
 
 from . import reference
 
@@ -123,7 +124,20 @@ def test_toml_gives_a_scenario_back_exactly(round_trip, data):
         noise_power=draw(positive),
         order=draw(st.one_of(st.integers(2, 64), st.floats(1.001, 64))),
     )
+    scenario = draw(st.sampled_from([scenario, replace(scenario, privacy_noise_power=share * scenario.noise_power)]))
+    assert ("privacy_noise_power" in scenario.to_toml()) == (scenario.privacy_noise_power is not None)
     assert round_trip(scenario) == scenario
+
+
+@pytest.mark.parametrize("part", [1.1e-12, 0.0, -1e-13, np.nan, [1e-13] * 3])
+def test_the_part_of_the_noise_that_protects_is_checked(part):
+    with pytest.raises(InvalidInput, match="privacy_noise_power") as error:
+        replace(HETEROGENEOUS, privacy_noise_power=part)
+    assert error.value.argument == "privacy_noise_power"
+    with pytest.raises(InvalidInput, match="beyond floating point"):
+        replace(HETEROGENEOUS, noise_power=1e250, privacy_noise_power=1e-100)
+    whole = replace(HETEROGENEOUS, privacy_noise_power=HETEROGENEOUS.noise_power)
+    assert (whole.noise_share, HETEROGENEOUS.noise_share, replace(whole, noise_power=4e-12).noise_share) == (1, 1, 0.25)
 
 
 def test_toml_gives_back_any_name_and_numbers_of_numpy(round_trip, tmp_path):

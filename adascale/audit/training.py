@@ -91,13 +91,16 @@ def observe(
     schedule = np.full(problem.num_rounds, math.inf) if eta is None else np.asarray(eta, dtype=float)
     federation, rate = FedSGD(scenario, training, dataset, seed), float(np.ravel(scenario.sampling_rate)[0])
     state = federation.start()
+    # as if the observer cancelled the rest of the noise, and decoded device 0 with all chains
+    seen = np.ones(schedule.shape) if problem.exposure is None else problem.exposure[0]
+    protecting = np.sqrt(scenario.noise_share / seen)
     for t, eta_t in enumerate(schedule):
         after, _ = federation.step(state, float(eta_t))
         added = canaries.signal(scenario, batch_of(canaries.present, rate, seed, t), state.parameters)
         if listen is not None:
             # the same step without noise: their momentum differs only by the noise
             quiet = after if eta is None else federation.step(state, math.inf)[0]
-            listen(t, after.velocity - quiet.velocity + added)
+            listen(t, float(protecting[t]) * (after.velocity - quiet.velocity) + added)
         state = State(t + 1, after.parameters - training.learning_rate * added, after.velocity + added)
         if not torch.isfinite(state.parameters).all():
             raise Diverged(f"the training diverged in round {t}: parameters are no longer finite")

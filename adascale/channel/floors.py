@@ -293,3 +293,38 @@ class EmpiricalFloors(FloorLaw):
         at = (np.broadcast_to(share, row.shape) * self._rows.shape[1]).astype(np.intp)
         found: FloatArray = self._rows[row, np.minimum(at, self._rows.shape[1] - 1)]
         return found
+
+
+class SelectionFloors(FloorLaw):
+    r"""The smallest of N independent floors under Rayleigh fading.
+
+    .. math:: H(w) = 1 - \big(1 - e^{-\omega/w}\big)^N, \qquad
+        g(\ell) = \ell \sum_{n=1}^N \binom Nn (-1)^{n+1} E_2(n \omega / \ell)
+
+    Parameters
+    ----------
+    scale : array_like, shape ``lanes``, > 0, :math:`\omega` of one antenna
+    antennas : int, in [1, 16], :math:`N`
+    """
+
+    def __init__(self, scale: ArrayLike, antennas: int) -> None:
+        self.scale = check.positive("scale", scale)
+        self.antennas = check.whole("antennas", antennas)
+        if antennas > 16:  # digits cancel in longer alternating sums
+            raise InvalidInput(f"antennas must be at most 16, got {antennas}", "antennas")
+        self.lanes = self.scale.shape
+
+    def cdf(self, floor: ArrayLike) -> FloatArray:
+        share = np.exp(-self.scale / np.asarray(floor))
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.expm1(self.antennas * np.log1p(-share)))
+
+    def mean_cost(self, level: ArrayLike) -> FloatArray:
+        number = np.arange(1, self.antennas + 1)
+        weight = special.binom(self.antennas, number) * (-1.0) ** (number + 1)
+        each = special.expn(2, number * np.asarray(self.scale / np.asarray(level))[..., None])
+        return np.asarray(level * (weight * each).sum(axis=-1))
+
+    def quantile(self, share: ArrayLike) -> FloatArray:
+        one = -np.expm1(np.log1p(-np.asarray(share, dtype=float)) / self.antennas)
+        return np.asarray(self.scale / -np.log(one))

@@ -107,10 +107,14 @@ def read_gains(
 class GainLines(Lines):
     """A channel trace that arrives line by line: a table with a row per round, as for :func:`read_gains`."""
 
-    def __init__(self, name: str, scenario: Scenario, unit: str | Reading = "linear") -> None:
+    def __init__(
+        self, name: str, scenario: Scenario, unit: str | Reading = "linear", *, each_device: bool = False
+    ) -> None:
         self._scenario, self._reading = scenario, Reading(unit) if isinstance(unit, str) else unit
+        self.each_device = each_device
+        """Whether the gains of all devices are needed, so that ``min_gain`` is refused."""
         self._before: FloatArray | None = None
-        super().__init__(name, _columns(scenario.num_devices, self._reading), again=True)
+        super().__init__(name, _columns(scenario.num_devices, self._reading, each_device=each_device), again=True)
 
     def trace(self, line: bytes) -> Trace | None:
         """Read one line: None for a comment or the header; a row refused with ``InvalidFile`` can be sent again."""
@@ -172,7 +176,9 @@ def _trace(table: Table, value: FloatArray, scenario: Scenario, reading: Reading
     return trace._replace(notes=(*notes, *filter(None, [table.unended])), past=past[0] if past else None)
 
 
-def _columns(num_devices: int, reading: Reading, links: dict[str, int] | None = None) -> Callable[[list[str]], Choice]:
+def _columns(
+    num_devices: int, reading: Reading, links: dict[str, int] | None = None, each_device: bool = False
+) -> Callable[[list[str]], Choice]:
     """Return the choice of columns; ``links``, if given, gets the names in the long form, in their order."""
 
     def choose(names: list[str]) -> Choice:
@@ -182,12 +188,13 @@ def _columns(num_devices: int, reading: Reading, links: dict[str, int] | None = 
         if links is not None and sorted(names) in (["link", "round", "value"], ["link", "time", "value"]):
             columns, others = ["value"], {"link": lambda name: float(links.setdefault(name.strip(), len(links)))}
             others |= dict.fromkeys(sorted(names)[1:2], to_number)
-        elif names == ["min_gain"] and unit in ("linear", "db"):
+        elif names == ["min_gain"] and unit in ("linear", "db") and not each_device:
             columns = names
         elif unit == "dbm" and len(names) == num_devices and all(each and to_number(each) is None for each in names):
             columns = sorted(names, key=_natural)
         if {*columns, *others} != {*names} or (unit == "dbm" and "min_gain" in names):
-            kinds = "min_gain or h2_1 to h2_M (linear, db), complex h_1 to h_M (linear, csi), M columns (dbm)"
+            kinds = "h2_1 to h2_M (linear, db), complex h_1 to h_M (linear, csi), M columns (dbm)"
+            kinds = ("" if each_device else "min_gain or ") + kinds
             kinds += f", or link, value and round, with M = {num_devices}"
             raise ValueError(f"got {short(','.join(names))} in the unit {unit}; expected {kinds}")
         return dict.fromkeys(columns, lambda x: math.nan if x.strip().lower() in _MISSING else convert(x)) | others

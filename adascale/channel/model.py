@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale import registry
-from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw
+from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloatArray, FloorLaw
 from adascale.errors import InvalidInput
 from adascale.files import from_mapping
 from adascale.scenario import Scenario
@@ -34,6 +34,8 @@ class Channel(NamedTuple):
     r""":math:`\mathrm{PL}_m`, transmitted over received power (linear) before the first round, shape (..., M)."""
     coefficient: NDArray[np.complex128]
     """:math:`h_{m,t}`, complex, shape (..., M, T)."""
+    exposure: NDArray[np.float64] | None = None
+    r""":math:`\kappa_{m,t} \ge 1`, by which more receive chains divide :math:`\sigma_{m,t}^2`; None if all are 1."""
 
     @property
     def gain(self) -> NDArray[np.float64]:
@@ -152,19 +154,41 @@ class ChannelModel:
         check.whole("num_rounds", num_rounds)
         lanes = len(seed) if isinstance(seed, Sequence) else np.size(seed)  # checked before a range becomes an array
         check.entries("a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds)
-        seeds = np.asarray(seed)
-        if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
-            raise InvalidInput(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}", "seed")
-        distance = np.empty((*seeds.shape, num_devices))
-        unit: NDArray[np.complex128] = np.empty((*seeds.shape, num_devices, num_rounds), dtype=complex)
-        for lane in np.ndindex(seeds.shape):
-            streams = np.random.SeedSequence(int(seeds[lane])).spawn(num_devices)
-            for device, stream in enumerate(streams):
-                rng = np.random.default_rng(stream)
-                distance[*lane, device] = self.place(rng)
-                unit[*lane, device] = self._fade(rng, num_rounds)
+        seeds = _checked(seed)
+        drawn = [self._draw(int(each), range(num_devices), num_rounds) for each in seeds.flat]
+        return Channel(*(np.reshape(each, (*seeds.shape, *each[0].shape)) for each in zip(*drawn, strict=True)))
+
+    def min_gains(self, scenario: Scenario, seed: Seeds, block: int = 1_000_000) -> tuple[FloatArray, FloatArray]:
+        r"""Draw :math:`h_{\min,t}^2`, shape (..., T), and path losses (..., M), about ``block`` coefficients at a time.
+
+        To the last bit, they are :meth:`~adascale.scenario.Scenario.min_gain` and ``path_loss`` of :meth:`draw`, which
+        is called if a subclass defines it, since its devices may not be independent.
+        """
+        M, T, seeds = scenario.num_devices, scenario.num_rounds, _checked(seed)
+        if type(self).draw is not ChannelModel.draw:
+            drawn = self.draw(M, T, seed)
+            return scenario.min_gain(drawn.gain), drawn.path_loss
+        number = min(max(block // T, 1), M)  # of devices at a time
+        check.entries("a draw of seeds x num_rounds, or of devices x num_rounds", max(seeds.size, number), T)
+        share, moment = (np.broadcast_to(x, M)[:, None] for x in (scenario.power_share, scenario.batch_second_moment))
+        path_loss, least = np.empty((*seeds.shape, M)), np.full((*seeds.shape, T), np.inf)
+        for *lane, first in np.ndindex(*seeds.shape, -(-M // number)):
+            part = slice(first * number, min((first + 1) * number, M))
+            drawn = self._draw(int(seeds[*lane]), range(part.start, part.stop), T)
+            path_loss[*lane, part] = drawn.path_loss
+            gain = check.positive("gain", drawn.gain) * share[part] / moment[part]
+            np.minimum(least[*lane], gain.min(axis=0), out=least[*lane])
+        return check.positive("gain / k_m^2", least), path_loss
+
+    def _draw(self, seed: int, devices: range, num_rounds: int) -> Channel:
+        """Draw these devices of one realisation, each from its own stream."""
+        distance, unit = np.empty(len(devices)), np.empty((len(devices), num_rounds), dtype=complex)
+        for i, device in enumerate(devices):
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(device,)))
+            distance[i], unit[i] = self.place(rng), self._fade(rng, num_rounds)
         path_loss = check.positive("path_loss", self.path_loss(distance))
-        return Channel(distance, path_loss, unit / np.sqrt(path_loss)[..., None])
+        unit /= np.sqrt(path_loss)[:, None]
+        return Channel(distance, path_loss, unit)
 
     def _fade(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
         drawn = np.asarray(self.fading(rng, num_rounds))
@@ -178,6 +202,13 @@ def _redrawn(model: type, home: type, names: set[str]) -> bool:
     """Return whether a class replaces one of these methods without declaring the same distribution."""
     new = (vars(each) for each in model.__mro__ if each not in home.__mro__)
     return any(names & own.keys() and not own.get("_same_law") for own in new)
+
+
+def _checked(seed: Seeds) -> NDArray[np.int_]:
+    seeds = np.asarray(seed)
+    if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
+        raise InvalidInput(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}", "seed")
+    return seeds
 
 
 def each_device(
@@ -203,4 +234,7 @@ def find(name: str, **parameters: Any) -> ChannelModel:
 
 def specification(model: ChannelModel) -> dict[str, Any]:
     """Return the name, as ``model``, and the parameters from which :func:`find` makes the model."""
-    return {"model": registry.name_of("channels", type(model))} | asdict(model)
+    parts = {"model": registry.name_of("channels", type(model))} | asdict(model)
+    if "chains" in parts and parts["chains"] == type(model).chains:  # type: ignore[attr-defined]
+        del parts["chains"]  # which addresses of older runs do not have
+    return parts

@@ -7,13 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from adascale import checks as check
 from adascale.channel.fading import ComplexArray, Rayleigh
-from adascale.channel.floors import FloatArray, FloorLaw, RayleighFloors
+from adascale.channel.floors import FloatArray, FloorLaw, RayleighFloors, SelectionFloors
 from adascale.channel.model import Channel, ChannelModel, Seeds, each_device
-from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
 
 TAPS: dict[str, FloatArray] = {
@@ -33,7 +31,7 @@ TAPS: dict[str, FloatArray] = {
 }
 """Delays over the delay spread, and powers in dB, of each profile (3GPP TR 38.901, tables 7.7.2-1 to 7.7.2-3)."""
 
-_ANTENNAS, _CHUNK = 1010, 64
+_ANTENNAS, _CHUNK, _BEAM_STEPS = 1010, 64, 40
 _ENERGY: dict[str, tuple[str, ...]] = {"energy": ("anywhere", "even")}
 
 
@@ -130,67 +128,81 @@ class TappedDelayLine(ChannelModel):
         return np.sqrt(effective_gain(drawn.real**2 + drawn.imag**2, self.energy)).astype(complex)
 
 
-class SelectionFloors(FloorLaw):
-    r"""The smallest of N independent floors under Rayleigh fading.
-
-    .. math:: H(w) = 1 - \big(1 - e^{-\omega/w}\big)^N, \qquad
-        g(\ell) = \ell \sum_{n=1}^N \binom Nn (-1)^{n+1} E_2(n \omega / \ell)
-
-    Parameters
-    ----------
-    scale : array_like, shape ``lanes``, > 0, :math:`\omega` of one antenna
-    antennas : int, in [1, 16], :math:`N`
-    """
-
-    def __init__(self, scale: ArrayLike, antennas: int) -> None:
-        self.scale = check.positive("scale", scale)
-        self.antennas = check.whole("antennas", antennas)
-        if antennas > 16:  # digits cancel in longer alternating sums
-            raise InvalidInput(f"antennas must be at most 16, got {antennas}", "antennas")
-        self.lanes = self.scale.shape
-
-    def cdf(self, floor: ArrayLike) -> FloatArray:
-        share = np.exp(-self.scale / np.asarray(floor))
-        with np.errstate(divide="ignore"):
-            return np.asarray(-np.expm1(self.antennas * np.log1p(-share)))
-
-    def mean_cost(self, level: ArrayLike) -> FloatArray:
-        number = np.arange(1, self.antennas + 1)
-        weight = special.binom(self.antennas, number) * (-1.0) ** (number + 1)
-        each = special.expn(2, number * np.asarray(self.scale / np.asarray(level))[..., None])
-        return np.asarray(level * (weight * each).sum(axis=-1))
-
-    def quantile(self, share: ArrayLike) -> FloatArray:
-        one = -np.expm1(np.log1p(-np.asarray(share, dtype=float)) / self.antennas)
-        return np.asarray(self.scale / -np.log(one))
-
-
 @dataclass(frozen=True)
 class AntennaSelection(Rayleigh):
-    r"""A server of N antennas and one receive chain, which uses the best antenna in each round.
+    r"""A server of N antennas, which uses the best antenna in each round.
 
     .. math:: n_t = \arg\max_n \min_m |h_{m,n,t}|^2
 
     with independent Rayleigh fading.  The distribution of the floors is exact if all devices have the same batch size
-    and power.  The model does not apply to combined antennas, where the output noise does not bound the leakage.
+    and power.
 
     Parameters
     ----------
     antennas : int, in [1, 16], :math:`N`
+    chains : {"one", "all"}
+        With ``one`` receive chain the server gets the combined signal alone.  With ``all`` it gets every antenna's, so
+        the exposure of a device is :math:`\kappa_{m,t} = \lVert \mathbf h_{m,t} \rVert^2 / |h_{m,t}|^2`.
     """
 
     antennas: int = 2
+    chains: str = "one"
     limits: ClassVar = {"antennas": (1, 16)}
+    choices: ClassVar = {"chains": ("one", "all")}
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        distance, path_loss, first = super().draw(num_devices, num_rounds, seed)
+        distance, path_loss, first, _ = super().draw(num_devices, num_rounds, seed)
         check.entries("seeds x num_devices x num_rounds x antennas", first.size, self.antennas)
         shape = num_rounds, 2 * self.antennas - 2
         drawn = each_device(seed, num_devices, _ANTENNAS, lambda rng: rng.standard_normal(shape))
         others = drawn.view(complex) / np.sqrt(2 * path_loss)[..., None, None]
         every = np.concatenate([first[..., None], others], axis=-1)  # (..., M, T, N)
+        heard, power = self._combined(every), every.real**2 + every.imag**2
+        exposure = np.maximum(power.sum(axis=-1) / (heard.real**2 + heard.imag**2), 1.0)
+        return Channel(distance, path_loss, heard, None if self.chains == "one" else exposure)
+
+    def _combined(self, every: ComplexArray) -> ComplexArray:
+        """Return the coefficients of the signal that the server decodes, shape (..., M, T)."""
         best = (every.real**2 + every.imag**2).min(axis=-3, keepdims=True).argmax(axis=-1, keepdims=True)
-        return Channel(distance, path_loss, np.take_along_axis(every, best, axis=-1)[..., 0])
+        return np.asarray(np.take_along_axis(every, best, axis=-1)[..., 0])
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
         return SelectionFloors(RayleighFloors.of(scenario, mean_gain).scale, self.antennas)
+
+
+@dataclass(frozen=True)
+class Beamforming(AntennaSelection):
+    r"""A server that combines N antennas, and decodes :math:`\mathbf b_t^H \mathbf r_t`.
+
+    .. math:: \mathbf b_t \approx \arg\max_{\lVert \mathbf b \rVert = 1} \min_m |\mathbf b^H \mathbf h_{m,t}|^2,
+        \qquad \kappa_{m,t} = \lVert \mathbf h_{m,t} \rVert^2 / |\mathbf b_t^H \mathbf h_{m,t}|^2
+
+    Devices invert :math:`\mathbf b_t^H \mathbf h_{m,t}`.  The weights are never worse than :class:`AntennaSelection`.
+
+    Parameters
+    ----------
+    antennas, chains : see :class:`AntennaSelection`
+    """
+
+    chains: str = "all"
+
+    def _combined(self, every: ComplexArray) -> ComplexArray:
+        # real numbers, whose products are the same for any number of rounds: re and im of b^H h are pair @ b
+        pair = np.stack([every, -1j * every]).view(float)
+        power = every.real**2 + every.imag**2
+        best = np.eye(self.antennas)[power.min(axis=-3).argmax(axis=-1)].astype(complex)
+        found, top = pair[..., 0], -np.ones(best.shape[:-1])[..., None, :]
+        for b in (best.view(float), (every / power.sum(axis=-1, keepdims=True)).sum(axis=-3).view(float)):
+            for _ in range(_BEAM_STEPS):
+                b = b / np.sqrt((b * b).sum(axis=-1, keepdims=True))
+                heard = (pair * b[..., None, :, :]).sum(axis=-1)
+                power = (heard**2).sum(axis=0)
+                least = power.min(axis=-2, keepdims=True)
+                found, top = np.where(least > top, heard, found), np.maximum(least, top)
+                share = (least / power) ** 2 / power * heard  # the weakest devices count most
+                step = (share[..., None] * pair).sum(axis=0).sum(axis=-3)
+                b = b + step / (2 * np.sqrt((step * step).sum(axis=-1, keepdims=True)))
+        return np.asarray(found[0] + 1j * found[1])
+
+    def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
+        raise NotImplementedError("Beamforming has no known distribution of floors")

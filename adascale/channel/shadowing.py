@@ -45,7 +45,7 @@ class Shadowed(Rayleigh, same_law=True):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         check.entries("seeds x num_devices x num_devices", np.size(seed), num_devices, num_devices)
-        distance, path_loss, coefficient = super().draw(num_devices, num_rounds, seed)
+        distance, path_loss, coefficient, _ = super().draw(num_devices, num_rounds, seed)
         angle = each_device(seed, num_devices, _ANGLE, lambda rng: rng.uniform(0, 2 * np.pi))
         fresh = each_device(seed, num_devices, _SHADOW, lambda rng: rng.standard_normal())
         place = distance * np.exp(1j * angle)
@@ -90,7 +90,7 @@ class Moving(Rayleigh, same_law=True):
         return waves(rng, num_rounds, self.speed * self.round_time * self.carrier / LIGHT, self.paths)
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        distance, path_loss, coefficient = super().draw(num_devices, num_rounds, seed)
+        distance, path_loss, coefficient, _ = super().draw(num_devices, num_rounds, seed)
         course = each_device(seed, num_devices, _COURSE, lambda rng: rng.uniform(0, 2 * np.pi))
         change = self.path_loss(self.distances(distance, course, num_rounds)) / self.path_loss(distance)[..., None]
         return Channel(distance, path_loss, coefficient / np.sqrt(change))
@@ -160,7 +160,7 @@ class UrbanMicro(Rayleigh):
         return np.asarray(np.maximum(10 ** (decibels / 10), self.path_loss(distance)))
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        distance, clear, coefficient = super().draw(num_devices, num_rounds, seed)
+        distance, clear, coefficient, _ = super().draw(num_devices, num_rounds, seed)
         drawn = each_device(seed, num_devices, _STREET, lambda rng: [*rng.random(2), *rng.standard_normal(2)])
         chance, phase, shadow, line = np.moveaxis(drawn, -1, 0)
         sees = chance < self.sight_probability(distance)

@@ -20,6 +20,7 @@ from adascale.registry import naming_own_code
 
 COMMANDS = {
     "leakage": "compare the leakage of policies over simulated channels",
+    "benchmark": "compare policies in the frozen scenarios of a benchmark",
     "plot": "draw a table as a figure of a paper",
     "schedule": "choose the receive scalings for a channel trace",
     "stream": "choose the receive scalings round by round, for a server",

@@ -32,6 +32,8 @@ def run(options: argparse.Namespace) -> None:
     wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
     with common.noting_orders():
         problem, _, eta = importlib.import_module("adascale.runs.execution").decided(wanted)
+        if isinstance(eta, adascale.policies.Selection):
+            raise ValueError(f"--policy {options.policy} chooses who sends; an audit needs all devices in every round")
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
         given = (problem, eta, wanted.training, dataset, options.seed, options.canaries)
         how = {"runs": options.runs, "delta": options.delta, "confidence": options.confidence}

@@ -15,6 +15,7 @@ BUDGET_MODES = {
     "law": "nu on average over many runs with channels like the past; a single one may spend more",
     "past": "none on this trace; the cost was nu on the past trace",
     "hindsight": "the cost is nu on this trace, in hindsight",
+    "epsilon": "none; epsilon is not exceeded on any channel",
     "own": "that of the policy",
 }
 """Descriptions of how a policy meets the budget."""
@@ -25,19 +26,33 @@ def choose(
 ) -> tuple[str, adascale.Policy, str]:
     """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
-    In hindsight the ``past`` is the trace on which the policy is evaluated, as in the paper's protocol.
+    In hindsight the ``past`` is the trace on which the policy is evaluated, as in the paper's protocol.  ``options.nu``
+    becomes the budget that ``--epsilon`` gives.
     """
     policies, comparison = adascale.policies, adascale.comparison
     trace = past if getattr(options, "hindsight", False) else None
     if past is not None and options.past is not None:
         raise ValueError(f"--past cannot be combined with {'--hindsight' if trace else '--split'}")
-    given = options.policy or ("learn" if trace is None else "adascale")
+    given = options.policy or ("equalalloc" if options.epsilon else "learn" if trace is None else "adascale")
     if options.promise is not None:  # deprecated
         given = policy_text(f"{given}{',' if '=' in given else ':'}promise={options.promise}")
     method: Any
     name, method = comparison.find_method(given)
     kind: Any = method.policy if isinstance(method, comparison.PolicyClass) else None
-    tuned = kind is None or bool(method.tuned)
+    chooses = kind is not None and method.chooses
+    tuned = method.takes_total if chooses else kind is None or bool(method.tuned)
+    if (options.nu is None) == (options.epsilon is None) and not (options.nu is None and chooses and not tuned):
+        raise ValueError("exactly one of --nu and --epsilon must be given")
+    if options.epsilon is not None:
+        if kind is policies.Truncated and not method.fixed:
+            name, method = comparison.find_method(f"{given}:epsilon={options.epsilon},delta={options.delta}")
+        elif kind is policies.EqualAlloc:  # rounded up, so that every machine finds the same digits
+            nu = policies.EqualAlloc.budget_for(scenario, options.epsilon, options.delta)
+            options.nu = float(f"{nu * (1 + 6e-6):.5e}")
+        else:
+            known = "equalalloc or truncated (without threshold), whose least noise is known in advance"
+            raise ValueError(f"--epsilon holds on every channel, so --policy must be {known}; got {given}")
+        tuned = False
     warm = kind is policies.AdaScale and trace is None and tuned
     needs_law = warm or getattr(kind, "needs_law", False)
     needs_mean = getattr(kind, "needs_mean_gain", False)
@@ -52,8 +67,8 @@ def choose(
             fixed = {"law": law}
         elif kind is policies.Learn and trace is None:
             fixed = {"prior": law}
-        if needs_mean and mean is None:
-            raise ValueError(f"{name} needs the mean gain of every device, which the trace does not have")
+        if (needs_mean or (chooses and tuned)) and mean is None:
+            raise ValueError(f"{name} needs the gains of every device, which the trace does not have")
         if tuned and past.min_gain.size < scenario.num_rounds:
             wanted = f"a parameter to tune on {scenario.num_rounds} rounds"
             raise ValueError(f"--policy {given} has {wanted}, but the past has {past.min_gain.size}")
@@ -61,11 +76,17 @@ def choose(
             problem = adascale.ReceiveScalingProblem(scenario, past.min_gain[-scenario.num_rounds :], options.nu)
     elif needs_law or tuned or needs_mean:
         what = "the distribution of the channel" if needs_law else "a parameter" if tuned else "mean gains"
-        ways = "--past, or V by --policy adascale:penalty=V" if warm else "--past"
+        ways = "--past" + ", or V by --policy adascale:penalty=V" * warm
+        ways += ", or give --epsilon in place of --nu" * (kind is policies.Truncated)
         raise ValueError(f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}")
-    if kind is not None:
-        method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)
-    policy: adascale.Policy = method(problem, mean)  # without a problem nothing is tuned
+    policy: adascale.Policy
+    if chooses:
+        gain: Any = None if past is None or past.gain is None else past.gain[:, -scenario.num_rounds :]
+        policy = method.choosing(scenario, gain, problem and problem.min_noise_energy.mean() + options.nu)
+    else:
+        if kind is not None:
+            method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)
+        policy = method(problem, mean)  # without a problem nothing is tuned
     if isinstance(policy, policies.Optimal) or (tuned and trace is not None):
         mode = "hindsight"
     elif tuned:
@@ -74,6 +95,8 @@ def choose(
         mode = "hard"
     elif isinstance(policy, policies.ConstantLevel):
         mode = "law" if trace is None else "hindsight"
+    elif isinstance(policy, policies.Truncated) and policy.epsilon is not None:
+        mode = "epsilon"
     else:
         mode = str(getattr(policy, "budget_mode", None) or getattr(policy, "promise", "own"))
     return name, policy, BUDGET_MODES.get(mode, BUDGET_MODES["own"])

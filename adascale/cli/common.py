@@ -8,6 +8,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,10 +100,10 @@ def noting_orders() -> Iterator[None]:
         note(str(max(found, key=lambda each: each.gain)))
 
 
-def spends(policy: str, least: float, most: float) -> str:
-    """Return a note on what a policy spends, in multiples of nu."""
+def spends(policy: str, least: float, most: float, target: str = "nu") -> str:
+    """Return a note on what a policy spends, in multiples of the target."""
     ends = [f"{end:.3g}" for end in (least, most)]
-    spent = "nothing" if ends[1] == "0" else f"{' to '.join(dict.fromkeys(ends))} times nu"
+    spent = "nothing" if ends[1] == "0" else f"{' to '.join(dict.fromkeys(ends))} times {target}"
     return f"{policy} spends {spent}; leakages are comparable only at equal cost"
 
 
@@ -130,14 +131,25 @@ def read_trace(path: Path, options: Namespace, scenario: adascale.Scenario, spli
     return trace
 
 
-def read_scenario(name: str) -> adascale.presets.Preset:
+def with_interference(scenario: adascale.Scenario, decibels: float | None) -> adascale.Scenario:
+    """Return the scenario in which only a part of the noise protects, as ``--interference`` says it."""
+    if decibels is None:
+        return scenario
+    if not (decibels <= 0 and (part := scenario.noise_power * 10 ** (decibels / 10)) > 0):
+        raise ValueError(f"--interference must be a finite number of dB, at most 0, got {decibels:g}")
+    return replace(scenario, privacy_noise_power=part)
+
+
+def read_scenario(name: str, interference: float | None = None) -> adascale.presets.Preset:
     """Read a preset by name or file, or the file of a scenario, to which it adds the paper's channel."""
     from adascale.files import TABLES, read_toml
 
     presets = adascale.presets
     if name in presets.names() or not Path(name).is_file() or {*TABLES, "base"} & set(read_toml(name)):
-        return presets.load(name)
-    return presets.Preset(adascale.Scenario.from_toml(name), adascale.Rayleigh(), {}, ())
+        found = presets.load(name)
+    else:
+        found = presets.Preset(adascale.Scenario.from_toml(name), adascale.Rayleigh(), {}, ())
+    return replace(found, scenario=with_interference(found.scenario, interference))
 
 
 def read_table(path: Path, required: str, optional: tuple[str, ...], ignored: tuple[str, ...] = ()) -> Table:

@@ -66,12 +66,12 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
     if (options.file is None) == (options.eta is None):
         raise ValueError("give either a FILE of noise multipliers, or --scenario and --eta")
     if options.eta is None:
-        if options.scenario is not None:
-            raise ValueError("--scenario needs --eta, the file written by 'adascale schedule --out'")
+        if (options.scenario, options.interference) != (None, None):
+            raise ValueError("--scenario and --interference need --eta, a file written by 'adascale schedule --out'")
         return [(common.read_rounds(options.file, options.rate), 1.0, 1)]
     if options.scenario is None or options.rate is not None:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
-    scenario = common.read_scenario(options.scenario).scenario
+    scenario = common.read_scenario(options.scenario, options.interference).scenario
     eta = _read_eta(options.eta, scenario)
     sent, leakage = eta > 0, RoundLeakage(scenario)
     pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)

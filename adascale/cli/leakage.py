@@ -1,20 +1,29 @@
-"""Simulate channels and compare what policies leak when each spends nu.
+"""Simulate channels and compare what policies leak at equal noise, or how much noise they need for an epsilon.
 
-RDP is the Renyi leakage at the scenario's order, summed over rounds; epsilon is that of differential privacy at delta.
-Both are means over devices. If devices differ, only the largest epsilon is a guarantee for every device (epsilon_max in
---out and --json). The table shows geometric means over the realisations and, for three or more of them, the 95 % t
-interval of the logarithm.
+Exactly one of --nu, --total and --epsilon is given. With --nu, the mean noise energy is nu above the floor, which is
+the least at full power. With --total it is equal with its floor, as is fair between channels with other floors. With
+--epsilon it is the least at which no device exceeds epsilon. The nu of --total and of --epsilon is found for each
+realisation from all of its rounds, which no server knows in advance.
+
+The table shows medians of floor, total and participation over the realisations, and geometric means of nu and epsilon:
+the mean over devices, and the largest, which holds for every device. With three realisations or more it has 95 % t
+intervals of the logarithm. That of a ratio to --reference is narrow, as the ratio is taken within each realisation.
+[28] is LyapunovPowerControl: a reconstruction without a reconfigurable surface, as there is no public code.
+
+--policy truncated and best:number=8 choose who sends, at the total of the other policies. A parameter that is given, as
+in truncated:epsilon=2, is not tuned.
 
 --policy my_module:MyPolicy is your own subclass of adascale.policies.OnlinePolicy, with start and step. The parameter
-that its class declares as tuned is tuned until the cost is nu, and is a column of the table; with needs_mean_gain it
-is given the mean gains. Your own channel model (--channel) and accountant (--accountant) work in the same way.
+that its class declares as tuned is tuned until the cost is nu, and is a column of --out; with needs_mean_gain it is
+given the mean gains. Your own channel model (--channel) and accountant (--accountant) work in the same way.
 
 In JSON, null means that a number does not exist, and "Infinity" is an unbounded leakage.
 
---plot draws epsilon against nu; 'adascale plot' draws other columns of --out. --format latex needs LaTeX's booktabs.
+--plot draws epsilon or the total; 'adascale plot' draws other columns of --out. --format latex needs LaTeX's booktabs.
 
 example:
-  adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --realisations 3 --out leakage.csv
+  adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --out leakage.csv
+  adascale leakage --total 0.32 --policy optimal --policy truncated --channel antenna-selection:antennas=4
 """
 
 from __future__ import annotations
@@ -35,6 +44,8 @@ MOST_REALISATIONS = 1_000_000  # each is a row of the table for every policy and
 PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
 """The policies of the paper's figures, in its order."""
 
+SHOWN = {"LyapunovPowerControl": "[28], reconstructed, no RIS"}  # other names in what is printed and drawn
+
 
 def run(options: argparse.Namespace) -> None:
     """Print the means, and write every realisation."""
@@ -45,7 +56,11 @@ def run(options: argparse.Namespace) -> None:
     plot.check_name("--plot", options.plot)
     outputs = {"--out": options.out, "--plot": options.plot}
     common.check_outputs(common.input_files("--scenario", options.scenario), outputs)
-    preset = common.read_scenario(options.scenario)
+    given = [name for name in ("nu", "total", "epsilon") if getattr(options, name)]
+    if len(given) != 1:
+        raise ValueError(f"exactly one of --nu, --total and --epsilon is required, got {' and '.join(given) or 'none'}")
+    target, levels = given[0], getattr(options, given[0])
+    preset = common.read_scenario(options.scenario, options.interference)
     if not 1 <= options.realisations <= MOST_REALISATIONS:
         raise ValueError(f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}")
     chosen = {}
@@ -53,43 +68,57 @@ def run(options: argparse.Namespace) -> None:
         if name in chosen:
             raise ValueError(f"duplicate --policy {name}")
         chosen[name] = make
+    reference, make = adascale.comparison.find_method(options.reference or "optimal")
+    if options.reference:
+        chosen.setdefault(reference, make)
     seeds = range(options.seed, options.seed + options.realisations)
     with common.noting_orders():
         channel = preset.channel if options.channel is None else common.find_channel(options.channel)
         accountant = common.find_accountant(options.accountant, options.orders)
         how = {"channel": channel, "accountant": accountant, "delta": options.delta, "progress": sys.stderr.isatty()}
-        table = adascale.leakage_table(preset.scenario, options.nu, seeds, chosen, **how)
-    reached = table.dropna(subset=["cost"])
+        table = adascale.leakage_table(preset.scenario, levels, seeds, chosen, target=target, **how)
+    key, y = ("nu" if target == "nu" else f"target_{target}"), ("total" if target == "epsilon" else "epsilon")
+    reached = table.dropna(subset=["cost"]).assign(policy=lambda rows: rows["policy"].replace(SHOWN))
     if reached.empty:
-        tried = f"{', '.join(chosen)} at nu = {', '.join(f'{nu:g}' for nu in options.nu)}"
-        raise RuntimeError(f"no policy can spend nu in any realisation: {tried}; nothing was written")
-    text = json_text(table.to_dict(orient="records")) if options.json else _summary(reached, options.format)
-    picture = report.picture(report.draw(reached), options.plot.suffix) if options.plot else None
+        tried = f"{', '.join(chosen)} at {target} = {', '.join(f'{level:g}' for level in levels)}"
+        raise RuntimeError(f"no policy can meet --{target} in any realisation: {tried}; nothing was written")
+    reference = SHOWN.get(reference, reference)
+    text = json_text(table.to_dict("records")) if options.json else _summary(reached, key, reference, options.format)
+    picture = report.picture(report.draw(reached, y, key), options.plot.suffix) if options.plot else None
     common.print_and_write(text, {options.out: table, options.plot: picture})
     for policy, rows in table.groupby("policy", sort=False):
-        if unreached := int(rows["cost"].isna().sum()):
-            common.note(f"{policy} cannot spend nu in {unreached} of {len(rows)} realisations, which are left out")
-        spent = rows["cost"] / rows["nu"]
-        if (abs(spent - 1) > 1e-6).any():
-            common.note(common.spends(str(policy), spent.min(), spent.max()))
+        if unmet := int(rows["cost"].isna().sum()):
+            common.note(f"{policy} cannot meet --{target} in {unmet} of {len(rows)} realisations, which are left out")
+        spent = rows["cost"] / rows["nu"] if target == "nu" else rows["total"] / rows[key]
+        if target != "epsilon" and (abs(spent - 1) > 1e-6).any():
+            common.note(common.spends(str(policy), spent.min(), spent.max(), target))
 
 
-def _summary(table: pd.DataFrame, form: str) -> str:
-    """Format geometric means, and their intervals where a leakage has a logarithm."""
+def _summary(table: pd.DataFrame, key: str, reference: str, form: str) -> str:
+    """Format geometric means with their intervals, and ratios to the reference in the same realisations."""
     import pandas as pd
 
     from adascale.statistics import log_interval
 
-    rows = []
-    for (policy, nu), group in table.groupby(["policy", "nu"], sort=False):
-        row = {"policy": policy, "nu": f"{nu:g}", "realisations": len(group)}
-        labels = {"rdp": f"RDP({group['order'].iloc[0]:g})", "epsilon_max": "largest epsilon", "epsilon": "epsilon"}
-        for column, label in labels.items():
-            if column in group:
-                infinite = bool((group[column] == math.inf).any())
-                centre, low, high = (math.inf,) * 3 if infinite else log_interval(group[column])
-                row[label] = f"{centre:.4g}"
-                if len(group) > 2:
-                    row[f"{label} 95 %"] = f"{low:.3g} .. {high:.3g}" if 0 < centre < math.inf else ""
+    def geometric(name: str, values: pd.Series, ends: bool = True) -> dict[str, str]:
+        infinite = bool((values == math.inf).any())
+        centre, low, high = (math.inf,) * 3 if infinite else log_interval(values)
+        shown = f"{low:.4g} .. {high:.4g}" if 0 < centre < math.inf else ""
+        return {name: f"{centre:.4g}"} | ({f"{name} 95 %": shown} if ends and len(values) > 2 else {})
+
+    rows, compared = [], ["total", "nu"] if key == "target_epsilon" else ["epsilon"]
+    best = table[table["policy"] == reference].set_index([key, "seed"])
+    for (policy, level), group in table.groupby(["policy", key], sort=False):
+        row = {"policy": policy, **group.iloc[0][["kind", "knows"]], key.replace("_", " "): f"{level:g}"}
+        row["realisations"] = len(group)
+        row |= {each: f"{group[each].median():.4g}" for each in ("floor", "total", "participation")}
+        if key != "nu" and (group["nu"] > 0).all():
+            row |= geometric("nu", group["nu"], ends=False)
+        row |= geometric(f"RDP({group['order'].iloc[0]:g})", group["rdp"], ends=False)
+        row |= geometric("epsilon", group["epsilon"]) | geometric("largest epsilon", group["epsilon_max"], ends=False)
+        for name in compared if policy != reference else []:
+            ratio = (group.set_index([key, "seed"])[name] / best[name]).dropna()
+            if len(ratio) and (ratio > 0).all():
+                row |= geometric(f"{name} / {reference}", ratio)
         rows.append(row)
     return report.format_table(pd.DataFrame(rows).fillna(""), form)

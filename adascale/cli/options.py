@@ -43,6 +43,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--scenario", "leakage schedule stream", f"{preset} or a TOML file", default="mnist", metavar=file)
     option("--scenario", "epsilon", f"{preset} or a TOML file, with --eta", metavar=file)
     option("--dataset", "train audit", f"{preset}, a preset file or module:function", default="digits", metavar=file)
+    decibels = "dB <= 0 of noise_power that protect: the server cannot decode or cancel this part, but can the rest"
+    option("--interference", "leakage schedule stream train epsilon", decibels, metavar="DB", **number)
     option("--gains", "schedule", "the channel trace", required=True, metavar="FILE", **path)
     unit, gaps = {"choices": ("linear", "db", "dbm", "csi")}, {"choices": ("refuse", "hold", "floor")}
     option("--unit", "schedule stream", "unit of the gains; dbm is received power", default="linear", **unit)
@@ -51,17 +53,24 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--sensitivity", "schedule stream", "value of a gap, with --gaps floor", metavar="VALUE", **number)
     option("--split", "schedule", "share of the trace that is the past; the rest is scheduled", metavar="S", **number)
     option("--policy", "leakage", f"{policy}; may be repeated (default: the paper's)", **several, **policies)
-    option("--policy", "schedule stream", f"{policy} (default: learn)", **policies)
+    option("--policy", "benchmark", f"{policy}; added to those of the version; may be repeated", **several, **policies)
+    option("--policy", "schedule stream", f"{policy} (default: learn, or equalalloc with --epsilon)", **policies)
     option("--policy", "train", f"{policy}, or noisefree", default="adascale", **policies)
     option("--policy", "audit", policy, default="learn", **policies)
     option("--promise", "schedule stream", argparse.SUPPRESS, choices=("average", "hard"))  # deprecated
     option("--past", "schedule stream", "earlier trace of the same links, in the same form and unit", **path)
     option("--hindsight", "schedule", "tune and plan on the whole trace, as the paper does", **switch)
-    option("--nu", "leakage", "noise budget per round; may be repeated", required=True, **several, **number)
-    option("--nu", "schedule stream train audit", budget, required=True, **number)
+    option("--nu", "leakage", f"{budget}; may be repeated", **several, **number)
+    option("--nu", "schedule stream", budget, **number)
+    option("--nu", "train audit", budget, required=True, **number)
+    option("--total", "leakage", "total noise energy per round, floor included; may be repeated", **several, **number)
+    option("--epsilon", "leakage", "largest epsilon of any device; may be repeated", **several, **number)
+    bound = "epsilon of every device, known before the first round, in place of --nu (equalalloc, truncated)"
+    option("--epsilon", "schedule stream", bound, **number)
+    option("--reference", "leakage", "policy to compare the others with (default: optimal, if given)", **policies)
     option("--model", "train", network, metavar="NAME")
     option("--channel", "leakage train", f"channel model: {{channels}}, {more} (default: the preset's)", metavar="NAME")
-    option("--realisations", "leakage", "number of channel realisations", default=3, metavar="R", **integer)
+    option("--realisations", "leakage", "number of channel realisations", default=20, metavar="R", **integer)
     option("--seed", "leakage train audit", "seed of the first realisation", type=_seed, default=0, metavar="N")
     option("--rounds", "train audit", "use only the first N rounds of the channel", metavar="N", **integer)
     option("--every", "train", "evaluate every K rounds", default=25, metavar="K", **integer)
@@ -70,10 +79,14 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--confidence", "audit", "joint confidence level of all bounds", default=0.95, **number)
     option("--rate", "epsilon", "sampling rate of every round, if FILE has no column rate", **number)
     option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)
+    option("--version", "benchmark", "version of the benchmark", choices=("1",), required=True)
+    option("--train", "benchmark", "add the scenario digits, with test accuracies", **switch)
     accountant = f"accountant of epsilon: {{accountants}}, {more}"
-    option("--accountant", "leakage schedule train", accountant, default="renyi", metavar="NAME")
-    every = "leakage schedule stream train audit epsilon accounting"
-    option("--delta", every, "delta of every epsilon", default=1e-5, **number)
+    option("--accountant", "benchmark", f"{accountant} (default: the version's)", metavar="NAME")
+    option("--accountant", "leakage train", accountant, default="renyi", metavar="NAME")
+    option("--accountant", "schedule", f"{accountant} (default: renyi, or exact with --epsilon)", metavar="NAME")
+    all_but_sweep = "leakage schedule stream train audit epsilon accounting"
+    option("--delta", all_but_sweep, "delta of every epsilon", default=1e-5, **number)
     option("--orders", "leakage schedule stream", wide, type=_orders, metavar="[MIN,]MAX")
     option("--device", "train sweep", "cpu or cuda", default="cpu")
     option("--jobs", "sweep", "number of processes on this machine", default=1, metavar="N", **integer)
@@ -83,12 +96,14 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--store", "sweep", "folder of the runs, used to resume", default=Path("runs"), metavar="DIR", **path)
     recorded = "file that records completed rounds, used to resume"
     option("--state", "stream", recorded, required=True, metavar="FILE", **path)
-    option("--out", "leakage", "write one row per realisation, policy and nu", metavar="CSV", **path)
-    drawn = "write a figure of epsilon against nu, for a paper, as .pdf, .png or .svg (extra: plot)"
+    option("--out", "benchmark", "folder of the files", required=True, metavar="DIR", **path)
+    option("--out", "leakage", "write one row per realisation, policy and level", metavar="CSV", **path)
+    drawn = "write a figure of epsilon against nu or the total, for a paper, as .pdf, .png or .svg (extra: plot)"
     option("--plot", "leakage", drawn, metavar="FILE", **path)
     forms = ("text", "csv", "markdown", "latex")
     option("--format", "leakage", "form of the printed table; latex is for booktabs", choices=forms, default="text")
-    option("--out", "schedule", "write round, min_gain, floor, noise_energy and eta", metavar="CSV", **path)
+    columns = "write round, min_gain, floor, noise_energy and eta; for truncated and best also number and senders"
+    option("--out", "schedule", columns, metavar="CSV", **path)
     option("--out", "train", "write the result, one row", metavar="CSV", **path)
     option("--out", "sweep", "write the table (default: FILE.csv)", metavar="CSV", **path)
     option("--history", "train", "write one row per round", metavar="CSV", **path)

@@ -8,6 +8,13 @@ Given a past, learn starts from it. budget_mode says whether nu is met on averag
 the policy spent on this trace. --hindsight follows the paper's protocol, which no server can use: adascale, or another
 policy, takes all this from the trace itself. The policy optimal always sees all rounds.
 
+--epsilon E, in place of --nu, finds what guarantees E to every device on every channel, by the exact accountant. This
+is possible where the least noise is known in advance: equalalloc never adds less than the nu that is found, and
+truncated gives every sender the same noise. truncated and best choose who sends, so they need the gains of all devices.
+A device is idle in a round that its number is not among the senders of; a round without senders has eta 0, and the
+server divides by the number of senders. With --nu they spend the same total as the others, the mean floor of all
+devices plus nu, on the --past. If their parameters are fixed, as in best:number=8,level=0, they need neither.
+
 The trace is a table with a header and one row per round: a column min_gain (the smallest |h_m|^2 / k_m^2), or a column
 per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0.1+0.2j, in any order, separated by
 commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. Gains are linear
@@ -16,7 +23,8 @@ also have one row per value, with columns link, value, and round or time; a .npy
 With --gaps hold a missing value is the last one of its link, and with --gaps floor it is --sensitivity, in the same
 unit. With --split 0.5 the first half of the trace is the past, and the other half is scheduled.
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
-clip_norm, max_power (W), noise_power (W), order.
+clip_norm, max_power (W), noise_power (W), order, and optionally privacy_noise_power (W), the part of the noise that the
+server cannot cancel, for which --interference is another way.
 
 If devices differ, epsilon and rdp are means over devices, and epsilon_max is the guarantee for every device. In JSON,
 null means that a number does not exist, and "Infinity" is an unbounded leakage.
@@ -29,6 +37,7 @@ example:
 
 import argparse
 from dataclasses import replace
+from typing import Any
 
 import adascale
 from adascale.cli import causal, common
@@ -38,38 +47,54 @@ _LEAST_SHARE = 1e-12  # least nu over the largest floor, as float64 has sixteen 
 
 def run(options: argparse.Namespace) -> None:
     """Print the totals, and write the schedule."""
+    import numpy as np
+
     from adascale.problem import RoundLeakage
 
     inputs = common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
-    scenario = common.read_scenario(options.scenario).scenario
-    accountant = common.find_accountant(options.accountant, options.orders)
+    scenario = common.read_scenario(options.scenario, options.interference).scenario
+    exact = options.epsilon is not None and options.orders is None
+    accountant = common.find_accountant(options.accountant or ("exact" if exact else "renyi"), options.orders)
     trace = common.read_trace(options.gains, options, scenario, options.split)
     if trace.past and options.hindsight:
         raise ValueError("--split cannot be combined with --hindsight")
-    problem = adascale.ReceiveScalingProblem(scenario, trace.min_gain, options.nu)
-    if options.nu < (least := _LEAST_SHARE * float(problem.min_noise_energy.max())):
-        share = f"{_LEAST_SHARE:g} of the largest noise floor (round {problem.min_noise_energy.argmax()})"
-        raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {options.nu:g}")
-    horizon = replace(scenario, num_rounds=problem.num_rounds)
+    horizon = replace(scenario, num_rounds=trace.min_gain.size)
     name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else trace.past)
+    nu = options.nu
+    problem = adascale.ReceiveScalingProblem(scenario, trace.min_gain, 1.0 if nu is None else nu)
+    floor = problem.min_noise_energy
+    if nu is not None and nu < (least := _LEAST_SHARE * float(floor.max())):
+        share = f"{_LEAST_SHARE:g} of the largest noise floor (round {floor.argmax()})"
+        raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {nu:g}")
+    who, shares, given = {}, {}, []
     with common.noting_orders():
-        eta = policy.schedule(problem)
-        epsilon, largest = problem.device_epsilons(eta, accountant, options.delta)
-        cost = float(problem.cost(eta))
-    spent = cost / options.nu
+        if isinstance(policy, adascale.policies.Selecting):
+            if trace.gain is None:
+                raise ValueError(f"{name} needs the gains of every device, but {options.gains} has min_gain")
+            made: Any = policy.select(horizon, trace.gain)
+            eta, cost = made.eta, float(made.total - floor.mean())
+            energy, share = np.where(eta > 0, made.noise_energy, np.inf), made.participation
+            listed = [" ".join(map(str, np.flatnonzero(each) + 1)) for each in made.senders.T]
+            who = {"number": made.senders.sum(axis=0), "senders": np.array(listed)}
+            shares = {"participation": float(share.mean()), "participation_min": float(share.min())}
+        else:
+            made, given = problem, [eta := policy.schedule(problem)]
+            energy, cost = problem.noise_energy(eta), float(problem.cost(eta))
+        epsilon, largest = made.device_epsilons(*given, accountant, options.delta)
+    spent = 1.0 if nu is None else cost / nu
     if budget_mode == causal.BUDGET_MODES["hard"] and spent > 1 + 1e-6:
         found = f"its cost is {cost:.6g}, {spent:.3g} times nu"
-        raise RuntimeError(f"{name} must not exceed nu = {options.nu:g}, but {found}; no schedule was written")
-    energy = problem.noise_energy(eta)
-    columns = {"min_gain": problem.min_gain, "floor": problem.min_noise_energy, "noise_energy": energy, "eta": eta}
+        raise RuntimeError(f"{name} must not exceed nu = {nu:g}, but {found}; no schedule was written")
+    columns = {"min_gain": problem.min_gain, "floor": floor, "noise_energy": energy, "eta": eta} | who
     rows = list(zip(range(problem.num_rounds), *(each.tolist() for each in columns.values()), strict=True))
     header = ("round", *columns)
     totals = {"scenario": scenario.name, "policy": name, "rounds": problem.num_rounds}
-    totals |= {each: float(getattr(policy, each)) for each in policy.tuned}
-    totals |= {"budget_mode": budget_mode, "nu": options.nu, "cost": cost}
-    totals |= {"order": scenario.order, "rdp": float(problem.rdp(eta)), "delta": options.delta}
-    if RoundLeakage(scenario).rate.size > 1:
+    named = (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
+    totals |= {each: float(value) for each in named if (value := getattr(policy, each)) is not None}
+    totals |= {"budget_mode": budget_mode, "nu": nu, "cost": cost} | shares
+    totals |= {"order": scenario.order, "rdp": float(made.rdp(*given)), "delta": options.delta}
+    if shares or RoundLeakage(scenario).rate.size > 1:
         totals["epsilon_max"] = float(largest)
     totals["epsilon"] = float(epsilon)
     text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])
@@ -79,9 +104,11 @@ def run(options: argparse.Namespace) -> None:
     if problem.num_rounds != scenario.num_rounds:
         rounds = f"{problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}"
         common.note(f"the schedule has {rounds}; the trace sets the number of rounds")
-    if not isinstance(policy, adascale.OnlinePolicy):
+    if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
         common.note(f"{name} reads the whole trace")
-    elif options.hindsight and (policy.tuned or policy.needs_mean_gain or policy.needs_law):
+    elif options.hindsight and (
+        budget_mode == causal.BUDGET_MODES["hindsight"] or policy.needs_mean_gain or policy.needs_law
+    ):
         common.note(f"{name} was tuned on the whole trace, or plans with its gains, which no server can do")
     if abs(spent - 1) > 1e-6:
         common.note(common.spends(name, spent, spent))

@@ -21,8 +21,13 @@ must be consecutive across all starts, and the last line can be sent again at an
 truncated, corrupted or begun with other options is refused, but an older copy of the whole file cannot be recognised:
 what was spent since then is spent again.
 
-Policies and --past are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at the best
-of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it.
+Policies, --past and --epsilon are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at
+the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it. It exceeds that of the exact accountant,
+which --epsilon means. For policies that choose who sends, the gains are those of all devices, and an answer is
+
+  round,eta,noise_energy,epsilon,epsilon_max,senders
+
+with the mean and the largest epsilon of a device, and the numbers of the devices that send, separated by blanks.
 
 example:
   adascale stream --scenario my.toml --policy learn --nu 0.04 --state run.state < gains.csv
@@ -43,9 +48,9 @@ def run(options: argparse.Namespace) -> None:
     """Answer every line of standard input."""
     inputs = common.input_files("--scenario", options.scenario) | {"--past": options.past}
     common.check_outputs(inputs, {"--state": options.state})
-    scenario = common.read_scenario(options.scenario).scenario
+    scenario = common.read_scenario(options.scenario, options.interference).scenario
     name, policy, _ = causal.choose(options, scenario)
-    if not isinstance(policy, adascale.OnlinePolicy):
+    if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
         raise ValueError(f"--policy {name} needs all rounds in advance; stream requires an online policy")
     orders = adascale.accounting.order_grid(*options.orders) if options.orders else adascale.accounting.DEFAULT_ORDERS
     sent = "" if options.transmit_power is None else f" of {options.transmit_power} sent"
@@ -54,8 +59,9 @@ def run(options: argparse.Namespace) -> None:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             common.note(f"{options.state} {at}")
-        print(",".join(adascale.streaming.Answer._fields), flush=True)
-        lines = adascale.channel.GainLines("standard input", scenario, common.reading(options))
+        print(",".join(stream.columns), flush=True)
+        chooses = isinstance(policy, adascale.policies.Selecting)
+        lines = adascale.channel.GainLines("standard input", scenario, common.reading(options), each_device=chooses)
         _answer_all(stream, lines, options.state)
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
@@ -81,7 +87,12 @@ def _answer_all(stream: adascale.Stream, lines: adascale.channel.GainLines, stat
                 continue
             number = lines.place.get("round")
             with naming_own_code():
-                answer = stream.answer(float(found.min_gain[0]), number) if found else stream.skip()
+                if found is None:
+                    answer = stream.skip()
+                elif lines.each_device and found.gain is not None:
+                    answer = stream.answer(found.gain[:, 0], number)
+                else:
+                    answer = stream.answer(float(found.min_gain[0]), number)
         except (ValueError, RuntimeError, ArithmeticError) as error:
             if not lines.columns:
                 raise

@@ -6,7 +6,8 @@ there, the error has the line that downloads them. --dataset module:function is 
 arguments that returns an adascale.learning.data.RawDataset, and --model module:Class your own network; they are trained
 like the digits. Change anything else in a preset file: TOML with the tables scenario, channel and training, whose
 dataset and model may be module:function and module:Class, and a base, the preset from which it takes the rest. The
-policy NoiseFree is a receiver without noise, which has no noise budget and gives no privacy.
+policy NoiseFree is a receiver without noise, which has no noise budget and gives no privacy. Policies that choose who
+sends (truncated, best) get the total noise energy of the others: the mean floor of all devices plus nu.
 
 The history has one row per round, with test loss, accuracy and epsilon so far where the model was evaluated. In JSON an
 infinite epsilon is the string "Infinity", and null means unknown. To resume a training that was stopped, call it again
@@ -20,6 +21,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import adascale
@@ -40,6 +42,7 @@ def run(options: argparse.Namespace) -> None:
     changes = {name: getattr(options, name) for name in same} | ({"model": options.model} if options.model else {})
     make_run = importlib.import_module("adascale.runs.specification").make_run
     wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
+    wanted = replace(wanted, scenario=common.with_interference(wanted.scenario, options.interference))
     work = importlib.import_module("adascale.runs.execution").perform
     with common.noting_orders():
         if options.store is not None:

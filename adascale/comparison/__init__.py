@@ -9,6 +9,7 @@ from adascale.comparison.methods import (
     as_method,
     find_method,
     keeps_its_own_promise,
+    knowledge,
 )
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "as_method",
     "find_method",
     "keeps_its_own_promise",
+    "knowledge",
     "leakage_table",
 ]

@@ -3,6 +3,7 @@ r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,27 +14,32 @@ from adascale import checks as check
 from adascale import registry
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison.methods import Method, as_method, find_method, keeps_its_own_promise
+from adascale.comparison.methods import Method, as_method, find_method, keeps_its_own_promise, knowledge
 from adascale.errors import BudgetNotReached
-from adascale.policies import Policy
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.policies import EqualAlloc, Policy
+from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FloatArray = NDArray[np.float64]
+
 _BLOCK = 20  # realisations computed at once; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000
-_FIRST = ("dataset", "policy", "nu", "seed")
-_MEASURED = ("cost", "order", "rdp", "delta", "epsilon_max", "epsilon", "full_power", "floor_max", "floor_max_round")
+_WITHIN, _FARTHEST = 3e-5, 14.0  # of ln epsilon below its target; of ln nu from the budget that guarantees it
+_LEAKAGES = ("cost", "total", "participation", "participation_min", "rdp", "epsilon", "epsilon_max", "full_power")
+_MEASURED = ["cost", "floor", "total", "participation", "participation_min", "order", "rdp", "delta", "epsilon"]
+_MEASURED += ["epsilon_max", "full_power", "floor_max", "floor_max_round"]
 
 
 def leakage_table(
     scenario: Scenario,
-    budgets: Iterable[float],
+    levels: Iterable[float],
     seeds: Iterable[int],
     chosen: Mapping[str, Method | type] | None = None,
     *,
+    target: str = "nu",
     channel: ChannelModel | None = None,
     accountant: Accountant | None = None,
     delta: float = 1e-5,
@@ -44,11 +50,16 @@ def leakage_table(
     Parameters
     ----------
     scenario : Scenario
-    budgets : iterable of float, :math:`\nu > 0`
+    levels : iterable of float, > 0
+        Values of the target.
     seeds : iterable of int, >= 0, at most a million
     chosen : mapping of str to method or policy class, optional
         See :func:`~adascale.comparison.as_method`.  Default: the registered policies that are tuned to :math:`\nu` on
         each realisation, that is all but :func:`~adascale.comparison.keeps_its_own_promise`.
+    target : {"nu", "total", "epsilon"}
+        With ``total``, each realisation's :math:`\nu` is :math:`W` less its mean floor.  With ``epsilon`` it is the
+        least, to 1e-4, at which no device exceeds :math:`\varepsilon`.  Both **see all rounds**.  A policy that chooses
+        who sends has a :math:`W` instead, with ``nu`` that of the others.
     channel : ChannelModel, optional
         Model of the realisations, also assumed by policies that need one; default :class:`~adascale.channel.Rayleigh`.
     accountant : Accountant, optional
@@ -58,79 +69,153 @@ def leakage_table(
     Returns
     -------
     pandas.DataFrame
-        One row per ``dataset, policy, nu, seed``: the ``tuned`` parameters; ``cost``; ``order, rdp`` (nats: sum over
-        rounds, mean over devices); ``delta, epsilon`` (mean over devices) and ``epsilon_max`` (the largest) if devices
-        differ; ``full_power``, the share of rounds at the power limit; ``floor_max, floor_max_round``, the largest
-        floor and its round.  Cost and leakages are NaN where :math:`\nu` cannot be reached.
+        One row per ``dataset, policy``, level and ``seed``: its :func:`~adascale.comparison.knowledge`; ``nu`` and
+        ``target_total`` or ``target_epsilon``; the tuned parameters; ``cost``, the mean ``floor`` and their sum;
+        ``participation`` (mean over devices, and least); ``order, rdp`` (nats: sum over rounds, mean over devices);
+        ``delta, epsilon`` (mean over devices, and largest); ``full_power``, the share of rounds at the power limit;
+        ``floor_max, floor_max_round``, the largest floor and its round.  Cost and leakages are NaN where the target
+        cannot be reached.
     """
     import pandas as pd  # slow to import
     from tqdm import tqdm
 
-    levels = np.atleast_1d(check.positive("nu", list(budgets)))
+    check.one_of("target", target, "nu", "total", "epsilon")
+    wanted = np.atleast_1d(check.positive(target, list(levels)))
     seeds = list(islice(seeds, _MOST_SEEDS + 1))
     if len(seeds) > _MOST_SEEDS:
         raise ValueError(f"seeds must be at most {_MOST_SEEDS:,}, got more")
-    for what, values in (("nu", levels.tolist()), ("seed", seeds)):
+    for what, values in ((target, wanted.tolist()), ("seed", seeds)):
         if len({*values}) < len(values):
             raise ValueError(f"{what} must not repeat, got {values}")
     check.fraction("delta", delta)
     if chosen is None:
-        known = [find_method(name) for name in registry.names("policies")]
-        chosen = {name: method for name, method in known if not keeps_its_own_promise(method)}
+        every = [find_method(name) for name in registry.names("policies")]
+        chosen = {name: method for name, method in every if not keeps_its_own_promise(method)}
     model, account = channel or Rayleigh(), accountant or RenyiAccountant()
     methods = {name: as_method(each, model) for name, each in chosen.items()}
+    chooses = any(getattr(each, "chooses", False) for each in methods.values())
+    whole = chooses or type(model).draw is not ChannelModel.draw  # whether all gains, or an exposure, are needed
+    key = "nu" if target == "nu" else f"target_{target}"
+    first = ["dataset", "policy", "kind", "knows", *dict.fromkeys(("nu", key)), "seed"]
     rows, labels = [], {}
     parameters: dict[str, None] = {}  # an ordered set
     with tqdm(total=len(methods) * len(seeds), disable=not progress, delay=1, unit="run", desc=scenario.name) as bar:
         for block in (seeds[start : start + _BLOCK] for start in range(0, len(seeds), _BLOCK)):
-            drawn = model.draw(scenario.num_devices, scenario.num_rounds, block)
-            problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), levels[:, None])
-            mean_gain = scenario.mean_gain(drawn.path_loss)
+            exposure = None
+            if whole:
+                drawn = model.draw(scenario.num_devices, scenario.num_rounds, block)
+                gain, path_loss, exposure = drawn.gain, drawn.path_loss, drawn.exposure
+                least = scenario.min_gain(gain)
+            else:
+                least, path_loss = gain, _ = model.min_gains(scenario, block)
+            problem = ReceiveScalingProblem(scenario, least, wanted[:, None], exposure)
+            realisations = _Realisations(problem, scenario.mean_gain(path_loss), gain, account, delta)
             for name, method in methods.items():
                 bar.set_postfix_str(name)
-                part, policy = _rows(method, problem, mean_gain, account, delta)
-                rows.append(part.assign(policy=name, seed=block * levels.size))
+                part, policy = realisations.compare(method, target, wanted)
+                part["policy"], part["seed"], part[key] = name, block * wanted.size, wanted.repeat(len(block))
+                part["kind"], part["knows"] = knowledge(method)
+                rows.append(part)
                 if policy is not None:
-                    if taken := {*_FIRST, *_MEASURED} & {*policy.tuned}:
+                    found = _found(policy)
+                    if taken := {*first, *_MEASURED} & found.keys():
                         raise ValueError(f"policy {name} must not tune {min(taken)!r}, which is a column of the table")
-                    parameters |= dict.fromkeys(policy.tuned)
+                    parameters |= dict.fromkeys(found)
                     labels[name] = policy.label if policy.label and name == type(policy).__name__ else name
                 bar.update(len(block))
-    measured = [each for each in _MEASURED if each != "epsilon_max" or RoundLeakage(scenario).rate.size > 1]
-    table = pd.concat([each.reindex(columns=[*_FIRST, *parameters, *measured]) for each in rows])
+    table = pd.concat([each.reindex(columns=[*first, *parameters, *_MEASURED]) for each in rows])
     rank = {name: i for i, name in enumerate(methods)}
-    keys = ["policy", "nu", "seed"]
+    keys = ["policy", key, "seed"]
     table = table.sort_values(keys, key=lambda x: x.map(rank) if x.name == "policy" else x, ignore_index=True)
     table.attrs["labels"] = labels
     return table
 
 
-def _rows(
-    method: Method, problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64], accountant: Accountant, delta: float
-) -> tuple[pd.DataFrame, Policy | None]:
-    import pandas as pd
+def _found(policy: Policy) -> dict[str, Any]:
+    """Return the parameters that were tuned, or given in their place."""
+    names = (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
+    return {name: value for name in names if (value := getattr(policy, name)) is not None}
 
-    measured: dict[str, Any] = dict.fromkeys(("cost", "rdp", "epsilon", "epsilon_max", "full_power"), np.nan)
-    policy = None
-    try:
-        policy = method(problem, mean_gain)
-    except BudgetNotReached:
-        if problem.lanes != (1, 1):  # one instance at a time, so that only those that cannot reach it are NaN
-            parts = []
-            for k, r in np.ndindex(problem.lanes):
-                alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[[r]], problem.budget[[k]])
-                parts.append(_rows(method, alone, mean_gain[[r]], accountant, delta))
-            return pd.concat([rows for rows, _ in parts]), next((each for _, each in parts if each is not None), None)
-    else:
-        eta = policy.schedule(problem)
-        epsilon, largest = problem.device_epsilons(eta, accountant, delta)
-        measured = {name: getattr(policy, name) for name in policy.tuned}
-        measured |= {"cost": problem.cost(eta), "rdp": problem.rdp(eta), "epsilon_max": largest, "epsilon": epsilon}
-        measured["full_power"] = (eta == problem.max_eta).mean(axis=-1)
-    constant = {"dataset": problem.scenario.name, "order": problem.scenario.order, "delta": delta}
-    largest_floor = {
-        "floor_max": problem.min_noise_energy.max(axis=-1),
-        "floor_max_round": problem.min_noise_energy.argmax(axis=-1),
-    }
-    columns = {"nu": problem.budget, **measured, **constant, **largest_floor}
-    return pd.DataFrame({key: np.broadcast_to(value, problem.lanes).ravel() for key, value in columns.items()}), policy
+
+@dataclass(frozen=True)
+class _Realisations:
+    """Realisations of the channel, with their devices' gains, and what is measured of a policy on them."""
+
+    problem: ReceiveScalingProblem
+    mean_gain: FloatArray
+    gain: FloatArray
+    accountant: Accountant
+    delta: float
+
+    def compare(self, method: Any, target: str, wanted: FloatArray) -> tuple[pd.DataFrame, Policy | None]:
+        """Measure a policy at each level of the target in each realisation."""
+        chooses, mean = getattr(method, "chooses", False), self.problem.min_noise_energy.mean(axis=-1)
+        offset = {("nu", True): mean, ("total", False): -mean}.get((target, chooses), 0.0)
+        spend = np.asarray(wanted[:, None] + offset)
+        if target == "epsilon" and (not chooses or method.takes_total):
+            spend = self.least(method, wanted)
+        table, policy = self.measure(method, spend)
+        spend = np.broadcast_to(spend, (wanted.size, mean.size)).ravel()
+        return table.assign(nu=table["cost"] if chooses else np.where(spend > 0, spend, np.nan)), policy
+
+    def least(self, method: Any, wanted: FloatArray) -> FloatArray:
+        r"""Find the least :math:`\nu`, or total, at which no device exceeds each epsilon; NaN where there is none."""
+        scenario, rows = self.problem.scenario, len(self.mean_gain)
+        start = np.log([EqualAlloc.budget_for(scenario, float(each), self.delta) for each in wanted]).repeat(rows)
+        aim = np.log(wanted).repeat(rows) - _WITHIN / 2  # so that rounding exceeds no epsilon
+        # of each realisation and level: the ends of the search, and ln epsilon less its aim there
+        ends, values = np.array([[-np.inf], [np.inf]]).repeat(start.size, axis=1), np.full((2, start.size), np.nan)
+        x, lane, turn = np.zeros(start.size), np.arange(start.size), 0
+        with np.errstate(divide="ignore", invalid="ignore"):  # values may be infinite
+            while lane.size:
+                turn += 1
+                found, _ = self.take(lane % rows).measure(method, np.exp(start[lane] + x[lane]))
+                value = np.log(found["epsilon_max"].fillna(np.inf).to_numpy()) - aim[lane]
+                side = np.where(value > 0, 0, 1)
+                ends[side, lane], values[side, lane] = x[lane], value
+                (low, high), (above, below) = ends, values
+                share = np.clip(np.nan_to_num(above / (above - below), nan=0.5), 0.01, 0.99) if turn % 3 else 0.5
+                x = np.where(np.isinf(high), low + 2, np.where(np.isinf(low), high - 2, low + share * (high - low)))
+                lane = np.flatnonzero((high - low > _WITHIN / 2) & ~(below >= -_WITHIN) & (abs(x) <= _FARTHEST))
+        return np.asarray(np.exp(start + np.where(np.isinf(high), np.nan, high)).reshape(-1, rows))
+
+    def measure(self, method: Any, spend: FloatArray) -> tuple[pd.DataFrame, Policy | None]:
+        r"""Measure a policy at each :math:`\nu`, or each total of one that chooses who sends; NaN out of reach."""
+        import pandas as pd
+
+        scenario, floor, exposure = self.problem.scenario, self.problem.min_noise_energy, self.problem.exposure
+        lanes, mean = np.broadcast_shapes(spend.shape, floor.shape[:-1]), floor.mean(axis=-1)
+        measured: dict[str, Any] = dict.fromkeys(_LEAKAGES, np.nan)
+        policy: Any = None
+        try:
+            if not np.all(spend > 0):
+                raise BudgetNotReached("a total must exceed the floor")
+            if getattr(method, "chooses", False):
+                policy, schedule = method.choosing(scenario, self.gain, spend), []
+                made: Any = policy.select(scenario, self.gain)._replace(exposure=1.0 if exposure is None else exposure)
+                found, share = {"total": made.total, "cost": made.total - mean}, made.participation
+            else:
+                made = ReceiveScalingProblem(scenario, self.problem.min_gain, spend, exposure)
+                policy = method(made, self.mean_gain)
+                schedule = [policy.schedule(made)]
+                found = {"cost": made.cost(*schedule), "full_power": (schedule[0] == made.max_eta).mean(axis=-1)}
+                found["total"], share = mean + found["cost"], np.ones(1)
+        except BudgetNotReached:
+            if np.prod(lanes) > 1:  # one at a time, so that only those out of reach are NaN
+                each = [(np.broadcast_to(spend, lanes)[lane], lane[-1:]) for lane in np.ndindex(lanes)]
+                parts = [self.take(np.array(r)).measure(method, np.array([x])) for x, r in each]
+                whole = pd.concat([rows for rows, _ in parts], ignore_index=True)
+                return whole, next((one for _, one in parts if one is not None), None)
+        else:
+            epsilon, largest = made.device_epsilons(*schedule, self.accountant, self.delta)
+            found |= {"rdp": made.rdp(*schedule), "epsilon": epsilon, "epsilon_max": largest}
+            found |= {"participation": share.mean(axis=-1), "participation_min": share.min(axis=-1)}
+            measured |= _found(policy) | found
+        measured |= {"dataset": scenario.name, "order": scenario.order, "delta": self.delta, "floor": mean}
+        measured |= {"floor_max": floor.max(axis=-1), "floor_max_round": floor.argmax(axis=-1)}
+        return pd.DataFrame({key: np.broadcast_to(value, lanes).ravel() for key, value in measured.items()}), policy
+
+    def take(self, rows: NDArray[np.intp]) -> _Realisations:
+        exposure = None if self.problem.exposure is None else self.problem.exposure[rows]
+        problem = ReceiveScalingProblem(self.problem.scenario, self.problem.min_gain[rows], 1.0, exposure)
+        return replace(self, problem=problem, mean_gain=self.mean_gain[rows], gain=self.gain[rows])

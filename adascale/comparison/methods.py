@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from adascale import checks as check
 from adascale import registry, tuning
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.policies import OnlinePolicy, Policy
+from adascale.policies import LyapunovPowerControl, OnlinePolicy, Optimal, Policy, Selecting
 from adascale.problem import ReceiveScalingProblem
+from adascale.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
 
@@ -44,6 +45,8 @@ class PolicyClass:
             raise ValueError(f"policy {name} must have at most one parameter to tune, got {listed}; fix the others")
         self.takes_law = self.policy.needs_law and not {"law", "mean_gain"} & {*fixed}
         self.takes_gain = self.policy.needs_mean_gain and "mean_gain" not in fixed
+        self.chooses = issubclass(self.policy, Selecting)  # who sends
+        self.takes_total = hasattr(self.policy, "of_total") and not {*getattr(self.policy, "fixed_by", ())} & {*fixed}
 
     def build(self, constructor: Callable[..., Policy] | None = None, /, **given: Any) -> Policy:
         """Build the policy by its class or another constructor; fixed arguments take precedence."""
@@ -57,6 +60,11 @@ class PolicyClass:
             kept = "must keep what it declares in `tuned` as an attribute"
             raise ValueError(f"policy {name} {kept}, it has no {forgotten[0]!r}")
         return made
+
+    def choosing(self, scenario: Scenario, gain: FloatArray, total: FloatArray) -> Selecting:
+        """Build a policy that chooses who sends, which **sees all rounds** if it ``takes_total``."""
+        given = {"scenario": scenario, "gain": gain, "total": total} if self.takes_total else {}
+        return cast("Selecting", self.build(getattr(self.policy, "of_total", None) if given else None, **given))
 
     def _made(self, value: FloatArray | None, *mean_gain: FloatArray) -> Policy:
         return self.build(**dict.fromkeys(self.tuned, value), **dict(zip(("mean_gain",), mean_gain, strict=False)))
@@ -159,10 +167,28 @@ def as_method(policy: Method | type, channel: ChannelModel | None = None) -> Met
     return policy.believing(channel) if isinstance(policy, TunedOnModel) and channel is not None else policy
 
 
+def knowledge(method: Method | type) -> tuple[str, str]:
+    r"""Return the kind of a policy, and what it knows besides :math:`\nu` (or a total noise energy) before a round.
+
+    The kind is ``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` of a method without public code; what it
+    knows is ``nothing``, the ``law`` of the channel (or its mean gains), or ``gains to come``.
+    """
+    known: Any = as_method(method)
+    made: Any = getattr(known, "policy", getattr(known, "func", known))
+    made = made if isinstance(made, type) else getattr(made, "__annotations__", {}).get("return")
+    kinds = {Optimal: "optimum", LyapunovPowerControl: "reconstruction", "LyapunovPowerControl": "reconstruction"}
+    found = isinstance(known, TunedOnRealisation) and (known.takes_total or known.tuned)
+    if not isinstance(known, PolicyClass) or found or not (known.chooses or issubclass(made, OnlinePolicy)):
+        return kinds.get(made, "hindsight"), "gains to come"
+    by_law = known.tuned or known.takes_law or known.takes_gain or {"law", "mean_gain", "prior"} & {*known.fixed}
+    return kinds.get(made, "causal"), "law" if by_law else "nothing"
+
+
 def keeps_its_own_promise(policy: Method | type) -> bool:
-    """Return whether a policy by itself meets the budget on average or as a hard constraint."""
+    """Return whether a policy itself meets the budget on average or as a hard constraint, or chooses who sends."""
     made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
-    return bool(getattr(made, "needs_law", False)) or any(hasattr(made, name) for name in ("budget_mode", "promise"))
+    known = bool(getattr(made, "needs_law", False))
+    return known or any(hasattr(made, name) for name in ("budget_mode", "promise", "fixed_by"))
 
 
 def find_method(name: str) -> tuple[str, Method]:

@@ -164,28 +164,55 @@ def _numbers(key: str, given: ArrayLike) -> NDArray[Any]:
     raise ValueError(f"{key} must be an array of numbers without masked entries, got {type(given).__name__}")
 
 
-def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int) -> list[NDArray[np.intp]]:
+def partition(
+    labels: ArrayLike, num_devices: int, kind: str, seed: int, least: ArrayLike = 1
+) -> list[NDArray[np.intp]]:
     """Split the training samples among M devices; return the ascending positions for each.
 
     Parameters
     ----------
     labels : array_like, shape (n,)
-    kind : {"iid", "two-classes"}
-        M shuffled parts; or, of M classes on a ring in random order, half of class m and of the next for device m.
+    kind : {"iid", "two-classes", "dirichlet:concentration=A"}
+        M shuffled parts; or, of M classes on a ring in random order, half of class m and of the next for device m; or
+        shares of every class from the symmetric Dirichlet law with A in 0.001 ... 1e6, drawn again, at most 1,000
+        times, until every device has ``least`` samples (Li et al. 2022, arXiv:2102.02079, with ``least`` 10).
+    seed : int, >= 0
+    least : array_like, shape () or (M,)
+        Smallest number of samples of a device, such as its batch size; only for ``dirichlet``.
     """
     check.whole("num_devices", num_devices)
     labels = np.asarray(labels)
     rng = stream(seed, PARTITION)
+    name, options = registry.parse_options(kind)
+    if name == "dirichlet" and {*options} == {"concentration"}:
+        return _dirichlet(rng, labels, num_devices, options["concentration"], least)
     if kind == "iid":
         return [np.sort(part) for part in np.array_split(rng.permutation(labels.size), num_devices)]
     if kind != "two-classes":
-        raise ValueError(f"partition must be 'iid' or 'two-classes', got {kind!r}")
+        raise ValueError(f"partition must be 'iid', 'two-classes' or 'dirichlet:concentration=A', got {kind!r}")
     classes = rng.permutation(np.unique(labels))
     if classes.size != num_devices or num_devices < 3:  # with two devices, both would get the same two classes
         got = f"{num_devices} devices and {classes.size} classes"
         raise ValueError(f"two-classes needs as many devices as classes, at least 3; got {got}")
     halves = [np.array_split(rng.permutation(np.flatnonzero(labels == each)), 2) for each in classes]
     return [np.sort(np.concatenate([halves[m][0], halves[m - 1][1]])) for m in range(num_devices)]
+
+
+def _dirichlet(
+    rng: np.random.Generator, labels: NDArray[Any], num_devices: int, concentration: float, least: ArrayLike
+) -> list[NDArray[np.intp]]:
+    if (given := check.positive("concentration", concentration)).ndim or not 1e-3 <= given <= 1e6:
+        raise ValueError(f"concentration must be one number in 0.001 ... 1e6, got {concentration}")
+    classes = [rng.permutation(np.flatnonzero(labels == each)) for each in np.unique(labels)]
+    sizes = np.array([[each.size] for each in classes])
+    for _ in range(1000):
+        shares = rng.dirichlet(np.full(num_devices, float(given)), len(classes))
+        ends = np.rint(sizes * shares.cumsum(axis=1)[:, :-1]).astype(int)
+        if (np.diff(ends, prepend=0, append=sizes).sum(axis=0) >= least).all():
+            split = (np.split(each, cuts) for each, cuts in zip(classes, ends, strict=True))
+            return [np.sort(np.concatenate(part)) for part in zip(*split, strict=True)]
+    wanted = f"{labels.size} samples and {num_devices} devices, which need {np.max(np.asarray(least)):g} each or fewer"
+    raise ValueError(f"partition: 1,000 draws left a device too few of {wanted}; try a larger concentration")
 
 
 def read_digits() -> RawDataset:

@@ -76,7 +76,7 @@ class FedSGD:
         if (size := self._initial.numel()) != (given := scenario.num_parameters):
             raise ValueError(f"num_parameters must be the {size} of {training.model}, got {given}")
         count = scenario.num_devices
-        self.parts = data.partition(dataset.labels, count, training.partition, seed)
+        self.parts = data.partition(dataset.labels, count, training.partition, seed, scenario.batch_size)
         if not all(part.size for part in self.parts):
             raise ValueError(f"num_devices must leave a sample to each, got {count} for {len(dataset.labels)} samples")
         for m, (part, size) in enumerate(zip(self.parts, np.broadcast_to(scenario.dataset_size, count), strict=True)):

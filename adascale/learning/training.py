@@ -19,6 +19,7 @@ from adascale.learning.data import Dataset
 from adascale.learning.fedsgd import FedSGD, State
 from adascale.learning.gradients import NotFinite
 from adascale.learning.settings import Training
+from adascale.policies import Selection
 from adascale.problem import ReceiveScalingProblem
 
 COLUMNS = ("round", "batch_size", "loss", "clipped", "noise_energy", "test_loss", "accuracy", "epsilon")
@@ -35,7 +36,7 @@ class Trained(NamedTuple):
 
 def train(
     problem: ReceiveScalingProblem,
-    eta: ArrayLike | None,
+    eta: ArrayLike | Selection | None,
     training: Training,
     dataset: Dataset,
     seed: int,
@@ -55,7 +56,8 @@ def train(
     problem : ReceiveScalingProblem
         One instance.
     eta : array_like, shape (T,), > 0, or None
-        :math:`\eta_t`, within the power limit; None for a receiver without noise.
+        :math:`\eta_t`, within the power limit; None for a receiver without noise; a
+        :class:`~adascale.policies.Selection` of these rounds also says who sends.
     training, dataset, seed, device
         As for :class:`~adascale.learning.fedsgd.FedSGD`.
     every : int, >= 1
@@ -77,11 +79,13 @@ def train(
     rounds, scenario = problem.num_rounds, problem.scenario
     if problem.lanes != ():
         raise ValueError(f"problem must have one instance, got shape {problem.lanes}")
-    schedule = np.full(rounds, math.inf) if eta is None else check.positive("eta", eta)
+    chosen, given = (eta, None) if isinstance(eta, Selection) else (None, eta)
+    schedule = chosen.eta if chosen else np.full(rounds, math.inf) if given is None else check.positive("eta", given)
     if schedule.shape != (rounds,):
         raise ValueError(f"eta must have shape ({rounds},), got {schedule.shape}")
-    if eta is not None:
+    if given is not None:
         problem.noise_energy(schedule)  # raises an error above the power limit
+    energy = np.divide(scenario.noise_scale, schedule, out=np.full(rounds, math.inf), where=schedule > 0)
     account = RenyiAccountant() if accountant is None else accountant
     federation = FedSGD(scenario, training, dataset, seed, device)
     state, rows = federation.start(), []
@@ -103,7 +107,7 @@ def train(
     with tqdm(total=rounds, initial=state.round, disable=not progress, unit="round", desc=training.dataset) as bar:
         for t in range(state.round, rounds):
             try:
-                state, shown = federation.step(state, schedule[t])
+                state, shown = federation.step(state, schedule[t], senders_t=chosen.senders[:, t] if chosen else None)
             except NotFinite as error:
                 raise diverged(str(error)) from None
             if not torch.isfinite(state.parameters).all():
@@ -114,12 +118,17 @@ def train(
                 if not math.isfinite(test_loss):
                     raise diverged(f"the test loss is {test_loss}")
                 epsilon = math.inf
-                if eta is not None:
-                    so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget)
+                seen = None if problem.exposure is None else problem.exposure[..., : t + 1]
+                if chosen:
+                    begun = chosen._replace(eta=schedule[: t + 1], senders=chosen.senders[:, : t + 1])
+                    begun = begun if seen is None else begun._replace(exposure=seen)
+                    epsilon = float(begun.device_epsilons(account, delta)[0])
+                elif given is not None:
+                    so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget, seen)
                     epsilon = float(so_far.epsilon(schedule[: t + 1], account, delta))
                 text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.2f}"
                 bar.set_postfix_str(text, refresh=False)
-            measured = (t, *shown[:3], scenario.noise_scale / schedule[t], test_loss, accuracy, epsilon)
+            measured = (t, *shown[:3], energy[t], test_loss, accuracy, epsilon)
             rows.append(dict(zip(COLUMNS, measured, strict=True)))
             bar.update()
             if keep is not None:

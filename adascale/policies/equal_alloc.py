@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from adascale.accounting import calibrate
 from adascale.policies.base import FloatArray, RoundsPolicy, State
+from adascale.problem import RoundLeakage
 from adascale.scenario import Scenario
 
 
@@ -17,3 +21,20 @@ class EqualAlloc(RoundsPolicy):
 
     def energies(self, state: State, floor: FloatArray) -> tuple[State, FloatArray]:
         return state, floor + state.budget[..., None]
+
+    @staticmethod
+    def budget_for(scenario: Scenario, epsilon: float, delta: float = 1e-5) -> float:
+        r"""Find the budget that guarantees :math:`\varepsilon` for every device, before round 0 and on every channel.
+
+        As :math:`w_t \ge \nu`, :math:`\varepsilon_m \le \varepsilon(q_m, \sigma_m(\nu), T)`.
+
+        Parameters
+        ----------
+        scenario : Scenario
+        epsilon : float, > 0
+            The largest epsilon of any device, by the exact accountant.
+        delta : float, in (0, 1)
+        """
+        kinds, T = RoundLeakage(scenario), scenario.num_rounds
+        sigma = np.array([calibrate([(q, 1.0, T)], epsilon, delta).scale for q in kinds.rate])
+        return float(np.max(kinds.unit * sigma**2)) * (1 + 1e-12)  # so that no rounding exceeds epsilon

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -51,16 +52,19 @@ class EstimFuture(HorizonPolicy):
     estimate: str = "minimum"
 
     def __post_init__(self) -> None:
-        estimated_min_gain(self.mean_gain, self.estimate)
+        self._later_gain  # noqa: B018 (checked)
+
+    @cached_property
+    def _later_gain(self) -> FloatArray:
+        return estimated_min_gain(self.mean_gain, self.estimate)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> HorizonState:
-        later_gain = estimated_min_gain(self.mean_gain, self.estimate)
-        check.within("mean_gain", later_gain, *scenario.gain_limits)
-        return HorizonState(*whole_horizon(scenario, budget, batch_of_mean_gain=later_gain.shape))
+        check.within("mean_gain", self._later_gain, *scenario.gain_limits)
+        return HorizonState(*whole_horizon(scenario, budget, batch_of_mean_gain=self._later_gain.shape))
 
     def energy(self, state: HorizonState, floor: FloatArray) -> tuple[HorizonState, FloatArray]:
         scenario, later = state.scenario, self.count_down(state)
-        later_floor = scenario.noise_scale / (scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate))
+        later_floor = scenario.noise_scale / (scenario.x_max * self._later_gain)
         # the smallest valid level, with only this floor, only the later ones, or all of them under water
         both = (state.left + floor + state.later * later_floor) / (1 + state.later)
         alone = floor + state.left

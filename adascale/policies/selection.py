@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.accounting import Accountant, calibrate, epsilon_by
+from adascale.accounting import Accountant, epsilon_by, rdp
 from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies.base import FloatArray, Policy
+from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
-from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
+from adascale.problem import ReceiveScalingProblem, scaling
 from adascale.scenario import Scenario
 
 State = tuple[Scenario, FloatArray]  # the threshold or level of every instance
@@ -34,6 +35,8 @@ class Selection(NamedTuple):
     r""":math:`\eta_t` in watts, shape (..., T); 0 in a round without a sender, which is skipped."""
     senders: NDArray[np.bool_]
     r"""Whether :math:`m \in \mathcal S_t`, shape (..., M, T)."""
+    exposure: FloatArray | float = 1.0
+    r""":math:`\kappa_{m,t}` of :class:`~adascale.channel.Channel`; guarantees on every channel assume 1."""
 
     @property
     def noise_energy(self) -> FloatArray:
@@ -53,10 +56,17 @@ class Selection(NamedTuple):
 
     @property
     def noise_multiplier(self) -> FloatArray:
-        r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{w_t / (2d)}`, shape (..., M, T); inf where a device is idle."""
+        r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{s_n w_t / 2d}`, shape (..., M, T); inf where a device is idle."""
         s, size = self.scenario, np.asarray(self.scenario.batch_size, dtype=float)[..., None]
-        root = self.senders.sum(axis=-2) / s.clip_norm * np.sqrt(self.noise_energy / (2 * s.num_parameters))
-        return np.where(self.senders, size * root[..., None, :], np.inf)
+        root = np.sqrt(s.noise_share * self.noise_energy / (2 * s.num_parameters))
+        root = self.senders.sum(axis=-2) / s.clip_norm * root
+        return np.where(self.senders, size * root[..., None, :] / np.sqrt(self.exposure), np.inf)
+
+    def rdp(self) -> FloatArray:
+        """Compute the Rényi leakage in nats, the sum over its own rounds and the mean over devices, shape (...)."""
+        sigma = np.where(self.senders, self.noise_multiplier, 1.0)
+        rate = np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)[:, None]
+        return np.asarray(rdp(rate, sigma, self.scenario.order).sum(axis=-1, where=self.senders).mean(axis=-1))
 
     def epsilon(self, accountant: Accountant, delta: float = 1e-5) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device, that of its own rounds, shape (..., M); 0 without any."""
@@ -75,6 +85,9 @@ class Selection(NamedTuple):
 class Selecting(Policy):
     """A policy that chooses who sends, by the channel alone; a subclass defines ``start`` and ``rounds``."""
 
+    fixed_by: ClassVar[tuple[str, ...]] = ()
+    """Parameters of which one must be given, or be found by a class method ``of_total`` of the subclass."""
+
     def start(self, scenario: Scenario) -> State:
         """Return the state before round 0."""
         raise NotImplementedError(f"{type(self).__name__} has no start")
@@ -88,6 +101,10 @@ class Selecting(Policy):
         gain = check.per_device("scaled_gain_t", scaled_gain_t, state[0].num_devices)
         state, eta, senders = self.rounds(state, gain[..., None])
         return state, eta[..., 0], senders[..., 0]
+
+    def skip(self, state: State) -> State:
+        """Return the state after a round in which no device transmits; by default, the same."""
+        return state
 
     def select(self, scenario: Scenario, gain: ArrayLike) -> Selection:
         """Run all rounds of linear gains :math:`|h_{m,t}|^2`, shape (..., M, T), whose T overrides the scenario's."""
@@ -107,7 +124,7 @@ class Truncated(Selecting):
     .. math::
         \mathcal S_t = \Big\{m : \frac{|h_{m,t}|^2 P_m}{P_{\max} k_m^2} \ge g\Big\}, \quad
         \eta_t = x_{\max} g \Big(\frac{K_t}M\Big)^2, \quad
-        \sigma_{m,t} = \frac{M B_m}G \sqrt{\frac{w_0}{2d}}, \quad w_0 = \frac{d \sigma_n^2}{x_{\max} g}
+        \sigma_{m,t} = \frac{M B_m}G \sqrt{\frac{s_n w_0}{2d}}, \quad w_0 = \frac{d \sigma_n^2}{x_{\max} g}
 
     A sender's noise multiplier is one constant, so :meth:`guarantee` is known before round 0, on every channel.
 
@@ -119,6 +136,8 @@ class Truncated(Selecting):
         Instead of it, the largest epsilon that any device may reach on any channel, by the exact accountant.
     """
 
+    fixed_by: ClassVar[tuple[str, ...]] = ("threshold", "epsilon")
+
     threshold: ArrayLike | None = None
     epsilon: float | None = None
     delta: float = 1e-5
@@ -129,9 +148,7 @@ class Truncated(Selecting):
         if self.epsilon is None:
             threshold = check.positive("threshold", np.asarray(self.threshold))
         else:
-            kinds, T = RoundLeakage(scenario), scenario.num_rounds
-            sigma = np.array([calibrate([(q, 1.0, T)], self.epsilon, self.delta).scale for q in kinds.rate])
-            energy = np.max(kinds.unit * sigma**2) * (1 + 1e-12)  # so that no rounding exceeds epsilon
+            energy = EqualAlloc.budget_for(scenario, self.epsilon, self.delta)
             threshold = np.asarray(scenario.noise_scale / (scenario.x_max * energy))
         check.within("threshold", threshold, *scenario.gain_limits)
         return scenario, threshold
@@ -196,6 +213,8 @@ class Best(Selecting):
     level : array_like, >= 0, optional
         :math:`\ell`; 0 is full power.  It broadcasts against the leading axes of the gains.
     """
+
+    fixed_by: ClassVar[tuple[str, ...]] = ("level",)
 
     number: int
     level: ArrayLike = 0.0

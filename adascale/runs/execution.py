@@ -16,7 +16,7 @@ from adascale import accounting
 from adascale.comparison import as_method, find_method
 from adascale.learning import Dataset, data, models, train
 from adascale.learning.devices import find_device
-from adascale.policies import Policy
+from adascale.policies import Policy, Selection
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.provenance import provenance
 from adascale.runs.specification import NOISE_FREE, Run, described, loaded_digest
@@ -33,7 +33,7 @@ def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
     """Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
     scenario = run.scenario
     drawn = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor)
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor, drawn.exposure)
     return problem, scenario.mean_gain(drawn.path_loss)
 
 
@@ -43,7 +43,8 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     ``device, progress, resume`` and ``keep`` are those of :func:`adascale.learning.training.train`.  The row has
     ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``, the ``tuned`` parameters of
     the policy, ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss, floor_mean, floor_max, floor_max_round,
-    wall_seconds, device, threads`` and :func:`~adascale.runs.provenance.provenance`.
+    wall_seconds, device, threads`` and :func:`~adascale.runs.provenance.provenance`; of a policy that chooses who sends
+    also ``participation, participation_min, epsilon_max`` (:class:`~adascale.policies.Selection`).
     """
     find_device(device)
     for kind, name in run.own_code.items():
@@ -57,15 +58,19 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     seconds = round(time.perf_counter() - start, 3)
     last, floor = trained.history.iloc[-1], problem.min_noise_energy
     row = described(run)
-    row |= {} if policy is None else {name: float(getattr(policy, name)) for name in policy.tuned}
-    row |= {"cost": None if eta is None else float(problem.cost(eta)), "order": run.scenario.order}
-    row |= {"rdp": None if eta is None else float(problem.rdp(eta)), "delta": run.delta, "epsilon": float(last.epsilon)}
-    row |= {
-        "test_accuracy": float(last.accuracy),
-        "test_loss": float(last.test_loss),
-        "floor_mean": float(floor.mean()),
-    }
-    row |= {"floor_max": float(floor.max()), "floor_max_round": int(floor.argmax()), "wall_seconds": seconds}
+    named = () if policy is None else (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
+    row |= {name: float(value) for name in named if (value := getattr(policy, name)) is not None}
+    if isinstance(eta, Selection):
+        share, largest = eta.participation, float(eta.device_epsilons(how["accountant"], run.delta)[1])
+        row |= {"cost": float(eta.total - floor.mean()), "participation": float(share.mean())}
+        row |= {"participation_min": float(share.min()), "epsilon_max": largest}
+    else:
+        row["cost"] = None if eta is None else float(problem.cost(eta))
+    rdp = None if eta is None else float(eta.rdp() if isinstance(eta, Selection) else problem.rdp(eta))
+    row |= {"order": run.scenario.order, "rdp": rdp, "delta": run.delta, "epsilon": float(last.epsilon)}
+    row |= {"test_accuracy": float(last.accuracy), "test_loss": float(last.test_loss)}
+    row |= {"floor_mean": float(floor.mean()), "floor_max": float(floor.max()), "floor_max_round": int(floor.argmax())}
+    row["wall_seconds"] = seconds
     row["device"] = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device
     row |= {"threads": torch.get_num_threads()} | provenance("torch", "numpy")
     row["torch"] = torch.__version__  # with the build, which the distribution's version omits
@@ -86,7 +91,7 @@ def digests(run: Run, session: str = "") -> dict[str, str]:
         "datasets": lambda: _load(training.dataset, training.input_scaling, data.root())[1:],
         "models": lambda: models.build(training.model, run.seed, training.initialisation).state_dict().values(),
         "channels": lambda: (problem_of(run)[0].min_gain, problem_of(run)[1]),
-        "policies": lambda: decided(run)[2:],
+        "policies": lambda: made[1:] if isinstance(made := decided(run)[2], Selection) else [made],
         "accountants": lambda: [accounting.find(run.accountant).epsilon(0.5, np.ones(2), run.delta)],
     }
     found = {}
@@ -99,12 +104,21 @@ def digests(run: Run, session: str = "") -> dict[str, str]:
     return found
 
 
-def decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.float64] | None]:
-    """Return the problem of a run's realisation, the tuned policy and its schedule; None for ``NoiseFree``."""
+def decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.float64] | Selection | None]:
+    """Return the problem of a run's realisation, the tuned policy and its schedule; None for ``NoiseFree``.
+
+    A policy that chooses who sends gets the total noise energy of the others: the mean floor plus the budget.
+    """
     problem, mean_gain = problem_of(run)
     if run.policy == NOISE_FREE:
         return problem, None, None
-    policy = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain)
+    method: Any = as_method(find_method(run.policy)[1], run.channel)
+    if getattr(method, "chooses", False):
+        gain = run.channel.draw(run.scenario.num_devices, problem.num_rounds, run.seed).gain
+        selecting = method.choosing(run.scenario, gain, problem.min_noise_energy.mean() + problem.budget)
+        exposure = 1.0 if problem.exposure is None else problem.exposure
+        return problem, selecting, selecting.select(run.scenario, gain)._replace(exposure=exposure)
+    policy = method(problem, mean_gain)
     return problem, policy, policy.schedule(problem)
 
 

@@ -95,7 +95,8 @@ class Run:
     def specification(self) -> str:
         """Return the run as JSON text, the same for the same run."""
         plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "own_code"}
-        plain |= {"scenario": asdict(self.scenario), "training": asdict(self.training)}
+        scenario = {name: value for name, value in asdict(self.scenario).items() if value is not None}
+        plain |= {"scenario": scenario, "training": asdict(self.training)}
         plain |= {"channel": channels.specification(self.channel), "format": FORMAT}
         return json.dumps(plain, indent=1, sort_keys=True) + "\n"
 
@@ -155,11 +156,12 @@ def make_run(
     if own_data:
         training = replace(training, dataset=dataset)
         scenario = replace(scenario, name=registry.label(dataset))
-        if "dataset_size" not in taken["scenario"]:
-            labels = data.load(dataset, training.input_scaling).labels
-            shares = data.partition(labels, scenario.num_devices, training.partition, seed)
-            sizes = [float(share.size) for share in shares]
-            scenario = replace(scenario, dataset_size=sizes[0] if len(set(sizes)) == 1 else tuple(sizes))
+    is_sized = not own_data and not training.partition.startswith("dirichlet")  # the preset says n_m
+    if not is_sized and "dataset_size" not in taken["scenario"]:
+        labels, count = data.load(training.dataset, training.input_scaling).labels, scenario.num_devices
+        shares = data.partition(labels, count, training.partition, seed, scenario.batch_size)
+        sizes = [float(share.size) for share in shares]
+        scenario = replace(scenario, dataset_size=sizes[0] if len(set(sizes)) == 1 else tuple(sizes))
     model, shortened = replace(model, **taken["channel"]), rounds < horizon
     return Run(scenario, training, policy, nu, seed, channel=model, shortened=shortened, **taken["run"])
 

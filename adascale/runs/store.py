@@ -32,6 +32,7 @@ from adascale import __version__
 from adascale.errors import Busy as Busy
 from adascale.files import json_text, write_atomically
 from adascale.learning import Trained
+from adascale.learning.devices import find_device
 from adascale.learning.fedsgd import State
 from adascale.learning.training import COLUMNS
 from adascale.runs.execution import Finished, digests, perform
@@ -128,7 +129,7 @@ class Store:
 
         Save every ``save_seconds``.  Without ``wait``, raise :class:`~adascale.errors.Busy` if another process runs it.
         """
-        place = self.place(run)
+        place, on = self.place(run), find_device(device)
         if (found := self.finished(run)) is not None:  # then nothing has to be written, and the store may be read-only
             with contextlib.suppress(OSError):  # it exists only if the process was killed between its last two steps
                 (place / "checkpoint").unlink(missing_ok=True)
@@ -136,7 +137,7 @@ class Store:
         with locked_folder(place, wait):
             if (found := self.finished(run)) is not None:
                 return found
-            checkpoint = Checkpoint(place / "checkpoint", run, device)
+            checkpoint = Checkpoint(place / "checkpoint", run, on.type)
             try:
                 return self._perform(run, checkpoint, device, progress, save_seconds)
             except BaseException:
@@ -192,7 +193,7 @@ class Checkpoint:
 
     def __init__(self, path: Path, run: Run, device: str = "cpu"):
         self.path, self.run = path, run
-        self.conditions: dict[str, Any] = {"run": run.address, "device": torch.device(device).type}
+        self.conditions: dict[str, Any] = {"run": run.address, "device": device}
         self.conditions |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "version": __version__}
 
     def write(self, trained: Trained, seconds: float) -> None:

@@ -17,6 +17,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,7 +30,9 @@ from adascale.accounting import OrdersTooFew
 from adascale.errors import collected
 from adascale.files import read_toml
 from adascale.learning import Diverged
+from adascale.learning.devices import find_device
 from adascale.registry import FAILURES, naming_own_code, own_place
+from adascale.runs.execution import decided
 from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Busy, NotCompared, OtherVersion, Store
 from adascale.runs.workers import work_on
@@ -58,6 +61,7 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
     if set(content) != {"runs"} or not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
         raise ValueError(f"{path}: expected [[runs]] blocks and nothing else, got {', '.join(content) or 'nothing'}")
     entries: dict[tuple[str, str], Entry] = {}
+    tried: set[str] = set()
     for number, block in enumerate(blocks, 1):
         where = f"{path}, block {number}"
         if missing := [key for key in ("reading", "dataset", "policy", "nu", "seed") if key not in block]:
@@ -71,6 +75,10 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
             try:
                 with naming_own_code():
                     run = make_run(**dict(zip(block, values, strict=True)))
+                    if "=" in run.policy and run.policy not in tried:  # refuse its parameters before any run
+                        tried.add(run.policy)
+                        with contextlib.suppress(RuntimeError):  # one round may not reach the budget
+                            decided(replace(run, scenario=replace(run.scenario, num_rounds=1)))
             except (ValueError, TypeError, ArithmeticError, LookupError) as error:
                 raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
             if (reading, run.address) in entries:
@@ -99,7 +107,10 @@ def sweep(
     runs, store
     jobs, threads : int, >= 1
         Number of processes on this machine, and of PyTorch threads in each.
+    device : str
+        ``cpu``, or ``cuda`` or ``cuda:N``, which all jobs share.
     """
+    find_device(device)
     store = store.session()
     wanted = {run.address: run for run in runs}
     outcomes = {address: Outcome(address, "missing") for address in wanted}

@@ -1,6 +1,6 @@
 """Online policies that answer one round at a time, with a file to resume from."""
 
 from adascale.streaming.journal import Journal
-from adascale.streaming.stream import Answer, Stream
+from adascale.streaming.stream import Answer, SelectedAnswer, Stream
 
-__all__ = ["Answer", "Journal", "Stream"]
+__all__ = ["Answer", "Journal", "SelectedAnswer", "Stream"]

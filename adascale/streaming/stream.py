@@ -21,7 +21,7 @@ from adascale.accounting.orders import as_orders
 from adascale.accounting.renyi import conversion_offset
 from adascale.channel import FloorLaw
 from adascale.errors import InvalidInput
-from adascale.policies import OnlinePolicy
+from adascale.policies import OnlinePolicy, Selecting, Selection
 from adascale.problem import RoundLeakage
 from adascale.scenario import Scenario
 from adascale.streaming.journal import Journal
@@ -49,15 +49,32 @@ class Answer(NamedTuple):
         return ",".join(map(repr, self))
 
 
+class SelectedAnswer(NamedTuple):
+    """The answer of a policy that chooses who sends; fields of :class:`Answer` have the same meaning."""
+
+    round: int
+    eta: float
+    noise_energy: float
+    epsilon: float
+    epsilon_max: float
+    """DP leakage of the rounds so far, the largest of a device."""
+    senders: tuple[int, ...]
+    """The devices that send, numbered from 1; none of them if the round is skipped."""
+
+    def line(self) -> str:
+        """Return the answer as comma-separated text with all digits, and with blanks between the devices."""
+        return ",".join([*map(repr, self[:-1]), " ".join(map(str, self.senders))])
+
+
 class _Served(NamedTuple):
     """The last answer, and what the next one needs."""
 
-    answer: Answer
+    answer: Answer | SelectedAnswer
     state: Any
+    moments: NDArray[np.float64]
+    """Log-moments of the rounds so far, a row per kind of device (if they select: per device), a column per order."""
     spent: float = 0.0
-    moments: NDArray[np.float64] | None = None
-    """Log-moments of the rounds so far, a row per kind of device and a column per order; None if all were skipped."""
-    gain: float = math.nan
+    gain: float | tuple[float, ...] = math.nan
     offset: float = math.nan
     """The caller's number of a round minus its index here; NaN before the first number."""
 
@@ -71,7 +88,7 @@ class Stream:
     Parameters
     ----------
     policy, scenario, path
-    budget : float, :math:`\nu > 0`
+    budget : float, :math:`\nu > 0`; None for a policy that chooses who sends
     delta : float, in (0, 1)
     orders : array_like, > 1, the Rényi orders of epsilon
     unit : str
@@ -80,27 +97,35 @@ class Stream:
 
     def __init__(
         self,
-        policy: OnlinePolicy,
+        policy: OnlinePolicy | Selecting,
         scenario: Scenario,
-        budget: float,
+        budget: float | None,
         path: str | os.PathLike[str],
         *,
         delta: float = 1e-5,
         orders: ArrayLike = DEFAULT_ORDERS,
         unit: str = "linear",
     ) -> None:
-        nu = check.positive("nu", budget)
-        if nu.ndim:
+        self._selects = isinstance(policy, Selecting)
+        self._answer: Any = SelectedAnswer if self._selects else Answer
+        self.columns: tuple[str, ...] = self._answer._fields
+        """The names of the values in an answer."""
+        nu = None if self._selects else check.positive("nu", budget)  # type: ignore[arg-type]
+        if nu is not None and nu.ndim:
             raise InvalidInput(f"nu must be one number, got an array of shape {nu.shape}", "nu")
-        self.policy, self.scenario, self._total = policy, scenario, scenario.num_rounds * float(nu)
-        delta, self._orders, self._devices = (
-            check.fraction("delta", delta),
-            np.unique(as_orders(orders)),
-            RoundLeakage(scenario),
-        )
+        self.policy, self.scenario = policy, scenario
+        self._total = 0.0 if nu is None else scenario.num_rounds * float(nu)
+        delta = check.fraction("delta", delta)
+        self._orders, self._devices = np.unique(as_orders(orders)), RoundLeakage(scenario)
         self._offset = conversion_offset(self._orders, delta)
-        self._terms = [[moment_terms(float(q), float(order)) for order in self._orders] for q in self._devices.rate]
-        self._now = _Served(Answer(-1, math.nan, math.nan, self._total, 0.0), policy.start(scenario, nu))
+        rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices) if self._selects else self._devices.rate
+        self._count = np.ones(rate.size) if self._selects else self._devices.count
+        terms = {q: [moment_terms(q, float(order)) for order in self._orders] for q in {*rate.tolist()}}
+        self._terms = [terms[q] for q in rate.tolist()]
+        start: Any = policy.start
+        begun = start(scenario) if nu is None else start(scenario, nu)
+        first = Answer(-1, math.nan, math.nan, self._total, 0.0)
+        self._now = _Served(first, begun, np.zeros((rate.size, self._orders.size)))
         check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
         kind = type(policy)
         known: dict[str, Any] = {"scenario": _digest(scenario.to_toml())}
@@ -108,7 +133,7 @@ class Stream:
         names = [each.name for each in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
         known |= {name: _plain(getattr(policy, name)) for name in names if not name.startswith("_")}
         listed = _digest(repr(self._orders.tolist()))
-        known |= {"nu": float(nu), "delta": delta, "orders": listed, "unit of gains": unit}
+        known |= {"nu": None if nu is None else float(nu), "delta": delta, "orders": listed, "unit of gains": unit}
         self._journal = Journal(path, f"{_FORM} {json.dumps(known)}")
         self.pending = self._journal.pending
         """Whether an earlier stream may not have passed on its last answer."""
@@ -121,7 +146,7 @@ class Stream:
             raise
 
     @property
-    def last(self) -> Answer | None:
+    def last(self) -> Answer | SelectedAnswer | None:
         """The answer to the last round."""
         return self._now.answer if self.round else None
 
@@ -140,31 +165,33 @@ class Stream:
         self._journal.done()
         self.pending = False
 
-    def answer(self, min_gain: float, number: float | None = None) -> Answer:
+    def answer(self, min_gain: ArrayLike, number: float | None = None) -> Answer | SelectedAnswer:
         r"""Answer one round; after an ``OSError`` or ``ValueError``, the round can be sent again.
 
         Parameters
         ----------
-        min_gain : float, :math:`h_{\min,t}^2 > 0`
+        min_gain : float, :math:`h_{\min,t}^2 > 0`, or for a policy that selects array_like, shape (M,)
+            Of that one, the linear gains :math:`|h_{m,t}|^2` of all devices.
         number : float, optional
             The caller's number of this round, one more than the last; the last number again gets the same answer.
         """
         now, expected = self._now, self.round + self._now.offset
         again = self.pending if number is None else number == expected - 1
-        if again and min_gain == now.gain:
+        gain = float(min_gain) if not self._selects else tuple(np.atleast_1d(min_gain).tolist())  # type: ignore[arg-type]
+        if again and gain == now.gain:
             return now.answer
         if number is not None and not (float(number).is_integer() and (math.isnan(expected) or number == expected)):
             wanted = "a whole number" if math.isnan(expected) else f"{expected:.0f}"
             raise ValueError(f"rounds must be in order: expected round {wanted}, got {number:g}")
         self._check_open()
-        return self._take(*self._decide(min_gain), float(min_gain), number)
+        return self._take(*self._decide(gain), gain, number)
 
-    def skip(self) -> Answer:
+    def skip(self) -> Answer | SelectedAnswer:
         """Skip a round, in which no device transmits: nothing leaks, nothing is spent."""
-        if self.pending and self._now.answer.eta == 0:
+        if self.pending and self._now.gain != self._now.gain:  # it is NaN
             return self._now.answer
         self._check_open()
-        return self._take(self.policy.skip(self._now.state), 0.0, math.nan, None)
+        return self._take(*self._skipped(), math.nan, None)
 
     def close(self) -> None:
         """Release the file for another process."""
@@ -185,42 +212,57 @@ class Stream:
             self.passed_on()
             raise ValueError(f"all {self.scenario.num_rounds} rounds of {self.scenario.name} are answered")
 
-    def _decide(self, min_gain: float) -> tuple[Any, float]:
-        name = type(self.policy).__name__
-        gain: Any = np.float64(min_gain)  # like a row of one instance
-        returned: Any = self.policy.step(self._now.state, gain)
+    def _decide(self, gain: Any) -> tuple[Any, float, Any]:
+        """Return the next state, eta, and who sends if the policy selects."""
+        row: Any = np.array(gain)[()]  # like a row of one instance
+        name, senders = type(self.policy).__name__, ()
+        if self._selects:
+            row = self.scenario.scaled_gain(row[:, None])[:, 0]
+        returned: Any = self.policy.step(self._now.state, row)
+        cap = self.scenario.x_max * row
+        if self._selects:
+            *returned, senders = returned
+            if not senders.any():
+                return returned[0], 0.0, senders
+            returned, cap = tuple(returned), (senders.sum() / senders.size) ** 2 * cap[senders].min()
         scaling = np.asarray(returned[1]) if isinstance(returned, tuple) and len(returned) == 2 else np.array("")
         if scaling.shape != () or scaling.dtype.kind not in "iuf":
             raise ValueError(f"{name}.step must return the next state and eta, a number, got {returned!r:.80}")
-        cap = self.scenario.x_max * float(gain)
         if not 0 < (eta := float(scaling)) <= cap:
             raise ValueError(f"{name} returned eta = {eta} in round {self.round}, expected 0 < eta <= {cap}")
-        return returned[0], eta
+        return returned[0], eta, senders
 
-    def _take(self, state: Any, eta: float, gain: float, number: float | None) -> Answer:
-        served = self._served(state, eta, gain, number)
-        told = "" if number is None else f"{number:.0f}"
-        self._journal.append(f"{gain!r},{told},{served.answer.line()}")
+    def _skipped(self) -> tuple[Any, float, Any]:
+        return self.policy.skip(self._now.state), 0.0, ()
+
+    def _take(self, state: Any, eta: float, senders: Any, gain: Any, number: float | None) -> Answer | SelectedAnswer:
+        served = self._served(state, eta, senders, gain, number)
+        gains, told = " ".join(map(repr, np.atleast_1d(gain).tolist())), "" if number is None else f"{number:.0f}"
+        self._journal.append(f"{gains},{told},{served.answer.line()}")
         self.pending, self._now = False, served
         return served.answer
 
-    def _served(self, state: Any, eta: float, gain: float, number: float | None) -> _Served:
+    def _served(self, state: Any, eta: float, senders: Any, gain: Any, number: float | None) -> _Served:
         """Return what holds after a round."""
-        _, _, spent, moments, _, offset = self._now
-        energy, epsilon = math.inf, 0.0
+        spent, moments, energy = self._now.spent, self._now.moments, math.inf
         if eta > 0:
             energy = self.scenario.noise_scale / eta
-            spent += energy - self.scenario.noise_scale / (self.scenario.x_max * gain)
-            kinds = zip(self._devices.unit, self._terms, strict=True)
-            here = [[total_log_moment(np.array([unit / energy]), each, 0) for each in terms] for unit, terms in kinds]
-            moments = np.array(here) if moments is None else moments + np.array(here)
-        if moments is not None:
-            by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device
-            least, count = np.maximum(by_order.min(axis=-1), 0.0), self._devices.count
-            check.finite("epsilon of these rounds, at every order", least)
-            epsilon = float((count * least).sum() / count.sum())
-        answer = Answer(self.round, eta, energy, self._total - spent, epsilon)
-        return _Served(answer, state, spent, moments, gain, offset if number is None else number - self.round)
+            if not self._selects:
+                spent += energy - self.scenario.noise_scale / (self.scenario.x_max * gain)
+                inverse = self._devices.unit / energy
+            else:
+                chosen = Selection(self.scenario, np.array([eta]), senders[:, None])
+                inverse = chosen.noise_multiplier[:, 0] ** -2.0
+            kinds = zip(inverse, self._terms, strict=True)
+            moments = moments + [[total_log_moment(np.array([s]), each, 0) for each in terms] for s, terms in kinds]
+        by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device
+        least = np.where(moments.any(axis=-1), np.maximum(by_order.min(axis=-1), 0.0), 0.0)
+        check.finite("epsilon of these rounds, at every order", least)
+        mean = float((self._count * least).sum() / self._count.sum())
+        sent = (mean, float(least.max()), tuple((np.flatnonzero(senders) + 1).tolist()))
+        found = self._answer(self.round, eta, energy, *(sent if self._selects else (self._total - spent, mean)))
+        offset = self._now.offset if number is None else number - self.round
+        return _Served(found, state, moments, spent, gain, offset)
 
     def _check_heading(self, known: dict[str, Any]) -> None:
         """Refuse the state of another stream."""
@@ -242,16 +284,20 @@ class Stream:
                 raise ValueError(f"{path} is the state of another stream: {key} is {was} there, and {now} here")
 
     def _replay(self, line: str) -> None:
-        gain, number, *rest = line.split(",")
-        was = Answer(int(rest[0]), *map(float, rest[1:]))
+        gains, number, first, *rest = line.split(",")
+        gain: Any = tuple(map(float, gains.split())) if self._selects and gains != "nan" else float(gains)
+        sent = [tuple(map(int, rest.pop().split()))] if self._selects else []
+        was = self._answer(int(first), *map(float, rest), *sent)
         where = f"{self._journal.path}: round {was.round}"
         try:
-            state, eta = (self.policy.skip(self._now.state), 0.0) if was.eta == 0 else self._decide(float(gain))
+            state, eta, senders = self._skipped() if gains == "nan" else self._decide(gain)
         except ValueError as error:
             raise ValueError(f"{where} was answered, and is refused now: {error}") from None
         if not math.isclose(eta, was.eta, rel_tol=_SAME):
             raise ValueError(f"{where} was answered eta = {was.eta}, and the policy decides {eta} now")
-        served = self._served(state, was.eta, float(gain), float(number) if number else None)
+        served = self._served(state, was.eta, senders, gain, float(number) if number else None)
+        if (now := served.answer)[5:] != was[5:]:
+            raise ValueError(f"{where} was sent by the devices {was[-1]}, and the policy chooses {now[-1]} now")
         if not math.isclose(epsilon := served.answer.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
             raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {epsilon} now")
         self._now = served._replace(answer=was)

@@ -81,4 +81,5 @@ def _tail(delta: float) -> float:
 
 
 def _unit(scenario: Scenario) -> float:
-    return float(scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2)
+    noise_power = scenario.noise_share * scenario.noise_power
+    return float(noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2)

@@ -109,7 +109,8 @@ def neighbours(audited: Audited, norm: float = 1.0) -> tuple[FedSGD, FedSGD, Sam
     scenario = problem.scenario
     clipping = replace(scenario, clip_norm=float(check.positive("norm", norm)) * scenario.clip_norm)
     device = int(audited_devices(scenario)[-1])
-    place = int(data.partition(dataset.labels, scenario.num_devices, training.partition, seed)[device][-1])
+    dealt = data.partition(dataset.labels, scenario.num_devices, training.partition, seed, scenario.batch_size)
+    place = int(dealt[device][-1])
     label = dataset.labels[place]
     others = (dataset.test_labels != label).nonzero()
     if not len(others):

@@ -14,7 +14,7 @@ from adascale.scenario import Scenario
 from companion.__main__ import RESULTS, main
 from companion.causal import fresh, growth, worlds
 from companion.csv_pivot import read_wide, wide_csv
-from companion.leakage import exact
+from companion.leakage import exact, senders
 from companion.methods import METHODS
 from companion.privacy import audits
 from companion.theory import correlated, scaling
@@ -52,6 +52,22 @@ def all_estimates():
             yield (dataset, nu, *case, seed)
 
 
+def all_senders():
+    for nu, seed in product((*senders.BUDGETS, *senders.CURVE), senders.SEEDS):
+        yield from [("MNIST", 1, nu, seed)] * (7 if nu in senders.BUDGETS else 4)
+    yield from [("CIFAR-10", 1, senders.BUDGETS[1], seed) for seed in senders.SEEDS[:10]] * 4
+    yield from [("MNIST", 4, 0.0, seed) for seed in senders.SEEDS] * 4
+
+
+def all_noise():
+    for nu, seed in product(senders.BUDGETS, senders.SEEDS):
+        yield from [(nu, seed)] * (10 if nu == senders.BUDGETS[1] else 6)
+
+
+def tabulated(rows):
+    return lambda *given: pd.DataFrame(rows(*given))
+
+
 # file, how it is read, its key, all keys that it must have, and constants of its provenance
 BLOCKS = product(BLOCKED, (worlds.MIDDLE, *worlds.OUTER), correlated.BLOCKS, worlds.BLOCK_SEEDS)
 SCALED = ((s, T, *case) for s, T, case in product(scaling.SEEDS, scaling.HORIZONS, scaling.CASES))
@@ -63,6 +79,8 @@ COMPLETE = [
     ("channels/estimates.csv", estimates.read, ["dataset", "nu", "error", "kind", "seed"], all_estimates(), {}),
     ("guarantees/scaling.csv", pd.read_csv, ["seed", "T", "start", "beta"], SCALED, {"nu": scaling.BUDGET}),
     ("causal/growth.csv", pd.read_csv, ["T", "policy"], product(growth.HORIZONS, growth.CURVES), {"draws": 400}),
+    ("channels/senders.csv", pd.read_csv, ["dataset", "antennas", "nu", "seed"], all_senders(), {"seeds": "0-19"}),
+    ("channels/noise.csv", pd.read_csv, ["nu", "seed"], all_noise(), {"seeds": "0-19"}),
     ("audit/digits.csv", pd.read_csv, ["nu", "setting"], product(audits.BUDGETS["digits"], audits.SETTINGS), {}),
     ("audit/mnist.csv", pd.read_csv, ["nu", "setting"], product(audits.BUDGETS["mnist"], audits.SETTINGS), {}),
     ("audit/paired.csv", pd.read_csv, ["nu", "setting"], product(audits.PAIRED_BUDGETS, audits.SETTINGS), {}),
@@ -108,6 +126,8 @@ AGAIN = [
     ("channels/table_blocks.csv", LAST_BLOCK, correlated.block_table, 0.04, (100,), [92_007]),
     ("guarantees/scaling.csv", {"seed": 1, "T": 100}, scaling.scaling_table, scaling.CASES, (100,), [1]),
     ("causal/growth.csv", {"T": 50}, growth.growth_table, (50,)),
+    ("channels/senders.csv", {"seed": 3, "nu": 0.16}, tabulated(senders.senders_rows), "MNIST", 0.16, 3),
+    ("channels/noise.csv", {"seed": 3, "nu": 0.16}, tabulated(senders.noise_rows), 0.16, 3),
     ("weights/quadratic.csv", FORGOTTEN, weights.table, (0.01,), (6.0,), (3,)),
 ]
 READ = {file: read for file, read, *_ in COMPLETE}

@@ -93,8 +93,11 @@ def test_without_canaries_it_is_the_training_of_the_package():
     assert accuracy == usual.history.accuracy.iloc[-1]
 
 
-def test_what_is_left_when_the_data_are_taken_off_is_the_noise_that_the_accountant_believes_in():
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_what_is_left_when_the_data_are_taken_off_is_the_noise_that_the_accountant_believes_in(share):
     problem, eta = problem_and_eta()
+    part = replace(SCENARIO, privacy_noise_power=share * SCENARIO.noise_power)
+    problem = ReceiveScalingProblem(part, problem.min_gain, problem.budget)
     absent = replace(GradientCanaries.draw(SCENARIO, 4000, 0), present=np.zeros(4000, dtype=bool))
     heard = []
     given = (problem, eta, Training.preset("digits"), digits(), 0, absent)

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 from adascale import channel
-from adascale.channel import AntennaSelection, BlockFading, Rayleigh, RayleighFloors, SelectionFloors, TappedDelayLine
+from adascale.channel import (
+    AntennaSelection,
+    Beamforming,
+    BlockFading,
+    Rayleigh,
+    RayleighFloors,
+    SelectionFloors,
+    TappedDelayLine,
+)
 from adascale.channel.multi_gain import TAPS
 from adascale.errors import InvalidInput
 
@@ -166,6 +174,55 @@ def test_one_antenna_serves_all_devices_and_is_the_best():
     assert set(chosen) == {0, 1, 2}
     assert (drawn.gain.min(axis=0) >= first.gain.min(axis=0) * (1 - 1e-12)).all()
     np.testing.assert_array_equal(AntennaSelection(antennas=1).draw(4, 60, 9).coefficient, first.coefficient)
+
+
+def antennas_of(seed, devices, rounds, antennas):
+    """The channels of all antennas, shape (T, M, N), one by one."""
+    first = Rayleigh().draw(devices, rounds, seed)
+    more = channel.each_device(seed, devices, 1010, lambda rng: rng.standard_normal((rounds, 2 * (antennas - 1))))
+    heard = [first.coefficient]
+    for n in range(antennas - 1):
+        heard.append((more[..., 2 * n] + 1j * more[..., 2 * n + 1]) / np.sqrt(2 * first.path_loss)[:, None])
+    return np.moveaxis(np.array(heard), 0, -1).swapaxes(0, 1)
+
+
+@pytest.mark.parametrize("model", [AntennaSelection(antennas=3, chains="all"), Beamforming(antennas=3)])
+def test_exposure_is_what_whitening_by_all_antennas_gains(model):
+    """The victim's direction among the antennas has the whole norm of its channel, and the beam only a part of it."""
+    drawn, every = model.draw(4, 30, 9), antennas_of(9, 4, 30, 3)
+    signal = np.linalg.norm(every, axis=-1).T ** 2
+    np.testing.assert_allclose(drawn.exposure, signal / drawn.gain, rtol=1e-12)
+    assert (drawn.exposure >= 1).all()
+    one = replace(model, chains="one").draw(4, 30, 9)
+    assert one.exposure is None
+    np.testing.assert_array_equal(one.coefficient, drawn.coefficient)
+
+
+def test_beam_is_a_unit_vector_near_the_fairest():
+    drawn, every = Beamforming(antennas=3).draw(4, 30, 9), antennas_of(9, 4, 30, 3)
+    for t, h in enumerate(every):  # the conjugate of the beam is unique if M >= N
+        beam = np.linalg.lstsq(h, drawn.coefficient[:, t], rcond=None)[0]
+        assert np.linalg.norm(h @ beam - drawn.coefficient[:, t]) <= 1e-9 * np.linalg.norm(drawn.coefficient[:, t])
+        assert np.linalg.norm(beam) == pytest.approx(1, rel=1e-9)
+        rng = np.random.default_rng(t)
+        others = rng.standard_normal((3, 4000)) + 1j * rng.standard_normal((3, 4000))
+        fairest = (abs(h @ (others / np.linalg.norm(others, axis=0))) ** 2).min(axis=0).max()
+        assert drawn.gain[:, t].min() >= 0.8 * fairest
+    best = AntennaSelection(antennas=3).draw(4, 30, 9).gain.min(axis=0)
+    assert (drawn.gain.min(axis=0) >= best * (1 - 1e-12)).all()
+    assert np.median(drawn.gain.min(axis=0) / best) > 1.5
+    single = Beamforming(antennas=1).draw(4, 30, 9)
+    np.testing.assert_allclose(single.gain, Rayleigh().draw(4, 30, 9).gain, rtol=1e-12)
+    np.testing.assert_allclose(single.exposure, 1, rtol=1e-12)
+
+
+def test_floors_of_a_beam_have_no_known_distribution():
+    with pytest.raises(NotImplementedError, match="no known distribution"):
+        Beamforming().floor_law(MIXED, np.ones(3))
+    assert "chains" not in channel.specification(Beamforming())
+    for model in (Beamforming(chains="one"), Beamforming(), AntennaSelection(chains="all")):
+        given = channel.specification(model)
+        assert channel.find(given.pop("model"), **given) == model
 
 
 def test_rules_and_antennas_are_checked():

@@ -1,11 +1,13 @@
 """What one seed fixes: of every registered model, by random horizons and numbers of devices."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import channel, registry
+from adascale import Scenario, channel, registry
 from adascale.channel import Jakes, Moving, Nakagami, Shadowed, TappedDelayLine, each_device
 
 MODELS = {
@@ -17,28 +19,29 @@ MODELS = {
     "dense": Shadowed(correlation_distance=1e6),
     "wide": TappedDelayLine(profile="C", delay_spread=1e-6, bandwidth=1e8, subcarriers=7, energy="anywhere"),
 }
-CHOOSES_TOGETHER = ("antenna-selection",)
+CHOOSES_TOGETHER = ("antenna-selection", "beamforming")
 """Models in which one more device may change what the others have, and say so."""
 
 ROUNDS = st.sampled_from([1, 2, 15, 16, 17, 63, 64, 65, 500, 511, 512, 513, 700])
 
 
 def same(a, b):
-    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True) if x is not None)
 
 
 @pytest.mark.parametrize("name", MODELS)
 @given(st.integers(0, 2**40), st.integers(1, 4), ROUNDS, st.integers(0, 600))
 def test_longer_horizon_extends_a_realisation(name, seed, devices, rounds, more):
     short, long = MODELS[name].draw(devices, rounds, seed), MODELS[name].draw(devices, rounds + more, seed)
-    assert same(short, (long.distance, long.path_loss, long.coefficient[:, :rounds]))
+    exposure = None if long.exposure is None else long.exposure[:, :rounds]
+    assert same(short, (long.distance, long.path_loss, long.coefficient[:, :rounds], exposure))
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in CHOOSES_TOGETHER])
 @given(st.integers(0, 2**40), st.integers(1, 12), ROUNDS, st.integers(0, 12))
 def test_one_more_device_changes_no_other(name, seed, devices, rounds, more):
     few, many = MODELS[name].draw(devices, rounds, seed), MODELS[name].draw(devices + more, rounds, seed)
-    assert same(few, (field[:devices] for field in many))
+    assert same(few, (field if field is None else field[:devices] for field in many))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -46,8 +49,18 @@ def test_seeds_stack_single_draws(name):
     many = MODELS[name].draw(3, 20, [3, 9, 3])
     assert many.coefficient.shape == (3, 3, 20)
     for i, seed in enumerate([3, 9, 3]):
-        assert same(MODELS[name].draw(3, 20, seed), (field[i] for field in many))
-    assert not same((field[0] for field in many), (field[1] for field in many))  # the control
+        assert same(MODELS[name].draw(3, 20, seed), (field if field is None else field[i] for field in many))
+    assert not same(*([field[i] for field in many if field is not None] for i in (0, 1)))  # the control
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(st.integers(0, 2**40), st.integers(1, 7), st.sampled_from([1, 17, 64]), st.integers(1, 300))
+def test_blocks_of_devices_give_the_gains_of_the_whole_draw(name, seed, devices, rounds, block):
+    differ = {"batch_size": tuple(range(30, 30 + devices)), "max_power": tuple(np.geomspace(0.1, 0.3, devices))}
+    scenario = replace(Scenario.mnist(), num_devices=devices, num_rounds=rounds, **differ)
+    whole = MODELS[name].draw(devices, rounds, [seed, 3])
+    expected = scenario.min_gain(whole.gain), whole.path_loss
+    assert same(expected, MODELS[name].min_gains(scenario, [seed, 3], block))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -53,10 +53,11 @@ def place(tmp_path, monkeypatch):
 def stream(place, monkeypatch, capsys):
     """The command with a text as its standard input: exit code, lines answered, lines said."""
 
-    def call(text, *arguments, state="s", scenario="my.toml"):
+    def call(text, *arguments, state="s", scenario="my.toml", nu=NU):
         data = text if isinstance(text, bytes) else f"{text}{chr(10) * (text[-1:] not in ('', chr(10)))}".encode()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        code = run("stream", "--scenario", scenario, "--nu", NU, "--state", state, *arguments)
+        budget = [] if nu is None else ["--nu", nu]
+        code = run("stream", "--scenario", scenario, *budget, "--state", state, *arguments)
         said = capsys.readouterr()
         return code, said.out.splitlines(), said.err.splitlines()
 

@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from adascale.cli import COMMANDS
+from adascale.cli.leakage import SHOWN
 from companion.methods import METHODS
 
 from ..command import refused, run
@@ -22,7 +24,7 @@ def test_leakage_writes_one_row_per_policy_budget_and_seed(tmp_path, capsys, sce
     assert len(table) == len(METHODS) * 2 * 2
     assert set(table.columns) >= {"dataset", "policy", "nu", "seed", "rdp", "epsilon", "floor_max", "floor_max_round"}
     printed = capsys.readouterr().out
-    assert all(name in printed for name in METHODS)
+    assert all(SHOWN.get(name, name) in printed for name in METHODS)
 
 
 def test_seed_shifts_the_realisations(tmp_path, scenario):
@@ -33,6 +35,26 @@ def test_seed_shifts_the_realisations(tmp_path, scenario):
         tables.append(pd.read_csv(out).set_index("seed").rdp)
     assert tables[0].loc[1] == tables[1].loc[1]
     assert tables[0].loc[0] not in set(tables[1])
+
+
+def test_interference_is_the_part_of_the_scenario_that_protects(tmp_path, scenario):
+    small, path, out = *scenario, tmp_path / "out.csv"
+    part = tmp_path / "part.toml"
+    part.write_text(replace(small, privacy_noise_power=small.noise_power / 10).to_toml())
+    found = []
+    for chosen in ([path, "--interference", "-10"], [part], [part, "--interference", 0], [path]):
+        common = ["--nu", 1e-3, "--policy", "equalalloc", "--realisations", 2, "--out", out]
+        assert run("leakage", "--scenario", *chosen, *common) == 0
+        found.append(pd.read_csv(out).epsilon.to_numpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+    np.testing.assert_array_equal(found[2], found[3])  # the option replaces the key
+    assert (found[1] > found[3]).all()
+
+
+@pytest.mark.parametrize("decibels", ["3", "nan", "-inf", "-4000"])
+def test_interference_is_a_share(capsys, scenario, decibels):
+    given = ["--scenario", scenario[1], "--nu", 1e-3, f"--interference={decibels}"]
+    assert "--interference must be a finite number of dB, at most 0" in refused(capsys, "leakage", *given)
 
 
 @pytest.mark.parametrize("policy", METHODS)
@@ -66,12 +88,17 @@ def test_own_policy_with_a_registered_name_is_kept_apart(tmp_path, capsys, scena
 BAD_ARGUMENTS = {
     "nu": (["--nu", 0], "nu must be finite and > 0, got 0.0"),
     "a word for nu": (["--nu", "small"], "argument --nu: "),
-    "no nu": ([], "--nu"),
+    "no target": ([], "exactly one of --nu, --total and --epsilon is required, got none"),
+    "two targets": (["--nu", 0.1, "--total", 1], "is required, got nu and total"),
+    "an epsilon of 0": (["--epsilon", 0], "epsilon must be finite and > 0, got 0.0"),
+    "an unknown reference": (["--nu", 0.1, "--reference", "worst"], "policy 'worst'"),
+    "too many senders": (["--nu", 0.1, "--policy", "best:number=11"], "number must be at most 10, got 11"),
+    "no number": (["--nu", 0.1, "--policy", "best"], "policy Best: "),
     "no realisations": (["--nu", 0.1, "--realisations", 0], "--realisations must be 1 ... 1000000, got 0"),
     "too many": (["--nu", 0.1, "--realisations", 10**9], "--realisations must be 1 ... 1000000, got 1000000000"),
     "a negative seed": (["--nu", 0.1, "--seed", -1], "argument --seed: must be a whole number >= 0"),
     "a long seed": (["--nu", 0.1, "--seed", "1" * 40], "argument --seed: must be a whole number >= 0"),
-    "an unknown policy": (["--nu", 0.1, "--policy", "best"], "policy 'best'"),
+    "an unknown policy": (["--nu", 0.1, "--policy", "worst"], "policy 'worst'"),
     "an unknown scenario": (["--nu", 0.1, "--scenario", "imagenet"], "preset 'imagenet' is unknown"),
     "delta": (["--nu", 0.1, "--delta", 1], "got 1.0"),
     "an unknown option": (["--nu", 0.1, "--mu", 3], "unrecognized arguments: --mu 3"),

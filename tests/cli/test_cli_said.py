@@ -1,7 +1,9 @@
 """The command line's numbers to the last digit, and what it says: notes, and one line where something is wrong."""
 
+import io
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -42,10 +44,11 @@ def test_table_has_an_epsilon_of_zero_and_an_interval_of_three_realisations(caps
 
 def test_json_has_no_nan_where_a_budget_is_out_of_reach(capsys, scenario):
     arguments = ["leakage", "--scenario", scenario[1], "--nu", 1e9, "--policy", "lyapunovpowercontrol", "--json"]
+    arguments += ["--realisations", 3]
     assert run(*arguments, "--policy", "optimal") == 0
     said = capsys.readouterr()
     assert [row["cost"] for row in strict(said.out)[:3]] == [None] * 3
-    assert "cannot spend nu in 3 of 3 realisations" in said.err
+    assert "cannot meet --nu in 3 of 3 realisations" in said.err
     assert "LyapunovPowerControl at nu = 1e+09" in refused(capsys, *arguments, code=1)
 
 
@@ -85,7 +88,7 @@ def test_gains_above_one_are_noted_and_decibels_are_read(tmp_path, capsys, scena
         assert f"note: {loss}, line 2: " in said
         assert "in h2_1: more power received than sent" in said
     assert run(*common, "--gains", decibels) == 2
-    assert "a gain in dB needs the unit db" in capsys.readouterr().err
+    assert "in the unit linear" in capsys.readouterr().err
 
 
 MANY = Scenario("many", 100, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
@@ -95,6 +98,7 @@ def test_orders_at_their_ends_are_noted_and_extended(tmp_path, capsys, scenario)
     path = tmp_path / "many.toml"
     path.write_text(MANY.to_toml())
     common = ["leakage", "--scenario", path, "--nu", 100, "--policy", "optimal", "--json"]
+    common += ["--realisations", 3]
     assert run(*common) == 0
     said = capsys.readouterr()
     assert "note: the best order of 3 of 3 schedules is the last one given, 63, and order " in said.err
@@ -128,7 +132,7 @@ def test_orders_at_their_ends_are_noted_and_extended(tmp_path, capsys, scenario)
         (["--channel", "my_module:Own"], "Own.fading must return 12 finite coefficients, got shape (11,)"),
         (["--policy", "my_module:Divides"], "Divides.step in my_module.py, line 15: ZeroDivisionError: division by"),
         (["--policy", "my_module:Looks"], "Looks.start in my_module.py, line 19: KeyError: 'nothing'"),
-        (["--policy", "my_module:One"], "One.step must return the next state and eta, numbers of shape (1, 3)"),
+        (["--policy", "my_module:One"], "One.step must return the next state and eta, numbers of shape (1, 20)"),
         (["--policy", "my_module:Forgets"], "policy Forgets must keep what it declares in `tuned` as an attribute"),
         (["--policy", "my_module:Untuned"], "policy Untuned: tuned must be a tuple of names, got None"),
         (["--policy", "my_module:Least"], "got a state and float64 of shape ()"),
@@ -171,3 +175,47 @@ class Untuned(One):
 class Least(One):
     def step(self, scenario, min_gain_t): return scenario, scenario.x_max * min_gain_t.min()
 """
+
+
+def test_a_ratio_to_the_reference_is_taken_in_each_realisation(tmp_path, capsys, scenario):
+    out, both = tmp_path / "x.csv", ["--policy", "equalalloc", "--policy", "optimal", "--realisations", 4]
+    assert run("leakage", "--scenario", scenario[1], "--nu", 1e-3, *both, "--out", out, "--format", "csv") == 0
+    printed = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("policy")
+    table = pd.read_csv(out).pivot(index="seed", columns="policy", values="epsilon")
+    logs = np.log(table["EqualAlloc"] / table["Optimal"])
+    half = 3.182446 * logs.std() / 2  # the quantile of t with 3 degrees of freedom
+    assert printed.loc["EqualAlloc", "epsilon / Optimal"] == pytest.approx(np.exp(logs.mean()), rel=1e-3)
+    ends = printed.loc["EqualAlloc", "epsilon / Optimal 95 %"].split(" .. ")
+    assert [*map(float, ends)] == pytest.approx([*np.exp(logs.mean() + half * np.array([-1, 1]))], rel=1e-2)
+    assert np.isnan(printed.loc["Optimal", "epsilon / Optimal"])
+    assert printed.loc["Optimal", ["kind", "knows"]].tolist() == ["optimum", "gains to come"]
+    # another reference takes part, and so is not compared with itself
+    alone = ["--nu", 1e-3, "--policy", "optimal", "--reference", "equal-alloc", "--realisations", 4]
+    assert run("leakage", "--scenario", scenario[1], *alone, "--format", "csv") == 0
+    again = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("policy")
+    assert again.loc["Optimal", "epsilon / EqualAlloc"] == pytest.approx(np.exp(-logs.mean()), rel=1e-3)
+
+
+def test_totals_below_a_floor_are_counted_and_an_epsilon_compares_noise(tmp_path, capsys):
+    (tmp_path / "s.toml").write_text(replace(Scenario.mnist(), num_rounds=30).to_toml())
+    common = ["leakage", "--scenario", tmp_path / "s.toml", "--realisations", 4, "--orders", 4096]
+    chosen = [each for name in ("optimal", "truncated", "truncated:epsilon=1") for each in ("--policy", name)]
+    assert run(*common, *chosen, "--nu", 0.1, "--out", tmp_path / "nu.csv") == 0
+    assert "note: truncated:epsilon=1 spends -" in capsys.readouterr().err.lower()
+    floor = pd.read_csv(tmp_path / "nu.csv").groupby("seed").floor.first()
+    total = float(floor.sort_values().iloc[1:3].mean())
+    assert run(*common, *chosen, "--total", total, "--plot", tmp_path / "f.svg", "--format", "csv") == 0
+    said = capsys.readouterr()
+    assert "note: Optimal cannot meet --total in 2 of 4 realisations, which are left out" in said.err
+    printed = pd.read_csv(io.StringIO(said.out)).set_index("policy")
+    assert printed.realisations.tolist() == [2, 4, 4]
+    assert printed.total[:2].tolist() == pytest.approx([total] * 2, rel=1e-3)
+    assert (tmp_path / "f.svg").is_file()
+    assert run(*common, *chosen, "--epsilon", 1, "--out", tmp_path / "e.csv", "--format", "csv") == 0
+    printed = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("policy")
+    table = pd.read_csv(tmp_path / "e.csv").pivot(index="seed", columns="policy", values="total")
+    ratio = np.exp(np.log(table["Truncated"] / table["Optimal"]).mean())
+    assert printed.loc["Truncated", "total / Optimal"] == pytest.approx(ratio, rel=1e-3)
+    assert (printed["largest epsilon"][:2] <= 1).all()
+    refused_total = [*common, "--policy", "optimal", "--total", float(floor.min()) / 2]
+    assert "no policy can meet --total in any realisation" in refused(capsys, *refused_total, code=1)

@@ -41,20 +41,22 @@ def test_file_of_rounds_has_the_exact_and_the_renyi_epsilon(tmp_path, capsys):
     assert found["rdp"] == float(accounting.schedule_epsilon(0.1, [1.0, 2.0]).epsilon)
 
 
-def test_written_schedule_has_the_same_epsilon(tmp_path, capsys):
+@pytest.mark.parametrize("share", [1.0, 0.5, 10**-0.6])
+def test_written_schedule_has_the_same_epsilon(tmp_path, capsys, share):
     scenario = Scenario("small", 2, 12, 1000, (20, 40), 400, 1.0, 0.2, 1e-12)
     toml, gains, eta = written(tmp_path, scenario.to_toml(), "my.toml"), tmp_path / "gains.csv", tmp_path / "eta.csv"
     pd.DataFrame(channel.draw(2, 12, 0).gain.T, columns=["h2_1", "h2_2"]).to_csv(gains, index=False)
     common = ["--scenario", toml, "--gains", gains, "--nu", 1e-3, "--policy", "equalalloc"]
-    assert run("schedule", *common, "--out", eta, "--json") == 0
+    part = ["--interference", 10 * np.log10(share)] if share < 1 else []
+    assert run("schedule", *common, *part, "--out", eta, "--json") == 0
     planned = json.loads(capsys.readouterr().out)
-    found = answer(capsys, "--scenario", toml, "--eta", eta)
+    found = answer(capsys, "--scenario", toml, "--eta", eta, *part)
     assert [found["rdp_mean"], found["rdp"]] == pytest.approx([planned["epsilon"], planned["epsilon_max"]], rel=1e-9)
     assert found["lower"] <= found["epsilon"] <= found["upper"] < found["rdp"]
     assert found["lower_mean"] <= found["epsilon_mean"] <= found["upper_mean"] < found["rdp_mean"]
     assert found["device"] == 1  # half the batch, so twice the weight of a sample
     problem = ReceiveScalingProblem(scenario, channel.read_gains(gains, scenario).min_gain, 1e-3)
-    sigma = problem.noise_multiplier(pd.read_csv(eta)["eta"])
+    sigma = np.sqrt(share) * problem.noise_multiplier(pd.read_csv(eta)["eta"])
     each = [accounting.schedule_epsilon(q, s).epsilon for q, s in zip((0.05, 0.1), sigma, strict=True)]
     assert [planned["epsilon_max"], planned["epsilon"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
 
@@ -80,7 +82,8 @@ def test_table_has_the_keys_of_the_json(tmp_path, capsys):
         ("sigma\n1\n", ("--rate", "2"), "--rate must be in [0, 1], got 2.0"),
         ("sigma,rate\n1,0.1\n", ("--delta", "0"), "delta must be "),
         ("sigma,rate\n1,0.1\n", ("--eta", "eta.csv"), "give either a FILE of noise multipliers, or"),
-        ("sigma,rate\n1,0.1\n", ("--scenario", "mnist"), "--scenario needs --eta"),
+        ("sigma,rate\n1,0.1\n", ("--scenario", "mnist"), "--scenario and --interference need --eta"),
+        ("sigma,rate\n1,0.1\n", ("--interference", "-6"), "--scenario and --interference need --eta"),
         ("sigma\n1,5\n1,5\n", ("--rate", "0.1"), "line 2: expected 1 field, got 2"),
         ("# x\nsigma,rate,steps\n1,0.1,0\n", (), "line 3: expected a number that is whole and >= 1, got '0'"),
         ("sigma,rate,steps\n1,0.1,1.5\n", (), "whole and >= 1, got '1.5' in steps"),

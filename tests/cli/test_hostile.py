@@ -62,7 +62,8 @@ NAMES = str.split(
     "optimal AdaScale equal-alloc estimfuture NoiseFree mine:Own mine:None json:dumps os:x : x: rayleigh digits "
     "rayleigh:placement=area rayleigh:distance_range=(1,1e300) rayleigh:x=1 rayleigh:distance_range=[ renyi "
     "renyi:orders=(2,3) renyi:orders=2 renyi:orders=() renyi:orders=(1e18,) renyi:orders=('a',) learn:promise=1 "
-    "learn:budget_mode=hard adascale.channel:ChannelModel adascale.policies:Policy"
+    "learn:budget_mode=hard truncated truncated:epsilon=2 truncated:threshold=0 best best:number=1 best:number=x "
+    "adascale.channel:ChannelModel adascale.policies:Policy"
 )
 NAMES.append("")
 PATHS = [*FILES, "folder", "nowhere/x.csv", "new.csv", "", ".", "/dev/null", "x" * 300, "a\0b", "digits"]
@@ -76,8 +77,8 @@ def values(*likely):
 
 OPTIONS = {
     "--scenario": values("small.toml", "small.toml", "preset.toml", "circle.toml", "wrong.toml", "no.toml"),
-    **dict.fromkeys(("--nu", "--delta"), values(*LIKELY, *NUMBERS)),
-    **dict.fromkeys(("--accountant", "--policy", "--channel"), values(*NAMES)),
+    **dict.fromkeys(("--nu", "--delta", "--total", "--epsilon"), values(*LIKELY, *NUMBERS)),
+    **dict.fromkeys(("--accountant", "--policy", "--channel", "--reference"), values(*NAMES)),
     "--orders": values("64", "1.05,2000", "2,3", "3,2", "1e18", "1", "nan", "1,inf"),
     "--out": values("out.csv", *PATHS),
     "--gains": values("g.csv", "h.csv", "db.csv", *PATHS),
@@ -104,7 +105,7 @@ COMMANDS = {  # what is given always, and what may be
     "stream": ("--scenario small.toml --state state --policy adascale.policies:Learn", DECIDES + "--state"),
     "leakage": (
         "--scenario small.toml --realisations 1 --policy optimal",
-        SHARED + "--scenario --channel --realisations --seed --plot --format",
+        SHARED + "--scenario --channel --realisations --seed --plot --format --total --epsilon --reference",
     ),
     "train": (
         "--dataset preset.toml --rounds 1",

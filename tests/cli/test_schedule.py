@@ -154,7 +154,10 @@ REFUSED = {
     "mean gains": (["--policy", "estimfuture"], "needs mean gains"),
     "a parameter": (["--policy", "powercontrol"], "needs a parameter"),
     "a parameter of one's own": (["--policy", "mine:Extra"], "needs a parameter"),
-    "a past without devices": (["--policy", "estimfuture", "--past", "least.csv"], "EstimFuture needs the mean gain"),
+    "a past without devices": (
+        ["--policy", "estimfuture", "--past", "least.csv"],
+        "EstimFuture needs the gains of every device",
+    ),
     "a short past": (["--policy", "powercontrol", "--past", "gains.csv", "--gains", "past.csv"], "40 rounds, .* 12$"),
     "a past in hindsight": (["--hindsight", *PAST], "--past cannot be combined with --hindsight"),
     "no such past": (["--past", "nothing.csv"], "nothing.csv: No such file"),

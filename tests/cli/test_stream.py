@@ -4,6 +4,7 @@ import csv
 import math
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,12 +39,19 @@ def test_answers_are_the_decisions_of_the_policy(stream, kind):
 @pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")  # of a few rounds
 @pytest.mark.parametrize(
     ("arguments", "delta", "orders"),
-    [([], 1e-5, None), (["--delta", 1e-3, "--orders", "1.05,200"], 1e-3, order_grid(200, 1.05))],
+    [
+        ([], 1e-5, None),
+        (["--delta", 1e-3, "--orders", "1.05,200"], 1e-3, order_grid(200, 1.05)),
+        (["--interference", "-6"], 1e-5, None),
+    ],
 )
 def test_epsilon_is_that_of_the_rounds_so_far(stream, arguments, delta, orders):
     found = rows(stream(WHOLE, *arguments)[1])
+    part = SMALL.noise_power * 10 ** -(0.6 if "--interference" in arguments else 0.0)
     for n in range(1, 13):
-        problem = ReceiveScalingProblem(SMALL, read_gains("gains.csv", SMALL).min_gain[:n], NU)
+        problem = ReceiveScalingProblem(
+            replace(SMALL, privacy_noise_power=part), read_gains("gains.csv", SMALL).min_gain[:n], NU
+        )
         eta = np.array([each.eta for each in found[:n]])
         expected = problem.dp_epsilon(eta, delta, **({} if orders is None else {"orders": orders}))
         assert found[n - 1].epsilon == pytest.approx(float(expected), rel=1e-9)

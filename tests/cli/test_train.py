@@ -111,6 +111,16 @@ def test_diverging_training_is_an_error(tmp_path, capsys):
     assert not out.exists()
 
 
+def test_interference_trains_alike_and_protects_less(tmp_path):
+    rows = []
+    for more in ([], ["--interference", "-3"]):
+        assert run(*SHORT, "--policy", "equalalloc", *more, "--out", tmp_path / "run.csv") == 0
+        rows.append(pd.read_csv(tmp_path / "run.csv").iloc[0])
+    assert rows[1].test_loss == rows[0].test_loss
+    assert rows[1].epsilon > rows[0].epsilon
+    assert rows[1].run != rows[0].run
+
+
 def test_whole_run_is_not_called_shortened(tmp_path, capsys):
     out = tmp_path / "run.csv"
     (tmp_path / "small.toml").write_text('base = "digits"\nscenario = { num_rounds = 4 }\n')
@@ -135,9 +145,9 @@ BAD = {
 def test_bad_argument_is_one_line_and_writes_nothing(tmp_path, capsys, monkeypatch, kind):
     arguments, expected = BAD[kind]
     monkeypatch.setenv("ADASCALE_DATA", str(tmp_path))
-    outputs = ["--out", tmp_path / "run.csv", "--history", tmp_path / "history.csv"]
+    outputs = ["--out", tmp_path / "run.csv", "--history", tmp_path / "history.csv", "--store", tmp_path / "store"]
     assert expected in refused(capsys, "train", *arguments, *outputs)
-    assert list(tmp_path.iterdir()) == []
+    assert {path.name for path in tmp_path.rglob("*")} <= {"store"}
 
 
 def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):

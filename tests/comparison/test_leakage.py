@@ -1,11 +1,15 @@
 """The tidy leakage table."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
-from adascale.comparison import leakage_table
+from adascale.channel import AntennaSelection, Beamforming
+from adascale.comparison import TunedOnRealisation, leakage_table
 from companion.methods import METHODS
 
 from ..problems import OnlySome
@@ -122,3 +126,128 @@ def test_another_channel_and_another_accountant_are_used(scenario):
     np.testing.assert_allclose(doubled.epsilon, 2 * plain.epsilon, rtol=1e-12)
     far = leakage_table(scenario, BUDGETS, [3], chosen)
     assert (plain.floor_max < far.floor_max).all()
+
+
+EXACT, RENYI = accounting.ExactAccountant(), accounting.RenyiAccountant(accounting.order_grid(4096))
+EQUAL = replace(Scenario.mnist(), num_rounds=40)
+UNEQUAL = replace(EQUAL, batch_size=(60,) * 6 + (90,) * 4, max_power=(0.2,) * 9 + (0.1,))
+SENDERS = {"Truncated": policies.Truncated, "Best": TunedOnRealisation(policies.Best, number=8)}
+ALL = {name: METHODS[name] for name in ("Optimal", "AdaScale", "EqualAlloc")} | SENDERS
+
+
+def drawn(scenario, seeds):
+    """Gains of realisations, and their mean floors."""
+    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
+    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 1.0)
+    return gain, problem.min_noise_energy.mean(axis=-1)
+
+
+def test_equal_total_is_equal_noise_and_below_the_floor_only_some_can_send():
+    floor = drawn(EQUAL, range(4))[1]
+    low, high = float(np.sort(floor)[1:3].mean()), 2 * float(floor.max())
+    table = leakage_table(EQUAL, [high, low], range(4), ALL, target="total", accountant=RENYI)
+    can = (table.target_total > floor[table.seed]) | table.policy.isin(SENDERS)
+    assert can.tolist() == table.total.notna().tolist() == table.nu.notna().tolist() == table.epsilon.notna().tolist()
+    assert (~can).sum() == 2 * 3
+    some = table[can]
+    np.testing.assert_allclose(some.total, some.target_total, rtol=1e-9)
+    np.testing.assert_allclose(some.nu, some.total - floor[some.seed], rtol=1e-6, atol=1e-12)
+    np.testing.assert_array_equal(table.floor, floor[table.seed])
+    assert table.policy.drop_duplicates().tolist() == [*ALL]
+    own = leakage_table(EQUAL, [high - floor[2]], [2], ALL, accountant=RENYI)  # the same nu, given
+    beside = table[(table.seed == 2) & (table.target_total == high)]
+    np.testing.assert_allclose(beside.epsilon, own.epsilon, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scenario", [EQUAL, UNEQUAL], ids=["equal", "unequal"])
+def test_equal_epsilon_is_the_least_noise_that_no_device_exceeds(scenario):
+    how = {"target": "epsilon", "accountant": RENYI}
+    table = leakage_table(scenario, [2.0, 0.5], range(2), ALL, **how)
+    assert (table.epsilon_max <= table.target_epsilon).all()
+    assert (table.epsilon_max >= 0.9999 * table.target_epsilon).all()
+    everyone = table[~table.policy.isin(SENDERS)]
+    assert ((everyone.epsilon_max > 1.0001 * everyone.epsilon) == (scenario is UNEQUAL)).all()
+    for row in table.itertuples():  # a little less noise is too little
+        target, level = ("total", row.total) if row.policy in SENDERS else ("nu", row.nu)
+        of = {row.policy: ALL[row.policy]}
+        less = leakage_table(scenario, [level * 0.9995], [row.seed], of, target=target, accountant=RENYI)
+        assert less.epsilon_max[0] > row.target_epsilon
+
+
+class FullPower(policies.OnlinePolicy):
+    def start(self, scenario, budget):
+        return scenario
+
+    def step(self, scenario, min_gain_t):
+        return scenario, scenario.x_max * min_gain_t
+
+
+def test_an_epsilon_out_of_reach_is_nan_and_one_at_full_power_needs_no_budget():
+    own = leakage_table(EQUAL, [1.0], range(3), {"full": FullPower}, accountant=RENYI).epsilon_max
+    levels = [float(own.min()) / 2, 2 * float(own.max())]
+    full = leakage_table(EQUAL, levels, range(3), {"full": FullPower}, target="epsilon", accountant=RENYI)
+    assert full.total.isna().tolist() == full.nu.isna().tolist() == [True] * 3 + [False] * 3
+    assert (full.nu[3:] < 1e-3).all()
+
+
+def test_policies_that_choose_senders_get_the_total_of_the_others():
+    chosen = {"fixed": TunedOnRealisation(policies.Truncated, epsilon=2.0)} | SENDERS
+    levels, seeds = [0.01, 0.1], range(2)
+    table = leakage_table(UNEQUAL, levels, seeds, chosen, accountant=EXACT)
+    gain, floor = drawn(UNEQUAL, seeds)
+    for row in table.itertuples():
+        g, total = gain[row.seed], row.nu + floor[row.seed]
+        policy = {
+            "fixed": policies.Truncated(epsilon=2.0),
+            "Truncated": policies.Truncated.of_total(UNEQUAL, g, total),
+            "Best": policies.Best.of_total(UNEQUAL, g, total, 8),
+        }[row.policy]
+        found = policy.select(UNEQUAL, g)
+        each = found.epsilon(EXACT)
+        assert (row.epsilon, row.epsilon_max) == pytest.approx((each.mean(), each.max()), rel=1e-9)
+        assert (row.total, row.floor + row.cost) == pytest.approx((float(found.total),) * 2, rel=1e-9)
+        assert (row.participation, row.participation_min) == (found.participation.mean(), found.participation.min())
+        rates = np.broadcast_to(UNEQUAL.sampling_rate, UNEQUAL.num_devices)
+        own = zip(rates, found.noise_multiplier, found.senders, strict=True)
+        rdp = [accounting.rdp(q, sigma[on], UNEQUAL.order).sum() for q, sigma, on in own]
+        assert row.rdp == pytest.approx(np.mean(rdp), rel=1e-12)
+    fixed = table[table.policy == "fixed"]
+    assert (fixed.epsilon_max <= 2).all()
+    assert fixed.groupby("seed").total.nunique().eq(1).all()  # nu plays no part
+    assert table[table.policy == "Truncated"].threshold.notna().all()
+    assert table[table.policy == "Best"].level.notna().all()
+
+
+@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
+@pytest.mark.parametrize("model", [Beamforming(antennas=2), AntennaSelection(antennas=2, chains="all")])
+def test_exposure_raises_every_leakage_and_nothing_else(model):
+    chosen = {"Optimal": policies.Optimal} | SENDERS
+    levels, seeds = [1e-3, 3.0], range(2)  # the first is out of reach of the optimum
+    found, one = (
+        leakage_table(UNEQUAL, levels, seeds, chosen, target="total", channel=each, accountant=RENYI)
+        for each in (model, replace(model, chains="one"))
+    )
+    leaking = ["rdp", "epsilon", "epsilon_max"]
+    pd.testing.assert_frame_equal(found.drop(columns=leaking), one.drop(columns=leaking))
+    assert found.total.isna().any()
+    channels = model.draw(UNEQUAL.num_devices, UNEQUAL.num_rounds, list(seeds))
+    reached = found.dropna(subset=["total"])
+    for row, same in zip(reached.itertuples(), one.loc[reached.index].itertuples(), strict=True):
+        gain, exposure = channels.gain[row.seed], channels.exposure[row.seed]
+        if row.policy == "Optimal":
+            problem = ReceiveScalingProblem(UNEQUAL, UNEQUAL.min_gain(gain), row.nu)
+            sigma, on = (
+                problem.noise_multiplier(policies.Optimal().schedule(problem)),
+                np.ones(exposure.shape, dtype=bool),
+            )
+        else:
+            make = (
+                policies.Truncated.of_total if row.policy == "Truncated" else partial(policies.Best.of_total, number=8)
+            )
+            made = make(UNEQUAL, gain, row.target_total).select(UNEQUAL, gain)
+            sigma, on = made.noise_multiplier, made.senders
+        rates = np.broadcast_to(UNEQUAL.sampling_rate, UNEQUAL.num_devices)
+        each = [RENYI.epsilon(q, s[t], 1e-5) for q, s, t in zip(rates, sigma / np.sqrt(exposure), on, strict=True)]
+        assert (row.epsilon, row.epsilon_max) == pytest.approx((np.mean(each), max(each)), rel=1e-9)
+        assert row.epsilon > same.epsilon
+        assert row.rdp > same.rdp

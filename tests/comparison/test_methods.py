@@ -1,6 +1,7 @@
 """Methods: what they see, what they are tuned on, and how they are found by name."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from adascale.comparison import (
     as_method,
     find_method,
     keeps_its_own_promise,
+    knowledge,
     leakage_table,
 )
 from adascale.comparison.methods import SEED
@@ -253,3 +255,36 @@ def test_a_method_is_found_however_its_name_is_written():
         label, found = find_method(name)
         assert (label, found.policy) == ("EqualAlloc", policies.EqualAlloc)
     assert find_method("LyapunovPowerControl") == ("LyapunovPowerControl", best_lyapunov)  # a function
+
+
+def best_of_pairs(problem, mean_gain=None) -> policies.LyapunovPowerControl:
+    return best_lyapunov(problem)
+
+
+KNOWLEDGE = {
+    policies.Optimal: ("optimum", "gains to come"),
+    policies.AdaScale: ("hindsight", "gains to come"),
+    TunedOnModel(policies.AdaScale): ("causal", "law"),
+    TunedOnRealisation(policies.AdaScale, penalty=1.0): ("causal", "nothing"),
+    policies.EqualAlloc: ("causal", "nothing"),
+    policies.EstimFuture: ("causal", "law"),
+    policies.PowerControl: ("hindsight", "gains to come"),
+    policies.Learn: ("causal", "nothing"),
+    TunedOnRealisation(policies.Learn, prior=RayleighFloors(1.0)): ("causal", "law"),
+    policies.ReSolve: ("causal", "law"),
+    policies.Truncated: ("hindsight", "gains to come"),
+    TunedOnRealisation(policies.Truncated, threshold=1.0): ("causal", "nothing"),
+    TunedOnRealisation(policies.Truncated, epsilon=1.0): ("causal", "nothing"),
+    TunedOnRealisation(policies.Best, number=2): ("hindsight", "gains to come"),
+    TunedOnRealisation(policies.Best, number=2, level=0.0): ("causal", "nothing"),
+    best_lyapunov: ("reconstruction", "gains to come"),
+    partial(best_lyapunov, relative_rates=0.5): ("reconstruction", "gains to come"),
+    best_of_pairs: ("reconstruction", "gains to come"),
+    TunedOnRealisation(policies.LyapunovPowerControl, rate=1.0, penalty=1.0): ("reconstruction", "nothing"),
+    lambda problem, mean_gain: policies.EqualAlloc(): ("hindsight", "gains to come"),
+}
+
+
+@pytest.mark.parametrize("method", KNOWLEDGE)
+def test_kind_and_knowledge_follow_from_what_is_tuned_and_needed(method):
+    assert knowledge(method) == KNOWLEDGE[method]

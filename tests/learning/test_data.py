@@ -106,6 +106,9 @@ def test_bad_input_is_named():
         ("partition", lambda: data.partition([0, 1], 2, "random", 0)),
         ("two-classes", lambda: data.partition([0, 1, 2] * 4, 2, "two-classes", 0)),
         ("num_devices", lambda: data.partition([0, 1], 0, "iid", 0)),
+        *(("partition", lambda bad=bad: data.partition([0, 1], 2, f"dirichlet{bad}", 0)) for bad in ("", ":a=1")),
+        *(("concentration", lambda bad=bad: dealt([0, 1], 2, bad)) for bad in (0, -1, "nan", "few", 1e-4, "[1, 2]")),
+        ("partition: 1,000 draws left a device too few of 20 samples", lambda: dealt([0, 1] * 10, 2, 1, least=11)),
         ("seed", lambda: stream(-1, NOISE)),
         ("rate", lambda: poisson_batch(0, 0, 0, 5, float("nan"))),
     ]:
@@ -134,9 +137,33 @@ def test_two_classes_a_device_and_each_class_on_two_devices(per_class, classes, 
     assert max(part.size for part in parts) - min(part.size for part in parts) <= per_class % 2
 
 
+def dealt(labels, devices, concentration, seed=0, least=1):
+    return data.partition(labels, devices, f"dirichlet:concentration={concentration}", seed, least)
+
+
+@given(
+    labels=st.lists(st.integers(0, 5), min_size=60, max_size=200),
+    least=st.lists(st.integers(1, 3), min_size=1, max_size=6),
+    concentration=st.floats(0.3, 1e6),
+    seed=st.integers(0, 99),
+)
+def test_dirichlet_parts_hold_every_sample_once_and_enough_for_a_batch(labels, least, concentration, seed):
+    parts = dealt(labels, len(least), concentration, seed, least)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(labels)))
+    assert all(part.size >= size and (np.diff(part) > 0).all() for part, size in zip(parts, least, strict=True))
+
+
+@pytest.mark.parametrize("concentration", [0.3, 1.0, 30.0])
+def test_shares_of_a_class_have_the_moments_of_the_dirichlet_law(concentration):
+    shares = np.array([[p.size / 500 for p in dealt(np.zeros(500), 4, concentration, s, 0)] for s in range(1500)])
+    law = stats.dirichlet([concentration] * 4)
+    np.testing.assert_allclose(shares.mean(axis=0), law.mean(), atol=0.05)
+    np.testing.assert_allclose(shares.var(axis=0), law.var(), rtol=0.2)  # 1,500 seeds; about 4 % of noise
+
+
 def test_another_seed_deals_another_partition():
     labels = np.tile(np.arange(10), 20)
-    for kind in ("iid", "two-classes"):
+    for kind in ("iid", "two-classes", "dirichlet:concentration=1"):
         first, again, other = (data.partition(labels, 10, kind, seed)[0].tolist() for seed in (0, 0, 1))
         assert first == again != other
 

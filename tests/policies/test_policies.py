@@ -152,3 +152,16 @@ def test_a_larger_queue_or_a_smaller_penalty_never_raises_the_noise():
     energy = best_energy(0.01, queue, penalty, leakage)
     assert (np.diff(energy, axis=1) <= 1e-14 * energy[:, 1:]).all()  # equal at the floor, up to a last digit
     assert (np.diff(energy, axis=0) >= -1e-14 * energy[1:]).all()
+
+
+@pytest.mark.parametrize(("epsilon", "known"), [(1.0, 0.190), (2.0, 0.105), (8.0, 0.0424)])
+def test_equal_alloc_of_an_epsilon_never_exceeds_it_on_any_channel(epsilon, known):
+    exact = accounting.ExactAccountant()
+    assert policies.EqualAlloc.budget_for(MNIST, epsilon) == pytest.approx(known, rel=5e-3)
+    budget = policies.EqualAlloc.budget_for(MIXED, epsilon)
+    reached = []
+    for gain in (1e-14, 1e-12, 1e3):  # weak to perfect
+        problem = ReceiveScalingProblem(MIXED, np.full(MIXED.num_rounds, gain), budget)
+        reached.append(float(problem.device_epsilons(policies.EqualAlloc().schedule(problem), exact)[1]))
+    assert sorted(reached) == reached
+    assert 0.998 * epsilon <= reached[-1] <= epsilon

@@ -16,6 +16,7 @@ from ..problems import CIFAR, MIXED, MNIST
 
 EXACT = ExactAccountant()
 UNEQUAL = replace(MIXED, max_power=(0.2, 0.05, 0.1))  # three devices with their own batches and power limits
+PART = replace(UNEQUAL, privacy_noise_power=2e-13)
 gain_rows = st.lists(
     st.lists(st.floats(-13, -8).map(lambda x: 10.0**x), min_size=3, max_size=3), min_size=1, max_size=6
 )
@@ -153,18 +154,22 @@ def test_noise_multiplier_of_truncation_is_one_constant_of_the_scenario():
         assert np.isinf(found.noise_multiplier[m, ~found.senders[m]]).all()
 
 
-def test_epsilon_is_that_of_own_rounds():
-    """The accountant sees these rounds alone, each with the noise over the largest change of the mean."""
-    found = Best(2, 0.01).select(UNEQUAL, 10.0 ** np.random.default_rng(3).uniform(-12, -9, (3, 50)))
+@pytest.mark.parametrize("scenario", [UNEQUAL, PART])
+def test_epsilon_is_that_of_own_rounds(scenario):
+    """The accountant sees these rounds alone, each with the noise that protects over the largest change of the mean."""
+    protecting = scenario.privacy_noise_power or scenario.noise_power
+    found = Best(2, 0.01).select(scenario, 10.0 ** np.random.default_rng(3).uniform(-12, -9, (3, 50)))
     recorder = Recorder()
     epsilon = found.epsilon(recorder)
     for m, (rate, sigma) in enumerate(recorder.asked):
         own = [t for t in range(50) if found.senders[m, t]]
-        noise = [np.sqrt(UNEQUAL.noise_power / (2 * found.eta[t])) for t in own]  # per coordinate of the update
+        noise = [np.sqrt(protecting / (2 * found.eta[t])) for t in own]  # per coordinate of the update
         change = UNEQUAL.clip_norm / (2 * UNEQUAL.batch_size[m])
         assert rate == UNEQUAL.batch_size[m] / UNEQUAL.dataset_size[m]
         np.testing.assert_allclose(np.sort(sigma), np.sort(noise) / change, rtol=1e-13)
         assert epsilon[m] == len(own)
+    exposed = found._replace(exposure=4.0)
+    np.testing.assert_array_equal(exposed.noise_multiplier, found.noise_multiplier / 2)
     assert found.device_epsilons(Recorder()) == (epsilon.mean(), epsilon.max())
 
 
@@ -178,7 +183,7 @@ def test_epsilon_of_truncation_is_certified_by_counting_rounds():
         assert proven.lower <= epsilon <= proven.upper * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("scenario", [MNIST, UNEQUAL])
+@pytest.mark.parametrize("scenario", [MNIST, UNEQUAL, PART])
 def test_epsilon_is_kept_on_every_channel(scenario):
     policy = Truncated(epsilon=2.0, delta=1e-6)
     guarantee = policy.guarantee(scenario, EXACT, 1e-6)
@@ -294,4 +299,4 @@ def test_bad_arguments_are_named():
     for method in (Selecting().start, lambda scenario: Selecting().rounds((scenario, gain), gain)):
         with pytest.raises(NotImplementedError, match="Selecting has no"):
             method(MNIST)
-    assert Selection._fields == ("scenario", "eta", "senders")
+    assert Selection._fields == ("scenario", "eta", "senders", "exposure")

@@ -30,7 +30,7 @@ CHANGES = {"policy": "Optimal", "nu": 0.25, "seed": 1, "rounds": 5, "every": 2, 
 CHANGES |= {"placement": "area", "learning_rate": 0.5, "momentum": 0.5, "weight_decay": 0.0, "input_scaling": "unit"}
 CHANGES |= {"initialisation": "glorot", "chunk": 64, "clip_norm": 2.0, "noise_power": 2e-12, "max_power": 0.1}
 CHANGES |= {"order": 2.0, "batch_size": 20, "partition": "two-classes", "distance_range": (10.0, 100.0)}
-CHANGES |= {"accountant": "renyi:orders=(2.0,3.0)"}
+CHANGES |= {"accountant": "renyi:orders=(2.0,3.0)", "privacy_noise_power": 1e-13}
 
 
 def test_whatever_changes_a_run_changes_its_address_and_nothing_else_does():
@@ -38,6 +38,8 @@ def test_whatever_changes_a_run_changes_its_address_and_nothing_else_does():
     assert len(set(addresses)) == len(addresses)
     assert short(nu=1 / 2, policy="equal_alloc", seed=np.int64(0)).address == addresses[0]
     assert len(addresses[0]) == 16
+    assert addresses[0] == "081d867ba95baae9"  # that of version 0.2: results of older stores are found
+    assert short(channel="antenna-selection:antennas=4").address == "96e06318305f2e7a"
 
 
 def test_a_change_arrives_where_it_belongs():
@@ -68,6 +70,11 @@ def test_a_run_is_its_parts_put_together():
     pd.testing.assert_frame_equal(history, expected, check_exact=True)
     assert row["run"] == run.address
     assert (row["nu"], row["budget"], row["rounds"], row["shortened"]) == (0.5, 1.5, 6, True)
+    half = ReceiveScalingProblem(replace(scenario, privacy_noise_power=1e-12), problem.min_gain, 1.5)
+    less, other = perform(short(budget_factor=3.0, noise_power=2e-12, privacy_noise_power=1e-12))
+    pd.testing.assert_frame_equal(other.drop(columns="epsilon"), history.drop(columns="epsilon"), check_exact=True)
+    assert less["rdp"] == half.rdp(eta)
+    assert less["epsilon"] == half.dp_epsilon(eta) > row["epsilon"]
     assert row["cost"] == pytest.approx(1.5, rel=1e-12)
     assert row["rdp"] == float(problem.rdp(eta))
     assert row["epsilon"] == expected.epsilon.iloc[-1]
@@ -88,6 +95,16 @@ def test_a_receiver_without_noise_keeps_no_budget_and_protects_nobody():
     assert (history.noise_energy == 0).all()
 
 
+def test_dirichlet_run_takes_the_sizes_of_its_devices_from_the_data():
+    run = short(partition="dirichlet:concentration=0.5", batch_size=20, policy=NOISE_FREE)
+    sizes = np.array(run.scenario.dataset_size)
+    assert (sizes.sum(), sizes.size, len(set(sizes)) > 1, sizes.min() >= 20) == (1500, 10, True, True)
+    assert sizes.tolist() != list(
+        short(partition="dirichlet:concentration=0.5", batch_size=20, seed=1).scenario.dataset_size
+    )
+    assert perform(run).history.batch_size.mean() == pytest.approx(200, rel=0.15)  # 10 batches of 20 on average
+
+
 def test_glorot_draws_within_its_bound_and_starts_without_biases():
     model = build("digits_cnn", 0, "glorot")
     for layer in (model[0], model[-1]):
@@ -98,7 +115,7 @@ def test_glorot_draws_within_its_bound_and_starts_without_biases():
     assert not (flatten(model) == flatten(build("digits_cnn", 0))).all()
 
 
-BAD = {"nu": 0, "seed": -1, "rounds": 201, "budget_factor": -1.0, "policy": "best", "dataset": 3, "model": "resnet"}
+BAD = {"nu": 0, "seed": -1, "rounds": 201, "budget_factor": -1.0, "policy": "worst", "dataset": 3, "model": "resnet"}
 BAD |= {"learning_speed": 1, "num_parameters": 3, "placement": "line", "initialisation": "zero", "accountant": 3}
 BAD |= {"input_scaling": "log", "partition": "one", "every": 0, "delta": 2, "channel": 3}
 

@@ -133,7 +133,7 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
     i, general_path = choice.choice(fit), path is paths.by_vmap
     try:
         expected, alone = paths.alone(model, images[i : i + 1], labels[i : i + 1])
-        together = loss[[i]]
+        together = loss[i : i + 1]
         if general_path:  # vmap computes the loss of each sample alone
             alone, together = loss[fit], F.cross_entropy(model(images), labels, reduction="none")[fit]
     except (RuntimeError, ValueError) as error:

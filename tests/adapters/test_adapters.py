@@ -1,0 +1,196 @@
+"""The programs of the how-to pages, as the pages show them, with the packages that they are about."""
+
+import csv
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adascale import Scenario, accounting, channel, policies
+
+ROOT = Path(__file__).parents[2]
+HOWTO = ROOT / "book" / "_static" / "howto"
+PAGES = sorted(ROOT.glob("book/howto-*.md"))
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """Import a program of a page."""
+    monkeypatch.syspath_prepend(HOWTO)
+    monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
+
+    def load(name):
+        with warnings.catch_warnings(action="ignore"):  # those of other packages, when they are imported
+            return import_module(name)
+
+    return load
+
+
+def shell(commands, folder):
+    """Run commands as in a folder with the programs of the pages, and return what they print."""
+    for each in HOWTO.glob("*.*"):
+        shutil.copy(each, folder)
+    named = {"python": sys.executable, "adascale": f"{sys.executable} -m adascale"}
+    text = re.sub(r"^(python|adascale)\b", lambda found: named[found[0]], commands, flags=re.M)
+    done = subprocess.run(["bash", "-euc", text], cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def exact(scenario, eta):
+    """The proven upper bound on epsilon of rounds in which all devices send."""
+    sigma = scenario.num_devices * scenario.batch_size * np.sqrt(scenario.noise_power / (2 * np.asarray(eta)))
+    return accounting.epsilon([(scenario.sampling_rate, each, 1) for each in sigma], delta=1e-5).upper
+
+
+def exact_of_learn(scenario):
+    """That of the policy and the channel of two pages."""
+    policy, eta = policies.Learn(budget_mode="hard"), []
+    state = policy.start(scenario, 0.04)
+    for least in scenario.min_gain(channel.draw(10, scenario.num_rounds, seed=0).gain):
+        state, found = policy.step(state, least)
+        eta.append(float(found))
+    return exact(scenario, eta)
+
+
+def test_pages_show_only_the_programs_that_are_tested():
+    """At most 40 lines of code and 700 words each, and no code of their own."""
+    shown = []
+    for page in PAGES:
+        text = page.read_text()
+        files = re.findall(r"^```\{literalinclude\} _static/howto/(\S+)$", text, re.M)
+        lines = [line for name in files if name != "pyproject.toml" for line in (HOWTO / name).read_text().split("\n")]
+        assert len([line for line in lines if line.strip() and not re.match(' *"""', line)]) <= 40, page
+        assert len(re.sub(r"```.*?```", "", text, flags=re.S).split()) <= 700, page
+        assert text.count("```") == 2 * len(files), page
+        shown += files
+    assert sorted(shown) == sorted(each.name for each in HOWTO.glob("*.*"))
+
+
+@pytest.mark.parametrize("selecting", [False, True])
+def test_own_loop_steps_along_the_mean_of_clipped_gradients_of_senders(program, selecting):
+    torch, loop = pytest.importorskip("torch"), program("own_loop")
+    s = replace(loop.OWN, num_rounds=1, batch_size=150, noise_power=1e-26, clip_norm=0.5)  # all samples, no noise
+    h = channel.draw(10, 1, seed=3).coefficient
+    scaled = np.sort(s.scaled_gain(np.abs(h) ** 2)[:, 0])
+    model = torch.nn.Linear(64, 10)
+    before = torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+    rows = []
+    for x, y in loop.DEVICES:
+        total = torch.zeros(650)
+        for i in range(len(y)):
+            loss = torch.nn.functional.cross_entropy(model(x[i : i + 1]), y[i : i + 1])
+            each = torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
+            total += each * min(1, 0.5 / each.norm().item())
+        rows.append(total / 150)
+    policy = policies.Truncated(threshold=scaled[4]) if selecting else policies.Learn()
+    budget = () if selecting else (1e-12,)
+    found = loop.train(model, torch.optim.SGD(model.parameters(), 0.7), loop.DEVICES, h, policy, *budget, s=s)
+    senders = np.abs(h[:, 0]) ** 2 / s.batch_second_moment >= (scaled[4] if selecting else 0)
+    assert (found.senders[:, 0] == senders).all()
+    assert senders.sum() == (6 if selecting else 10)
+    expected = before - 0.7 * torch.stack(rows)[senders].mean(0)
+    after = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+    # float32 sums in another order
+    torch.testing.assert_close(after, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_own_loop_prints_the_epsilon_of_its_policies(program, tmp_path):
+    pytest.importorskip("torch")
+    printed = shell("python own_loop.py", tmp_path)
+    learn, truncated = (float(each) for each in re.findall("ε ([0-9.]+)", printed))
+    assert learn == pytest.approx(exact_of_learn(program("own_loop").OWN), abs=6e-4)
+    assert 1.9 < truncated <= 2
+
+
+@pytest.fixture
+def flower(program, monkeypatch):
+    """Flower's app, with an identity as Flower gives one to the process that runs it."""
+    pytest.importorskip("flwr")
+    app = program("flower_app")
+    identity = import_module("flwr.supercore.task_identity").TaskIdentity
+    for each in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(identity, each, 1)
+    return app
+
+
+class Nodes:
+    """Flower's nodes, in this process: a grid that runs a client app."""
+
+    def __init__(self, app, count):
+        self.app, self.count = app, count
+
+    def get_node_ids(self):
+        return range(1, self.count + 1)
+
+    def send_and_receive(self, messages, timeout):
+        from flwr.app import Context, RecordDict
+
+        each = lambda m: {"partition-id": m.metadata.dst_node_id - 1}  # noqa: E731
+        return [self.app(m, Context(1, m.metadata.dst_node_id, each(m), RecordDict(), {})) for m in messages]
+
+
+def test_flower_app_trains_and_prints_the_epsilon_of_its_schedule(flower, monkeypatch, capsys):
+    scenario = replace(flower.OWN, num_rounds=5)
+    monkeypatch.setattr(flower, "OWN", scenario)
+    flower.main(Nodes(flower.client, 10), None)
+    found = float(re.search("epsilon ([0-9.]+)", capsys.readouterr().out)[1])
+    assert found == pytest.approx(exact_of_learn(scenario), abs=6e-4)
+
+
+def test_flower_strategy_adds_the_noise_of_its_policy_and_refuses_a_missing_client(flower):
+    import torch
+    from flwr.app import ArrayRecord, Message, RecordDict
+
+    def replies(*rows):
+        for row in rows:
+            yield Message(RecordDict({"arrays": ArrayRecord([np.full(650, row)])}), dst_node_id=1, message_type="train")
+
+    s, gain, model = flower.OWN, channel.draw(10, 100, seed=1).gain, torch.nn.Linear(64, 10)
+    air = flower.OverTheAir(s, policies.Learn(budget_mode="hard"), 0.1, gain, model, rate=1.0)
+    theta, energy = torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone(), []
+    for t in range(1, 101):
+        air.aggregate_train(t, replies(*range(10)))
+        after = torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+        energy.append(2 * (theta - 4.5 - after).double().square().sum().item())
+        theta = after
+    claimed = s.noise_scale / np.array(air.eta)
+    # a sum of 65,000 squares of weights that differ; and float32 is coarse beside a sum of steps of 4.5
+    assert np.sum(energy) == pytest.approx(claimed.sum(), rel=0.05)
+    assert np.mean(claimed) == pytest.approx(0.1 + np.mean(s.noise_scale / (s.x_max * s.min_gain(gain))), rel=1e-9)
+    with pytest.raises(RuntimeError, match="9 clients"):
+        air.aggregate_train(101, replies(*range(9)))
+
+
+def test_sionna_trace_reaches_the_schedule(program, tmp_path):
+    pytest.importorskip("sionna")
+    shell((HOWTO / "sionna.sh").read_text(), tmp_path)
+    h = program("sionna_trace").trace()
+    assert h.shape == (500, 10)
+    gain = (np.abs(h.astype(complex)) ** 2).min(1) / Scenario.mnist().batch_second_moment
+    rows = list(csv.DictReader((tmp_path / "eta.csv").read_text().splitlines()))
+    np.testing.assert_allclose([float(row["min_gain"]) for row in rows], gain, rtol=1e-6)  # single precision
+    # within the power limit, and far from one gain for all: the devices move
+    assert gain.max() < 1
+    assert gain.max() > 10 * gain.min()
+
+
+def test_measured_trace_reaches_the_schedule_and_a_figure(tmp_path):
+    pytest.importorskip("matplotlib")
+    printed = shell("python example_site.py\n" + (HOWTO / "measured.sh").read_text(), tmp_path)
+    assert (tmp_path / "eta.pdf").read_bytes().startswith(b"%PDF")
+    rows = list(csv.reader((tmp_path / "site.csv").read_text().splitlines()))[501:]
+    gain = [min(10 ** ((float(each or -110) - 23) / 10) for each in row[1:]) for row in rows]
+    schedule = list(csv.DictReader((tmp_path / "eta.csv").read_text().splitlines()))
+    found = [float(row["min_gain"]) * float(Scenario.mnist().batch_second_moment) for row in schedule]
+    np.testing.assert_allclose(found, gain, rtol=1e-9)
+    upper = float(re.search(r"^upper +([0-9.]+)", printed, re.M)[1])
+    assert upper == pytest.approx(exact(Scenario.mnist(), [float(row["eta"]) for row in schedule]), rel=1e-5)

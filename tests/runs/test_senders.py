@@ -1,0 +1,110 @@
+"""Runs whose policy chooses who sends, and parameters of policies in a sweep."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from adascale.accounting import RenyiAccountant
+from adascale.learning import FedSGD, Trained, data, train
+from adascale.policies import Selection
+from adascale.runs.execution import decided, perform
+from adascale.runs.specification import make_run
+from adascale.runs.store import Store
+
+from ..command import refused
+
+TRUNCATED, BEST = "adascale.policies:Truncated", "adascale.policies:Best"
+KINDS = {"truncated": TRUNCATED, "truncated, fixed": f"{TRUNCATED}:epsilon=2", "best": f"{BEST}:number=7"}
+
+
+def made(kind, rounds=4):
+    return make_run("digits", KINDS[kind], 0.04, 0, rounds=rounds, every=2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_row_of_a_run_is_that_of_its_selection(kind, tmp_path):
+    run, store = made(kind, rounds=6), Store(tmp_path)
+    problem, policy, chosen = decided(run)
+    row, history = store.run(run)
+    gain = run.channel.draw(10, 6, 0).gain
+    pd.testing.assert_frame_equal(store.finished(run).history, history)
+    np.testing.assert_array_equal(chosen.eta, policy.select(run.scenario, gain).eta)
+    assert (row["participation"], row["participation_min"]) == (chosen.participation.mean(), chosen.participation.min())
+    assert row["participation"] < 1  # the control: not all send
+    assert (row["epsilon"], row["epsilon_max"]) == pytest.approx(chosen.device_epsilons(RenyiAccountant()))
+    cost = float(chosen.total - problem.min_noise_energy.mean())
+    assert row["cost"] == pytest.approx(cost)
+    assert (cost == pytest.approx(0.04)) == ("fixed" not in kind)
+
+
+def test_training_averages_the_senders_and_resumes():
+    run = made("truncated")
+    problem, _, chosen = decided(run)
+    chosen = chosen._replace(senders=chosen.senders.copy(), eta=chosen.eta.copy())
+    chosen.senders[:, 1], chosen.eta[1] = False, 0.0  # a round without senders
+    digits = data.load("digits")
+    given = (problem, chosen, run.training, digits, 0)
+    kept = []
+    whole = train(*given, every=2, keep=lambda state, rows: kept.append((state, [*rows])))
+    federation = FedSGD(run.scenario, run.training, digits, 0)
+    state = federation.start()
+    for t in range(4):
+        state, _ = federation.step(state, chosen.eta[t], senders_t=chosen.senders[:, t])
+    assert torch.equal(whole.state.parameters, state.parameters)
+    state, rows = kept[1]
+    resumed = train(*given, every=2, resume=Trained(state, pd.DataFrame(rows)))
+    assert torch.equal(resumed.state.parameters, whole.state.parameters)
+    pd.testing.assert_frame_equal(resumed.history, whole.history)
+    assert whole.history.noise_energy[1] == np.inf
+    before = Selection(replace(run.scenario), chosen.eta[:2], chosen.senders[:, :2])
+    assert whole.history.epsilon[1] == pytest.approx(before.device_epsilons(RenyiAccountant())[0])
+
+
+SWEEP = """
+[[runs]]
+reading = "a"
+dataset = "digits"
+policy = ["EqualAlloc", "{}"]
+nu = 0.04
+seed = [0, 1]
+rounds = 2
+"""
+WRONG = {
+    "learn:budget_mod=hard": "budget_mod",
+    "learn:budget_mode=soft": "budget_mode must be 'average' or 'hard', got 'soft'",
+    "adascale:penalty=-1": "penalty must be finite and > 0, got -1",
+    f"{TRUNCATED}:threshold=0": "threshold must be finite and > 0",
+    f"{BEST}:number=11": "number must be at most 10, got 11",
+    f"{BEST}:level=0.1": "number",
+}
+
+
+@pytest.mark.parametrize("policy", WRONG)
+def test_wrong_parameter_is_refused_before_any_run(tmp_path, capsys, policy):
+    file = tmp_path / "sweep.toml"
+    file.write_text(SWEEP.format(policy))
+    assert re.search(WRONG[policy], refused(capsys, "sweep", file, "--store", tmp_path / "store"))
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("command", ["leakage", "train", "audit"])
+@pytest.mark.parametrize("policy", ["learn:budget_mod=hard", "learn:budget_mode=soft", "adascale:penalty=-1"])
+def test_wrong_parameter_of_a_policy_is_one_line(capsys, command, policy):
+    option = "--scenario" if command == "leakage" else "--dataset"
+    more = [] if command == "leakage" else ["--rounds", 2]
+    line = refused(capsys, command, option, "digits", "--nu", 0.04, "--policy", policy, *more)
+    assert re.search(WRONG[policy], line)
+
+
+def test_an_audit_needs_all_devices(capsys):
+    assert "chooses who sends" in refused(capsys, "audit", "--policy", TRUNCATED, "--nu", 0.04, "--rounds", 2)
+
+
+def test_fixed_parameter_is_not_tuned_and_labels_show_it():
+    row = perform(make_run("digits", "adascale:penalty=0.5", 0.04, 0, rounds=2)).row
+    assert (row["policy"], row["penalty"]) == ("AdaScale:penalty=0.5", 0.5)
+    assert row["cost"] != pytest.approx(0.04)
