@@ -241,7 +241,7 @@ def references(book, cited):
     from pybtex.backends.markdown import Backend
     from pybtex.style.formatting.unsrt import Style
 
-    entries = sorted((book.sources[key] for key in cited), key=short)
+    entries = sorted((book.sources[key] for key in sorted(cited)), key=short)
     written = [Style().format_entry("", entry).text.render(Backend()) for entry in entries]
     lines = [re.sub(r"\\([-.()])", r"\1", text).replace("\n", " ") for text in written]
     return "\n".join(["## References", "", *(f"* {line}" for line in lines)])
