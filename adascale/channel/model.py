@@ -156,7 +156,8 @@ class ChannelModel:
         check.entries("a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds)
         seeds = _checked(seed)
         drawn = [self._draw(int(each), range(num_devices), num_rounds) for each in seeds.flat]
-        return Channel(*(np.reshape(each, (*seeds.shape, *each[0].shape)) for each in zip(*drawn, strict=True)))
+        parts = zip(*(each[:3] for each in drawn), strict=True)  # one realisation has no exposure yet
+        return Channel(*(np.reshape(each, (*seeds.shape, *each[0].shape)) for each in parts))
 
     def min_gains(self, scenario: Scenario, seed: Seeds, block: int = 1_000_000) -> tuple[FloatArray, FloatArray]:
         r"""Draw :math:`h_{\min,t}^2`, shape (..., T), and path losses (..., M), about ``block`` coefficients at a time.
