@@ -76,7 +76,8 @@ def certify_regret(
     scale = float(check.positive("scale of the distribution", distribution.scale))
     nu, rounds = check.number("nu", nu, 1e-300), check.whole("rounds", rounds)
     check.number("safety_margin", safety_margin, 0)
-    left = scale * _nodes(rounds * nu / scale, check.number("fineness", fineness, 1e-3))
+    widest = float(distribution.level(nu)) / (45 * scale)
+    left = scale * _nodes(rounds * nu / scale, widest, check.number("fineness", fineness, 1e-3))
     floors = _Floors(RoundLeakage(scenario), RayleighFloors(scale), scale)
     above, below = floors.last_round(left)
     price = float(floors.leaked(distribution.level(nu)))
@@ -91,11 +92,11 @@ def certify_regret(
     return CertifiedRegret(*found.T)
 
 
-def _nodes(end: float, fineness: float) -> FloatArray:
+def _nodes(end: float, widest: float, fineness: float) -> FloatArray:
     """Nodes from 0 to beyond ``end``, denser near 0."""
     nodes = [0.0]
     while nodes[-1] <= end:
-        nodes.append(nodes[-1] + min(1 / 16, 1 / 256 + nodes[-1] / 200) / fineness)
+        nodes.append(nodes[-1] + min(widest, 1 / 256 + nodes[-1] / 200) / fineness)
     return np.array(nodes)
 
 

@@ -18,7 +18,7 @@ from companion.results import Made
 BUDGETS = (0.01, 0.04, 0.16)
 PLACEMENTS = (0.05, 0.5, 0.95, 1.0)
 """Quantiles of the floors' scale over the placements drawn."""
-MARGINS = (0.0, 1.0, 2.0, 3.0)
+MARGINS = (1.0, 2.0, 3.0)
 """Safety margins, for the placement with the median scale."""
 DRAWS = 2_000
 
