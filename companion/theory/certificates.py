@@ -17,7 +17,7 @@ from companion.results import Made
 
 BUDGETS = (0.01, 0.04, 0.16)
 PLACEMENTS = (0.05, 0.5, 0.95, 1.0)
-"""Quantiles of the floors' scale over the placements drawn."""
+"""Quantiles of the floors' scale over the placements drawn; all but the median for the second budget alone."""
 MARGINS = (1.0, 2.0, 3.0)
 """Safety margins, for the placement with the median scale."""
 DRAWS = 2_000
@@ -43,7 +43,7 @@ def certificate_table() -> pd.DataFrame:
         law = RayleighFloors(scale)
         floor = law.draw(np.random.default_rng(0), DRAWS, rounds)
         gain = scenario.noise_scale / (scenario.x_max * floor)
-        for nu in BUDGETS:
+        for nu in BUDGETS if place == 0.5 else BUDGETS[1:2]:
             value = level_value(F, law, nu)
             problem = ReceiveScalingProblem(replace(scenario, num_rounds=rounds), gain, nu)
             for margin in MARGINS if place == 0.5 else (2.0,):
