@@ -56,6 +56,10 @@ def test_two_rounds_lie_between_their_bounds():
     assert found.policy[1] >= policy - 1e-6 * steady
     assert found.policy[1] == pytest.approx(policy, abs=1e-2 * steady)
     assert found.optimum[1] < found.policy[1]
+    floors, b = _Floors(F, LAW, float(LAW.scale)), np.linspace(0, 2 * nu, 120)
+    least = floors.below(floors.last_round(b)[1], b)
+    assert least[0] <= 2 * mean(lambda w: float(F(w))) * (1 + 1e-9)
+    assert (np.diff(least) <= 0).all()
 
 
 @pytest.mark.parametrize("margin", [0.0, 2.0])
