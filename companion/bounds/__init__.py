@@ -1,6 +1,7 @@
 """Every bound of the paper, and sharper ones, as functions: two sides of an inequality, or the right one's terms."""
 
 from companion.bounds.causal import LevelValue, empty_queue_regret, level_value
+from companion.bounds.certificate import CertifiedRegret, certify_regret
 from companion.bounds.convergence import ConvergenceBound, convergence_bound, largest_learning_rate
 from companion.bounds.correlated import correlated_regret_bound
 from companion.bounds.growth import KappaLimits, growth_constant, kappa_limits, queue_from_below
@@ -25,12 +26,14 @@ from companion.bounds.stationary import (
 )
 
 __all__ = [
+    "CertifiedRegret",
     "ConvergenceBound",
     "KappaLimits",
     "LevelValue",
     "QueueLimits",
     "Sides",
     "SignalMoment",
+    "certify_regret",
     "convergence_bound",
     "correlated_regret_bound",
     "drift_bound",

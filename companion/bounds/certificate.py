@@ -1,0 +1,292 @@
+r"""What re-solving under a hard budget loses to the constant level at a finite horizon, from both sides.
+
+With n rounds and b left, :math:`J_n(b)` is what the policy leaks in the mean, and :math:`V_n(b)` the least that any
+causal policy leaks.  Both obey a recursion in n.  A convex polygon on a grid of b, moved outward in every round by a
+bound on its error, stays above the first and below the second (:prf:ref:`thm-certificate`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adascale import checks as check
+from adascale.channel import RayleighFloors
+from adascale.compiled import njit
+from adascale.problem import LeakageTerms, RoundLeakage, slopes
+from adascale.scenario import Scenario
+from companion.bounds.causal import _slopes
+
+FloatArray = NDArray[np.float64]
+
+_ROUNDING = 1e-12  # outward, relative to the sum of the sizes of all terms
+_DIP, _STEEP, _BEND = 0.42, 0.5414, 2.55  # of the law with the scale 1: largest -H'', H' and H''
+
+
+class CertifiedRegret(NamedTuple):
+    r"""Bounds on what is leaked beyond :math:`n \Phi(\nu)` over n = 1 ... T rounds, in nats, each of shape (T,)."""
+
+    policy: FloatArray
+    """Above what ``ReSolve(budget_mode="hard")`` leaks."""
+    optimum: FloatArray
+    """Below what every causal policy leaks that never exceeds the budget."""
+
+
+def certify_regret(
+    scenario: Scenario,
+    distribution: RayleighFloors,
+    nu: float,
+    rounds: int,
+    safety_margin: float = 2.0,
+    fineness: float = 1.0,
+) -> CertifiedRegret:
+    r"""Bound what a hard budget costs at a finite horizon, for the policy that runs and for every other.
+
+    .. math::
+        J_n(b) = \mathbb E\big[F(\max\{x, W\}) + J_{n-1}(b - y)\big], \qquad
+        V_n(b) = \mathbb E \min_{0 \le y \le b} \big[F(W + y) + V_{n-1}(b - y)\big]
+
+    Here W is a floor, :math:`y = (x - W)_+`, and :math:`y + m g(x) = b` with :math:`m = n - 1 + \varrho \ln n`.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    distribution : RayleighFloors
+        The law of one floor; its scale is one number.
+    nu : float, > 0
+    rounds : int, >= 1
+        The horizon T.
+    safety_margin : float, :math:`\varrho \ge 0`
+    fineness : float, > 0
+        The grid's steps are divided by it; the distance to the truth falls with its square.
+
+    Returns
+    -------
+    CertifiedRegret
+        Proven up to the accuracy of F, g, its inverse and the quadrature of :math:`\Phi`; every round allows for
+        rounding by 1e-12 of the sum of the sizes of all terms.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of range.
+    """
+    scale = float(check.positive("scale of the distribution", distribution.scale))
+    nu, rounds = check.number("nu", nu, 1e-300), check.whole("rounds", rounds)
+    check.number("safety_margin", safety_margin, 0)
+    widest = float(distribution.level(nu)) / (45 * scale)
+    left = scale * _nodes(rounds * nu / scale, widest, check.number("fineness", fineness, 1e-3))
+    floors = _Floors(RoundLeakage(scenario), RayleighFloors(scale), scale)
+    above, below = floors.last_round(left)
+    price = float(floors.leaked(distribution.level(nu)))
+    found = np.empty((rounds, 2))
+    for n in range(1, rounds + 1):
+        if n > 1:
+            end = min(int(np.searchsorted(left, (3 * n + 16) * nu)) + 1, left.size)
+            above[:end] = floors.above(above[:end], left[:end], n, safety_margin)
+            above[end:] = above[end - 1]  # what is left to leak falls in b
+            below = floors.below(below, left)
+        found[n - 1] = [np.interp(n * nu, left, each) - n * price for each in (above, below)]
+    return CertifiedRegret(*found.T)
+
+
+def _nodes(end: float, widest: float, fineness: float) -> FloatArray:
+    """Nodes from 0 to beyond ``end``, denser near 0."""
+    nodes = [0.0]
+    while nodes[-1] <= end:
+        nodes.append(nodes[-1] + min(widest, 1 / 256 + nodes[-1] / 200) / fineness)
+    return np.array(nodes)
+
+
+class _Floors:
+    """The recursions for Rayleigh floors on a grid."""
+
+    def __init__(self, leakage: RoundLeakage, law: RayleighFloors, scale: float) -> None:
+        self.F, self.law, self.scale = leakage, law, scale
+        # the integral of |F'| H above the edges, by Gauss's rule between them; far above the last F falls as 1/w
+        edges, (node, mass) = np.geomspace(scale / 60, 1e6 * scale, 4_001), np.polynomial.legendre.leggauss(8)
+        half = np.diff(edges)[:, None] / 2
+        x = edges[:-1, None] + half * (1 + node)
+        cells = (half * mass * -leakage.slope(x) * law.cdf(x)).sum(axis=1)
+        beyond = -leakage.slope(edges[-1]) * edges[-1]
+        self.edges, self.value = edges, np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond
+        self.x, self.weight = x[:2_000].ravel(), (half * mass)[:2_000].ravel() * law.cdf(x[:2_000]).ravel()
+        self.first, second = _slopes(leakage, edges)
+        self.second = np.maximum.accumulate(second[::-1])[::-1]  # the largest F'' from there on: it may rise
+
+    def leaked(self, level: ArrayLike) -> FloatArray:
+        r"""Return :math:`\int_\ell^\infty |F'| H`, by cubic interpolation with its known slope."""
+        x = np.maximum(level, 0.0)
+        i = np.clip(np.searchsorted(self.edges, x) - 1, 0, self.edges.size - 2)
+        a, d = self.edges[i], self.edges[i + 1] - self.edges[i]
+        u, p, q = (x - a) / d, self.value[i], self.value[i + 1]
+        s, t = (self.first[k] * self.law.cdf(self.edges[k]) * d for k in (i, i + 1))
+        cubic = p + u * (s + u * (3 * (q - p) - 2 * s - t + u * (s + t - 2 * (q - p))))
+        return np.asarray(np.where(x < self.edges[0], self.value[0], cubic))
+
+    def last_round(self, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of E F(W + b), from above and below."""
+        near = np.array([self.weight @ -self.F.slope(self.x + each) for each in b])
+        far = self.F(self.edges[2_000] + b)
+        bend = np.array([self.mean_curvature(each) for each in b[:-1]])
+        below = (1 - _ROUNDING) * (near + self.law.cdf(self.edges[2_000]) * far)
+        return (1 + _ROUNDING) * (near + far), self._lowered(below, bend, b)
+
+    def mean_curvature(self, b: float) -> float:
+        """Return E F''(W + b)."""
+        density = self.scale / self.edges**2 * self.law.cdf(self.edges)
+        return float(np.trapezoid(np.interp(self.edges + b, self.edges, self.second) * density, self.edges)) * 1.001
+
+    def _lowered(self, image: FloatArray, bend: FloatArray, b: FloatArray) -> FloatArray:
+        """Return a polygon below a convex function with these values at the nodes and F'' at most ``bend`` in cells."""
+        need = bend * np.diff(b) ** 2 / 8
+        return _hull(image - np.maximum(np.append(need, 0), np.append(0, need)), b)
+
+    def above(self, U: FloatArray, b: FloatArray, n: int, margin: float) -> FloatArray:
+        """Bound the policy's leakage over n rounds from above, given such a polygon for n - 1 rounds."""
+        h, m = np.diff(b), n - 1 + margin * np.log(n)
+        x = np.append(0.0, self.law.level(b[1:] / m))
+        H = self.law.cdf(x[1:])
+        F, slope = np.append(np.inf, self.F(x[1:])), np.append(-np.inf, self.F.slope(x[1:]))
+        dx, rate = np.append(np.inf, 1 / (m * H)), np.append(np.inf, self.scale / x[1:] ** 2)  # rate: H'/H
+        bend = _DIP / self.scale**2 * (1 + dx[:-1]) ** 2 + _STEEP / self.scale * rate[:-1] * dx[:-1] ** 2
+        G = -np.diff(U) / h
+        one = rate[1:-1] / (m * (1 + m * H[:-1])) * np.maximum(-slope[1:-1] - G[1:], 0)
+        two = np.maximum(G[1:] + slope[2:], 0) * rate[1:-1] / (1 + dx[2:]) / (1 + m * H[:-1]) ** 2
+        cheap = np.searchsorted(self.first, -G[0])  # the level below which |F'| exceeds the first slope
+        least = min(self.edges[max(cheap - 1, 0)], x[1])
+        first = max(G[0] + slope[1], 0) * self.scale / least**2 / (1 + dx[1])
+        image, most = _image(U, x, F, self.leaked(x), bend, np.concatenate([[0], two, [0]]), b, self.scale)
+        z = x[1] + b[1] - b[1:]  # the floor below which less than a step is left
+        few, z = np.flatnonzero(z > 0) + 1, z[z > 0]
+        image[few] += self.law.cdf(z) * (U[0] - F[1] - U[1] + self.F(z)) + self.value[0] - self.leaked(z)
+        image[0] = n * self.value[0] * (1 + _ROUNDING)
+        most[few] = np.maximum(most[few], first)
+        need = np.append(np.inf, (one + most[1:-1]) * h[1:] ** 2 / 8)
+        need = np.minimum(need, np.maximum(image[:-1] - image[1:], 0))
+        return _convex(image + np.maximum(np.append(need, 0), np.append(0, need)), b)
+
+    def below(self, U: FloatArray, b: FloatArray) -> FloatArray:
+        """Bound the least leakage over n rounds from below, given such a polygon for n - 1 rounds."""
+        price = -np.diff(U) / np.diff(b)
+        start = np.exp(np.interp(-np.log(np.maximum(price, 1e-300)), -np.log(-self.first), np.log(self.edges)))
+        x = _level_of(price, start, self.F.terms)
+        second = np.interp(x, self.edges, self.second) * 1.001
+        image, bend = _least(U, x, self.F(x), second, np.append(self.value[0], self.leaked(x)), b, self.scale)
+        for k in np.flatnonzero(x[0] > b[:-1]):  # floors at which all is spent: |F'(W + b)| H(W) in steps
+            W = np.linspace(0, x[0] - b[k], 257)[1:]
+            if k:  # with nothing left the node has all of it
+                image[k] += np.sum(self.law.cdf(W[:-1]) * -np.diff(self.F(W + b[k])))
+            second = np.interp(W[:-1] + b[k], self.edges, self.second)
+            bend[k] += np.sum(second * np.diff(self.law.cdf(W))) * 1.001 + second[0] * self.law.cdf(W[0])
+        return self._lowered(image, bend[:-1], b)
+
+
+@njit(cache=True, nogil=True)
+def _level_of(price: FloatArray, x: FloatArray, terms: LeakageTerms) -> FloatArray:
+    """The levels at which |F'| is the price, by Newton's method on its logarithm."""
+    for k in range(price.size):
+        for _ in range(20):
+            first, second = slopes(x[k], terms, False)
+            step = first / second / x[k] * np.log(-first / max(price[k], 1e-300))
+            x[k] *= np.exp(-min(max(step, -0.5), 0.5))
+            if abs(step) < 1e-14:
+                break
+    return x
+
+
+@njit(cache=True, nogil=True)
+def _image(
+    U: FloatArray,
+    x: FloatArray,
+    F: FloatArray,
+    Phi: FloatArray,
+    bend: FloatArray,
+    two: FloatArray,
+    b: FloatArray,
+    scale: float,
+) -> tuple[FloatArray, FloatArray]:
+    """The policy's recursion at the nodes from the second on, but for the first cell; the largest ``two``."""
+    out, most = np.empty(x.size), np.zeros(x.size)
+    for k in range(1, x.size):
+        total, most[k] = U[k] + Phi[k], two[k]
+        size = total
+        upper = np.exp(-scale / x[k])
+        for i in range(k - 1, 0, -1):
+            if x[i + 1] + b[i + 1] - b[k] <= 0:
+                break
+            most[k] = max(most[k], two[i])
+            W = x[i] + b[i] - b[k]
+            lower = np.exp(-scale / W) if W > 0 else 0.0
+            mean = min(upper, (upper + lower) / 2 + (b[i + 1] - b[i]) ** 2 / 12 * bend[i])
+            total += (F[i] + U[i] - F[i + 1] - U[i + 1]) * mean
+            size += (F[i] + U[i]) * mean
+            upper = lower
+        out[k] = total + _ROUNDING * size
+    return out, most
+
+
+@njit(cache=True, nogil=True)
+def _least(
+    U: FloatArray, x: FloatArray, F: FloatArray, second: FloatArray, Phi: FloatArray, b: FloatArray, scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """The optimum's recursion at the nodes, and a bound on its curvature, but for floors at which all is spent."""
+    out, bend = np.empty(U.size), np.zeros(U.size)
+    for k in range(U.size):
+        total = U[k] + Phi[k]
+        size = total
+        if 0 < k < x.size:  # floors that begin to spend between this node and the next
+            bend[k] = second[k - 1] * (np.exp(-scale / x[k]) - np.exp(-scale / x[k - 1]))
+        for i in range(k - 1, -1, -1):
+            # what is left lies between nodes i and i + 1, at the level x[i], for floors from a to z
+            z, a = x[i] + b[i + 1] - b[k], x[i] + b[i] - b[k]
+            if z <= 0:
+                break
+            upper, lower = np.exp(-scale / z), np.exp(-scale / a) if a > 0 else 0.0
+            width = min(z - a, z)
+            mean = (upper + lower) / 2
+            if a < scale / 2:
+                mean = max(lower, mean - _BEND * width * width / (12 * scale * scale))
+            total += (U[i] - U[i + 1]) / (b[i + 1] - b[i]) * width * mean
+            size += U[i] * mean
+            bend[k] += second[i] * (upper - lower)
+            if i > 0 and a > 0:  # node i is left, at levels between x[i - 1] and x[i]
+                a = x[i - 1] + b[i] - b[k]
+                upper, lower = lower, np.exp(-scale / a) if a > 0 else 0.0
+                total += lower * (F[i - 1] - F[i])
+                size += lower * F[i - 1]
+                bend[k] += second[i - 1] * (upper - lower)
+        out[k] = total - _ROUNDING * size
+    return out, bend
+
+
+@njit(cache=True, nogil=True)
+def _convex(values: FloatArray, b: FloatArray) -> FloatArray:
+    """The values, raised from the right until their polygon is convex."""
+    for k in range(values.size - 3, -1, -1):
+        slope = (values[k + 1] - values[k + 2]) / (b[k + 2] - b[k + 1])
+        values[k] = max(values[k], values[k + 1] + slope * (b[k + 1] - b[k]))
+    return values
+
+
+@njit(cache=True, nogil=True)
+def _hull(values: FloatArray, b: FloatArray) -> FloatArray:
+    """The lower convex hull of values at nodes, at these nodes."""
+    kept = np.empty(values.size, dtype=np.int64)
+    count = 0
+    for k in range(values.size):
+        while count > 1:
+            i, j = kept[count - 2], kept[count - 1]
+            if (values[j] - values[i]) * (b[k] - b[i]) < (values[k] - values[i]) * (b[j] - b[i]):
+                break
+            count -= 1
+        kept[count] = k
+        count += 1
+    out = values.copy()
+    for each in range(count - 1):
+        i, j = kept[each], kept[each + 1]
+        for k in range(i + 1, j):
+            out[k] = values[i] + (values[j] - values[i]) * (b[k] - b[i]) / (b[j] - b[i])
+    return out

@@ -1,0 +1,120 @@
+"""Bounds at a finite horizon beside two rounds by quadrature, simulations, and what must fail."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize
+
+from adascale import ReceiveScalingProblem, Scenario, policies
+from adascale.channel import RayleighFloors
+from adascale.errors import InvalidInput
+from adascale.problem import RoundLeakage
+from companion import bounds
+from companion.bounds.certificate import _Floors, _hull, _level_of
+
+SCENARIO = Scenario.mnist()
+F = RoundLeakage(SCENARIO)
+LAW = RayleighFloors(0.0327)
+
+
+def mean(of):
+    """The mean of a function of a floor, by Gauss's rule in its logarithm."""
+    node, mass = np.polynomial.legendre.leggauss(6)
+    edges = np.linspace(np.log(0.03), np.log(1e5), 101)
+    half = np.diff(edges)[:, None] / 2
+    w = np.exp(edges[:-1, None] + half * (1 + node)).ravel()
+    weight = (half * mass).ravel() * np.exp(-1 / w) / w
+    assert weight.sum() == pytest.approx(1, abs=2e-5)
+    return sum(m * of(x) for m, x in zip(weight, w * float(LAW.scale), strict=True)) / weight.sum()
+
+
+def test_two_rounds_lie_between_their_bounds():
+    nu = 0.04
+    found = bounds.certify_regret(SCENARIO, LAW, nu, 2, fineness=2)
+    steady = 2 * float(bounds.level_value(F, LAW, nu).leakage)
+    left = np.linspace(0, 2 * nu, 300)
+    last = np.array([mean(lambda w, b=b: float(F(w + b))) for b in left])
+
+    def rest(b):
+        return np.interp(b, left, last)  # above the convex function, by less than the tolerance below
+
+    def best(w):
+        spend = optimize.minimize_scalar(
+            lambda y: float(F(w + y)) + rest(2 * nu - y), bounds=(0, 2 * nu), method="bounded", options={"xatol": 1e-9}
+        )
+        return min(spend.fun, float(F(w)) + rest(2 * nu))
+
+    def planned(w):
+        weight = 1 + 2 * np.log(2)
+        level = optimize.brentq(lambda x: max(x - w, 0) + weight * float(LAW.mean_cost(x)) - 2 * nu, 1e-6, w + 2 * nu)
+        return float(F(max(level, w))) + rest(2 * nu - max(level - w, 0))
+
+    optimum, policy = mean(best) - steady, mean(planned) - steady
+    assert found.optimum[1] <= optimum + 1e-6 * steady
+    assert found.optimum[1] == pytest.approx(optimum, abs=1e-2 * steady)
+    assert found.policy[1] >= policy - 1e-6 * steady
+    assert found.policy[1] == pytest.approx(policy, abs=1e-2 * steady)
+    assert found.optimum[1] < found.policy[1]
+    floors, b = _Floors(F, LAW, float(LAW.scale)), np.linspace(0, 2 * nu, 120)
+    least = floors.below(floors.last_round(b)[1], b)
+    assert least[0] <= 2 * mean(lambda w: float(F(w))) * (1 + 1e-9)
+    assert (np.diff(least) <= 0).all()
+
+
+@pytest.mark.parametrize("margin", [0.0, 2.0])
+def test_simulated_policies_lie_between_the_bounds(margin):
+    nu, rounds, draws = 0.04, 12, 20_000
+    found = bounds.certify_regret(SCENARIO, LAW, nu, rounds, margin)
+    value = bounds.level_value(F, LAW, nu)
+    floor = LAW.draw(np.random.default_rng(1), draws, rounds)
+    problem = ReceiveScalingProblem(
+        replace(SCENARIO, num_rounds=rounds), SCENARIO.noise_scale / (SCENARIO.x_max * floor), nu
+    )
+
+    def lost(policy):
+        energy = problem.noise_energy(policy.schedule(problem))
+        steady = np.maximum(value.level, floor)
+        total = (F(energy) - F(steady) + value.price * (energy - steady)).sum(axis=1)
+        return total.mean(), 4 * total.std() / np.sqrt(draws)
+
+    own, error = lost(policies.ReSolve(law=LAW, budget_mode="hard", safety_margin=margin))
+    assert own - error < found.policy[-1] < own + error + 0.02 * abs(own)
+    least, error = lost(policies.DynamicProgramme(law=LAW))
+    assert found.optimum[-1] < least + error
+    assert found.optimum[-1] > 0.8 * (least - error)
+
+
+def test_a_finer_grid_has_nearer_bounds():
+    coarse, fine = (bounds.certify_regret(SCENARIO, LAW, 0.04, 8, fineness=f) for f in (0.5, 2.0))
+    assert (fine.policy <= coarse.policy).all()
+    assert (fine.optimum >= coarse.optimum).all()
+    assert (fine.policy - fine.optimum > 0).all()
+
+
+def test_hulls_and_levels_are_what_they_say():
+    nodes = np.array([0.0, 1.0, 3.0, 4.0])
+    assert _hull(np.array([3.0, 2.9, 0.0, 0.5]), nodes) == pytest.approx([3.0, 2.0, 0.0, 0.5])
+    price = np.geomspace(1e-6, 1e3, 50)
+    level = _level_of(price, np.full(50, 0.1), F.terms)
+    assert -F.slope(level) == pytest.approx(price, rel=1e-12)
+    floors = _Floors(F, LAW, float(LAW.scale))
+    for level in (0.01, 0.05, 0.4):
+        above = integrate.quad(lambda x: -float(F.slope(x)) * float(LAW.cdf(x)), level, 40 * level)[0]
+        above += integrate.quad(lambda u: -float(F.slope(1 / u)) * float(LAW.cdf(1 / u)) / u**2, 0, 1 / (40 * level))[0]
+        assert float(floors.leaked(level)) == pytest.approx(above, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("nu", {"nu": 0.0}),
+        ("rounds", {"rounds": 0}),
+        ("safety_margin", {"safety_margin": -1}),
+        ("fineness", {"fineness": 0}),
+    ],
+)
+def test_numbers_out_of_range_are_refused(name, bad):
+    given = {"nu": 0.04, "rounds": 3} | bad
+    with pytest.raises((InvalidInput, ValueError), match=name):
+        bounds.certify_regret(SCENARIO, LAW, **given)
