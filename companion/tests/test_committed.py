@@ -17,7 +17,7 @@ from companion.csv_pivot import read_wide, wide_csv
 from companion.leakage import exact, senders
 from companion.methods import METHODS
 from companion.privacy import audits
-from companion.theory import correlated, scaling
+from companion.theory import certificates, correlated, scaling
 from companion.training import estimates, weights
 
 FOLDER = Path(__file__).parents[2] / "results"
@@ -64,6 +64,11 @@ def all_noise():
         yield from [(nu, seed)] * (10 if nu == senders.BUDGETS[1] else 6)
 
 
+def certified():
+    median = product([0.5], certificates.BUDGETS, certificates.MARGINS)
+    return [*median, *((place, 0.04, 2.0) for place in certificates.PLACEMENTS if place != 0.5)]
+
+
 def tabulated(rows):
     return lambda *given: pd.DataFrame(rows(*given))
 
@@ -78,6 +83,7 @@ COMPLETE = [
     ("channels/table_blocks.csv", worlds.read_blocks, ["policy", "nu", "block", "seed"], BLOCKS, {}),
     ("channels/estimates.csv", estimates.read, ["dataset", "nu", "error", "kind", "seed"], all_estimates(), {}),
     ("guarantees/scaling.csv", pd.read_csv, ["seed", "T", "start", "beta"], SCALED, {"nu": scaling.BUDGET}),
+    ("causal/certificate.csv", pd.read_csv, ["placement", "nu", "margin"], certified(), {"draws": 2000}),
     ("causal/growth.csv", pd.read_csv, ["T", "policy"], product(growth.HORIZONS, growth.CURVES), {"draws": 400}),
     ("channels/senders.csv", pd.read_csv, ["dataset", "antennas", "nu", "seed"], all_senders(), {"seeds": "0-19"}),
     ("channels/noise.csv", pd.read_csv, ["nu", "seed"], all_noise(), {"seeds": "0-19"}),
