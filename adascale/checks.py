@@ -1,7 +1,5 @@
 """Checks of arguments: :class:`~adascale.errors.InvalidInput` names the argument and its value."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from numbers import Real

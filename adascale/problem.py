@@ -1,7 +1,5 @@
 r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t` (:eq:`eq:problem-w`)."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace

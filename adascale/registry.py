@@ -1,7 +1,5 @@
 """Objects by name: entry points of the group ``adascale.KIND``, or ``module:object`` of user code."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib
@@ -225,7 +223,7 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 @cache
-def _entries(kind: str) -> dict[str, EntryPoint]:
+def _entries(kind: str) -> "dict[str, EntryPoint]":
     from importlib.metadata import entry_points  # slow
 
     if kind not in KINDS:
@@ -234,7 +232,7 @@ def _entries(kind: str) -> dict[str, EntryPoint]:
     return {each.name: each for each in found}
 
 
-def _registered(kind: str, name: str) -> EntryPoint:
+def _registered(kind: str, name: str) -> "EntryPoint":
     entries = _entries(kind)
     for known, entry in entries.items():
         if _plain(name) == _plain(known):

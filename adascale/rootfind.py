@@ -1,7 +1,5 @@
 """Root finders: Newton steps for compiled code, and a vectorised bracketing search."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

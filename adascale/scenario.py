@@ -1,7 +1,5 @@
 """The constants of an experiment, in SI units; "the paper" is that of Moradi Kalarde et al., INFOCOM 2026."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
@@ -94,22 +92,22 @@ class Scenario:
                 raise InvalidInput(f"{shown} is beyond floating point for {given}", names[0])
 
     @classmethod
-    def mnist(cls) -> Scenario:
+    def mnist(cls) -> "Scenario":
         """Return the paper's MNIST experiment: i.i.d. data, a CNN of 26,010 parameters, T = 500."""
         return from_mapping(cls, read_preset("mnist")[1]["scenario"])
 
     @classmethod
-    def cifar10(cls) -> Scenario:
+    def cifar10(cls) -> "Scenario":
         """Return the paper's CIFAR-10 experiment: two classes per device, 500,000 parameters, T = 720."""
         return from_mapping(cls, read_preset("cifar10")[1]["scenario"])
 
     @classmethod
-    def digits(cls) -> Scenario:
+    def digits(cls) -> "Scenario":
         """Return a small experiment on scikit-learn's digits in the paper's radio setting."""
         return from_mapping(cls, read_preset("digits")[1]["scenario"])
 
     @classmethod
-    def from_toml(cls, path: str | os.PathLike[str]) -> Scenario:
+    def from_toml(cls, path: str | os.PathLike[str]) -> "Scenario":
         """Read a scenario from a TOML file whose keys are the parameters."""
         values = read_toml(path)
         try:

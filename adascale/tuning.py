@@ -1,7 +1,5 @@
 """Tuning of a policy so that its cost equals the noise budget."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +73,7 @@ def match_law(
     return _matched(Lanes(problem, *statistics, averaged=True), policy, guess, tolerance)
 
 
-def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: float) -> FloatArray:
+def _matched(lanes: "Lanes", policy: Callable[..., Any], guess: Any, tolerance: float) -> FloatArray:
     check.number("tolerance", tolerance, 1e-300)
     if guess is None:
         guess = policy.guess if isinstance(policy, type) and issubclass(policy, Policy) else 1.0

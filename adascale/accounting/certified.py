@@ -1,7 +1,5 @@
 """Certified intervals of events: epsilon, delta, calibration and trade-off curve."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Mechanisms whose privacy loss has finitely many values."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The certified accountant for Google's ``dp_accounting``."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

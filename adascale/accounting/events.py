@@ -1,7 +1,5 @@
 """Events: sampled Gaussian mechanisms as (sampling rate, noise multiplier, count)."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Check certified intervals and the installed peers on known epsilons: ``python -m adascale.accounting.selfcheck``."""
 
-from __future__ import annotations
-
 import sys
 import time
 import warnings

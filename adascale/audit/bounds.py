@@ -1,7 +1,5 @@
 r"""Statistical lower bounds on :math:`\varepsilon` from an auditor's correct guesses."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Claims about a schedule, scores of canaries, and conclusions from scores or losses."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Audits of real over-the-air training runs with canaries."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

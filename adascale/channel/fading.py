@@ -1,7 +1,5 @@
 r"""Fading distributions: the coefficients of one device, with :math:`\mathbb E|f_t|^2 = 1`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

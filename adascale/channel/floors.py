@@ -3,8 +3,6 @@ r"""Distributions :math:`H` of the noise floor :math:`w_{\min,t} = d \sigma_n^2 
 A level costs :math:`g(\ell) = \mathbb E[\max(\ell - w_{\min}, 0)] = \int_0^\ell H(w)\, dw` (:eq:`eq:law-of-floors`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -128,7 +126,7 @@ class RayleighFloors(FloorLaw):
         self.lanes = self.scale.shape
 
     @classmethod
-    def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> RayleighFloors:
+    def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> "RayleighFloors":
         r"""Make the distribution from the devices' mean gains :math:`\mathbb E|h_m|^2 / k_m^2 > 0`, shape (..., M)."""
         gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
         return cls(scenario.noise_scale / scenario.x_max * (1 / gain).sum(axis=-1))
@@ -265,7 +263,7 @@ class EmpiricalFloors(FloorLaw):
         self._below = np.concatenate([np.zeros((len(self._rows), 1)), np.cumsum(self._rows, axis=-1)], axis=-1)
 
     @classmethod
-    def of(cls, scenario: Scenario, min_gain: ArrayLike) -> EmpiricalFloors:
+    def of(cls, scenario: Scenario, min_gain: ArrayLike) -> "EmpiricalFloors":
         r"""Make the distribution from bottleneck gains :math:`h_{\min}^2 > 0` of earlier rounds, shape (..., N)."""
         return cls(scenario.noise_scale / (scenario.x_max * check.positive("min_gain", min_gain)))
 

@@ -1,7 +1,5 @@
 """Readers of measured channel gains: a whole trace from a file, or line by line."""
 
-from __future__ import annotations
-
 import io
 import math
 import os
@@ -29,7 +27,7 @@ class Trace(NamedTuple):
     """Mean of :math:`|h_{m,t}|^2 / k_m^2` times :attr:`~adascale.scenario.Scenario.power_share`, shape (M,)."""
     notes: tuple[str, ...] = ()
     """Notes on a gain above 1, on missing values, and on a last row without a line break, as in a truncated file."""
-    past: Trace | None = None
+    past: "Trace | None" = None
     """The rounds before the ``split``."""
     gain: FloatArray | None = None
     r"""Linear gains :math:`|h_{m,t}|^2` of all devices, shape (M, T); None if the trace has ``min_gain`` alone."""

@@ -3,8 +3,6 @@
 Each device has its own random stream, so that more rounds or devices extend a realisation without change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """Several gains per round (blocks in time, subcarriers, antennas), and the effective gain for the power limit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

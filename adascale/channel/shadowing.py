@@ -1,7 +1,5 @@
 """Correlated shadowing, device mobility, and a street canyon."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

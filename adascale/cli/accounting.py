@@ -11,8 +11,6 @@ example:
   adascale accounting epsilon --event .01,1.0,500 --event .02,1.5,500 --delta 1e-5 --json
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

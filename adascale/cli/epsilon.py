@@ -16,8 +16,6 @@ example:
   adascale epsilon rounds.csv --delta 1e-5 --json
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     print(common.shown(totals, options.json))
 
 
-def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int]]:
+def _schedules(options: argparse.Namespace) -> "list[tuple[FloatArray, float, int]]":
     """Return rates, noise multipliers and counts, number of devices and the first one, for every kind of device."""
     import numpy as np
 
@@ -82,7 +80,7 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
     return list(zip(rounds, leakage.count.tolist(), (first + 1).tolist(), strict=True))
 
 
-def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
+def _read_eta(path: Path, scenario: adascale.Scenario) -> "FloatArray":
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
     infinity = float("inf")
     table = common.read_table(
@@ -96,7 +94,7 @@ def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
     return eta
 
 
-def _renyi(rounds: FloatArray, delta: float) -> float:
+def _renyi(rounds: "FloatArray", delta: float) -> float:
     """Compute epsilon by the Renyi conversion at Opacus' orders, for rates that may differ."""
     import numpy as np
 

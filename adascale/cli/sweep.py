@@ -14,8 +14,6 @@ example:
   adascale sweep results/mnist/accuracy.toml --store runs --jobs 2
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import sys
@@ -73,7 +71,7 @@ def _beside(out: Path, what: str) -> Path:
     return out.with_name(f"{out.stem}-{what}{out.suffix}")
 
 
-def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, wanted: int, out: Path) -> None:
+def _print_and_write(text: str, table: "pd.DataFrame", history: "pd.DataFrame", wanted: int, out: Path) -> None:
     """Print the text, and write the table: to ``out``, or next to it if ``out`` has results that the table lacks."""
     place, partial = out, _beside(out, "partial")
     try:
@@ -99,11 +97,11 @@ def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, want
             )
 
 
-def _has_more(path: Path, table: pd.DataFrame) -> bool:
+def _has_more(path: Path, table: "pd.DataFrame") -> bool:
     """Return whether the table would replace results of other runs, or a file that is not such a table."""
     import pandas as pd
 
-    def results(rows: pd.DataFrame) -> set[tuple[str, str]]:
+    def results(rows: "pd.DataFrame") -> set[tuple[str, str]]:
         finished = rows[rows["test_accuracy"].notna()]
         return set(zip(finished["reading"].astype(str), finished["run"], strict=True))
 

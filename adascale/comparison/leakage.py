@@ -1,7 +1,5 @@
 r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -44,7 +42,7 @@ def leakage_table(
     accountant: Accountant | None = None,
     delta: float = 1e-5,
     progress: bool = False,
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     r"""Tabulate the leakage of policies over noise budgets and channel realisations.
 
     Parameters
@@ -147,7 +145,7 @@ class _Realisations:
     accountant: Accountant
     delta: float
 
-    def compare(self, method: Any, target: str, wanted: FloatArray) -> tuple[pd.DataFrame, Policy | None]:
+    def compare(self, method: Any, target: str, wanted: FloatArray) -> "tuple[pd.DataFrame, Policy | None]":
         """Measure a policy at each level of the target in each realisation."""
         chooses, mean = getattr(method, "chooses", False), self.problem.min_noise_energy.mean(axis=-1)
         offset = {("nu", True): mean, ("total", False): -mean}.get((target, chooses), 0.0)
@@ -179,7 +177,7 @@ class _Realisations:
                 lane = np.flatnonzero((high - low > _WITHIN / 2) & ~(below >= -_WITHIN) & (abs(x) <= _FARTHEST))
         return np.asarray(np.exp(start + np.where(np.isinf(high), np.nan, high)).reshape(-1, rows))
 
-    def measure(self, method: Any, spend: FloatArray) -> tuple[pd.DataFrame, Policy | None]:
+    def measure(self, method: Any, spend: FloatArray) -> "tuple[pd.DataFrame, Policy | None]":
         r"""Measure a policy at each :math:`\nu`, or each total of one that chooses who sends; NaN out of reach."""
         import pandas as pd
 
@@ -215,7 +213,7 @@ class _Realisations:
         measured |= {"floor_max": floor.max(axis=-1), "floor_max_round": floor.argmax(axis=-1)}
         return pd.DataFrame({key: np.broadcast_to(value, lanes).ravel() for key, value in measured.items()}), policy
 
-    def take(self, rows: NDArray[np.intp]) -> _Realisations:
+    def take(self, rows: NDArray[np.intp]) -> "_Realisations":
         exposure = None if self.problem.exposure is None else self.problem.exposure[rows]
         problem = ReceiveScalingProblem(self.problem.scenario, self.problem.min_gain[rows], 1.0, exposure)
         return replace(self, problem=problem, mean_gain=self.mean_gain[rows], gain=self.gain[rows])

@@ -1,7 +1,5 @@
 """Methods that tune a policy to a budget, on the realisation itself or on a channel model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -129,7 +127,7 @@ class TunedOnModel(PolicyClass):
         self.by_law = bool(from_law and self.tuned and callable(getattr(self.policy, "from_law", None)))
         self.takes_law = (self.policy.needs_law or self.by_law) and not {"law", "mean_gain"} & {*fixed}
 
-    def believing(self, channel: ChannelModel) -> TunedOnModel:
+    def believing(self, channel: ChannelModel) -> "TunedOnModel":
         """Return the same method with this channel assumed, if none was given."""
         if self.channel is not None:
             return self

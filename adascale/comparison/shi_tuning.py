@@ -1,7 +1,5 @@
 """The two parameters of Shi et al. for a noise budget, by a search over pairs."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,7 +35,7 @@ class LyapunovMatch(NamedTuple):
 
     penalty: FloatArray
     rate: FloatArray
-    pairs: pd.DataFrame
+    pairs: "pd.DataFrame"
 
 
 def best_lyapunov(
@@ -95,7 +93,7 @@ def match_lyapunov(
     return LyapunovMatch(penalty, rate, pairs)
 
 
-def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
+def _between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
     between, share = [], np.array([1, 2]) / 3
     for (_, tried), middle in zip(pairs.groupby("lane")["relative_rate"], best, strict=True):
         rates = np.unique(tried)
@@ -108,7 +106,7 @@ def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
 
 def _crossings(
     lanes: Lanes, natural: FloatArray, mean_eta: FloatArray, relative: FloatArray, contraction: float, delta: float
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     every = lanes.problem(lanes.index)
     weight = np.array([contraction ** -float(t) for t in range(every.num_rounds)])
     mean_floor = every.min_noise_energy.mean(axis=-1)

@@ -1,7 +1,5 @@
 """Data sets and their partition among the devices."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import math

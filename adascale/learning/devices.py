@@ -1,7 +1,5 @@
 """The device that a training runs on, and the state of its random generator."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

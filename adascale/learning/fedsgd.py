@@ -1,7 +1,5 @@
 """FedSGD over the air: the server's rounds as pure steps."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Networks whose layers do not mix the samples of a batch."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

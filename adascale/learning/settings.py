@@ -1,7 +1,5 @@
 """The settings of a training that are not part of its scenario."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from adascale import checks as check
@@ -48,7 +46,7 @@ class Training:
         check.whole("chunk", self.chunk)
 
     @classmethod
-    def preset(cls, name: str) -> Training:
+    def preset(cls, name: str) -> "Training":
         """Return the training of a preset, by name or file: see :func:`adascale.presets.load`."""
         values = presets.load(name).training
         try:

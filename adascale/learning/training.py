@@ -1,7 +1,5 @@
 """Whole trainings with a history, which can be resumed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

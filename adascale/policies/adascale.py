@@ -1,7 +1,5 @@
 """AdaScale: the paper's online policy (Algorithm 1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -66,7 +64,7 @@ class AdaScale(RoundsPolicy):
         mean_gain: ArrayLike | None = None,
         law: FloorLaw | None = None,
         stiffness: float = 30.0,
-    ) -> AdaScale:
+    ) -> "AdaScale":
         r"""Build AdaScale from the distribution of the floors (:prf:ref:`thm-warm-start`).
 
         .. math:: V = \frac{s\,\nu}{|F'(\ell)|}, \qquad Q_0 = V |F'(\ell)| - \nu = (s - 1)\,\nu, \qquad g(\ell) = \nu

@@ -1,7 +1,5 @@
 """Base classes of policies: a whole schedule, or one decision per round."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """ConstantLevel: one noise energy for all rounds, whose expected cost is the budget."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """DynamicProgramme: the causal optimum that never exceeds the budget."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """EqualAlloc: the same noise energy above the floor in every round."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from adascale.accounting import calibrate

@@ -1,7 +1,5 @@
 """EstimFuture: a plan for the rest of the horizon in every round, from the mean channel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Learn: re-solving with the floors seen so far, without channel statistics."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

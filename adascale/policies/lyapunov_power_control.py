@@ -1,7 +1,5 @@
 """The power control of Shi et al., with a virtual queue of excess privacy spending."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The offline optimum in closed form: water-filling."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """The power control of Liu and Simeone, with a budget on the sum of scalings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

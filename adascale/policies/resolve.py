@@ -1,7 +1,5 @@
 """ReSolve: a new plan for the horizon in every round, given the distribution of the floors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

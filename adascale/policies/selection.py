@@ -1,7 +1,5 @@
 """Policies that choose who sends: truncated channel inversion, and the best devices of each round."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -166,7 +164,7 @@ class Truncated(Selecting):
         return everyone.device_epsilons(everyone.max_eta, accountant, delta)
 
     @classmethod
-    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> Truncated:
+    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> "Truncated":
         r"""Find the least threshold whose total noise energy is :math:`W`; it **sees all rounds**.
 
         .. math:: \frac1T \sum_t w_t = \frac{d \sigma_n^2}{x_{\max}} \frac{A(g)}g, \quad A = \frac1T \sum_t (M / K_t)^2
@@ -233,7 +231,7 @@ class Best(Selecting):
         return state, eta, np.broadcast_to(senders, (*eta.shape[:-1], *gain.shape[-2:]))
 
     @classmethod
-    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike, number: int) -> Best:
+    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike, number: int) -> "Best":
         """Find the level whose total noise energy is :math:`W`, as :meth:`Truncated.of_total`."""
         least, total = cls(number).select(scenario, gain), check.positive("total", total)
         if (total <= least.total).any():

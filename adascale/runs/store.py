@@ -9,8 +9,6 @@
 =============== ====================================================================================================
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
@@ -59,7 +57,7 @@ class Store:
             raise ValueError(f"store {str(folder)!r} must be a folder")
         self._session = ""
 
-    def session(self) -> Store:
+    def session(self) -> "Store":
         """Return the same store by its full path, for many runs that read each data set only once."""
         found = Store(self.folder.resolve())
         found._session = secrets.token_hex(8)
@@ -148,7 +146,9 @@ class Store:
                         place.rmdir()
                 raise
 
-    def _perform(self, run: Run, checkpoint: Checkpoint, device: str, progress: bool, save_seconds: float) -> Finished:
+    def _perform(
+        self, run: Run, checkpoint: "Checkpoint", device: str, progress: bool, save_seconds: float
+    ) -> Finished:
         place = self.place(run)
         for half in place.glob(".*"):  # files that a process was writing when it was killed
             half.unlink()

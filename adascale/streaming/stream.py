@@ -1,7 +1,5 @@
 """An online policy that answers one round at a time and can be resumed."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -197,7 +195,7 @@ class Stream:
         """Release the file for another process."""
         self._journal.close()
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> "Stream":
         return self
 
     def __exit__(self, *raised: object) -> None:

@@ -1,7 +1,5 @@
 """The refusal of models without sample gradients, and the check of random samples against plain autograd."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

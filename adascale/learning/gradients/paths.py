@@ -1,7 +1,5 @@
 """Sample gradients by the rules of the layers, in one pass, or of any model by ``vmap(grad)``, which is slower."""
 
-from __future__ import annotations
-
 import contextlib
 import textwrap
 import warnings

@@ -1,7 +1,5 @@
 """Rules for the sample gradients of layers: their norms and a weighted sum, mostly without storing them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
