@@ -83,21 +83,21 @@ def order(name: str, value: ArrayLike) -> float:
 
 def fraction(name: str, value: ArrayLike) -> float:
     """Return one number in (0, 1)."""
-    expected = "one number strictly between 0 and 1"
-    return float(_checked(name, value, expected, lambda x: (x > 0) & (x < 1), one=True))
+    return float(_checked(name, value, "one number strictly between 0 and 1", lambda x: (x > 0) & (x < 1), one=True))
 
 
 def number(name: str, value: ArrayLike, low: float, high: float = math.inf) -> float:
     """Return one finite number in [low, high]."""
     expected = f"one finite number >= {low:g}" if high == math.inf else f"one number in [{low:g}, {high:g}]"
-    good = lambda x: np.isfinite(x) & (x >= low) & (x <= high)  # noqa: E731
-    return float(_checked(name, value, expected, good, one=True))
+    return float(_checked(name, value, expected, lambda x: np.isfinite(x) & (x >= low) & (x <= high), one=True))
 
 
-def whole(name: str, value: int | np.integer[Any], least: int = 1) -> int:
-    """Return one integer >= ``least``."""
+def whole(name: str, value: int | np.integer[Any], least: int = 1, most: float = math.inf) -> int:
+    """Return one integer in [least, most]."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InvalidInput(f"{name} must be a whole number >= {least}, got {value!r}", name)
+    if value > most:
+        raise InvalidInput(f"{name} must be at most {most:,}, got {value}", name)
     return int(value)
 
 

@@ -110,8 +110,7 @@ def _said(error: BaseException) -> str:
 
 def _refuse_foreign(kind: str, name: str) -> None:
     """Refuse a module of the standard library, or a malformed name."""
-    standard = _top(name) in sys.stdlib_module_names
-    if standard or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
+    if _top(name) in sys.stdlib_module_names or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
         expected = "a registered name, or module:object of a module that is not one of Python's standard library"
         raise ValueError(f"{_one(kind)} {name!r} must be {expected}")
 

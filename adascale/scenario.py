@@ -1,6 +1,7 @@
 """The constants of an experiment, in SI units; "the paper" is that of Moradi Kalarde et al., INFOCOM 2026."""
 
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
@@ -60,9 +61,8 @@ class Scenario:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"name must be a non-empty string, got {self.name!r}", "name")
         for name in ("num_devices", "num_rounds", "num_parameters"):
-            object.__setattr__(self, name, check.whole(name, getattr(self, name)))
-        if self.num_devices > MOST_DEVICES:
-            raise InvalidInput(f"num_devices must be at most {MOST_DEVICES:,}, got {self.num_devices}", "num_devices")
+            most = MOST_DEVICES if name == "num_devices" else math.inf
+            object.__setattr__(self, name, check.whole(name, getattr(self, name), most=most))
         optional = ("privacy_noise_power",) * (self.privacy_noise_power is not None)
         for name in ("batch_size", "dataset_size", "max_power", "clip_norm", "noise_power", *optional):
             value, is_shared = check.positive(name, getattr(self, name)), name.endswith(("clip_norm", "noise_power"))

@@ -132,10 +132,8 @@ class Lanes:
         known = (each[lane] for each in self._known)
         eta = policy(parameter.reshape(-1, *self._draws_axis), *known).schedule(problem)
         with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
-            cost = np.mean(
-                problem.scenario.noise_scale / eta - problem.min_noise_energy, axis=tuple(range(1, self._gain.ndim))
-            )
-            return np.asarray(cost / self._budget[lane] - 1)
+            spent = problem.scenario.noise_scale / eta - problem.min_noise_energy
+            return np.asarray(np.mean(spent, axis=tuple(range(1, self._gain.ndim))) / self._budget[lane] - 1)
 
     def name(self, lane: int) -> str:
         """Name the cost of this instance in a message."""

@@ -92,8 +92,7 @@ def beta(events: Events, alpha: float) -> CertifiedInterval:
             break
     low, most = max(float(least[best]), 0.0), min(most, 1 - alpha)  # a test that guesses misses 1 - alpha
     middle = float((value - alpha * k).max())
-    ends = proofs[float(k[best])], "concavity"
-    return CertifiedInterval(low, most, ends, "both", min(max(middle, low), most), low)
+    return CertifiedInterval(low, most, (proofs[float(k[best])], "concavity"), "both", min(max(middle, low), most), low)
 
 
 class _Guess:
@@ -190,11 +189,9 @@ def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
     """
     given, delta = compose_events(events), check.fraction("delta", delta)
     target = check.number("epsilon", epsilon, 1e-300)
-    sampled = given.rate * given.number > 0
-    if given.discrete or not sampled.any():
-        raise InvalidInput(
-            "events must be sampled Gaussian mechanisms, at least one, as others have no noise", "events"
-        )
+    if given.discrete or not (given.rate * given.number > 0).any():
+        expected = "sampled Gaussian mechanisms, at least one, as others have no noise"
+        raise InvalidInput(f"events must be {expected}", "events")
     # logarithms of the factor: the ends of the search, and a first one, by the central limit theorem
     low, high = math.log(LEAST_NOISE / given.sigma.min()), math.log(MOST_NOISE / given.sigma.max())
     root = math.sqrt(-2 * math.log(delta))

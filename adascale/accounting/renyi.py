@@ -96,8 +96,7 @@ def at_end(guarantee: DpGuarantee, orders: ArrayLike = DEFAULT_ORDERS) -> NDArra
     known = as_orders(orders)
     check.broadcast(epsilon=np.shape(guarantee.epsilon), order=np.shape(guarantee.order))
     inside = (guarantee.epsilon <= 0) | (known.min() == known.max())
-    side = (guarantee.order == known.max()).astype(int) - (guarantee.order == known.min())
-    return np.where(inside, 0, side)
+    return np.where(inside, 0, (guarantee.order == known.max()).astype(int) - (guarantee.order == known.min()))
 
 
 def _prepare(q: ArrayLike, sigma: ArrayLike, order: float) -> tuple[FloatArray, FloatArray, float]:

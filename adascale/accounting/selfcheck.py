@@ -22,8 +22,7 @@ CASES: dict[str, tuple[Phases, float, float]] = {
 def _by_history(module: str, *arguments: str) -> Callable[[Phases, float], float]:
     def found(events: Phases, delta: float) -> float:
         accountants = import_module(module)
-        make = accountants.create_accountant if arguments else accountants.CTDAccountant
-        accountant = make(*arguments)
+        accountant = (accountants.create_accountant if arguments else accountants.CTDAccountant)(*arguments)
         accountant.history = [(sigma, rate, count) for rate, sigma, count in events]
         return float(accountant.get_epsilon(delta=delta))
 

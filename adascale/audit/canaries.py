@@ -59,8 +59,7 @@ class GradientCanaries:
     @classmethod
     def draw(cls, scenario: Scenario, count: int, seed: int, norm: float = 1.0) -> "GradientCanaries":
         """Draw coordinates, signs and coins of at most d canaries."""
-        if check.whole("canaries", count) > scenario.num_parameters:
-            raise ValueError(f"canaries must be at most the {scenario.num_parameters} parameters, got {count}")
+        check.whole("canaries", count, most=scenario.num_parameters)
         check.positive("norm", norm)
         rng = stream(seed, AUDIT, PLACES)
         coordinate = rng.permutation(scenario.num_parameters)[:count]

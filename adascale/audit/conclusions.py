@@ -137,8 +137,7 @@ def plan(rate: float, sigma: FloatArray, canaries: int, delta: float, confidence
 
     The plan depends only on simulated scores, so the bounds keep their confidence.  It needs at least 10 ``canaries``.
     """
-    if check.whole("canaries", canaries) < 10:
-        raise ValueError(f"canaries must be at least 10, got {canaries}")
+    check.whole("canaries", canaries, 10)
     rng, draws = np.random.default_rng(0), 20_000
     inside, outside = (np.sort(simulated_scores(rng, rate, sigma, draws, each)) for each in (True, False))
     both, half = np.sort(np.concatenate([inside, outside])), canaries // 2

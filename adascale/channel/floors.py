@@ -307,9 +307,7 @@ class SelectionFloors(FloorLaw):
 
     def __init__(self, scale: ArrayLike, antennas: int) -> None:
         self.scale = check.positive("scale", scale)
-        self.antennas = check.whole("antennas", antennas)
-        if antennas > 16:  # digits cancel in longer alternating sums
-            raise InvalidInput(f"antennas must be at most 16, got {antennas}", "antennas")
+        self.antennas = check.whole("antennas", antennas, most=16)  # digits cancel in longer alternating sums
         self.lanes = self.scale.shape
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
@@ -324,5 +322,4 @@ class SelectionFloors(FloorLaw):
         return np.asarray(level * (weight * each).sum(axis=-1))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
-        one = -np.expm1(np.log1p(-np.asarray(share, dtype=float)) / self.antennas)
-        return np.asarray(self.scale / -np.log(one))
+        return np.asarray(self.scale / -np.log(-np.expm1(np.log1p(-np.asarray(share, dtype=float)) / self.antennas)))

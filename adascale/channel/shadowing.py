@@ -56,9 +56,8 @@ class Shadowed(Rayleigh, same_law=True):
             normal[..., j:] += column * fresh[..., j, None]
             rest[..., j:, j:] -= column[..., None] * column[..., None, :]
         shadow = 10 ** (self.deviation / 10 * normal)
-        return Channel(
-            distance, path_loss * shadow if self.known else path_loss, coefficient / np.sqrt(shadow)[..., None]
-        )
+        known = path_loss * shadow if self.known else path_loss
+        return Channel(distance, known, coefficient / np.sqrt(shadow)[..., None])
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,7 @@ def _summary(table: "pd.DataFrame", key: str, reference: str, form: str) -> str:
     from adascale.statistics import log_interval
 
     def geometric(name: str, values: "pd.Series", ends: bool = True) -> dict[str, str]:
-        infinite = bool((values == math.inf).any())
-        centre, low, high = (math.inf,) * 3 if infinite else log_interval(values)
+        centre, low, high = (math.inf,) * 3 if (values == math.inf).any() else log_interval(values)
         shown = f"{low:.4g} .. {high:.4g}" if 0 < centre < math.inf else ""
         return {name: f"{centre:.4g}"} | ({f"{name} 95 %": shown} if ends and len(values) > 2 else {})
 

@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-DATES: dict[str, dict[str, Any]] = {
-    ".pdf": {"CreationDate": None},
-    ".png": {},
-    ".svg": {"Date": None},
-}  # what would differ tomorrow
+# what would differ tomorrow
+DATES: dict[str, dict[str, Any]] = {".pdf": {"CreationDate": None}, ".png": {}, ".svg": {"Date": None}}
 _STYLE = {"font.family": ["STIXGeneral", "DejaVu Sans"], "mathtext.fontset": "stix", "font.size": 8, "savefig.dpi": 600}
 _STYLE |= {"legend.fontsize": 7, "lines.linewidth": 0.9, "lines.markersize": 3.5, "axes.linewidth": 0.6}
 _STYLE |= {"svg.hashsalt": "adascale", "pdf.fonttype": 42}  # TrueType: many publishers refuse Type 3
@@ -37,8 +34,7 @@ _TEX |= {char: rf"\text{name}{{}}" for char, name in {"\\": "backslash", "~": "a
 def format_table(table: "pd.DataFrame", form: str) -> str:
     """Format a table of texts and integers as ``"text"``, ``"csv"``, ``"markdown"`` or ``"latex"`` (for booktabs)."""
     if form in ("text", "csv"):
-        text = table.to_string(index=False) if form == "text" else table.to_csv(index=False)
-        return str(text).removesuffix("\n")
+        return str(table.to_string(index=False) if form == "text" else table.to_csv(index=False)).removesuffix("\n")
     rows = [[" ".join(str(field).split()) for field in row] for row in (table.columns, *table.to_numpy().tolist())]
     right = [all(_NUMBERS.fullmatch(field) for field in column[1:] if field) for column in zip(*rows, strict=True)]
     if form == "markdown":

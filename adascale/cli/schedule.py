@@ -39,6 +39,8 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 import adascale
 from adascale.cli import causal, common
 
@@ -47,10 +49,6 @@ _LEAST_SHARE = 1e-12  # least nu over the largest floor, as float64 has sixteen 
 
 def run(options: argparse.Namespace) -> None:
     """Print the totals, and write the schedule."""
-    import numpy as np
-
-    from adascale.problem import RoundLeakage
-
     inputs = common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
     scenario = common.read_scenario(options.scenario, options.interference).scenario
@@ -94,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
     totals |= {each: float(value) for each in named if (value := getattr(policy, each)) is not None}
     totals |= {"budget_mode": budget_mode, "nu": nu, "cost": cost} | shares
     totals |= {"order": scenario.order, "rdp": float(made.rdp(*given)), "delta": options.delta}
-    if shares or RoundLeakage(scenario).rate.size > 1:
+    if shares or adascale.problem.RoundLeakage(scenario).rate.size > 1:
         totals["epsilon_max"] = float(largest)
     totals["epsilon"] = float(epsilon)
     text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])

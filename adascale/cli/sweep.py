@@ -60,10 +60,7 @@ def run(options: argparse.Namespace) -> None:
         text = f"{len(finished)} of {len(outcomes)} runs finished"
     _print_and_write(text, table, history, len(entries), out)
     if failed:
-        reasons = (
-            f"{first}{f' and {len(others)} more' * bool(others)}: {message}"
-            for message, (first, *others) in failed.items()
-        )
+        reasons = (f"{one}{f' and {len(more)} more' * bool(more)}: {why}" for why, (one, *more) in failed.items())
         raise RuntimeError(f"{len(outcomes) - len(finished)} of {len(outcomes)} runs failed: {'; '.join(reasons)}")
 
 
@@ -91,10 +88,8 @@ def _print_and_write(text: str, table: "pd.DataFrame", history: "pd.DataFrame", 
             common.note(f"{out} has results of runs that are missing here, and is left as it is")
         others = table["version"].dropna()[table["version"] != __version__] if "version" in table else []
         if len(others):
-            common.note(
-                f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
-                f"is {__version__}; delete their folders in the store to run them again"
-            )
+            made = f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}"
+            common.note(f"{made}, this is {__version__}; delete their folders in the store to run them again")
 
 
 def _has_more(path: Path, table: "pd.DataFrame") -> bool:

@@ -91,10 +91,8 @@ class FedSGD:
 
     def batches(self, round_index: int) -> list[NDArray[np.intp]]:
         """Draw the Poisson batch of every device in a round, as positions in the training set."""
-        return [
-            part[poisson_batch(self.seed, m, round_index, part.size, self._rates[m])]
-            for m, part in enumerate(self.parts)
-        ]
+        parts = enumerate(self.parts)
+        return [part[poisson_batch(self.seed, m, round_index, part.size, self._rates[m])] for m, part in parts]
 
     def step(self, state: State, eta_t: float, *, senders_t: ArrayLike | None = None) -> tuple[State, RoundRecord]:
         r"""Run one round: :math:`\boldsymbol\theta_{t+1}` from :math:`\boldsymbol\theta_t` and :math:`\eta_t`.
@@ -196,10 +194,11 @@ def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
         try:
             fitting(model(sample), 1, dataset.labels)
         except Exception as error:  # the user's network may raise anything
-            raise ValueError(
-                f"model {name!r} must give (1, classes) logits for a sample of shape {tuple(sample.shape[1:])}; it "
+            wanted = f"give (1, classes) logits for a sample of shape {tuple(sample.shape[1:])}"
+            found = (
                 f"fails with {type(error).__name__}: {error} (samples are float32; call .long() before an Embedding)"
-            ) from error
+            )
+            raise ValueError(f"model {name!r} must {wanted}; it {found}") from error
 
 
 @contextlib.contextmanager

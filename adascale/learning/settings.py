@@ -38,8 +38,7 @@ class Training:
             if not isinstance(value := getattr(self, name), str):
                 raise ValueError(f"{name} must be a name, got {value!r}")
         for name in ("learning_rate", "momentum", "weight_decay"):
-            if check.at_least(name, value := getattr(self, name), 0).ndim:
-                raise ValueError(f"{name} must be one number, got {value!r}")
+            check.number(name, getattr(self, name), 0)
         check.positive("learning_rate", self.learning_rate)
         if self.momentum >= 1:
             raise ValueError(f"momentum must be in [0, 1), got {self.momentum}")

@@ -95,10 +95,8 @@ def train(
         state = state._replace(parameters=state.parameters.to(device), velocity=state.velocity.to(device))
 
     def diverged(what: str) -> Diverged:
-        error = Diverged(
-            f"the training diverged in round {t}: {what}; try a learning rate below {training.learning_rate:g}, or a "
-            "smaller nu, which is less noise"
-        )
+        remedy = f"try a learning rate below {training.learning_rate:g}, or a smaller nu, which is less noise"
+        error = Diverged(f"the training diverged in round {t}: {what}; {remedy}")
         error.history = pd.DataFrame(rows, columns=COLUMNS)
         return error
 

@@ -66,6 +66,5 @@ class EstimFuture(HorizonPolicy):
         # the smallest valid level, with only this floor, only the later ones, or all of them under water
         both = (state.left + floor + state.later * later_floor) / (1 + state.later)
         alone = floor + state.left
-        level = np.where(alone <= later_floor, alone, both)
-        energy = np.maximum(level, floor) if state.later else alone
+        energy = np.maximum(np.where(alone <= later_floor, alone, both), floor) if state.later else alone
         return replace(state, later=later, left=np.maximum(state.left - (energy - floor), 0.0)), energy

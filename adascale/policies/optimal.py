@@ -45,10 +45,6 @@ class Optimal(Policy):
     r"""The offline optimum :math:`w^\star_t = \max(\ell, w_{\min,t})` of all rounds (:prf:ref:`thm-water-filling`)."""
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        level = water_level(problem.min_noise_energy, problem.budget)[..., None]
-        return scaling(
-            np.maximum(level, problem.min_noise_energy),
-            problem.min_noise_energy,
-            problem.max_eta,
-            problem.scenario.noise_scale,
-        )
+        floor = problem.min_noise_energy
+        energy = np.maximum(water_level(floor, problem.budget)[..., None], floor)
+        return scaling(energy, floor, problem.max_eta, problem.scenario.noise_scale)

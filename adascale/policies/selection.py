@@ -218,8 +218,7 @@ class Best(Selecting):
     level: ArrayLike = 0.0
 
     def start(self, scenario: Scenario) -> State:
-        if check.whole("number", self.number) > scenario.num_devices:
-            raise InvalidInput(f"number must be at most {scenario.num_devices}, got {self.number}", "number")
+        check.whole("number", self.number, most=scenario.num_devices)
         return scenario, check.at_least("level", self.level, 0)
 
     def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:

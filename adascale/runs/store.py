@@ -223,10 +223,8 @@ class Checkpoint:
         found = {"version": __version__} | json.loads(str(arrays["conditions"]))  # 0.2.0 stored none
         for key, now in self.conditions.items():
             if not anywhere and (then := found.get(key)) != now:
-                raise ValueError(
-                    f"checkpoint {self.path} was made with {key} {then!r}, not {now!r}; continue it so, or delete it "
-                    "to start the run again"
-                )
+                remedy = "continue it so, or delete it to start the run again"
+                raise ValueError(f"checkpoint {self.path} was made with {key} {then!r}, not {now!r}; {remedy}")
         self.conditions["made"] = found.get("made")
         history = pd.DataFrame({name: arrays[f"history_{name}"] for name in COLUMNS})
         values = (torch.as_tensor(arrays[name]).to(self.conditions["device"]) for name in ("parameters", "velocity"))

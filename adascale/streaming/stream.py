@@ -249,8 +249,7 @@ class Stream:
                 spent += energy - self.scenario.noise_scale / (self.scenario.x_max * gain)
                 inverse = self._devices.unit / energy
             else:
-                chosen = Selection(self.scenario, np.array([eta]), senders[:, None])
-                inverse = chosen.noise_multiplier[:, 0] ** -2.0
+                inverse = Selection(self.scenario, np.array([eta]), senders[:, None]).noise_multiplier[:, 0] ** -2.0
             kinds = zip(inverse, self._terms, strict=True)
             moments = moments + [[total_log_moment(np.array([s]), each, 0) for each in terms] for s, terms in kinds]
         by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device

@@ -38,9 +38,8 @@ def all_of(
     if rounds.gaussian:
         lowers += [("Gaussian", lambda at: float(gaussian.delta(rounds.gaussian * (1 - _SAFE), at)[1]))]
     if kinds:
-        lowers += [
-            ("one round", lambda at: max(gaussian.sampled_delta(q, u * (1 - _SAFE), at)[1] for q, u, _ in kinds))
-        ]
+        less = [(q, u * (1 - _SAFE)) for q, u, _ in kinds]
+        lowers += [("one round", lambda at: max(gaussian.sampled_delta(q, u, at)[1] for q, u in less))]
         weight = [q * n * math.expm1(min(u, 700.0)) for q, u, n in kinds]
         for i in {int(np.argmax(weight)), int(np.argmax([u for _, u, _ in kinds]))}:
             lowers += [("threshold", _threshold(*kinds[i]))]

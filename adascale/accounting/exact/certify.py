@@ -6,19 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from adascale.accounting.exact import bounds, gaussian
+from adascale.accounting.exact import bounds, gaussian, inversion
 from adascale.accounting.exact.discretize import cut
-from adascale.accounting.exact.inversion import (
-    ADD,
-    DIRECTIONS,
-    REMOVE,
-    Inversion,
-    Tilts,
-    chernoff_offset,
-    look,
-    plan,
-    proven_log_moment_at,
-)
+from adascale.accounting.exact.inversion import ADD, DIRECTIONS, REMOVE, Inversion, Tilts, look, plan
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp
 from adascale.accounting.interval import WIDEST, CertifiedInterval
@@ -327,8 +317,8 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
     i = int(np.argmin(tilts.log_bound(epsilon)))
     a = float(tilts.tilt[i])  # approximately the slope of -ln delta as well
     if tilts.log_bound(epsilon)[i] < log_delta + 0.5:
-        log_moment = proven_log_moment_at(rounds, direction, a) + 0.5 * rounds.gaussian * a * (a + 1)
-        log_bound = log_moment + chernoff_offset(a) - a * epsilon
+        log_moment = inversion.proven_log_moment_at(rounds, direction, a) + 0.5 * rounds.gaussian * a * (a + 1)
+        log_bound = log_moment + inversion.chernoff_offset(a) - a * epsilon
         if log_bound + 1e-13 * (abs(log_moment) + a * epsilon + 10) <= log_delta:
             return True
     if value is None or value > 0.998 * epsilon:

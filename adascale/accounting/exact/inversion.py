@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from adascale.accounting.exact import gaussian, minus_one
 from adascale.accounting.exact.moments import ULP
-from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
+from adascale.accounting.exact.rounds import Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
 from adascale.accounting.kernels import FloatArray
 from adascale.errors import CannotCertify
 
@@ -137,11 +137,10 @@ class Inversion:
         self.direction, self.where, self.smoothing = direction, where, smoothing
         self.step = 2 * math.pi / where.period
         a = where.tilt
-        self.line: Line = (
-            minus_one.line_of_atoms(rounds, a, direction == ADD, self.step, count)
-            if rounds.atoms
-            else moments_on_line(rounds, real_order(direction, a), self.step, count, digits)
-        )
+        if rounds.atoms:
+            self.line = minus_one.line_of_atoms(rounds, a, direction == ADD, self.step, count)
+        else:
+            self.line = moments_on_line(rounds, real_order(direction, a), self.step, count, digits)
         if not math.isfinite(self.line.error):
             raise CannotCertify("the moments of a round would take too many nodes, or overflow")
         self.gaussian = rounds.gaussian + smoothing**2

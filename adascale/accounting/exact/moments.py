@@ -95,8 +95,7 @@ def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
 
 def _left_out(root: Numbers, c: Numbers, dx: Numbers, nodes: float, total: Numbers) -> FloatArray:
     """Bound the sum of the nodes below exp(-42) of the peak, relative to ``total``, the sum of the others."""
-    least = math.exp(-_DEPTH) * ((np.abs(c) * np.asarray(root) + 60.0) / dx + nodes) * dx / _ROOT / total
-    return np.asarray(least)
+    return np.asarray(math.exp(-_DEPTH) * ((np.abs(c) * np.asarray(root) + 60.0) / dx + nodes) * dx / _ROOT / total)
 
 
 @_QUIET

@@ -6,14 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adascale.accounting.exact.moments import (
-    ULP,
-    ComplexArray,
-    line,
-    log_moments,
-    log_moments_above,
-    total_log_moment_above,
-)
+from adascale.accounting.exact import moments
+from adascale.accounting.exact.moments import ULP, ComplexArray, line, log_moments, log_moments_above
 from adascale.accounting.kernels import FloatArray
 
 _MOST = 65  # a panel must have fewer nodes
@@ -108,7 +102,7 @@ def proven_log_moment(rounds: Rounds, c: float) -> float:
     """Bound ln M(c) of the sampled Gaussian rounds from above, quadrature and rounding included."""
     total, moved = 0.0, 0.0
     for q, u, number in zip(*rounds[:3], strict=True):
-        total += total_log_moment_above(u, q, number, c) * (1 + 4 * ULP)
+        total += moments.total_log_moment_above(u, q, number, c) * (1 + 4 * ULP)
         moved += 1.05 * float(number @ u) * MOVED * abs(c * (c - 1))
     return total + moved
 
@@ -172,9 +166,8 @@ def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[i
     found: list[tuple[int, int, int]] = []
 
     def nodes(first: int, last: int) -> int:
-        return (
-            nodes_needed(q, logs[first], logs[last - 1], c, digits, min(last - first, _MOST)) if last - first > 4 else 0
-        )
+        number = last - first
+        return nodes_needed(q, logs[first], logs[last - 1], c, digits, min(number, _MOST)) if number > 4 else 0
 
     def split(first: int, last: int, now: int, depth: int) -> None:
         cut = first + int(np.searchsorted(logs[first:last], 0.5 * (logs[first] + logs[last - 1])))
@@ -199,8 +192,7 @@ def nodes_needed(q: float, low: float, high: float, c: float, digits: float, mos
     at_low, at_high = log_moments(np.exp([low, high]), q, c)[0]
     if not at_high - at_low < _STEEP:
         return 0
-    bound = _log_bounds(q, low, high, c)
-    least = np.ceil((digits + bound - at_low) / np.log(_ELLIPSES)).min() + 1
+    least = np.ceil((digits + _log_bounds(q, low, high, c) - at_low) / np.log(_ELLIPSES)).min() + 1
     return max(int(least), 2) if least < most else 0
 
 
