@@ -53,9 +53,12 @@ def _checked(
     return array
 
 
-def positive(name: str, value: ArrayLike) -> FloatArray:
-    """Return ``value`` as floats, all finite and > 0."""
-    return _checked(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
+def positive(name: str, value: ArrayLike, last: str = "") -> FloatArray:
+    """Return ``value`` as floats, all finite and > 0, with one or more on a last axis of what ``last`` says."""
+    array = _checked(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
+    if last and (array.ndim == 0 or array.shape[-1] == 0):
+        raise InvalidInput(f"{name} must have a last axis of {last}, got shape {array.shape}", name)
+    return array
 
 
 def per_device(name: str, value: ArrayLike, num_devices: int) -> FloatArray:

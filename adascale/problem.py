@@ -4,10 +4,10 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import accounting
 from adascale import checks as check
@@ -15,9 +15,7 @@ from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log
 from adascale.accounting.orders import as_orders
 from adascale.compiled import njit
 from adascale.errors import InvalidInput
-from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray, Scenario
 
 
 class LeakageTerms(NamedTuple):
@@ -111,9 +109,7 @@ class ReceiveScalingProblem:
     def __init__(
         self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike, exposure: ArrayLike | None = None
     ) -> None:
-        self.min_gain = check.positive("min_gain", min_gain)
-        if self.min_gain.ndim == 0 or self.min_gain.shape[-1] == 0:
-            raise InvalidInput(f"min_gain must have a last axis of rounds, got shape {self.min_gain.shape}", "min_gain")
+        self.min_gain = check.positive("min_gain", min_gain, "rounds")
         self.budget = check.positive("budget", budget)
         self.lanes = check.broadcast(budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1])
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
@@ -164,8 +160,7 @@ class ReceiveScalingProblem:
 
     def cost(self, eta: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
-        mean: FloatArray = np.mean(self.noise_energy(eta) - self.min_noise_energy, axis=-1)
-        return mean
+        return cast("FloatArray", np.mean(self.noise_energy(eta) - self.min_noise_energy, axis=-1))
 
     def spend(self, eta: ArrayLike) -> FloatArray:
         r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""

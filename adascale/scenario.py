@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,8 +125,7 @@ class Scenario:
     @property
     def sampling_rate(self) -> FloatArray:
         r""":math:`q_m = B_m / n_m`, shape () or (M,)."""
-        rate: FloatArray = np.asarray(self.batch_size, dtype=float) / np.asarray(self.dataset_size, dtype=float)
-        return rate
+        return cast("FloatArray", np.asarray(self.batch_size, dtype=float) / np.asarray(self.dataset_size, dtype=float))
 
     @property
     def batch_second_moment(self) -> FloatArray:
@@ -133,8 +133,7 @@ class Scenario:
 
         Random batch sizes multiply the mean transmit power by this, so gains are divided by it.
         """
-        moment: FloatArray = 1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float)
-        return moment
+        return cast("FloatArray", 1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float))
 
     @property
     def power_share(self) -> FloatArray:

@@ -13,9 +13,8 @@ from adascale.policies import Policy
 from adascale.policies.adascale import NoRoot
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import find_roots, widen
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
-FloatArray = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _FARTHEST = 600.0  # largest logarithm of a parameter: its exponential is far from overflow

@@ -1,6 +1,6 @@
 """Claims about a schedule, scores of canaries, and conclusions from scores or losses."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -108,8 +108,7 @@ def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> Flo
     sigma = check.positive("sigma", sigma)
     exponent = (np.asarray(heard) - 0.5) / sigma**2
     with np.errstate(divide="ignore"):  # the logarithm of 1 - q if q = 1
-        ratio: FloatArray = np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
-    return ratio
+        return cast("FloatArray", np.logaddexp(np.log1p(-rate), np.log(rate) + exponent))
 
 
 def simulated_scores(rng: np.random.Generator, rate: float, sigma: FloatArray, count: int, present: bool) -> FloatArray:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from adascale.channel.floors import FloatArray, FloorLaw, RayleighFloors
+from adascale.channel.floors import FloorLaw, RayleighFloors
 from adascale.channel.model import Channel, ChannelModel, Seeds
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 ComplexArray = NDArray[np.complex128]
 

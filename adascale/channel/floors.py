@@ -5,6 +5,7 @@ A level costs :math:`g(\ell) = \mathbb E[\max(\ell - w_{\min}, 0)] = \int_0^\ell
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +13,7 @@ from scipy import special
 
 from adascale import checks as check
 from adascale.errors import InvalidInput
-from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray, Scenario
 
 _KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8  # FadingFloors tabulates 600 levels from H = 1e-14 to 1 - H = 1e-8
 _LARGEST = float(np.finfo(float).max)
@@ -132,16 +131,13 @@ class RayleighFloors(FloorLaw):
         return cls(scenario.noise_scale / scenario.x_max * (1 / gain).sum(axis=-1))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
-        value: FloatArray = np.exp(-self.scale / np.asarray(floor))
-        return value
+        return cast("FloatArray", np.exp(-self.scale / np.asarray(floor)))
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
-        value: FloatArray = level * special.expn(2, self.scale / np.asarray(level))
-        return value
+        return cast("FloatArray", level * special.expn(2, self.scale / np.asarray(level)))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
-        value: FloatArray = self.scale / -np.log(share)
-        return value
+        return self.scale / -np.log(share)
 
     def level(self, budget: ArrayLike) -> FloatArray:
         from scipy.optimize import elementwise  # slow to import
@@ -255,9 +251,7 @@ class EmpiricalFloors(FloorLaw):
     """The empirical distribution of given floors > 0, shape (..., N)."""
 
     def __init__(self, floor: ArrayLike) -> None:
-        seen = check.positive("floor", floor)
-        if seen.ndim == 0 or seen.shape[-1] == 0:
-            raise InvalidInput(f"floor must have a last axis of floors, got shape {seen.shape}", "floor")
+        seen = check.positive("floor", floor, "floors")
         self.lanes = seen.shape[:-1]
         self._rows = np.sort(seen.reshape(-1, seen.shape[-1]), axis=-1)
         self._below = np.concatenate([np.zeros((len(self._rows), 1)), np.cumsum(self._rows, axis=-1)], axis=-1)
@@ -278,8 +272,7 @@ class EmpiricalFloors(FloorLaw):
         return level, row, count
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
-        share: FloatArray = self._under(floor)[2] / self._rows.shape[1]
-        return share
+        return cast("FloatArray", self._under(floor)[2] / self._rows.shape[1])
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         level, row, count = self._under(level)
@@ -289,8 +282,7 @@ class EmpiricalFloors(FloorLaw):
         share = np.asarray(share, dtype=float)
         row = self._lane(share)
         at = (np.broadcast_to(share, row.shape) * self._rows.shape[1]).astype(np.intp)
-        found: FloatArray = self._rows[row, np.minimum(at, self._rows.shape[1] - 1)]
-        return found
+        return cast("FloatArray", self._rows[row, np.minimum(at, self._rows.shape[1] - 1)])
 
 
 class SelectionFloors(FloorLaw):

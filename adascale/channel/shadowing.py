@@ -7,9 +7,9 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.channel.fading import ComplexArray, Rayleigh, waves
-from adascale.channel.floors import FloatArray
 from adascale.channel.model import Channel, Seeds, each_device
 from adascale.errors import InvalidInput
+from adascale.scenario import FloatArray
 
 LIGHT = 299_792_458.0
 """Speed of light in metres per second."""

@@ -16,12 +16,11 @@ from adascale.comparison.methods import Method, as_method, find_method, keeps_it
 from adascale.errors import BudgetNotReached
 from adascale.policies import EqualAlloc, Policy
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
 
 _BLOCK = 20  # realisations computed at once; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000

@@ -3,17 +3,12 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from adascale import checks as check
 from adascale import registry, tuning
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.policies import LyapunovPowerControl, OnlinePolicy, Optimal, Policy, Selecting
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray, Scenario
 
 Method = Callable[[ReceiveScalingProblem, FloatArray | None], Policy]
 """A function of a problem and its ``mean_gain``, shape (..., M) or None, that returns a policy."""

@@ -124,8 +124,7 @@ def train(
                     epsilon = float(so_far.epsilon(schedule[: t + 1], account, delta))
                 text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.2f}"
                 bar.set_postfix_str(text, refresh=False)
-            measured = (t, *shown[:3], energy[t], test_loss, accuracy, epsilon)
-            rows.append(dict(zip(COLUMNS, measured, strict=True)))
+            rows.append(dict(zip(COLUMNS, (t, *shown[:3], energy[t], test_loss, accuracy, epsilon), strict=True)))
             bar.update()
             if keep is not None:
                 keep(state, rows)

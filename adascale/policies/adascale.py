@@ -10,11 +10,11 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, LawPolicy, RoundsPolicy, State, check_fit, in_rows, renamed
+from adascale.policies.base import LawPolicy, RoundsPolicy, State, check_fit, in_rows, renamed
 from adascale.policies.optimal import water_level
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 
 class NoRoot(RuntimeError):
@@ -142,8 +142,7 @@ def _run(
     if i >= 0:
         where = tuple(map(int, np.unravel_index(i, batch)))
         named = f" of instance {where}" if where else ""
-        values = f"floor {rows[i, t]}, queue {last[i]}, penalty {V[i]}"
-        raise NoRoot(f"no root found in round {t}{named}: {values}")
+        raise NoRoot(f"no root found in round {t}{named}: floor {rows[i, t]}, queue {last[i]}, penalty {V[i]}")
     return energy.reshape(*batch, T), last.reshape(batch)
 
 

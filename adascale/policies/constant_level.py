@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from adascale.policies.base import FloatArray, LawPolicy, State
-from adascale.scenario import Scenario
+from adascale.policies.base import LawPolicy, State
+from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from adascale.accounting import calibrate
-from adascale.policies.base import FloatArray, RoundsPolicy, State
+from adascale.policies.base import RoundsPolicy, State
 from adascale.problem import RoundLeakage
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 
 class EqualAlloc(RoundsPolicy):

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, RoundsPolicy, State, in_rows, spread
+from adascale.policies.base import RoundsPolicy, State, in_rows, spread
 from adascale.policies.power_control import check_contraction
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)

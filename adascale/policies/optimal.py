@@ -4,8 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.policies.base import FloatArray, Policy, renamed
+from adascale.policies.base import Policy, renamed
 from adascale.problem import ReceiveScalingProblem, scaling
+from adascale.scenario import FloatArray
 
 
 @renamed(floor="min_noise_energy")

@@ -7,11 +7,11 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, in_rows, spread
+from adascale.policies.base import HorizonPolicy, HorizonState, in_rows, spread
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.accounting import Accountant, epsilon_by, rdp
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies.base import FloatArray, Policy
+from adascale.policies.base import Policy
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
 from adascale.problem import ReceiveScalingProblem, scaling
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 State = tuple[Scenario, FloatArray]  # the threshold or level of every instance
 

@@ -305,8 +305,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, FloorLaw):
-        shares = (np.arange(100) + 0.5) / 100
-        return f"law {_digest(' '.join(f'{each:.9g}' for each in value.quantile(shares)))}"
+        return f"law {_digest(' '.join(f'{each:.9g}' for each in value.quantile((np.arange(100) + 0.5) / 100)))}"
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iuf":
         return value.tolist() if value.size < 5 else f"array {_digest(repr(value.tolist()))}"
     return value if value is None or isinstance(value, bool | int | float | str) else type(value).__qualname__

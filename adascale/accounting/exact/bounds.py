@@ -71,8 +71,7 @@ def _renyi(tilt: FloatArray, log_moment: FloatArray) -> Bound:
     offset = np.array([chernoff_offset(a) for a in tilt.tolist()])
 
     def bound(epsilon: float) -> float:
-        least = (log_moment + offset - tilt * epsilon + 1e-13 * (tilt * epsilon + 10)).min()
-        return math.exp(min(float(least), 0.0))
+        return math.exp(min(float((log_moment + offset - tilt * epsilon + 1e-13 * (tilt * epsilon + 10)).min()), 0.0))
 
     return bound
 

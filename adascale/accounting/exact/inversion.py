@@ -5,7 +5,7 @@
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from scipy.special import ndtr
@@ -168,8 +168,7 @@ class Inversion:
     def partial_sum(self, epsilon: FloatArray) -> FloatArray:
         phase = np.multiply.outer(epsilon, self.xi)
         terms = np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag
-        out: FloatArray = self._scale(epsilon) * terms.sum(axis=-1)
-        return out
+        return cast("FloatArray", self._scale(epsilon) * terms.sum(axis=-1))
 
     def aliases_left(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Bound the aliases at epsilon - m * period by geometric series, as delta is within (1 - e^epsilon)_+ ... 1."""

@@ -142,7 +142,6 @@ def log_moment_of_atoms(rounds: Rounds) -> Callable[[FloatArray, float], FloatAr
 
     def log_moment(c: FloatArray, digits: float) -> FloatArray:
         excess = np.add.reduceat(mass * np.expm1(np.multiply.outer(c, loss)), start, axis=-1)
-        found: FloatArray = np.log1p(excess) @ number
-        return found
+        return np.asarray(np.log1p(excess) @ number)
 
     return log_moment

@@ -62,8 +62,7 @@ def _step(root: FloatArray, c: Numbers, top: float, digits: float) -> FloatArray
     root, c = root[:, None], np.reshape(c, (-1, 1))
     d = np.minimum(math.pi / root * np.where(c > 0.0, 0.999, 0.9), 40.0) * 0.8 ** np.arange(24)
     exponent = digits + 0.7 + d * (0.5 * d + top * root) + np.minimum(c, 0.0) * np.log(np.cos(0.5 * root * d))
-    steps: FloatArray = (2 * math.pi * d / exponent).max(axis=1)
-    return steps
+    return np.asarray((2 * math.pi * d / exponent).max(axis=1))
 
 
 def _start(root: Numbers, c: Numbers) -> FloatArray:

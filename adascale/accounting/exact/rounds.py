@@ -212,8 +212,7 @@ def interpolated(
 ) -> tuple[FloatArray, ComplexArray, FloatArray, FloatArray, FloatArray]:
     """Return the interpolation weights, and :func:`line` at the Chebyshev points of the rounds' interval."""
     low, high = float(logs[0]), float(logs[-1])
-    points = np.cos(np.pi * np.arange(nodes) / (nodes - 1))
-    v = 0.5 * (low + high) + 0.5 * (high - low) * points
+    v = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(np.pi * np.arange(nodes) / (nodes - 1))
     values, scale, off, off_k = line(np.exp(v), q, c, h, count)
     if not math.isfinite(off.sum()):
         return np.empty((0, 0)), values, scale, off, off_k

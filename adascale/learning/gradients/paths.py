@@ -59,8 +59,7 @@ def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Sam
             reasons["another forward function than the type"].append(what)
     complain(reasons)
     with torch.enable_grad(), observed(layers) as calls:
-        logits = fitting(model(images.detach()), len(images), labels)
-        loss = F.cross_entropy(logits, labels, reduction="none")
+        loss = F.cross_entropy(fitting(model(images.detach()), len(images), labels), labels, reduction="none")
     used = uses(loss)
     for layer, what in layers.items():
         parameters = own(layer).values()
