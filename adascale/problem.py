@@ -106,9 +106,7 @@ class ReceiveScalingProblem:
         :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, shape (..., T).
     """
 
-    def __init__(
-        self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike, exposure: ArrayLike | None = None
-    ) -> None:
+    def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike, exposure: ArrayLike | None = None):
         self.min_gain = check.positive("min_gain", min_gain, "rounds")
         self.budget = check.positive("budget", budget)
         self.lanes = check.broadcast(budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1])

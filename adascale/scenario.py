@@ -182,8 +182,7 @@ class Scenario:
         return check.positive("1 / (path_loss * k_m^2)", mean)
 
 
-# formulas of fields, as errors show them, and their values
-_DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {
+_DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {  # formulas of fields, as errors show them, and their values
     "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda s: s.x_max,
     "num_parameters * noise_power": lambda s: s.noise_scale,
     "max_power over the largest": lambda s: s.power_share,

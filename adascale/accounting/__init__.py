@@ -2,8 +2,7 @@
 
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
 from adascale.accounting.certified import Calibrated, advantage, beta, calibrate, delta, epsilon
-from adascale.accounting.discrete import DiscreteLoss, from_pmf
-from adascale.accounting.events import Events
+from adascale.accounting.events import DiscreteLoss, Events, from_pmf
 from adascale.accounting.exact.epsilon import (
     ExactAccountant,
     ExactDelta,

@@ -10,12 +10,13 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from adascale import checks as check
-from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Events, FloatArray, compose_events
+from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Events, compose_events
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
 from adascale.accounting.exact.inversion import ADD, look
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.search import about
 from adascale.accounting.interval import CertifiedInterval
+from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
 from adascale.rootfind import solve
 

@@ -105,9 +105,7 @@ def read_gains(
 class GainLines(Lines):
     """A channel trace that arrives line by line: a table with a row per round, as for :func:`read_gains`."""
 
-    def __init__(
-        self, name: str, scenario: Scenario, unit: str | Reading = "linear", *, each_device: bool = False
-    ) -> None:
+    def __init__(self, name: str, scenario: Scenario, unit: str | Reading = "linear", *, each_device: bool = False):
         self._scenario, self._reading = scenario, Reading(unit) if isinstance(unit, str) else unit
         self.each_device = each_device
         """Whether the gains of all devices are needed, so that ``min_gain`` is refused."""

@@ -98,8 +98,7 @@ class Moving(Rayleigh, same_law=True):
         aside = (distance * np.abs(np.sin(course)))[..., None]
         far = np.sqrt(np.maximum(farthest**2 - aside**2, 0))
         near = np.sqrt(np.maximum(nearest**2 - aside**2, 0))
-        # reflect |s| between near and far
-        length = np.maximum(far - near, 1e-300)
+        length = np.maximum(far - near, 1e-300)  # reflect |s| between near and far
         along = (distance * np.cos(course))[..., None]
         went = np.abs(along) - near + np.copysign(self.speed * self.round_time, along) * np.arange(num_rounds)
         return np.asarray(np.hypot(aside, near + length - np.abs(went % (2 * length) - length)))

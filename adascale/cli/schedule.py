@@ -102,11 +102,10 @@ def run(options: argparse.Namespace) -> None:
     if problem.num_rounds != scenario.num_rounds:
         rounds = f"{problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}"
         common.note(f"the schedule has {rounds}; the trace sets the number of rounds")
+    tuned = budget_mode == causal.BUDGET_MODES["hindsight"]
     if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
         common.note(f"{name} reads the whole trace")
-    elif options.hindsight and (
-        budget_mode == causal.BUDGET_MODES["hindsight"] or policy.needs_mean_gain or policy.needs_law
-    ):
+    elif options.hindsight and (tuned or policy.needs_mean_gain or policy.needs_law):
         common.note(f"{name} was tuned on the whole trace, or plans with its gains, which no server can do")
     if abs(spent - 1) > 1e-6:
         common.note(common.spends(name, spent, spent))

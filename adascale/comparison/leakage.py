@@ -12,9 +12,9 @@ from adascale import checks as check
 from adascale import registry
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison.methods import Method, as_method, find_method, keeps_its_own_promise, knowledge
+from adascale.comparison.methods import Method, PolicyClass, TunedOnRealisation, as_method, find_method
 from adascale.errors import BudgetNotReached
-from adascale.policies import EqualAlloc, Policy
+from adascale.policies import EqualAlloc, LyapunovPowerControl, OnlinePolicy, Optimal, Policy
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
 
@@ -126,6 +126,30 @@ def leakage_table(
     table = table.sort_values(keys, key=lambda x: x.map(rank) if x.name == "policy" else x, ignore_index=True)
     table.attrs["labels"] = labels
     return table
+
+
+def knowledge(method: Method | type) -> tuple[str, str]:
+    r"""Return the kind of a policy, and what it knows besides :math:`\nu` (or a total noise energy) before a round.
+
+    The kind is ``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` of a method without public code; what it
+    knows is ``nothing``, the ``law`` of the channel (or its mean gains), or ``gains to come``.
+    """
+    known: Any = as_method(method)
+    made: Any = getattr(known, "policy", getattr(known, "func", known))
+    made = made if isinstance(made, type) else getattr(made, "__annotations__", {}).get("return")
+    kinds = {Optimal: "optimum", LyapunovPowerControl: "reconstruction", "LyapunovPowerControl": "reconstruction"}
+    found = isinstance(known, TunedOnRealisation) and (known.takes_total or known.tuned)
+    if not isinstance(known, PolicyClass) or found or not (known.chooses or issubclass(made, OnlinePolicy)):
+        return kinds.get(made, "hindsight"), "gains to come"
+    by_law = known.tuned or known.takes_law or known.takes_gain or {"law", "mean_gain", "prior"} & {*known.fixed}
+    return kinds.get(made, "causal"), "law" if by_law else "nothing"
+
+
+def keeps_its_own_promise(policy: Method | type) -> bool:
+    """Return whether a policy itself meets the budget on average or as a hard constraint, or chooses who sends."""
+    made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
+    known = bool(getattr(made, "needs_law", False))
+    return known or any(hasattr(made, name) for name in ("budget_mode", "promise", "fixed_by"))
 
 
 def _found(policy: Policy) -> dict[str, Any]:

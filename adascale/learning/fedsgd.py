@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from adascale import checks as check
 from adascale.learning import data, models
+from adascale.learning.data import Dataset
 from adascale.learning.devices import find_device
 from adascale.learning.gradients import ClippedSum, clipped_sum
 from adascale.learning.gradients.paths import fitting
@@ -59,12 +60,7 @@ class FedSGD:
     """
 
     def __init__(
-        self,
-        scenario: Scenario,
-        training: Training,
-        dataset: data.Dataset,
-        seed: int,
-        device: str | torch.device = "cpu",
+        self, scenario: Scenario, training: Training, dataset: Dataset, seed: int, device: str | torch.device = "cpu"
     ):
         self.scenario, self.training, self.seed, self.device = scenario, training, seed, find_device(device)
         data.check_samples(dataset)
@@ -83,7 +79,7 @@ class FedSGD:
         self.batch_size = np.broadcast_to(scenario.batch_size, count)
         self._rates = np.broadcast_to(scenario.sampling_rate, count)
         self._model = model.to(self.device)
-        self._data = data.Dataset(dataset.name, *(tensor.to(self.device) for tensor in dataset[1:]))
+        self._data = Dataset(dataset.name, *(tensor.to(self.device) for tensor in dataset[1:]))
 
     def start(self) -> State:
         """Return the state before round 0."""
@@ -188,7 +184,7 @@ def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.f
     return mean_gradient + noise.to(mean_gradient.device)
 
 
-def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
+def _check_fit(model: nn.Module, name: str, dataset: Dataset) -> None:
     sample = dataset.images[:1]
     with torch.random.fork_rng(devices=[]), torch.no_grad(), models.evaluation(model):
         try:

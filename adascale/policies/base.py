@@ -80,11 +80,8 @@ class OnlinePolicy(Policy):
             cls.schedule = OnlinePolicy.schedule  # type: ignore[method-assign]  # this replaces an inherited schedule
         for name, checked in (("start", _checked_start), ("step", _checked_step)):
             method = getattr(cls, name)  # its own, or that of another base class
-            if (
-                isfunction(method)
-                and method is not vars(OnlinePolicy)[name]
-                and not hasattr(method, "checks_arguments")
-            ):
+            known = method is vars(OnlinePolicy)[name] or hasattr(method, "checks_arguments")
+            if isfunction(method) and not known:
                 setattr(cls, name, checked(method))
                 getattr(cls, name).checks_arguments = True
 

@@ -72,12 +72,10 @@ class LyapunovPowerControl(RoundsPolicy):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _rounds(
-    cap: FloatArray, penalty: FloatArray, rate: FloatArray, queue: FloatArray, weight: FloatArray
-) -> FloatArray:
+def _rounds(cap: FloatArray, V: FloatArray, rate: FloatArray, queue: FloatArray, weight: FloatArray) -> FloatArray:
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            eta[i, t] = min(math.sqrt(penalty[i] * weight[t] / queue[i]), cap[i, t])
+            eta[i, t] = min(math.sqrt(V[i] * weight[t] / queue[i]), cap[i, t])
             queue[i] = max(queue[i] + eta[i, t] - rate[i], 0.0)
     return eta

@@ -18,10 +18,8 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     min_noise_energy : array_like, shape (..., T), :math:`w_{\min,t} > 0`
     budget : array_like, :math:`\nu > 0`; it broadcasts against the leading axes
     """
-    floor = check.positive("min_noise_energy", min_noise_energy)
+    floor = check.positive("min_noise_energy", min_noise_energy, "rounds")
     budget = check.positive("budget", budget)
-    if floor.ndim == 0 or floor.shape[-1] == 0:
-        raise ValueError(f"min_noise_energy must have a last axis of rounds, got shape {floor.shape}")
     batch = check.broadcast(min_noise_energy=floor.shape[:-1], budget=budget.shape)
     floor = np.sort(floor, axis=-1)
     rounds = np.arange(1, floor.shape[-1] + 1)

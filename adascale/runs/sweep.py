@@ -90,13 +90,7 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
 
 
 def sweep(
-    runs: Iterable[Run],
-    store: Store,
-    *,
-    jobs: int = 1,
-    device: str = "cpu",
-    threads: int = 1,
-    progress: bool = False,
+    runs: Iterable[Run], store: Store, *, jobs: int = 1, device: str = "cpu", threads: int = 1, progress: bool = False
 ) -> list[Outcome]:
     """Run what the store lacks, and return one outcome per distinct run, in their order.
 

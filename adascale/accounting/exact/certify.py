@@ -246,8 +246,7 @@ def _ends(below: Rounds, above: Rounds, direction: str, delta: float, value: flo
         proof.reduce_upper(upper * (1 + _OUTWARD), name, direction)
         return lower, upper, False
 
-    # atoms are not nearer
-    _refined(attempt, 0.8, _WANTED if below is above else 3 * _WANTED, 0.1 * NOTHING)
+    _refined(attempt, 0.8, _WANTED if below is above else 3 * _WANTED, 0.1 * NOTHING)  # atoms are not nearer
 
 
 def _refined(
@@ -277,13 +276,7 @@ def _refined(
 
 
 def _nearest(
-    bound: Callable[[float], float],
-    delta: float,
-    value: float,
-    step: float,
-    way: int,
-    most: int = 40,
-    growth: float = 1.5,
+    bound: bounds.Bound, delta: float, value: float, step: float, way: int, most: int = 40, growth: float = 1.5
 ) -> float:
     """Find the least epsilon (``way`` 1) or the largest (-1) that the bound proves, or inf or 0 if there is none."""
 

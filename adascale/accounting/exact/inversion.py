@@ -129,9 +129,7 @@ def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance:
 class Inversion:
     """The sum on one line: plain, or with an added Gaussian round of noise 1 / smoothing and bounds on every error."""
 
-    def __init__(
-        self, rounds: Rounds, direction: str, where: Plan, count: int, smoothing: float, digits: float
-    ) -> None:
+    def __init__(self, rounds: Rounds, direction: str, where: Plan, count: int, smoothing: float, digits: float):
         if count > MOST_POINTS:
             raise CannotCertify(f"it would take {count:,} points on the line, more than {MOST_POINTS:,}")
         self.direction, self.where, self.smoothing = direction, where, smoothing

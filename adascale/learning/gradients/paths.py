@@ -193,8 +193,7 @@ def note(model: nn.Module, reason: str, instead: str) -> None:
 
 def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
     """Return the sample gradients of every trainable parameter and the losses by ``vmap(grad)``, or else one by one."""
-    # by every name, but each module once, as functional_call does not restore what it changes twice
-    places = {
+    places = {  # by every name, but each module once, as functional_call does not restore what it changes twice
         f"{module_name}.{name}".lstrip("."): parameter
         for module_name, module in model.named_modules()
         for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False)
