@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from adascale import checks as check
 from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Events, compose_events
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
+from adascale.accounting.exact.epsilon import exact_delta, exact_epsilon
 from adascale.accounting.exact.inversion import ADD, look
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.search import about
@@ -149,6 +151,30 @@ def _most(k: FloatArray, lower: FloatArray, upper: FloatArray, alpha: float) -> 
         if bound > most:
             most, after = float(bound), math.log(x) if x not in k else math.nan
     return most, after
+
+
+def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike, points: int = 48) -> FloatArray:
+    r"""Bound the miss rate :math:`\beta` of every test with false-alarm rate :math:`\alpha` from below.
+
+    It is the supremum of :func:`beta` over a list of :math:`\varepsilon`, which is the same for every rate.
+
+    Parameters
+    ----------
+    sampling_rate, noise_multiplier
+        As in :func:`exact_epsilon`.
+    alpha : array_like, in [0, 1]
+    points : int, >= 2
+        Number of :math:`\varepsilon` at which the supremum is taken; every choice gives a valid bound.
+    """
+    rate, points = check.at_least("alpha", alpha, 0.0), check.whole("points", points, 2)
+    if (rate > 1).any():
+        raise ValueError(f"alpha must be in [0, 1], got {rate.max()}")
+    end = exact_epsilon(sampling_rate, noise_multiplier, 1e-8).upper
+    best = np.zeros(rate.shape)
+    for epsilon in np.linspace(0.0, end, points) if end > 0 else (0.0,):
+        left = 1 - exact_delta(sampling_rate, noise_multiplier, float(epsilon)).upper
+        best = np.maximum(best, np.maximum(left - math.exp(epsilon) * rate, math.exp(-epsilon) * (left - rate)))
+    return best
 
 
 @dataclass(frozen=True)

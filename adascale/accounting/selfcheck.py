@@ -42,10 +42,8 @@ def _dp_accounting(module: str, name: str) -> Callable[[Phases, float], float]:
 
 def _prv_accountant(events: Phases, delta: float) -> float:
     prv, counts = import_module("prv_accountant"), [count for *_, count in events]
-    mechanisms = [
-        prv.PoissonSubsampledGaussianMechanism(sampling_probability=rate, noise_multiplier=sigma)
-        for rate, sigma, _ in events
-    ]
+    make = prv.PoissonSubsampledGaussianMechanism
+    mechanisms = [make(sampling_probability=rate, noise_multiplier=sigma) for rate, sigma, _ in events]
     return float(prv.PRVAccountant(mechanisms, 0.01, 1e-3 * delta, counts).compute_epsilon(delta, counts)[2])
 
 

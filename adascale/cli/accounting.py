@@ -53,10 +53,8 @@ def run(options: argparse.Namespace) -> None:
         up = {"lower": False, "upper": True, "safe": found.safe > found.lower, "scale": True, "noise_multiplier": True}
         six_digits = accounting.interval.six_digits
         for name in up.keys() & totals.keys():
-            each = totals[name]
-            totals[name] = (
-                tuple(six_digits(one, True) for one in each) if isinstance(each, tuple) else six_digits(each, up[name])
-            )
+            each, way = totals[name], up[name]
+            totals[name] = tuple(six_digits(x, way) for x in each) if isinstance(each, tuple) else six_digits(each, way)
     print(common.shown(totals, options.json))
 
 

@@ -114,8 +114,7 @@ class FedSGD:
             return state._replace(round=state.round + 1), RoundRecord(0, math.nan, math.nan)
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
-            weight = senders * (count / senders.sum())
-            found, settings = self.received(state.round, eta_t, weight), self.training
+            found, settings = self.received(state.round, eta_t, senders * (count / senders.sum())), self.training
             velocity = settings.momentum * state.velocity + found.gradient + settings.weight_decay * state.parameters
             parameters = state.parameters - settings.learning_rate * velocity
         clipped = (found.norm > self.scenario.clip_norm).float().mean()

@@ -36,8 +36,7 @@ def chernoff_offset(tilt: float) -> float:
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
     """Bound ln G(tilt) of all rounds but the Gaussian ones from above."""
-    bound = minus_one.log_moment_above if rounds.atoms else proven_log_moment
-    return bound(rounds, real_order(direction, tilt))
+    return (minus_one.log_moment_above if rounds.atoms else proven_log_moment)(rounds, real_order(direction, tilt))
 
 
 class Tilts(NamedTuple):
@@ -196,11 +195,8 @@ class Inversion:
         rounding = ULP * (54.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
         # relative to the scale: errors of the moments, of their sum, of the phases, and the omitted terms
         each, most = self.weights * self.size, minus_one.most(self.line.log_moment) if self.rounds.atoms else 1.0
-        self.error = (
-            1.1 * float(self.weights @ self.line.off)
-            + 1.1 * float(each @ (rounding + math.expm1(min(self.line.error, 700.0))))
-            + most * tail / self.step
-        )
+        summed = 1.1 * float(each @ (rounding + math.expm1(min(self.line.error, 700.0))))
+        self.error = 1.1 * float(self.weights @ self.line.off) + summed + most * tail / self.step
         self.phase = 4 * ULP * float(each @ (a + self.xi))
         top = proven_log_moment_at(self.rounds, self.direction, b)
         if self.rounds.atoms:  # their aliases to the right may be negative, but not below those of the Gaussian rounds

@@ -39,10 +39,8 @@ def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[C
             ladder = power * ladder + reach ** (1.0 - k)
         kernel = s[part] * (s[part] + 1)
         value[part] += kernel * total
-        off[part] += np.abs(kernel) * float(
-            (weight * (atom.mass_off[near] + 72 * ULP)).sum()
-            + 2.8 * (p * (np.abs(y) + atom.loss_off) * atom.loss_off)[near].sum()
-        )
+        moved = 2.8 * (p * (np.abs(y) + atom.loss_off) * atom.loss_off)[near].sum()
+        off[part] += np.abs(kernel) * float((weight * (atom.mass_off[near] + 72 * ULP)).sum() + moved)
         if not reach * float(atom.loss_off.max()) < 0.01:
             off[part] = math.inf
         far = ~near

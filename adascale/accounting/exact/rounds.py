@@ -63,14 +63,11 @@ def rounds_of(rate: FloatArray, sigma: FloatArray, count: FloatArray | None = No
     u = np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
     n = np.ones(u.shape) if count is None else count
     rates = tuple(float(q) for q in np.unique(rate[n > 0]) if 0 < q < 1)
-    pairs = [_distinct(u[here], n[here]) for here in ((rate == q) & (n > 0) for q in rates)]
-    energies, counts = tuple(each for each, _ in pairs), tuple(number for _, number in pairs)
+    masks = [(rate == q) & (n > 0) for q in rates]
+    found = [(*np.unique(u[here], return_inverse=True), n[here]) for here in masks]
+    energies = tuple(distinct for distinct, *_ in found)
+    counts = tuple(np.bincount(place, number).astype(float) for _, place, number in found)
     return Rounds(rates, energies, counts, math.fsum((n * u)[rate == 1]), int(n[rate > 0].sum()))
-
-
-def _distinct(u: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    distinct, place = np.unique(u, return_inverse=True)
-    return distinct, np.bincount(place, n).astype(float)
 
 
 def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray, FloatArray]:
