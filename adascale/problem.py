@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from adascale import accounting
 from adascale import checks as check
 from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log_moment_slopes, moment_terms
-from adascale.accounting.orders import as_orders
+from adascale.accounting.orders import DEFAULT_ORDERS, as_orders
 from adascale.compiled import njit
 from adascale.errors import InvalidInput
 from adascale.scenario import FloatArray, Scenario
@@ -174,9 +174,7 @@ class ReceiveScalingProblem:
             return np.asarray(each.mean(axis=-1))
         return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
 
-    def dp_epsilon(
-        self, eta: ArrayLike, delta: float = 1e-5, orders: Sequence[float] = accounting.DEFAULT_ORDERS
-    ) -> FloatArray:
+    def dp_epsilon(self, eta: ArrayLike, delta: float = 1e-5, orders: Sequence[float] = DEFAULT_ORDERS) -> FloatArray:
         r"""Compute the mean over devices of the Rényi :math:`\varepsilon` at its best order, shape (...)."""
         return self.epsilon(eta, accounting.RenyiAccountant(tuple(as_orders(orders))), delta)
 

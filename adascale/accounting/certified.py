@@ -142,10 +142,8 @@ def _most(k: FloatArray, lower: FloatArray, upper: FloatArray, alpha: float) -> 
             j = i + 1
             right = max([0.0, *((lower[j + 1 :] - upper[j]) / (k[j + 1 :] - k[j]))])
             x = k[i] + (upper[j] - upper[i] - right * (k[j] - k[i])) / (left - right) if left > right else k[i]
-            bounds = [
-                (min(upper[i] + left * (x - k[i]), upper[j] - right * (k[j] - x)) - alpha * x, x)
-                for x in (k[i], min(max(x, k[i]), k[j]), k[j])
-            ]
+            tried = k[i], min(max(x, k[i]), k[j]), k[j]
+            bounds = [(min(upper[i] + left * (x - k[i]), upper[j] - right * (k[j] - x)) - alpha * x, x) for x in tried]
         bound, x = max(bounds)
         bound += 16 * ULP * (abs(bound) + 2 * alpha * x)
         if bound > most:

@@ -24,11 +24,7 @@ def all_of(
     rounds: Rounds, log_delta: float | None, epsilon: float
 ) -> tuple[list[tuple[str, tuple[str, ...], Bound]], list[tuple[str, Bound]]]:
     """Return the upper bounds, each with the directions for which it holds, and the lower bounds."""
-    kinds = [
-        (q, u, n)
-        for q, energies, counts in zip(*rounds[:3], strict=True)
-        for u, n in zip(energies.tolist(), counts.tolist(), strict=True)
-    ]
+    kinds = rounds.kinds
     uppers: list[tuple[str, tuple[str, ...], Bound]] = []
     lowers: list[tuple[str, Bound]] = []
     if not rounds.atoms:
@@ -92,10 +88,8 @@ def _tilted(tilt: FloatArray, low: FloatArray, high: FloatArray) -> Bound:
         held = (first > epsilon) & (last > epsilon)
         if not held.any():
             return 0.0
-        ends = [
-            -a[held] * y[held] + np.log(-np.expm1(epsilon - y[held])) - 1e-12 * (a[held] * y[held] + 1)
-            for y in (first, last)
-        ]
+        at, losses = a[held], (first[held], last[held])
+        ends = [-at * y + np.log(-np.expm1(epsilon - y)) - 1e-12 * (at * y + 1) for y in losses]
         return 0.5 * math.exp(min(float((moment[held] + np.minimum(*ends)).max()), 0.0)) * (1 - _SAFE)
 
     return bound

@@ -201,8 +201,7 @@ def invert(below: Rounds, above: Rounds, delta: float, proof: Proof, name: str) 
         proof.reduce_upper(upper, name, other)
         return
     if other not in found:
-        search = one_direction if below is above else about
-        found[other] = search(below, look(below, other, math.log(delta)), delta)
+        found[other] = (one_direction if below is above else about)(below, look(below, other, math.log(delta)), delta)
     _ends(below, above, other, delta, found[other], proof, name)
 
 

@@ -43,6 +43,12 @@ class Rounds(NamedTuple):
     atoms: tuple[tuple[Atoms, float], ...] = ()  # rounds of finitely many losses, and how often each appears
 
     @property
+    def kinds(self) -> list[tuple[float, float, float]]:
+        """Rate, u and count of every distinct sampled round."""
+        each = zip(self.rates, self.energies, self.counts, strict=True)
+        return [(q, u, n) for q, us, ns in each for u, n in zip(us.tolist(), ns.tolist(), strict=True)]
+
+    @property
     def lost(self) -> float:
         """Bound the mass under the mixture that lies on no atom from above."""
         return sum(n * (atom.lost + atom.lost_off) for atom, n in self.atoms) * (1 + 1e-12)
