@@ -88,7 +88,7 @@ def _accuracy(scenario: Any, channel: Any, method: Any, row: dict[str, Any], tra
 
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, row["seed"])
     if getattr(method, "chooses", False):
-        _, eta, senders = method.choosing(scenario, drawn.gain, row["target_total"]).select(scenario, drawn.gain)
+        _, eta, senders, _ = method.choosing(scenario, drawn.gain, row["target_total"]).select(scenario, drawn.gain)
     else:
         problem = adascale.ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), row["nu"])
         policy = adascale.comparison.as_method(method, channel)(problem, scenario.mean_gain(drawn.path_loss))
