@@ -114,7 +114,8 @@ class Lines:
         try:
             self._convert = self._choose([name for name in names if name not in self._places])
         except ValueError as error:
-            raise self.error(f"{error}, and apart from these at most round, time or an index", number) from None
+            others = "and apart from these at most columns named round, time or index"
+            raise self.error(f"{error}, {others}", number) from None
         self.columns, self._chosen = list(self._convert), [names.index(name) for name in self._convert]
         self.header = names
 

@@ -77,8 +77,10 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
 
 def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
-    ignored = ("floor", "noise_energy", "budget_left", "epsilon")
-    table = common.read_table(path, "eta", optional=("min_gain",), ignored=ignored)
+    ignored = ("floor", "noise_energy", "budget_left", "epsilon", "epsilon_max", "senders")
+    table = common.read_table(path, "eta", optional=("min_gain", "number"), ignored=ignored)
+    if "number" in table.names:
+        raise ValueError(f"{path}: not every device sends; 'adascale schedule --accountant exact' has this epsilon")
     eta = table.column("eta", lambda x: (x >= 0) & (x < np.inf), "finite and >= 0")
     if "min_gain" in table.names:
         gain = table.column("min_gain", lambda h: (h > 0) & (h < np.inf), "finite and > 0")

@@ -24,6 +24,7 @@ _COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#
 _MARKERS, _LINES = "os^DvPX*<>hd", ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))  # no two lines need their colour
 _LABELS = {"nu": r"noise budget $\nu$", "epsilon": r"$\varepsilon$", "epsilon_max": r"largest $\varepsilon$"}
 _LABELS |= dict.fromkeys(("total", "target_total"), "total noise energy") | {"target_epsilon": r"target $\varepsilon$"}
+_LABELS |= {"noise_energy": "noise energy of a round", "floor": "noise floor"}
 _LABELS |= {"rdp": "Rényi leakage (nats)", "test_accuracy": "test accuracy", "ratio": r"$\varepsilon$ over Optimal's"}
 _END = r"(?:inf|nan|-?[\d.]+(?:e[+-]?\d+)?)"
 _NUMBERS = re.compile(rf"{_END}(?: \.\. {_END})?")  # a number, or the ends of an interval

@@ -127,8 +127,9 @@ def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
         ("round,eta\n0,3,7e-07\n", "line 2: expected 2 fields, got 3"),
         ("eta\n-1\n", "line 2: expected a number that is finite and >= 0, got '-1' in eta"),
         ("round,eta\n0,1\n2,1\n", "line 3: rounds must be in order: expected round 1, got '2'"),
-        ("eta,gain\n1,1\n", "line 1: unknown column 'gain'; expected eta, min_gain, floor"),
+        ("eta,gain\n1,1\n", "line 1: unknown column 'gain'; expected eta, min_gain"),
         (f"min_gain,eta\n1e-9,{CAP}\n1e-9,{1.001 * CAP}\n", "line 3: expected a number that is at most"),
+        ("round,eta,number,senders\n0,1e-3,9,1 2\n", "not every device sends"),
     ],
 )
 def test_eta_is_read_strictly(tmp_path, capsys, text, message):
