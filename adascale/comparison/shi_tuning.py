@@ -137,12 +137,10 @@ def _crossings(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def mean_inverse(
-    caps: FloatArray, weight: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray
-) -> FloatArray:
+def mean_inverse(caps: FloatArray, scale: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
     r"""Return the mean of :math:`1/\eta_t` of Shi et al. for N pairs, shape (N,), with :math:`Q_0 = 0`.
 
-    ``caps`` has a row per instance, and ``weight`` is :math:`r^{-t}`.
+    ``caps`` has a row per instance, and ``scale`` is :math:`r^{-t}`.
     """
     mean, rounds = np.empty(lane.size), caps.shape[1]
     V, step, cap = np.ones(_TOGETHER), np.ones(_TOGETHER), np.ones(_TOGETHER)
@@ -155,7 +153,7 @@ def mean_inverse(
             for n in range(count):
                 cap[n] = caps[lane[first + n], t]
             for n in range(_TOGETHER):
-                eta = math.sqrt(V[n] * weight[t] / queue[n])
+                eta = math.sqrt(V[n] * scale[t] / queue[n])
                 eta = eta if eta < cap[n] else cap[n]
                 total[n] += 1 / eta
                 longer = queue[n] + eta - step[n]

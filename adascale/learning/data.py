@@ -16,6 +16,7 @@ from adascale import checks as check
 from adascale import registry
 from adascale.learning.seeding import PARTITION, stream
 
+Index = NDArray[np.intp]
 FOLDERS = {"mnist": "MNIST/raw", "cifar10": "cifar-10-batches-py"}
 """Folders of the downloaded data sets, below :func:`root`."""
 FILES = {
@@ -161,9 +162,7 @@ def _numbers(key: str, given: ArrayLike) -> NDArray[Any]:
     raise ValueError(f"{key} must be an array of numbers without masked entries, got {type(given).__name__}")
 
 
-def partition(
-    labels: ArrayLike, num_devices: int, kind: str, seed: int, least: ArrayLike = 1
-) -> list[NDArray[np.intp]]:
+def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int, least: ArrayLike = 1) -> list[Index]:
     """Split the training samples among M devices; return the ascending positions for each.
 
     Parameters
@@ -197,7 +196,7 @@ def partition(
 
 def _dirichlet(
     rng: np.random.Generator, labels: NDArray[Any], num_devices: int, concentration: float, least: ArrayLike
-) -> list[NDArray[np.intp]]:
+) -> list[Index]:
     given = check.number("concentration", concentration, 1e-3, 1e6)
     classes = [rng.permutation(np.flatnonzero(labels == each)) for each in np.unique(labels)]
     sizes = np.array([[each.size] for each in classes])

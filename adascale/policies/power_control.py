@@ -72,18 +72,16 @@ class PowerControl(HorizonPolicy):
 
 
 @njit(cache=True, nogil=True)
-def _rounds(
-    cap: FloatArray, later_cap: FloatArray, left: FloatArray, later: int, growth: float, subtract: bool
-) -> FloatArray:
+def _rounds(cap: FloatArray, ahead: FloatArray, left: FloatArray, later: int, growth: float, less: bool) -> FloatArray:
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            tau = _first_scaling(cap[i, t], later_cap[i], later - t, left[i], growth)
+            tau = _first_scaling(cap[i, t], ahead[i], later - t, left[i], growth)
             eta[i, t] = min(tau, cap[i, t])
-            if subtract:
+            if less:
                 rest = left[i] - eta[i, t]
                 # the rest must stay positive even if full power in later rounds is smaller than its rounding error
-                left[i] = rest if rest > 0 else (later - t) * later_cap[i]
+                left[i] = rest if rest > 0 else (later - t) * ahead[i]
     return eta
 
 
