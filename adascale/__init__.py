@@ -1,7 +1,5 @@
 """Adaptive receive scaling for private over-the-air federated learning, imported lazily."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """Checks of arguments: :class:`~adascale.errors.InvalidInput` names the argument and its value."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from numbers import Real
@@ -55,9 +53,12 @@ def _checked(
     return array
 
 
-def positive(name: str, value: ArrayLike) -> FloatArray:
-    """Return ``value`` as floats, all finite and > 0."""
-    return _checked(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
+def positive(name: str, value: ArrayLike, last: str = "") -> FloatArray:
+    """Return ``value`` as floats, all finite and > 0, with one or more on a last axis of what ``last`` says."""
+    array = _checked(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
+    if last and (array.ndim == 0 or array.shape[-1] == 0):
+        raise InvalidInput(f"{name} must have a last axis of {last}, got shape {array.shape}", name)
+    return array
 
 
 def per_device(name: str, value: ArrayLike, num_devices: int) -> FloatArray:
@@ -85,21 +86,21 @@ def order(name: str, value: ArrayLike) -> float:
 
 def fraction(name: str, value: ArrayLike) -> float:
     """Return one number in (0, 1)."""
-    expected = "one number strictly between 0 and 1"
-    return float(_checked(name, value, expected, lambda x: (x > 0) & (x < 1), one=True))
+    return float(_checked(name, value, "one number strictly between 0 and 1", lambda x: (x > 0) & (x < 1), one=True))
 
 
 def number(name: str, value: ArrayLike, low: float, high: float = math.inf) -> float:
     """Return one finite number in [low, high]."""
     expected = f"one finite number >= {low:g}" if high == math.inf else f"one number in [{low:g}, {high:g}]"
-    good = lambda x: np.isfinite(x) & (x >= low) & (x <= high)  # noqa: E731
-    return float(_checked(name, value, expected, good, one=True))
+    return float(_checked(name, value, expected, lambda x: np.isfinite(x) & (x >= low) & (x <= high), one=True))
 
 
-def whole(name: str, value: int | np.integer[Any], least: int = 1) -> int:
-    """Return one integer >= ``least``."""
+def whole(name: str, value: int | np.integer[Any], least: int = 1, most: float = math.inf) -> int:
+    """Return one integer in [least, most]."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InvalidInput(f"{name} must be a whole number >= {least}, got {value!r}", name)
+    if value > most:
+        raise InvalidInput(f"{name} must be at most {most:,}, got {value}", name)
     return int(value)
 
 

@@ -1,7 +1,5 @@
 """Numba's ``njit`` that tolerates a damaged, full or unavailable cache, and does nothing without Numba."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import Callable

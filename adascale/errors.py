@@ -1,7 +1,5 @@
 """The exceptions of this package, and the collection of warnings."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Iterator
@@ -46,7 +44,7 @@ class RoundingFloor(CannotCertify):
 class Diverged(AdaScaleError, RuntimeError):
     """Failure of a training whose model is no longer finite."""
 
-    history: pd.DataFrame
+    history: "pd.DataFrame"
     """The completed rounds, see :class:`adascale.learning.training.Trained`; their last loss is finite."""
 
 

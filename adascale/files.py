@@ -1,7 +1,5 @@
 """TOML, presets, JSON, and atomic writing of files."""
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import json
@@ -91,12 +89,12 @@ def json_text(value: Any) -> str:
     return json.dumps(finite, indent=1).replace("\x7f", "\\u007f")
 
 
-def write_atomically(path: Path, content: pd.DataFrame | str | bytes) -> None:
+def write_atomically(path: Path, content: "pd.DataFrame | str | bytes") -> None:
     """Write a file completely or not at all, following links; a table is written as CSV."""
     write_together({path: content})
 
 
-def write_together(files: Mapping[Path, pd.DataFrame | str | bytes]) -> None:
+def write_together(files: "Mapping[Path, pd.DataFrame | str | bytes]") -> None:
     """Write files as :func:`write_atomically` does, all of them to disk before the first is replaced."""
     ready = []
     with contextlib.ExitStack() as stack:

@@ -1,25 +1,21 @@
 r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t` (:eq:`eq:problem-w`)."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import accounting
 from adascale import checks as check
 from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log_moment_slopes, moment_terms
-from adascale.accounting.orders import as_orders
+from adascale.accounting.orders import DEFAULT_ORDERS, as_orders
 from adascale.compiled import njit
 from adascale.errors import InvalidInput
-from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray, Scenario
 
 
 class LeakageTerms(NamedTuple):
@@ -110,12 +106,8 @@ class ReceiveScalingProblem:
         :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, shape (..., T).
     """
 
-    def __init__(
-        self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike, exposure: ArrayLike | None = None
-    ) -> None:
-        self.min_gain = check.positive("min_gain", min_gain)
-        if self.min_gain.ndim == 0 or self.min_gain.shape[-1] == 0:
-            raise InvalidInput(f"min_gain must have a last axis of rounds, got shape {self.min_gain.shape}", "min_gain")
+    def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike, exposure: ArrayLike | None = None):
+        self.min_gain = check.positive("min_gain", min_gain, "rounds")
         self.budget = check.positive("budget", budget)
         self.lanes = check.broadcast(budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1])
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
@@ -166,8 +158,7 @@ class ReceiveScalingProblem:
 
     def cost(self, eta: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
-        mean: FloatArray = np.mean(self.noise_energy(eta) - self.min_noise_energy, axis=-1)
-        return mean
+        return cast("FloatArray", np.mean(self.noise_energy(eta) - self.min_noise_energy, axis=-1))
 
     def spend(self, eta: ArrayLike) -> FloatArray:
         r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
@@ -183,9 +174,7 @@ class ReceiveScalingProblem:
             return np.asarray(each.mean(axis=-1))
         return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
 
-    def dp_epsilon(
-        self, eta: ArrayLike, delta: float = 1e-5, orders: Sequence[float] = accounting.DEFAULT_ORDERS
-    ) -> FloatArray:
+    def dp_epsilon(self, eta: ArrayLike, delta: float = 1e-5, orders: Sequence[float] = DEFAULT_ORDERS) -> FloatArray:
         r"""Compute the mean over devices of the Rényi :math:`\varepsilon` at its best order, shape (...)."""
         return self.epsilon(eta, accounting.RenyiAccountant(tuple(as_orders(orders))), delta)
 

@@ -1,7 +1,5 @@
 """Objects by name: entry points of the group ``adascale.KIND``, or ``module:object`` of user code."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib
@@ -112,8 +110,7 @@ def _said(error: BaseException) -> str:
 
 def _refuse_foreign(kind: str, name: str) -> None:
     """Refuse a module of the standard library, or a malformed name."""
-    standard = _top(name) in sys.stdlib_module_names
-    if standard or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
+    if _top(name) in sys.stdlib_module_names or not re.fullmatch(r"(?!__)\w+(\.(?!__)\w+)*:(?!__)\w+", name):
         expected = "a registered name, or module:object of a module that is not one of Python's standard library"
         raise ValueError(f"{_one(kind)} {name!r} must be {expected}")
 
@@ -225,7 +222,7 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 @cache
-def _entries(kind: str) -> dict[str, EntryPoint]:
+def _entries(kind: str) -> "dict[str, EntryPoint]":
     from importlib.metadata import entry_points  # slow
 
     if kind not in KINDS:
@@ -234,7 +231,7 @@ def _entries(kind: str) -> dict[str, EntryPoint]:
     return {each.name: each for each in found}
 
 
-def _registered(kind: str, name: str) -> EntryPoint:
+def _registered(kind: str, name: str) -> "EntryPoint":
     entries = _entries(kind)
     for known, entry in entries.items():
         if _plain(name) == _plain(known):

@@ -1,7 +1,5 @@
 """Root finders: Newton steps for compiled code, and a vectorised bracketing search."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -80,8 +78,7 @@ def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tu
     ends, every = np.stack([low, np.minimum(low + step, limit)]), np.arange(low.size)
     values = np.stack([function(end, every) for end in ends])
     for turn in range(200):
-        same_sign = (values[0] < 0) == (values[1] < 0)
-        (i,) = np.nonzero(same_sign & ((ends[0] > -limit) | (ends[1] < limit)))
+        (i,) = np.nonzero(((values[0] < 0) == (values[1] < 0)) & ((ends[0] > -limit) | (ends[1] < limit)))
         if not i.size:
             break
         (low, high), (below, above) = ends[:, i], np.abs(values[:, i])

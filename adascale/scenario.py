@@ -1,12 +1,12 @@
 """The constants of an experiment, in SI units; "the paper" is that of Moradi Kalarde et al., INFOCOM 2026."""
 
-from __future__ import annotations
-
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,9 +62,8 @@ class Scenario:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"name must be a non-empty string, got {self.name!r}", "name")
         for name in ("num_devices", "num_rounds", "num_parameters"):
-            object.__setattr__(self, name, check.whole(name, getattr(self, name)))
-        if self.num_devices > MOST_DEVICES:
-            raise InvalidInput(f"num_devices must be at most {MOST_DEVICES:,}, got {self.num_devices}", "num_devices")
+            most = MOST_DEVICES if name == "num_devices" else math.inf
+            object.__setattr__(self, name, check.whole(name, getattr(self, name), most=most))
         optional = ("privacy_noise_power",) * (self.privacy_noise_power is not None)
         for name in ("batch_size", "dataset_size", "max_power", "clip_norm", "noise_power", *optional):
             value, is_shared = check.positive(name, getattr(self, name)), name.endswith(("clip_norm", "noise_power"))
@@ -94,22 +93,22 @@ class Scenario:
                 raise InvalidInput(f"{shown} is beyond floating point for {given}", names[0])
 
     @classmethod
-    def mnist(cls) -> Scenario:
+    def mnist(cls) -> "Scenario":
         """Return the paper's MNIST experiment: i.i.d. data, a CNN of 26,010 parameters, T = 500."""
         return from_mapping(cls, read_preset("mnist")[1]["scenario"])
 
     @classmethod
-    def cifar10(cls) -> Scenario:
+    def cifar10(cls) -> "Scenario":
         """Return the paper's CIFAR-10 experiment: two classes per device, 500,000 parameters, T = 720."""
         return from_mapping(cls, read_preset("cifar10")[1]["scenario"])
 
     @classmethod
-    def digits(cls) -> Scenario:
+    def digits(cls) -> "Scenario":
         """Return a small experiment on scikit-learn's digits in the paper's radio setting."""
         return from_mapping(cls, read_preset("digits")[1]["scenario"])
 
     @classmethod
-    def from_toml(cls, path: str | os.PathLike[str]) -> Scenario:
+    def from_toml(cls, path: str | os.PathLike[str]) -> "Scenario":
         """Read a scenario from a TOML file whose keys are the parameters."""
         values = read_toml(path)
         try:
@@ -126,8 +125,7 @@ class Scenario:
     @property
     def sampling_rate(self) -> FloatArray:
         r""":math:`q_m = B_m / n_m`, shape () or (M,)."""
-        rate: FloatArray = np.asarray(self.batch_size, dtype=float) / np.asarray(self.dataset_size, dtype=float)
-        return rate
+        return cast("FloatArray", np.asarray(self.batch_size, dtype=float) / np.asarray(self.dataset_size, dtype=float))
 
     @property
     def batch_second_moment(self) -> FloatArray:
@@ -135,8 +133,7 @@ class Scenario:
 
         Random batch sizes multiply the mean transmit power by this, so gains are divided by it.
         """
-        moment: FloatArray = 1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float)
-        return moment
+        return cast("FloatArray", 1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float))
 
     @property
     def power_share(self) -> FloatArray:
@@ -185,8 +182,7 @@ class Scenario:
         return check.positive("1 / (path_loss * k_m^2)", mean)
 
 
-# formulas of fields, as errors show them, and their values
-_DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {
+_DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {  # formulas of fields, as errors show them, and their values
     "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda s: s.x_max,
     "num_parameters * noise_power": lambda s: s.noise_scale,
     "max_power over the largest": lambda s: s.power_share,

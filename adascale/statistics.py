@@ -1,7 +1,5 @@
 """Means with Student t intervals, for values or their logarithms."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Strict reading of tables of numbers, with errors that name file and line."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

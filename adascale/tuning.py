@@ -1,7 +1,5 @@
 """Tuning of a policy so that its cost equals the noise budget."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +13,8 @@ from adascale.policies import Policy
 from adascale.policies.adascale import NoRoot
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import find_roots, widen
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
-FloatArray = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _FARTHEST = 600.0  # largest logarithm of a parameter: its exponential is far from overflow
@@ -75,7 +72,7 @@ def match_law(
     return _matched(Lanes(problem, *statistics, averaged=True), policy, guess, tolerance)
 
 
-def _matched(lanes: Lanes, policy: Callable[..., Any], guess: Any, tolerance: float) -> FloatArray:
+def _matched(lanes: "Lanes", policy: Callable[..., Any], guess: Any, tolerance: float) -> FloatArray:
     check.number("tolerance", tolerance, 1e-300)
     if guess is None:
         guess = policy.guess if isinstance(policy, type) and issubclass(policy, Policy) else 1.0
@@ -134,10 +131,8 @@ class Lanes:
         known = (each[lane] for each in self._known)
         eta = policy(parameter.reshape(-1, *self._draws_axis), *known).schedule(problem)
         with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
-            cost = np.mean(
-                problem.scenario.noise_scale / eta - problem.min_noise_energy, axis=tuple(range(1, self._gain.ndim))
-            )
-            return np.asarray(cost / self._budget[lane] - 1)
+            spent = problem.scenario.noise_scale / eta - problem.min_noise_energy
+            return np.asarray(np.mean(spent, axis=tuple(range(1, self._gain.ndim))) / self._budget[lane] - 1)
 
     def name(self, lane: int) -> str:
         """Name the cost of this instance in a message."""

@@ -1,17 +1,9 @@
 """Privacy accounting of the sampled Gaussian mechanism: Rényi and exact."""
 
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
-from adascale.accounting.certified import Calibrated, advantage, beta, calibrate, delta, epsilon
-from adascale.accounting.discrete import DiscreteLoss, from_pmf
-from adascale.accounting.events import Events
-from adascale.accounting.exact.epsilon import (
-    ExactAccountant,
-    ExactDelta,
-    ExactEpsilon,
-    exact_delta,
-    exact_epsilon,
-    trade_off,
-)
+from adascale.accounting.certified import Calibrated, advantage, beta, calibrate, delta, epsilon, trade_off
+from adascale.accounting.events import DiscreteLoss, Events, from_pmf
+from adascale.accounting.exact.epsilon import ExactAccountant, ExactDelta, ExactEpsilon, exact_delta, exact_epsilon
 from adascale.accounting.interval import CertifiedInterval
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, order_grid
 from adascale.accounting.renyi import DpGuarantee, at_end, compose, rdp, rdp_derivative, to_dp

@@ -1,7 +1,5 @@
 """Certified intervals of events: epsilon, delta, calibration and trade-off curve."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable
@@ -9,15 +7,18 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from adascale import checks as check
-from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Events, FloatArray, compose_events
+from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Events, compose_events
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
+from adascale.accounting.exact.epsilon import exact_delta, exact_epsilon
 from adascale.accounting.exact.inversion import ADD, look
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.search import about
 from adascale.accounting.interval import CertifiedInterval
+from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
 from adascale.rootfind import solve
 
@@ -94,8 +95,7 @@ def beta(events: Events, alpha: float) -> CertifiedInterval:
             break
     low, most = max(float(least[best]), 0.0), min(most, 1 - alpha)  # a test that guesses misses 1 - alpha
     middle = float((value - alpha * k).max())
-    ends = proofs[float(k[best])], "concavity"
-    return CertifiedInterval(low, most, ends, "both", min(max(middle, low), most), low)
+    return CertifiedInterval(low, most, (proofs[float(k[best])], "concavity"), "both", min(max(middle, low), most), low)
 
 
 class _Guess:
@@ -142,15 +142,37 @@ def _most(k: FloatArray, lower: FloatArray, upper: FloatArray, alpha: float) -> 
             j = i + 1
             right = max([0.0, *((lower[j + 1 :] - upper[j]) / (k[j + 1 :] - k[j]))])
             x = k[i] + (upper[j] - upper[i] - right * (k[j] - k[i])) / (left - right) if left > right else k[i]
-            bounds = [
-                (min(upper[i] + left * (x - k[i]), upper[j] - right * (k[j] - x)) - alpha * x, x)
-                for x in (k[i], min(max(x, k[i]), k[j]), k[j])
-            ]
+            tried = k[i], min(max(x, k[i]), k[j]), k[j]
+            bounds = [(min(upper[i] + left * (x - k[i]), upper[j] - right * (k[j] - x)) - alpha * x, x) for x in tried]
         bound, x = max(bounds)
         bound += 16 * ULP * (abs(bound) + 2 * alpha * x)
         if bound > most:
             most, after = float(bound), math.log(x) if x not in k else math.nan
     return most, after
+
+
+def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike, points: int = 48) -> FloatArray:
+    r"""Bound the miss rate :math:`\beta` of every test with false-alarm rate :math:`\alpha` from below.
+
+    It is the supremum of :func:`beta` over a list of :math:`\varepsilon`, which is the same for every rate.
+
+    Parameters
+    ----------
+    sampling_rate, noise_multiplier
+        As in :func:`exact_epsilon`.
+    alpha : array_like, in [0, 1]
+    points : int, >= 2
+        Number of :math:`\varepsilon` at which the supremum is taken; every choice gives a valid bound.
+    """
+    rate, points = check.at_least("alpha", alpha, 0.0), check.whole("points", points, 2)
+    if (rate > 1).any():
+        raise ValueError(f"alpha must be in [0, 1], got {rate.max()}")
+    end = exact_epsilon(sampling_rate, noise_multiplier, 1e-8).upper
+    best = np.zeros(rate.shape)
+    for epsilon in np.linspace(0.0, end, points) if end > 0 else (0.0,):
+        left = 1 - exact_delta(sampling_rate, noise_multiplier, float(epsilon)).upper
+        best = np.maximum(best, np.maximum(left - math.exp(epsilon) * rate, math.exp(-epsilon) * (left - rate)))
+    return best
 
 
 @dataclass(frozen=True)
@@ -192,11 +214,9 @@ def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
     """
     given, delta = compose_events(events), check.fraction("delta", delta)
     target = check.number("epsilon", epsilon, 1e-300)
-    sampled = given.rate * given.number > 0
-    if given.discrete or not sampled.any():
-        raise InvalidInput(
-            "events must be sampled Gaussian mechanisms, at least one, as others have no noise", "events"
-        )
+    if given.discrete or not (given.rate * given.number > 0).any():
+        expected = "sampled Gaussian mechanisms, at least one, as others have no noise"
+        raise InvalidInput(f"events must be {expected}", "events")
     # logarithms of the factor: the ends of the search, and a first one, by the central limit theorem
     low, high = math.log(LEAST_NOISE / given.sigma.min()), math.log(MOST_NOISE / given.sigma.max())
     root = math.sqrt(-2 * math.log(delta))

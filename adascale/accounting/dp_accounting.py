@@ -1,7 +1,5 @@
 """The certified accountant for Google's ``dp_accounting``."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 
@@ -33,9 +31,8 @@ class CertifiedAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         if isinstance(event, dp.ComposedDpEvent):
             found = (self._maybe_compose(each, count, do_compose) for each in event.events)
             return next((error for error in found if error), None)
-        rate, inner = (
-            (event.sampling_probability, event.event) if isinstance(event, dp.PoissonSampledDpEvent) else (1.0, event)
-        )
+        is_sampled = isinstance(event, dp.PoissonSampledDpEvent)
+        rate, inner = (event.sampling_probability, event.event) if is_sampled else (1.0, event)
         if isinstance(inner, dp.GaussianDpEvent) and inner.noise_multiplier > 0:
             if do_compose:
                 self._events[rate, inner.noise_multiplier] += count

@@ -1,7 +1,5 @@
 """A number that is known to lie between two proven bounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 

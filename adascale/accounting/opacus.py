@@ -1,7 +1,5 @@
 """The certified accountant for Opacus: importing this module registers it as ``adascale``."""
 
-from __future__ import annotations
-
 import math
 from importlib.metadata import version
 from typing import Any

@@ -48,10 +48,9 @@ class OrdersTooFew(UserWarning):
         grid = option = f"{largest:.0f}"
         if not self.is_last:
             grid, option = f"smallest={_digits(smallest)}", f"{smallest:.12g},1024"
-        return (
-            f"the best order{where} is the {place} one given, {_digits(self.end)}, and {what}: give {kind} "
-            f"orders, such as --orders {option} of a command or adascale.accounting.order_grid({grid})"
-        )
+        best = f"the best order{where} is the {place} one given, {_digits(self.end)}"
+        ways = f"--orders {option} of a command or adascale.accounting.order_grid({grid})"
+        return f"{best}, and {what}: give {kind} orders, such as {ways}"
 
 
 def _digits(order: float) -> str:

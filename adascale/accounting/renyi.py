@@ -1,7 +1,7 @@
 """Rényi accounting of the sampled Gaussian mechanism (Definition 3 of the paper) and conversion to DP."""
 
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,8 +50,7 @@ def rdp_derivative(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order:
 
 def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
     r"""Compose mechanisms: sum their Rényi leakages :math:`\ge 0` at one order over ``axis``, that of the rounds."""
-    total: FloatArray = np.sum(_leakage(leakage), axis=axis)
-    return total
+    return cast("FloatArray", np.sum(_leakage(leakage), axis=axis))
 
 
 def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float = 1e-5) -> DpGuarantee:
@@ -96,8 +95,7 @@ def at_end(guarantee: DpGuarantee, orders: ArrayLike = DEFAULT_ORDERS) -> NDArra
     known = as_orders(orders)
     check.broadcast(epsilon=np.shape(guarantee.epsilon), order=np.shape(guarantee.order))
     inside = (guarantee.epsilon <= 0) | (known.min() == known.max())
-    side = (guarantee.order == known.max()).astype(int) - (guarantee.order == known.min())
-    return np.where(inside, 0, side)
+    return np.where(inside, 0, (guarantee.order == known.max()).astype(int) - (guarantee.order == known.min()))
 
 
 def _prepare(q: ArrayLike, sigma: ArrayLike, order: float) -> tuple[FloatArray, FloatArray, float]:

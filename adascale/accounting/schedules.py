@@ -88,8 +88,7 @@ def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, 
 def _rounded_up(s: FloatArray) -> FloatArray:
     """Round a sorted schedule up to at most about two hundred different entries."""
     block = -(-s.size // 200) or 1
-    tops = s[np.minimum(np.arange(block - 1, s.size + block - 1, block), s.size - 1)]
-    return np.repeat(tops, block)[: s.size]
+    return np.repeat(s[np.minimum(np.arange(block - 1, s.size + block - 1, block), s.size - 1)], block)[: s.size]
 
 
 class _Composed:

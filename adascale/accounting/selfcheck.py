@@ -1,7 +1,5 @@
 """Check certified intervals and the installed peers on known epsilons: ``python -m adascale.accounting.selfcheck``."""
 
-from __future__ import annotations
-
 import sys
 import time
 import warnings
@@ -24,8 +22,7 @@ CASES: dict[str, tuple[Phases, float, float]] = {
 def _by_history(module: str, *arguments: str) -> Callable[[Phases, float], float]:
     def found(events: Phases, delta: float) -> float:
         accountants = import_module(module)
-        make = accountants.create_accountant if arguments else accountants.CTDAccountant
-        accountant = make(*arguments)
+        accountant = (accountants.create_accountant if arguments else accountants.CTDAccountant)(*arguments)
         accountant.history = [(sigma, rate, count) for rate, sigma, count in events]
         return float(accountant.get_epsilon(delta=delta))
 
@@ -45,10 +42,8 @@ def _dp_accounting(module: str, name: str) -> Callable[[Phases, float], float]:
 
 def _prv_accountant(events: Phases, delta: float) -> float:
     prv, counts = import_module("prv_accountant"), [count for *_, count in events]
-    mechanisms = [
-        prv.PoissonSubsampledGaussianMechanism(sampling_probability=rate, noise_multiplier=sigma)
-        for rate, sigma, _ in events
-    ]
+    make = prv.PoissonSubsampledGaussianMechanism
+    mechanisms = [make(sampling_probability=rate, noise_multiplier=sigma) for rate, sigma, _ in events]
     return float(prv.PRVAccountant(mechanisms, 0.01, 1e-3 * delta, counts).compute_epsilon(delta, counts)[2])
 
 

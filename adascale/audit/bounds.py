@@ -1,7 +1,5 @@
 r"""Statistical lower bounds on :math:`\varepsilon` from an auditor's correct guesses."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from typing import NamedTuple
@@ -69,8 +67,7 @@ def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta:
     beyond = float(stats.binom.sf(right - 1, guesses, chance))
     # f(v - i) - f(v) is the probability of v - i ... v - 1; more than v steps add nothing to it
     below = np.cumsum(stats.binom.pmf(np.arange(right - 1, -1, -1), guesses, chance))
-    steepest = float((below / np.arange(1, right + 1)).max())
-    return min(1.0, beyond + 2 * canaries * delta * steepest)
+    return min(1.0, beyond + 2 * canaries * delta * float((below / np.arange(1, right + 1)).max()))
 
 
 def one_run_bound(canaries: int, guesses: int, right: int, delta: float, confidence: float) -> float:

@@ -1,7 +1,5 @@
 """Canaries: samples that an auditor adds to the data of the devices, each by a fair coin."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,10 +57,9 @@ class GradientCanaries:
     norm: float = 1.0
 
     @classmethod
-    def draw(cls, scenario: Scenario, count: int, seed: int, norm: float = 1.0) -> GradientCanaries:
+    def draw(cls, scenario: Scenario, count: int, seed: int, norm: float = 1.0) -> "GradientCanaries":
         """Draw coordinates, signs and coins of at most d canaries."""
-        if check.whole("canaries", count) > scenario.num_parameters:
-            raise ValueError(f"canaries must be at most the {scenario.num_parameters} parameters, got {count}")
+        check.whole("canaries", count, most=scenario.num_parameters)
         check.positive("norm", norm)
         rng = stream(seed, AUDIT, PLACES)
         coordinate = rng.permutation(scenario.num_parameters)[:count]

@@ -1,8 +1,6 @@
 """Claims about a schedule, scores of canaries, and conclusions from scores or losses."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -110,8 +108,7 @@ def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> Flo
     sigma = check.positive("sigma", sigma)
     exponent = (np.asarray(heard) - 0.5) / sigma**2
     with np.errstate(divide="ignore"):  # the logarithm of 1 - q if q = 1
-        ratio: FloatArray = np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
-    return ratio
+        return cast("FloatArray", np.logaddexp(np.log1p(-rate), np.log(rate) + exponent))
 
 
 def simulated_scores(rng: np.random.Generator, rate: float, sigma: FloatArray, count: int, present: bool) -> FloatArray:
@@ -139,8 +136,7 @@ def plan(rate: float, sigma: FloatArray, canaries: int, delta: float, confidence
 
     The plan depends only on simulated scores, so the bounds keep their confidence.  It needs at least 10 ``canaries``.
     """
-    if check.whole("canaries", canaries) < 10:
-        raise ValueError(f"canaries must be at least 10, got {canaries}")
+    check.whole("canaries", canaries, 10)
     rng, draws = np.random.default_rng(0), 20_000
     inside, outside = (np.sort(simulated_scores(rng, rate, sigma, draws, each)) for each in (True, False))
     both, half = np.sort(np.concatenate([inside, outside])), canaries // 2

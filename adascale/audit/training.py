@@ -1,7 +1,5 @@
 """Audits of real over-the-air training runs with canaries."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -61,8 +59,7 @@ def audit_gradients(
         present[i] = drawn.present
 
         def listen(t: int, residual: Tensor, i: int = i, drawn: GradientCanaries = drawn) -> None:
-            heard = drawn.heard(problem.scenario, residual)
-            score[i] += log_likelihood_ratio(heard, claim.rate, claim.sigma[t])
+            score[i] += log_likelihood_ratio(drawn.heard(problem.scenario, residual), claim.rate, claim.sigma[t])
 
         accuracy += observe(problem, eta if noise else None, training, dataset, seed + i, drawn, listen)[0] / runs
     return from_scores("gradients", runs, claim, planned, score.ravel(), present.ravel(), accuracy)

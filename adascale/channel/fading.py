@@ -1,7 +1,5 @@
 r"""Fading distributions: the coefficients of one device, with :math:`\mathbb E|f_t|^2 = 1`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from adascale.channel.floors import FloatArray, FloorLaw, RayleighFloors
+from adascale.channel.floors import FloorLaw, RayleighFloors
 from adascale.channel.model import Channel, ChannelModel, Seeds
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 ComplexArray = NDArray[np.complex128]
 

@@ -3,10 +3,9 @@ r"""Distributions :math:`H` of the noise floor :math:`w_{\min,t} = d \sigma_n^2 
 A level costs :math:`g(\ell) = \mathbb E[\max(\ell - w_{\min}, 0)] = \int_0^\ell H(w)\, dw` (:eq:`eq:law-of-floors`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +13,7 @@ from scipy import special
 
 from adascale import checks as check
 from adascale.errors import InvalidInput
-from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray, Scenario
 
 _KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8  # FadingFloors tabulates 600 levels from H = 1e-14 to 1 - H = 1e-8
 _LARGEST = float(np.finfo(float).max)
@@ -128,22 +125,19 @@ class RayleighFloors(FloorLaw):
         self.lanes = self.scale.shape
 
     @classmethod
-    def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> RayleighFloors:
+    def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> "RayleighFloors":
         r"""Make the distribution from the devices' mean gains :math:`\mathbb E|h_m|^2 / k_m^2 > 0`, shape (..., M)."""
         gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
         return cls(scenario.noise_scale / scenario.x_max * (1 / gain).sum(axis=-1))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
-        value: FloatArray = np.exp(-self.scale / np.asarray(floor))
-        return value
+        return cast("FloatArray", np.exp(-self.scale / np.asarray(floor)))
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
-        value: FloatArray = level * special.expn(2, self.scale / np.asarray(level))
-        return value
+        return cast("FloatArray", level * special.expn(2, self.scale / np.asarray(level)))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
-        value: FloatArray = self.scale / -np.log(share)
-        return value
+        return self.scale / -np.log(share)
 
     def level(self, budget: ArrayLike) -> FloatArray:
         from scipy.optimize import elementwise  # slow to import
@@ -257,15 +251,13 @@ class EmpiricalFloors(FloorLaw):
     """The empirical distribution of given floors > 0, shape (..., N)."""
 
     def __init__(self, floor: ArrayLike) -> None:
-        seen = check.positive("floor", floor)
-        if seen.ndim == 0 or seen.shape[-1] == 0:
-            raise InvalidInput(f"floor must have a last axis of floors, got shape {seen.shape}", "floor")
+        seen = check.positive("floor", floor, "floors")
         self.lanes = seen.shape[:-1]
         self._rows = np.sort(seen.reshape(-1, seen.shape[-1]), axis=-1)
         self._below = np.concatenate([np.zeros((len(self._rows), 1)), np.cumsum(self._rows, axis=-1)], axis=-1)
 
     @classmethod
-    def of(cls, scenario: Scenario, min_gain: ArrayLike) -> EmpiricalFloors:
+    def of(cls, scenario: Scenario, min_gain: ArrayLike) -> "EmpiricalFloors":
         r"""Make the distribution from bottleneck gains :math:`h_{\min}^2 > 0` of earlier rounds, shape (..., N)."""
         return cls(scenario.noise_scale / (scenario.x_max * check.positive("min_gain", min_gain)))
 
@@ -280,8 +272,7 @@ class EmpiricalFloors(FloorLaw):
         return level, row, count
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
-        share: FloatArray = self._under(floor)[2] / self._rows.shape[1]
-        return share
+        return cast("FloatArray", self._under(floor)[2] / self._rows.shape[1])
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         level, row, count = self._under(level)
@@ -291,8 +282,7 @@ class EmpiricalFloors(FloorLaw):
         share = np.asarray(share, dtype=float)
         row = self._lane(share)
         at = (np.broadcast_to(share, row.shape) * self._rows.shape[1]).astype(np.intp)
-        found: FloatArray = self._rows[row, np.minimum(at, self._rows.shape[1] - 1)]
-        return found
+        return cast("FloatArray", self._rows[row, np.minimum(at, self._rows.shape[1] - 1)])
 
 
 class SelectionFloors(FloorLaw):
@@ -309,9 +299,7 @@ class SelectionFloors(FloorLaw):
 
     def __init__(self, scale: ArrayLike, antennas: int) -> None:
         self.scale = check.positive("scale", scale)
-        self.antennas = check.whole("antennas", antennas)
-        if antennas > 16:  # digits cancel in longer alternating sums
-            raise InvalidInput(f"antennas must be at most 16, got {antennas}", "antennas")
+        self.antennas = check.whole("antennas", antennas, most=16)  # digits cancel in longer alternating sums
         self.lanes = self.scale.shape
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
@@ -326,5 +314,4 @@ class SelectionFloors(FloorLaw):
         return np.asarray(level * (weight * each).sum(axis=-1))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
-        one = -np.expm1(np.log1p(-np.asarray(share, dtype=float)) / self.antennas)
-        return np.asarray(self.scale / -np.log(one))
+        return np.asarray(self.scale / -np.log(-np.expm1(np.log1p(-np.asarray(share, dtype=float)) / self.antennas)))

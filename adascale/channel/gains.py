@@ -1,7 +1,5 @@
 """Readers of measured channel gains: a whole trace from a file, or line by line."""
 
-from __future__ import annotations
-
 import io
 import math
 import os
@@ -29,7 +27,7 @@ class Trace(NamedTuple):
     """Mean of :math:`|h_{m,t}|^2 / k_m^2` times :attr:`~adascale.scenario.Scenario.power_share`, shape (M,)."""
     notes: tuple[str, ...] = ()
     """Notes on a gain above 1, on missing values, and on a last row without a line break, as in a truncated file."""
-    past: Trace | None = None
+    past: "Trace | None" = None
     """The rounds before the ``split``."""
     gain: FloatArray | None = None
     r"""Linear gains :math:`|h_{m,t}|^2` of all devices, shape (M, T); None if the trace has ``min_gain`` alone."""
@@ -107,9 +105,7 @@ def read_gains(
 class GainLines(Lines):
     """A channel trace that arrives line by line: a table with a row per round, as for :func:`read_gains`."""
 
-    def __init__(
-        self, name: str, scenario: Scenario, unit: str | Reading = "linear", *, each_device: bool = False
-    ) -> None:
+    def __init__(self, name: str, scenario: Scenario, unit: str | Reading = "linear", *, each_device: bool = False):
         self._scenario, self._reading = scenario, Reading(unit) if isinstance(unit, str) else unit
         self.each_device = each_device
         """Whether the gains of all devices are needed, so that ``min_gain`` is refused."""

@@ -3,21 +3,19 @@
 Each device has its own random stream, so that more rounds or devices extend a realisation without change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale import registry
-from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloatArray, FloorLaw
+from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw
 from adascale.errors import InvalidInput
 from adascale.files import from_mapping
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 Seeds = int | Sequence[int] | range
 """One seed, or a sequence with one per realisation."""
@@ -229,8 +227,7 @@ def find(name: str, **parameters: Any) -> ChannelModel:
     if found.value.fading is ChannelModel.fading and found.value.draw is ChannelModel.draw:
         raise ValueError(f"channel {name!r} must define fading(rng, num_rounds), the fading of one device")
     chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in (options | parameters).items()}
-    made: ChannelModel = from_mapping(found.value, chosen, f" of channel {name!r}")
-    return made
+    return cast("ChannelModel", from_mapping(found.value, chosen, f" of channel {name!r}"))
 
 
 def specification(model: ChannelModel) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Several gains per round (blocks in time, subcarriers, antennas), and the effective gain for the power limit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,9 +8,9 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel.fading import ComplexArray, Rayleigh
-from adascale.channel.floors import FloatArray, FloorLaw, RayleighFloors, SelectionFloors
+from adascale.channel.floors import FloorLaw, RayleighFloors, SelectionFloors
 from adascale.channel.model import Channel, ChannelModel, Seeds, each_device
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 TAPS: dict[str, FloatArray] = {
     profile: np.array([tap.split() for tap in taps.split(",")], dtype=float).T
@@ -108,8 +106,7 @@ class TappedDelayLine(ChannelModel):
         r"""Return :math:`\sqrt{p_l}\, e^{-2\pi i\, k (W/B) \tau_l}`, shape (taps, B)."""
         delay, decibels = TAPS[self.profile]
         power = 10 ** (decibels / 10)
-        frequency = np.arange(self.subcarriers) * (self.bandwidth / self.subcarriers)
-        turns = np.outer(delay * self.delay_spread, frequency)
+        turns = np.outer(delay * self.delay_spread, np.arange(self.subcarriers) * (self.bandwidth / self.subcarriers))
         return np.asarray(np.sqrt(power / power.sum())[:, None] * np.exp(-2j * np.pi * turns))
 
     def subcarrier_fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:

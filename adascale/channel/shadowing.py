@@ -1,7 +1,5 @@
 """Correlated shadowing, device mobility, and a street canyon."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,9 +7,9 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.channel.fading import ComplexArray, Rayleigh, waves
-from adascale.channel.floors import FloatArray
 from adascale.channel.model import Channel, Seeds, each_device
 from adascale.errors import InvalidInput
+from adascale.scenario import FloatArray
 
 LIGHT = 299_792_458.0
 """Speed of light in metres per second."""
@@ -58,9 +56,8 @@ class Shadowed(Rayleigh, same_law=True):
             normal[..., j:] += column * fresh[..., j, None]
             rest[..., j:, j:] -= column[..., None] * column[..., None, :]
         shadow = 10 ** (self.deviation / 10 * normal)
-        return Channel(
-            distance, path_loss * shadow if self.known else path_loss, coefficient / np.sqrt(shadow)[..., None]
-        )
+        known = path_loss * shadow if self.known else path_loss
+        return Channel(distance, known, coefficient / np.sqrt(shadow)[..., None])
 
 
 @dataclass(frozen=True)
@@ -101,8 +98,7 @@ class Moving(Rayleigh, same_law=True):
         aside = (distance * np.abs(np.sin(course)))[..., None]
         far = np.sqrt(np.maximum(farthest**2 - aside**2, 0))
         near = np.sqrt(np.maximum(nearest**2 - aside**2, 0))
-        # reflect |s| between near and far
-        length = np.maximum(far - near, 1e-300)
+        length = np.maximum(far - near, 1e-300)  # reflect |s| between near and far
         along = (distance * np.cos(course))[..., None]
         went = np.abs(along) - near + np.copysign(self.speed * self.round_time, along) * np.arange(num_rounds)
         return np.asarray(np.hypot(aside, near + length - np.abs(went % (2 * length) - length)))

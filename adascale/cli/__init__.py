@@ -92,9 +92,8 @@ def _run(given: list[str], command: str, stop: Stop) -> int:
         if stop.code:  # the signal's exception has become another one, as in an import
             raise stop from None
         if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
-            _say(
-                f"{command}error: {error}; this command needs the extra: pip install 'adascale[{_EXTRAS[error.name]}]'"
-            )
+            extra = f"pip install 'adascale[{_EXTRAS[error.name]}]'"
+            _say(f"{command}error: {error}; this command needs the extra: {extra}")
             return 2
         if not isinstance(error, ValueError | RuntimeError | ArithmeticError | MemoryError):
             raise

@@ -11,8 +11,6 @@ example:
   adascale accounting epsilon --event .01,1.0,500 --event .02,1.5,500 --delta 1e-5 --json
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json
@@ -55,10 +53,8 @@ def run(options: argparse.Namespace) -> None:
         up = {"lower": False, "upper": True, "safe": found.safe > found.lower, "scale": True, "noise_multiplier": True}
         six_digits = accounting.interval.six_digits
         for name in up.keys() & totals.keys():
-            each = totals[name]
-            totals[name] = (
-                tuple(six_digits(one, True) for one in each) if isinstance(each, tuple) else six_digits(each, up[name])
-            )
+            each, way = totals[name], up[name]
+            totals[name] = tuple(six_digits(x, way) for x in each) if isinstance(each, tuple) else six_digits(each, way)
     print(common.shown(totals, options.json))
 
 

@@ -12,8 +12,6 @@ example:
   adascale benchmark --version 1 --out benchmark
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import replace
@@ -66,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     write_provenance(out, f"adascale benchmark --version {options.version}", "numpy", "scipy", threat=THREAT)
 
 
-def _rows(setting: Any, chosen: dict[str, Any], accountant: Any, content: dict[str, Any]) -> pd.DataFrame:
+def _rows(setting: Any, chosen: dict[str, Any], accountant: Any, content: dict[str, Any]) -> "pd.DataFrame":
     """Return a row for every total, policy and realisation of a scenario."""
     scenario = replace(adascale.presets.load(setting["preset"]).scenario, name=setting["name"])
     weak = replace(scenario, privacy_noise_power=10**-0.6 * scenario.noise_power)
@@ -90,7 +88,7 @@ def _accuracy(scenario: Any, channel: Any, method: Any, row: dict[str, Any], tra
 
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, row["seed"])
     if getattr(method, "chooses", False):
-        _, eta, senders = method.choosing(scenario, drawn.gain, row["target_total"]).select(scenario, drawn.gain)
+        _, eta, senders, _ = method.choosing(scenario, drawn.gain, row["target_total"]).select(scenario, drawn.gain)
     else:
         problem = adascale.ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), row["nu"])
         policy = adascale.comparison.as_method(method, channel)(problem, scenario.mean_gain(drawn.path_loss))
@@ -103,7 +101,7 @@ def _accuracy(scenario: Any, channel: Any, method: Any, row: dict[str, Any], tra
     return federation.evaluate(state)[1]
 
 
-def _table(rows: pd.DataFrame) -> pd.DataFrame:
+def _table(rows: "pd.DataFrame") -> "pd.DataFrame":
     """Return the table of a scenario as text."""
     from adascale.statistics import log_interval
 

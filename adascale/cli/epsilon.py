@@ -16,24 +16,21 @@ example:
   adascale epsilon rounds.csv --delta 1e-5 --json
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 import adascale
 from adascale.cli import common
+from adascale.tables import FloatArray
 
-if TYPE_CHECKING:
-    from adascale.tables import FloatArray
 _REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
 
 
 def run(options: argparse.Namespace) -> None:
     """Print epsilon and its bounds."""
-    import numpy as np
-
     kinds = _schedules(options)
     exact = [adascale.accounting.epsilon(rounds, options.delta) for rounds, *_ in kinds]
     with common.noting_orders():
@@ -59,10 +56,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int]]:
     """Return rates, noise multipliers and counts, number of devices and the first one, for every kind of device."""
-    import numpy as np
-
-    from adascale.problem import RoundLeakage
-
     if (options.file is None) == (options.eta is None):
         raise ValueError("give either a FILE of noise multipliers, or --scenario and --eta")
     if options.eta is None:
@@ -73,7 +66,7 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
     scenario = common.read_scenario(options.scenario, options.interference).scenario
     eta = _read_eta(options.eta, scenario)
-    sent, leakage = eta > 0, RoundLeakage(scenario)
+    sent, leakage = eta > 0, adascale.problem.RoundLeakage(scenario)
     pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
     first = np.unique(pairs, axis=0, return_index=True)[1]  # in the order of the kinds
     with np.errstate(over="ignore", divide="ignore"):
@@ -84,14 +77,13 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
 
 def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
-    infinity = float("inf")
     ignored = ("floor", "noise_energy", "budget_left", "epsilon", "epsilon_max", "senders")
     table = common.read_table(path, "eta", optional=("min_gain", "number"), ignored=ignored)
     if "number" in table.names:
         raise ValueError(f"{path}: not every device sends; 'adascale schedule --accountant exact' has this epsilon")
-    eta = table.column("eta", lambda x: (x >= 0) & (x < infinity), "finite and >= 0")
+    eta = table.column("eta", lambda x: (x >= 0) & (x < np.inf), "finite and >= 0")
     if "min_gain" in table.names:
-        gain = table.column("min_gain", lambda h: (h > 0) & (h < infinity), "finite and > 0")
+        gain = table.column("min_gain", lambda h: (h > 0) & (h < np.inf), "finite and > 0")
         limit = f"at most {scenario.x_max:.6g} * min_gain, the power limit of {scenario.name}"
         table.column("eta", lambda x: x / (1 + 1e-9) <= scenario.x_max * gain, limit)
     return eta
@@ -99,8 +91,6 @@ def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
 
 def _renyi(rounds: FloatArray, delta: float) -> float:
     """Compute epsilon by the Renyi conversion at Opacus' orders, for rates that may differ."""
-    import numpy as np
-
     accounting, (rate, sigma, number) = adascale.accounting, rounds[rounds[:, 0] > 0].T
     if rate.size == 0:
         return 0.0

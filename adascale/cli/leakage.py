@@ -28,8 +28,6 @@ example:
   adascale leakage --total 0.32 --policy optimal --policy truncated --channel antenna-selection:antennas=4
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys
@@ -96,15 +94,14 @@ def run(options: argparse.Namespace) -> None:
             common.note(common.spends(str(policy), spent.min(), spent.max(), target))
 
 
-def _summary(table: pd.DataFrame, key: str, reference: str, form: str) -> str:
+def _summary(table: "pd.DataFrame", key: str, reference: str, form: str) -> str:
     """Format geometric means with their intervals, and ratios to the reference in the same realisations."""
     import pandas as pd
 
     from adascale.statistics import log_interval
 
-    def geometric(name: str, values: pd.Series, ends: bool = True) -> dict[str, str]:
-        infinite = bool((values == math.inf).any())
-        centre, low, high = (math.inf,) * 3 if infinite else log_interval(values)
+    def geometric(name: str, values: "pd.Series", ends: bool = True) -> dict[str, str]:
+        centre, low, high = (math.inf,) * 3 if (values == math.inf).any() else log_interval(values)
         shown = f"{low:.4g} .. {high:.4g}" if 0 < centre < math.inf else ""
         return {name: f"{centre:.4g}"} | ({f"{name} 95 %": shown} if ends and len(values) > 2 else {})
 

@@ -12,8 +12,6 @@ example:
   adascale plot leakage.csv leakage.pdf --y rdp
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io
@@ -49,7 +47,7 @@ def check_name(option: str, path: Path | None) -> None:
         import matplotlib  # noqa: F401 (from an extra)
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _read(path: Path) -> "pd.DataFrame":
     """Read a table: a column of numbers and empty fields is float, any other one is text."""
     import pandas as pd
 

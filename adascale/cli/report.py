@@ -1,7 +1,5 @@
 """Tables and figures for a paper: one column wide, readable in black and white, the same bytes for the same values."""
 
-from __future__ import annotations
-
 import io
 import re
 import warnings
@@ -17,11 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-DATES: dict[str, dict[str, Any]] = {
-    ".pdf": {"CreationDate": None},
-    ".png": {},
-    ".svg": {"Date": None},
-}  # what would differ tomorrow
+# what would differ tomorrow
+DATES: dict[str, dict[str, Any]] = {".pdf": {"CreationDate": None}, ".png": {}, ".svg": {"Date": None}}
 _STYLE = {"font.family": ["STIXGeneral", "DejaVu Sans"], "mathtext.fontset": "stix", "font.size": 8, "savefig.dpi": 600}
 _STYLE |= {"legend.fontsize": 7, "lines.linewidth": 0.9, "lines.markersize": 3.5, "axes.linewidth": 0.6}
 _STYLE |= {"svg.hashsalt": "adascale", "pdf.fonttype": 42}  # TrueType: many publishers refuse Type 3
@@ -37,11 +32,10 @@ _TEX = {each: f"\\{each}" for each in "&%$#_{}"} | {"[": "{[}", "]": "{]}"}  # [
 _TEX |= {char: rf"\text{name}{{}}" for char, name in {"\\": "backslash", "~": "asciitilde", "^": "asciicircum"}.items()}
 
 
-def format_table(table: pd.DataFrame, form: str) -> str:
+def format_table(table: "pd.DataFrame", form: str) -> str:
     """Format a table of texts and integers as ``"text"``, ``"csv"``, ``"markdown"`` or ``"latex"`` (for booktabs)."""
     if form in ("text", "csv"):
-        text = table.to_string(index=False) if form == "text" else table.to_csv(index=False)
-        return str(text).removesuffix("\n")
+        return str(table.to_string(index=False) if form == "text" else table.to_csv(index=False)).removesuffix("\n")
     rows = [[" ".join(str(field).split()) for field in row] for row in (table.columns, *table.to_numpy().tolist())]
     right = [all(_NUMBERS.fullmatch(field) for field in column[1:] if field) for column in zip(*rows, strict=True)]
     if form == "markdown":
@@ -62,8 +56,8 @@ def _tex(field: str) -> str:
 
 
 def draw(
-    table: pd.DataFrame, y: str = "epsilon", x: str = "nu", by: tuple[str, ...] = ("policy",), linear: str = ""
-) -> Figure:
+    table: "pd.DataFrame", y: str = "epsilon", x: str = "nu", by: tuple[str, ...] = ("policy",), linear: str = ""
+) -> "Figure":
     """Draw a column against another, 3.5 inches wide, with a line for each value of the columns ``by``.
 
     Rows of one point must differ in a column seed.  The point is the geometric mean of ``y``, or on a linear axis
@@ -112,7 +106,7 @@ def draw(
     return figure
 
 
-def _point(values: pd.Series, linear: bool) -> tuple[float, float, float]:
+def _point(values: "pd.Series", linear: bool) -> tuple[float, float, float]:
     if not np.isfinite(values).all():
         return np.inf, np.nan, np.nan
     centre, low, high = interval(values) if linear else log_interval(values)
@@ -123,7 +117,7 @@ def _plain(text: str) -> str:  # dollars begin no formula, and a legend hides wh
     return _LABELS.get(text, " " * text.startswith("_") + text.replace("$", r"\$"))
 
 
-def picture(figure: Figure, suffix: str) -> bytes:
+def picture(figure: "Figure", suffix: str) -> bytes:
     """Return the file of a figure with the suffix ``.pdf``, ``.png`` or ``.svg``, reproducibly."""
     import matplotlib.style
 

@@ -39,6 +39,8 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 import adascale
 from adascale.cli import causal, common
 
@@ -47,10 +49,6 @@ _LEAST_SHARE = 1e-12  # least nu over the largest floor, as float64 has sixteen 
 
 def run(options: argparse.Namespace) -> None:
     """Print the totals, and write the schedule."""
-    import numpy as np
-
-    from adascale.problem import RoundLeakage
-
     inputs = common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
     scenario = common.read_scenario(options.scenario, options.interference).scenario
@@ -95,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
     totals |= {each: float(value) for each in named if (value := getattr(policy, each)) is not None}
     totals |= {"budget_mode": budget_mode, "nu": nu, "cost": cost} | shares
     totals |= {"order": scenario.order, "rdp": float(made.rdp(*given)), "delta": options.delta}
-    if shares or RoundLeakage(scenario).rate.size > 1:
+    if shares or adascale.problem.RoundLeakage(scenario).rate.size > 1:
         totals["epsilon_max"] = float(largest)
     totals["epsilon"] = float(epsilon)
     text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])
@@ -105,11 +103,10 @@ def run(options: argparse.Namespace) -> None:
     if problem.num_rounds != scenario.num_rounds:
         rounds = f"{problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}"
         common.note(f"the schedule has {rounds}; the trace sets the number of rounds")
+    tuned = budget_mode == causal.BUDGET_MODES["hindsight"]
     if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
         common.note(f"{name} reads the whole trace")
-    elif options.hindsight and (
-        budget_mode == causal.BUDGET_MODES["hindsight"] or policy.needs_mean_gain or policy.needs_law
-    ):
+    elif options.hindsight and (tuned or policy.needs_mean_gain or policy.needs_law):
         common.note(f"{name} was tuned on the whole trace, or plans with its gains, which no server can do")
     if abs(spent - 1) > 1e-6:
         common.note(common.spends(name, spent, spent))

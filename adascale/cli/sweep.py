@@ -14,8 +14,6 @@ example:
   adascale sweep results/mnist/accuracy.toml --store runs --jobs 2
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import sys
@@ -62,10 +60,7 @@ def run(options: argparse.Namespace) -> None:
         text = f"{len(finished)} of {len(outcomes)} runs finished"
     _print_and_write(text, table, history, len(entries), out)
     if failed:
-        reasons = (
-            f"{first}{f' and {len(others)} more' * bool(others)}: {message}"
-            for message, (first, *others) in failed.items()
-        )
+        reasons = (f"{one}{f' and {len(more)} more' * bool(more)}: {why}" for why, (one, *more) in failed.items())
         raise RuntimeError(f"{len(outcomes) - len(finished)} of {len(outcomes)} runs failed: {'; '.join(reasons)}")
 
 
@@ -73,7 +68,7 @@ def _beside(out: Path, what: str) -> Path:
     return out.with_name(f"{out.stem}-{what}{out.suffix}")
 
 
-def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, wanted: int, out: Path) -> None:
+def _print_and_write(text: str, table: "pd.DataFrame", history: "pd.DataFrame", wanted: int, out: Path) -> None:
     """Print the text, and write the table: to ``out``, or next to it if ``out`` has results that the table lacks."""
     place, partial = out, _beside(out, "partial")
     try:
@@ -93,17 +88,15 @@ def _print_and_write(text: str, table: pd.DataFrame, history: pd.DataFrame, want
             common.note(f"{out} has results of runs that are missing here, and is left as it is")
         others = table["version"].dropna()[table["version"] != __version__] if "version" in table else []
         if len(others):
-            common.note(
-                f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}, this "
-                f"is {__version__}; delete their folders in the store to run them again"
-            )
+            made = f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}"
+            common.note(f"{made}, this is {__version__}; delete their folders in the store to run them again")
 
 
-def _has_more(path: Path, table: pd.DataFrame) -> bool:
+def _has_more(path: Path, table: "pd.DataFrame") -> bool:
     """Return whether the table would replace results of other runs, or a file that is not such a table."""
     import pandas as pd
 
-    def results(rows: pd.DataFrame) -> set[tuple[str, str]]:
+    def results(rows: "pd.DataFrame") -> set[tuple[str, str]]:
         finished = rows[rows["test_accuracy"].notna()]
         return set(zip(finished["reading"].astype(str), finished["run"], strict=True))
 

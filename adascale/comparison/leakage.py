@@ -1,7 +1,5 @@
 r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,16 +12,15 @@ from adascale import checks as check
 from adascale import registry
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison.methods import Method, as_method, find_method, keeps_its_own_promise, knowledge
+from adascale.comparison.methods import Method, PolicyClass, TunedOnRealisation, as_method, find_method
 from adascale.errors import BudgetNotReached
-from adascale.policies import EqualAlloc, Policy
+from adascale.policies import EqualAlloc, LyapunovPowerControl, OnlinePolicy, Optimal, Policy
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
 
 _BLOCK = 20  # realisations computed at once; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000
@@ -44,7 +41,7 @@ def leakage_table(
     accountant: Accountant | None = None,
     delta: float = 1e-5,
     progress: bool = False,
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     r"""Tabulate the leakage of policies over noise budgets and channel realisations.
 
     Parameters
@@ -131,6 +128,30 @@ def leakage_table(
     return table
 
 
+def knowledge(method: Method | type) -> tuple[str, str]:
+    r"""Return the kind of a policy, and what it knows besides :math:`\nu` (or a total noise energy) before a round.
+
+    The kind is ``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` of a method without public code; what it
+    knows is ``nothing``, the ``law`` of the channel (or its mean gains), or ``gains to come``.
+    """
+    known: Any = as_method(method)
+    made: Any = getattr(known, "policy", getattr(known, "func", known))
+    made = made if isinstance(made, type) else getattr(made, "__annotations__", {}).get("return")
+    kinds = {Optimal: "optimum", LyapunovPowerControl: "reconstruction", "LyapunovPowerControl": "reconstruction"}
+    found = isinstance(known, TunedOnRealisation) and (known.takes_total or known.tuned)
+    if not isinstance(known, PolicyClass) or found or not (known.chooses or issubclass(made, OnlinePolicy)):
+        return kinds.get(made, "hindsight"), "gains to come"
+    by_law = known.tuned or known.takes_law or known.takes_gain or {"law", "mean_gain", "prior"} & {*known.fixed}
+    return kinds.get(made, "causal"), "law" if by_law else "nothing"
+
+
+def keeps_its_own_promise(policy: Method | type) -> bool:
+    """Return whether a policy itself meets the budget on average or as a hard constraint, or chooses who sends."""
+    made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
+    known = bool(getattr(made, "needs_law", False))
+    return known or any(hasattr(made, name) for name in ("budget_mode", "promise", "fixed_by"))
+
+
 def _found(policy: Policy) -> dict[str, Any]:
     """Return the parameters that were tuned, or given in their place."""
     names = (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
@@ -147,7 +168,7 @@ class _Realisations:
     accountant: Accountant
     delta: float
 
-    def compare(self, method: Any, target: str, wanted: FloatArray) -> tuple[pd.DataFrame, Policy | None]:
+    def compare(self, method: Any, target: str, wanted: FloatArray) -> "tuple[pd.DataFrame, Policy | None]":
         """Measure a policy at each level of the target in each realisation."""
         chooses, mean = getattr(method, "chooses", False), self.problem.min_noise_energy.mean(axis=-1)
         offset = {("nu", True): mean, ("total", False): -mean}.get((target, chooses), 0.0)
@@ -179,7 +200,7 @@ class _Realisations:
                 lane = np.flatnonzero((high - low > _WITHIN / 2) & ~(below >= -_WITHIN) & (abs(x) <= _FARTHEST))
         return np.asarray(np.exp(start + np.where(np.isinf(high), np.nan, high)).reshape(-1, rows))
 
-    def measure(self, method: Any, spend: FloatArray) -> tuple[pd.DataFrame, Policy | None]:
+    def measure(self, method: Any, spend: FloatArray) -> "tuple[pd.DataFrame, Policy | None]":
         r"""Measure a policy at each :math:`\nu`, or each total of one that chooses who sends; NaN out of reach."""
         import pandas as pd
 
@@ -215,7 +236,7 @@ class _Realisations:
         measured |= {"floor_max": floor.max(axis=-1), "floor_max_round": floor.argmax(axis=-1)}
         return pd.DataFrame({key: np.broadcast_to(value, lanes).ravel() for key, value in measured.items()}), policy
 
-    def take(self, rows: NDArray[np.intp]) -> _Realisations:
+    def take(self, rows: NDArray[np.intp]) -> "_Realisations":
         exposure = None if self.problem.exposure is None else self.problem.exposure[rows]
         problem = ReceiveScalingProblem(self.problem.scenario, self.problem.min_gain[rows], 1.0, exposure)
         return replace(self, problem=problem, mean_gain=self.mean_gain[rows], gain=self.gain[rows])

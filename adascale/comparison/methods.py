@@ -1,21 +1,14 @@
 """Methods that tune a policy to a budget, on the realisation itself or on a channel model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, cast
-
-import numpy as np
-from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale import registry, tuning
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.policies import LyapunovPowerControl, OnlinePolicy, Optimal, Policy, Selecting
+from adascale.policies import OnlinePolicy, Policy, Selecting
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray, Scenario
 
 Method = Callable[[ReceiveScalingProblem, FloatArray | None], Policy]
 """A function of a problem and its ``mean_gain``, shape (..., M) or None, that returns a policy."""
@@ -129,7 +122,7 @@ class TunedOnModel(PolicyClass):
         self.by_law = bool(from_law and self.tuned and callable(getattr(self.policy, "from_law", None)))
         self.takes_law = (self.policy.needs_law or self.by_law) and not {"law", "mean_gain"} & {*fixed}
 
-    def believing(self, channel: ChannelModel) -> TunedOnModel:
+    def believing(self, channel: ChannelModel) -> "TunedOnModel":
         """Return the same method with this channel assumed, if none was given."""
         if self.channel is not None:
             return self
@@ -165,30 +158,6 @@ def as_method(policy: Method | type, channel: ChannelModel | None = None) -> Met
     if isinstance(policy, type):
         policy = TunedOnModel(policy) if getattr(policy, "needs_law", False) else TunedOnRealisation(policy)
     return policy.believing(channel) if isinstance(policy, TunedOnModel) and channel is not None else policy
-
-
-def knowledge(method: Method | type) -> tuple[str, str]:
-    r"""Return the kind of a policy, and what it knows besides :math:`\nu` (or a total noise energy) before a round.
-
-    The kind is ``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` of a method without public code; what it
-    knows is ``nothing``, the ``law`` of the channel (or its mean gains), or ``gains to come``.
-    """
-    known: Any = as_method(method)
-    made: Any = getattr(known, "policy", getattr(known, "func", known))
-    made = made if isinstance(made, type) else getattr(made, "__annotations__", {}).get("return")
-    kinds = {Optimal: "optimum", LyapunovPowerControl: "reconstruction", "LyapunovPowerControl": "reconstruction"}
-    found = isinstance(known, TunedOnRealisation) and (known.takes_total or known.tuned)
-    if not isinstance(known, PolicyClass) or found or not (known.chooses or issubclass(made, OnlinePolicy)):
-        return kinds.get(made, "hindsight"), "gains to come"
-    by_law = known.tuned or known.takes_law or known.takes_gain or {"law", "mean_gain", "prior"} & {*known.fixed}
-    return kinds.get(made, "causal"), "law" if by_law else "nothing"
-
-
-def keeps_its_own_promise(policy: Method | type) -> bool:
-    """Return whether a policy itself meets the budget on average or as a hard constraint, or chooses who sends."""
-    made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
-    known = bool(getattr(made, "needs_law", False))
-    return known or any(hasattr(made, name) for name in ("budget_mode", "promise", "fixed_by"))
 
 
 def find_method(name: str) -> tuple[str, Method]:

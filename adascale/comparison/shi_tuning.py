@@ -1,7 +1,5 @@
 """The two parameters of Shi et al. for a noise budget, by a search over pairs."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,7 +35,7 @@ class LyapunovMatch(NamedTuple):
 
     penalty: FloatArray
     rate: FloatArray
-    pairs: pd.DataFrame
+    pairs: "pd.DataFrame"
 
 
 def best_lyapunov(
@@ -95,7 +93,7 @@ def match_lyapunov(
     return LyapunovMatch(penalty, rate, pairs)
 
 
-def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
+def _between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
     between, share = [], np.array([1, 2]) / 3
     for (_, tried), middle in zip(pairs.groupby("lane")["relative_rate"], best, strict=True):
         rates = np.unique(tried)
@@ -108,7 +106,7 @@ def _between(pairs: pd.DataFrame, best: FloatArray) -> FloatArray:
 
 def _crossings(
     lanes: Lanes, natural: FloatArray, mean_eta: FloatArray, relative: FloatArray, contraction: float, delta: float
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     every = lanes.problem(lanes.index)
     weight = np.array([contraction ** -float(t) for t in range(every.num_rounds)])
     mean_floor = every.min_noise_energy.mean(axis=-1)
@@ -139,12 +137,10 @@ def _crossings(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def mean_inverse(
-    caps: FloatArray, weight: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray
-) -> FloatArray:
+def mean_inverse(caps: FloatArray, scale: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
     r"""Return the mean of :math:`1/\eta_t` of Shi et al. for N pairs, shape (N,), with :math:`Q_0 = 0`.
 
-    ``caps`` has a row per instance, and ``weight`` is :math:`r^{-t}`.
+    ``caps`` has a row per instance, and ``scale`` is :math:`r^{-t}`.
     """
     mean, rounds = np.empty(lane.size), caps.shape[1]
     V, step, cap = np.ones(_TOGETHER), np.ones(_TOGETHER), np.ones(_TOGETHER)
@@ -157,7 +153,7 @@ def mean_inverse(
             for n in range(count):
                 cap[n] = caps[lane[first + n], t]
             for n in range(_TOGETHER):
-                eta = math.sqrt(V[n] * weight[t] / queue[n])
+                eta = math.sqrt(V[n] * scale[t] / queue[n])
                 eta = eta if eta < cap[n] else cap[n]
                 total[n] += 1 / eta
                 longer = queue[n] + eta - step[n]

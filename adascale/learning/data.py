@@ -1,7 +1,5 @@
 """Data sets and their partition among the devices."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import math
@@ -18,6 +16,7 @@ from adascale import checks as check
 from adascale import registry
 from adascale.learning.seeding import PARTITION, stream
 
+Index = NDArray[np.intp]
 FOLDERS = {"mnist": "MNIST/raw", "cifar10": "cifar-10-batches-py"}
 """Folders of the downloaded data sets, below :func:`root`."""
 FILES = {
@@ -83,8 +82,7 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
     input_scaling : {"standard", "unit"}
         Pixels with mean 0 and deviation 1, or in [0, 1].
     """
-    if input_scaling not in ("unit", "standard"):
-        raise ValueError(f"input_scaling must be 'unit' or 'standard', got {input_scaling!r}")
+    check.one_of("input_scaling", input_scaling, "unit", "standard")
     raw = registry.call("datasets", name)
     if not isinstance(raw, RawDataset):
         raise ValueError(f"dataset {name!r} must be read as a RawDataset, got {type(raw).__name__}")
@@ -164,9 +162,7 @@ def _numbers(key: str, given: ArrayLike) -> NDArray[Any]:
     raise ValueError(f"{key} must be an array of numbers without masked entries, got {type(given).__name__}")
 
 
-def partition(
-    labels: ArrayLike, num_devices: int, kind: str, seed: int, least: ArrayLike = 1
-) -> list[NDArray[np.intp]]:
+def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int, least: ArrayLike = 1) -> list[Index]:
     """Split the training samples among M devices; return the ascending positions for each.
 
     Parameters
@@ -200,13 +196,12 @@ def partition(
 
 def _dirichlet(
     rng: np.random.Generator, labels: NDArray[Any], num_devices: int, concentration: float, least: ArrayLike
-) -> list[NDArray[np.intp]]:
-    if (given := check.positive("concentration", concentration)).ndim or not 1e-3 <= given <= 1e6:
-        raise ValueError(f"concentration must be one number in 0.001 ... 1e6, got {concentration}")
+) -> list[Index]:
+    given = check.number("concentration", concentration, 1e-3, 1e6)
     classes = [rng.permutation(np.flatnonzero(labels == each)) for each in np.unique(labels)]
     sizes = np.array([[each.size] for each in classes])
     for _ in range(1000):
-        shares = rng.dirichlet(np.full(num_devices, float(given)), len(classes))
+        shares = rng.dirichlet(np.full(num_devices, given), len(classes))
         ends = np.rint(sizes * shares.cumsum(axis=1)[:, :-1]).astype(int)
         if (np.diff(ends, prepend=0, append=sizes).sum(axis=0) >= least).all():
             split = (np.split(each, cuts) for each, cuts in zip(classes, ends, strict=True))
@@ -247,10 +242,8 @@ def _from_torchvision(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[An
     except (OSError, RuntimeError) as error:
         reason = "a file is missing" if isinstance(error, OSError) else " ".join(str(error).split())
         once = f"from torchvision.datasets import {kind.__name__}; {kind.__name__}({str(root())!r}, download=True)"
-        raise FileNotFoundError(
-            f'no usable {name} in {folder} ({reason}); download it once, python -c "{once}", or let ADASCALE_DATA name '
-            f"a folder that holds {FOLDERS[name]}"
-        ) from error
+        how = f'download it once, python -c "{once}", or let ADASCALE_DATA name a folder that holds {FOLDERS[name]}'
+        raise FileNotFoundError(f"no usable {name} in {folder} ({reason}); {how}") from error
     pixels = [np.asarray(part.data) / np.float32(255) for part in (train, test)]
     images, test_images = (each if each.ndim == 4 else each[..., None] for each in pixels)
     return images, np.asarray(train.targets), test_images, np.asarray(test.targets)

@@ -1,7 +1,5 @@
 """The device that a training runs on, and the state of its random generator."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -15,9 +13,8 @@ def find_device(device: str | torch.device) -> torch.device:
     if found is None or found.type not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {str(device)!r}")
     if found.type == "cuda" and not (found.index or 0) < (count := torch.cuda.device_count()):
-        raise ValueError(
-            f"device {str(device)!r} is not available: this machine has {count} CUDA devices; expected cpu"
-        )
+        there = f"this machine has {count} CUDA devices"
+        raise ValueError(f"device {str(device)!r} is not available: {there}; expected cpu")
     return found
 
 

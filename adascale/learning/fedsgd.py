@@ -1,7 +1,5 @@
 """FedSGD over the air: the server's rounds as pure steps."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from torch import Tensor, nn
 
 from adascale import checks as check
 from adascale.learning import data, models
+from adascale.learning.data import Dataset
 from adascale.learning.devices import find_device
 from adascale.learning.gradients import ClippedSum, clipped_sum
 from adascale.learning.gradients.paths import fitting
@@ -61,12 +60,7 @@ class FedSGD:
     """
 
     def __init__(
-        self,
-        scenario: Scenario,
-        training: Training,
-        dataset: data.Dataset,
-        seed: int,
-        device: str | torch.device = "cpu",
+        self, scenario: Scenario, training: Training, dataset: Dataset, seed: int, device: str | torch.device = "cpu"
     ):
         self.scenario, self.training, self.seed, self.device = scenario, training, seed, find_device(device)
         data.check_samples(dataset)
@@ -85,7 +79,7 @@ class FedSGD:
         self.batch_size = np.broadcast_to(scenario.batch_size, count)
         self._rates = np.broadcast_to(scenario.sampling_rate, count)
         self._model = model.to(self.device)
-        self._data = data.Dataset(dataset.name, *(tensor.to(self.device) for tensor in dataset[1:]))
+        self._data = Dataset(dataset.name, *(tensor.to(self.device) for tensor in dataset[1:]))
 
     def start(self) -> State:
         """Return the state before round 0."""
@@ -93,10 +87,8 @@ class FedSGD:
 
     def batches(self, round_index: int) -> list[NDArray[np.intp]]:
         """Draw the Poisson batch of every device in a round, as positions in the training set."""
-        return [
-            part[poisson_batch(self.seed, m, round_index, part.size, self._rates[m])]
-            for m, part in enumerate(self.parts)
-        ]
+        parts = enumerate(self.parts)
+        return [part[poisson_batch(self.seed, m, round_index, part.size, self._rates[m])] for m, part in parts]
 
     def step(self, state: State, eta_t: float, *, senders_t: ArrayLike | None = None) -> tuple[State, RoundRecord]:
         r"""Run one round: :math:`\boldsymbol\theta_{t+1}` from :math:`\boldsymbol\theta_t` and :math:`\eta_t`.
@@ -122,8 +114,7 @@ class FedSGD:
             return state._replace(round=state.round + 1), RoundRecord(0, math.nan, math.nan)
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
-            weight = senders * (count / senders.sum())
-            found, settings = self.received(state.round, eta_t, weight), self.training
+            found, settings = self.received(state.round, eta_t, senders * (count / senders.sum())), self.training
             velocity = settings.momentum * state.velocity + found.gradient + settings.weight_decay * state.parameters
             parameters = state.parameters - settings.learning_rate * velocity
         clipped = (found.norm > self.scenario.clip_norm).float().mean()
@@ -192,16 +183,17 @@ def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.f
     return mean_gradient + noise.to(mean_gradient.device)
 
 
-def _check_fit(model: nn.Module, name: str, dataset: data.Dataset) -> None:
+def _check_fit(model: nn.Module, name: str, dataset: Dataset) -> None:
     sample = dataset.images[:1]
     with torch.random.fork_rng(devices=[]), torch.no_grad(), models.evaluation(model):
         try:
             fitting(model(sample), 1, dataset.labels)
         except Exception as error:  # the user's network may raise anything
-            raise ValueError(
-                f"model {name!r} must give (1, classes) logits for a sample of shape {tuple(sample.shape[1:])}; it "
+            wanted = f"give (1, classes) logits for a sample of shape {tuple(sample.shape[1:])}"
+            found = (
                 f"fails with {type(error).__name__}: {error} (samples are float32; call .long() before an Embedding)"
-            ) from error
+            )
+            raise ValueError(f"model {name!r} must {wanted}; it {found}") from error
 
 
 @contextlib.contextmanager

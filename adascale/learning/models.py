@@ -1,13 +1,12 @@
 """Networks whose layers do not mix the samples of a batch."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
+from adascale import checks as check
 from adascale import registry
 from adascale.learning.seeding import MODEL, stream
 
@@ -45,10 +44,8 @@ class _Block(nn.Module):
 
     def __init__(self, inputs: int, width: int, stride: int):
         super().__init__()
-        self.residual = nn.Sequential(
-            *_convolution(inputs, width, 3, stride), nn.ReLU(), *_convolution(width, width, 3, 1)
-        )
-        same = inputs == width
+        first, same = _convolution(inputs, width, 3, stride), inputs == width
+        self.residual = nn.Sequential(*first, nn.ReLU(), *_convolution(width, width, 3, 1))
         self.shortcut = nn.Identity() if same else nn.Sequential(*_convolution(inputs, width, 1, stride))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -80,8 +77,7 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
     initialisation : {"default", "glorot"}
         PyTorch's; or uniform within :math:`\pm\sqrt{6/(\text{fan-in} + \text{fan-out})}`, with zero biases.
     """
-    if initialisation not in ("default", "glorot"):
-        raise ValueError(f"initialisation must be 'default' or 'glorot', got {initialisation!r}")
+    check.one_of("initialisation", initialisation, "default", "glorot")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
         model = registry.call("models", name)

@@ -1,7 +1,5 @@
 """One random stream for each purpose, device and round, so that runs share draws and can resume anywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

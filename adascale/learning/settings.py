@@ -1,7 +1,5 @@
 """The settings of a training that are not part of its scenario."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from adascale import checks as check
@@ -40,15 +38,14 @@ class Training:
             if not isinstance(value := getattr(self, name), str):
                 raise ValueError(f"{name} must be a name, got {value!r}")
         for name in ("learning_rate", "momentum", "weight_decay"):
-            if check.at_least(name, value := getattr(self, name), 0).ndim:
-                raise ValueError(f"{name} must be one number, got {value!r}")
+            check.number(name, getattr(self, name), 0)
         check.positive("learning_rate", self.learning_rate)
         if self.momentum >= 1:
             raise ValueError(f"momentum must be in [0, 1), got {self.momentum}")
         check.whole("chunk", self.chunk)
 
     @classmethod
-    def preset(cls, name: str) -> Training:
+    def preset(cls, name: str) -> "Training":
         """Return the training of a preset, by name or file: see :func:`adascale.presets.load`."""
         values = presets.load(name).training
         try:

@@ -1,7 +1,5 @@
 """Whole trainings with a history, which can be resumed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -97,10 +95,8 @@ def train(
         state = state._replace(parameters=state.parameters.to(device), velocity=state.velocity.to(device))
 
     def diverged(what: str) -> Diverged:
-        error = Diverged(
-            f"the training diverged in round {t}: {what}; try a learning rate below {training.learning_rate:g}, or a "
-            "smaller nu, which is less noise"
-        )
+        remedy = f"try a learning rate below {training.learning_rate:g}, or a smaller nu, which is less noise"
+        error = Diverged(f"the training diverged in round {t}: {what}; {remedy}")
         error.history = pd.DataFrame(rows, columns=COLUMNS)
         return error
 
@@ -128,8 +124,7 @@ def train(
                     epsilon = float(so_far.epsilon(schedule[: t + 1], account, delta))
                 text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.2f}"
                 bar.set_postfix_str(text, refresh=False)
-            measured = (t, *shown[:3], energy[t], test_loss, accuracy, epsilon)
-            rows.append(dict(zip(COLUMNS, measured, strict=True)))
+            rows.append(dict(zip(COLUMNS, (t, *shown[:3], energy[t], test_loss, accuracy, epsilon), strict=True)))
             bar.update()
             if keep is not None:
                 keep(state, rows)

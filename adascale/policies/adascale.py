@@ -1,7 +1,5 @@
 """AdaScale: the paper's online policy (Algorithm 1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,11 +10,11 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, LawPolicy, RoundsPolicy, State, check_fit, in_rows, renamed
+from adascale.policies.base import LawPolicy, RoundsPolicy, State, check_fit, in_rows, renamed
 from adascale.policies.optimal import water_level
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 
 class NoRoot(RuntimeError):
@@ -66,7 +64,7 @@ class AdaScale(RoundsPolicy):
         mean_gain: ArrayLike | None = None,
         law: FloorLaw | None = None,
         stiffness: float = 30.0,
-    ) -> AdaScale:
+    ) -> "AdaScale":
         r"""Build AdaScale from the distribution of the floors (:prf:ref:`thm-warm-start`).
 
         .. math:: V = \frac{s\,\nu}{|F'(\ell)|}, \qquad Q_0 = V |F'(\ell)| - \nu = (s - 1)\,\nu, \qquad g(\ell) = \nu
@@ -144,8 +142,7 @@ def _run(
     if i >= 0:
         where = tuple(map(int, np.unravel_index(i, batch)))
         named = f" of instance {where}" if where else ""
-        values = f"floor {rows[i, t]}, queue {last[i]}, penalty {V[i]}"
-        raise NoRoot(f"no root found in round {t}{named}: {values}")
+        raise NoRoot(f"no root found in round {t}{named}: floor {rows[i, t]}, queue {last[i]}, penalty {V[i]}")
     return energy.reshape(*batch, T), last.reshape(batch)
 
 

@@ -1,7 +1,5 @@
 """Base classes of policies: a whole schedule, or one decision per round."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -11,14 +9,13 @@ from inspect import isfunction
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel import FloorLaw, RayleighFloors
 from adascale.problem import ReceiveScalingProblem, scaling
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
-FloatArray = NDArray[np.float64]
 AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
 
 
@@ -209,8 +206,8 @@ class LawPolicy(RoundsPolicy):
     def __post_init__(self) -> None:
         if (self.mean_gain is None) == (self.law is None):
             raise ValueError(f"exactly one of mean_gain and law must be given, got {self.mean_gain} and {self.law}")
-        if self.mean_gain is not None and check.positive("mean_gain", self.mean_gain).ndim == 0:
-            raise ValueError(f"mean_gain must have a last axis of devices, got {self.mean_gain}")
+        if self.mean_gain is not None:
+            check.positive("mean_gain", self.mean_gain, "devices")
         if self.law is not None and not isinstance(self.law, FloorLaw):
             raise ValueError(f"law must be a FloorLaw, got {self.law!r}")
 

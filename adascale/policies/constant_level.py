@@ -1,14 +1,12 @@
 """ConstantLevel: one noise energy for all rounds, whose expected cost is the budget."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from adascale.policies.base import FloatArray, LawPolicy, State
-from adascale.scenario import Scenario
+from adascale.policies.base import LawPolicy, State
+from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """DynamicProgramme: the causal optimum that never exceeds the budget."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -13,10 +11,10 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, LawPolicy, in_rows, whole_horizon
+from adascale.policies.base import HorizonPolicy, HorizonState, LawPolicy, in_rows, whole_horizon
 from adascale.problem import LeakageTerms, RoundLeakage, slopes
 from adascale.rootfind import power_law_step, search_from
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 _STEP, _LEAST, _FLOORS = 0.05, 1e-3, 2000
 _NODES = (np.polynomial.legendre.leggauss(12)[0] + 1) / 2

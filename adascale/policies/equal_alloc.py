@@ -1,13 +1,11 @@
 """EqualAlloc: the same noise energy above the floor in every round."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from adascale.accounting import calibrate
-from adascale.policies.base import FloatArray, RoundsPolicy, State
+from adascale.policies.base import RoundsPolicy, State
 from adascale.problem import RoundLeakage
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 
 class EqualAlloc(RoundsPolicy):

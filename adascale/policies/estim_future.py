@@ -1,7 +1,5 @@
 """EstimFuture: a plan for the rest of the horizon in every round, from the mean channel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -10,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, whole_horizon
-from adascale.scenario import Scenario
+from adascale.policies.base import HorizonPolicy, HorizonState, whole_horizon
+from adascale.scenario import FloatArray, Scenario
 
 
 def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
@@ -24,9 +22,7 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
     estimate : {"devices", "minimum"}
         :math:`\min_m g_m`, or :math:`\mathbb E \min_m |h_m|^2 / k_m^2 = 1 / \sum_m g_m^{-1}` under Rayleigh fading.
     """
-    gain = check.positive("mean_gain", mean_gain)
-    if gain.ndim == 0:
-        raise ValueError(f"mean_gain must have a last axis of devices, got {gain}")
+    gain = check.positive("mean_gain", mean_gain, "devices")
     check.one_of("estimate", estimate, "devices", "minimum")
     return np.asarray(gain.min(axis=-1) if estimate == "devices" else 1 / (1 / gain).sum(axis=-1))
 
@@ -68,6 +64,5 @@ class EstimFuture(HorizonPolicy):
         # the smallest valid level, with only this floor, only the later ones, or all of them under water
         both = (state.left + floor + state.later * later_floor) / (1 + state.later)
         alone = floor + state.left
-        level = np.where(alone <= later_floor, alone, both)
-        energy = np.maximum(level, floor) if state.later else alone
+        energy = np.maximum(np.where(alone <= later_floor, alone, both), floor) if state.later else alone
         return replace(state, later=later, left=np.maximum(state.left - (energy - floor), 0.0)), energy

@@ -1,7 +1,5 @@
 """Learn: re-solving with the floors seen so far, without channel statistics."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,9 +8,9 @@ import numpy as np
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, in_rows, renamed, whole_horizon
+from adascale.policies.base import HorizonPolicy, HorizonState, in_rows, renamed, whole_horizon
 from adascale.policies.resolve import check_options, next_coherence
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """The power control of Shi et al., with a virtual queue of excess privacy spending."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -11,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, RoundsPolicy, State, in_rows, spread
+from adascale.policies.base import RoundsPolicy, State, in_rows, spread
 from adascale.policies.power_control import check_contraction
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)
@@ -74,12 +72,10 @@ class LyapunovPowerControl(RoundsPolicy):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _rounds(
-    cap: FloatArray, penalty: FloatArray, rate: FloatArray, queue: FloatArray, weight: FloatArray
-) -> FloatArray:
+def _rounds(cap: FloatArray, V: FloatArray, rate: FloatArray, queue: FloatArray, weight: FloatArray) -> FloatArray:
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            eta[i, t] = min(math.sqrt(penalty[i] * weight[t] / queue[i]), cap[i, t])
+            eta[i, t] = min(math.sqrt(V[i] * weight[t] / queue[i]), cap[i, t])
             queue[i] = max(queue[i] + eta[i, t] - rate[i], 0.0)
     return eta

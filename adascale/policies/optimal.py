@@ -1,13 +1,12 @@
 """The offline optimum in closed form: water-filling."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.policies.base import FloatArray, Policy, renamed
+from adascale.policies.base import Policy, renamed
 from adascale.problem import ReceiveScalingProblem, scaling
+from adascale.scenario import FloatArray
 
 
 @renamed(floor="min_noise_energy")
@@ -19,10 +18,8 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     min_noise_energy : array_like, shape (..., T), :math:`w_{\min,t} > 0`
     budget : array_like, :math:`\nu > 0`; it broadcasts against the leading axes
     """
-    floor = check.positive("min_noise_energy", min_noise_energy)
+    floor = check.positive("min_noise_energy", min_noise_energy, "rounds")
     budget = check.positive("budget", budget)
-    if floor.ndim == 0 or floor.shape[-1] == 0:
-        raise ValueError(f"min_noise_energy must have a last axis of rounds, got shape {floor.shape}")
     batch = check.broadcast(min_noise_energy=floor.shape[:-1], budget=budget.shape)
     floor = np.sort(floor, axis=-1)
     rounds = np.arange(1, floor.shape[-1] + 1)
@@ -47,10 +44,6 @@ class Optimal(Policy):
     r"""The offline optimum :math:`w^\star_t = \max(\ell, w_{\min,t})` of all rounds (:prf:ref:`thm-water-filling`)."""
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        level = water_level(problem.min_noise_energy, problem.budget)[..., None]
-        return scaling(
-            np.maximum(level, problem.min_noise_energy),
-            problem.min_noise_energy,
-            problem.max_eta,
-            problem.scenario.noise_scale,
-        )
+        floor = problem.min_noise_energy
+        energy = np.maximum(water_level(floor, problem.budget)[..., None], floor)
+        return scaling(energy, floor, problem.max_eta, problem.scenario.noise_scale)

@@ -1,7 +1,5 @@
 """The power control of Liu and Simeone, with a budget on the sum of scalings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -9,11 +7,11 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, in_rows, spread
+from adascale.policies.base import HorizonPolicy, HorizonState, in_rows, spread
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)
@@ -74,18 +72,16 @@ class PowerControl(HorizonPolicy):
 
 
 @njit(cache=True, nogil=True)
-def _rounds(
-    cap: FloatArray, later_cap: FloatArray, left: FloatArray, later: int, growth: float, subtract: bool
-) -> FloatArray:
+def _rounds(cap: FloatArray, ahead: FloatArray, left: FloatArray, later: int, growth: float, less: bool) -> FloatArray:
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            tau = _first_scaling(cap[i, t], later_cap[i], later - t, left[i], growth)
+            tau = _first_scaling(cap[i, t], ahead[i], later - t, left[i], growth)
             eta[i, t] = min(tau, cap[i, t])
-            if subtract:
+            if less:
                 rest = left[i] - eta[i, t]
                 # the rest must stay positive even if full power in later rounds is smaller than its rounding error
-                left[i] = rest if rest > 0 else (later - t) * later_cap[i]
+                left[i] = rest if rest > 0 else (later - t) * ahead[i]
     return eta
 
 

@@ -1,7 +1,5 @@
 """ReSolve: a new plan for the horizon in every round, given the distribution of the floors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -12,8 +10,8 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import FloatArray, HorizonPolicy, HorizonState, LawPolicy, renamed, whole_horizon
-from adascale.scenario import Scenario
+from adascale.policies.base import HorizonPolicy, HorizonState, LawPolicy, renamed, whole_horizon
+from adascale.scenario import FloatArray, Scenario
 
 BUDGET_MODES = ("average", "hard")
 """Budget modes, by which the budget is met on average, or never exceeded in any realisation."""
@@ -113,9 +111,7 @@ def seen_coherence(min_noise_energy: ArrayLike) -> FloatArray:
     ----------
     min_noise_energy : array_like, shape (..., n), :math:`w_{\min,i} > 0`
     """
-    floor = check.positive("min_noise_energy", min_noise_energy)
-    if floor.ndim == 0 or floor.shape[-1] == 0:
-        raise ValueError(f"min_noise_energy must have a last axis of rounds, got shape {floor.shape}")
+    floor = check.positive("min_noise_energy", min_noise_energy, "rounds")
     rows = np.ascontiguousarray(floor.reshape(-1, floor.shape[-1]))
     return np.array([next_coherence(np.zeros(6), row) for row in rows]).reshape(floor.shape[:-1])
 

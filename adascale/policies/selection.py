@@ -1,7 +1,5 @@
 """Policies that choose who sends: truncated channel inversion, and the best devices of each round."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -11,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.accounting import Accountant, epsilon_by, rdp
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies.base import FloatArray, Policy
+from adascale.policies.base import Policy
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
 from adascale.problem import ReceiveScalingProblem, scaling
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 State = tuple[Scenario, FloatArray]  # the threshold or level of every instance
 
@@ -166,7 +164,7 @@ class Truncated(Selecting):
         return everyone.device_epsilons(everyone.max_eta, accountant, delta)
 
     @classmethod
-    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> Truncated:
+    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> "Truncated":
         r"""Find the least threshold whose total noise energy is :math:`W`; it **sees all rounds**.
 
         .. math:: \frac1T \sum_t w_t = \frac{d \sigma_n^2}{x_{\max}} \frac{A(g)}g, \quad A = \frac1T \sum_t (M / K_t)^2
@@ -220,8 +218,7 @@ class Best(Selecting):
     level: ArrayLike = 0.0
 
     def start(self, scenario: Scenario) -> State:
-        if check.whole("number", self.number) > scenario.num_devices:
-            raise InvalidInput(f"number must be at most {scenario.num_devices}, got {self.number}", "number")
+        check.whole("number", self.number, most=scenario.num_devices)
         return scenario, check.at_least("level", self.level, 0)
 
     def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
@@ -233,7 +230,7 @@ class Best(Selecting):
         return state, eta, np.broadcast_to(senders, (*eta.shape[:-1], *gain.shape[-2:]))
 
     @classmethod
-    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike, number: int) -> Best:
+    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike, number: int) -> "Best":
         """Find the level whose total noise energy is :math:`W`, as :meth:`Truncated.of_total`."""
         least, total = cls(number).select(scenario, gain), check.positive("total", total)
         if (total <= least.total).any():

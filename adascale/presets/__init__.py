@@ -1,7 +1,5 @@
 """Presets: the TOML tables ``[scenario]``, ``[channel]`` and ``[training]`` of an experiment, and ``levels``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

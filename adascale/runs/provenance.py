@@ -15,12 +15,9 @@ from adascale.files import write_atomically
 
 def provenance(*packages: str) -> dict[str, str | None]:
     """Return ``version``, ``commit`` (with ``+`` if changed), ``machine``, ``python`` and versions of packages."""
-    return {
-        "version": __version__,
-        "commit": _commit(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
-    } | {name: version(name) for name in packages}
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    found = {"version": __version__, "commit": _commit(), "machine": machine, "python": platform.python_version()}
+    return found | {name: version(name) for name in packages}
 
 
 def write_provenance(table: Path, command: str, *packages: str, **more: Any) -> Path:

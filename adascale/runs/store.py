@@ -9,8 +9,6 @@
 =============== ====================================================================================================
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
@@ -50,6 +48,49 @@ class NotCompared(UserWarning):
     """Warning that a result or checkpoint has no digests of the data it was made from."""
 
 
+class Checkpoint:
+    """The state of an unfinished run in one file with a checksum, to be resumed under the same conditions only."""
+
+    def __init__(self, path: Path, run: Run, device: str = "cpu"):
+        self.path, self.run = path, run
+        self.conditions: dict[str, Any] = {"run": run.address, "device": device}
+        self.conditions |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "version": __version__}
+
+    def write(self, trained: Trained, seconds: float) -> None:
+        """Replace the file; ``seconds`` is the wall time spent so far."""
+        buffer, (round_index, parameters, velocity) = io.BytesIO(), trained.state
+        arrays: dict[str, Any] = {"conditions": json.dumps(self.conditions), "seconds": seconds, "round": round_index}
+        arrays |= {"parameters": parameters.cpu().numpy(), "velocity": velocity.cpu().numpy()}
+        arrays |= {f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS}
+        # one array after the other, as np.load reads them; an interrupted zip file would raise a second error
+        np.save(buffer, [*arrays])
+        for array in arrays.values():
+            np.save(buffer, array, allow_pickle=False)
+        content = buffer.getvalue()
+        write_atomically(self.path, MAGIC + hashlib.sha256(content).digest() + content)
+
+    def read(self, anywhere: bool = False) -> tuple[Trained | None, float]:
+        """Return the last training written and its seconds, or None and 0; do not check conditions if ``anywhere``."""
+        try:
+            whole = self.path.read_bytes()
+        except FileNotFoundError:
+            return None, 0.0
+        content = whole[len(MAGIC) + 32 :]
+        if whole != MAGIC + hashlib.sha256(content).digest() + content:
+            raise ValueError(f"checkpoint {self.path} is cut off or altered; delete it to start the run again")
+        stream = io.BytesIO(content)
+        arrays = {str(name): np.load(stream, allow_pickle=False) for name in np.load(stream, allow_pickle=False)}
+        found = {"version": __version__} | json.loads(str(arrays["conditions"]))  # 0.2.0 stored none
+        for key, now in self.conditions.items():
+            if not anywhere and (then := found.get(key)) != now:
+                remedy = "continue it so, or delete it to start the run again"
+                raise ValueError(f"checkpoint {self.path} was made with {key} {then!r}, not {now!r}; {remedy}")
+        self.conditions["made"] = found.get("made")
+        history = pd.DataFrame({name: arrays[f"history_{name}"] for name in COLUMNS})
+        values = (torch.as_tensor(arrays[name]).to(self.conditions["device"]) for name in ("parameters", "velocity"))
+        return Trained(State(int(arrays["round"]), *values), history), float(arrays["seconds"])
+
+
 class Store:
     """Runs and their results in a folder, which processes can share if the file system supports ``flock``."""
 
@@ -59,7 +100,7 @@ class Store:
             raise ValueError(f"store {str(folder)!r} must be a folder")
         self._session = ""
 
-    def session(self) -> Store:
+    def session(self) -> "Store":
         """Return the same store by its full path, for many runs that read each data set only once."""
         found = Store(self.folder.resolve())
         found._session = secrets.token_hex(8)
@@ -186,51 +227,6 @@ class Store:
         done = self._read(run)
         assert done is not None, f"{place} was removed while it was written"
         return done[0]
-
-
-class Checkpoint:
-    """The state of an unfinished run in one file with a checksum, to be resumed under the same conditions only."""
-
-    def __init__(self, path: Path, run: Run, device: str = "cpu"):
-        self.path, self.run = path, run
-        self.conditions: dict[str, Any] = {"run": run.address, "device": device}
-        self.conditions |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "version": __version__}
-
-    def write(self, trained: Trained, seconds: float) -> None:
-        """Replace the file; ``seconds`` is the wall time spent so far."""
-        buffer, (round_index, parameters, velocity) = io.BytesIO(), trained.state
-        arrays: dict[str, Any] = {"conditions": json.dumps(self.conditions), "seconds": seconds, "round": round_index}
-        arrays |= {"parameters": parameters.cpu().numpy(), "velocity": velocity.cpu().numpy()}
-        arrays |= {f"history_{name}": trained.history[name].to_numpy() for name in COLUMNS}
-        # one array after the other, as np.load reads them; an interrupted zip file would raise a second error
-        np.save(buffer, [*arrays])
-        for array in arrays.values():
-            np.save(buffer, array, allow_pickle=False)
-        content = buffer.getvalue()
-        write_atomically(self.path, MAGIC + hashlib.sha256(content).digest() + content)
-
-    def read(self, anywhere: bool = False) -> tuple[Trained | None, float]:
-        """Return the last training written and its seconds, or None and 0; do not check conditions if ``anywhere``."""
-        try:
-            whole = self.path.read_bytes()
-        except FileNotFoundError:
-            return None, 0.0
-        content = whole[len(MAGIC) + 32 :]
-        if whole != MAGIC + hashlib.sha256(content).digest() + content:
-            raise ValueError(f"checkpoint {self.path} is cut off or altered; delete it to start the run again")
-        stream = io.BytesIO(content)
-        arrays = {str(name): np.load(stream, allow_pickle=False) for name in np.load(stream, allow_pickle=False)}
-        found = {"version": __version__} | json.loads(str(arrays["conditions"]))  # 0.2.0 stored none
-        for key, now in self.conditions.items():
-            if not anywhere and (then := found.get(key)) != now:
-                raise ValueError(
-                    f"checkpoint {self.path} was made with {key} {then!r}, not {now!r}; continue it so, or delete it "
-                    "to start the run again"
-                )
-        self.conditions["made"] = found.get("made")
-        history = pd.DataFrame({name: arrays[f"history_{name}"] for name in COLUMNS})
-        values = (torch.as_tensor(arrays[name]).to(self.conditions["device"]) for name in ("parameters", "velocity"))
-        return Trained(State(int(arrays["round"]), *values), history), float(arrays["seconds"])
 
 
 _SEAL = b',\n "sha256": "'

@@ -90,13 +90,7 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
 
 
 def sweep(
-    runs: Iterable[Run],
-    store: Store,
-    *,
-    jobs: int = 1,
-    device: str = "cpu",
-    threads: int = 1,
-    progress: bool = False,
+    runs: Iterable[Run], store: Store, *, jobs: int = 1, device: str = "cpu", threads: int = 1, progress: bool = False
 ) -> list[Outcome]:
     """Run what the store lacks, and return one outcome per distinct run, in their order.
 
@@ -179,8 +173,7 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
     longest = [*max(rows, key=len)]
     known = longest[: longest.index("budget") + 1]
     rest = longest[longest.index("cost") :] if "cost" in longest else []
-    tuned = dict.fromkeys(name for row in rows for name in row if name not in {*known, *rest})
-    return [*known, *tuned, *rest]
+    return [*known, *dict.fromkeys(name for row in rows for name in row if name not in {*known, *rest}), *rest]
 
 
 def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:

@@ -70,12 +70,9 @@ class _Worker:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes started here never see Ctrl-C
         try:
             with there:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {served}"],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=[there.fileno()],
-                    env=os.environ | dict.fromkeys(_THREADS, str(threads)),
-                )
+                command = [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {served}"]
+                env = os.environ | dict.fromkeys(_THREADS, str(threads))
+                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[there.fileno()], env=env)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.send(work)

@@ -98,11 +98,9 @@ class Journal:
         self._size = len(data) - (0 if self.pending else len(rest))
         self.heading = self.lines.pop(0)
         # the mark is the digest of the last line or the one before, or a partly written mixture of both
-        marks = [self._digest[:n] + self._before[n:] for n in range(_DIGITS + 1)]
-        if self._marked and mark not in marks:
-            raise damaged(
-                f"is cut off: lines after line {len(self.lines) + 1} are missing; {remedy}", len(self.lines) + 1
-            )
+        if self._marked and mark not in [self._digest[:n] + self._before[n:] for n in range(_DIGITS + 1)]:
+            last = len(self.lines) + 1
+            raise damaged(f"is cut off: lines after line {last} are missing; {remedy}", last)
         if not (self.lines or self._new):
             warnings.warn(f"{self.path} has a heading and nothing behind it; it begins at the start", stacklevel=4)
         if self._size < len(data):

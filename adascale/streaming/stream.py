@@ -1,7 +1,5 @@
 """An online policy that answers one round at a time and can be resumed."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -197,7 +195,7 @@ class Stream:
         """Release the file for another process."""
         self._journal.close()
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> "Stream":
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -251,8 +249,7 @@ class Stream:
                 spent += energy - self.scenario.noise_scale / (self.scenario.x_max * gain)
                 inverse = self._devices.unit / energy
             else:
-                chosen = Selection(self.scenario, np.array([eta]), senders[:, None])
-                inverse = chosen.noise_multiplier[:, 0] ** -2.0
+                inverse = Selection(self.scenario, np.array([eta]), senders[:, None]).noise_multiplier[:, 0] ** -2.0
             kinds = zip(inverse, self._terms, strict=True)
             moments = moments + [[total_log_moment(np.array([s]), each, 0) for each in terms] for s, terms in kinds]
         by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device
@@ -308,8 +305,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, FloorLaw):
-        shares = (np.arange(100) + 0.5) / 100
-        return f"law {_digest(' '.join(f'{each:.9g}' for each in value.quantile(shares)))}"
+        return f"law {_digest(' '.join(f'{each:.9g}' for each in value.quantile((np.arange(100) + 0.5) / 100)))}"
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iuf":
         return value.tolist() if value.size < 5 else f"array {_digest(repr(value.tolist()))}"
     return value if value is None or isinstance(value, bool | int | float | str) else type(value).__qualname__

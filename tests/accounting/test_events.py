@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from adascale import accounting
-from adascale.accounting import advantage, beta, calibrate, certified, delta, discrete, epsilon
+from adascale.accounting import advantage, beta, calibrate, certified, delta, epsilon, events
 from adascale.errors import InvalidInput
 
 PHASES = [(0.01, 1.0, 500), (0.02, 1.5, 500)]
@@ -173,7 +173,7 @@ def test_import_brings_neither_pandas_nor_optimisers():
 
 
 def test_examples_of_the_docstrings_are_right():
-    for module in (certified, discrete):
+    for module in (certified, events):
         given = {"epsilon": epsilon, "math": math}
         found = doctest.testmod(module, extraglobs=given, optionflags=doctest.ELLIPSIS)
         assert found.attempted > 0 == found.failed

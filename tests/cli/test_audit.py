@@ -34,8 +34,8 @@ def test_refuted_epsilon_is_one_line_and_exit_1(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--canaries", 3], "canaries must be at least 10, got 3"),
-        (["--canaries", 9371], "canaries must be at most the 9370 parameters"),
+        (["--canaries", 3], "canaries must be a whole number >= 10, got 3"),
+        (["--canaries", 9371], "canaries must be at most 9,370"),
         (["--confidence", 1], "confidence"),
         (["--nu", -1], "nu"),
     ],

@@ -24,11 +24,7 @@ def all_of(
     rounds: Rounds, log_delta: float | None, epsilon: float
 ) -> tuple[list[tuple[str, tuple[str, ...], Bound]], list[tuple[str, Bound]]]:
     """Return the upper bounds, each with the directions for which it holds, and the lower bounds."""
-    kinds = [
-        (q, u, n)
-        for q, energies, counts in zip(*rounds[:3], strict=True)
-        for u, n in zip(energies.tolist(), counts.tolist(), strict=True)
-    ]
+    kinds = rounds.kinds
     uppers: list[tuple[str, tuple[str, ...], Bound]] = []
     lowers: list[tuple[str, Bound]] = []
     if not rounds.atoms:
@@ -38,9 +34,8 @@ def all_of(
     if rounds.gaussian:
         lowers += [("Gaussian", lambda at: float(gaussian.delta(rounds.gaussian * (1 - _SAFE), at)[1]))]
     if kinds:
-        lowers += [
-            ("one round", lambda at: max(gaussian.sampled_delta(q, u * (1 - _SAFE), at)[1] for q, u, _ in kinds))
-        ]
+        less = [(q, u * (1 - _SAFE)) for q, u, _ in kinds]
+        lowers += [("one round", lambda at: max(gaussian.sampled_delta(q, u, at)[1] for q, u in less))]
         weight = [q * n * math.expm1(min(u, 700.0)) for q, u, n in kinds]
         for i in {int(np.argmax(weight)), int(np.argmax([u for _, u, _ in kinds]))}:
             lowers += [("threshold", _threshold(*kinds[i]))]
@@ -72,8 +67,7 @@ def _renyi(tilt: FloatArray, log_moment: FloatArray) -> Bound:
     offset = np.array([chernoff_offset(a) for a in tilt.tolist()])
 
     def bound(epsilon: float) -> float:
-        least = (log_moment + offset - tilt * epsilon + 1e-13 * (tilt * epsilon + 10)).min()
-        return math.exp(min(float(least), 0.0))
+        return math.exp(min(float((log_moment + offset - tilt * epsilon + 1e-13 * (tilt * epsilon + 10)).min()), 0.0))
 
     return bound
 
@@ -94,10 +88,8 @@ def _tilted(tilt: FloatArray, low: FloatArray, high: FloatArray) -> Bound:
         held = (first > epsilon) & (last > epsilon)
         if not held.any():
             return 0.0
-        ends = [
-            -a[held] * y[held] + np.log(-np.expm1(epsilon - y[held])) - 1e-12 * (a[held] * y[held] + 1)
-            for y in (first, last)
-        ]
+        at, losses = a[held], (first[held], last[held])
+        ends = [-at * y + np.log(-np.expm1(epsilon - y)) - 1e-12 * (at * y + 1) for y in losses]
         return 0.5 * math.exp(min(float((moment[held] + np.minimum(*ends)).max()), 0.0)) * (1 - _SAFE)
 
     return bound

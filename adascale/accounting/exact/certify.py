@@ -6,19 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from adascale.accounting.exact import bounds, gaussian
+from adascale.accounting.exact import bounds, gaussian, inversion
 from adascale.accounting.exact.discretize import cut
-from adascale.accounting.exact.inversion import (
-    ADD,
-    DIRECTIONS,
-    REMOVE,
-    Inversion,
-    Tilts,
-    chernoff_offset,
-    look,
-    plan,
-    proven_log_moment_at,
-)
+from adascale.accounting.exact.inversion import ADD, DIRECTIONS, REMOVE, Inversion, Tilts, look, plan
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp
 from adascale.accounting.interval import WIDEST, CertifiedInterval
@@ -211,8 +201,7 @@ def invert(below: Rounds, above: Rounds, delta: float, proof: Proof, name: str) 
         proof.reduce_upper(upper, name, other)
         return
     if other not in found:
-        search = one_direction if below is above else about
-        found[other] = search(below, look(below, other, math.log(delta)), delta)
+        found[other] = (one_direction if below is above else about)(below, look(below, other, math.log(delta)), delta)
     _ends(below, above, other, delta, found[other], proof, name)
 
 
@@ -256,8 +245,7 @@ def _ends(below: Rounds, above: Rounds, direction: str, delta: float, value: flo
         proof.reduce_upper(upper * (1 + _OUTWARD), name, direction)
         return lower, upper, False
 
-    # atoms are not nearer
-    _refined(attempt, 0.8, _WANTED if below is above else 3 * _WANTED, 0.1 * NOTHING)
+    _refined(attempt, 0.8, _WANTED if below is above else 3 * _WANTED, 0.1 * NOTHING)  # atoms are not nearer
 
 
 def _refined(
@@ -287,13 +275,7 @@ def _refined(
 
 
 def _nearest(
-    bound: Callable[[float], float],
-    delta: float,
-    value: float,
-    step: float,
-    way: int,
-    most: int = 40,
-    growth: float = 1.5,
+    bound: bounds.Bound, delta: float, value: float, step: float, way: int, most: int = 40, growth: float = 1.5
 ) -> float:
     """Find the least epsilon (``way`` 1) or the largest (-1) that the bound proves, or inf or 0 if there is none."""
 
@@ -327,8 +309,8 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
     i = int(np.argmin(tilts.log_bound(epsilon)))
     a = float(tilts.tilt[i])  # approximately the slope of -ln delta as well
     if tilts.log_bound(epsilon)[i] < log_delta + 0.5:
-        log_moment = proven_log_moment_at(rounds, direction, a) + 0.5 * rounds.gaussian * a * (a + 1)
-        log_bound = log_moment + chernoff_offset(a) - a * epsilon
+        log_moment = inversion.proven_log_moment_at(rounds, direction, a) + 0.5 * rounds.gaussian * a * (a + 1)
+        log_bound = log_moment + inversion.chernoff_offset(a) - a * epsilon
         if log_bound + 1e-13 * (abs(log_moment) + a * epsilon + 10) <= log_delta:
             return True
     if value is None or value > 0.998 * epsilon:

@@ -20,11 +20,7 @@ def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
     expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
     end = max(-float(ndtri_exp(min(log_lost - math.log(expected), -0.7))), 0.0)
     factor = 1 + (1 if above else -1) * 4 * MOVED  # u was rounded, and delta increases with it
-    atoms = tuple(
-        (atoms_of(q, factor * u, above, width, end), n)
-        for q, energies, counts in zip(*rounds[:3], strict=True)
-        for u, n in zip(energies.tolist(), counts.tolist(), strict=True)
-    )
+    atoms = tuple((atoms_of(q, factor * u, above, width, end), n) for q, u, n in rounds.kinds)
     return rounds._replace(rates=(), energies=(), counts=(), atoms=rounds.atoms + atoms)
 
 

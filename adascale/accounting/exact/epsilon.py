@@ -1,6 +1,5 @@
 """Exact epsilon, delta and trade-off curve of a schedule of sampled Gaussian mechanisms."""
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -67,30 +66,6 @@ def _narrow(found: CertifiedInterval, what: str) -> tuple[float, float, float, s
         between = f"it lies between {found.lower:.6g} and {found.upper:.6g}"
         raise ValueError(f"the exact {what} cannot be certified within one per cent: {between}; {_ADVICE}")
     return found.value, found.lower, found.upper, found.direction
-
-
-def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike, points: int = 48) -> FloatArray:
-    r"""Bound the miss rate :math:`\beta` of every test with false-alarm rate :math:`\alpha` from below.
-
-    It is the supremum of :func:`beta` over a list of :math:`\varepsilon`, which is the same for every rate.
-
-    Parameters
-    ----------
-    sampling_rate, noise_multiplier
-        As in :func:`exact_epsilon`.
-    alpha : array_like, in [0, 1]
-    points : int, >= 2
-        Number of :math:`\varepsilon` at which the supremum is taken; every choice gives a valid bound.
-    """
-    rate, points = check.at_least("alpha", alpha, 0.0), check.whole("points", points, 2)
-    if (rate > 1).any():
-        raise ValueError(f"alpha must be in [0, 1], got {rate.max()}")
-    end = exact_epsilon(sampling_rate, noise_multiplier, 1e-8).upper
-    best = np.zeros(rate.shape)
-    for epsilon in np.linspace(0.0, end, points) if end > 0 else (0.0,):
-        left = 1 - exact_delta(sampling_rate, noise_multiplier, float(epsilon)).upper
-        best = np.maximum(best, np.maximum(left - math.exp(epsilon) * rate, math.exp(-epsilon) * (left - rate)))
-    return best
 
 
 @dataclass(frozen=True)

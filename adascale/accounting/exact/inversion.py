@@ -5,14 +5,14 @@
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from scipy.special import ndtr
 
 from adascale.accounting.exact import gaussian, minus_one
 from adascale.accounting.exact.moments import ULP
-from adascale.accounting.exact.rounds import Line, Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
+from adascale.accounting.exact.rounds import Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
 from adascale.accounting.kernels import FloatArray
 from adascale.errors import CannotCertify
 
@@ -36,8 +36,7 @@ def chernoff_offset(tilt: float) -> float:
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
     """Bound ln G(tilt) of all rounds but the Gaussian ones from above."""
-    bound = minus_one.log_moment_above if rounds.atoms else proven_log_moment
-    return bound(rounds, real_order(direction, tilt))
+    return (minus_one.log_moment_above if rounds.atoms else proven_log_moment)(rounds, real_order(direction, tilt))
 
 
 class Tilts(NamedTuple):
@@ -129,19 +128,16 @@ def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance:
 class Inversion:
     """The sum on one line: plain, or with an added Gaussian round of noise 1 / smoothing and bounds on every error."""
 
-    def __init__(
-        self, rounds: Rounds, direction: str, where: Plan, count: int, smoothing: float, digits: float
-    ) -> None:
+    def __init__(self, rounds: Rounds, direction: str, where: Plan, count: int, smoothing: float, digits: float):
         if count > MOST_POINTS:
             raise CannotCertify(f"it would take {count:,} points on the line, more than {MOST_POINTS:,}")
         self.direction, self.where, self.smoothing = direction, where, smoothing
         self.step = 2 * math.pi / where.period
         a = where.tilt
-        self.line: Line = (
-            minus_one.line_of_atoms(rounds, a, direction == ADD, self.step, count)
-            if rounds.atoms
-            else moments_on_line(rounds, real_order(direction, a), self.step, count, digits)
-        )
+        if rounds.atoms:
+            self.line = minus_one.line_of_atoms(rounds, a, direction == ADD, self.step, count)
+        else:
+            self.line = moments_on_line(rounds, real_order(direction, a), self.step, count, digits)
         if not math.isfinite(self.line.error):
             raise CannotCertify("the moments of a round would take too many nodes, or overflow")
         self.gaussian = rounds.gaussian + smoothing**2
@@ -169,8 +165,7 @@ class Inversion:
     def partial_sum(self, epsilon: FloatArray) -> FloatArray:
         phase = np.multiply.outer(epsilon, self.xi)
         terms = np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag
-        out: FloatArray = self._scale(epsilon) * terms.sum(axis=-1)
-        return out
+        return cast("FloatArray", self._scale(epsilon) * terms.sum(axis=-1))
 
     def aliases_left(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Bound the aliases at epsilon - m * period by geometric series, as delta is within (1 - e^epsilon)_+ ... 1."""
@@ -200,11 +195,8 @@ class Inversion:
         rounding = ULP * (54.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
         # relative to the scale: errors of the moments, of their sum, of the phases, and the omitted terms
         each, most = self.weights * self.size, minus_one.most(self.line.log_moment) if self.rounds.atoms else 1.0
-        self.error = (
-            1.1 * float(self.weights @ self.line.off)
-            + 1.1 * float(each @ (rounding + math.expm1(min(self.line.error, 700.0))))
-            + most * tail / self.step
-        )
+        summed = 1.1 * float(each @ (rounding + math.expm1(min(self.line.error, 700.0))))
+        self.error = 1.1 * float(self.weights @ self.line.off) + summed + most * tail / self.step
         self.phase = 4 * ULP * float(each @ (a + self.xi))
         top = proven_log_moment_at(self.rounds, self.direction, b)
         if self.rounds.atoms:  # their aliases to the right may be negative, but not below those of the Gaussian rounds

@@ -39,10 +39,8 @@ def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[C
             ladder = power * ladder + reach ** (1.0 - k)
         kernel = s[part] * (s[part] + 1)
         value[part] += kernel * total
-        off[part] += np.abs(kernel) * float(
-            (weight * (atom.mass_off[near] + 72 * ULP)).sum()
-            + 2.8 * (p * (np.abs(y) + atom.loss_off) * atom.loss_off)[near].sum()
-        )
+        moved = 2.8 * (p * (np.abs(y) + atom.loss_off) * atom.loss_off)[near].sum()
+        off[part] += np.abs(kernel) * float((weight * (atom.mass_off[near] + 72 * ULP)).sum() + moved)
         if not reach * float(atom.loss_off.max()) < 0.01:
             off[part] = math.inf
         far = ~near
@@ -142,7 +140,6 @@ def log_moment_of_atoms(rounds: Rounds) -> Callable[[FloatArray, float], FloatAr
 
     def log_moment(c: FloatArray, digits: float) -> FloatArray:
         excess = np.add.reduceat(mass * np.expm1(np.multiply.outer(c, loss)), start, axis=-1)
-        found: FloatArray = np.log1p(excess) @ number
-        return found
+        return np.asarray(np.log1p(excess) @ number)
 
     return log_moment

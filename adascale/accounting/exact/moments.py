@@ -62,8 +62,7 @@ def _step(root: FloatArray, c: Numbers, top: float, digits: float) -> FloatArray
     root, c = root[:, None], np.reshape(c, (-1, 1))
     d = np.minimum(math.pi / root * np.where(c > 0.0, 0.999, 0.9), 40.0) * 0.8 ** np.arange(24)
     exponent = digits + 0.7 + d * (0.5 * d + top * root) + np.minimum(c, 0.0) * np.log(np.cos(0.5 * root * d))
-    steps: FloatArray = (2 * math.pi * d / exponent).max(axis=1)
-    return steps
+    return np.asarray((2 * math.pi * d / exponent).max(axis=1))
 
 
 def _start(root: Numbers, c: Numbers) -> FloatArray:
@@ -95,8 +94,7 @@ def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
 
 def _left_out(root: Numbers, c: Numbers, dx: Numbers, nodes: float, total: Numbers) -> FloatArray:
     """Bound the sum of the nodes below exp(-42) of the peak, relative to ``total``, the sum of the others."""
-    least = math.exp(-_DEPTH) * ((np.abs(c) * np.asarray(root) + 60.0) / dx + nodes) * dx / _ROOT / total
-    return np.asarray(least)
+    return np.asarray(math.exp(-_DEPTH) * ((np.abs(c) * np.asarray(root) + 60.0) / dx + nodes) * dx / _ROOT / total)
 
 
 @_QUIET

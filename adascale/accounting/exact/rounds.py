@@ -6,14 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adascale.accounting.exact.moments import (
-    ULP,
-    ComplexArray,
-    line,
-    log_moments,
-    log_moments_above,
-    total_log_moment_above,
-)
+from adascale.accounting.exact import moments
+from adascale.accounting.exact.moments import ULP, ComplexArray, line, log_moments, log_moments_above
 from adascale.accounting.kernels import FloatArray
 
 _MOST = 65  # a panel must have fewer nodes
@@ -49,6 +43,12 @@ class Rounds(NamedTuple):
     atoms: tuple[tuple[Atoms, float], ...] = ()  # rounds of finitely many losses, and how often each appears
 
     @property
+    def kinds(self) -> list[tuple[float, float, float]]:
+        """Rate, u and count of every distinct sampled round."""
+        each = zip(self.rates, self.energies, self.counts, strict=True)
+        return [(q, u, n) for q, us, ns in each for u, n in zip(us.tolist(), ns.tolist(), strict=True)]
+
+    @property
     def lost(self) -> float:
         """Bound the mass under the mixture that lies on no atom from above."""
         return sum(n * (atom.lost + atom.lost_off) for atom, n in self.atoms) * (1 + 1e-12)
@@ -69,14 +69,11 @@ def rounds_of(rate: FloatArray, sigma: FloatArray, count: FloatArray | None = No
     u = np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
     n = np.ones(u.shape) if count is None else count
     rates = tuple(float(q) for q in np.unique(rate[n > 0]) if 0 < q < 1)
-    pairs = [_distinct(u[here], n[here]) for here in ((rate == q) & (n > 0) for q in rates)]
-    energies, counts = tuple(each for each, _ in pairs), tuple(number for _, number in pairs)
+    masks = [(rate == q) & (n > 0) for q in rates]
+    found = [(*np.unique(u[here], return_inverse=True), n[here]) for here in masks]
+    energies = tuple(distinct for distinct, *_ in found)
+    counts = tuple(np.bincount(place, number).astype(float) for _, place, number in found)
     return Rounds(rates, energies, counts, math.fsum((n * u)[rate == 1]), int(n[rate > 0].sum()))
-
-
-def _distinct(u: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    distinct, place = np.unique(u, return_inverse=True)
-    return distinct, np.bincount(place, n).astype(float)
 
 
 def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -108,7 +105,7 @@ def proven_log_moment(rounds: Rounds, c: float) -> float:
     """Bound ln M(c) of the sampled Gaussian rounds from above, quadrature and rounding included."""
     total, moved = 0.0, 0.0
     for q, u, number in zip(*rounds[:3], strict=True):
-        total += total_log_moment_above(u, q, number, c) * (1 + 4 * ULP)
+        total += moments.total_log_moment_above(u, q, number, c) * (1 + 4 * ULP)
         moved += 1.05 * float(number @ u) * MOVED * abs(c * (c - 1))
     return total + moved
 
@@ -172,9 +169,8 @@ def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[i
     found: list[tuple[int, int, int]] = []
 
     def nodes(first: int, last: int) -> int:
-        return (
-            nodes_needed(q, logs[first], logs[last - 1], c, digits, min(last - first, _MOST)) if last - first > 4 else 0
-        )
+        number = last - first
+        return nodes_needed(q, logs[first], logs[last - 1], c, digits, min(number, _MOST)) if number > 4 else 0
 
     def split(first: int, last: int, now: int, depth: int) -> None:
         cut = first + int(np.searchsorted(logs[first:last], 0.5 * (logs[first] + logs[last - 1])))
@@ -199,8 +195,7 @@ def nodes_needed(q: float, low: float, high: float, c: float, digits: float, mos
     at_low, at_high = log_moments(np.exp([low, high]), q, c)[0]
     if not at_high - at_low < _STEEP:
         return 0
-    bound = _log_bounds(q, low, high, c)
-    least = np.ceil((digits + bound - at_low) / np.log(_ELLIPSES)).min() + 1
+    least = np.ceil((digits + _log_bounds(q, low, high, c) - at_low) / np.log(_ELLIPSES)).min() + 1
     return max(int(least), 2) if least < most else 0
 
 
@@ -220,8 +215,7 @@ def interpolated(
 ) -> tuple[FloatArray, ComplexArray, FloatArray, FloatArray, FloatArray]:
     """Return the interpolation weights, and :func:`line` at the Chebyshev points of the rounds' interval."""
     low, high = float(logs[0]), float(logs[-1])
-    points = np.cos(np.pi * np.arange(nodes) / (nodes - 1))
-    v = 0.5 * (low + high) + 0.5 * (high - low) * points
+    v = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(np.pi * np.arange(nodes) / (nodes - 1))
     values, scale, off, off_k = line(np.exp(v), q, c, h, count)
     if not math.isfinite(off.sum()):
         return np.empty((0, 0)), values, scale, off, off_k

@@ -27,8 +27,7 @@ def largest_loss(rounds: Rounds) -> float:
 
 def most_apart(rounds: Rounds) -> float:
     """Bound the total variation delta(0) between both outputs, by a sum over rounds or by chi-squared."""
-    mu = math.sqrt(rounds.gaussian)
-    total = math.erf(mu / math.sqrt(8)) + minus_one.apart(rounds)
+    total = math.erf(math.sqrt(rounds.gaussian) / math.sqrt(8)) + minus_one.apart(rounds)
     divergence = math.inf if rounds.atoms else rounds.gaussian
     for q, u, n in zip(*rounds[:3], strict=True):
         total += q * float(n @ erf(np.sqrt(u / 8)))
@@ -83,9 +82,8 @@ def about(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])
     root = 0.0
     for part in (0.02, 0.002):
-        found = _root(
-            rounds, tilts, delta, min(math.sqrt(part * max(tilts.top, 0.01 / slope) / slope), 0.5), (0.2, 0.0)
-        )
+        tau = min(math.sqrt(part * max(tilts.top, 0.01 / slope) / slope), 0.5)
+        found = _root(rounds, tilts, delta, tau, (0.2, 0.0))
         assert found is not None
         before, root = root, found
         if abs(before - root) <= 0.05 * root:

@@ -1,7 +1,5 @@
 """The sum of clipped sample gradients of a batch, from one forward and one backward pass."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """The refusal of models without sample gradients, and the check of random samples against plain autograd."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math
@@ -75,10 +73,8 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
     for name, (tensor, count) in versions().items():
         kept, counted = before.get(name, (None, 0))
         if tensor is not kept or count != counted:
-            raise ValueError(
-                f"the model changes its own {name!r} when it is called; expected parameters and buffers "
-                "to stay as they are (spectral_norm leaves them alone after eval())"
-            )
+            expected = "parameters and buffers to stay as they are (spectral_norm leaves them alone after eval())"
+            raise ValueError(f"the model changes its own {name!r} when it is called; expected {expected}")
 
 
 def controlled(path: Path, model: nn.Module, images: Tensor, labels: Tensor) -> Path:
@@ -103,9 +99,8 @@ def controlled(path: Path, model: nn.Module, images: Tensor, labels: Tensor) -> 
         except ValueError as error:
             if not later:
                 raise
-            raise ValueError(
-                f"{error}; the first batch did not show this, so the rounds so far have no guarantee of privacy"
-            ) from error
+            so = "the first batch did not show this, so the rounds so far have no guarantee of privacy"
+            raise ValueError(f"{error}; {so}") from error
         if fit:
             done.add(case)
         return found
@@ -123,9 +118,8 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
     where = [name.rpartition(".") for name, each in model.named_parameters() if each.requires_grad]
     whose = [f"parameter {key!r} of {named(place, model.get_submodule(place))}" for place, _, key in where]
     squares = []
-    for what, each, parameter in zip(
-        whose, gradients, trainable(model), strict=True
-    ):  # a user's rule may give any shape
+    given = zip(whose, gradients, trainable(model), strict=True)
+    for what, each, parameter in given:  # a user's rule may give any shape
         squares.append(square := paths.expect(f"square_norm() of {what}", each.square_norm(), loss.shape))
         paths.expect(f"weighted_sum() of {what}", each.weighted_sum(torch.zeros_like(square)), parameter.shape)
     if not fit or not all(torch.isfinite(each).all() for each in (loss, *squares)):
@@ -151,11 +145,10 @@ def compare(path: Path, model: nn.Module, batch: Samples, found: Found, choice: 
     apart = (off_by(each, square, plain, i) for each, square, plain in zip(gradients, squares, expected, strict=True))
     worst, what = max(zip(apart, whose, strict=True))
     if worst > tolerance * norm:
-        raise ValueError(
-            f"the gradient of a sample is not that of plain autograd: {what} is off by {worst / norm:.2g} of the "
-            f"norm, and at most {tolerance:g} is expected; its rule is wrong, the model does something no rule covers, "
-            f"such as a hook for all modules or reordered samples, or {loss.dtype} does not hold an intermediate result"
-        )
+        far = f"{what} is off by {worst / norm:.2g} of the norm, and at most {tolerance:g} is expected"
+        strange = "the model does something no rule covers, such as a hook for all modules or reordered samples"
+        why = f"its rule is wrong, {strange}, or {loss.dtype} does not hold an intermediate result"
+        raise ValueError(f"the gradient of a sample is not that of plain autograd: {far}; {why}")
     return True
 
 

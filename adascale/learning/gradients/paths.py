@@ -1,7 +1,5 @@
 """Sample gradients by the rules of the layers, in one pass, or of any model by ``vmap(grad)``, which is slower."""
 
-from __future__ import annotations
-
 import contextlib
 import textwrap
 import warnings
@@ -61,16 +59,13 @@ def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[Sam
             reasons["another forward function than the type"].append(what)
     complain(reasons)
     with torch.enable_grad(), observed(layers) as calls:
-        logits = fitting(model(images.detach()), len(images), labels)
-        loss = F.cross_entropy(logits, labels, reduction="none")
+        loss = F.cross_entropy(fitting(model(images.detach()), len(images), labels), labels, reduction="none")
     used = uses(loss)
     for layer, what in layers.items():
         parameters = own(layer).values()
         if not all(used[parameter] for parameter in parameters):
-            raise ValueError(
-                f"the loss does not depend on {what}; expected every layer to be used, and not under "
-                "torch.no_grad or torch.utils.checkpoint with use_reentrant=True"
-            )
+            without = "not under torch.no_grad or torch.utils.checkpoint with use_reentrant=True"
+            raise ValueError(f"the loss does not depend on {what}; expected every layer to be used, and {without}")
         if len(calls[layer]) != 1 or any(calls[layer][0].used[each] < used[each] for each in parameters):
             reasons["more than one call, or a parameter that is used elsewhere too"].append(what)
         elif calls[layer][0].input._version != calls[layer][0].version:
@@ -135,10 +130,8 @@ def uses(result: Tensor, start: Node | None = None) -> Counter[Tensor]:
             continue
         seen.add(node)
         if type(node).__name__ == "CheckpointFunctionBackward":
-            raise ValueError(
-                "the model uses torch.utils.checkpoint with use_reentrant=True, which hides the layers "
-                "within; expected use_reentrant=False"
-            )
+            hidden = "use_reentrant=True, which hides the layers within; expected use_reentrant=False"
+            raise ValueError(f"the model uses torch.utils.checkpoint with {hidden}")
         for following, _ in node.next_functions:
             parameter = getattr(following, "variable", None)
             if parameter is None:
@@ -200,8 +193,7 @@ def note(model: nn.Module, reason: str, instead: str) -> None:
 
 def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[list[SampleGradients], Tensor]:
     """Return the sample gradients of every trainable parameter and the losses by ``vmap(grad)``, or else one by one."""
-    # by every name, but each module once, as functional_call does not restore what it changes twice
-    places = {
+    places = {  # by every name, but each module once, as functional_call does not restore what it changes twice
         f"{module_name}.{name}".lstrip("."): parameter
         for module_name, module in model.named_modules()
         for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False)
@@ -242,8 +234,7 @@ def alone(model: nn.Module, image: Tensor, label: Tensor) -> tuple[list[Tensor],
     parameters = trainable(model)
     with torch.enable_grad():
         loss = F.cross_entropy(fitting(model(image.detach()), 1, label), label, reduction="none")
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-    found = zip(parameters, gradients, strict=True)
+    found = zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True)
     return [torch.zeros_like(each) if grad is None else grad.to_dense() for each, grad in found], loss.detach()
 
 

@@ -1,7 +1,5 @@
 """Rules for the sample gradients of layers: their norms and a weighted sum, mostly without storing them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -119,10 +117,8 @@ def linear(layer: nn.Linear, input: Tensor, output_grad: Tensor) -> Gradients | 
 def group_norm(layer: nn.GroupNorm, input: Tensor, output_grad: Tensor) -> Gradients:
     """Return the sample gradients of the scale and the shift of every channel."""
     normed = F.group_norm(input, layer.num_groups, eps=layer.eps)
-    return {
-        layer.weight: (output_grad * normed)[..., None].flatten(2).sum(2),
-        layer.bias: output_grad[..., None].flatten(2).sum(2),
-    }
+    scale, shift = (each[..., None].flatten(2).sum(2) for each in (output_grad * normed, output_grad))
+    return {layer.weight: scale, layer.bias: shift}
 
 
 @register(nn.Conv2d)
