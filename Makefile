@@ -151,7 +151,7 @@ $(BIN)/python -m companion make $(1)
 endef
 
 studies = fork scaling causal growth certificate exact audit-digits audit-mnist audit-paired weights-quadratic weights-thirds \
-  weights-response weights-contest channels estimates
+  weights-response weights-contest channels senders noise estimates
 
 reproduce: venv ## make every committed result again, or SAMPLE=3 runs to compare (JOBS=; data sets in ADASCALE_DATA)
 ifdef SAMPLE

@@ -89,9 +89,12 @@ def run(options: argparse.Namespace) -> None:
     for policy, rows in table.groupby("policy", sort=False):
         if unmet := int(rows["cost"].isna().sum()):
             common.note(f"{policy} cannot meet --{target} in {unmet} of {len(rows)} realisations, which are left out")
-        spent = rows["cost"] / rows["nu"] if target == "nu" else rows["total"] / rows[key]
-        if target != "epsilon" and (rows["participation"] == 1).all() and (abs(spent - 1) > 1e-6).any():
-            common.note(common.spends(str(policy), spent.min(), spent.max(), target))
+        alone = target == "nu" and (rows["participation"] < 1).any()  # below the floor of all devices
+        spent = (
+            rows["total"] / (rows["nu"] + rows["floor"]) if alone or target == "total" else rows["cost"] / rows["nu"]
+        )
+        if target != "epsilon" and (abs(spent - 1) > 1e-6).any():
+            common.note(common.spends(str(policy), spent.min(), spent.max(), "the total" if alone else target))
 
 
 def _summary(table: "pd.DataFrame", key: str, reference: str, form: str) -> str:

@@ -70,7 +70,7 @@ def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> Leve
     wet = law.cdf(level)
     x, step = _above(level)
     leaked: FloatArray = np.sum(step * x * -leakage.slope(x) * law.cdf(x), axis=0)
-    first, second = _slopes(leakage, level)
+    first, second = both_slopes(leakage, level)
     spread = np.maximum(_mean_square(law, level) - budget**2, 0)
     return LevelValue(level, wet, -first, spread, leaked, second * spread / (2 * wet))
 
@@ -110,9 +110,9 @@ def empty_queue_regret(
 def approach_constant(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> FloatArray:
     r""":math:`c_1` of :func:`empty_queue_regret`, in square nats."""
     budget, level = check.positive("budget", budget), law.level(budget)
-    price = -_slopes(leakage, level)[0]
+    price = -both_slopes(leakage, level)[0]
     x, step = _above(level)
-    first, second = _slopes(leakage, x)
+    first, second = both_slopes(leakage, x)
     # the inner integral up to each node: whole pieces, and part of its own
     rise = ((first + price) * law.cdf(x) * x).reshape(len(_WIDTH), len(_GAUSS), *level.shape)
     pieces = np.sum(step.reshape(len(_WIDTH), len(_GAUSS), *(1,) * level.ndim) * rise, axis=1)
@@ -143,7 +143,7 @@ def _mean_square(law: FloorLaw, level: FloatArray) -> FloatArray:
     return square
 
 
-def _slopes(leakage: RoundLeakage, energy: FloatArray) -> tuple[FloatArray, FloatArray]:
+def both_slopes(leakage: RoundLeakage, energy: FloatArray) -> tuple[FloatArray, FloatArray]:
     """F' and F''."""
     both = np.array([slopes(float(w), leakage.terms, False) for w in np.ravel(energy)])
     first, second = both.T.reshape(2, *np.shape(energy))

@@ -17,7 +17,7 @@ from adascale.channel import RayleighFloors
 from adascale.compiled import njit
 from adascale.problem import LeakageTerms, RoundLeakage, slopes
 from adascale.scenario import Scenario
-from companion.bounds.causal import _slopes
+from companion.bounds.causal import both_slopes
 
 FloatArray = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ def certify_regret(
     check.number("safety_margin", safety_margin, 0)
     widest = float(distribution.level(nu)) / (45 * scale)
     left = scale * _nodes(rounds * nu / scale, widest, check.number("fineness", fineness, 1e-3))
-    floors = _Floors(RoundLeakage(scenario), RayleighFloors(scale), scale)
+    floors = Floors(RoundLeakage(scenario), RayleighFloors(scale), scale)
     above, below = floors.last_round(left)
     price = float(floors.leaked(distribution.level(nu)))
     found = np.empty((rounds, 2))
@@ -100,7 +100,7 @@ def _nodes(end: float, widest: float, fineness: float) -> FloatArray:
     return np.array(nodes)
 
 
-class _Floors:
+class Floors:
     """The recursions for Rayleigh floors on a grid."""
 
     def __init__(self, leakage: RoundLeakage, law: RayleighFloors, scale: float) -> None:
@@ -113,7 +113,7 @@ class _Floors:
         beyond = -leakage.slope(edges[-1]) * edges[-1]
         self.edges, self.value = edges, np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond
         self.x, self.weight = x[:2_000].ravel(), (half * mass)[:2_000].ravel() * law.cdf(x[:2_000]).ravel()
-        self.first, second = _slopes(leakage, edges)
+        self.first, second = both_slopes(leakage, edges)
         self.second = np.maximum.accumulate(second[::-1])[::-1]  # the largest F'' from there on: it may rise
 
     def leaked(self, level: ArrayLike) -> FloatArray:
@@ -142,7 +142,7 @@ class _Floors:
     def _lowered(self, image: FloatArray, bend: FloatArray, b: FloatArray) -> FloatArray:
         """Return a polygon below a convex function with these values at the nodes and F'' at most ``bend`` in cells."""
         need = bend * np.diff(b) ** 2 / 8
-        return _hull(image - np.maximum(np.append(need, 0), np.append(0, need)), b)
+        return hull(image - np.maximum(np.append(need, 0), np.append(0, need)), b)
 
     def above(self, U: FloatArray, b: FloatArray, n: int, margin: float) -> FloatArray:
         """Bound the policy's leakage over n rounds from above, given such a polygon for n - 1 rounds."""
@@ -172,7 +172,7 @@ class _Floors:
         """Bound the least leakage over n rounds from below, given such a polygon for n - 1 rounds."""
         price = -np.diff(U) / np.diff(b)
         start = np.exp(np.interp(-np.log(np.maximum(price, 1e-300)), -np.log(-self.first), np.log(self.edges)))
-        x = _level_of(price, start, self.F.terms)
+        x = level_of(price, start, self.F.terms)
         second = np.interp(x, self.edges, self.second) * 1.001
         image, bend = _least(U, x, self.F(x), second, np.append(self.value[0], self.leaked(x)), b, self.scale)
         for k in np.flatnonzero(x[0] > b[:-1]):  # floors at which all is spent: |F'(W + b)| H(W) in steps
@@ -185,7 +185,7 @@ class _Floors:
 
 
 @njit(cache=True, nogil=True)
-def _level_of(price: FloatArray, x: FloatArray, terms: LeakageTerms) -> FloatArray:
+def level_of(price: FloatArray, x: FloatArray, terms: LeakageTerms) -> FloatArray:
     """The levels at which |F'| is the price, by Newton's method on its logarithm."""
     for k in range(price.size):
         for _ in range(20):
@@ -272,7 +272,7 @@ def _convex(values: FloatArray, b: FloatArray) -> FloatArray:
 
 
 @njit(cache=True, nogil=True)
-def _hull(values: FloatArray, b: FloatArray) -> FloatArray:
+def hull(values: FloatArray, b: FloatArray) -> FloatArray:
     """The lower convex hull of values at nodes, at these nodes."""
     kept = np.empty(values.size, dtype=np.int64)
     count = 0

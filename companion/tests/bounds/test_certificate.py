@@ -11,7 +11,7 @@ from adascale.channel import RayleighFloors
 from adascale.errors import InvalidInput
 from adascale.problem import RoundLeakage
 from companion import bounds
-from companion.bounds.certificate import _Floors, _hull, _level_of
+from companion.bounds.certificate import Floors, hull, level_of
 
 SCENARIO = Scenario.mnist()
 F = RoundLeakage(SCENARIO)
@@ -56,7 +56,7 @@ def test_two_rounds_lie_between_their_bounds():
     assert found.policy[1] >= policy - 1e-6 * steady
     assert found.policy[1] == pytest.approx(policy, abs=1e-2 * steady)
     assert found.optimum[1] < found.policy[1]
-    floors, b = _Floors(F, LAW, float(LAW.scale)), np.linspace(0, 2 * nu, 120)
+    floors, b = Floors(F, LAW, float(LAW.scale)), np.linspace(0, 2 * nu, 120)
     least = floors.below(floors.last_round(b)[1], b)
     assert least[0] <= 2 * mean(lambda w: float(F(w))) * (1 + 1e-9)
     assert (np.diff(least) <= 0).all()
@@ -94,11 +94,11 @@ def test_a_finer_grid_has_nearer_bounds():
 
 def test_hulls_and_levels_are_what_they_say():
     nodes = np.array([0.0, 1.0, 3.0, 4.0])
-    assert _hull(np.array([3.0, 2.9, 0.0, 0.5]), nodes) == pytest.approx([3.0, 2.0, 0.0, 0.5])
+    assert hull(np.array([3.0, 2.9, 0.0, 0.5]), nodes) == pytest.approx([3.0, 2.0, 0.0, 0.5])
     price = np.geomspace(1e-6, 1e3, 50)
-    level = _level_of(price, np.full(50, 0.1), F.terms)
+    level = level_of(price, np.full(50, 0.1), F.terms)
     assert -F.slope(level) == pytest.approx(price, rel=1e-12)
-    floors = _Floors(F, LAW, float(LAW.scale))
+    floors = Floors(F, LAW, float(LAW.scale))
     for level in (0.01, 0.05, 0.4):
         above = integrate.quad(lambda x: -float(F.slope(x)) * float(LAW.cdf(x)), level, 40 * level)[0]
         above += integrate.quad(lambda u: -float(F.slope(1 / u)) * float(LAW.cdf(1 / u)) / u**2, 0, 1 / (40 * level))[0]
