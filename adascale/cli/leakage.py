@@ -90,9 +90,8 @@ def run(options: argparse.Namespace) -> None:
         if unmet := int(rows["cost"].isna().sum()):
             common.note(f"{policy} cannot meet --{target} in {unmet} of {len(rows)} realisations, which are left out")
         alone = target == "nu" and (rows["participation"] < 1).any()  # below the floor of all devices
-        spent = (
-            rows["total"] / (rows["nu"] + rows["floor"]) if alone or target == "total" else rows["cost"] / rows["nu"]
-        )
+        shift = rows["floor"] * (alone or target == "total")
+        spent = (rows["cost"] + shift) / (rows["nu"] + shift)
         if target != "epsilon" and (abs(spent - 1) > 1e-6).any():
             common.note(common.spends(str(policy), spent.min(), spent.max(), "the total" if alone else target))
 

@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> None:
     inputs = common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
     scenario = common.read_scenario(options.scenario, options.interference).scenario
-    fixed = options.epsilon is not None or "epsilon=" in (options.policy or "")
-    exact = fixed and options.orders is None
+    exact = options.orders is None and (options.epsilon is not None or "epsilon=" in (options.policy or ""))
     accountant = common.find_accountant(options.accountant or ("exact" if exact else "renyi"), options.orders)
     trace = common.read_trace(options.gains, options, scenario, options.split)
     if trace.past and options.hindsight:

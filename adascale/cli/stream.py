@@ -36,6 +36,7 @@ example:
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import adascale
 from adascale.cli import causal, common
@@ -85,12 +86,8 @@ def _answer_all(stream: adascale.Stream, lines: adascale.channel.GainLines, stat
                 continue
             number = lines.place.get("round")
             with naming_own_code():
-                if found is None:
-                    answer = stream.skip()
-                elif lines.each_device and found.gain is not None:
-                    answer = stream.answer(found.gain[:, 0], number)
-                else:
-                    answer = stream.answer(float(found.min_gain[0]), number)
+                gain: Any = found and (found.gain if lines.each_device else found.min_gain)
+                answer = stream.answer(gain[..., 0], number) if found else stream.skip()
         except (ValueError, RuntimeError, ArithmeticError) as error:
             if not lines.columns:
                 raise
