@@ -31,7 +31,7 @@ def certificate_table() -> pd.DataFrame:
     pandas.DataFrame
         A row a placement, :math:`\nu` and safety margin: ``placement`` (a quantile), ``scale, nu, margin, rounds``;
         ``A``; ``optimum, policy``, the bounds of :func:`~companion.bounds.certify_regret`; ``regret, half``, the mean
-        over :data:`DRAWS` simulations and half its 95 % interval, all in nats.
+        over ``DRAWS`` simulations and half its 95 % interval, all in nats.
     """
     scenario = Scenario.mnist()
     F, rounds = RoundLeakage(scenario), scenario.num_rounds

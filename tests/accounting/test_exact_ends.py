@@ -273,7 +273,7 @@ def test_a_chernoff_bound_within_its_rounding_is_no_proof(monkeypatch, times, be
         rounding = 1e-13 * (abs(moment) + a * epsilon + 10)
         return moment - times * rounding - 0.5 * schedule.gaussian * a * (a + 1)
 
-    monkeypatch.setattr(bracket, "proven_log_moment_at", log_moment)
+    monkeypatch.setattr(inversion, "proven_log_moment_at", log_moment)
     assert bracket.is_below(schedule, ADD, delta, epsilon, None) is below
 
 
