@@ -135,6 +135,8 @@ def with_interference(scenario: adascale.Scenario, decibels: float | None) -> ad
         return scenario
     if not (decibels <= 0 and (part := scenario.noise_power * 10 ** (decibels / 10)) > 0):
         raise ValueError(f"--interference must be a finite number of dB, at most 0, got {decibels:g}")
+    if scenario.privacy_noise_power is not None:
+        raise ValueError(f"--interference {decibels:g}: the scenario already has a privacy_noise_power")
     return replace(scenario, privacy_noise_power=part)
 
 

@@ -42,13 +42,14 @@ def test_interference_is_the_part_of_the_scenario_that_protects(tmp_path, scenar
     part = tmp_path / "part.toml"
     part.write_text(replace(small, privacy_noise_power=small.noise_power / 10).to_toml())
     found = []
-    for chosen in ([path, "--interference", "-10"], [part], [part, "--interference", 0], [path]):
+    for chosen in ([path, "--interference", "-10"], [part], [path, "--interference", 0], [path]):
         common = ["--nu", 1e-3, "--policy", "equalalloc", "--realisations", 2, "--out", out]
         assert run("leakage", "--scenario", *chosen, *common) == 0
         found.append(pd.read_csv(out).epsilon.to_numpy())
     np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
-    np.testing.assert_array_equal(found[2], found[3])  # the option replaces the key
+    np.testing.assert_array_equal(found[2], found[3])
     assert (found[1] > found[3]).all()
+    assert run("leakage", "--scenario", part, "--interference", 0, *common) == 2  # neither wins in silence
 
 
 @pytest.mark.parametrize("decibels", ["3", "nan", "-inf", "-4000"])
