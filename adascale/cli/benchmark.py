@@ -4,9 +4,9 @@ Version 1 has five scenarios, three totals W in each (.5, 1 and 2 times the medi
 the table as .csv, .md and .tex (for booktabs), a figure for each scenario, and the versions of the software.
 
 A policy reaches W where the floors are below it. Epsilons are geometric means over the realisations that it reaches,
-and ratios to Optimal, with a 95 % t interval, over those that both reach. At -6 dB, the server can cancel all but -6 dB
-of the noise. --policy my_module:MyPolicy adds your policy, as in 'adascale leakage'. --train adds the scenario digits,
-with the test accuracy (many minutes; extra: learn).
+and ratios to Optimal, with a 95 % t interval, over those that both reach, if its noise is not above W. At -6 dB, the
+server can cancel all but -6 dB of the noise. --policy my_module:MyPolicy adds your policy, as in 'adascale leakage'.
+--train adds the scenario digits, with the test accuracy (many minutes; extra: learn).
 
 example:
   adascale benchmark --version 1 --out benchmark
@@ -74,7 +74,7 @@ def _rows(setting: Any, chosen: dict[str, Any], accountant: Any, content: dict[s
     rows, exposed = (adascale.leakage_table(each, *lanes, target="total", **how) for each in (scenario, weak))
     optimum = rows[rows["policy"] == next(iter(chosen))].set_index(keys)["epsilon"]
     rows = rows.join(optimum.rename("ratio"), on=keys).assign(exposed=exposed["epsilon"], accuracy=np.nan)
-    rows["ratio"] = rows["epsilon"] / rows["ratio"]
+    rows["ratio"] = (rows["epsilon"] / rows["ratio"]).where(rows["total"] <= 1.001 * rows["target_total"])
     if training := setting.get("training"):
         few = rows[(rows["seed"] < content["trainings"]) & rows["epsilon"].notna()]
         trained = (_accuracy(scenario, channel, chosen[row["policy"]], row, training) for row in few.to_dict("records"))
