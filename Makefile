@@ -49,7 +49,7 @@ ifneq ($(shell cat .venv/installed-from 2>/dev/null),$(installed_from))
 	@echo '$(installed_from)' > .venv/installed-from
 endif
 
-.PHONY: help book pdf notebooks check test fuzz coverage mutants twice reproduce quick bench lint clean lock venv book-key
+.PHONY: help book pdf notebooks check test fuzz coverage mutants variants twice reproduce quick bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -124,6 +124,10 @@ mutants: venv ## change the library in every small way: do the tests notice? hou
 	  && _build/cosmic-ray/bin/python -m pip install --quiet cosmic-ray==8.7.0; }
 	$(BIN)/python tools/mutants.py _build/mutants $(GROUPS) $(if $(SAMPLE),--sample $(SAMPLE)) \
 	  --cosmic-ray $(CURDIR)/_build/cosmic-ray/bin/python
+
+# A reader's own values: other parameters in each chapter that has them, once with all cells and once with the visible ones alone.
+variants: venv ## run the chapters with other parameters: minutes
+	$(BIN)/python tools/variants.py $(shell grep -l 'tags: \[parameters\]' notebooks/*.md)
 
 # Both in the same folder: the addresses of downloads contain a digest of where the book was built. status.html has the seconds.
 twice: venv ## build the book twice, from nothing, and compare every file: ten minutes

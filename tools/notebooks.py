@@ -99,8 +99,9 @@ def glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
     values = {}
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         if "scrapbook" in output.get("metadata", {}):
-            shown = output.data["application/papermill.record/text/plain"]
-            values[output.metadata["scrapbook"]["name"]] = literal_eval(shown) if shown[0] in "'\"" else shown
+            glue = output.metadata["scrapbook"]
+            shown = output.data[glue["mime_prefix"] + "text/plain"]
+            values[glue["name"]] = literal_eval(shown) if shown[0] in "'\"" else shown
     return values
 
 

@@ -1,0 +1,72 @@
+"""The code of a chapter: imports first, parameters second, and visible cells that run without the hidden ones."""
+
+import ast
+import re
+from pathlib import Path
+
+import jupytext
+import pytest
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+HIDDEN = {"remove-cell", "remove-input"}
+CHAPTERS = sorted(path for path in NOTEBOOKS.glob("[01]*.md") if "tags: [parameters]" in path.read_text())
+
+
+def code(path):
+    return [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+
+
+def tagged(cell, tags):
+    return bool(tags & set(cell.metadata.get("tags", [])))
+
+
+def names(cell, context):
+    """Return the names that a cell binds (``ast.Store``), functions and imports with them, or uses (``ast.Load``)."""
+    found = set()
+    for node in ast.walk(ast.parse(cell.source)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, context):
+            found.add(node.id)
+        elif context is ast.Store and isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif context is ast.Store and isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+    return found
+
+
+def lost(cells):
+    """Return the names that a visible cell uses and only a hidden one before it binds."""
+    bound = {True: set(), False: set()}
+    used = set()
+    for cell in cells:
+        hidden = tagged(cell, HIDDEN)
+        if not hidden:
+            used |= names(cell, ast.Load) & (bound[True] - bound[False] - names(cell, ast.Store))
+        bound[hidden] |= names(cell, ast.Store)
+    return used
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_code_of_a_chapter_can_be_read_and_traced(path):
+    cells, text = code(path), path.read_text()
+    first, second, *_ = cells
+    assert not first.metadata.get("tags"), "the first code cell shows the imports"
+    assert second.metadata["tags"] == ["parameters"]
+    assert not [cell.source for cell in cells[1:] if re.search(r"^(import|from) ", cell.source, re.MULTILINE)]
+    hidden = [cell for cell in cells if tagged(cell, HIDDEN)]
+    assert sum(len(cell.source.splitlines()) for cell in hidden) <= 80
+    functions = ast.FunctionDef | ast.Lambda | ast.ClassDef
+    assert not [
+        cell.source for cell in hidden if any(isinstance(n, functions) for n in ast.walk(ast.parse(cell.source)))
+    ]
+    assert not lost(cells)
+    for key in set(re.findall(r"\{glue:text\}`([^`:]+)(?::[^`:]+)?`", text)):
+        assert len(re.findall(rf'\bglue\(\s*"{re.escape(key)}"', text)) == 1, key
+
+
+def test_a_name_that_only_a_hidden_cell_binds_is_noticed():
+    hidden, visible = ({"tags": ["remove-cell"]}, {})
+    cells = [
+        jupytext.reads(f"```python\n{source}\n```", "md").cells[0] | {"metadata": metadata}
+        for source, metadata in (("a = b = 1", hidden), ("b = 2", visible), ("print(a + b)", visible))
+    ]
+    assert lost([type(jupytext.reads("", "md"))(cell) for cell in cells]) == {"a"}
