@@ -56,7 +56,7 @@ def without_future(tables: Mapping[str, pd.DataFrame], metric: str = "rdp") -> F
                 (handles[style["label"]],) = axis.plot(100 * (found[key][metric] - 1), **style)
             title = "tuned in hindsight" if tuned else "without the future"
             title = f"{_TITLES.get(dataset, dataset)}, {title}"
-            axis.set(xscale="log", xlabel="convergence level $\\nu$", title=title)
+            axis.set(xscale="log", xlabel="noise budget $\\nu$", title=title)
             # a mean over realisations that overspend may lie below the optimum's
             axis.set_yscale("symlog", linthresh=1)
             axis.set_yticks([0, *10.0 ** np.arange(5)])

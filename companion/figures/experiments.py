@@ -72,7 +72,7 @@ def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
     axes[1].axhline(0, **NOISE_FREE)
     for axis, label in zip(
         axes,
-        ("test accuracy, no noise [%]", "test loss above it [nats]", "$\\varepsilon$ so far over Optimal's"),
+        ("test accuracy, no noise [%]", "test loss above it [nats]", "$\\varepsilon$ so far, relative to Optimal"),
         strict=True,
     ):
         axis.set(xlabel="rounds done", ylabel=label)
@@ -117,11 +117,11 @@ def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFr
             ha="left",
             va="center",
         )
-        axis.set(xscale="log", xlabel="convergence level $\\nu$")
+        axis.set(xscale="log", xlabel="noise budget $\\nu$")
         label_budgets(axis, table.columns)
     axes[0].set_ylabel("change of accuracy [points]")
     axes[1].set_ylabel("change of test loss [nats]")
-    axes[2].set_ylabel("$\\varepsilon$, EqualAlloc over AdaScale")
+    axes[2].set_ylabel("$\\varepsilon$, EqualAlloc relative to AdaScale")
     return figure
 
 
@@ -193,7 +193,7 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
         linestyle="none",
         label="quoted by the paper",
     )
-    axis.set(xscale="log", xlabel="convergence level $\\nu$", ylabel=f"accuracy above that\nat {min(ends):g} [points]")
+    axis.set(xscale="log", xlabel="noise budget $\\nu$", ylabel=f"accuracy above that\nat {min(ends):g} [points]")
     label_budgets(axis, sorted(set().union(*(set(sorted(table)[1:]) for table in tables.values()))))
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure

@@ -18,7 +18,7 @@ from companion.figures.style import STYLE, Look
 
 FloatArray = NDArray[np.float64]
 
-_LEVEL = "convergence level $\\nu$ (no unit)"
+_LEVEL = "noise budget $\\nu$ (no unit)"
 _LOOKS: list[Look] = [
     {"color": "#009E73", "marker": "D"},
     {"color": "#E69F00", "marker": "X"},
