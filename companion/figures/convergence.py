@@ -50,14 +50,14 @@ class Varied(NamedTuple):
 
 
 def bounds(panels: Mapping[str, Varied]) -> Figure:
-    """Both bounds, the paper's four terms and the left side, four panels.
+    """Both bounds, the paper's four terms and the left side, a panel for each thing that is varied.
 
     Parameters
     ----------
     panels : mapping
-        What is varied, ``T``, ``rate``, ``energy`` and ``spread``.
+        What is varied, of ``T``, ``rate``, ``energy`` and ``spread``.
     """
-    figure, axes = plt.subplots(2, 2, figsize=(9.4, 7.2))
+    figure, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.2), squeeze=False)
     for axis, (name, panel) in zip(axes.flat, panels.items(), strict=True):
         for line, style in _LINES.items():
             axis.loglog(panel.places, panel.curves[line], **style)

@@ -67,7 +67,7 @@ class EvaluatedFigure:
     @cached_property
     def means(self) -> pd.DataFrame:
         """The verdicts by ratios of means, in hindsight."""
-        return paper_claims(self.table, average="arithmetic")
+        return paper_claims(self.table, average="ratio of means")
 
     @cached_property
     def protocols(self) -> dict[str, pd.DataFrame]:
@@ -204,7 +204,7 @@ class EvaluatedFigure:
             f"mean-step{end}": f"{step[column]:.2f}"
             for end, column in (("", "ratio"), ("-low", "low"), ("-high", "high"))
         }
-        lead = compare(self.table, "rdp", "EqualAlloc", "AdaScale", "arithmetic")["ratio"]
+        lead = compare(self.table, "rdp", "EqualAlloc", "AdaScale", "ratio of means")["ratio"]
         return found | {"mean-lead-0": f"{lead.iloc[0]:.1f}", "mean-lead-1": f"{lead.iloc[1]:.0f}"}
 
     def _of_causal(self) -> Texts:

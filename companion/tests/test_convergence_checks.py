@@ -5,10 +5,9 @@ import pytest
 from scipy import stats
 
 from adascale import Scenario, channel
-from companion.bounds import largest_learning_rate
 from companion.reported.system import limit_of_scale
 from companion.theory import convergence_checks as checks
-from companion.theory.convergence import Training, compare, step_moments, used_power
+from companion.theory.convergence import Training, step_moments, used_power
 
 from .shared import example
 
@@ -108,27 +107,6 @@ def test_less_power_is_used_with_larger_batches_and_near_the_minimiser():
         for name, place in (("first", np.zeros(5)), ("last", PROBLEM.minimiser))
     }
     assert used[60, "last"] < used[4, "last"] < used[4, "first"] < 1
-
-
-def test_what_the_chapter_says_of_its_panels():
-    L, A1, _, C1, _, _ = PROBLEM.constants
-    limit = float(largest_learning_rate(L, A1, C1))
-    at = {
-        "T": [CENTRE._replace(noise_energy=np.full(T, 5.0)) for T in (10, 100, 1000, 3000)],
-        "rate": [CENTRE._replace(learning_rate=rate) for rate in np.geomspace(0.001, limit, 9)],
-        "energy": [CENTRE._replace(noise_energy=np.full(1000, w)) for w in np.geomspace(0.5, 100, 9)],
-        "spread": [CENTRE._replace(problem=example(spread)) for spread in (0.05, 0.15, 1.0)],
-    }
-    curves = {name: compare(cases) for name, cases in at.items()}
-    for curve in curves.values():
-        assert (curve["exact"] < curve["near"]).all()
-        assert (curve["near"] < curve["total"]).all()
-    assert (np.diff(curves["T"]["total"]) < 0).all()
-    assert 0 < np.argmin(curves["rate"]["total"]) < 8  # a best learning rate, inside
-    slope = np.diff(np.log(curves["energy"]["exact"]))[-1] / np.log(200 ** (1 / 8))
-    assert 0.9 < slope < 1  # in proportion to the noise where it dominates
-    assert 1 - 2 * L * limit * (A1 + 1) == pytest.approx(0.5)  # all is lost in the lemma at the limit
-    assert 1.9 < 2 * float(CENTRE.signal_moment().bracket(limit, L)) < 2
 
 
 def test_bad_input_is_named():

@@ -7,7 +7,7 @@ side is known exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -318,51 +318,3 @@ def running_floors(rng: np.random.Generator, rounds: ArrayLike, lanes: int) -> F
     for lane in range(lanes):
         means[lane] = np.cumsum(1 / rng.standard_exponential(T[-1]))[T - 1] / T
     return means
-
-
-def told_of_panels(training: Training, curves: Mapping[str, Mapping[str, FloatArray]]) -> dict[str, str]:
-    r"""The numbers of the chapter's sentences on its four panels.
-
-    Parameters
-    ----------
-    training : Training
-        The centre of the panels.
-    curves : mapping
-        :func:`~companion.theory.convergence.compare` by what varies: ``T``, ``rate``, ``energy`` and ``spread``.
-
-    Returns
-    -------
-    dict
-        Texts by the names under which the chapter glues them.
-    """
-    problem, _, rate, energy, _, _ = training
-    L, A1, _, C1, _, _ = problem.constants
-    over = {
-        which: np.concatenate([curve[which] / curve["exact"] for curve in curves.values()])
-        for which in ("total", "near")
-    }
-    share = curves["energy"]["noise"] / curves["energy"]["total"]
-    growth = {which: curve[-1] / curve[0] for which, curve in curves["spread"].items()}
-    paper, mean_curvature = training.paper(), float(problem.feature_variance.mean())
-    c, bracket = float(training.signal_moment().bracket(rate, L)), 1 - 2 * L * rate * (A1 + 1) * (C1 + 1)
-    return {
-        "slack-low": f"{over['total'].min():.1f}",
-        "slack-high": f"{over['total'].max():.0f}",
-        "near-low": f"{over['near'].min():.2f}",
-        "near-high": f"{over['near'].max():.2f}",
-        "centre-T": f"{len(energy):,}",
-        "centre-rate": f"{rate}",
-        "centre-noise": f"{energy[0]:g}",
-        "share-base": f"{100 * float(paper.noise / paper.total):.0f}",
-        "share-max": f"{100 * share.max():.0f}",
-        "share-min": f"{100 * share.min():.0f}",
-        "spread-bound": f"{growth['total']:.0f}",
-        "spread-near": f"{growth['near']:.1f}",
-        "spread-real": f"{growth['exact']:.1f}",
-        "noise-slack": f"{2 * c * L / mean_curvature:.2f}",
-        "bracket-paper": f"{bracket:.2f}",
-        "bracket-near": f"{c:.3f}",
-        "lost-half": f"{2 * bracket:.2f}",
-        "lost-moment": f"{c / bracket:.2f}",
-        "lost-curvature": f"{L / mean_curvature:.2f}",
-    }
