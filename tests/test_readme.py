@@ -1,25 +1,23 @@
 """What README, CONTRIBUTING, CHANGELOG and the page on reproducing show a stranger works as shown."""
 
-import io
 import json
 import pkgutil
 import re
 import shlex
-import sys
 import tomllib
 from base64 import b64decode
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 
 import adascale
 from adascale.comparison import TunedOnRealisation
-from adascale.streaming import Stream
 from companion.__main__ import RESULTS
+from companion.figures.headline import ratios
+from companion.leakage import exact
 
 from .command import run
 
@@ -37,36 +35,32 @@ def example(text):
     return names
 
 
-def test_examples_run_and_their_policies_do_what_is_said():
-    names = example(README)
-    problem = names["problem"]
-    assert 1 <= problem.rdp(names["eta"]) / problem.rdp(names["best"]) < 2
+def test_contributing_policy_meets_the_budget():
+    scenario = adascale.Scenario.mnist()
+    gain = adascale.channel.draw(scenario.num_devices, scenario.num_rounds, seed=0).gain
+    problem = adascale.ReceiveScalingProblem(scenario, scenario.min_gain(gain), 0.04)
     policy = TunedOnRealisation(example(CONTRIBUTING)["Level"])(problem)
     np.testing.assert_allclose(problem.cost(policy.schedule(problem)), problem.budget, rtol=1e-6)
 
 
-def test_the_python_of_readme_decides_what_the_stream_does(tmp_path):
-    names = example(README)
-    with Stream(names["policy"], names["scenario"], names["nu"], tmp_path / "state") as stream:
-        answers = [stream.answer(gain) for gain in names["problem"].min_gain[:20]]
-    assert [each.eta for each in answers] == [float(each) for each in names["eta"][:20]]
-    assert answers[0]._fields == tuple(re.search("`(round,eta,.*)`", README)[1].split(","))
+def test_readme_commands_print_the_epsilon_of_its_python(capsys):
+    commands = [shlex.split(line)[1:] for line in README.splitlines() if line.startswith("adascale ")]
+    assert [command[0] for command in commands] == ["accounting", "leakage"]
+    found = example(README)["found"]
+    assert capsys.readouterr().out == f"{found} {float(found)}\n"
+    assert run(*commands[0], "--json") == 0
+    assert json.loads(capsys.readouterr().out)["upper"] == float(found)
+    assert run(*commands[1], "--realisations", 1, "--json") == 0
+    assert json.loads(capsys.readouterr().out)
 
 
-def test_the_commands_of_readme_do_what_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    scenario = adascale.Scenario.mnist()
-    gain = adascale.channel.draw(scenario.num_devices, 3, seed=0).gain
-    pd.DataFrame(gain.T, columns=[f"h2_{m}" for m in range(1, 11)]).to_csv("gains.csv", index=False)
-    commands = [line.partition("  #")[0] for line in README.splitlines() if line.startswith("adascale ")]
-    assert len(commands) == 3
-    for command in commands:
-        arguments, _, given = command.partition("<")
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(given.strip() or "gains.csv").read_bytes())))
-        assert run(*shlex.split(arguments)[1:], *(["--realisations", 1] if "leakage" in command else [])) == 0
-    out = capsys.readouterr().out
-    assert [line[:2] for line in out.splitlines()[-4:]] == ["ro", "0,", "1,", "2,"]
-    assert {path.name for path in tmp_path.iterdir()} == {"gains.csv", "eta.csv", "run.state"}
+def test_readme_claims_agree_with_its_figure():
+    table = exact.read(ROOT / "results" / "exact" / "headline.csv")
+    centre = ratios(table).centre
+    assert centre["Learn, hard"].max() < 1.05
+    assert centre["EqualAlloc", 0.01] > 2
+    assert f"over {table.seed.nunique()} channel realisations" in README
+    assert len(README.splitlines()) <= 70
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "book/reproducibility.md"])

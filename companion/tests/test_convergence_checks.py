@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from adascale import Scenario, channel
-from companion.reported.system import limit_of_scale
 from companion.theory import convergence_checks as checks
+from companion.theory.air_time import limit_of_scale
 from companion.theory.convergence import Training, step_moments, used_power
 
 from .shared import example

@@ -16,7 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from adascale import channel
 from adascale import checks as check
+from adascale.scenario import Scenario
+
+BANDWIDTH = 100e3
+"""The paper's, in Hz."""
+COHERENCE_TIME = 0.02
+"""An example that the paper's "much less than 200 milliseconds" admits, in seconds."""
 
 
 class BlockFloors(NamedTuple):
@@ -72,3 +79,17 @@ def block_floors(rng: np.random.Generator, scales: ArrayLike, num_blocks: int, n
         worst, means = np.maximum(worst, floor), np.maximum(means, floor.mean(axis=0))
         first = np.maximum(first, floor[0])
     return BlockFloors(first, worst.max(axis=0), means, worst.mean(axis=0))
+
+
+def blocks_of(scenario: Scenario) -> int:
+    r"""In how many blocks :math:`J` of the coherence time a round falls, with one gradient entry per slot."""
+    return round(scenario.num_parameters / BANDWIDTH / COHERENCE_TIME)
+
+
+def limit_of_scale(scenario: Scenario) -> float:
+    r"""The limit of :math:`M \omega` for many devices (:eq:`eq:scale-of-devices`), placed as the paper places them."""
+    near, far = channel.Rayleigh().distance_range
+    grid = np.linspace(near, far, 100_001)
+    mean_loss = float(np.trapezoid(channel.cost_hata_path_loss(grid), grid)) / (far - near)
+    scale = scenario.num_devices**2 * scenario.noise_scale / scenario.x_max * scenario.batch_second_moment
+    return float(scale) * mean_loss

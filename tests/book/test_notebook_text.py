@@ -23,7 +23,7 @@ def told(page, label):
     if place.find(class_="caption-number"):
         return place.find(class_="caption-number").get_text().strip()
     if place.find(class_="admonition-title") and "proof" in place.get("class", []):
-        return re.match(r"\w+ [\d.]+\d", place.find(class_="admonition-title").get_text())[0]
+        return re.match(r"\w+ [\d.]*\d", place.find(class_="admonition-title").get_text())[0]
     heading = (place if place.name == "section" else place.find_parent("section")).find(re.compile("h[1-6]"))
     for extra in heading.find_all(class_=["section-number", "headerlink"]):
         extra.decompose()
