@@ -193,7 +193,7 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
         linestyle="none",
         label="quoted by the paper",
     )
-    axis.set(xscale="log", xlabel="convergence level $\\nu$", ylabel=f"accuracy above that\nat {min(ends):g} [points]")
+    axis.set(xscale="log", xlabel="noise budget $\\nu$", ylabel=f"accuracy above that\nat {min(ends):g} [points]")
     label_budgets(axis, sorted(set().union(*(set(sorted(table)[1:]) for table in tables.values()))))
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure

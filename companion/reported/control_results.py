@@ -1,4 +1,4 @@
-r"""What the control runs say: what one fade costs, and what two classes a device do.
+r"""What the control runs say: what two classes a device do.
 
 Every difference is taken within a realisation: at one seed the arms share channel, initial model, batches and noise
 directions.  Two partitions share all but which sample is where.
@@ -14,49 +14,10 @@ from adascale.statistics import Interval, interval
 from companion.formatting import Texts
 from companion.summary import band, by_seed
 
-LEVELLED = "momentum 0.9, deepest fade levelled"
-"""The reading of the trainings with one fade less."""
 TWO_CLASSES = "two classes a device"
 """What readings begin with whose devices have two classes each."""
 UNCLIPPED = "without noise or clipping"
 """What readings end with in which no sample gradient is clipped."""
-
-
-class Fades(NamedTuple):
-    """One round of each realisation without its fade, everything else as it was."""
-
-    gained: pd.DataFrame
-    r"""Points of accuracy, a row a seed and a column a :math:`\nu`."""
-    taken: pd.Series
-    """The share of the realisation's sum of floors that is gone."""
-    cost: pd.Series
-    r"""Points that floors and the smallest :math:`\nu` cost together, against no noise."""
-
-
-def levelled_fades(controls: pd.DataFrame, readings: pd.DataFrame) -> Fades:
-    """MNIST with momentum 0.9: the deepest fade against the same trainings with it.
-
-    Parameters
-    ----------
-    controls, readings : pandas.DataFrame
-        The tables of ``results/mnist/controls.toml`` and ``readings.toml``.
-
-    Returns
-    -------
-    Fades
-        Of the seeds that both have.
-    """
-    levelled, full = controls[controls.reading == LEVELLED], readings[readings.reading == "momentum 0.9"]
-    if levelled.empty or full.empty:
-        raise ValueError(f"the tables must have {LEVELLED!r} and 'momentum 0.9'")
-    after, before = by_seed(levelled)[LEVELLED, "AdaScale"], by_seed(full)["momentum 0.9", "AdaScale"]
-    gained = (after - before[after.columns]).dropna()
-    smallest = gained.columns.min()
-    floors = [
-        each[each.nu == smallest].set_index("seed").floor_mean for each in (levelled, full[full.policy == "AdaScale"])
-    ]
-    quiet = by_seed(readings[readings.reading == "momentum 0.9, without noise"]).iloc[:, 0]
-    return Fades(gained, (1 - floors[0] / floors[1]).loc[gained.index], (quiet - before[smallest]).loc[gained.index])
 
 
 class Partitions(NamedTuple):
@@ -125,21 +86,6 @@ def two_partitions(table: pd.DataFrame) -> Partitions:
         raise ValueError("the table must have trainings of both partitions")
     both = pd.concat([part[arms] for part in parts], axis=1, keys=[0, 1]).dropna()
     return Partitions(both[0], both[1])
-
-
-def fade_texts(found: Fades) -> Texts:
-    """Of :func:`levelled_fades`, for a chapter to glue."""
-    small, large = found.gained.columns.min(), found.gained.columns.max()
-    cost, gained = found.cost.mean(), found.gained[small].mean()
-    return {
-        "fade-small": band(found.gained[small], 2, sign=True),
-        "fade-large": band(found.gained[large], 2, sign=True),
-        "fade-taken": band(100 * found.taken, 0),
-        "fade-share": f"{100 * gained / cost:.0f}",
-        "fade-least": f"{found.gained[small].min():+.2f}".replace("-", "−"),
-        "fade-most": f"{found.gained[small].max():+.2f}",
-        "fade-seeds": f"{len(found.gained)}",
-    }
 
 
 def partition_texts(found: Partitions, name: str) -> Texts:

@@ -1,4 +1,4 @@
-"""What the committed trainings say in numbers: the texts of the chapters on MNIST and CIFAR-10.
+"""What the committed trainings say in numbers: the texts of the chapter on MNIST.
 
 What is claimed of these numbers stands in ``companion/tests/test_trained.py``.
 """
@@ -6,7 +6,6 @@ What is claimed of these numbers stands in ``companion/tests/test_trained.py``.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -101,88 +100,3 @@ def fade_ranks(found: pd.DataFrame) -> Texts:
         "fade-rank-p": f"{deepest.pvalue:.2f}",
         "mean-rank": minus(mean.statistic),
     }
-
-
-def beside(evaluated: pd.Index, time: int) -> tuple[pd.Index, pd.Index]:
-    """Of the rounds after which a model was evaluated, those before a round, and those that it has gone into."""
-    return evaluated[evaluated < time], evaluated[evaluated >= time]
-
-
-class Pair(NamedTuple):
-    """Learning curves of one policy on one realisation at the smallest and the largest level, in per cent."""
-
-    small: pd.Series
-    """Accuracy at the smallest level, by round."""
-    large: pd.Series
-    """Accuracy at the largest."""
-    leaked: tuple[float, float]
-    """The epsilon of both in the end."""
-
-    @classmethod
-    def read(cls, trained: pd.DataFrame, curves: pd.DataFrame, policy: str = "AdaScale", seed: int = 0) -> Pair:
-        """From tables as :func:`adascale.runs.sweep.tables` gives them."""
-        chosen = trained[(trained["policy"] == policy) & (trained["seed"] == seed)]
-        joined = curves.merge(chosen[["run", "nu"]], on="run")
-        along = 100 * joined.pivot(index="round", columns="nu", values="accuracy").dropna()
-        leaked = joined.pivot(index="round", columns="nu", values="epsilon").iloc[-1]
-        return cls(along[min(along)], along[max(along)], (leaked.iloc[0], leaked.iloc[-1]))
-
-    def texts(self) -> Texts:
-        """Where both end, and how far apart they come."""
-        difference = self.small - self.large
-        return {
-            "acc-small": f"{self.small.iloc[-1]:.1f}",
-            "acc-large": f"{self.large.iloc[-1]:.1f}",
-            "acc-fall": minus(difference.iloc[-1], 1),
-            "acc-apart": f"{difference.abs().max():.1f}",
-            "epsilon-small": f"{self.leaked[0]:.0f}",
-            "epsilon-large": f"{self.leaked[1]:.1f}",
-        }
-
-    def around(self, deepest: int) -> pd.DataFrame:
-        """Both at the last evaluation before a round, at the first two after it, and in the end."""
-        along = pd.DataFrame({"smallest ν": self.small, "largest ν": self.large})
-        before, after = beside(along.index, deepest)
-        around = along.loc[[before[-1], *after[:2], along.index[-1]]]
-        return around.rename(index=lambda r: f"{r + 1} rounds").rename_axis(index=None)
-
-    def texts_around(self, deepest: int) -> Texts:
-        """What is lost around a round, from the evaluation before it to the second after it, and what is regained."""
-        along = pd.DataFrame({"small": self.small, "large": self.large})
-        before, after = beside(along.index, deepest)
-        lost, regained = along.loc[before[-1]] - along.loc[after[1]], along.iloc[-1] - along.loc[after[1]]
-        found = {"apart-before": f"{(self.small - self.large).loc[before].abs().max():.1f}"}
-        for name in along:
-            found |= {
-                f"fade-lost-{name}": minus(lost[name], 1),
-                f"regained-{name}": minus(regained[name], 1),
-                f"peak-{name}": f"{along[name].max():.1f}",
-            }
-        return found
-
-    def texts_quiet(self, quiet: pd.Series, deepest: int) -> Texts:
-        """What noise costs: the points that the same training without any is ahead, around a round and in the end.
-
-        Parameters
-        ----------
-        quiet : pandas.Series
-            Accuracy without noise, in per cent, by round.
-        deepest : int
-            The round: the last evaluation before it counts, the second after it, and, before it, at how many the
-            training without noise is behind both, and how far it lags at most.
-        """
-        costs = pd.DataFrame({"small": quiet - self.small, "large": quiet - self.large}).dropna().round(9)
-        before, after = (costs.loc[part] for part in beside(costs.index, deepest))
-        found = {
-            "quiet-end": f"{quiet.iloc[-1]:.1f}",
-            "quiet-evaluations": f"{len(before)}",
-            "quiet-behind": f"{(before < 0).all(axis=1).sum()}",
-        }
-        for name in costs:
-            found |= {
-                f"quiet-lag-{name}": minus(-before[name].min(), 1),
-                f"quiet-before-{name}": minus(before[name].iloc[-1], 1),
-                f"quiet-second-{name}": minus(after[name].iloc[1], 1),
-                f"quiet-above-{name}": minus(costs[name].iloc[-1], 1),
-            }
-        return found
