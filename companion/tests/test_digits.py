@@ -14,7 +14,7 @@ from adascale import ReceiveScalingProblem, Scenario, channel
 from adascale.learning import FedSGD, Training, data
 from adascale.learning.models import build
 from adascale.statistics import interval, log_interval
-from companion.summary import by_seed, clear
+from companion.summary import by_seed
 
 from .shared import RESULTS, two_partitions
 
@@ -53,7 +53,7 @@ def test_methods_differ_in_what_they_leak_and_hardly_in_what_they_learn(table):
         [of(table, policy, each) for each in ("test_accuracy", "epsilon")] for policy in ("AdaScale", "EqualAlloc")
     )
     points, ratio = other[0] - own[0][[*other[0]]], other[1] / own[1][[*other[1]]]
-    assert clear(points[nu] for nu in points) == 0
+    assert all(each.low <= 0 <= each.high for each in (interval(points[nu]) for nu in points))
     assert max(abs(end) for nu in points for end in interval(points[nu])[1:]) < 1
     assert log_interval(ratio[0.01]).low > 1.2
     assert (ratio[0.01] > 1.1).all()
