@@ -7,13 +7,12 @@ from scipy import stats
 
 from adascale.statistics import interval
 from companion.claims import QUOTED_ACCURACY
-from companion.reported.control_results import two_partitions
 from companion.reported.trainings import fades, spread_along
 from companion.summary import by_seed
 from companion.training.counterfactual import forked
 from tests.problems import CIFAR, make
 
-from .shared import RESULTS
+from .shared import RESULTS, two_partitions
 
 
 def committed(dataset, *names, part=""):
@@ -62,17 +61,13 @@ def test_where_noise_is_felt_one_fade_of_five_hundred_rounds_costs_accuracy():
 
 
 def test_two_classes_a_device_change_nothing_on_mnist_and_clipping_costs_the_same():
-    table = committed("mnist", "accuracy", "readings", "controls")
-    found = two_partitions(table)
-    assert [*found.lost] == ["no clipping", "no noise", "ν = 0.01", "ν = 0.16"]
-    assert len(found.lost) == 5
-    assert all(-0.5 < interval(found.lost[arm]).low < interval(found.lost[arm]).high < 0.5 for arm in found.lost)
-    assert min(each.low for each in found.clipping().values()) > 2
-    assert abs(interval(found.more_to_clipping()).centre) < 0.5
-    quiet = by_seed(table)["without noise", "NoiseFree"].iloc[:, 0]
-    assert found.iid["no noise"].tolist() == pytest.approx(quiet[found.iid.index].tolist())  # paired by seed
-    with pytest.raises(ValueError, match="both partitions"):
-        two_partitions(committed("mnist", "accuracy"))
+    iid, skewed = two_partitions(committed("mnist", "accuracy", "readings", "controls"), (0.01, 0.16))
+    lost = iid - skewed
+    assert lost.shape == (5, 4)
+    assert all(-0.5 < interval(lost[arm]).low < interval(lost[arm]).high < 0.5 for arm in lost)
+    clipping = [part["no clipping"] - part["no noise"] for part in (iid, skewed)]
+    assert min(interval(each).low for each in clipping) > 2
+    assert abs(interval(clipping[1] - clipping[0]).centre) < 0.5
 
 
 # CIFAR-10
