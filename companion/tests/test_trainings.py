@@ -7,7 +7,6 @@ from scipy import stats
 
 from adascale.statistics import interval
 from companion.claims import QUOTED_ACCURACY
-from companion.reported.trainings import fades, spread_along
 from companion.summary import by_seed
 from companion.training.counterfactual import forked
 from tests.problems import CIFAR, make
@@ -30,19 +29,19 @@ def test_on_mnist_noise_costs_less_than_a_point_and_nu_less_than_half_of_one(mni
     assert interval(own[0.01] - own[0.16]).high < 0.5
     assert max(interval((quiet - own[nu]).dropna()).high for nu in own) < 1
     assert own.mean().max() - own.mean().min() < 0.2
-    assert spread_along(mnist, committed("mnist", "accuracy", part="-curves")) < 1
+    joined = committed("mnist", "accuracy", part="-curves").merge(mnist[["run", "seed", "policy", "nu"]], on="run")
+    ends = joined[(joined.seed < 3) & (joined.nu.isin([0.01, 0.16]) | (joined.policy == "NoiseFree"))]
+    along = 100 * ends.pivot_table(index="round", columns=["policy", "nu"], values="accuracy")
+    assert (along.max(axis=1) - along.min(axis=1) < 1).all()
 
 
 def test_on_mnist_no_fade_costs_a_point_and_fades_and_floors_go_with_what_is_lost(mnist):
-    found = fades(mnist)
-    assert len(found) == 10
-    assert found.floor_max.is_monotonic_increasing
-    assert found.lost.abs().max() < 1
-    deepest = mnist[mnist.seed == found.index[-1]]
-    quiet = deepest[deepest.policy == "NoiseFree"].test_accuracy.item()
-    loud = deepest[(deepest.policy == "AdaScale") & (deepest.nu == deepest.nu.min())].test_accuracy.item()
-    assert found.lost.iloc[-1] == pytest.approx(100 * (quiet - loud))
-    fade, mean = (stats.spearmanr(found[each], found.lost.round(6)) for each in ("floor_max", "floor_mean"))
+    found = mnist[(mnist.policy == "AdaScale") & (mnist.nu == 0.01)].set_index("seed")
+    quiet = mnist[mnist.policy == "NoiseFree"].set_index("seed").test_accuracy
+    lost = (100 * (quiet - found.test_accuracy)).round(6)  # or equal losses differ by rounding, and rank apart
+    assert len(lost) == 10
+    assert lost.abs().max() < 1
+    fade, mean = (stats.spearmanr(found[each], lost) for each in ("floor_max", "floor_mean"))
     assert fade.pvalue < 0.05
     assert abs(fade.statistic - mean.statistic) < 0.05  # they cannot be told apart
 
