@@ -71,7 +71,7 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
         right.legend(title=f"{shared.sum()} shared realisations", **above)
     left.legend(**above)
     for axis in axes[0]:
-        axis.set(xscale="log", xlabel="convergence level $\\nu$")
+        axis.set(xscale="log", xlabel="noise budget $\\nu$")
         label_budgets(axis, own.columns)
     return figure
 

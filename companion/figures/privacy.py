@@ -57,7 +57,7 @@ def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric"
             if points:
                 spots = style | {"markersize": 3, "markerfacecolor": "white", "label": f"_{policy}, realisations"}
                 axis.plot(rows["nu"] * apart, rows[column], linestyle="none", **spots)
-        axis.set(xscale="log", yscale="log", xlabel="convergence level $\\nu$")
+        axis.set(xscale="log", yscale="log", xlabel="noise budget $\\nu$")
         axis.set_ylabel(label.format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0])))
         label_levels(axis)
         label_budgets(axis, table["nu"])
@@ -105,8 +105,8 @@ def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> dict[str, Any]:
     axis.set(
         xscale="log",
         yscale="log",
-        xlabel="convergence level $\\nu$",
-        ylabel=f"{leakage_of} leakage over Optimal's [ratio]",
+        xlabel="noise budget $\\nu$",
+        ylabel=f"{leakage_of} leakage relative to Optimal",
     )
     label_levels(axis)
     label_budgets(axis, middle.index)
