@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 
 CHANGES = (
     {"nu": "0.1", "seed": "3", "rounds": "200", "realisations": "5"},
-    {"nu": "0.5", "seed": "7", "rounds": "300", "dataset": '"cifar10"', "realisations": "5"},
+    {"nu": "0.5", "seed": "7", "rounds": "100", "dataset": '"cifar10"', "realisations": "5"},
 )
 HIDDEN = {"remove-cell", "remove-input"}
 
