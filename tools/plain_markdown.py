@@ -118,6 +118,8 @@ def labels(page, number):
                 numbered("math", block.options["label"], "({})")
             elif block.name.startswith("prf:") and kind != "proof":
                 numbered(kind, block.options.get("label"), kind.capitalize() + " {}")
+            elif block.name == "table" and block.title:
+                numbered("table", block.options.get("name"), "Table {}")
             if block.name not in ("", "math"):
                 walk(block.body)
 

@@ -19,7 +19,7 @@ _OURS: dict[str, dict[str, Any]] = {
     "AdaScale, warm": STYLE["AdaScale"] | {"label": "AdaScale, warm start", "marker": "*", "markersize": 8},
     "ConstantLevel": {"label": "constant level", "color": "#000000", "marker": "X"},
     "ReSolve": {"label": "re-solving", "color": "#56B4E9", "marker": "<"},
-    "Learn": {"label": "learning (no law)", "color": "#882255", "marker": ">"},
+    "Learn": {"label": "learning", "color": "#882255", "marker": ">"},
     "ReSolve, hard": {"label": "re-solving, hard", "color": "#56B4E9", "marker": "<"},
     "Learn, hard": {"label": "learning, hard", "color": "#882255", "marker": ">"},
 }
@@ -56,7 +56,7 @@ def without_future(tables: Mapping[str, pd.DataFrame], metric: str = "rdp") -> F
                 (handles[style["label"]],) = axis.plot(100 * (found[key][metric] - 1), **style)
             title = "tuned in hindsight" if tuned else "without the future"
             title = f"{_TITLES.get(dataset, dataset)}, {title}"
-            axis.set(xscale="log", xlabel="convergence level $\\nu$", title=title)
+            axis.set(xscale="log", xlabel="noise budget $\\nu$", title=title)
             # a mean over realisations that overspend may lie below the optimum's
             axis.set_yscale("symlog", linthresh=1)
             axis.set_yticks([0, *10.0 ** np.arange(5)])
