@@ -208,20 +208,21 @@ def test_a_private_name_from_elsewhere_is_seen():
     assert seen == CROSSING
 
 
-def loaded_by(statement):
-    """What an import brings: a fresh interpreter tells."""
-    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+def loaded_by(*statements):
+    """What is loaded after each of some statements, one after the other: a fresh interpreter tells."""
+    code = "\n".join(["import sys", *(f"{each}\nprint(*sys.modules)" for each in statements)])
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    return {name.split(".")[0] for name in result.stdout.split()}
+    return [{name.split(".")[0] for name in line.split()} for line in result.stdout.splitlines()]
 
 
 def test_an_import_brings_only_what_it_needs():
-    assert not loaded_by("import adascale") & {"numpy", "numba", "pandas", "scipy", "torch"}
-    assert "numpy" in loaded_by("import adascale; adascale.Scenario")  # what is there is seen
-    core = loaded_by("import adascale.comparison, adascale.policies, adascale.cli")
-    assert not core & {"torch", "matplotlib", "cvxpy"}
-    library = [module for module in CODE if part(module) and part(module) != "__main__"]
-    assert "companion" not in loaded_by(f"import {', '.join(library)}")
+    library = ", ".join(module for module in CODE if part(module) and part(module) != "__main__")
+    core = "import adascale.comparison, adascale.policies, adascale.cli"
+    none, one, some, whole = loaded_by("import adascale", "adascale.Scenario", core, f"import {library}")
+    assert not none & {"numpy", "numba", "pandas", "scipy", "torch"}
+    assert "numpy" in one  # what is there is seen
+    assert not some & {"torch", "matplotlib", "cvxpy"}
+    assert "companion" not in whole
 
 
 def test_every_name_of_the_package_is_there():
