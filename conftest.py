@@ -20,6 +20,8 @@ type(pytest.approx(1.0)).DEFAULT_ABSOLUTE_TOLERANCE = 0.0
 # deadline: the first example of a compiled function includes its compilation
 settings.register_profile("adascale", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("adascale")
+# for make check
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
 # for tools/mutants.py, where the first failure says all
 settings.register_profile("unshrunk", deadline=None, derandomize=True, max_examples=60, phases=[Phase.generate])
 
