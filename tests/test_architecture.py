@@ -25,7 +25,6 @@ LAYERS = (
     ("cli",),
 )
 PACKAGES = ("adascale", "companion")
-PROTOCOLS = {"_asdict", "_fields", "_make", "_replace", "_repr_html_"}  # public all the same
 
 
 def modules(root):
@@ -82,45 +81,17 @@ def steps_up(found, layers):
                 yield f"{module} -> {each}"
 
 
-def private(name):
-    return name.startswith("_") and not name.endswith("__") and name != "_" and name not in PROTOCOLS
-
-
-def bound(tree):
-    """Every name that a module gives to something: definitions, targets, attributes of its objects."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.id if isinstance(node, ast.Name) else node.attr
-
-
-def private_names_of(found):
-    """What the modules of the package keep to themselves."""
-    return {name for tree in found.values() for name in bound(tree) if private(name)}
-
-
-def private_names_from_elsewhere(tree, known):
-    """Private names that are imported from this package, or of the known ones looked up but not defined in a tree."""
-    foreign = known - set(bound(tree))
+def private_imports(tree):
+    """Private names of the library or of the companion that a tree imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            source = getattr(node, "module", None) or ""
             for alias in node.names:
-                full = f"{source}.{alias.name}".lstrip(".")
-                if full.split(".")[0] in PACKAGES and any(map(private, full.split("."))):
-                    yield f"line {node.lineno}: {full}"
-        elif isinstance(node, ast.Attribute) and node.attr in foreign:
-            yield f"line {node.lineno}: {ast.unparse(node)}"
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("getattr", "setattr", "delattr"):
-            for argument in node.args[:2]:
-                if isinstance(argument, ast.Constant) and str(argument.value).split(".")[-1] in foreign:
-                    yield f"line {node.lineno}: {argument.value!r}"
+                first, *rest = f"{getattr(node, 'module', None) or ''}.{alias.name}".lstrip(".").split(".")
+                if first in PACKAGES and any(name.startswith("_") and not name.endswith("__") for name in rest):
+                    yield f"line {node.lineno}: {'.'.join(rest)}"
 
 
-CELL = r"^```\{code-cell\}[^\n]*\n(?:---\n.*?\n---\n|:[^\n]*\n)*(.*?)^```$"  # of a chapter, without its options
 CODE = modules(ROOT)
-PRIVATE = private_names_of(CODE)
 
 
 def test_library_imports_nothing_of_the_companion():
@@ -133,19 +104,18 @@ def test_modules_import_only_from_lower_layers():
 
 
 def test_no_private_name_crosses_a_module():
-    crossing = {module: list(private_names_from_elsewhere(tree, PRIVATE)) for module, tree in CODE.items()}
-    for path in [*(each for folder in ("tests", "companion/tests", "tools") for each in (ROOT / folder).rglob("*.py"))]:
-        crossing[path.name] = list(private_names_from_elsewhere(ast.parse(path.read_text()), PRIVATE))
-    for path in (ROOT / "notebooks").glob("*.md"):
-        cells = re.findall(CELL, path.read_text(), re.MULTILINE | re.DOTALL)
-        assert cells
-        text = re.sub(r"^%.*|^ +%pip.*", "    1", "\n".join(cells), flags=re.MULTILINE)
-        crossing[path.name] = list(private_names_from_elsewhere(ast.parse(text), PRIVATE))
+    """Ruff sees those that are looked up (SLF001), and here those of the chapters."""
+    paths = [path for folder in (*PACKAGES, "tests", "tools") for path in (ROOT / folder).rglob("*.py")]
+    crossing = {path.name: list(private_imports(ast.parse(path.read_text()))) for path in paths}
     assert {name: names for name, names in crossing.items() if names} == {}
+    seen = [*private_imports(ast.parse("from adascale.low import _g, f\nimport adascale._low\nfrom os import _exit"))]
+    assert seen == ["line 1: low._g", "line 2: _low"]  # the control
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=SLF001", *ROOT.glob("notebooks/*.ipynb")]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "All checks passed!\n"
 
 
 # What each check must see, on a package of three lines.
-SMALL = {"adascale": "", "adascale.low": "def f(): pass\n\ndef _g(): pass\n", "companion": ""}
+SMALL = {"adascale": "", "adascale.low": "def f(): pass\n", "companion": ""}
 
 
 def small(module, text):
@@ -183,29 +153,6 @@ def test_use_of_the_companion_is_seen(text, seen):
 def test_a_step_up_is_seen(place, text, seen):
     found = {"adascale.high": ast.parse("")} | small(f"adascale.{place}", text)
     assert list(steps_up(found, (("low",), ("high",), ("cli",)))) == seen
-
-
-CROSSING = [
-    "from adascale.low import _g",
-    "from adascale import low\nlow._g()",
-    "import adascale.low as low\ngetattr(low, '_g')",
-    "monkeypatch.setattr('adascale.low._g', 1)",
-    "from adascale._low import g",
-]
-INSIDE = [
-    "from adascale.low import f\nf.__name__",
-    "def _g(): pass\n\n_g()",
-    "class A:\n    def __init__(self): self._x = 1\n\nA()._x",
-    "state._replace(queue=0)",
-    "tensor._version",
-]
-
-
-def test_a_private_name_from_elsewhere_is_seen():
-    known = private_names_of(small("adascale.high", ""))
-    assert known == {"_g"}
-    seen = [text for text in CROSSING + INSIDE if list(private_names_from_elsewhere(ast.parse(text), known))]
-    assert seen == CROSSING
 
 
 def loaded_by(*statements):
