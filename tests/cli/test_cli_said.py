@@ -110,12 +110,8 @@ def test_orders_at_their_ends_are_noted_and_extended(tmp_path, capsys, scenario)
     ("arguments", "said"),
     [
         (["--orders", "x"], "argument --orders: expected MAX or MIN,MAX, got 'x'"),
-        (["--orders", "1,2,3"], "expected MAX or MIN,MAX"),
         (["--orders", "1024,3"], "--orders 1024,3: largest must be above smallest"),
-        (["--orders", "nan"], "--orders nan: largest must be finite and > 1"),
-        (["--orders", "1e300"], "--orders 1e+300: largest must be"),
         (["--orders", "64", "--accountant", "renyi:orders=(2,3)"], "--orders applies only to the accountant renyi"),
-        (["--accountant", "rayleigh"], "accountant 'rayleigh' is unknown (rayleigh is a channel)"),
         (["--accountant", "renyi:order=3"], "--accountant renyi:order=3: "),
         (["--channel", "rayleigh:m=three"], "--channel rayleigh:m=three: unknown key 'm' of channel 'rayleigh'"),
         (["--channel", "rayleigh:placement=sea"], "--channel rayleigh:placement=sea: placement must be"),

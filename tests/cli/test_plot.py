@@ -160,9 +160,7 @@ def test_command_prints_the_same_table_in_every_form(capsys, scenario, form):
 
 BAD = {
     "a suffix": (["t.csv", "f.gif"], "FILE must end in .pdf, .png, .svg, got 'f.gif'"),
-    "no suffix": (["t.csv", "pdf"], "FILE must end in .pdf, .png, .svg"),
     "an unknown column": (["t.csv", "f.pdf", "--y", "eps"], "unknown column 'eps'; the table has policy, nu, seed"),
-    "an unknown line": (["t.csv", "f.pdf", "--by", "kind"], "unknown column 'kind'"),
     "a column of texts": (["t.csv", "f.pdf", "--x", "policy"], "column 'policy' must be numeric, got 'A'"),
     "several tables in one": (["twice.csv", "f.pdf"], "several rows have policy = A, nu = 0.01, seed = 0"),
     "lines that are mixed": (["t.csv", "f.pdf", "--by", "seed"], "several rows have seed = 0.0, nu = 0.01"),

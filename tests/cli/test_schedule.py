@@ -153,7 +153,6 @@ REFUSED = {
     "AdaScale alone": (["--policy", "adascale"], "as --past, or V by --policy adascale:penalty=V$"),
     "mean gains": (["--policy", "estimfuture"], "needs mean gains"),
     "a parameter": (["--policy", "powercontrol"], "needs a parameter"),
-    "a parameter of one's own": (["--policy", "mine:Extra"], "needs a parameter"),
     "a past without devices": (
         ["--policy", "estimfuture", "--past", "least.csv"],
         "EstimFuture needs the gains of every device",
@@ -165,8 +164,6 @@ REFUSED = {
     "budget mode of one's own": (["--policy", "mine:Extra", "--promise", "hard", *PAST], "promise"),
     "the past as output": ([*PAST, "--out", "past.csv"], "is the file of --past"),
     "a power without its unit": (["--transmit-power", 20], "transmit_power must be given if and only if unit is dbm$"),
-    "a unit without its power": (["--unit", "dbm"], "transmit_power must be given if and only if unit is dbm$"),
-    "a sensitivity for no gap": (["--sensitivity", 1e-15], "sensitivity must be given if and only if gaps is floor$"),
     "a split and a past": (["--split", 0.5, *PAST], "--past cannot be combined with --split"),
     "a split in hindsight": (["--split", 0.5, "--hindsight"], "--split cannot be combined with --hindsight"),
     "nothing after the past": (["--split", 0.99], "split must leave a round, got 0.99 of 12 rounds in gains.csv"),

@@ -7,7 +7,6 @@ import re
 import sys
 import tempfile
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, channel
+from adascale import Scenario
 from adascale.accounting import ExactAccountant, RenyiAccountant
 from adascale.channel import read_gains
 from adascale.policies import Best, EqualAlloc, Truncated
@@ -87,24 +86,11 @@ def test_epsilon_gives_the_budget_of_equalalloc_before_any_gain(tmp_path, capsys
     assert 0.998 * epsilon < found["epsilon"] <= epsilon
 
 
-budget_for = cache(EqualAlloc.budget_for)
-
-
-@FEW
-@given(st.integers(0, 2**32 - 1), st.floats(-3, 6), st.sampled_from([0.5, 2.0, 9.0]))
-def test_epsilon_known_in_advance_holds_on_every_channel(seed, scale, epsilon):
-    """That of Truncated: tests/policies/test_selection.py."""
-    gain = 10.0**scale * channel.draw(2, 12, seed).gain
-    problem = ReceiveScalingProblem(SMALL, SMALL.min_gain(gain), budget_for(SMALL, epsilon))
-    assert problem.device_epsilons(EqualAlloc().schedule(problem), ExactAccountant())[1] <= epsilon
-
-
 REFUSED = {
     "neither": ([], "exactly one of --nu and --epsilon must be given"),
     "both": (["--nu", NU, "--epsilon", 2], "exactly one of --nu and --epsilon must be given"),
     "learn": (["--policy", "learn", "--epsilon", 2], "--policy must be equalalloc or truncated"),
     "a threshold": (["--policy", f"{TRUNCATED}:threshold=1e-12", "--epsilon", 2], "truncated .without threshold."),
-    "best": (["--policy", f"{BEST}:number=1", "--epsilon", 2], "--policy must be equalalloc or truncated"),
     "nothing to tune on": (["--policy", TRUNCATED, "--nu", NU], "as --past, or give --epsilon in place of --nu"),
     "a past without devices": (["--policy", TRUNCATED, "--nu", NU, "--past", "least.csv"], "the gains of every device"),
     "a bad epsilon": (["--epsilon", -1], "epsilon must be one finite number"),
