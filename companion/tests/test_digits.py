@@ -109,7 +109,6 @@ def test_noise_has_its_share_of_energy_along_the_signal_alone():
 
     scenario = Scenario.digits()
     training = replace(Training.preset("digits"), learning_rate=1.0, weight_decay=0.0)
-    torch.set_num_threads(1)
     server, rounds = FedSGD(scenario, training, data.load("digits"), 0), 8
     min_gain = scenario.min_gain(channel.draw(scenario.num_devices, rounds, 0).gain)
     problem = ReceiveScalingProblem(replace(scenario, num_rounds=rounds), min_gain, 0.01)

@@ -180,10 +180,8 @@ REFUSED = {
     "a policy without its law": (WHOLE, ["--policy", "resolve"], "as --past"),
     "hindsight": (WHOLE, ["--hindsight"], "unrecognized arguments: --hindsight"),
     "nu": (WHOLE, ["--nu", 0], "nu must be finite and > 0"),
-    "delta": (WHOLE, ["--delta", 1], "delta must be"),
     "a folder for a state": (WHOLE, ["--state", "."], "it is not a regular file"),
     "the past for a state": (WHOLE, [*PAST, "--state", "past.csv"], "is the file of --past"),
-    "the scenario for a state": (WHOLE, ["--state", "my.toml"], "is the file of --scenario"),
     "another file for a state": (WHOLE, ["--state", "mine.py"], "mine.py is no journal: line 1"),
 }
 
