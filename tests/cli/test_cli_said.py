@@ -82,13 +82,32 @@ def test_gains_above_one_are_noted_and_decibels_are_read(tmp_path, capsys, scena
         assert "more power received than sent" not in said.err
         epsilon.append(json.loads(said.out)["epsilon"])
     assert epsilon[0] == pytest.approx(epsilon[1], rel=1e-9)  # the digits of a hundred decibels
-    for trace in (["--gains", loss], ["--gains", loss, "--unit", "db"]):
-        assert run(*common, *trace) == 0
-        said = capsys.readouterr().err
-        assert f"note: {loss}, line 2: " in said
-        assert "in h2_1: more power received than sent" in said
+    assert run(*common, "--gains", loss) == 0
+    said = capsys.readouterr().err
+    assert f"note: {loss}, line 2: " in said
+    assert "in h2_1: more power received than sent" in said
+    assert run(*common, "--gains", loss, "--unit", "db") == 2
+    assert "line 2: expected a linear gain, no loss, in 5e-32 ... 5e+08 (SNR of +-200 dB)" in capsys.readouterr().err
     assert run(*common, "--gains", decibels) == 2
     assert "a gain in dB needs the unit db" in capsys.readouterr().err
+
+
+def test_leakage_names_its_channel_and_what_exceeds_its_epsilon(capsys):
+    """A parameter that is given is kept by the exact accountant, and the default one finds more."""
+    common = ["leakage", "--epsilon", 2, "--policy", "truncated:epsilon=2", "--realisations", 1]
+    for accountant, chains in (("renyi", "one"), ("exact", "one"), ("exact", "all")):
+        model = "beamforming:chains=one" if chains == "one" else "beamforming"
+        assert run(*common, "--accountant", accountant, "--channel", model) == 0
+        said = capsys.readouterr().err
+        assert "note: the channel is Beamforming(" in said
+        assert f"antennas=2, chains={chains!r})" in said
+        assert ("times --epsilon: its parameter is fixed" in said) == ((accountant, chains) != ("exact", "one"))
+
+
+def test_leakage_says_where_a_measured_trace_goes(capsys):
+    said = refused(capsys, "leakage", "--nu", 1, "--gains", "g.csv")
+    assert "unrecognized arguments: --gains g.csv; 'adascale schedule' takes a measured trace" in said
+    assert "measured" not in refused(capsys, "schedule", "--nu", 1)  # where it is missing
 
 
 MANY = Scenario("many", 100, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
