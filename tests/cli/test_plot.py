@@ -172,6 +172,7 @@ BAD = {
     "no text": (["f.bin", "f.pdf"], "f.bin is not a CSV table in UTF-8"),
     "no file": (["missing.csv", "f.pdf"], "missing.csv: No such file"),
     "its own table": (["t.svg", "t.svg"], "FILE 't.svg' is the file of TABLE.csv"),
+    "realisations that share no x": (["t.csv", "f.pdf", "--x", "epsilon"], "--x epsilon differs in all seeds"),
     "an axis": (["t.csv", "f.pdf", "--linear", "z"], "argument --linear: invalid choice: 'z'"),
 }
 

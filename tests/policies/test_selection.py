@@ -291,3 +291,13 @@ def test_bad_arguments_are_named():
         with pytest.raises(NotImplementedError, match="Selecting has no"):
             method(MNIST)
     assert Selection._fields == ("scenario", "eta", "senders", "exposure")
+
+
+def test_senders_are_bool_and_no_positions():
+    """As positions, 0 and 1 would give another epsilon and no error."""
+    chosen = Truncated(1e-11).select(UNEQUAL, 10.0 ** np.random.default_rng(0).uniform(-12, -10, (3, 40)))
+    for each in (chosen.senders.astype(int), chosen.senders.astype(float)):
+        wrong = chosen._replace(senders=each)
+        for measure in (lambda wrong=wrong: wrong.epsilon(EXACT), wrong.rdp):
+            with pytest.raises(InvalidInput, match=r"^senders must be bool, got"):
+                measure()
