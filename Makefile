@@ -84,8 +84,8 @@ APART = learning runs audit cli/test_audit.py cli/test_signals.py cli/test_train
   test_environment.py test_makefile.py test_notebooks.py test_mutants.py test_fuzz.py test_tools.py test_wheel.py \
   accounting/test_exact.py accounting/test_exact_digits.py accounting/test_exact_peers.py
 
-check: venv lint ## lint, types and the core's tests: under a minute
-	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" tests $(APART:%=--ignore=tests/%)
+check: venv lint ## lint, types and the tests of the core and a small certificate: under a minute
+	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" tests companion/tests/bounds/test_certificate.py $(APART:%=--ignore=tests/%)
 
 # One worker builds the book, and it starts first. Without the book: make test PYTEST="-m 'not book'"
 test: venv lint ## lint, tests, the committed notebooks against their outputs, the built pages

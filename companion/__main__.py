@@ -31,7 +31,7 @@ RESULTS = {
     "audit-mnist": Result("results/audit", "mnist.csv", "privacy.audits:committed", ("mnist",)),
     "audit-paired": Result("results/audit", "paired.csv", "privacy.audits:committed", ("paired",)),
     "causal": Result("results/causal", "mnist.csv cifar10.csv", "causal.fresh:committed"),
-    "certificate": Result("results/causal", "certificate.csv", "theory.certificates:committed"),
+    "certificate": Result("results/causal", "certificate.csv certified.csv", "theory.certificates:committed"),
     "channels": Result(
         "results/channels", "table_blocks.csv exact.csv table.csv", "causal.worlds:committed", (), ("processes",)
     ),

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import norm
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.policies import water_level
@@ -198,6 +199,36 @@ def test_equal_noise_can_be_a_saddle_although_each_noise_is_above_the_edge():
         assert s / (1 - x) < 12
         assert along > 0
         assert (across < 0) == saddle
+
+
+def call_and_slope(v, strike):
+    """The call on one round's ratio at s = 2 ln(strike) e^v, and its slope in v."""
+    s = 2 * np.log(strike) * np.exp(v)
+    d = (s / 2 - np.log(strike)) / np.sqrt(s)
+    return norm.cdf(d) - strike * norm.cdf(d - np.sqrt(s)), np.sqrt(s) / 2 * norm.pdf(d)
+
+
+def test_calls_that_add_to_less_than_one_rank_their_slopes():
+    rng = np.random.default_rng(8)
+    strike = 10 ** rng.uniform(0.01, 12, 100_000)
+    low, high = np.sort(rng.uniform(-4, 4, (2, 100_000)) / np.sqrt(np.log(strike)), axis=0)
+    (first, flat), (second, steep) = (call_and_slope(v, strike) for v in (low, high))
+    below = first + second < 1 - 1e-12  # one less a tiny call rounds to one
+    assert (steep >= flat)[below].all()
+    assert (steep < flat)[first + second > 1.2].any()
+    step = 1e-5
+    numerical = (call_and_slope(0.3 + step, 50.0)[0] - call_and_slope(0.3 - step, 50.0)[0]) / (2 * step)
+    assert call_and_slope(0.3, 50.0)[1] == pytest.approx(numerical, rel=1e-8)
+
+
+@pytest.mark.parametrize("q", [1e-3, 1e-2])
+def test_delta_of_two_rounds_is_the_sum_of_theirs_up_to_q_squared(q):
+    epsilon, silent = 0.7, 1e4
+    b = 1 + 1 / (np.exp(epsilon / 2) - 1)
+    for sigma in ((0.2, 0.3), (0.4, 1.0), (2.0, 3.0)):
+        alone = [two_round_delta(q, (each, silent), epsilon) for each in sigma]
+        error = abs(two_round_delta(q, sigma, epsilon) - sum(alone))
+        assert error <= (8 * b + 6 * b**2) * q**2
 
 
 def test_the_optimum_is_a_strict_local_minimum_of_exact_delta_in_the_regime_of_the_paper():

@@ -17,7 +17,7 @@ import pytest
 from companion import results
 
 ROOT = Path(__file__).parents[1]
-ALONE = "15_measured_links"  # reads several committed tables, and takes seconds
+ALONE = "A15_measured"  # reads several committed tables, and takes seconds
 
 EXECUTE = """
 import sys, nbformat

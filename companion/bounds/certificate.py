@@ -33,6 +33,10 @@ class CertifiedRegret(NamedTuple):
     optimum: FloatArray
     """Below what every causal policy leaks that never exceeds the budget."""
 
+    def constant(self, slope: float) -> float:
+        r"""Return the least c with which ``policy`` is at most ``slope`` times :math:`\ln n`, plus c, at every n."""
+        return float(np.max(self.policy - slope * np.log(np.arange(1, self.policy.size + 1))))
+
 
 def certify_regret(
     scenario: Scenario,

@@ -84,6 +84,7 @@ COMPLETE = [
     ("channels/estimates.csv", estimates.read, ["dataset", "nu", "error", "kind", "seed"], all_estimates(), {}),
     ("guarantees/scaling.csv", pd.read_csv, ["seed", "T", "start", "beta"], SCALED, {"nu": scaling.BUDGET}),
     ("causal/certificate.csv", pd.read_csv, ["placement", "nu", "margin"], certified(), {"draws": 2000}),
+    ("causal/certified.csv", pd.read_csv, ["nu", "T"], product(certificates.BUDGETS, certificates.HORIZONS), {}),
     ("causal/growth.csv", pd.read_csv, ["T", "policy"], product(growth.HORIZONS, growth.CURVES), {"draws": 400}),
     ("channels/senders.csv", pd.read_csv, ["dataset", "antennas", "nu", "seed"], all_senders(), {"seeds": "0-19"}),
     ("channels/noise.csv", pd.read_csv, ["nu", "seed"], all_noise(), {"seeds": "0-19"}),

@@ -15,7 +15,7 @@ from jupyter_cache import get_cache
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-QUICKEST = "15_measured_links.ipynb"
+QUICKEST = "A15_measured.ipynb"
 
 pytestmark = pytest.mark.book
 
