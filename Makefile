@@ -78,14 +78,18 @@ pdf: book ## the book as one PDF, _build/pdf/adascale.pdf, printed by Chromium
 notebooks: venv ## execute the chapters again and write their committed .ipynb
 	$(BIN)/python tools/notebooks.py $(CHAPTERS)
 
-# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest, and
-# of the exact accountant the parts alone.
-APART = learning runs audit cli/test_audit.py cli/test_signals.py cli/test_train.py test_compiled.py test_extension.py \
-  test_environment.py test_makefile.py test_notebooks.py test_mutants.py test_fuzz.py test_tools.py test_wheel.py \
-  accounting/test_exact.py accounting/test_exact_digits.py accounting/test_exact_peers.py
+# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest, of the
+# exact accountant and of the laws of channels nothing, and of random inputs a sixth.
+APART = adapters audit book comparison learning runs policies/test_learn.py policies/test_selection.py \
+  $(patsubst %,channel/test_%.py,fading laws shadowing) \
+  $(patsubst %,accounting/test_%.py,adapters discrete error_bounds events exact exact_digits exact_ends exact_parts) \
+  $(patsubst %,accounting/test_%.py,exact_peers extremes intervals kernels selfcheck) \
+  $(patsubst %,cli/test_%.py,audit benchmark own_code plot signals stream_killed train) \
+  $(patsubst %,test_%.py,compiled environment extension fuzz makefile mutants notebooks tools wheel)
 
 check: venv lint ## lint, types and the tests of the core and a small certificate: under a minute
-	$(BIN)/python -m pytest -n 2 -q -m "not slow and not book" tests companion/tests/bounds/test_certificate.py $(APART:%=--ignore=tests/%)
+	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile few -m "not slow and not book" tests \
+	  companion/tests/bounds/test_certificate.py $(APART:%=--ignore=tests/%)
 
 # One worker builds the book, and it starts first. Without the book: make test PYTEST="-m 'not book'"
 test: venv lint ## lint, tests, the committed notebooks against their outputs, the built pages

@@ -6,17 +6,22 @@ With several workers, all tests of the book go to one of them, so that one build
 """
 
 import logging
+import os
 
 import matplotlib
 import pytest
 from hypothesis import Phase, settings
 
 matplotlib.use("Agg")
+# PyTorch here and in what tests start: they run side by side, and more threads than cores wait for each other
+os.environ["OMP_NUM_THREADS"] = "1"
 # unless a test says otherwise, approx is relative alone: with pytest's own 1e-12, a leak of 1e-13 would be any other
 type(pytest.approx(1.0)).DEFAULT_ABSOLUTE_TOLERANCE = 0.0
 # deadline: the first example of a compiled function includes its compilation
 settings.register_profile("adascale", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("adascale")
+# for make check
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
 # for tools/mutants.py, where the first failure says all
 settings.register_profile("unshrunk", deadline=None, derandomize=True, max_examples=60, phases=[Phase.generate])
 

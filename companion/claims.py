@@ -2,13 +2,13 @@ r"""What the paper says of its leakage figures, statement by statement, each com
 
 A statement is put as a ratio of two leakages of the **same** realisations, and evaluated by a 95 % interval: it *holds*
 where the whole interval is on its side, *fails* where the whole interval is on the other, and is *not settled* where
-the interval contains the limit.  A ratio is averaged in one of two ways.
+the interval contains the limit.  The paper's statements are evaluated by two of the averages.
 
 ``geometric``
     The mean of the ratio's logarithm over the realisations, with Student's t interval.  Where a difference is asked
     about, which need not be positive and has no logarithm, the share of realisations is evaluated by its exact binomial
     interval.
-``arithmetic``
+``ratio of means``
     The ratio of the mean leakages, which is what curves of means show, with a paired bootstrap interval.  A few
     realisations with very large leakages rule it, and an interval from a hundred of them is rather too narrow.
 
@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from adascale.statistics import log_interval
+from adascale.statistics import interval, log_interval
 
 CLOSE = 1.2
 """The ratio up to which we call a leakage "close to Optimal", within 20 %."""
@@ -56,8 +56,8 @@ STATEMENTS = {
 METRICS = ("rdp", "epsilon", "exact")
 """The columns of a leakage table that are compared. They are RDP, DP by the Rényi conversion, and exact DP."""
 
-AVERAGES = ("geometric", "arithmetic")
-"""How a ratio is averaged over the realisations."""
+AVERAGES = ("geometric", "arithmetic", "median", "ratio of means")
+"""The ways to average a ratio over the realisations. The first three average the ratios, the last the values."""
 
 _RESAMPLES = 10_000
 
@@ -76,8 +76,8 @@ def compare(
     above, below : str or sequence of str
         Names of policies: the numerator and the denominator.  Of several the one that leaks most counts, in each
         realisation.
-    average : {"geometric", "arithmetic"}
-        The geometric mean of the ratios, or the ratio of the means.
+    average : {"geometric", "arithmetic", "median", "ratio of means"}
+        See :func:`averaged`.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def _compared(
     leakage: pd.DataFrame, above: str | Sequence[str], below: str | Sequence[str], average: str
 ) -> pd.DataFrame:
     top, bottom = (_side(leakage, side).unstack("nu") for side in (above, below))
-    return pd.DataFrame([_row(nu, [top[nu]], [bottom[nu]], average) for nu in top], columns=_COLUMNS)
+    return pd.DataFrame([(nu, *averaged([top[nu]], [bottom[nu]], average)) for nu in top], columns=_COLUMNS)
 
 
 def paper_claims(
@@ -110,8 +110,8 @@ def paper_claims(
     close           it performs close to Optimal    AdaScale over Optimal is below 1.2
     near            benchmarks approach Optimal     at the largest nu, benchmark over Optimal is below 1.2
     narrows         the gap narrows as nu increases the ratio of *ahead* over that at the next nu is above 1
-    narrows in nats the same, of the difference     it is larger than at the next nu: in most realisations, or (if
-                                                    averages are arithmetic) in the mean
+    narrows in nats the same, of the difference     it is larger than at the next nu: in most realisations, or (for
+                                                    ratios of means) in the mean
     rises           leakage rises as nu decreases   a policy's leakage over that at the next nu is above 1
     higher          two methods leak more RDP       their leakage over the largest drawn is above 1
     =============== =============================== ========================================================
@@ -125,8 +125,8 @@ def paper_claims(
         The benchmarks of both panels.
     others : sequence of str
         The benchmarks that the paper leaves out of its RDP panel.
-    average : {"geometric", "arithmetic"}
-        See :func:`compare`.
+    average : {"geometric", "ratio of means"}
+        See :func:`averaged`.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def paper_claims(
             add("near", metric, policy, _compared(largest, policy, "Optimal", average), CLOSE, above=False)
             add("narrows", metric, policy, _steps(leakage[policy], leakage["AdaScale"], average=average))
             gap = (leakage[policy] - leakage["AdaScale"]).unstack("nu")
-            if average == "arithmetic":
+            if average == "ratio of means":
                 add("narrows in nats", metric, policy, _mean_steps(gap), 0.0)
             else:
                 add("narrows in nats", metric, policy, _shares(gap), 0.5)
@@ -319,25 +319,42 @@ def _side(leakage: pd.DataFrame, side: str | Sequence[str]) -> pd.Series:
 _COLUMNS = ["nu", "realisations", "ratio", "low", "high", "share"]
 
 
-def _row(nu: float, tops: Sequence[pd.Series], bottoms: Sequence[pd.Series], average: str) -> tuple[Any, ...]:
-    """The product of some leakages over that of others, averaged over the realisations that have them all."""
+def averaged(tops: Sequence[ArrayLike], bottoms: Sequence[ArrayLike], average: str) -> tuple[float, ...]:
+    """Average the product of some values over that of others, paired by realisation, with a 95 % interval.
+
+    Parameters
+    ----------
+    tops, bottoms : sequences of array_like, each of shape (n,) and > 0
+        One entry per realisation.  Realisations with a NaN are left out.
+    average : {"geometric", "arithmetic", "median", "ratio of means"}
+        The geometric mean of the ratios with Student's t interval of its logarithm, their mean with Student's t
+        interval, their median with the interval of the sign test, or the ratio of the mean values with a percentile
+        interval of the paired bootstrap.
+
+    Returns
+    -------
+    tuple of float
+        ``realisations, ratio, low, high, share``, the last of the realisations in which the ratio is above 1.
+    """
     if average not in AVERAGES:
         raise ValueError(f"average must be one of {AVERAGES}, got {average!r}")
-    # a policy may have missed its budget in some realisation
-    values = np.column_stack([*tops, *bottoms])  # all of the same realisations
+    values = np.column_stack([*tops, *bottoms])  # a policy may have missed its budget in some realisation
     values = values[~np.isnan(values).any(axis=1)]
     if not len(values):
-        return nu, 0, *[np.nan] * 4
+        return 0, *[np.nan] * 4
 
     def over(leakages: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(leakages[..., : len(tops)].prod(axis=-1) / leakages[..., len(tops) :].prod(axis=-1))
 
     ratio = over(values)
     share = (ratio > 1).mean()
-    if average == "geometric":
-        return nu, len(ratio), *log_interval(ratio), share
+    if average in ("geometric", "arithmetic"):
+        return len(ratio), *(log_interval if average == "geometric" else interval)(ratio), share
+    if average == "median":
+        ends = stats.quantile_test(ratio, q=1, p=0.5).confidence_interval(0.95)  # NaN of fewer than six
+        return len(ratio), np.median(ratio), np.nan_to_num(ends.low, nan=0), np.nan_to_num(ends.high, nan=np.inf), share
     ends = np.quantile(over(_resampled(len(ratio)) @ values), [0.025, 0.975]) if len(ratio) > 1 else (0.0, np.inf)
-    return nu, len(ratio), over(values.mean(axis=0)), *ends, share
+    return len(ratio), over(values.mean(axis=0)), *ends, share
 
 
 @cache
@@ -352,7 +369,7 @@ def _steps(above: pd.Series, below: pd.Series | None = None, *, average: str) ->
     rows = []
     for nu, larger in pairwise(top):
         more, less = ([], []) if bottom is None else ([bottom[larger]], [bottom[nu]])
-        rows.append(_row(nu, [top[nu], *more], [top[larger], *less], average))
+        rows.append((nu, *averaged([top[nu], *more], [top[larger], *less], average)))
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 

@@ -11,11 +11,13 @@ ROW = ("nu", "seed")
 """What a row is for."""
 
 
-def read_wide(path: Path | str, columns: Sequence[str], row: Sequence[str] = ROW) -> pd.DataFrame:
-    """What :func:`wide_csv` has written, with the columns ``policy``, those of the row, and these."""
+def read_wide(path: Path | str) -> pd.DataFrame:
+    """What :func:`wide_csv` has written: ``policy``, the columns of the row, and what is stored of each."""
+    heading = pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T  # the row's names stand in the third line alone
+    row = heading.loc[heading[1].isna(), 2].tolist()
     wide = pd.read_csv(path, header=[0, 1], index_col=[*range(len(row))])
-    order = list(dict.fromkeys(wide.columns.get_level_values(0)))
-    parts = [wide[name].rename_axis([*row]).reset_index().assign(policy=name) for name in order]
+    policies, columns = (list(dict.fromkeys(wide.columns.get_level_values(level))) for level in (0, 1))
+    parts = [wide[name].dropna(how="all").rename_axis(row).reset_index().assign(policy=name) for name in policies]
     return pd.concat(parts, ignore_index=True)[["policy", *row, *columns]]
 
 

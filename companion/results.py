@@ -1,4 +1,4 @@
-"""The committed results that the chapters read, in a checkout and in an installed package."""
+"""Read the committed results of the chapters, in a checkout and in an installed package, and compare policies."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["folder", "stand_in"]
+import pandas as pd
+
+from companion.claims import averaged
+from companion.csv_pivot import read_wide
+
+__all__ = ["Ratio", "folder", "load", "ratio", "stand_in"]
 
 Made = Iterator[tuple[str, dict[str, Any]]]
 """What makes committed files yields: the text of each, and what its provenance states."""
@@ -25,6 +30,96 @@ def folder() -> Path:
         A folder with one folder a topic, such as ``mnist/accuracy.csv``.
     """
     return Path(__file__).parent / "tables"  # in a checkout, a link
+
+
+def load(name: str) -> pd.DataFrame:
+    """Read one committed table as a tidy DataFrame.
+
+    Parameters
+    ----------
+    name : str
+        Its path below :func:`folder` without the ending, such as ``"mnist/accuracy"`` or ``"exact/headline"``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per training, or per policy and realisation; a policy without a result in a realisation has none.
+
+    Raises
+    ------
+    ValueError
+        If there is no such table; the message lists those that there are.
+    """
+    path = folder() / f"{name}.csv"
+    if not path.is_file():
+        known = sorted(str(each.relative_to(folder()).with_suffix("")) for each in folder().glob("*/*.csv"))
+        raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}")
+    with path.open(encoding="utf-8") as file:
+        wide = file.readline().startswith("policy,,")
+    return read_wide(path) if wide else pd.read_csv(path)
+
+
+class Ratio(NamedTuple):
+    """A ratio averaged over realisations, and the ends of its 95 % confidence interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+def ratio(
+    table: pd.DataFrame,
+    policy: str,
+    reference: str = "Optimal",
+    column: str = "rdp",
+    mean: str = "geometric",
+    *,
+    pair: str | Sequence[str] = "seed",
+    **where: Any,
+) -> Ratio:
+    r"""Average one policy's values over another's on the same realisations.
+
+    .. math:: \exp\Bigl( \frac1n \sum_{i=1}^n \ln \frac{u_i}{v_i} \Bigr) \quad \text{(geometric mean)}
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        With the columns ``policy``, ``column`` and those of ``pair``.
+    policy, reference : str
+        Whose values :math:`u_i` are divided by whose :math:`v_i`.
+    column : str
+        What is compared, > 0, such as ``"rdp"``, ``"epsilon"`` or ``"exact"``.
+    mean : {"geometric", "arithmetic", "median", "ratio of means"}
+        See :func:`companion.claims.averaged`.
+    pair : str or sequence of str
+        The columns that name a realisation.
+    **where
+        Values of further columns that select the rows, such as ``nu=0.04``.
+
+    Returns
+    -------
+    Ratio
+        ``estimate, low, high``: the average and its paired 95 % interval.
+
+    Raises
+    ------
+    ValueError
+        If a column or policy is not in the table, or a policy has no row, or several, for a realisation.
+    """
+    keys = [pair] if isinstance(pair, str) else [*pair]
+    if missing := [name for name in ("policy", column, *keys, *where) if name not in table]:
+        raise ValueError(f"the table has no column {missing[0]!r}, only {', '.join(map(str, table))}")
+    for name, value in where.items():
+        if not (table[name] == value).any():
+            raise ValueError(f"no row has {name} = {value!r}, only {', '.join(map(str, table[name].unique()))}")
+        table = table[table[name] == value]
+    sides = [table[table["policy"] == name].set_index(keys)[column] for name in (policy, reference)]
+    for name, side in zip((policy, reference), sides, strict=True):
+        if not len(side) == side.index.nunique() > 0:
+            counts = f"{len(side)} rows for {side.index.nunique()}"
+            raise ValueError(f"{name} must have one row per {', '.join(keys)}, got {counts}; nu=... selects some")
+    top, bottom = pd.concat(sides, axis=1, join="inner").to_numpy().T
+    return Ratio(*(float(each) for each in averaged([top], [bottom], mean)[1:4]))
 
 
 def stand_in() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from adascale.statistics import interval, log_interval
+from adascale.statistics import interval
 
 ARM = ("reading", "policy", "nu")
 """What tells the trainings of one realisation apart."""
@@ -62,17 +62,6 @@ def band(values: ArrayLike, digits: int = 1, sign: bool = False) -> str:
     """Mean and 95 % t interval as text, such as ``−1.2 [−2.0, −0.4]``; with ``sign``, a plus where it is positive."""
     centre, low, high = (number(each, f"{'+' if sign else ''}.{digits}f") for each in interval(values))
     return f"{centre} [{low}, {high}]"
-
-
-def log_band(values: ArrayLike, digits: int = 2) -> str:
-    """Geometric mean and 95 % interval of positive values as text."""
-    centre, low, high = (f"{each:.{digits}f}" for each in log_interval(values))
-    return f"{centre} [{low}, {high}]"
-
-
-def clear(all_values: Iterable[ArrayLike]) -> int:
-    """How many of these sets of differences have a 95 % interval that excludes zero."""
-    return sum(not each.low <= 0 <= each.high for each in map(interval, all_values))
 
 
 def promises(table: pd.DataFrame) -> pd.DataFrame:

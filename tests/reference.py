@@ -9,14 +9,14 @@ import mpmath as mp
 DIGITS = 60
 
 
-def _integer_moment(q, s, alpha):
+def integer_moment(q, s, alpha):
     """E[M^alpha] of Lemma 1, term by term, for mpf arguments and integer alpha."""
     return mp.fsum(
         mp.binomial(alpha, k) * (1 - q) ** (alpha - k) * q**k * mp.exp(s * k * (k - 1) / 2) for k in range(alpha + 1)
     )
 
 
-def _any_moment(q, s, alpha, step):
+def any_moment(q, s, alpha, step):
     """E[(1 - q + q e^L)^alpha], straight from the definition, by the trapezoidal rule in u = z / sigma.
 
     The integrand is analytic up to |Im u| = pi sigma, so the error falls as exp(-2 pi^2 / step) once the step is
@@ -35,8 +35,8 @@ def log_moment(q, sigma, alpha, step=0.2):
     with mp.workdps(DIGITS):
         q, s, step = mp.mpf(q), 1 / mp.mpf(sigma) ** 2, mp.mpf(step)
         if alpha == int(alpha):
-            return mp.log(_integer_moment(q, s, int(alpha)))
-        return mp.log(_any_moment(q, s, mp.mpf(alpha), step))
+            return mp.log(integer_moment(q, s, int(alpha)))
+        return mp.log(any_moment(q, s, mp.mpf(alpha), step))
 
 
 def rdp(q, sigma, alpha) -> float:

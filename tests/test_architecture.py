@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jupytext
 import pytest
 
 import adascale
@@ -26,7 +25,6 @@ LAYERS = (
     ("cli",),
 )
 PACKAGES = ("adascale", "companion")
-PROTOCOLS = {"_asdict", "_fields", "_make", "_replace", "_repr_html_"}  # public all the same
 
 
 def modules(root):
@@ -83,44 +81,17 @@ def steps_up(found, layers):
                 yield f"{module} -> {each}"
 
 
-def private(name):
-    return name.startswith("_") and not name.endswith("__") and name != "_" and name not in PROTOCOLS
-
-
-def bound(tree):
-    """Every name that a module gives to something: definitions, targets, attributes of its objects."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.id if isinstance(node, ast.Name) else node.attr
-
-
-def private_names_of(found):
-    """What the modules of the package keep to themselves."""
-    return {name for tree in found.values() for name in bound(tree) if private(name)}
-
-
-def private_names_from_elsewhere(tree, known):
-    """Private names that are imported from this package, or of the known ones looked up but not defined in a tree."""
-    foreign = known - set(bound(tree))
+def private_imports(tree):
+    """Private names of the library or of the companion that a tree imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            source = getattr(node, "module", None) or ""
             for alias in node.names:
-                full = f"{source}.{alias.name}".lstrip(".")
-                if full.split(".")[0] in PACKAGES and any(map(private, full.split("."))):
-                    yield f"line {node.lineno}: {full}"
-        elif isinstance(node, ast.Attribute) and node.attr in foreign:
-            yield f"line {node.lineno}: {ast.unparse(node)}"
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("getattr", "setattr", "delattr"):
-            for argument in node.args[:2]:
-                if isinstance(argument, ast.Constant) and str(argument.value).split(".")[-1] in foreign:
-                    yield f"line {node.lineno}: {argument.value!r}"
+                first, *rest = f"{getattr(node, 'module', None) or ''}.{alias.name}".lstrip(".").split(".")
+                if first in PACKAGES and any(name.startswith("_") and not name.endswith("__") for name in rest):
+                    yield f"line {node.lineno}: {'.'.join(rest)}"
 
 
 CODE = modules(ROOT)
-PRIVATE = private_names_of(CODE)
 
 
 def test_library_imports_nothing_of_the_companion():
@@ -133,19 +104,18 @@ def test_modules_import_only_from_lower_layers():
 
 
 def test_no_private_name_crosses_a_module():
-    crossing = {module: list(private_names_from_elsewhere(tree, PRIVATE)) for module, tree in CODE.items()}
-    for path in [*(each for folder in ("tests", "companion/tests", "tools") for each in (ROOT / folder).rglob("*.py"))]:
-        crossing[path.name] = list(private_names_from_elsewhere(ast.parse(path.read_text()), PRIVATE))
-    for path in (ROOT / "notebooks").glob("*.md"):
-        cells = [cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code"]
-        assert cells
-        text = re.sub(r"^%.*|^ +%pip.*", "    1", "\n".join(cells), flags=re.MULTILINE)
-        crossing[path.name] = list(private_names_from_elsewhere(ast.parse(text), PRIVATE))
+    """Ruff sees those that are looked up (SLF001), and here those of the chapters."""
+    paths = [path for folder in (*PACKAGES, "tests", "tools") for path in (ROOT / folder).rglob("*.py")]
+    crossing = {path.name: list(private_imports(ast.parse(path.read_text()))) for path in paths}
     assert {name: names for name, names in crossing.items() if names} == {}
+    seen = [*private_imports(ast.parse("from adascale.low import _g, f\nimport adascale._low\nfrom os import _exit"))]
+    assert seen == ["line 1: low._g", "line 2: _low"]  # the control
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=SLF001", *ROOT.glob("notebooks/*.ipynb")]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "All checks passed!\n"
 
 
 # What each check must see, on a package of three lines.
-SMALL = {"adascale": "", "adascale.low": "def f(): pass\n\ndef _g(): pass\n", "companion": ""}
+SMALL = {"adascale": "", "adascale.low": "def f(): pass\n", "companion": ""}
 
 
 def small(module, text):
@@ -185,43 +155,19 @@ def test_a_step_up_is_seen(place, text, seen):
     assert list(steps_up(found, (("low",), ("high",), ("cli",)))) == seen
 
 
-CROSSING = [
-    "from adascale.low import _g",
-    "from adascale import low\nlow._g()",
-    "import adascale.low as low\ngetattr(low, '_g')",
-    "monkeypatch.setattr('adascale.low._g', 1)",
-    "from adascale._low import g",
-]
-INSIDE = [
-    "from adascale.low import f\nf.__name__",
-    "def _g(): pass\n\n_g()",
-    "class A:\n    def __init__(self): self._x = 1\n\nA()._x",
-    "state._replace(queue=0)",
-    "tensor._version",
-]
-
-
-def test_a_private_name_from_elsewhere_is_seen():
-    known = private_names_of(small("adascale.high", ""))
-    assert known == {"_g"}
-    seen = [text for text in CROSSING + INSIDE if list(private_names_from_elsewhere(ast.parse(text), known))]
-    assert seen == CROSSING
-
-
-def loaded_by(statement):
-    """What an import brings: a fresh interpreter tells."""
-    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+def loaded_by(*statements):
+    """What is loaded after each of some statements, one after the other: a fresh interpreter tells."""
+    code = "\n".join(["import sys", *(f"{each}\nprint(*sys.modules)" for each in statements)])
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    return {name.split(".")[0] for name in result.stdout.split()}
+    return [{name.split(".")[0] for name in line.split()} for line in result.stdout.splitlines()]
 
 
 def test_an_import_brings_only_what_it_needs():
-    assert not loaded_by("import adascale") & {"numpy", "numba", "pandas", "scipy", "torch"}
-    assert "numpy" in loaded_by("import adascale; adascale.Scenario")  # what is there is seen
-    core = loaded_by("import adascale.comparison, adascale.policies, adascale.cli")
-    assert not core & {"torch", "matplotlib", "cvxpy"}
-    library = [module for module in CODE if part(module) and part(module) != "__main__"]
-    assert "companion" not in loaded_by(f"import {', '.join(library)}")
+    core = "import adascale.comparison, adascale.policies, adascale.cli"
+    none, one, some = loaded_by("import adascale", "adascale.Scenario", core)
+    assert not none & {"numpy", "numba", "pandas", "scipy", "torch"}
+    assert "numpy" in one  # what is there is seen
+    assert not some & {"torch", "matplotlib", "cvxpy", "companion"}
 
 
 def test_every_name_of_the_package_is_there():

@@ -131,7 +131,7 @@ def _filled(table: Table, reading: Reading, last: FloatArray | None = None) -> F
     if reading.sensitivity is not None:
         least = reading.sensitivity * (reading.sensitivity if reading.unit == "csi" else 1)
         for t, m in np.argwhere(value < least)[:1].tolist():
-            raise table.error(t, f"{table.text(t, m)} is less than the sensitivity of {reading.sensitivity}", m)
+            raise table.error(t, f"{table.text(t, m)} is below --sensitivity {reading.sensitivity}; lower that", m)
         value = np.where(np.isnan(value), least, value)
     elif reading.gaps == "hold":
         before, ways = np.full_like(value[:1], np.nan) if last is None else last, "there is no earlier one"
@@ -145,7 +145,8 @@ def _filled(table: Table, reading: Reading, last: FloatArray | None = None) -> F
 
 def _trace(table: Table, value: FloatArray, scenario: Scenario, reading: Reading, start: int = 0) -> Trace:
     """Return the trace from round ``start`` on, with its past."""
-    is_min, (low, high) = table.names == ["min_gain"], scenario.gain_limits
+    is_min = table.names == ["min_gain"]
+    low, high = (snr * scenario.noise_power / np.max(scenario.max_power) for snr in (1e-20, 1e20))
     share, moment = (1.0, 1.0) if is_min else (scenario.power_share, scenario.batch_second_moment)
     with np.errstate(over="ignore", under="ignore"):
         gains = 10 ** ((value - (reading.transmit_power or 0.0)) / 10) if reading.unit in ("db", "dbm") else value
@@ -154,7 +155,7 @@ def _trace(table: Table, value: FloatArray, scenario: Scenario, reading: Reading
     for good, expected in (
         ((gains > 0) & np.isfinite(gains), f"a gain that is finite and > 0{in_db}"),
         ((gains < 1) & (value != 0) | (reading.unit != "dbm"), f"not 0, and less than {reading.transmit_power} dBm"),
-        ((scaled >= low) & (scaled <= high / len(gains)), "received over transmitted power, within floating point"),
+        ((scaled >= low) & (scaled <= high), f"a linear gain, no loss, in {low:.1g} ... {high:.1g} (SNR of +-200 dB)"),
     ):
         for t, m in np.argwhere(~good)[:1].tolist():
             raise table.error(t, f"expected {expected}, got {table.text(t, m)}", m)

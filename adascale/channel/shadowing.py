@@ -94,10 +94,8 @@ class Moving(Rayleigh, same_law=True):
 
     def distances(self, distance: FloatArray, course: FloatArray, num_rounds: int) -> FloatArray:
         r"""Compute :math:`r_t`, shape (..., T), from :math:`r_0` and the course :math:`\vartheta` in radians."""
-        nearest, farthest = self.distance_range
         aside = (distance * np.abs(np.sin(course)))[..., None]
-        far = np.sqrt(np.maximum(farthest**2 - aside**2, 0))
-        near = np.sqrt(np.maximum(nearest**2 - aside**2, 0))
+        near, far = (np.sqrt(np.maximum(end**2 - aside**2, 0)) for end in self.distance_range)
         length = np.maximum(far - near, 1e-300)  # reflect |s| between near and far
         along = (distance * np.cos(course))[..., None]
         went = np.abs(along) - near + np.copysign(self.speed * self.round_time, along) * np.arange(num_rounds)

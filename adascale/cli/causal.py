@@ -77,7 +77,6 @@ def choose(
         ways = "--past" + ", or V by --policy adascale:penalty=V" * warm
         ways += ", or give --epsilon in place of --nu" * (kind is policies.Truncated)
         raise ValueError(f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}")
-    policy: adascale.Policy
     if chooses:
         gain: Any = None if past is None or past.gain is None else past.gain[:, -scenario.num_rounds :]
         policy = method.choosing(scenario, gain, problem and problem.min_noise_energy.mean() + options.nu)

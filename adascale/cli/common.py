@@ -16,7 +16,7 @@ from adascale.errors import collected
 
 if TYPE_CHECKING:
     from adascale.channel import Reading, Trace
-    from adascale.tables import FloatArray, Table
+    from adascale.tables import FloatArray
 
 
 def one_line(error: BaseException) -> str:
@@ -152,20 +152,15 @@ def read_scenario(name: str, interference: float | None = None) -> adascale.pres
     return replace(found, scenario=with_interference(found.scenario, interference))
 
 
-def read_table(path: Path, required: str, optional: tuple[str, ...], ignored: tuple[str, ...] = ()) -> "Table":
-    """Read a table of numbers, and note a last row without a line break."""
-    from adascale import tables
-
-    table = tables.read_table(path.read_bytes(), str(path), tables.known(required, optional=optional, ignored=ignored))
-    note(table.unended)
-    return table
-
-
 def read_rounds(path: Path, rate: float | None) -> "FloatArray":
     """Read sampling rates, noise multipliers and counts, one row per event; ``rate`` is for a table without rates."""
     import numpy as np
 
-    table = read_table(path, "sigma", optional=("rate", "count", "steps"))
+    from adascale import tables
+
+    known = tables.known("sigma", optional=("rate", "count", "steps"))
+    table = tables.read_table(path.read_bytes(), str(path), known)
+    note(table.unended)
     sigma = table.column("sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150")
     number = np.ones(sigma.size)
     if "rate" in table.names:

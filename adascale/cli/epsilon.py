@@ -4,13 +4,13 @@ lower and upper are proven bounds, and rdp is the Renyi conversion at Opacus' or
 is the larger and so counts: add compares the mixture with the null, and remove the null with the mixture.
 
 FILE is a table with a header and one row per round: the column sigma is the noise multiplier, and rate the sampling
-rate in [0, 1]; --rate gives one rate for all rounds instead. A column count (or steps) says how often each row
-counts. The order of rows does not matter. Lines that begin with # are comments.
+rate in [0, 1]; --rate gives one rate for all rounds instead. A column count (or steps) says how often each row counts.
+The order of rows does not matter. Lines that begin with # are comments.
 
-For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out or adascale stream
-wrote. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon, lower, upper and rdp are those of
-the device that leaks most, which is named (devices are counted from 1): upper is the guarantee for every device.
-epsilon_mean and so on are means over devices.
+For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out wrote, or what
+adascale stream wrote at all its starts. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon,
+lower, upper and rdp are those of the device that leaks most, which is named (devices are counted from 1): upper is the
+guarantee for every device. epsilon_mean and so on are means over devices.
 
 example:
   adascale epsilon rounds.csv --delta 1e-5 --json
@@ -24,7 +24,7 @@ import numpy as np
 
 import adascale
 from adascale.cli import common
-from adascale.tables import FloatArray
+from adascale.tables import FloatArray, known, read_table
 
 _REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
 
@@ -77,16 +77,26 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
 
 def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
-    ignored = ("floor", "noise_energy", "budget_left", "epsilon", "epsilon_max", "senders")
-    table = common.read_table(path, "eta", optional=("min_gain", "number"), ignored=ignored)
-    if "number" in table.names:
-        raise ValueError(f"{path}: not every device sends; 'adascale schedule --accountant exact' has this epsilon")
+    ignored = ("floor", "noise_energy", "budget_left", "epsilon")
+    table = read_table(_answers(path), str(path), known("eta", optional=("min_gain",), ignored=ignored))
+    common.note(table.unended)
     eta = table.column("eta", lambda x: (x >= 0) & (x < np.inf), "finite and >= 0")
     if "min_gain" in table.names:
         gain = table.column("min_gain", lambda h: (h > 0) & (h < np.inf), "finite and > 0")
         limit = f"at most {scenario.x_max:.6g} * min_gain, the power limit of {scenario.name}"
         table.column("eta", lambda x: x / (1 + 1e-9) <= scenario.x_max * gain, limit)
     return eta
+
+
+def _answers(path: Path) -> bytes:
+    """Read a file without what ``adascale stream`` writes besides one answer per round, in blank lines' place."""
+    header, *lines = path.read_bytes().split(b"\n")
+    if b"senders" in header:
+        raise ValueError(f"{path}: not every device sends; use epsilon_max of the stream, or of 'adascale schedule'")
+    if header == ",".join(adascale.streaming.Answer._fields).encode():
+        first = {line: i for i, line in reversed([*enumerate(lines)])} | {header: -1}
+        lines = [line * (first[line] == i and not line.startswith(b"error,")) for i, line in enumerate(lines)]
+    return b"\n".join([header, *lines])
 
 
 def _renyi(rounds: FloatArray, delta: float) -> float:

@@ -1,25 +1,22 @@
 """Simulate channels and compare what policies leak at equal noise, or how much noise they need for an epsilon.
 
-Exactly one of --nu, --total and --epsilon is given. With --nu, the mean noise energy is nu above the floor, which is
-the least at full power. With --total it is equal with its floor, as is fair between channels with other floors. With
---epsilon it is the least at which no device exceeds epsilon. The nu of --total and of --epsilon is found for each
-realisation from all of its rounds, which no server knows in advance.
+For a measured trace there is 'adascale schedule --hindsight'. Exactly one of --nu, --total and --epsilon is given. With
+--nu, the mean noise energy is nu above the floor, which is the least at full power. With --total it is equal with its
+floor, as is fair between channels with other floors. With --epsilon it is the least at which no device exceeds epsilon.
+The nu of --total and --epsilon is found for each realisation from all its rounds, which no server knows before.
 
 kind is optimum, causal, hindsight or reconstruction, and knows is what a policy has besides nu: nothing, the law of the
 channel, or gains to come. The table shows medians of floor, total and participation over the realisations, and
 geometric means of nu and epsilon: the mean over devices, and the largest, which holds for every device. With three
-realisations or more it has 95 % t intervals of the logarithm. That of a ratio to --reference is narrow, as the ratio is
-taken within each realisation. [28] is LyapunovPowerControl: a reconstruction without a reconfigurable surface, as there
-is no public code.
+realisations or more it has 95 % t intervals of the logarithm, which are narrow for a ratio to --reference, as it is
+taken within each realisation. [28] is LyapunovPowerControl, reconstructed without a reconfigurable surface.
 
 --policy truncated and best:number=8 choose who sends, at the total of the other policies. A parameter that is given, as
-in truncated:epsilon=2, is not tuned.
+in truncated:epsilon=2, is not tuned to --nu, --total or --epsilon.
 
 --policy my_module:MyPolicy is your own subclass of adascale.policies.OnlinePolicy, with start and step. The parameter
 that its class declares as tuned is tuned until the cost is nu, and is a column of --out; with needs_mean_gain it is
 given the mean gains. Your own channel model (--channel) and accountant (--accountant) work in the same way.
-
-In JSON, null means that a number does not exist, and "Infinity" is an unbounded leakage.
 
 --plot draws epsilon or the total; 'adascale plot' draws other columns of --out. --format latex needs LaTeX's booktabs.
 
@@ -74,6 +71,7 @@ def run(options: argparse.Namespace) -> None:
     seeds = range(options.seed, options.seed + options.realisations)
     with common.noting_orders():
         channel = preset.channel if options.channel is None else common.find_channel(options.channel)
+        common.note(options.channel and f"the channel is {channel}")
         accountant = common.find_accountant(options.accountant, options.orders)
         how = {"channel": channel, "accountant": accountant, "delta": options.delta, "progress": sys.stderr.isatty()}
         table = adascale.leakage_table(preset.scenario, levels, seeds, chosen, target=target, **how)
@@ -94,6 +92,9 @@ def run(options: argparse.Namespace) -> None:
         spent = (rows["cost"] + shift) / (rows["nu"] + shift)
         if target != "epsilon" and (abs(spent - 1) > 1e-6).any():
             common.note(common.spends(str(policy), spent.min(), spent.max(), "the total" if alone else target))
+        if target == "epsilon" and (over := (rows["epsilon_max"] / rows[key]).max()) > 1 + 1e-6:
+            why = "its parameter is fixed, and epsilon= is for the exact accountant and one receive chain"
+            common.note(f"{policy} has up to {over:.4g} times --epsilon: {why}")
 
 
 def _summary(table: "pd.DataFrame", key: str, reference: str, form: str) -> str:

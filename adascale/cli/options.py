@@ -28,16 +28,14 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("quantity", "accounting", "what to compute", choices=("epsilon", "delta", "calibrate", "beta"))
     event = "sampling rate, noise multiplier and, unless it is 1, count; may be repeated"
     option("--event", "accounting", event, type=_event, metavar="Q,SIGMA[,COUNT]", action="append")
-    history = "Opacus' history as JSON, or a table with the columns sigma, rate and count"
-    option("--history", "accounting", history, metavar="FILE", **path)
+    option("--history", "accounting", "Opacus' JSON, or a table of sigma, rate and count", metavar="FILE", **path)
     option("--epsilon", "accounting", "epsilon of delta, and the target of calibrate", **number)
     option("--alpha", "accounting", "false-alarm rate of beta", **number)
     option("file", "plot", "a table with a header", metavar="TABLE.csv", **path)
     option("picture", "plot", "the figure", metavar="FILE.pdf|png|svg", **path)
     option("--x", "plot", "column of the horizontal axis", metavar="COLUMN", default="nu")
     option("--y", "plot", "column of the vertical axis", metavar="COLUMN", default="epsilon")
-    lines = "column whose values are the lines; may be repeated (default: policy, if there is one)"
-    option("--by", "plot", lines, metavar="COLUMN", **several)
+    option("--by", "plot", "column with a line per value; repeatable (default: policy)", metavar="COLUMN", **several)
     option("--linear", "plot", "axes that are linear, not logarithmic", choices=("x", "y", "xy"))
     option("file", "sweep", "the sweep file", metavar="FILE.toml", **path)
     option("--scenario", "leakage schedule stream", f"{preset} or a TOML file", default="mnist", metavar=file)
@@ -61,15 +59,15 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--past", "schedule stream", "earlier trace of the same links, in the same form and unit", **path)
     option("--hindsight", "schedule", "tune and plan on the whole trace, as the paper does", **switch)
     option("--nu", "leakage", f"{budget}; may be repeated", **several, **number)
-    option("--nu", "schedule stream", budget, **number)
-    option("--nu", "train audit", budget, required=True, **number)
+    option("--nu", "schedule stream train audit", budget, required=command in ("train", "audit"), **number)
     option("--total", "leakage", "total noise energy per round, floor included; may be repeated", **several, **number)
     option("--epsilon", "leakage", "largest epsilon of any device; may be repeated", **several, **number)
     bound = "epsilon of every device, known before the first round, in place of --nu (equalalloc, truncated)"
     option("--epsilon", "schedule stream", bound, **number)
     option("--reference", "leakage", "policy to compare the others with (default: optimal, if given)", **policies)
     option("--model", "train", network, metavar="NAME")
-    option("--channel", "leakage train", f"channel model: {{channels}}, {more} (default: the preset's)", metavar="NAME")
+    channel = f"channel model: {{channels}}, {more} (default: the preset's; chains is one, but all for beamforming)"
+    option("--channel", "leakage train", channel, metavar="NAME")
     option("--realisations", "leakage", "number of channel realisations", default=20, metavar="R", **integer)
     option("--seed", "leakage train audit", "seed of the first realisation", type=_seed, default=0, metavar="N")
     option("--rounds", "train audit", "use only the first N rounds of the channel", metavar="N", **integer)
@@ -78,7 +76,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--runs", "audit", "number of training runs, with consecutive seeds", default=1, metavar="N", **integer)
     option("--confidence", "audit", "joint confidence level of all bounds", default=0.95, **number)
     option("--rate", "epsilon", "sampling rate of every round, if FILE has no column rate", **number)
-    option("--eta", "epsilon", "schedule file written by 'adascale schedule --out'", metavar="CSV", **path)
+    option("--eta", "epsilon", "file written by 'adascale schedule --out' or 'adascale stream'", metavar="CSV", **path)
     option("--version", "benchmark", "version of the benchmark", choices=("1",), required=True)
     option("--train", "benchmark", "add the scenario digits, with test accuracies", **switch)
     accountant = f"accountant of epsilon: {{accountants}}, {more}"
@@ -94,12 +92,10 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--report", "sweep", "start no runs; show progress and write the results so far", **switch)
     option("--store", "train", "folder of checkpoints and results, used to resume", metavar="DIR", **path)
     option("--store", "sweep", "folder of the runs, used to resume", default=Path("runs"), metavar="DIR", **path)
-    recorded = "file that records completed rounds, used to resume"
-    option("--state", "stream", recorded, required=True, metavar="FILE", **path)
+    option("--state", "stream", "file of the completed rounds, used to resume", required=True, metavar="FILE", **path)
     option("--out", "benchmark", "folder of the files", required=True, metavar="DIR", **path)
     option("--out", "leakage", "write one row per realisation, policy and level", metavar="CSV", **path)
-    drawn = "write a figure of epsilon against nu or the total, for a paper, as .pdf, .png or .svg (extra: plot)"
-    option("--plot", "leakage", drawn, metavar="FILE", **path)
+    option("--plot", "leakage", "write a figure for a paper: .pdf, .png or .svg (extra: plot)", metavar="FILE", **path)
     forms = ("text", "csv", "markdown", "latex")
     option("--format", "leakage", "form of the printed table; latex is for booktabs", choices=forms, default="text")
     columns = "write round, min_gain, floor, noise_energy and eta; for truncated and best also number and senders"
@@ -107,7 +103,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--out", "train", "write the result, one row", metavar="CSV", **path)
     option("--out", "sweep", "write the table (default: FILE.csv)", metavar="CSV", **path)
     option("--history", "train", "write one row per round", metavar="CSV", **path)
-    option("--json", "leakage schedule train audit epsilon accounting", "print JSON instead of a table", **switch)
+    form = 'print JSON, with null where a number does not exist, and "Infinity" without a bound'
+    option("--json", "leakage schedule train audit epsilon accounting", form, **switch)
 
 
 def _seed(text: str) -> int:

@@ -1,12 +1,10 @@
 """Draw a column of a table against another, as a figure of a paper: 3.5 inches wide, and readable in black and white.
 
-The table is a CSV file with a header, such as those that leakage, train and sweep write. FILE ends in .pdf, .png or
-.svg; the same table always gives the same bytes. There is one line for each value of the columns --by (default:
-policy, if the table has it). Rows of one point must differ in a column seed: the point is their geometric mean, and has
-the 95 % t interval of the logarithm if there are three or more. On an axis that is --linear it is the mean. Rows
-without a value, and points that are infinite, or 0 on a logarithmic axis, are left out with a note.
-
-This command needs the extra: pip install 'adascale[federated,plot]'.
+The table is a CSV file with a header, such as leakage, train and sweep write. FILE ends in .pdf, .png or .svg; the same
+table gives the same bytes. There is a line for each value of the columns --by (default: policy). Rows of one point must
+differ in a column seed: the point is their geometric mean, and has the 95 % t interval of the logarithm if there are
+three. On an axis that is --linear it is the mean. Rows without a value and points without a place on the axes are left
+out with a note. This command needs the extra: pip install 'adascale[federated,plot]'.
 
 example:
   adascale plot leakage.csv leakage.pdf --y rdp
@@ -34,6 +32,8 @@ def run(options: argparse.Namespace) -> None:
     table = _read(options.file)
     by = ("policy",) * ("policy" in table) if options.by is None else tuple(options.by)
     figure: Any = report.draw(table, options.y, options.x, by, options.linear or "")
+    if "seed" in table and table["seed"].nunique() > 1 and not table.duplicated([*by, options.x]).any():
+        raise ValueError(f"--x {options.x} differs in all seeds, so there is no mean; expected nu or target_total, say")
     if not any(len(line.get_xdata()) for line in figure.axes[0].lines):
         raise ValueError(f"{options.file}: no row has a place on the axes; nothing was written")
     write_atomically(options.picture, report.picture(figure, options.picture.suffix))

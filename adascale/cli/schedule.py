@@ -19,15 +19,14 @@ The trace is a table with a header and one row per round: a column min_gain (the
 per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0.1+0.2j, in any order, separated by
 commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. Gains are linear
 power ratios, or dB with --unit db. With --unit dbm the columns are received powers, and have any names. A table can
-also have one row per value, with columns link, value, and round or time; a .npy file has an array of shape (M, T).
-With --gaps hold a missing value is the last one of its link, and with --gaps floor it is --sensitivity, in the same
-unit. With --split 0.5 the first half of the trace is the past, and the other half is scheduled.
+also have one row per value, with columns link, value, and round or time; a .npy file has an array of shape (M, T). With
+--gaps hold a missing value is the last one of its link, and with --gaps floor it is --sensitivity, in the same unit.
+With --split 0.5 the first half of the trace is the past, and the other half is scheduled.
+
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
 clip_norm, max_power (W), noise_power (W), order, and optionally privacy_noise_power (W), the part of the noise that the
-server cannot cancel, for which --interference is another way.
-
-If devices differ, epsilon and rdp are means over devices, and epsilon_max is the guarantee for every device. In JSON,
-null means that a number does not exist, and "Infinity" is an unbounded leakage.
+server cannot cancel, for which --interference is another way. In Python, adascale.Scenario.mnist().to_toml() shows a
+preset's. If devices differ, epsilon and rdp are means over devices, and epsilon_max is the guarantee for every device.
 
 example:
   adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv
@@ -100,12 +99,10 @@ def run(options: argparse.Namespace) -> None:
     if trace.past:
         common.note(f"the first {trace.past.min_gain.size} rounds of {options.gains} are the past; the next is round 0")
     if problem.num_rounds != scenario.num_rounds:
-        rounds = f"{problem.num_rounds} rounds, {scenario.name} {scenario.num_rounds}"
-        common.note(f"the schedule has {rounds}; the trace sets the number of rounds")
-    tuned = budget_mode == causal.BUDGET_MODES["hindsight"]
+        common.note(f"the trace sets {problem.num_rounds} rounds, where {scenario.name} has {scenario.num_rounds}")
     if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
         common.note(f"{name} reads the whole trace")
-    elif options.hindsight and (tuned or policy.needs_mean_gain or policy.needs_law):
+    elif options.hindsight and ("in hindsight" in budget_mode or policy.needs_mean_gain or policy.needs_law):
         common.note(f"{name} was tuned on the whole trace, or plans with its gains, which no server can do")
     if abs(spent - 1) > 1e-6:
         common.note(common.spends(name, spent, spent))

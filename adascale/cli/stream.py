@@ -13,13 +13,13 @@ line that is wrong, or lacks its line break at the end of the input, is not coun
 error,round,"reason", with quotes doubled: send the gains of that round again. The error is also printed on standard
 error, and the exit code is 1 if it was in the last line.
 
-Every answer is in the file --state before it is written. If the process is killed, at any moment, start it again in the
-same way and send the header and then the first line without an answer; it continues as if nothing had happened. If that
-line was answered but the answer was lost, it gets the same answer, is not counted twice, and a note on standard error
-says so; if it was in fact a new round with the same gains, send it once more. If lines have a column round, its numbers
-must be consecutive across all starts, and the last line can be sent again at any time. A state that was emptied,
-truncated, corrupted or begun with other options is refused, but an older copy of the whole file cannot be recognised:
-what was spent since then is spent again.
+Every answer is in the file --state before it is written. If the process is killed, start it again in the same way and
+send the header and then the first line without an answer. If that line was answered but the answer was lost, it gets
+the same answer, is not counted twice, and a note says so; if it was in fact a new round with the same gains, send it
+once more. If your client dies instead, a line that it sends again is one more round, unless lines have a column round.
+Its numbers begin at 0 or 1 and are consecutive across all starts, and the last one gets the same answer at any time. A
+state that was emptied, truncated, corrupted or begun with other options is refused, but an older copy of the whole file
+cannot be recognised: what was spent since is spent again.
 
 Policies, --past and --epsilon are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at
 the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it. It exceeds that of the exact accountant,
@@ -57,6 +57,7 @@ def run(options: argparse.Namespace) -> None:
     with adascale.Stream(policy, scenario, options.nu, options.state, **how) as stream:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
+            at += "; without a column round, its line must not come again" * (not (stream.pending or stream.finished))
             common.note(f"{options.state} {at}")
         print(",".join(stream.columns), flush=True)
         chooses = isinstance(policy, adascale.policies.Selecting)

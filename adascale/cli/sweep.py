@@ -6,9 +6,8 @@ again; a run that was stopped or killed resumes at its last checkpoint; a failed
 Sweeps may share a store, also on several machines that see the same folder: each runs what no other is running. The
 learning curves are written next to the table, to NAME-curves.csv. During a sweep, --report in another process shows its
 progress and includes unfinished runs: a row without results, and the learning curve so far. A table that lacks runs
-does not replace one with their results; it is NAME-partial.csv until all runs are finished.
-
-This command needs the extra: pip install 'adascale[learn]'.
+does not replace one with their results; it is NAME-partial.csv until all runs are finished. This command needs the
+extra: pip install 'adascale[learn]'.
 
 example:
   adascale sweep results/mnist/accuracy.toml --store runs --jobs 2

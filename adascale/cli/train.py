@@ -9,9 +9,8 @@ dataset and model may be module:function and module:Class, and a base, the prese
 policy NoiseFree is a receiver without noise, which has no noise budget and gives no privacy. Policies that choose who
 sends (truncated, best) get the total noise energy of the others: the mean floor of all devices plus nu.
 
-The history has one row per round, with test loss, accuracy and epsilon so far where the model was evaluated. In JSON an
-infinite epsilon is the string "Infinity", and null means unknown. To resume a training that was stopped, call it again
-with the same --store. This command needs the extra: pip install 'adascale[learn]'.
+The history has one row per round, with test loss, accuracy and epsilon so far where the model was evaluated. To resume
+a stopped training, call it again with the same --store. This command needs the extra: pip install 'adascale[learn]'.
 
 example:
   adascale train --dataset mnist --policy adascale --nu 0.04 --seed 0 --out run.csv --history history.csv

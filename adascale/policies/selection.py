@@ -30,9 +30,9 @@ class Selection(NamedTuple):
 
     scenario: Scenario
     eta: FloatArray
-    r""":math:`\eta_t` in watts, shape (..., T); 0 in a round without a sender, which is skipped."""
+    r""":math:`\eta_t` in watts, shape (..., T), whose limit is not checked; 0 in a round without a sender."""
     senders: NDArray[np.bool_]
-    r"""Whether :math:`m \in \mathcal S_t`, shape (..., M, T)."""
+    r"""Whether :math:`m \in \mathcal S_t`, shape (..., M, T); bool, not 0 and 1."""
     exposure: FloatArray | float = 1.0
     r""":math:`\kappa_{m,t}` of :class:`~adascale.channel.Channel`; guarantees on every channel assume 1."""
 
@@ -55,6 +55,8 @@ class Selection(NamedTuple):
     @property
     def noise_multiplier(self) -> FloatArray:
         r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{s_n w_t / 2d}`, shape (..., M, T); inf where a device is idle."""
+        if np.asarray(self.senders).dtype != bool:  # 0 and 1 would be read as positions
+            raise InvalidInput(f"senders must be bool, got {np.asarray(self.senders).dtype}", "senders")
         s, size = self.scenario, np.asarray(self.scenario.batch_size, dtype=float)[..., None]
         root = np.sqrt(s.noise_share * self.noise_energy / (2 * s.num_parameters))
         root = self.senders.sum(axis=-2) / s.clip_norm * root

@@ -125,9 +125,8 @@ class Stream:
         first = Answer(-1, math.nan, math.nan, self._total, 0.0)
         self._now = _Served(first, begun, np.zeros((rate.size, self._orders.size)))
         check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
-        kind = type(policy)
         known: dict[str, Any] = {"scenario": _digest(scenario.to_toml())}
-        known["policy"] = f"{kind.__module__}:{kind.__qualname__}"
+        known["policy"] = f"{type(policy).__module__}:{type(policy).__qualname__}"
         names = [each.name for each in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
         known |= {name: _plain(getattr(policy, name)) for name in names if not name.startswith("_")}
         listed = _digest(repr(self._orders.tolist()))
@@ -171,16 +170,16 @@ class Stream:
         min_gain : float, :math:`h_{\min,t}^2 > 0`, or for a policy that selects array_like, shape (M,)
             Of that one, the linear gains :math:`|h_{m,t}|^2` of all devices.
         number : float, optional
-            The caller's number of this round, one more than the last; the last number again gets the same answer.
+            The caller's number of this round, which begins at 0 or 1; the last number again gets the same answer.
         """
         now, expected = self._now, self.round + self._now.offset
         again = self.pending if number is None else number == expected - 1
         gain = float(min_gain) if not self._selects else tuple(np.atleast_1d(min_gain).tolist())  # type: ignore[arg-type]
         if again and gain == now.gain:
             return now.answer
-        if number is not None and not (float(number).is_integer() and (math.isnan(expected) or number == expected)):
-            wanted = "a whole number" if math.isnan(expected) else f"{expected:.0f}"
-            raise ValueError(f"rounds must be in order: expected round {wanted}, got {number:g}")
+        wanted = [self.round, self.round + 1] if math.isnan(expected) else [round(expected)]
+        if number is not None and number not in wanted:
+            raise ValueError(f"rounds must be in order: expected round {' or '.join(map(str, wanted))}, got {number:g}")
         self._check_open()
         return self._take(*self._decide(gain), gain, number)
 

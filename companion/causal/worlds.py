@@ -298,7 +298,7 @@ def against(table: pd.DataFrame, above: str, below: str, metric: str = "rdp") ->
 
 def read(path: Path | str) -> pd.DataFrame:
     r"""The committed table, ``results/channels/table.csv``, as :func:`channels_table` makes it."""
-    table = read_wide(path, _STORED, _ROW).dropna(subset=["cost"])  # the programme is not in every world
+    table = read_wide(path)  # the programme is not in every world
     rank = {name: i for i, name in enumerate(WORLDS)}
     table = table.sort_values("world", key=lambda column: column.map(rank), kind="stable", ignore_index=True)
     return table[["world", "policy", "nu", "seed", *_STORED]]
@@ -306,13 +306,13 @@ def read(path: Path | str) -> pd.DataFrame:
 
 def read_exact(path: Path | str) -> pd.DataFrame:
     """The committed table, ``results/channels/exact.csv``, as :func:`exact_table` makes it."""
-    table = read_wide(path, _EXACT_STORED, _ROW).dropna(subset=["exact"])  # not every policy is in every world
+    table = read_wide(path)  # not every policy is in every world
     return table[["world", "policy", "nu", "seed", *_EXACT_STORED]].reset_index(drop=True)
 
 
 def read_blocks(path: Path | str) -> pd.DataFrame:
     """The committed ``results/channels/table_blocks.csv``, of :func:`~companion.theory.correlated.block_table`."""
-    return read_wide(path, _BLOCK_STORED, _BLOCK_ROW)
+    return read_wide(path)
 
 
 def committed(processes: int) -> Made:

@@ -19,7 +19,7 @@ _OURS: dict[str, dict[str, Any]] = {
     "AdaScale, warm": STYLE["AdaScale"] | {"label": "AdaScale, warm start", "marker": "*", "markersize": 8},
     "ConstantLevel": {"label": "constant level", "color": "#000000", "marker": "X"},
     "ReSolve": {"label": "re-solving", "color": "#56B4E9", "marker": "<"},
-    "Learn": {"label": "learning (no law)", "color": "#882255", "marker": ">"},
+    "Learn": {"label": "learning", "color": "#882255", "marker": ">"},
     "ReSolve, hard": {"label": "re-solving, hard", "color": "#56B4E9", "marker": "<"},
     "Learn, hard": {"label": "learning, hard", "color": "#882255", "marker": ">"},
 }

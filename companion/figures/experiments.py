@@ -41,18 +41,6 @@ def dealt(counts: Mapping[str, NDArray[np.intp]]) -> Figure:
     return figure
 
 
-def power_shares(share: NDArray[np.float64], bottleneck: NDArray[np.intp]) -> Figure:
-    """Power over the limit, shape (M, rounds): what the weakest channel's device spends, and the median device."""
-    figure, axis = plt.subplots()
-    axis.axhline(100, color="black", label="limit, the bottleneck's bound")
-    rounds = np.arange(share.shape[1])
-    axis.semilogy(rounds, 100 * share[bottleneck, rounds], "s", color="#0072B2", label="bottleneck, spent")
-    axis.semilogy(rounds, 100 * np.median(share, axis=0), "^", color="#D55E00", label="median over devices, spent")
-    axis.set(xlabel="round $t$", ylabel="power over $P_{\\max}$ [%]")
-    figure.legend(loc="outside upper center", ncols=3)
-    return figure
-
-
 def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
     r"""What is learned without noise, what noise adds to the loss, and :math:`\varepsilon` so far over Optimal's.
 

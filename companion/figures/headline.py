@@ -12,7 +12,7 @@ from companion.causal.fresh import HINDSIGHT
 from companion.figures.style import LABELS, STYLE, label_budgets
 
 LEARNING = "Learn, hard"
-"""The policy that knows nothing but the number of rounds and the allowance, which it never exceeds."""
+"""The policy that knows nothing but the number of rounds and the noise budget, which it never exceeds."""
 
 
 def ratios(table: pd.DataFrame, metric: str = "exact") -> pd.DataFrame:
@@ -63,7 +63,7 @@ def headline(found: pd.DataFrame) -> Figure:
         rows = found.loc[name + HINDSIGHT if tuned else name]
         axis.plot(rows["centre"], **look | ({"label": f"{look['label']}, in hindsight"} if tuned else {}))
         axis.fill_between(rows.index, rows["low"], rows["high"], color=look["color"], alpha=0.2, linewidth=0)
-    axis.set(xscale="log", yscale="log", xlabel="noise allowance $\\nu$: accurate and leaky ← → private and noisy")
+    axis.set(xscale="log", yscale="log", xlabel="noise budget $\\nu$: accurate and leaky ← → private and noisy")
     axis.set_ylabel("exact $\\varepsilon$ over the optimum's")
     axis.yaxis.set_minor_locator(NullLocator())
     axis.set_yticks([1, 1.5, 2, 3, 4], ["1", "1.5", "2", "3", "4"])

@@ -164,7 +164,7 @@ def read(path: Path | str) -> pd.DataFrame:
 
     The file has a row a level and seed, and two rows of heading: policy, and by which accountant.
     """
-    return read_wide(path, _STORED)
+    return read_wide(path)
 
 
 def committed(datasets: Sequence[str] = DATASETS) -> Made:

@@ -1,9 +1,11 @@
-"""What tests of several studies share: the folder of the committed results, and the chapter's least-squares example."""
+"""What tests of several studies share: the folder of the committed results, and examples."""
 
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
+from companion.summary import by_seed
 from companion.theory.least_squares import LeastSquares
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -14,3 +16,14 @@ def example(spread=0.15):
     deviation = np.random.default_rng(0).standard_normal((5, 5))
     deviation -= deviation.mean(axis=0)
     return LeastSquares(np.array([1, 1, 0.8, 0.6, 0.5]), 0.3 + spread * deviation, label_noise=0.3)
+
+
+def two_partitions(table, nus):
+    """Accuracies of i.i.d. trainings and of those with two classes per device, paired by seed, in per cent."""
+    every = by_seed(table)
+    arms = {"no clipping": "without noise or clipping", "no noise": "without noise"}
+    pairs = {arm: [(reading, f"two classes a device, {reading}"), "NoiseFree", 0.01] for arm, reading in arms.items()}
+    pairs |= {f"ν = {nu:g}": [("as stated", "two classes a device"), "AdaScale", nu] for nu in nus}
+    parts = [{arm: every[readings[i], *rest] for arm, (readings, *rest) in pairs.items()} for i in (0, 1)]
+    both = pd.concat(map(pd.DataFrame, parts), axis=1, keys=("iid", "two classes")).dropna()
+    return both["iid"], both["two classes"]

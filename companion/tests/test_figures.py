@@ -15,26 +15,21 @@ from adascale import Scenario, channel, policies
 from adascale.comparison import leakage_table
 from adascale.statistics import interval
 from companion import figures
-from companion.figures import convergence, drawn_data, experiments, files, floors, penalty
+from companion.figures import convergence, drawn_data, experiments, files, floors
 from companion.figures.data import check_sum, described
 from companion.figures.markup import download_link, embedded
 from companion.methods import METHODS
-from tests.problems import MNIST, OnlySome, make
+from tests.problems import MNIST, OnlySome
 
 BUDGETS = [2e-3, 8e-3]  # OnlySome reaches the first
 SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
-ROWS, SCALED = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([[2.0, 3.0], [4.0, 5.0]])
-NUS, LANDAU = np.array([0.01, 0.16]), np.array([[1.0, 0.1], [2, 0.2], [3, 0.3]])
-RATIO = {"AdaScale": np.array([[1.5, 1.5], [1.1, 1.1]]), "EqualAlloc": np.array([[4.0, 9.0], [2, 2]])}
+ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+LANDAU = np.array([[1.0, 0.1], [2, 0.2], [3, 0.3]])
 TERMS = ("initial", "heterogeneity", "sampling", "noise", "total", "near", "exact")
 CURVES = {name: np.array([1.0, 2.0]) * k for k, name in enumerate(TERMS, 1)}
 VARIED = convergence.Varied(np.array([1.0, 10]), CURVES, np.array([3.0]), (np.array([9.0]), np.array([1.0])))
-CAPS = np.array([1.0, 10.0])
-QUEUES = {1.0: np.array([0.0, 1, 2]), 10.0: np.array([0.0, 3, 4])}
 FALLS = pd.DataFrame({0.01: [90.0, 80.0], 0.04: [89.0, 79.0], 0.16: [85.0, 75.2]})
 SPREAD = convergence.bounds, dict.fromkeys(("T", "rate", "energy", "spread"), VARIED)
-BLIND = penalty.blind_penalties, NUS, {"one": SCALED, "other": 2 * SCALED}, dict.fromkeys(("one", "other"), SCALED)
-COLLAPSED = penalty.collapse, CAPS, {100: CAPS / 50, 1000: CAPS / 500}, 0.04, QUEUES
 MEANS = floors.running_mean, np.array([0.1, 10.0]), np.array([16, 32]), ROWS, ROWS
 # the figure with its data; and of its panels series and what they show
 DRAWN = [
@@ -43,9 +38,6 @@ DRAWN = [
     (MEANS, {(0, "simulated"): [0.5] * 7 + [0] * 13, (1, "median, simulated"): [3, 4]}),
     (SPREAD, {(0, "the paper's bound"): [5, 10], (3, "left side, exact"): [7, 14]}),
     ((convergence.floors_term, np.array([100.0, 1000]), LANDAU, 1.2), {(0, "median of 3 realisations"): [2, 0.2]}),
-    (COLLAPSED, {(0, "T = 1000"): [0.002, 0.02], (1, "W = 10"): [0.01, 3, 4]}),  # from 0.01
-    ((penalty.near_optimal, NUS, RATIO), {(0, "EqualAlloc"): [5, 1]}),
-    (BLIND, {(0, "other"): (2 * SCALED).ravel().tolist()}),
 ]
 KINDS = {
     "line": lambda axes, y: axes.plot(np.arange(y.size), y),
@@ -113,19 +105,6 @@ def test_reused_data_cross_the_right_side_where_they_break_it():
     left, right = (series(drawn, name, 1) for name in ("left side", "right side, $k^2 = 2$"))
     over = left.y.to_numpy() > right.y.to_numpy()
     assert left.x[over].min() >= 1722 > left.x[~over].max()  # test_convergence.py has 1722
-
-
-def test_one_training_ends_at_its_cost():
-    problem = make(MNIST, 0.04, rounds=40)
-    eta = problem.max_eta / 2
-    drawn = penalty.one_training(problem, eta, np.arange(41) * 0.04)
-    assert drawn.axes[1].lines[0].get_ydata() == pytest.approx(np.arange(41))
-    assert drawn.axes[2].lines[0].get_ydata()[-1] == pytest.approx(float(problem.cost(eta)) / 0.04)
-    again = penalty.against_cost(problem, np.array([1.0, 2]), np.array([0.04, 0.05]), np.array([2.0, 1]))
-    assert series(again, "cost / $\\nu$").y.tolist() == [1, 1.25]
-    assert series(again, "AdaScale", 1).y.tolist() == [2, 1]
-    tuned = penalty.tuned_penalties(NUS, 10 * SCALED, SCALED, 5)
-    assert tuned.axes[0].lines[0].get_ydata().tolist() == (10 * SCALED).ravel().tolist()
 
 
 def test_falls_are_paired_with_the_smallest_level_of_the_same_realisation():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from companion.formatting import as_html, number, rounded_down, rounded_up, signed
-from companion.summary import band, by_seed, clear, log_band
+from companion.summary import band, by_seed
 
 PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
@@ -79,8 +79,3 @@ def test_a_band_is_the_mean_and_students_interval():
     low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
     assert band(values, 2) == f"{values.mean():.2f} [−{-low:.2f}, {high:.2f}]"
     assert band([1, 1.1, 1.2], sign=True) == "+1.1 [+0.9, +1.3]"
-    assert log_band(np.exp([0.0, 0.0]), 1) == "1.0 [1.0, 1.0]"
-
-
-def test_only_intervals_without_zero_are_counted():
-    assert clear([[1, 1.1, 0.9], [-1, 1, 0.2], [-3, -3.2, -3.1]]) == 2

@@ -5,21 +5,21 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from adascale import policies
+from adascale import ReceiveScalingProblem, Scenario, channel
 from adascale.runs.sweep import read_sweep
 from adascale.statistics import interval, log_interval
 from companion.claims import CLOSE, QUOTED_ACCURACY
-from companion.reported import accuracy as accuracy_told
-from companion.reported.accuracy import PAIR
-from companion.reported.digits import thirds_lost
+from companion.methods import METHODS
 from companion.summary import by_seed
 from companion.training.accuracy import accuracy_claims, reading_table, reading_verdicts
 from companion.training.weighted_trainings import SETTINGS
-from tests.problems import MNIST, make
+from companion.training.weights import by_third
 
 from .shared import RESULTS
 
 QUOTED = QUOTED_ACCURACY["mnist"]
+PAIR = "momentum 0.9, budget 2 nu"
+BUDGETS = ["as stated", "budget M nu", "budget M^2 nu / 2", "budget M^2 nu"]
 CALM = ["clipping norm 0.3", "learning rate 0.1", "Glorot initialisation", "pixels in [0, 1]", "clipping norm 3"]
 CALM += ["as stated", "floors times 2", "distances uniform in area"]
 
@@ -49,14 +49,15 @@ def at(readings, nu):
 
 
 def test_accuracy_is_lost_where_there_is_no_gap_left(readings, results):
-    curve = accuracy_told.with_lost(readings, results)
+    curve = readings[readings.reading.isin(BUDGETS)].sort_values("budget")
+    accuracy = by_seed(results[results.policy == "AdaScale"], arm=("reading", "nu"))
+    quiet = by_seed(results[results.reading == "without noise"], arm=("reading",))["without noise"]
+    lost = [(quiet - accuracy[row.reading, row.nu]).mean() for row in curve.itertuples()]
+    assert np.interp(0.5, curve.budget, lost) < 0.5 < 1 < lost[-1]
     assert results.floor_mean[results.reading == "as stated"].mean() > 0.16
     assert curve.budget.is_monotonic_increasing
     assert curve.gap.is_monotonic_decreasing
-    assert curve[curve.budget < 0.5].lost.max() < 0.5
-    own = curve[curve.reading == "budget M^2 nu"].set_index("nu")
-    paired = by_seed(results[results.reading == "budget M^2 nu"])["budget M^2 nu", "AdaScale", 0.16]
-    assert own.lost[0.16] == pytest.approx((accuracy_told.silent(results) - paired).mean())
+    assert max(each for each, budget in zip(lost, curve.budget, strict=True) if budget < 0.5) < 0.5
 
 
 def test_no_single_change_gives_both_headlines(marks):
@@ -69,7 +70,7 @@ def test_no_single_change_gives_both_headlines(marks):
 def test_what_rescales_has_no_gap_where_there_is_a_fall(readings, marks):
     large = at(readings, 0.16)
     rescaled = ["budget d nu", "floors times M^2", "floors times 2", "distances uniform in area"]
-    for name in (*list(accuracy_told.MARKED)[1:], *rescaled):
+    for name in (*BUDGETS[1:], *rescaled):
         assert marks.gap[name] == "fails" or large.fall_high[name] < 1.5, name
     assert marks.loc["floors and budget times M^2", ["small", "large", "gap"]].tolist() == ["fails", "fails", "holds"]
     assert set(marks.index[marks.narrows == "fails"]) == {"clipping norm 3", "floors times M^2"}
@@ -105,31 +106,38 @@ def test_under_m_squared_nu_all_methods_learn_the_same(results):
 
 @pytest.fixture(scope="module")
 def momentum(results):
-    return accuracy_told.momentum_table(results, pd.Series(7.0, range(10)))
+    return by_seed(results[results.reading == "momentum 0.9"], arm=("policy", "nu"))
 
 
-def test_with_momentum_the_fall_is_in_proportion_to_nu_and_the_floors_are_felt(momentum):
-    fall = np.array([(momentum[0.01] - momentum[nu]).mean() / (nu - 0.01) for nu in (0.02, 0.04, 0.08, 0.16)])
+def test_with_momentum_the_fall_is_in_proportion_to_nu_and_the_floors_are_felt(momentum, results):
+    own = momentum["AdaScale"]
+    fall = np.array([(own[0.01] - own[nu]).mean() / (nu - 0.01) for nu in (0.02, 0.04, 0.08, 0.16)])
     assert fall.max() / fall.min() < 1.3
-    cost = momentum.quiet - momentum[0.01]
-    assert interval(cost).low > 0.5 * (momentum[0.01] - momentum[0.16]).mean()
-    assert stats.spearmanr(momentum.floor_mean, cost).pvalue < 0.05
-    assert (momentum[0.01][momentum.floor_mean < 0.1] > 96.5).all()
+    quiet = by_seed(results[results.reading == "momentum 0.9, without noise"], arm=("policy",))["NoiseFree"]
+    cost, floor = quiet - own[0.01], results[results.reading == "momentum 0.9"].groupby("seed").floor_mean.first()
+    assert interval(cost).low > 0.5 * (own[0.01] - own[0.16]).mean()
+    assert stats.spearmanr(floor, cost).pvalue < 0.05
+    assert (own[0.01][floor < 0.1] > 96.5).all()
 
 
-def test_estim_future_alone_learns_less_at_the_same_nu(momentum, results):
-    texts = accuracy_told.momentum_texts(momentum, results)
-    ends = {
-        label: [float(end) for end in texts[f"same-{label}"].replace("−", "-").partition("[")[2][:-1].split(",")]
-        for label in accuracy_told.OTHERS.values()
-    }
-    low, high = ends.pop("EstimFuture")
-    assert low < high < 0
-    assert all(-1 < low < 0.3 and high > -0.3 for low, high in ends.values())
+def test_estim_future_alone_learns_less_at_the_same_nu(momentum):
+    others = [name for name in METHODS if name != "AdaScale"]
+    ends = {name: interval(momentum[name, 0.16] - momentum["AdaScale", 0.16]) for name in others}
+    own = ends.pop("EstimFuture")
+    assert own.low < own.high < 0
+    assert all(-1 < each.low < 0.3 and each.high > -0.3 for each in ends.values())
 
 
 def test_estim_future_alone_spends_late():
-    last = accuracy_told.last_thirds(0.16)
+    scenario, last = Scenario.mnist(), {}
+    drawn = [channel.draw(scenario.num_devices, scenario.num_rounds, seed) for seed in range(10)]
+    for name in ("Optimal", "PowerControl", "LyapunovPowerControl", "EstimFuture"):
+        shares = []
+        for each in drawn:
+            problem = ReceiveScalingProblem(scenario, scenario.min_gain(each.gain), 0.16)
+            eta = METHODS[name](problem, scenario.mean_gain(each.path_loss)).schedule(problem)
+            shares.append(100 * by_third(problem.spend(eta))[2])
+        last[name] = interval(shares)
     assert last["EstimFuture"].low > 38 > max(each.high for name, each in last.items() if name != "EstimFuture")
     assert last["PowerControl"].centre < last["Optimal"].centre < last["LyapunovPowerControl"].centre
 
@@ -146,7 +154,8 @@ def test_late_noise_costs_more_and_even_noise_what_the_thirds_do_on_average():
         assert interval(own["late"] - own["early"]).low > 0.1
         apart = interval(own["even"] - own[["early", "middle", "late"]].mean(axis=1))
         assert apart.low < 0 < apart.high
-    early = interval(thirds_lost(thirds).loc["no momentum", "early"])
+    ends = thirds.pivot(index=["setting", "seed"], columns="noise", values="test_accuracy").loc["no momentum"]
+    early = interval(ends["early"] - ends["none"])
     assert early.low < 0 < early.high
 
 
@@ -177,10 +186,3 @@ def test_on_quadratics_weights_save_rdp_and_may_cost_epsilon():
     assert (quadratic[["leakage", "excess"]] < 1).all(axis=None)
     worse = quadratic[(quadratic.nu == 0.16) & (quadratic.forgetting == 6)]
     assert log_interval(worse.epsilon).low > 1 > log_interval(worse.best_epsilon).high
-
-
-def test_the_gap_of_a_realisation_is_equal_shares_over_the_optimum():
-    seeds = [3, 1]
-    problem = make(MNIST, 0.01, seeds)
-    equal, least = (problem.rdp(policy().schedule(problem)) for policy in (policies.EqualAlloc, policies.Optimal))
-    assert accuracy_told.gaps(seeds, 0.01).loc[seeds].to_numpy() == pytest.approx(equal / least, rel=1e-9)

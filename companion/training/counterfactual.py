@@ -22,9 +22,7 @@ from adascale.runs.execution import problem_of
 from adascale.runs.specification import Run
 from adascale.runs.store import Checkpoint
 from adascale.runs.sweep import read_sweep
-from companion.formatting import Texts
 from companion.results import Made
-from companion.summary import number
 
 Schedule = NDArray[np.float64]
 
@@ -110,31 +108,6 @@ class Forked(NamedTuple):
     def gained(self) -> pd.DataFrame:
         """Points that are gained without the fade."""
         return self.levelled - self.kept
-
-    def table(self) -> pd.DataFrame:
-        """The first two evaluations after the fade and the last, to read."""
-        columns = {
-            (f"ν = {nu:g}", name): each[nu]
-            for nu in self.kept
-            for name, each in (("fade", self.kept), ("no fade", self.levelled))
-        }
-        shown = pd.DataFrame({f"{nu}, {name}": each for (nu, name), each in columns.items()}).iloc[[0, 1, -1]]
-        return shown.map(number).rename(index=lambda t: f"{t + 1} rounds").rename_axis(index=None)
-
-    def texts(self) -> Texts:
-        """For a chapter to glue: what is gained at the second evaluation after the fade, at the end, and at least.
-
-        Beside it the fall between the levels, with the fade.
-        """
-        small, large = min(self.gained), max(self.gained)
-        cells = [
-            (f"fork-{when}-{name}", nu, row)
-            for when, row in (("second", 1), ("end", -1))
-            for name, nu in (("small", small), ("large", large))
-        ]
-        texts = {name: number(self.gained[nu].iloc[row]) for name, nu, row in cells}
-        fall = (self.kept[small] - self.kept[large]).iloc[-1]
-        return texts | {"fork-least": number(self.gained.min(axis=None)), "fork-fall": number(fall)}
 
 
 def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Forked:

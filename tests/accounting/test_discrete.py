@@ -52,7 +52,7 @@ def test_randomised_response_is_a_binomial(p, count):
     assert found.certified
 
 
-@pytest.mark.parametrize("count", [1, 20, 300])
+@pytest.mark.parametrize("count", [1, 20])
 def test_discrete_gaussian_is_that_of_dp_accounting(count):
     make = dp.pld.privacy_loss_distribution.from_discrete_gaussian_mechanism
     theirs = [

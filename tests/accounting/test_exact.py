@@ -1,5 +1,6 @@
 """The exact accountant: closed forms, other numerical methods, its bounds, and the ends of its range."""
 
+import itertools
 import math
 import tracemalloc
 import warnings
@@ -262,8 +263,10 @@ def test_the_least_and_the_largest_noise_that_are_named_are_taken(sigma):
     assert 0 <= exact_epsilon(1.0, [sigma], 1e-5).lower < math.inf
 
 
-@pytest.mark.parametrize("sigma", [[1.0], [1e3], [1e149], [1.0, 2.0], [1.0, 1e100]])
-@pytest.mark.parametrize("rate", [1.0, 0.5, 1e-9])
+@pytest.mark.parametrize(
+    ("rate", "sigma"),
+    [*itertools.product([1.0, 0.5, 1e-9], [[1.0], [1e3], [1e149]]), (1.0, [1.0, 2.0]), (1e-9, [1.0, 1e100])],
+)
 def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate, sigma):
     tracemalloc.start()
     for epsilon in (0.0, 1e-300, 1e-3, 30.0, 1e4, 1e6, 1e290, 1.7e308):

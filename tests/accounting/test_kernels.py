@@ -43,8 +43,8 @@ def test_the_reference_integral_reproduces_the_sum_of_lemma_1():
     for q, sigma, alpha in [(0.01, 1.0, 2), (0.5, 0.5, 3), (0.3, 3.0, 11), (1e-6, 1e6, 63)]:
         with reference.mp.workdps(reference.DIGITS):
             s = 1 / reference.mp.mpf(sigma) ** 2
-            integral = reference._any_moment(reference.mp.mpf(q), s, reference.mp.mpf(alpha), reference.mp.mpf("0.2"))
-            exact = reference._integer_moment(reference.mp.mpf(q), s, alpha)
+            integral = reference.any_moment(reference.mp.mpf(q), s, reference.mp.mpf(alpha), reference.mp.mpf("0.2"))
+            exact = reference.integer_moment(reference.mp.mpf(q), s, alpha)
             assert float(abs(integral / exact - 1)) < 1e-40  # the rule's own error
 
 
@@ -114,9 +114,9 @@ def exact_slopes(q, s, alpha):
         q, s = mp.mpf(q), mp.mpf(s)
         h = s * mp.mpf(10) ** -25
         if alpha == int(alpha):
-            values = [reference._integer_moment(q, each, int(alpha)) for each in (s - h, s, s + h)]
+            values = [reference.integer_moment(q, each, int(alpha)) for each in (s - h, s, s + h)]
         else:
-            values = [reference._any_moment(q, each, mp.mpf(alpha), mp.mpf("0.1")) for each in (s - h, s, s + h)]
+            values = [reference.any_moment(q, each, mp.mpf(alpha), mp.mpf("0.1")) for each in (s - h, s, s + h)]
         left, middle, right = map(mp.log, values)
         return float((right - left) / (2 * h)), float((right - 2 * middle + left) / h**2)
 

@@ -9,7 +9,9 @@ from adascale.accounting import CertifiedInterval, selfcheck
 
 def test_known_epsilons_lie_in_the_certified_intervals(capsys, monkeypatch):
     peers = ("opacus rdp", "opacus prv", "dp_accounting pld")
-    monkeypatch.setattr(selfcheck, "PEERS", {name: selfcheck.PEERS[name] for name in peers} | {"nothing x": None})
+    # the last one takes ten seconds for a large epsilon
+    chosen = {name: (name == "opacus rdp", selfcheck.PEERS[name][1]) for name in peers} | {"nothing x": None}
+    monkeypatch.setattr(selfcheck, "PEERS", chosen)
     assert selfcheck.main() == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 4 * 4
@@ -17,7 +19,7 @@ def test_known_epsilons_lie_in_the_certified_intervals(capsys, monkeypatch):
     assert "below the lower bound" in rare["dp_accounting pld"]  # at its default discretisation
     one = float(re.search(r"one phase +opacus prv +(\S+)", "\n".join(lines))[1])
     assert one == pytest.approx(selfcheck.CASES["one phase"][2], rel=0.01)
-    assert sum("not run" in line for line in lines) == 1
+    assert sum("not run" in line for line in lines) == 2
 
 
 def test_a_missed_epsilon_and_a_failing_peer_are_reported(monkeypatch, capsys):

@@ -92,15 +92,6 @@ def test_complex_coefficients_are_squared(tmp_path):
     assert by_line("h_1,h_2\n3+4j,5j\n")[0][0][0] == 25 / TWO.batch_second_moment
 
 
-def test_decibels_are_ten_times_the_logarithm(tmp_path):
-    decibels = 10 * np.log10(GAINS)
-    for content in (table(decibels), table(decibels, ";")):
-        found = read(tmp_path, content, unit="db").min_gain
-        # 1e-14: a rounding of 100 dB, times ln(10) / 10
-        np.testing.assert_allclose(found, read(tmp_path, table()).min_gain, 1e-14)
-    assert [least for least, *_ in by_line(table(decibels), unit="db")[0]] == found.tolist()
-
-
 def test_minimum_alone_has_no_mean(tmp_path):
     for content in ("min_gain\n1e-10\n2e-10\n", ",min_gain\n0,1e-10\n1,2e-10\n"):
         trace = read(tmp_path, content)
@@ -121,10 +112,11 @@ BAD = {
     + ["h_1,h_2\n1 0,5\n", "min_gain\n1\0\n", "min_gain\n1_0\n", "min_gain\n1e400\n", f"min_gain\n{HUGE}\n"]
     + [f'min_gain\n"{HUGE}"\n', 'min_gain\n"1\n2\n', "h_1,h_2\n1,0+0j\n", "min_gain\n-98.5\n", "round,min_gain\nx,1\n"]
     + ["h2_1,h2_2\n1e308,1e308\n1e308,1e308\n"],
-    # short rows, gaps, zeros, infinities, rounds out of order or twice, other encodings, too small
+    # short rows, gaps, zeros, infinities, rounds out of order or twice, other encodings, impossible gains
     3: ["h2_1,h2_2\n1,1\n1\n", "h2_1;h2_2\n0.1;0.2\n0,1;0,2\n", "h2_1,h2_2\n1,1\n1,\n", "h2_1,h2_2\n1,1\nNaN,1\n"]
     + ["min_gain\n1\n\n1\n", "h2_1,h2_2\n1,1\n1,0\n", "h2_1,h2_2\n1,1\ninf,1\n", "round,min_gain\n1,1\n1,1\n"]
     + ["time,min_gain\n2.5,1\n2,1\n", "min_gain\n1\n# \xfc".encode("latin-1"), "min_gain\n1\n1e-320\n1\n"]
+    + ["min_gain\n1\n1e-40\n", "min_gain\n1\n1e10\n"]
     + [FRAME.iloc[::-1].to_csv(), "round,min_gain\n1,1\n3,1\n2,1\n"],
     4: [FRAME.where(FRAME > 1e-11).to_csv()],
     5: ["h2_1,h2_2\n# x\n\n1,1\n1,1,1\n"],
@@ -146,10 +138,8 @@ def test_bad_traces_are_refused_in_one_line(tmp_path, line, content):
 
 
 def test_units_are_checked_and_coefficients_have_none(tmp_path):
-    for call in (lambda: read(tmp_path, table(), unit="dBm"), lambda: GainLines("here", TWO, "watt")):
-        with pytest.raises(InvalidInput) as error:
-            call()
-        assert error.value.argument == "unit"
+    with pytest.raises(InvalidInput, match="unit"):
+        read(tmp_path, table(), unit="dBm")
     for content, line in (("h_1,h_2\n1,1\n", 1), ("min_gain\n1e5\n", 2)):  # complex are linear; 10^(10^4) is too large
         with pytest.raises(InvalidFile):
             read(tmp_path, content, unit="db")
@@ -160,7 +150,7 @@ def test_first_gain_above_one_is_named_with_its_row(tmp_path):
     """It is read all the same: gains may be relative, with powers to fit."""
     for content, unit, place in (
         ("h2_1,h2_2\n1e-9,1e-10\n0.5,1.5\n2,2\n", "linear", "line 3: '1.5' in h2_2"),
-        ("min_gain\n-70\n# x\n98.5\n", "db", "line 4: '98.5' in min_gain"),  # a path loss, not a gain
+        ("min_gain\n-70\n# x\n78.5\n", "db", "line 4: '78.5' in min_gain"),  # a path loss, not a gain
         ("h_1,h_2\n0.1,1j\n0.1,1+1j\n", "linear", "line 3: '1+1j' in h_2"),
     ):
         assert read(tmp_path, content, unit=unit).notes[0].startswith(f"{tmp_path / 'trace'}, {place}")
@@ -168,13 +158,6 @@ def test_first_gain_above_one_is_named_with_its_row(tmp_path):
         assert noted[0].startswith(f"here, {place}")
     for content, unit in ((table(), "linear"), ("h2_1,h2_2\n1,0.9999\n", "linear"), ("min_gain\n0\n-3\n", "db")):
         assert read(tmp_path, content, unit=unit).notes == ()
-
-
-def test_mean_gain_has_the_power_of_each_device(tmp_path):
-    found = read(tmp_path, table(), replace(TWO, max_power=(0.1, 0.2)))
-    share = np.array([0.5, 1.0])
-    assert found.min_gain.tolist() == (GAINS * share / TWO.batch_second_moment).min(axis=1).tolist()
-    np.testing.assert_allclose(found.mean_gain, GAINS.mean(axis=0) * share / TWO.batch_second_moment, rtol=1e-15)
 
 
 def test_refused_row_leaves_no_trace():
@@ -198,7 +181,7 @@ def test_lines_without_a_header_end(tmp_path):
 
 
 def gains_of(num_devices):
-    positive = st.floats(1e-200, 1e200, allow_subnormal=False)
+    positive = st.floats(1e-30, 1e8)
     return st.lists(st.lists(positive, min_size=num_devices, max_size=num_devices), min_size=1, max_size=6)
 
 
@@ -296,7 +279,8 @@ def traces(draw):
 def test_a_trace_is_the_same_in_every_form_and_unit(tmp_path_factory, gains, form, unit, data):
     """Against loops over the gains; a linear one has the same bits."""
     rounds, devices = gains.shape
-    scenario = replace(TWO, num_devices=devices, batch_size=tuple(range(5, 5 + devices)), max_power=0.2)
+    power = tuple(0.2 / m for m in range(1, devices + 1))  # each device has a limit of its own
+    scenario = replace(TWO, num_devices=devices, batch_size=tuple(range(5, 5 + devices)), max_power=power)
     stem = {"dbm": data.draw(st.sampled_from(["rssi ", "AP"])), "csi": "h_"}.get(unit, "h2_")
     gaps = data.draw(st.sampled_from(["refuse", "hold", "floor"]))
     with np.errstate(invalid="ignore"):
@@ -314,7 +298,7 @@ def test_a_trace_is_the_same_in_every_form_and_unit(tmp_path_factory, gains, for
     exact = 0 if unit == "linear" else 1e-12
     for found, part in ((trace, wanted[:, start:]), (trace.past, wanted[:, :start])):
         if found is not None:
-            scaled = part / scenario.batch_second_moment[:, None]
+            scaled = part * (np.array(power) / 0.2)[:, None] / scenario.batch_second_moment[:, None]
             np.testing.assert_allclose(found.min_gain, scaled.min(axis=0), rtol=exact)
             np.testing.assert_allclose(found.mean_gain, scaled.mean(axis=1), rtol=1e-12)
             np.testing.assert_allclose(found.gain, part, rtol=exact)
@@ -332,18 +316,20 @@ REFUSED = [
     ("a,b\n-60,-70\n-61,0\n", DBM, ", line 3: .* got '0' in b"),
     ("a,b\n-60,-70\n-61,71\n", DBM, ", line 3: .* 23.0 dBm, got '71' in b"),
     ("a,b\n-60,-70\n-61,\n", DBM, ", line 3: expected a value, got '' in b; .* hold and floor"),
-    ("a,b\n-60,-70\n-61,weak\n", DBM, ", line 3: expected a number, got 'weak' in b"),
     ("a,b,c\n-60,-70,-70\n", DBM, ", line 1: got 'a,b,c' .* M = 2"),
     ("-60,-70\n-61,-71\n", DBM, ", line 1: got '-60,-70'"),
     ("min_gain\n-60\n", DBM, ", line 1: got 'min_gain' in the unit dbm"),
-    ("a,b\n-60,-99\n", Reading("dbm", SENT, "floor", -98), ", line 2: '-99' in b is less than the sensitivity of -98"),
+    (
+        "a,b\n-60,-99\n",
+        Reading("dbm", SENT, "floor", -98),
+        ", line 2: '-99' in b is below --sensitivity -98; lower that",
+    ),
     ("h2_1,h2_2\n1,1\n", Reading("csi"), ", line 1: got 'h2_1,h2_2' in the unit csi"),
     ("h2_1,h2_2\n1,\n1,1\n", HELD, ", line 2: expected a value, got '' in h2_2; there is no earlier"),
     ("link,round,value\na,0,1\nb,0,1\na,1,1\nb,1,0\n", HELD, ", line 5: .* > 0 .*, got '0' in value"),
     ("link,round,value\na,0,1\nb,0,1\na,2,1\n", Reading(), ": expected a value, got none of link 'a' in round 1"),
     ("link,time,value\na,.5,1\nb,.7,1\n", HELD, ": expected a value, got none of link 'b' in time 0.5; .* earlier"),
     ("link,round,value\na,0,1\nb,0,1\na,0,1\n", HELD, ", line 4: expected 'a' in link after .*, got '0' in round"),
-    ("link,time,value\na,2,1\nb,1,1\na,1,1\n", HELD, ", line 4: expected 'a' in link after .*, got '1' in time"),
     ("link,round,value\na,0,1\nb,0.5,1\n", HELD, ", line 3: .* whole, .* got '0.5' in round"),
     ("link,round,value\na,0,1\nb,1e12,1\n", HELD, ", line 3: .* at most 50000000 .* got '1e12' in round"),
     ("link,time,value\na,inf,1\nb,1,1\n", HELD, ", line 2: .* finite, got 'inf' in time"),
@@ -352,7 +338,6 @@ REFUSED = [
     (saved(GAINS), Reading(), r": expected numbers \(linear\) of shape \(2, T\), got 'float64 of shape \(3, 2\)"),
     (saved(np.array([[1, 1], [1, 0]])), Reading(), ": expected a gain .* got 0.0 of device 2 in round 1"),
     (saved(np.array([[1, np.nan], [1, 1]])), Reading(), ": expected a value, got nan of device 1 in round 1"),
-    (saved(np.ones((2, 2))), Reading("csi"), r": expected numbers \(csi\) .* got 'float64"),
     (saved(np.ones((2, 2), complex)), DBM, r": expected numbers \(dbm\) .* got 'complex128"),
     (saved(GAINS.T) + b"x", Reading(), ": .* 1 bytes after"),
     (saved(np.array([[{}, {}]] * 2)), Reading(), ": .* allow_pickle"),
@@ -370,26 +355,22 @@ def test_wrong_value_is_named_with_its_place_and_what_was_expected(tmp_path, con
     assert error.value.line == (int(message.split()[2][:-1]) if message.startswith(", line") else None)
 
 
-@pytest.mark.parametrize(
-    ("argument", "how"),
-    [("unit", {"unit": "watt"}), ("gaps", {"gaps": "guess"}), ("transmit_power", {"unit": "dbm"})]
-    + [
-        ("transmit_power", {"transmit_power": 1}),
-        ("sensitivity", {"gaps": "floor"}),
-        ("sensitivity", {"sensitivity": 1}),
-    ]
-    + [("sensitivity", {"gaps": "hold", "sensitivity": 1}), ("sensitivity", {"gaps": "floor", "sensitivity": -90})]
-    + [("transmit_power", {"unit": "dbm", "transmit_power": math.nan})],
-)
+WRONG = [("unit", {"unit": "watt"}), ("gaps", {"gaps": "guess"}), ("transmit_power", {"unit": "dbm"})]
+WRONG += [("transmit_power", {"transmit_power": 1}), ("transmit_power", {"unit": "dbm", "transmit_power": math.nan})]
+WRONG += [("sensitivity", how) for how in ({"gaps": "floor"}, {"sensitivity": 1}, {"gaps": "hold", "sensitivity": 1})]
+WRONG += [("sensitivity", {"gaps": "floor", "sensitivity": -90})]
+
+
+@pytest.mark.parametrize(("argument", "how"), WRONG)
 def test_option_without_effect_or_value_is_refused(argument, how):
     with pytest.raises(ValueError, match=argument):
         Reading(**how)
 
 
-@pytest.mark.parametrize("split", [0, 1, 0.99, math.nan])
-def test_split_leaves_rounds_on_both_sides(tmp_path, split):
-    with pytest.raises(InvalidInput, match="split"):
-        read(tmp_path, table(), split=split)
+def test_split_leaves_rounds_on_both_sides(tmp_path):
+    for split in (0, 1, 0.99, math.nan):
+        with pytest.raises(InvalidInput, match="split"):
+            read(tmp_path, table(), split=split)
 
 
 DAMAGE = st.tuples(st.floats(0, 1), st.integers(0, 3), st.binary(max_size=3))
@@ -420,19 +401,6 @@ def test_damaged_file_is_refused_in_one_line_or_is_a_trace(tmp_path_factory, cas
     if trace.mean_gain is not None:
         assert trace.mean_gain.shape == (scenario.num_devices,)
         assert all(math.isfinite(each) and each > 0 for each in trace.mean_gain)
-
-
-@given(written(), st.floats(0, 1))
-def test_cut_row_is_noticed(tmp_path_factory, case, place):
-    """A row that is cut off between two fields or within; a digit missing at the very end cannot be seen."""
-    content, gains, scenario = case
-    cut = content[: int(place * (len(content) - 1))]
-    try:
-        trace = read(tmp_path_factory.mktemp("trace"), cut, scenario)
-    except InvalidFile:
-        return
-    whole = (gains / scenario.batch_second_moment).min(axis=1)
-    assert trace.min_gain[:-1].tolist() == whole[: len(trace.min_gain) - 1].tolist()
 
 
 def test_a_hundred_thousand_rounds_are_read(tmp_path):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adascale import Scenario, channel, registry
@@ -22,6 +22,7 @@ MODELS = {
 CHOOSES_TOGETHER = ("antenna-selection", "beamforming")
 """Models in which one more device may change what the others have, and say so."""
 
+FEW = settings(max_examples=settings.default.max_examples // 2)  # of each of seventeen models
 ROUNDS = st.sampled_from([1, 2, 15, 16, 17, 63, 64, 65, 500, 511, 512, 513, 700])
 
 
@@ -30,6 +31,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@FEW
 @given(st.integers(0, 2**40), st.integers(1, 4), ROUNDS, st.integers(0, 600))
 def test_longer_horizon_extends_a_realisation(name, seed, devices, rounds, more):
     short, long = MODELS[name].draw(devices, rounds, seed), MODELS[name].draw(devices, rounds + more, seed)
@@ -38,6 +40,7 @@ def test_longer_horizon_extends_a_realisation(name, seed, devices, rounds, more)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in CHOOSES_TOGETHER])
+@FEW
 @given(st.integers(0, 2**40), st.integers(1, 12), ROUNDS, st.integers(0, 12))
 def test_one_more_device_changes_no_other(name, seed, devices, rounds, more):
     few, many = MODELS[name].draw(devices, rounds, seed), MODELS[name].draw(devices + more, rounds, seed)
@@ -54,6 +57,7 @@ def test_seeds_stack_single_draws(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@FEW
 @given(st.integers(0, 2**40), st.integers(1, 7), st.sampled_from([1, 17, 64]), st.integers(1, 300))
 def test_blocks_of_devices_give_the_gains_of_the_whole_draw(name, seed, devices, rounds, block):
     differ = {"batch_size": tuple(range(30, 30 + devices)), "max_power": tuple(np.geomspace(0.1, 0.3, devices))}

@@ -58,17 +58,6 @@ def test_interference_is_a_share(capsys, scenario, decibels):
     assert "--interference must be a finite number of dB, at most 0" in refused(capsys, "leakage", *given)
 
 
-@pytest.mark.parametrize("policy", METHODS)
-def test_hindsight_spends_the_budget_with_every_method(capsys, scenario, gains, policy):
-    common = ["--scenario", scenario[1], "--gains", gains[1], "--policy", policy.lower()]
-    assert run("schedule", *common, "--nu", 0.01, "--hindsight", "--json") == 0
-    said = capsys.readouterr()
-    totals = json.loads(said.out)
-    assert totals["cost"] == pytest.approx(0.01, rel=1e-9)
-    assert len(totals["schedule"]) == 12
-    assert ("whole trace" in said.err) == (policy != "EqualAlloc")
-
-
 def test_own_policy_is_tuned_and_compared(tmp_path, capsys, scenario, own):
     common = ["--scenario", scenario[1], "--nu", 1e-3, "--realisations", 2, "--out", tmp_path / "x.csv"]
     assert run("leakage", *common, "--policy", "my_module:Constant", "--policy", "equal-alloc") == 0
@@ -91,14 +80,11 @@ BAD_ARGUMENTS = {
     "a word for nu": (["--nu", "small"], "argument --nu: "),
     "no target": ([], "exactly one of --nu, --total and --epsilon is required, got none"),
     "two targets": (["--nu", 0.1, "--total", 1], "is required, got nu and total"),
-    "an epsilon of 0": (["--epsilon", 0], "epsilon must be finite and > 0, got 0.0"),
     "an unknown reference": (["--nu", 0.1, "--reference", "worst"], "policy 'worst'"),
     "too many senders": (["--nu", 0.1, "--policy", "best:number=11"], "number must be at most 10, got 11"),
     "no number": (["--nu", 0.1, "--policy", "best"], "policy Best: "),
     "no realisations": (["--nu", 0.1, "--realisations", 0], "--realisations must be 1 ... 1000000, got 0"),
-    "too many": (["--nu", 0.1, "--realisations", 10**9], "--realisations must be 1 ... 1000000, got 1000000000"),
     "a negative seed": (["--nu", 0.1, "--seed", -1], "argument --seed: must be a whole number >= 0"),
-    "a long seed": (["--nu", 0.1, "--seed", "1" * 40], "argument --seed: must be a whole number >= 0"),
     "an unknown policy": (["--nu", 0.1, "--policy", "worst"], "policy 'worst'"),
     "an unknown scenario": (["--nu", 0.1, "--scenario", "imagenet"], "preset 'imagenet' is unknown"),
     "delta": (["--nu", 0.1, "--delta", 1], "got 1.0"),

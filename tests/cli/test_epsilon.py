@@ -10,6 +10,7 @@ from adascale import ReceiveScalingProblem, Scenario, accounting, channel
 from adascale.accounting import exact_epsilon
 
 from ..command import refused, run
+from .streams import HEADER
 
 ROUNDS = "# one row per round\nsigma, rate,round\n0.9,0.01,1\n1.1,0.02,2\n5,1,3\n3,0,4\n"
 
@@ -121,6 +122,16 @@ def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
     assert answer(capsys, "--scenario", toml, "--eta", written(tmp_path, "eta\n0\n"))["epsilon"] == 0
 
 
+def test_answers_of_all_starts_of_a_stream_are_read(tmp_path, capsys):
+    """Its errors, and the headers and answers that a later start wrote again, are no rounds."""
+    toml, first, second = written(tmp_path, TINY.to_toml(), "t.toml"), f"0,{CAP},1,1,1\n", f"1,{CAP / 2},1,1,1\n"
+    plain = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, f"{HEADER}\n{first}{second}"))
+    error = 'error,1,"standard input, line 3: expected a number, got ""x"""\n'
+    again = f"{HEADER}\n{first}{error}{error}{HEADER}\n{first}{second}{error}{HEADER}\n{second}{second}"
+    assert answer(capsys, "--scenario", toml, "--eta", written(tmp_path, again)) == plain
+    assert plain["rounds"] == 2
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -130,6 +141,8 @@ def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
         ("eta,gain\n1,1\n", "line 1: unknown column 'gain'; expected eta, min_gain"),
         (f"min_gain,eta\n1e-9,{CAP}\n1e-9,{1.001 * CAP}\n", "line 3: expected a number that is at most"),
         ("round,eta,number,senders\n0,1e-3,9,1 2\n", "not every device sends"),
+        ("round,eta,noise_energy,epsilon,epsilon_max,senders\n0,1e-3,1,1,1,1 2\n", "use epsilon_max of the stream"),
+        (f"{HEADER}\n0,1,1,1,1\n{HEADER}\n0,2,1,1,1\n", "line 4: rounds must be in order: expected round 1, got '0'"),
     ],
 )
 def test_eta_is_read_strictly(tmp_path, capsys, text, message):

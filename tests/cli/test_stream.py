@@ -180,10 +180,8 @@ REFUSED = {
     "a policy without its law": (WHOLE, ["--policy", "resolve"], "as --past"),
     "hindsight": (WHOLE, ["--hindsight"], "unrecognized arguments: --hindsight"),
     "nu": (WHOLE, ["--nu", 0], "nu must be finite and > 0"),
-    "delta": (WHOLE, ["--delta", 1], "delta must be"),
     "a folder for a state": (WHOLE, ["--state", "."], "it is not a regular file"),
     "the past for a state": (WHOLE, [*PAST, "--state", "past.csv"], "is the file of --past"),
-    "the scenario for a state": (WHOLE, ["--state", "my.toml"], "is the file of --scenario"),
     "another file for a state": (WHOLE, ["--state", "mine.py"], "mine.py is no journal: line 1"),
 }
 
@@ -240,7 +238,7 @@ def test_the_horizon_ends_and_every_later_start_says_so(stream):
 
 
 def test_the_last_round_with_its_number_is_answered_again(stream):
-    numbered = ["round,h2_1,h2_2\n", *lines(GAINS, 5)]
+    numbered = ["round,h2_1,h2_2\n", *lines(GAINS, 1)]
     first = stream("".join([*numbered[:4], numbered[3]]))[1]
     assert first[-1] == first[-2]
     code, answered, said = stream("".join([numbered[0], *numbered[3:]]))
@@ -249,11 +247,29 @@ def test_the_last_round_with_its_number_is_answered_again(stream):
     assert [HEADER, *first[1:4], *answered[2:]] == stream("".join(numbered), state="plain")[1]
 
 
-@pytest.mark.parametrize("number", ["7", "9", "x", "7.5"])
+@pytest.mark.parametrize("number", ["3", "5", "x", "3.5"])
 def test_a_number_out_of_order_is_refused_after_a_start_too(stream, number):
-    numbered = ["round,h2_1,h2_2\n", *lines(GAINS, 5)]
+    numbered = ["round,h2_1,h2_2\n", *lines(GAINS, 1)]
     stream("".join(numbered[:4]))
     for _ in range(2):
         code, answered, said = stream(f"{numbered[0]}{number},1e-12,1e-12\n")
         assert (code, split(answered)[0], len(said)) == (1, [HEADER], 3)
-        assert f"expected round {'a number' if number == 'x' else 8}" in said[1]
+        assert f"expected round {'a number' if number == 'x' else 4}" in said[1]
+
+
+def test_a_first_number_names_round_0_or_1(stream):
+    """Later numbers would be those of a state that was lost, whose rounds would be spent again."""
+    for number, state in ((0, "zero"), (1, "one"), (2, "two"), (250, "late")):
+        code, answered, said = stream(f"round,h2_1,h2_2\n{number},1e-12,1e-12\n", state=state)
+        assert (code, len(answered)) == (int(number > 1), 2)
+        assert (f"expected round 0 or 1, got {number}; round 0 is to be sent again" in "".join(said)) == (number > 1)
+
+
+def test_a_line_whose_answer_was_not_read_counts_once_with_a_number(stream):
+    """Without one it counts twice, which the next start says."""
+    for header, first, times in (("round,h2_1,h2_2\n", "0,", 1), ("h2_1,h2_2\n", "", 2)):
+        sent = f"{header}{first}1e-12,1e-12\n"
+        stream(sent, state=f"s{times}")
+        code, answered, said = stream(sent, state=f"s{times}")
+        assert (code, rows(answered)[0].round) == (0, times - 1)
+        assert said[0].endswith("; without a column round, its line must not come again")

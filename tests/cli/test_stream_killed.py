@@ -66,7 +66,7 @@ class Sent(NamedTuple):
 
 KINDS = {
     "numberless": ["h2_1,h2_2\n", *lines(measured(LONG.num_rounds, 7))],
-    "alike": ["round,h2_1,h2_2\n", *lines(np.full((LONG.num_rounds, 2), 2e-12), 3)],
+    "alike": ["round,h2_1,h2_2\n", *lines(np.full((LONG.num_rounds, 2), 2e-12), 1)],
 }
 
 

@@ -192,7 +192,7 @@ def test_an_epsilon_out_of_reach_is_nan_and_one_at_full_power_needs_no_budget():
 
 def test_policies_that_choose_senders_get_the_total_of_the_others():
     chosen = {"fixed": TunedOnRealisation(policies.Truncated, epsilon=2.0)} | SENDERS
-    levels, seeds = [0.01, 0.1], range(2)
+    levels, seeds = [0.01, 0.1], range(1)
     table = leakage_table(UNEQUAL, levels, seeds, chosen, accountant=EXACT)
     gain, floor = drawn(UNEQUAL, seeds)
     for row in table.itertuples():

@@ -262,7 +262,7 @@ def test_devices_are_checked():
     for wrong in ("gpu", "mps", "cpu:x", None, 3.5):
         with pytest.raises(ValueError, match=f"^device must be 'cpu' or 'cuda', got '{wrong}'$"):
             find_device(wrong)
-    with pytest.raises(ValueError, match=r"device 'cuda:99' is not available: this machine has \d+ CUDA devices"):
+    with pytest.raises(ValueError, match=r"device 'cuda:99' is not available: CUDA devices here: \d+; expected cpu"):
         FedSGD(SCENARIO, TRAINING, DIGITS, 0, device="cuda:99")
 
 

@@ -315,10 +315,12 @@ def test_every_byte_of_a_checkpoint_is_under_its_checksum(number, store):
     state = pd.read_csv(store.place(RUN) / "history.csv")
     checkpoint = Checkpoint(path, RUN)
     checkpoint.write(Trained(State(3, torch.ones(9370), torch.zeros(9370)), state), 1.0)
-    for other in harmed(path.read_bytes(), random.Random(0), number):
+    whole = path.read_bytes()
+    for other in [*harmed(whole, random.Random(0), number), b"", whole + b"\0"]:
         path.write_bytes(other)
         with pytest.raises(ValueError, match="is cut off or altered"):
             checkpoint.read()
+        assert path.read_bytes() == other
 
 
 @pytest.mark.parametrize("file", sorted(FINISHED))

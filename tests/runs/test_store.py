@@ -102,18 +102,6 @@ def test_the_time_of_a_resumed_run_is_all_of_it(tmp_path, monkeypatch):
     assert store.run(RUN).row["wall_seconds"] > 1000
 
 
-def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path, monkeypatch):
-    store = begun(tmp_path, monkeypatch)
-    path = store.place(RUN) / "checkpoint"
-    for harmed in (path.read_bytes()[:-100], b"", path.read_bytes() + b"\0"):
-        path.write_bytes(harmed)
-        with pytest.raises(ValueError, match="is cut off or altered"):
-            store.run(RUN)
-        assert path.read_bytes() == harmed
-    path.unlink()
-    assert_same(store.run(RUN))
-
-
 def test_checkpoint_that_holds_a_pickle_is_not_unpickled(tmp_path):
     np.save(content := io.BytesIO(), np.array([{}], dtype=object), allow_pickle=True)
     whole = MAGIC + hashlib.sha256(content.getvalue()).digest() + content.getvalue()

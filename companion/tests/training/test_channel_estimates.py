@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -301,7 +300,6 @@ def test_the_true_floor_as_a_cap_is_exceeded_in_about_half_of_the_rounds():
 
 @pytest.mark.slow
 def test_a_training_is_what_is_stored():
-    torch.set_num_threads(1)
     made = estimates.training_row("digits", 0.16, "-10 dB", "mmse", 1)
     stored = KEPT.query("dataset == 'digits' and nu == 0.16 and error == '-10 dB' and kind == 'mmse' and seed == 1")
     assert stored.accuracy.item() == pytest.approx(made["accuracy"], abs=0.011)  # another processor rounds otherwise

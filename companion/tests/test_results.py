@@ -1,0 +1,111 @@
+"""Committed tables by name, and ratios of policies, against the text of the files and SciPy's own intervals."""
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from companion.claims import compare
+from companion.results import folder, load, ratio
+from companion.summary import promises
+
+KEYS = ["policy", "nu", "seed"]
+
+
+def pairs(**values):
+    """A table with a row per policy and seed; the seeds of each policy are in an order of its own."""
+    rows = [(name, 0.04, seed, value) for name, each in values.items() for seed, value in enumerate(each)]
+    return pd.DataFrame(rows, columns=[*KEYS, "rdp"]).sample(frac=1, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return np.exp(np.random.default_rng(5).normal(size=(2, 40)))
+
+
+def test_every_committed_table_loads_with_as_many_values_as_its_file():
+    files = sorted(folder().glob("*/*.csv"))
+    assert len(files) > 40
+    for file in files:
+        table = load(str(file.relative_to(folder()).with_suffix("")))
+        cells = list(csv.reader(file.read_text(encoding="utf-8").splitlines()))
+        if cells[0][:2] != ["policy", ""]:
+            assert table.shape == (len(cells) - 1, len(cells[0])), file
+        else:
+            assert table["policy"].nunique() == len({*cells[0][1:]} - {""}), file
+            numbers = [*dict.fromkeys(cells[1])][1:]
+            own = cells[1].count("")
+            assert table[numbers].notna().sum().sum() == sum(cell != "" for row in cells[3:] for cell in row[own:]), (
+                file
+            )
+
+
+def test_load_reads_a_wide_table_by_policy():
+    table = load("exact/mnist").set_index(KEYS)
+    assert table.loc[("AdaScale", 0.01, 0)].tolist() == [6.855147, 5.635384]  # the fourth line of the file
+    assert [*table] == ["epsilon", "exact"]
+
+
+def test_load_lists_the_names_that_there_are():
+    with pytest.raises(ValueError, match=r"name must be one of audit/digits, .*weights/thirds, got 'mnist'"):
+        load("mnist")
+
+
+def test_ratio_is_the_paired_interval_of_scipy(drawn):
+    top, bottom = drawn
+    table = pairs(A=top, B=bottom)
+    own = stats.ttest_rel(np.log(top), np.log(bottom)).confidence_interval(0.95)
+    geometric = stats.gmean(top / bottom), np.exp(own.low), np.exp(own.high)
+    assert ratio(table, "A", "B", nu=0.04) == pytest.approx(geometric, rel=1e-12)
+    own = stats.ttest_1samp(top / bottom, 0).confidence_interval(0.95)
+    arithmetic = np.mean(top / bottom), own.low, own.high
+    assert ratio(table, "A", "B", mean="arithmetic") == pytest.approx(arithmetic, rel=1e-12)
+    value = lambda x, y, axis: x.mean(axis=axis) / y.mean(axis=axis)  # noqa: E731
+    own = stats.bootstrap((top, bottom), value, paired=True, method="percentile", rng=1).confidence_interval
+    found = ratio(table, "A", "B", mean="ratio of means")
+    assert found.estimate == pytest.approx(top.mean() / bottom.mean(), rel=1e-12)
+    assert found[1:] == pytest.approx((own.low, own.high), rel=0.03)
+
+
+def test_median_ratio_has_the_interval_of_order_statistics(drawn):
+    each = np.sort(drawn[0] / drawn[1])
+    low = int(stats.binom.ppf(0.025, len(each), 0.5))  # P(fewer than low below the median) <= 2.5 %
+    found = ratio(pairs(A=drawn[0], B=drawn[1]), "A", "B", mean="median")
+    assert found == pytest.approx((np.median(each), each[low - 1], each[len(each) - low]), rel=1e-12)
+    few = ratio(pairs(A=[1.0, 2.0, 3.0], B=[1.0, 1.0, 1.0]), "A", "B", mean="median")
+    assert few == (2, 0, np.inf)  # no order statistics of three include the median with 95 %
+
+
+def test_ratio_pairs_realisations_and_leaves_out_incomplete_ones():
+    table = pairs(A=[2.0, np.nan, 8.0], B=[1.0, 5.0, 4.0], C=[1.0])
+    assert ratio(table, "A", "B") == pytest.approx((2, 2, 2))
+    assert ratio(table, "A", "C").estimate == 2
+    named = table.rename(columns={"seed": "window", "rdp": "exact"}).assign(group="1")
+    assert ratio(named, "A", "B", "exact", pair=["group", "window"]) == pytest.approx((2, 2, 2))
+
+
+def test_ratio_refuses_what_the_table_does_not_have():
+    table = pairs(A=[2.0, 3.0], B=[1.0, 1.0])
+    both = pd.concat([table, table.assign(nu=0.08)])
+    for wrong, message in [
+        ({"nu": 0.05}, r"no row has nu = 0.05, only 0.04, 0.08"),
+        ({"policy": "Z", "nu": 0.04}, r"Z must have one row per seed, got 0 rows for 0"),
+        ({"column": "exact"}, r"no column 'exact', only policy, nu, seed, rdp"),
+        ({"mean": "harmonic", "nu": 0.04}, r"average must be one of .*, got 'harmonic'"),
+        ({}, r"A must have one row per seed, got 4 rows for 2; nu=... selects some"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ratio(both, **({"policy": "A", "reference": "B"} | wrong))
+
+
+def test_ratio_gives_the_numbers_that_the_chapters_print():
+    table = load("causal/mnist")
+    kept = promises(table).set_index(["policy", "nu"])
+    for policy, nu in [("AdaScale, warm", 0.01), ("Learn", 0.16)]:
+        printed = kept.loc[(policy, nu), ["epsilon", "epsilon_low", "epsilon_high"]]
+        assert ratio(table, policy, column="epsilon", mean="arithmetic", nu=nu) == pytest.approx(tuple(printed))
+    for average in ("geometric", "ratio of means"):
+        row = compare(table, "rdp", "EqualAlloc", "AdaScale", average).query("nu == 0.02").iloc[0]
+        assert ratio(table, "EqualAlloc", "AdaScale", mean=average, nu=0.02) == tuple(row[["ratio", "low", "high"]])
