@@ -57,7 +57,7 @@ METRICS = ("rdp", "epsilon", "exact")
 """The columns of a leakage table that are compared. They are RDP, DP by the Rényi conversion, and exact DP."""
 
 AVERAGES = ("geometric", "arithmetic", "median", "ratio of means")
-"""How a ratio is averaged over the realisations: the first three are of the ratios, the last of the values."""
+"""The ways to average a ratio over the realisations. The first three average the ratios, the last the values."""
 
 _RESAMPLES = 10_000
 

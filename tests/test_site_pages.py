@@ -71,41 +71,19 @@ def test_only_the_page_that_searches_loads_the_index_of_all_words():
     assert kept.index("SHOW_SEARCH_SUMMARY = false") < kept.index("searchtools.js")
 
 
-def read(text):
-    return publish_doctree(text, settings_overrides={"report_level": 2, "halt_level": 2})
-
-
-BOXES = """
-.. opener::
-   :needs: the *normal* distribution.
-
-   * compute a noise multiplier;
-
+EXERCISE = """
 .. exercise:: The deepest *fade*
 
    Which round is it?
 """
 
 
-def test_boxes_have_their_title_their_text_and_the_minutes(monkeypatch):
-    monkeypatch.setitem(directives._directives, "opener", reader_aids.Opener)
+def test_an_exercise_has_its_title_and_its_text(monkeypatch):
     monkeypatch.setitem(directives._directives, "exercise", reader_aids.Exercise)
-    document = read(BOXES)
-    reader_aids.fill_in_minutes(None, document)
-    opener, exercise = ([each.astext() for each in box] for box in document.findall(nodes.admonition))
-    assert opener[:2] == ["After this chapter you can", "compute a noise multiplier;"]
-    assert opener[2:] == ["You need the normal distribution.", "Reading takes about 5 minutes."]
-    assert exercise == ["Exercise. The deepest fade", "Which round is it?"]
-    assert len(list(document.findall(nodes.emphasis))) == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "formulas", "expected"), [(10, 0, 5), (1000, 0, 5), (1001, 0, 10), (2000, 20, 15), (2000, 21, 20)]
-)
-def test_reading_takes_a_minute_per_200_words_or_four_formulas(words, formulas, expected):
-    code = "\n\nCode::\n\n" + "   x = 1\n" * 5000  # is not read word by word
-    text = " ".join(["word"] * (words - 1)) + "\n\n" + ".. math:: a = b\n\n" * formulas + code
-    assert reader_aids.minutes(read(text)) == expected
+    document = publish_doctree(EXERCISE, settings_overrides={"report_level": 2, "halt_level": 2})
+    (box,) = document.findall(nodes.admonition)
+    assert [each.astext() for each in box] == ["Exercise. The deepest fade", "Which round is it?"]
+    assert len(list(document.findall(nodes.emphasis))) == 1
 
 
 def test_fields_of_named_tuples_lose_only_the_words_of_python(monkeypatch):

@@ -215,9 +215,6 @@ class Chapter:
         if block.name.startswith("prf:"):
             kind = place.text if place else block.name.removeprefix("prf:").capitalize()
             title = f"{kind} ({title})" if title else kind
-        elif block.name == "opener":
-            title = "After this chapter you can"
-            body += ["", f"**You need** {ROLE.sub(self.role, block.options.get('needs', 'nothing.'))}"]
         elif block.name == "exercise":
             title = f"Exercise. {title}"
         return [

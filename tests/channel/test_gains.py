@@ -316,7 +316,6 @@ REFUSED = [
     ("a,b\n-60,-70\n-61,0\n", DBM, ", line 3: .* got '0' in b"),
     ("a,b\n-60,-70\n-61,71\n", DBM, ", line 3: .* 23.0 dBm, got '71' in b"),
     ("a,b\n-60,-70\n-61,\n", DBM, ", line 3: expected a value, got '' in b; .* hold and floor"),
-    ("a,b\n-60,-70\n-61,weak\n", DBM, ", line 3: expected a number, got 'weak' in b"),
     ("a,b,c\n-60,-70,-70\n", DBM, ", line 1: got 'a,b,c' .* M = 2"),
     ("-60,-70\n-61,-71\n", DBM, ", line 1: got '-60,-70'"),
     ("min_gain\n-60\n", DBM, ", line 1: got 'min_gain' in the unit dbm"),
@@ -331,7 +330,6 @@ REFUSED = [
     ("link,round,value\na,0,1\nb,0,1\na,2,1\n", Reading(), ": expected a value, got none of link 'a' in round 1"),
     ("link,time,value\na,.5,1\nb,.7,1\n", HELD, ": expected a value, got none of link 'b' in time 0.5; .* earlier"),
     ("link,round,value\na,0,1\nb,0,1\na,0,1\n", HELD, ", line 4: expected 'a' in link after .*, got '0' in round"),
-    ("link,time,value\na,2,1\nb,1,1\na,1,1\n", HELD, ", line 4: expected 'a' in link after .*, got '1' in time"),
     ("link,round,value\na,0,1\nb,0.5,1\n", HELD, ", line 3: .* whole, .* got '0.5' in round"),
     ("link,round,value\na,0,1\nb,1e12,1\n", HELD, ", line 3: .* at most 50000000 .* got '1e12' in round"),
     ("link,time,value\na,inf,1\nb,1,1\n", HELD, ", line 2: .* finite, got 'inf' in time"),
@@ -340,7 +338,6 @@ REFUSED = [
     (saved(GAINS), Reading(), r": expected numbers \(linear\) of shape \(2, T\), got 'float64 of shape \(3, 2\)"),
     (saved(np.array([[1, 1], [1, 0]])), Reading(), ": expected a gain .* got 0.0 of device 2 in round 1"),
     (saved(np.array([[1, np.nan], [1, 1]])), Reading(), ": expected a value, got nan of device 1 in round 1"),
-    (saved(np.ones((2, 2))), Reading("csi"), r": expected numbers \(csi\) .* got 'float64"),
     (saved(np.ones((2, 2), complex)), DBM, r": expected numbers \(dbm\) .* got 'complex128"),
     (saved(GAINS.T) + b"x", Reading(), ": .* 1 bytes after"),
     (saved(np.array([[{}, {}]] * 2)), Reading(), ": .* allow_pickle"),
@@ -404,19 +401,6 @@ def test_damaged_file_is_refused_in_one_line_or_is_a_trace(tmp_path_factory, cas
     if trace.mean_gain is not None:
         assert trace.mean_gain.shape == (scenario.num_devices,)
         assert all(math.isfinite(each) and each > 0 for each in trace.mean_gain)
-
-
-@given(written(), st.floats(0, 1))
-def test_cut_row_is_noticed(tmp_path_factory, case, place):
-    """A row that is cut off between two fields or within; a digit missing at the very end cannot be seen."""
-    content, gains, scenario = case
-    cut = content[: int(place * (len(content) - 1))]
-    try:
-        trace = read(tmp_path_factory.mktemp("trace"), cut, scenario)
-    except InvalidFile:
-        return
-    whole = (gains / scenario.batch_second_moment).min(axis=1)
-    assert trace.min_gain[:-1].tolist() == whole[: len(trace.min_gain) - 1].tolist()
 
 
 def test_a_hundred_thousand_rounds_are_read(tmp_path):
