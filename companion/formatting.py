@@ -1,16 +1,9 @@
 """Numbers as a reader wants them in a table: no ``1e+03``, no ``23.``, no ``-0.0``, and a minus that is no hyphen."""
 
 import re
-from collections.abc import Iterable
 from math import ceil, floor, log10
 
 import pandas as pd
-
-Texts = dict[str, str]
-"""Texts by the names under which a chapter glues them.
-
-:meta hide-value:
-"""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -75,9 +68,3 @@ def rounded_down(value: float, digits: int = 1) -> str:
 def rounded_up(value: float, digits: int = 1) -> str:
     """An upper bound with so many decimals: rounding must not lower it."""
     return f"{ceil(10**digits * value) / 10**digits:.{digits}f}"
-
-
-def listed(texts: Iterable[str]) -> str:
-    """Texts as a sentence lists them: ``a``, ``a and b``, ``a, b and c``."""
-    *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last

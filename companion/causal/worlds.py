@@ -79,29 +79,6 @@ KNOWN = tuple(name for name, world in WORLDS.items() if world.truth == world.bel
 ENDS = ("Rayleigh", "path losses off by 8 dB", "moving at 1.5 m/s", "Gauss-Markov, r = 0.99")
 """The worlds that have the smallest and the largest budget of MNIST, too."""
 
-AVERAGE = (
-    "ConstantLevel",
-    "ReSolve",
-    "ReSolve, coherent",
-    "AdaScale, warm",
-    "AdaScale",
-    "Learn",
-    "Learn, coherent",
-    "PowerControl",
-    "LyapunovPowerControl",
-)
-"""Policies that keep the budget on average, or mean to."""
-
-HARD = (
-    "DynamicProgramme, hard",
-    "ReSolve, hard",
-    "ReSolve, coherent, hard",
-    "Learn, hard",
-    "Learn, coherent, hard",
-    "EstimFuture",
-    "EqualAlloc",
-)
-"""Policies that never exceed the budget."""
 
 PROGRAMME = "DynamicProgramme, hard"
 HINDSIGHT = "AdaScale, hindsight"
@@ -308,11 +285,6 @@ def read_exact(path: Path | str) -> pd.DataFrame:
     """The committed table, ``results/channels/exact.csv``, as :func:`exact_table` makes it."""
     table = read_wide(path)  # not every policy is in every world
     return table[["world", "policy", "nu", "seed", *_EXACT_STORED]].reset_index(drop=True)
-
-
-def read_blocks(path: Path | str) -> pd.DataFrame:
-    """The committed ``results/channels/table_blocks.csv``, of :func:`~companion.theory.correlated.block_table`."""
-    return read_wide(path)
 
 
 def committed(processes: int) -> Made:

@@ -17,30 +17,6 @@ from companion.figures.style import NOISE_FREE, SPARE, STYLE, Look, label_budget
 _LOOKS: list[Look] = [STYLE["AdaScale"], STYLE["EqualAlloc"], STYLE["EstimFuture"], *SPARE]
 
 
-def scans(images: NDArray[np.float64], labels: ArrayLike) -> Figure:
-    """The first image of each class, shapes (n, height, width) and (n,)."""
-    classes = np.unique(np.asarray(labels))
-    figure, axes = plt.subplots(1, len(classes), figsize=(7.5, 1.1))
-    for each, axis in zip(classes, axes, strict=True):
-        axis.imshow(images[np.argmax(np.asarray(labels) == each)], cmap="gray_r")
-        axis.set_title(f"{each}", fontsize=9)
-        axis.axis("off")
-    return figure
-
-
-def dealt(counts: Mapping[str, NDArray[np.intp]]) -> Figure:
-    """Images of each class (rows) on each device (columns), a panel a partition."""
-    figure, axes = plt.subplots(1, len(counts), figsize=(9, 3.6), sharey=True)
-    for axis, (kind, table) in zip(axes, counts.items(), strict=True):
-        axis.imshow(table, cmap="Blues", vmin=0, vmax=max(each.max() for each in counts.values()) * 1.4)
-        for (row, column), count in np.ndenumerate(table):
-            axis.text(column, row, count or "", ha="center", va="center", fontsize=9)
-        axis.set(title=kind, xlabel="device $m$", xticks=range(table.shape[1]), yticks=range(table.shape[0]))
-        axis.grid(False)
-    axes[0].set_ylabel("class")
-    return figure
-
-
 def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
     r"""What is learned without noise, what noise adds to the loss, and :math:`\varepsilon` so far over Optimal's.
 

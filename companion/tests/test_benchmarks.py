@@ -16,7 +16,6 @@ from companion.claims import compare
 from companion.leakage.benchmarks import CHOICES, both_protocols, choices_table, full_power, late_share, order_table
 from companion.leakage.shi_pairs import lyapunov_starts, pair_table, penalty_scan
 from companion.methods import METHODS
-from companion.reported.readings import Scan, openings
 from companion.shi import filled_lyapunov
 from tests.problems import drawn
 
@@ -150,21 +149,29 @@ def test_the_scan_is_the_cost_of_every_rate_and_penalty_written_out(problem):
 def test_cost_rises_with_v_below_a_quarter_of_the_cubed_rate_and_hardly_above():
     relative, rates = np.geomspace(1e-2, 1e4, 601), [0.5, 1.0, 3.0]
     one = ReceiveScalingProblem(MNIST, lanes("mnist", [0.16], [1])[0].min_gain[0], 0.16)
-    scan = Scan(relative, penalty_scan(one, rates, relative))
-    assert (scan.rises_below > 0.1).all()
-    assert (scan.rises_above < 0.01).all()
-    assert abs(scan.plateau(1) - 1).max() < 0.06
-    assert (scan.plateau(0) > 1.1).all()
-    assert (scan.plateau(2) < 1).all()
-    small, large = (relative[1:][scan.crossings[row]] for row in (0, 2))
+    cost = penalty_scan(one, rates, relative)
+    rises, below = np.diff(cost) > 0, relative[1:] <= 0.25
+    assert (rises[:, below].mean(axis=1) > 0.1).all()
+    assert (rises[:, ~below].mean(axis=1) < 0.01).all()
+    plateau = cost[:, (relative > 1) & (relative < 10)]
+    assert abs(plateau[1] - 1).max() < 0.06
+    assert (plateau[0] > 1.1).all()
+    assert (plateau[2] < 1).all()
+    small, large = (relative[1:][np.diff(cost[row] > 1)] for row in (0, 2))
     assert small.min() > 1 > large.max()
     assert large.min() < 0.25
 
 
 def test_a_growing_penalty_shortens_the_opening():
-    opened = openings(lanes("mnist", [0.01, 0.16], range(20))[0])
-    assert opened[0.99].start[0] < 0.3 * opened[1.0].start[0]
-    assert opened[0.99].early[0] < 0.75 * opened[1.0].early[0]  # twenty realisations
+    problem, _ = lanes("mnist", [0.01, 0.16], range(20))
+    start, early = [], []
+    for r in (0.99, 1.0):
+        found = match_lyapunov(problem, contraction=r)
+        eta = policies.LyapunovPowerControl(found.penalty, found.rate, r).schedule(problem)
+        start.append(np.median((found.penalty / found.rate**3)[0]))
+        early.append(full_power(problem, eta).early[0].mean())
+    assert start[0] < 0.3 * start[1]
+    assert early[0] < 0.75 * early[1]  # twenty realisations
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from companion.training import estimates, weights
 FOLDER = Path(__file__).parents[2] / "results"
 ROW, WORLD, SLOW = ["policy", "nu", "seed"], ["world", "policy", "nu", "seed"], "Gauss-Markov, r = 0.99"
 CAUSAL = ["Optimal", *fresh.CAUSAL, *(name + fresh.HINDSIGHT for name in fresh.TUNED)]
-BLOCKED = sorted(set(worlds.read_blocks(FOLDER / "channels/table_blocks.csv").policy))
+BLOCKED = sorted(set(read_wide(FOLDER / "channels/table_blocks.csv").policy))
 
 
 def span(seeds):
@@ -80,7 +80,7 @@ COMPLETE = [
     ("exact/headline.csv", exact.read, ROW, whole(exact.HEADLINE, "mnist", fresh.SEEDS), {}),
     ("channels/table.csv", worlds.read, WORLD, all_worlds(), {"seeds": span(worlds.SEEDS)}),
     ("channels/exact.csv", worlds.read_exact, WORLD, all_accounted(), {"seeds": span(worlds.SEEDS)}),
-    ("channels/table_blocks.csv", worlds.read_blocks, ["policy", "nu", "block", "seed"], BLOCKS, {}),
+    ("channels/table_blocks.csv", read_wide, ["policy", "nu", "block", "seed"], BLOCKS, {}),
     ("channels/estimates.csv", estimates.read, ["dataset", "nu", "error", "kind", "seed"], all_estimates(), {}),
     ("guarantees/scaling.csv", pd.read_csv, ["seed", "T", "start", "beta"], SCALED, {"nu": scaling.BUDGET}),
     ("causal/certificate.csv", pd.read_csv, ["placement", "nu", "margin"], certified(), {"draws": 2000}),

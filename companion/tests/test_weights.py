@@ -9,8 +9,7 @@ import pytest
 from adascale import ReceiveScalingProblem
 from adascale.policies import Optimal
 from companion.bounds import SignalMoment, nearly_exact_bound
-from companion.theory.convergence import Training, momentum_over_bound
-from companion.theory.least_squares import simulate
+from companion.theory.convergence import momentum_over_bound
 from companion.training import weighted_trainings as trainings
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import (
@@ -19,13 +18,12 @@ from companion.training.weights import (
     equal_leakage,
     fitted_weights,
     impulse_response,
-    least_squares,
     loss_weights,
     saving,
 )
 from tests.problems import MNIST, make
 
-from .shared import RESULTS, example
+from .shared import RESULTS
 
 CURVATURE = np.array([0.05, 0.3, 1.0, 2.2])
 
@@ -110,25 +108,6 @@ def test_no_round_weighs_more_in_the_mean_gradient_than_the_flat_price():
     assert gradient_weights(CURVATURE, rate, T).max() * T <= float(flat.noise)
 
 
-def training(rounds):
-    return Training(example(), np.zeros(5), 0.05, np.random.default_rng(1).exponential(5, rounds), 4, 20)
-
-
-def test_the_least_squares_loss_is_affine_with_sampling_noise_too():
-    problem, start, rate, energy, B, n = training(40)
-    gradient, loss = (least_squares(training(40), squared_gradient=kind) for kind in (True, False))
-    exact = problem.expected_squared_gradients(start, rate, np.append(energy, 1.0), B, n)[-1]
-    assert gradient.rest + gradient.weights @ energy == pytest.approx(exact, rel=1e-12)
-    assert np.all(loss.weights[:-1] > loss_weights(problem.feature_variance, rate, 40)[:-1])  # it lives longer
-    rounds = list(simulate(problem, np.random.default_rng(2), start, rate, np.append(energy, 1.0), B, n, runs=1000))
-    excess = problem.loss(rounds[-1].model) - problem.constants.f_star
-    expected = loss.rest + loss.weights @ energy
-    error = excess.std(ddof=1) / np.sqrt(len(excess))
-    assert abs(excess.mean() - expected) < 4 * error < 0.2 * expected  # four standard errors
-    flat = loss.rest + loss.weights.mean() * energy.sum()
-    assert abs(excess.mean() - flat) > 4 * error  # negative control: flat weights
-
-
 def test_the_saving_is_what_geometric_weights_give():
     x, t = np.array([0.5, 4.0, 20.0]), (np.arange(20_000) + 0.5) / 20_000
     weights = np.exp(x[:, None] * (t - 1))
@@ -176,23 +155,6 @@ def test_bad_values_are_refused_by_name():
             call()
     with pytest.raises(ValueError, match="curvature must be finite and >= 0"):
         loss_weights([-1.0], 0.5, 3)
-
-
-def test_with_strong_convexity_the_final_loss_is_below_a_bound_with_geometric_weights():
-    whole = training(300)
-    problem, rate, energy = whole.problem, whole.learning_rate, whole.noise_energy
-    s, signal = problem.feature_variance, whole.signal_moment()
-    left = least_squares(whole)
-    bracket = float(signal.bracket(rate, s.max()))
-    shrink = 1 - 2 * rate * s.min() * bracket
-    later = np.arange(len(energy))[::-1]
-    offset = s.max() * rate**2 / 2 * float(signal.heterogeneity + signal.sampling) * np.sum(shrink**later)
-    noise = rate**2 / 4 * s.mean() * shrink**later
-    bound = shrink ** len(energy) * whole.initial_gap + offset + noise @ energy
-    assert left.rest + left.weights @ energy < bound < 3 * (left.rest + left.weights @ energy)
-    assert np.all(left.weights <= noise)
-    flat = noise[-1] * energy.sum() + whole.initial_gap  # what the paper's telescoping sum allows the loss
-    assert flat > 10 * bound
 
 
 def test_shares_by_third_sum_to_one_and_see_when_something_is_spent():

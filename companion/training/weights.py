@@ -1,7 +1,6 @@
 r"""When receiver noise hurts: the weight of a round's noise in the final loss (:ref:`sec-weights`).
 
-Closed forms for quadratic losses, and ``least_squares`` for the example whose sampling noise is known too.  The
-trainings that go with them are in :mod:`companion.training.weighted_trainings`.
+Closed forms for quadratic losses.  The trainings that go with them are in :mod:`companion.training.weighted_trainings`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from adascale.policies import Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from companion.results import Made
-from companion.theory.convergence import Training
 from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
 
 FloatArray = NDArray[np.float64]
@@ -95,49 +93,6 @@ def loss_weights(
     psi = impulse_response(h + decay, learning_rate, rounds, momentum)
     weights: FloatArray = learning_rate**2 / 4 * np.mean(h[:, None] * psi**2, axis=0)[::-1]
     return weights
-
-
-class LastIterate(NamedTuple):
-    r"""A figure at the last model, :math:`\text{rest} + \sum_t c_t w_t`."""
-
-    rest: float
-    """What is left without receiver noise."""
-    weights: FloatArray
-    """Of a unit of noise energy in round t, shape (T,)."""
-
-
-def least_squares(training: Training, *, squared_gradient: bool = False) -> LastIterate:
-    r"""The expected excess loss of the least-squares example after its last round, sampling noise included.
-
-    The second moments of :eq:`eq:ls-recursion` have a diagonal that is closed, :math:`\mathbf u_{t+1} = \mathbf A
-    \mathbf u_t + \mathbf b + \frac{\lambda^2 w_t}{2d} \mathbf 1`, with
-
-    .. math::
-        \mathbf A = (\mathbf I - \lambda\mathbf S)^2
-        + \frac{\lambda^2}{MB} \big((2 - q)\, \mathbf S^2 + \mathbf s \mathbf s^\top\big),
-
-    so that round t has the weight :math:`\frac{\lambda^2}{4d}\, \mathbf s^\top \mathbf A^{T-1-t} \mathbf 1`.
-
-    Parameters
-    ----------
-    training : Training
-        The least-squares training; of its noise energies only the number counts.
-    squared_gradient : bool
-        The squared gradient there in place of the excess loss.
-    """
-    problem, start, rate, energy, B, n = training
-    s, (M, d) = problem.feature_variance, problem.targets.shape
-    spread = np.mean((problem.targets - problem.minimiser) ** 2, axis=0)
-    sampling = rate**2 / (M * B) * ((2 - B / n) * np.diag(s**2) + np.outer(s, s))
-    step = np.diag((1 - rate * s) ** 2) + sampling
-    constant = sampling @ spread + rate**2 / (M * B) * problem.label_noise**2 * s
-    readout = s**2 if squared_gradient else s / 2
-    weights, rest = np.empty(len(energy)), 0.0
-    for t in reversed(range(len(energy))):
-        weights[t] = rate**2 / (2 * d) * readout.sum()
-        rest += float(readout @ constant)
-        readout = step.T @ readout
-    return LastIterate(rest + float(readout @ (start - problem.minimiser) ** 2), weights)
 
 
 def saving(forgetting: ArrayLike) -> FloatArray:
