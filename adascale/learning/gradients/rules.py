@@ -150,5 +150,5 @@ def patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
 
 
 def largest_patches(device: torch.device) -> int:
-    """Return the largest number of patch entries to store at a time: what fits the CPU cache, or 2^26 elsewhere."""
-    return 1 << 19 if device.type == "cpu" else 1 << 26
+    """Return the largest number of patch entries to store at a time: what fits the caches of the CPU, or 2^26."""
+    return torch.get_num_threads() << 19 if device.type == "cpu" else 1 << 26
