@@ -88,8 +88,7 @@ APART = adapters audit book comparison learning runs policies/test_learn.py poli
   $(patsubst %,test_%.py,compiled environment extension fuzz makefile mutants notebooks tools wheel)
 
 check: venv lint ## lint, types and the tests of the core and a small certificate: under a minute
-	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile few -m "not slow and not book" tests \
-	  companion/tests/bounds/test_certificate.py $(APART:%=--ignore=tests/%)
+	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile few -m "not slow and not book" tests companion/tests/bounds/test_certificate.py $(APART:%=--ignore=tests/%)
 
 # One worker builds the book, and it starts first. Without the book: make test PYTEST="-m 'not book'"
 test: venv lint ## lint, tests, the committed notebooks against their outputs, the built pages

@@ -246,7 +246,7 @@ def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, 
         (["--jobs", 0], "--jobs must be >= 1, got 0"),
         (["--out", "nowhere/x.csv"], "--out 'nowhere/x.csv' cannot be written: there is no folder"),
         (["--device", "abacus"], "device must be 'cpu' or 'cuda', got 'abacus'"),
-        (["--device", "cuda:99"], "device 'cuda:99' is not available: this machine has "),
+        (["--device", "cuda:99"], "device 'cuda:99' is not available: CUDA devices here: "),
         ([], "none.toml: No such file or directory"),
     ],
 )
