@@ -82,9 +82,10 @@ class Book:
             for chapter in part["chapters"]:
                 chapters += bool(part.get("numbered"))
                 pages.append((chapter["file"], chapters if part.get("numbered") else None))
+        unnumbered = Counter()  # figures and tables of pages without a number count on from page to page
         for name, number in pages:
             if (page := self.root / f"{name}.md").exists():
-                found |= {label: Place(text, page) for label, text in labels(page, number).items()}
+                found |= {label: Place(text, page) for label, text in labels(page, number, unnumbered).items()}
         return found
 
     @cached_property
@@ -95,11 +96,12 @@ class Book:
         return parse_file(str(self.root / "book" / "references.bib")).entries
 
 
-def labels(page, number):
+def labels(page, number, unnumbered):
     """Return what a reference to each label of a page reads; ``number`` is the page's, or None."""
-    found, counts, waiting = {}, Counter(), []
+    found, own, waiting = {}, Counter(), []
 
     def numbered(kind, label, shown):
+        counts = own if number or kind not in ("figure", "table") else unnumbered
         counts[kind] += 1
         if label:
             found[label] = shown.format(f"{number}.{counts[kind]}" if number else counts[kind])
