@@ -78,8 +78,8 @@ pdf: book ## the book as one PDF, _build/pdf/adascale.pdf, printed by Chromium
 notebooks: venv ## execute the chapters again and write their committed .ipynb
 	$(BIN)/python tools/notebooks.py $(CHAPTERS)
 
-# The core, for the loop of a developer: what needs no training, no book, no notebook and no other process of make or pytest, of the
-# exact accountant and of the laws of channels nothing, and of random inputs a sixth.
+# The core, for the loop of a developer, with a sixth of the random inputs. Left out: training, the book, notebooks, other processes of
+# make or pytest, the exact accountant and the distributions of channels.
 APART = adapters audit book comparison learning runs policies/test_learn.py policies/test_selection.py \
   $(patsubst %,channel/test_%.py,fading laws shadowing) \
   $(patsubst %,accounting/test_%.py,adapters discrete error_bounds events exact exact_digits exact_ends exact_parts) \
@@ -130,7 +130,7 @@ mutants: venv ## change the library in every small way: do the tests notice? hou
 
 # A reader's own values: other parameters in each chapter that has them, once with all cells and once with the visible ones alone.
 variants: venv ## run the chapters with other parameters: minutes
-	$(BIN)/python tools/variants.py $(shell grep -l 'tags: \[parameters\]' notebooks/[01]*.md)
+	$(BIN)/python tools/variants.py $(wildcard notebooks/[01]*.md)
 
 # Both in the same folder: the addresses of downloads contain a digest of where the book was built. status.html has the seconds.
 twice: venv ## build the book twice, from nothing, and compare every file: ten minutes

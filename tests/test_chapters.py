@@ -6,10 +6,11 @@ from pathlib import Path
 
 import jupytext
 import pytest
+from nbformat.v4 import new_code_cell
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 HIDDEN = {"remove-cell", "remove-input"}
-CHAPTERS = sorted(path for path in NOTEBOOKS.glob("[01]*.md") if "tags: [parameters]" in path.read_text())
+CHAPTERS = sorted(NOTEBOOKS.glob("[01]*.md"))
 
 
 def code(path):
@@ -50,7 +51,7 @@ def test_code_of_a_chapter_can_be_read_and_traced(path):
     cells, text = code(path), path.read_text()
     first, second, *_ = cells
     assert not first.metadata.get("tags"), "the first code cell shows the imports"
-    assert second.metadata["tags"] == ["parameters"]
+    assert second.metadata.get("tags") == ["parameters"]
     later = [cell for cell in cells[1:] if not tagged(cell, {"own-policy"})]  # a module of its own
     assert not [cell.source for cell in later if re.search(r"^(import|from) ", cell.source, re.MULTILINE)]
     hidden = [cell for cell in cells if tagged(cell, HIDDEN)]
@@ -65,9 +66,5 @@ def test_code_of_a_chapter_can_be_read_and_traced(path):
 
 
 def test_a_name_that_only_a_hidden_cell_binds_is_noticed():
-    hidden, visible = ({"tags": ["remove-cell"]}, {})
-    cells = [
-        jupytext.reads(f"```python\n{source}\n```", "md").cells[0] | {"metadata": metadata}
-        for source, metadata in (("a = b = 1", hidden), ("b = 2", visible), ("print(a + b)", visible))
-    ]
-    assert lost([type(jupytext.reads("", "md"))(cell) for cell in cells]) == {"a"}
+    hidden = new_code_cell("a = b = 1", metadata={"tags": ["remove-cell"]})
+    assert lost([hidden, new_code_cell("b = 2"), new_code_cell("print(a + b)")]) == {"a"}

@@ -117,7 +117,7 @@ def solve_in_x(problem, unit):
     spent = ((a / unit) @ cp.inv_pos(v) - problem.min_noise_energy.sum()) / (float(problem.budget) * T)
     program = cp.Problem(cp.Minimize(cp.sum(cp.log_sum_exp(terms, axis=1))), [spent <= 1, v <= scenario.x_max / unit])
     with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
-        warnings.simplefilter("ignore")  # what CVXPY warns of is judged below
+        warnings.simplefilter("ignore")  # what CVXPY warns of is checked below
         program.solve(solver=cp.CLARABEL)
     if v.value is None or not (v.value > 0).all():
         return np.inf

@@ -131,7 +131,7 @@ def _filled(table: Table, reading: Reading, last: FloatArray | None = None) -> F
     if reading.sensitivity is not None:
         least = reading.sensitivity * (reading.sensitivity if reading.unit == "csi" else 1)
         for t, m in np.argwhere(value < least)[:1].tolist():
-            raise table.error(t, f"{table.text(t, m)} is below --sensitivity {reading.sensitivity}; lower that", m)
+            raise table.error(t, f"{table.text(t, m)} is below the sensitivity {reading.sensitivity}; lower it", m)
         value = np.where(np.isnan(value), least, value)
     elif reading.gaps == "hold":
         before, ways = np.full_like(value[:1], np.nan) if last is None else last, "there is no earlier one"

@@ -192,8 +192,7 @@ def _handling_signals(stop: Stop) -> Iterator[None]:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2, without the usage."""
-        hint = "; 'adascale schedule' takes a measured trace, with --hindsight like 'adascale leakage'"
-        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}{hint * ('arguments: --gains' in message)}\n")
+        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

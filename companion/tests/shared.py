@@ -2,20 +2,17 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from companion.summary import by_seed
-from companion.theory.least_squares import LeastSquares
+from companion.theory import convergence
 
 RESULTS = Path(__file__).parents[2] / "results"
 
 
 def example(spread=0.15):
     """Five devices whose targets differ by ``spread``."""
-    deviation = np.random.default_rng(0).standard_normal((5, 5))
-    deviation -= deviation.mean(axis=0)
-    return LeastSquares(np.array([1, 1, 0.8, 0.6, 0.5]), 0.3 + spread * deviation, label_noise=0.3)
+    return convergence.example(spread=spread).problem
 
 
 def two_partitions(table, nus):

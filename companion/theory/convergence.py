@@ -79,6 +79,26 @@ class Training(NamedTuple):
         return np.stack([np.sum(self.problem.gradient(now.model) ** 2, axis=-1) for now in rounds], axis=-1)
 
 
+def example(rounds: int = 1000, rate: float = 0.02, energy: float = 5.0, spread: float = 0.15) -> Training:
+    """Train five devices with 20 samples and batches of 4, on five features (:ref:`sec-convergence-example`).
+
+    Parameters
+    ----------
+    rounds : int, >= 1
+        T.
+    rate : float, > 0
+        Learning rate.
+    energy : float, >= 0
+        Noise energy, the same in every round.
+    spread : float, >= 0
+        How much the devices' targets differ.
+    """
+    deviation = np.random.default_rng(0).standard_normal((5, 5))
+    targets = 0.3 + spread * (deviation - deviation.mean(axis=0))
+    problem = LeastSquares(np.array([1, 1, 0.8, 0.6, 0.5]), targets, label_noise=0.3)
+    return Training(problem, np.zeros(5), rate, np.full(rounds, energy), 4, 20)
+
+
 def step_moments(
     training: Training, model: ArrayLike, rng: np.random.Generator, runs: int
 ) -> dict[str, tuple[FloatArray, float]]:

@@ -10,7 +10,7 @@ AXE = Path(__file__).parent / "axe" / "axe.min.js"  # axe-core 4.14.1 from npm, 
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 LOOKS = (("light", 1440), ("dark", 390))
 WINDOWS = (("light", 390), ("dark", 1440))
-"""Each page is judged by axe once a theme, and once a width."""
+"""Axe checks each page once per theme, and once per width."""
 
 pytestmark = pytest.mark.book
 
@@ -112,7 +112,7 @@ def look(tab, address):
     tab.set_viewport_size({"width": 1440, "height": 900})
     tab.goto(address)
     tab.evaluate(WHEN_SET)
-    tab.add_style_tag(content=NO_MOTION)  # a page is judged when it has come to rest
+    tab.add_style_tag(content=NO_MOTION)  # a page is checked when it has come to rest
     for theme, width in LOOKS:
         tab.set_viewport_size({"width": width, "height": 900})
         tab.evaluate(THEME, theme)

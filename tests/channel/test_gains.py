@@ -322,7 +322,7 @@ REFUSED = [
     (
         "a,b\n-60,-99\n",
         Reading("dbm", SENT, "floor", -98),
-        ", line 2: '-99' in b is below --sensitivity -98; lower that",
+        ", line 2: '-99' in b is below the sensitivity -98; lower it",
     ),
     ("h2_1,h2_2\n1,1\n", Reading("csi"), ", line 1: got 'h2_1,h2_2' in the unit csi"),
     ("h2_1,h2_2\n1,\n1,1\n", HELD, ", line 2: expected a value, got '' in h2_2; there is no earlier"),

@@ -96,12 +96,6 @@ def test_leakage_names_its_channel_and_what_exceeds_its_epsilon(capsys):
         assert ("times --epsilon: its parameter is fixed" in said) == ((accountant, chains) != ("exact", "one"))
 
 
-def test_leakage_says_where_a_measured_trace_goes(capsys):
-    said = refused(capsys, "leakage", "--nu", 1, "--gains", "g.csv")
-    assert "unrecognized arguments: --gains g.csv; 'adascale schedule' takes a measured trace" in said
-    assert "measured" not in refused(capsys, "schedule", "--nu", 1)  # where it is missing
-
-
 MANY = Scenario("many", 100, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
 
 
