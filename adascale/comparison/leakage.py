@@ -222,11 +222,13 @@ class _Realisations:
                 found = {"cost": made.cost(*schedule), "full_power": (schedule[0] == made.max_eta).mean(axis=-1)}
                 found["total"], share = mean + found["cost"], np.ones(1)
         except BudgetNotReached:
-            if np.prod(lanes) > 1:  # one at a time, so that only those out of reach are NaN
-                each = [(np.broadcast_to(spend, lanes)[lane], lane[-1:]) for lane in np.ndindex(lanes)]
-                parts = [self.take(np.array(r)).measure(method, np.array([x])) for x, r in each]
-                whole = pd.concat([rows for rows, _ in parts], ignore_index=True)
-                return whole, next((one for _, one in parts if one is not None), None)
+            x = np.broadcast_to(spend, lanes).ravel()
+            if x.size > 1 and (positive := x > 0).any():  # in two parts, until only those out of reach are NaN
+                lane = np.arange(x.size)
+                parts = np.array_split(lane, 2) if positive.all() else [lane[positive], lane[~positive]]
+                pieces = [self.take(part % mean.size).measure(method, x[part]) for part in parts]
+                whole = pd.concat([rows.set_axis(part) for (rows, _), part in zip(pieces, parts, strict=True)])
+                return whole.sort_index(), next((one for _, one in pieces if one is not None), None)
         else:
             epsilon, largest = made.device_epsilons(*schedule, self.accountant, self.delta)
             found |= {"rdp": made.rdp(*schedule), "epsilon": epsilon, "epsilon_max": largest}
