@@ -49,7 +49,7 @@ ifneq ($(shell cat .venv/installed-from 2>/dev/null),$(installed_from))
 	@echo '$(installed_from)' > .venv/installed-from
 endif
 
-.PHONY: help book pdf notebooks check test fuzz coverage mutants variants twice reproduce quick bench lint clean lock venv book-key
+.PHONY: help book pdf notebooks check test fuzz coverage variants twice reproduce quick bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,14 +59,14 @@ help: ## list the targets (the default)
 # call has changed: the package and the names that it registers, committed results, the environment. Pages are always rendered
 # afresh (seconds): Sphinx reports a warning only when it reads a page, and -W must see every one, every time.
 
-key = { cat .venv/made-from; awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale companion results -type f ! -path 'companion/tests/*' ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt ! -name mutation.md 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
+key = { cat .venv/made-from; awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale companion results -type f ! -path 'companion/tests/*' ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
 
 book-key:
 	@$(key)
 
 book: venv ## render the book into _build/html, executing chapters that changed
 	@key="$$($(key))"; if [ "$$(cat _build/key 2>/dev/null)" != "$$key" ]; then \
-	  mkdir -p _build && find _build -mindepth 1 -maxdepth 1 ! -name mutants ! -name cosmic-ray -exec rm -rf {} + \
+	  mkdir -p _build && find _build -mindepth 1 -maxdepth 1 -exec rm -rf {} + \
 	  && echo "$$key" > _build/key; fi
 	rm -rf _build/html _build/.doctrees
 	$(BIN)/jupyter-book build -W --keep-going -n .
@@ -85,7 +85,7 @@ APART = adapters audit book comparison learning runs policies/test_learn.py poli
   $(patsubst %,accounting/test_%.py,adapters discrete error_bounds events exact exact_digits exact_ends exact_parts) \
   $(patsubst %,accounting/test_%.py,exact_peers extremes intervals kernels selfcheck) \
   $(patsubst %,cli/test_%.py,audit benchmark own_code plot signals stream_killed train) \
-  $(patsubst %,test_%.py,compiled environment extension fuzz makefile mutants notebooks tools wheel)
+  $(patsubst %,test_%.py,compiled environment extension fuzz makefile notebooks tools wheel)
 
 check: venv lint ## lint, types and the tests of the core and a small certificate: under a minute
 	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile few -m "not slow and not book" tests companion/tests/bounds/test_certificate.py $(APART:%=--ignore=tests/%)
@@ -109,7 +109,7 @@ UNCOMPILED = tests/accounting --ignore=tests/accounting/test_exact.py --ignore=t
   companion/tests/bounds/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
   companion/tests/test_lyapunov.py::test_one_rate_alone_is_tried_where_one_is_asked_for
 QUICK = not million and not tenth and not little_memory and not (programme and (test_online or test_causal or test_streaming))
-ASIDE = test_environment.py test_makefile.py test_notebooks.py test_mutants.py
+ASIDE = test_environment.py test_makefile.py test_notebooks.py
 MEASURED = $(BIN)/python -m coverage run -m pytest -q -m "not book"
 
 coverage: venv ## lines and branches that the tests run, into results/coverage.txt: most of an hour
@@ -119,14 +119,6 @@ coverage: venv ## lines and branches that the tests run, into results/coverage.t
 	$(BIN)/python -m coverage run $(BIN)/jupyter-book build --path-output _build/coverage/book .
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --fail-under=95 > results/coverage.txt; status=$$?; cat results/coverage.txt; exit $$status
-
-# The mutation tester is needed here only, in a venv of its own. Verdicts are kept: the same command goes on where it was stopped,
-# and tries again only what an edit of the source or of a test has touched.
-mutants: venv ## change the library in every small way: do the tests notice? hours (GROUPS=, SAMPLE=changes a group)
-	[ -x _build/cosmic-ray/bin/cosmic-ray ] || { $(PYTHON) -m venv _build/cosmic-ray \
-	  && _build/cosmic-ray/bin/python -m pip install --quiet cosmic-ray==8.7.0; }
-	$(BIN)/python tools/mutants.py _build/mutants $(GROUPS) $(if $(SAMPLE),--sample $(SAMPLE)) \
-	  --cosmic-ray $(CURDIR)/_build/cosmic-ray/bin/python
 
 # A reader's own values: other parameters in each chapter that has them, once with all cells and once with the visible ones alone.
 variants: venv ## run the chapters with other parameters: minutes

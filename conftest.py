@@ -10,7 +10,7 @@ import os
 
 import matplotlib
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 
 matplotlib.use("Agg")
 # PyTorch here and in what tests start: they run side by side, and more threads than cores wait for each other
@@ -22,8 +22,6 @@ settings.register_profile("adascale", deadline=None, derandomize=True, max_examp
 settings.load_profile("adascale")
 # for make check
 settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
-# for tools/mutants.py, where the first failure says all
-settings.register_profile("unshrunk", deadline=None, derandomize=True, max_examples=60, phases=[Phase.generate])
 
 
 # that something is compiled is said once a process: here by whichever test comes first, where nothing was compiled
