@@ -62,7 +62,8 @@ def test_line_of_sight_has_one_uniform_phase_per_device():
     # the scattered part of a mean of 40 rounds is 1/sqrt(4040) strong
     assert (np.abs(np.abs(many) - np.sqrt(100 / 101)) < 5 / np.sqrt(4040)).all()
     assert stats.kstest(np.angle(many), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
-    assert stats.kstest(np.angle(fade(Nakagami(), 1, 3000)[0]), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
+    for model in (Rayleigh(), Nakagami()):
+        assert stats.kstest(np.angle(fade(model, 1, 3000)[0]), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
 
 
 def test_rayleigh_is_the_limit_of_rician_and_gauss_markov():
