@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from adascale import ReceiveScalingProblem, channel, policies
+from adascale import channel, policies
 from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget, spent_epsilon
 
 from ..problems import MIXED, MNIST, drawn
@@ -50,13 +50,6 @@ def test_estim_future_plans_like_a_plain_loop(reading, budget):
     eta = policies.EstimFuture(mean, reading).schedule(problem)
     loop = estim_future_loop(problem, policies.estimated_min_gain(mean, reading))
     np.testing.assert_allclose(problem.noise_energy(eta), loop, rtol=1e-8)  # brentq's tolerance, 25 rounds of it
-
-
-def test_an_estimate_that_is_right_makes_estim_future_optimal():
-    gain = np.full(25, 3e-11)
-    problem = ReceiveScalingProblem(SMALL, gain, 0.04)
-    eta = policies.EstimFuture(np.full(10, 3e-10), "minimum").schedule(problem)
-    np.testing.assert_allclose(eta, policies.Optimal().schedule(problem), rtol=1e-12)
 
 
 def plan(caps, weights, budget):

@@ -1,21 +1,22 @@
 """The online interface: causality, purity, lanes, for every policy that decides round by round."""
 
 import copy
+import itertools
 import math
 import sys
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, channel, policies, tuning
+from adascale import ReceiveScalingProblem, channel, policies
 from adascale.problem import RoundLeakage
 from companion import bounds
 from companion.leakage.liu_simeone import OfflinePowerControl
 
-from ..problems import FULL, MIXED, MNIST, PAPER, best_energy, budgets, gains, make
+from ..problems import FULL, MIXED, MNIST, best_energy, budgets, gains, make
 
 ONLINE = {
     "equal": lambda problem: policies.EqualAlloc(),
@@ -106,13 +107,6 @@ def test_the_compiled_schedule_is_its_rounds_one_at_a_time(name, gain, budget):
     assert_both_ways_agree(ONLINE[name](problem), problem)
 
 
-@pytest.mark.parametrize("name", COMPILED)
-@pytest.mark.parametrize(("scenario", "budget"), PAPER[::3], ids=lambda value: getattr(value, "name", value))
-def test_the_compiled_schedule_is_its_rounds_on_the_paper_s_problems(scenario, budget, name):
-    problem = make(scenario, budget, seeds=[0, 1])
-    assert_both_ways_agree(ONLINE[name](problem), problem)
-
-
 def test_a_schedule_that_is_not_its_rounds_is_noticed():
     """The control: one round of eight off by 1e-10."""
 
@@ -124,11 +118,10 @@ def test_a_schedule_that_is_not_its_rounds_is_noticed():
         assert_both_ways_agree(Off(0.01), make(MIXED, 0.1))
 
 
-@pytest.mark.parametrize("order", [2, 2.5, 8, 32])
-def test_the_compiled_schedule_is_its_rounds_at_any_order(order):
+def test_the_compiled_schedule_is_its_rounds_at_any_order():
     for scenario in (MIXED, FULL, MNIST):
-        problem = make(replace(scenario, order=order), 0.05, rounds=12)
-        for penalty in (1e-6, 0.01, 1e4):
+        for order, penalty in itertools.product((2, 2.5, 8, 32), (1e-6, 0.01, 1e4)):
+            problem = make(replace(scenario, order=order), 0.05, rounds=12)
             assert_both_ways_agree(policies.AdaScale(penalty), problem)
 
 
@@ -222,33 +215,20 @@ def test_a_policy_is_handed_no_later_round():
 
 
 @pytest.mark.parametrize("name", ONLINE)
-def test_start_and_step_change_nothing_they_are_given(name):
+def test_start_and_step_change_nothing_and_a_run_goes_on_from_any_state(name):
     problem = make(MIXED, np.array([0.01, 0.1]), seeds=[0, 1])
-    policy = ONLINE[name](problem)
-    state = policy.start(problem.scenario, problem.budget)
-    kept, gain = copy.deepcopy(state), problem.min_gain.copy()
-    first = policy.step(state, problem.min_gain[..., 0])
-    second = policy.step(state, problem.min_gain[..., 0])
-    np.testing.assert_array_equal(first[1], second[1])
+    policy, gain = ONLINE[name](problem), problem.min_gain.copy()
+    eta, states = policy.schedule(problem), [policy.start(problem.scenario, problem.budget)]
+    kept = copy.deepcopy(states[0])
+    for t in range(problem.num_rounds):
+        states.append(policy.step(states[t], problem.min_gain[..., t])[0])
+    for t in (5, 2, 7, 0):  # in any order
+        np.testing.assert_allclose(policy.step(states[t], problem.min_gain[..., t])[1], eta[..., t], rtol=1e-12)
     np.testing.assert_array_equal(problem.min_gain, gain)
     np.testing.assert_array_equal(problem.budget, [0.01, 0.1])
     for field, old in vars(kept).items():
         if isinstance(old, np.ndarray):
-            np.testing.assert_array_equal(getattr(state, field), old)
-
-
-@pytest.mark.parametrize("name", ONLINE)
-def test_a_run_can_be_resumed_from_any_state(name):
-    problem = make(MIXED, 0.1)
-    policy = ONLINE[name](problem)
-    eta = policy.schedule(problem)
-    state = policy.start(problem.scenario, problem.budget)
-    states = []
-    for t in range(problem.num_rounds):
-        states.append(state)
-        state, _ = policy.step(state, problem.min_gain[t])
-    for t in (5, 2, 7, 0):  # in any order
-        assert policy.step(states[t], problem.min_gain[t])[1] == eta[t]
+            np.testing.assert_array_equal(getattr(states[0], field), old)
 
 
 @pytest.mark.parametrize("name", [*ONLINE, "optimal"])
@@ -285,13 +265,6 @@ def test_run_refuses_what_the_power_limit_forbids(factor):
     np.testing.assert_array_equal(policies.run(Returning(1.0), problem), problem.max_eta)  # the limit itself is allowed
 
 
-def test_a_long_horizon_forgets_nothing_of_the_budget():
-    """Even where the penalty is orders of magnitude too large, the queue keeps the cost within some budgets."""
-    problem = make(MNIST, 0.04, rounds=2000)
-    assert tuning.match_budget(policies.AdaScale, problem) < 100
-    assert 0.04 < problem.cost(policies.AdaScale(100.0).schedule(problem)) < 0.04 * 20
-
-
 @pytest.mark.parametrize("kind", [policies.AdaScale, policies.PowerControl, policies.LyapunovPowerControl])
 def test_who_changes_a_round_is_run_by_rounds(kind):
     class FullPower(kind):
@@ -308,9 +281,3 @@ def test_who_changes_a_round_is_run_by_rounds(kind):
     wanted = [*kind.tuned, *(["mean_gain"] if kind.needs_mean_gain else [])]
     found = FullPower(**{name: known[name] for name in wanted}).schedule(problem)
     np.testing.assert_array_equal(found, problem.max_eta)
-
-
-def test_policies_are_frozen():
-    classes = [each for each in vars(policies).values() if isinstance(each, type) and is_dataclass(each)]
-    assert {policies.AdaScale, policies.LyapunovPowerControl} <= {*classes}
-    assert all(each.__dataclass_params__.frozen for each in classes)

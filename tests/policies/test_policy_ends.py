@@ -42,15 +42,6 @@ def test_a_round_left_out_counts_towards_the_weights_of_shi_et_al():
         assert eta == pytest.approx(scale * np.sqrt(contraction**-n / (4 - n / 8)), rel=1e-12)
 
 
-def test_the_search_for_a_privacy_budget_starts_at_the_sum_of_the_optimum_over_the_rounds():
-    problem = make(MIXED, np.array([0.1, 1.0, 3.0]), seeds=range(3), rounds=5)
-    eta = policies.Optimal().schedule(problem)
-    expected = [sum(eta[lane]) for lane in range(3)]
-    np.testing.assert_allclose(policies.PowerControl.guess(problem), expected, rtol=1e-13)
-    alone = ReceiveScalingProblem(MIXED, problem.min_gain[0], 0.1)
-    assert policies.PowerControl.guess(alone) == pytest.approx(expected[0], rel=1e-13)
-
-
 @pytest.mark.parametrize("rounds", [1, 8, 500])
 def test_the_least_contraction_that_is_named_is_where_contractions_are_taken_from(rounds):
     def schedule(contraction):
@@ -74,21 +65,6 @@ def test_the_level_whose_penalty_is_beyond_floating_point_is_named(floor):
     small = replace(FULL, clip_norm=1e-3)  # of next to no leakage, which makes for a large penalty
     with pytest.raises(ValueError, match=f"the penalty at a level of {floor + 0.1:.3g}$"):
         policies.AdaScale.from_law(small, 0.1, law=EmpiricalFloors([floor]), stiffness=1e308)
-
-
-def test_the_first_guess_of_a_penalty_is_five_budgets_over_the_slope_at_the_water_level():
-    problem = with_floors(FULL, [0.2, 0.4, 9.0], np.array([0.1, 1.0]))
-    level = np.array([0.45, 1.8])  # of two wet rounds: (3 nu + 0.2 + 0.4) / 2
-    # without sampling the leakage is F(1) / w, and its slope -F(1) / w^2
-    expected = 5 * np.array([0.1, 1.0]) * level**2 / RoundLeakage(FULL)(1.0)
-    np.testing.assert_allclose(policies.AdaScale.guess(problem), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("power", [1e-12, 1.0, 1e6])
-def test_a_constant_level_is_the_same_in_every_unit_of_power(power):
-    problem = with_floors(replace(MIXED, noise_power=power), [0.1, 0.3, 5.0], 0.5)
-    energy = problem.noise_energy(policies.ConstantLevel(law=EmpiricalFloors([0.2])).schedule(problem))
-    np.testing.assert_allclose(energy, [0.7, 0.7, 5.0], rtol=1e-12)  # a law of one floor has the level floor + nu
 
 
 MEAN_GAIN = np.array([[1e-10, 2e-10, 4e-10], [3e-11, 1e-10, 1e-10]])
@@ -148,24 +124,3 @@ def test_class_says_what_of_the_channel_it_needs():
             getattr(policies, name)(**others.get(name, {}), **more)
             with pytest.raises((TypeError, ValueError), match="mean_gain"):
                 getattr(policies, name)(**others.get(name, {}))
-
-
-def test_a_callable_that_takes_no_policy_is_left_as_it_is():
-    class Half:
-        def __call__(self, state, min_gain_t):
-            return state, 0.5 * min_gain_t
-
-    class Halving(policies.OnlinePolicy):
-        step = Half()
-
-        def start(self, scenario, budget):
-            return scenario
-
-    assert Halving().step(Halving().start(FULL, 1.0), 3.0) == (FULL, 1.5)
-
-
-def test_a_prior_counts_for_twenty_floors_unless_told_otherwise():
-    problem, prior = make(MIXED, 0.1, rounds=30), EmpiricalFloors([0.01, 5.0])
-    eta = policies.Learn(prior=prior).schedule(problem)
-    assert (eta == policies.Learn(prior=prior, weight=20).schedule(problem)).all()
-    assert (eta != policies.Learn(prior=prior, weight=21).schedule(problem)).any()

@@ -1,17 +1,16 @@
 """What a programme's tables hold, and the gains and scalings at the edge of what a policy may be handed or return."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import optimize
 
-from adascale import ReceiveScalingProblem, policies, tuning
+from adascale import ReceiveScalingProblem, policies
 from adascale.channel import EmpiricalFloors, RayleighFloors
 from adascale.problem import RoundLeakage
 
-from ..problems import MIXED, OnlySome, make
+from ..problems import MIXED, make
 
 SECOND = replace(MIXED, order=2)  # few moments: quick also where nothing is compiled
 
@@ -41,13 +40,6 @@ def test_with_two_rounds_each_lane_plans_for_the_second_floors_of_its_own_law():
     np.testing.assert_allclose(problem.noise_energy(eta)[:, 0] - first, wanted, rtol=2e-6)
 
 
-def test_a_table_goes_from_all_budget_in_steps_of_5_per_cent_to_a_thousandth_of_a_round_s():
-    """For one round, whose table costs nothing: 140 budgets, as exp(-0.05 * 139) is the first below 1e-3."""
-    state = policies.DynamicProgramme(law=RayleighFloors(0.1)).start(replace(SECOND, num_rounds=1), [0.1, 0.2])
-    assert math.exp(-0.05 * 138) > 1e-3 > math.exp(-0.05 * 139)
-    assert state.table.shape == (2, 1, 140)
-
-
 def test_a_price_beyond_floating_point_is_refused_by_the_budget_of_a_round():
     """|F'| falls as w^-2 or w^-3 and is 0 in float64 where w is 1e200."""
     programme = policies.DynamicProgramme(law=RayleighFloors(0.1))
@@ -67,17 +59,6 @@ def test_each_lane_learns_from_the_prior_of_its_own():
         policy = policies.Learn(prior=RayleighFloors(scale[lane]), weight=4)
         np.testing.assert_array_equal(eta[lane], policy.schedule(alone))
     assert policies.Learn(prior=RayleighFloors(scale), weight=4).start(MIXED, 0.1).seen.shape == (2, 2, 4)
-
-
-def test_where_a_state_has_no_scenario_every_gain_of_float64_is_one():
-    least, largest = np.nextafter(0.0, 1.0), np.finfo(float).max
-    for gain in (least, 1e-10, 1.0, largest):
-        for given in (float(gain), np.float64(gain), np.array([gain, gain])):
-            np.testing.assert_array_equal(Unplaced().step(0, given)[1], given)
-    for bad in (0.0, math.inf):
-        for given in (np.float64(bad), np.array([1.0, bad])):
-            with pytest.raises(ValueError, match=r"^min_gain_t must be finite and > 0, got "):
-                Unplaced().step(0, given)
 
 
 @pytest.mark.parametrize("kind", [np.float64, ">f8", np.float32, np.int64, object])
@@ -120,19 +101,3 @@ def test_step_that_returns_no_state_and_number_per_lane_is_refused(returned):
     problem = make(MIXED, np.array([0.1, 0.2]), seeds=[0, 1])
     with pytest.raises(ValueError, match=r"^Careless\.step must return the next state and eta, "):
         policies.run(Careless(), problem)
-
-
-def test_a_class_without_a_guess_is_searched_from_where_a_function_is():
-    tried = []
-
-    class Noting(OnlySome):
-        def __init__(self, extra):
-            tried.append(np.copy(extra))
-            super().__init__(extra)
-
-    problem, first = make(MIXED, 2e-3), []
-    for policy in (Noting, lambda extra: Noting(extra)):
-        tried.clear()
-        assert tuning.match_budget(policy, problem) == pytest.approx(2e-3, rel=1e-6)
-        first.append(tried[0])
-    np.testing.assert_array_equal(*first)

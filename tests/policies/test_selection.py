@@ -12,7 +12,7 @@ from adascale.accounting import ExactAccountant
 from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies import Best, Selecting, Selection, Truncated
 
-from ..problems import CIFAR, MIXED, MNIST
+from ..problems import MIXED, MNIST
 
 EXACT = ExactAccountant()
 UNEQUAL = replace(MIXED, max_power=(0.2, 0.05, 0.1))  # three devices with their own batches and power limits
@@ -201,25 +201,14 @@ def test_epsilon_is_kept_on_every_channel(scenario):
 # What it gains, and wrong ways to count it ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("nu", "expected"),
-    [(0.01, (7.163, 1.1155, 0.9854)), (0.04, (2.4043, 0.91382, 0.9868)), (0.16, (0.80444, 0.60353, 0.9918))],
-)
-def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise(nu, expected):
-    gain, best, total = at_total_of_optimum(MNIST, nu, range(4))
+def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
+    gain, best, total = at_total_of_optimum(MNIST, 0.04, range(4))
     found = Truncated.of_total(MNIST, gain, total).select(MNIST, gain)
     np.testing.assert_allclose(found.total, total, rtol=1e-12)
     mean, largest = found.device_epsilons(EXACT)
     assert (largest < best).all()
     measured = geometric(best), geometric(mean), found.participation.mean()
-    np.testing.assert_allclose(measured, expected, rtol=5e-4)
-
-
-def test_truncation_gains_nothing_where_noise_is_far_above_the_floors():
-    gain, best, total = at_total_of_optimum(replace(CIFAR, num_rounds=60), 100.0, range(2))
-    found = Truncated.of_total(CIFAR, gain, total)
-    mean, _ = found.select(CIFAR, gain).device_epsilons(EXACT)
-    np.testing.assert_allclose(mean, best, rtol=1e-3)
+    np.testing.assert_allclose(measured, (2.4043, 0.91382, 0.9868), rtol=5e-4)
 
 
 def test_wrong_accounting_is_below_a_proven_lower_bound():
@@ -234,15 +223,6 @@ def test_wrong_accounting_is_below_a_proven_lower_bound():
     counts = found.senders.sum(axis=0)[found.senders[m]]
     by_all = [(0.01, sigma * noise * 10 / k, 1) for k in counts]  # (b) M devices, though the mean is that of K_t
     assert accounting.epsilon(by_all, 1e-5).upper < true.lower
-
-
-def test_mean_over_devices_hides_the_one_that_always_sends():
-    gain, _, total = at_total_of_optimum(MNIST, 0.04, range(2))  # (c)
-    found = Best.of_total(MNIST, gain, total, 5).select(MNIST, gain)
-    mean, largest = found.device_epsilons(EXACT)
-    assert (largest > 1.25 * mean).all()
-    assert found.participation.min() < 0.2
-    assert (found.participation.max(axis=-1) > 0.8).all()
 
 
 @given(st.integers(1, 8), st.integers(0, 2**32 - 1))

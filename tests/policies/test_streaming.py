@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, policies
 from adascale.channel import EmpiricalFloors
-from adascale.comparison import find_method
 from adascale.errors import InvalidInput
 from adascale.streaming import Stream
 from adascale.streaming.journal import Journal
-from companion import bounds
 
-from ..problems import MIXED, MNIST, budgets, gains, make
+from ..problems import MIXED, budgets, gains, make
 from .test_online import ONLINE
 
 
@@ -122,16 +120,6 @@ def test_what_is_no_budget_starts_nothing(name):
         assert error.value.argument == "budget"
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_a_gain_may_be_any_number(name):
-    problem = make(MIXED, 0.1)
-    gain = np.float64(np.float32(problem.min_gain[0]))
-    policy = EVERY[name](problem)
-    wanted = policy.step(policy.start(problem.scenario, 0.1), gain)[1]
-    for kind in (float, np.float32, np.array, lambda x: np.array(x, dtype=">f8")):
-        assert policy.step(policy.start(problem.scenario, np.array([0.1])[0]), kind(gain))[1] == wanted
-
-
 def test_what_is_checked_keeps_its_name_its_words_and_its_arguments():
     assert Mine.start.__doc__ == "Begin."
     assert Mine.step.__name__ == "step"
@@ -142,18 +130,6 @@ def test_what_is_checked_keeps_its_name_its_words_and_its_arguments():
 
     assert Wider().start(MIXED, 0.1, 3, scale=4) == (MIXED, 3, 4)
     assert policies.AdaScale(0.1).step(policies.AdaScale(0.1).start(MIXED, budget=0.1), min_gain_t=1e-10)[1] > 0
-
-
-def test_one_bad_gain_would_spoil_the_rounds_after_it():
-    """The control: without the check EstimFuture stays at full power, where most leaks, to the end."""
-    problem = make(MNIST, 0.04)
-    policy = ONLINE["estim-devices"](problem)
-    unchecked = policies.EstimFuture.step.__wrapped__
-    state, _ = unchecked(policy, policy.start(problem.scenario, problem.budget), np.float64("nan"))
-    for t in range(1, problem.num_rounds):
-        state, eta = policy.step(state, problem.min_gain[t])
-        assert not eta < problem.max_eta[t]
-    assert (policy.schedule(problem) < problem.max_eta).mean() > 0.5
 
 
 PLANNING = [name for name in ONLINE if name.startswith(("estim", "power", "resolve", "learn", "programme"))]
@@ -169,16 +145,6 @@ def test_a_plan_for_t_rounds_ends_with_them(name):
     for after in (lambda: policy.step(state, 1e-10), lambda: policy.skip(state)):
         with pytest.raises(ValueError, match=r"8 rounds"):
             after()
-
-
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in PLANNING])
-def test_what_plans_nothing_goes_on(name):
-    problem = make(MIXED, 0.1)
-    policy = EVERY[name](problem)
-    state = policy.start(problem.scenario, problem.budget)
-    for _ in range(5 * problem.num_rounds):
-        state, eta = policy.step(state, 1e-10)
-        assert 0 < eta <= problem.scenario.x_max * 1e-10
 
 
 def test_weights_that_leave_floating_point_end_a_horizon_too():
@@ -252,21 +218,6 @@ def test_each_policy_does_with_a_gap_what_it_says():
     assert Mine().skip(MIXED) is MIXED  # the default: the state as it was
 
 
-def test_what_a_gap_saves_is_spent_later_by_who_plans_and_by_who_keeps_a_queue():
-    problem = make(MNIST, 0.04)
-    gap = np.zeros(problem.num_rounds, dtype=bool)
-    gap[100:300] = True
-    for name in ("adascale", "estim-devices", "power"):
-        policy = ONLINE[name](problem) if name != "adascale" else policies.AdaScale(0.3)
-        through, skipped = played(policy, problem, ~np.ones_like(gap))[0], played(policy, problem, gap)[0]
-        np.testing.assert_array_equal(skipped[:100], through[:100])
-        assert not skipped[gap].any()
-        assert not np.array_equal(skipped[300:], through[300:])
-    spend, state = played(policies.AdaScale(0.3), problem, gap)
-    assert spend.mean() <= 0.04 + state.queue / problem.num_rounds + 1e-12
-    assert bounds.queue(problem, policies.AdaScale(0.3).schedule(problem)).max() > 0
-
-
 @pytest.mark.parametrize(
     "kind", [policies.Learn, lambda **given: policies.ReSolve(None, EmpiricalFloors([0.2]), **given)]
 )
@@ -286,12 +237,6 @@ def test_floor_is_the_former_name_of_minimum_noise_energies():
     with pytest.warns(DeprecationWarning, match="min_noise_energy"):
         level = policies.water_level(floor=former, budget=0.1)
     assert level == policies.water_level(problem.min_noise_energy, 0.1)
-
-
-def test_former_names_work_in_commands():
-    method = find_method("learn:promise=hard")[1]
-    with pytest.warns(DeprecationWarning, match="deprecated"):
-        assert method(None) == policies.Learn("hard")
 
 
 def test_a_state_with_former_names_goes_on(tmp_path):
