@@ -12,7 +12,7 @@ from scipy import stats
 from torch import nn
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.learning import Diverged, FedSGD, Trained, Training, clipped_sum, data, train
+from adascale.learning import Diverged, FedSGD, Trained, Training, data, train
 from adascale.learning.devices import find_device, random_state, set_random_state
 from adascale.learning.models import build
 from adascale.learning.training import COLUMNS
@@ -55,21 +55,6 @@ def test_a_round_is_the_paper_s_average_of_averages_by_plain_loops():
     step = (state.parameters - after.parameters) / TRAINING.learning_rate
     # 2e-5: the step is a difference of parameters in single precision
     assert float((step - received).norm() / received.norm()) < 2e-5
-
-
-def test_devices_of_different_size_weigh_their_samples_differently():
-    sizes = (10.0, *[30.0] * 9)
-    federation = FedSGD(replace(SCENARIO, batch_size=sizes), TRAINING, DIGITS, 0)
-    chosen = federation.batches(0)
-    assert chosen[0].size < min(batch.size for batch in chosen[1:])
-    step = federation.start().parameters - federation.step(federation.start(), np.inf)[0].parameters
-    model, received = build(TRAINING.model, 0), 0.0
-    for batch, expected in zip(chosen, sizes, strict=True):
-        total = clipped_sum(model, DIGITS.images[batch], DIGITS.labels[batch], SCENARIO.clip_norm).gradient
-        received = received + total / expected / 10
-    received = received + TRAINING.weight_decay * federation.start().parameters
-    # 2e-5: the step is a difference of parameters in single precision
-    assert float((step / TRAINING.learning_rate - received).norm() / received.norm()) < 2e-5
 
 
 def test_a_step_changes_no_state_and_repeats_itself():
@@ -150,14 +135,6 @@ def test_policies_and_budgets_share_batches_and_noise_directions():
     assert cosine == pytest.approx(1, abs=1e-6)  # single precision
     ratio = float(np.sqrt((many.min_noise_energy[0] + 0.4) / (few.min_noise_energy[0] + 0.1)))
     assert float(noise[1].norm() / noise[0].norm()) == pytest.approx(ratio, rel=1e-5)
-
-
-def test_a_shorter_training_is_the_beginning_of_a_longer_one():
-    found, _ = problem(6)
-    eta = policies.EqualAlloc().schedule(found)
-    short = ReceiveScalingProblem(SCENARIO, found.min_gain[:3], found.budget)
-    long = train(found, eta, TRAINING, DIGITS, 0, every=3).history
-    pd.testing.assert_frame_equal(train(short, eta[:3], TRAINING, DIGITS, 0, every=3).history, long[:3])
 
 
 def test_the_history_says_what_was_spent_so_far():
@@ -245,13 +222,6 @@ def test_a_loss_that_overflows_in_the_evaluation_alone_is_found():
     huge = huge._replace(state=huge.state._replace(parameters=1e38 * huge.state.parameters))
     with pytest.raises(Diverged, match=r"diverged in round 0: the test loss is (nan|inf)"):
         train(found, None, TRAINING, DIGITS, 0, resume=huge)
-
-
-def test_large_learning_rate_that_stays_finite_is_no_divergence():
-    found, _ = problem(3)
-    history = train(found, found.max_eta, replace(TRAINING, learning_rate=100.0), DIGITS, 0).history
-    assert len(history) == 3
-    assert history.test_loss.iloc[-1] > 10  # it learns nothing, and the history says so
 
 
 # Devices --------------------------------------------------------------------------------------------------------------

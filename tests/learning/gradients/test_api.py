@@ -1,7 +1,5 @@
 """The sum of clipped sample gradients against a plain loop over the samples."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -10,10 +8,10 @@ from opacus import GradSampleModule
 from torch import nn
 
 from adascale.learning import clipped_sum
-from adascale.learning.gradients import GeneralPath, NotFinite, control
+from adascale.learning.gradients import NotFinite, control
 from adascale.learning.models import flatten
 
-from .sample_by_sample import Layers, batch, filled, loop, problem, relative
+from .sample_by_sample import batch, filled, loop, problem, relative
 
 LAYOUTS = {
     "contiguous": lambda x: x.contiguous(),
@@ -27,7 +25,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("model_layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["mnist_cnn", "tanh_cnn", "resnet32", "residual"])
+@pytest.mark.parametrize("name", ["mnist_cnn", "resnet32", "residual"])
 def test_it_equals_the_plain_loop_in_every_memory_layout(name, layout, model_layout):
     # through 32 layers of rectifiers the loop itself is off by 2e-5 in single precision: there all is done in double
     dtype, tolerance = (torch.double, 1e-12) if name == "resnet32" else (torch.float32, 1e-5)
@@ -63,15 +61,6 @@ def test_no_more_samples_than_the_chunk_are_seen_at_a_time(monkeypatch):
     monkeypatch.setattr(control, "EVERY", np.inf)
     clipped_sum(model, images, labels, 1.0, chunk=4)
     assert seen[4:] == [3, 4, 4]  # and rarely of later batches
-
-
-def test_without_clipping_it_is_the_gradient_of_the_weighted_loss():
-    model, images, labels, weights = problem("mnist_cnn", torch.double, 20)
-    loss = F.cross_entropy(model(images), labels, reduction="none")
-    expected = torch.cat([each.flatten() for each in torch.autograd.grad(weights @ loss, list(model.parameters()))])
-    found = clipped_sum(model, images, labels, float("inf"), weights, chunk=6)
-    assert relative(found.gradient, expected) < 1e-13
-    torch.testing.assert_close(found.loss, loss.detach(), rtol=1e-13, atol=0)
 
 
 def test_vanishing_gradient_and_empty_batch_give_zero():
@@ -110,18 +99,12 @@ def test_frozen_parameters_are_not_in_the_sum_and_have_no_part_in_the_norms(froz
 
 def test_a_frozen_layer_needs_no_rule(recwarn):
     model = filled(nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 3)))
-    model[0].requires_grad_(False)
+    model[0].requires_grad_(False).float()  # nor has it to be of the others' type
+    model[0].forward = lambda x, layer=model[0]: F.layer_norm(x, (4,), layer.weight.double(), layer.bias.double())
     images, labels, weights = batch((4,), 3, 5)
     found = clipped_sum(model, images, labels, 0.1, weights).gradient
     assert relative(found, loop(model, images, labels, 0.1, weights)) < 1e-12
     assert not recwarn.list
-
-
-def test_images_that_want_a_gradient_make_no_difference():
-    model, images, labels, weights = problem("digits_cnn", torch.double)
-    expected = clipped_sum(model, images, labels, 0.5, weights).gradient
-    assert torch.equal(clipped_sum(model, images.requires_grad_(), labels, 0.5, weights).gradient, expected)
-    assert images.grad is None
 
 
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
@@ -138,87 +121,23 @@ def test_whether_gradients_are_on_makes_no_difference_and_the_result_wants_none(
         assert not other.requires_grad
 
 
-def test_the_model_and_the_settings_of_the_process_are_left_as_they_were():
-    model, images, labels, _ = problem("digits_cnn")
-    before = [parameter.clone() for parameter in model.parameters()]
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@pytest.mark.parametrize("general", [False, True])
+def test_the_model_the_images_and_the_settings_of_the_process_are_left_as_they_were(general):
+    model, images, labels, _ = problem("digits_cnn", torch.double)
+    model = filled(with_layer_norm()) if general else model
+    before = dict(model.named_parameters(remove_duplicate=False))
+    values = {name: each.clone() for name, each in before.items()}
     threads, random = torch.get_num_threads(), torch.get_rng_state()
-    first = clipped_sum(model, images, labels, 1.0).gradient
-    assert all(torch.equal(a, b) and b.grad is None for a, b in zip(before, model.parameters(), strict=True))
-    assert all(not layer._forward_hooks for layer in model.modules())
+    first = clipped_sum(model, images.requires_grad_(), labels, 1.0).gradient
+    after = dict(model.named_parameters(remove_duplicate=False))
+    assert list(after) == list(before)
+    assert all(after[name] is before[name] and torch.equal(after[name], values[name]) for name in before)
+    assert all(each.grad is None for each in (images, *after.values()))
+    assert all(not layer._forward_hooks and not layer._forward_pre_hooks for layer in model.modules())
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), random)
-    assert torch.equal(first, clipped_sum(model, images, labels, 1.0).gradient)
-
-
-def two(compute):
-    return lambda: Layers(lambda m, x: compute(m.first, m.second, x), first=nn.Linear(4, 4), second=nn.Linear(4, 4))
-
-
-def overwriting(first, second, x):
-    x = torch.tanh(first(x))
-    return second(x) + x.mul_(2)
-
-
-def without_gradient(first, second, x):
-    with torch.no_grad():
-        x = second(x)
-    return first(x)
-
-
-def scripted():
-    with warnings.catch_warnings(action="ignore"):  # of its deprecation
-        return torch.jit.script(nn.Sequential(nn.Linear(4, 4)))
-
-
-def with_hook_on_gradient():
-    model = nn.Linear(4, 4)
-    model.weight.register_hook(lambda gradient: 0 * gradient)
-    return model
-
-
-def without_effect(first, second, x):
-    return first(x) + 0 * second(x).detach()
-
-
-def batch_normed(**options):
-    return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, **options))
-
-
-REFUSED = {
-    "BatchNorm": (batch_normed, r"'1' \(BatchNorm1d\) mixes"),
-    "BatchNorm without parameters": (lambda: batch_normed(affine=False), r"'1' \(BatchNorm1d\) mixes"),
-    "not called": (two(lambda first, second, x: first(x)), "the loss does not depend on layer 'second'"),
-    "without effect": (two(without_effect), "the loss does not depend on layer 'second'"),
-    "called without gradients": (two(without_gradient), "the loss does not depend on layer 'second'"),
-    "in place": (two(overwriting), "the input of layer 'second'"),
-    "all frozen": (lambda: nn.Linear(4, 4).requires_grad_(False), "no trainable parameter"),
-    "no parameters": (nn.Identity, "no trainable parameter"),
-    "TorchScript": (scripted, "compiled by TorchScript"),
-    "hook on a gradient": (with_hook_on_gradient, "hook on the gradient of its parameter 'weight'"),
-    "complex": (lambda: nn.Linear(4, 3, dtype=torch.cfloat), "complex parameter 'weight'"),
-    "lazy": (lambda: nn.LazyLinear(3), "has no size yet"),
-}
-
-
-@pytest.mark.parametrize("kind", REFUSED)
-def test_what_has_no_sample_gradients_is_refused_by_name(kind):
-    make, message = REFUSED[kind]
-    model = make()
-    with pytest.raises(ValueError, match=message):
-        clipped_sum(model, torch.ones(2, 4), torch.zeros(2, dtype=torch.long), 1.0)
-    assert all(not layer._forward_hooks for layer in model.modules())
-
-
-@pytest.mark.parametrize("frozen", [False, True])
-def test_trainable_parameters_of_two_types_are_named_and_frozen_ones_do_not_count(frozen):
-    second = nn.Linear(4, 3).requires_grad_(not frozen)
-    model = Layers(lambda m, x: second(m.first(x).float()), first=nn.Linear(4, 4, dtype=torch.double), second=second)
-    arguments = model, torch.ones(2, 4).double(), torch.zeros(2, dtype=torch.long), 1.0
-    if frozen:
-        assert clipped_sum(*arguments).gradient.shape == (20,)
-    else:
-        with pytest.raises(ValueError, match=r"must be of one type, got torch\.float64 and torch\.float32$"):
-            clipped_sum(*arguments)
+    assert torch.equal(first, clipped_sum(model, images.detach(), labels, 1.0).gradient)
 
 
 def test_bad_input_is_named():
@@ -251,10 +170,3 @@ def test_model_that_gives_no_logits_is_refused(general):
             clipped_sum(nn.Sequential(first, last), torch.ones(2, 6), torch.zeros(2, dtype=torch.long), 1.0)
     with pytest.raises(ValueError, match=r"labels must be in 0 \.\.\. 5, the model's classes, got 6"):
         clipped_sum(first, torch.ones(2, 6), torch.tensor([6, 7]), 1.0)
-
-
-def test_the_note_of_the_general_path_points_at_the_caller():
-    images, labels, _ = batch((1, 8, 8), 10, 2)
-    with pytest.warns(GeneralPath) as caught:
-        clipped_sum(filled(with_layer_norm()), images, labels, 1.0)
-    assert caught[0].filename == __file__

@@ -20,15 +20,6 @@ def centred(m, x):
     return m.last(x - x.mean(0))
 
 
-def normed(m, x):
-    return m.last(F.batch_norm(m.first(x), None, None, training=True))
-
-
-def turned(m, x):
-    """The samples of a batch in another order, for one layer."""
-    return m.last(x + m.first(x.flip(0)).flip(0))
-
-
 def rarely(m, x):
     """Samples with a large number change the others' loss."""
     z, large = F.relu(m.first(x)), (x.abs().amax(1) > 10).to(x)[:, None]
@@ -47,24 +38,6 @@ def dropping_and_mixing(m, x):
 def batch_centred(bias=True):
     torch.manual_seed(0)
     return Layers(lambda m, x: m.head(x - x.mean(0)), head=nn.Linear(4, 2, bias))
-
-
-MIXING = [
-    (centred, r"a sample has the loss \S+ in a batch and \S+ alone; expected a model that takes every sample by"),
-    (normed, r"the model fails on a sample alone \(Expected more than 1 value .* expected a model that takes every"),
-    (turned, r"parameter 'weight' of layer 'first' \(Linear\) is off by 0\.\d+ of the norm"),
-]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.double])
-@pytest.mark.parametrize(("make", "message"), MIXING)
-def test_samples_that_are_not_taken_by_themselves_are_found_out(make, message, dtype):
-    model = filled(two(make)).to(dtype)
-    images, labels, _ = batch(VECTOR, 3, 6, dtype)
-    with pytest.raises(ValueError, match=message):
-        clipped_sum(model, images, labels, 1.0)
-    with pytest.raises(ValueError, match=message):  # and every time
-        clipped_sum(model, images, labels, 1.0)
 
 
 def test_a_batch_of_one_does_not_vouch_for_two():
@@ -90,21 +63,6 @@ def test_mixing_in_later_batches_is_found(first):
     rounds(200, 1)
     with pytest.raises(ValueError, match=r"every sample by itself.*; .* so far have no guarantee"):
         rounds(400, 40)  # of which 6 are compared
-
-
-def test_the_same_batches_are_compared_again():
-    def calls():
-        model, seen = filled(mlp()), []
-        model.register_forward_hook(lambda *_: seen.append(1))
-        counts = []
-        for k in range(300):
-            clipped_sum(model, images * (1 + k / 300), labels, 1.0)
-            counts.append(len(seen))
-        return counts
-
-    images, labels, _ = batch(VECTOR, 3, 6)
-    assert calls() == calls()
-    assert 301 < calls()[-1] < 312  # 1 + 299/64 = 5.7 comparisons, each a call
 
 
 def test_the_comparison_keeps_no_model_alive(monkeypatch):
@@ -178,15 +136,6 @@ def test_the_sum_with_dropout_is_that_of_the_masks_that_were_drawn():
     assert relative(found, loop(filled(given_masks), given, labels, 1.0, weights)) > 1e-2
 
 
-def test_a_model_that_mixes_samples_is_found_out_at_losses_below_one():
-    model = batch_centred()
-    images, labels = 0.3 * torch.randn(3, 4), torch.tensor([0, 1, 0])
-    with torch.no_grad():
-        assert nn.functional.cross_entropy(model(images), labels, reduction="none").max() < 1
-    with pytest.raises(ValueError, match="every sample by itself"):
-        clipped_sum(model, images, labels, 1.0)
-
-
 def test_a_model_that_mixes_samples_is_found_out_by_short_gradients():
     model = batch_centred(bias=False)
     images, labels = 1e-4 * torch.randn(3, 4), torch.tensor([0, 1, 0])
@@ -225,11 +174,3 @@ def test_a_batch_without_a_gradient_vouches_for_no_other():
     assert clipped_sum(model, torch.ones(3, 4), labels, 1.0).norm.max() == 0
     with pytest.raises(ValueError, match="every sample by itself"):
         clipped_sum(model, torch.randn(3, 4), labels, 1.0)
-
-
-def test_in_half_precision_a_loss_may_be_off_by_half_of_itself():
-    images, labels = torch.full((2, 1), -1.0, dtype=torch.bfloat16), torch.tensor([0, 0])
-    found = clipped_sum(Stretched(0.0).bfloat16(), images, labels, 1.0)
-    assert float(found.loss[0]) == pytest.approx(1.31, abs=0.01)  # ln(1 + e)
-    with pytest.raises(ValueError, match=r"a sample has the loss .* in a batch and .* alone"):
-        clipped_sum(Stretched(1.0).bfloat16(), images, labels, 1.0)  # ln(1 + exp(2)), 1.62 times as much
