@@ -3,12 +3,11 @@
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
+from adascale.runs.sweep import read_sweep
 from companion.__main__ import RESULTS
 
 ROOT = Path(__file__).parents[1]
@@ -158,23 +157,11 @@ def test_a_registered_or_renamed_module_executes_the_chapters_and_a_setting_of_a
     assert build(checkout) == "executed"
 
 
-# Committed results: `make reproduce` is planned here, `make quick` is run, which takes the same path.
-
-
-def with_results(folder):
-    """Adds the sweep files, and a finished .venv whose commands run under this Python."""
+def test_reproduce_makes_every_sweep_and_study_and_quick_a_shortened_one(checkout):
     for path in [ROOT / "tests/quick.toml", *ROOT.glob("results/*/*.toml")]:
-        append(folder / path.relative_to(ROOT), path.read_text())
-    for name, module in {"python": "", "adascale": "-m adascale"}.items():
-        command = folder / ".venv/bin" / name
-        append(command, f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" {module} "$@"\n')
-        command.chmod(0o755)
-    finish(folder)
-    return folder
-
-
-def test_reproduce_makes_every_sweep_and_study(checkout):
-    append(with_results(checkout) / "results/another/sweep.toml", "[[runs]]\n")
+        append(checkout / path.relative_to(ROOT), path.read_text())
+    append(checkout / "results/another/sweep.toml", "[[runs]]\n")
+    finish(checkout)
     planned = make(checkout, "-n", "reproduce", "JOBS=3").stdout.splitlines()
     files = [path for path in checkout.glob("results/*/*.toml") if "[[runs]]" in path.read_text()]
     assert len(files) > 7
@@ -182,28 +169,8 @@ def test_reproduce_makes_every_sweep_and_study(checkout):
         assert f".venv/bin/adascale sweep {file} --out {file.with_suffix('.csv')} --store runs --jobs 3" in planned
     studies = [line.partition("-m companion make ")[2] for line in planned if "companion make" in line]
     assert len(planned) == len(files) + len(studies)
+    assert "adascale sweep tests/quick.toml --out _build/quick/" in make(checkout, "-n", "quick").stdout
+    quick = [entry.run for entry in read_sweep(ROOT / "tests/quick.toml")]
+    assert {run.policy for run in quick} == {"AdaScale", "Optimal", "EqualAlloc", "NoiseFree"}
     # what is small, needs other people's files or takes hours: book/reproducibility.md
     assert {*RESULTS} - {"explorer", "links", "published", "resnet"} == {*studies}
-
-
-def test_bench_and_coverage_name_what_there_is(checkout):
-    finish(checkout)
-    scripts = re.findall(r"tools/(\S+)", make(checkout, "-n", "bench").stdout)
-    assert sorted(scripts) == sorted(path.name for path in ROOT.glob("tools/bench*.py"))
-    named = re.findall(r"(?:companion/)?tests/\S+", (ROOT / "Makefile").read_text().partition("UNCOMPILED =")[2][:600])
-    assert len(named) > 6
-    for path, _, test in (each.partition("::") for each in named):
-        assert (ROOT / path).exists(), path
-        assert not test or f"def {test}(" in (ROOT / path).read_text(), test
-
-
-@pytest.mark.slow
-def test_quick_brings_a_whole_table_of_shortened_runs(tmp_path):
-    copy_to(folder := tmp_path)
-    said = make(with_results(folder), "-s", "quick", "JOBS=1").stdout
-    table = pd.read_csv(folder / "_build/quick/quick.csv")
-    assert set(table.policy) == {"AdaScale", "Optimal", "EqualAlloc", "NoiseFree"}
-    assert table.shortened.all()
-    assert f"{len(table)} of {len(table)} runs finished" in said
-    assert not (folder / "runs").exists()  # nothing but _build is written
-    assert not list(folder.glob("results/*/*.csv"))

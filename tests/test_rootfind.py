@@ -62,15 +62,6 @@ def test_a_sudden_drop_is_found_from_either_side(start, drop, width):
     assert search.x == pytest.approx(exact, rel=1e-13)
 
 
-def test_newton_steps_without_a_bracket_would_not_end_there():
-    """The control: the same steps, unguarded, swing between the two sides of the drop."""
-    ratio, decay = s_shaped(12.0, 0.05)
-    x = 3.0
-    for _ in range(100):
-        x *= ratio(x) ** (1 / decay(x))
-    assert ratio(x) != pytest.approx(1, rel=1e-3)
-
-
 def test_a_search_without_a_root_does_not_claim_one():
     for ratio in (lambda x: 2.0, lambda x: math.nan):
         search, count = solve(ratio, lambda x: 1e-3, 1.0)

@@ -47,22 +47,6 @@ def test_a_picture_stands_on_a_card_where_there_is_an_absolute_address(base):
     assert ('content="https://example.org/book/_static/card.png"' in marks) == bool(base)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ('<th class="blank" >&nbsp;</th>', '<td class="blank" ></td>'),
-        ("<th></th><th>nu</th>", "<td></td><th>nu</th>"),
-        ('<thead><tr><th class="a"> </th>', '<thead><tr><td class="a"></td>'),
-        ('<div class="proof admonition" id="proof">', '<div class="proof admonition">'),
-        ('<section class="theorem-content" id="proof-content">', '<section class="theorem-content">'),
-        ('<summary aria-label="Toggle hidden content">', "<summary>"),
-        ('<a>\n<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>', "<a>"),
-    ],
-)
-def test_marks_are_put_right_once(before, after):
-    assert site_pages.put_right(before) == site_pages.put_right(after) == after
-
-
 def test_only_the_page_that_searches_loads_the_index_of_all_words():
     scripts = '<script src="_static/searchtools.js"></script>\n<script src="searchindex.js"></script>'
     assert "<script" not in site_pages.put_right(scripts)

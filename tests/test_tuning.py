@@ -189,16 +189,6 @@ def test_the_law_s_statistics_come_lane_by_lane(lanes):
         assert cost.mean() == pytest.approx(budget[r], rel=1e-6)
 
 
-def test_a_draw_of_zero_has_a_floor(monkeypatch):
-    class Zeros:
-        def random(self, count):
-            return np.zeros(count)
-
-    monkeypatch.setattr(np.random, "default_rng", lambda stream: Zeros())
-    floor = tuning.draw_floors(SHORT, LAW, 2, 0)
-    assert ((floor > 0) & (floor < np.inf)).all()
-
-
 def test_what_a_law_cannot_be_matched_with_is_named():
     for name, value in (("draws", 0), ("seed", -1), ("seed", True), ("tolerance", [1e-3, 1e-3]), ("guess", -1.0)):
         with pytest.raises(InvalidInput) as error:
