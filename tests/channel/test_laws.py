@@ -26,6 +26,7 @@ MODELS = {
     "nakagami, deep": (Nakagami(m=0.5), True, True, 1.0),
     "gauss-markov": (channel.GaussMarkov(correlation=0.3), True, True, 1.0),
     "jakes": (channel.Jakes(), True, True, 1.0),
+    "jakes of one path": (channel.Jakes(paths=1), True, True, 1.0),
     "shadowed": (Shadowed(), True, True, 1.0),
     "moving": (Moving(), True, True, 1.0),  # in round 0
     "urban-micro": (channel.UrbanMicro(), False, False, 1.0),  # the law is a belief

@@ -23,17 +23,11 @@ from ..problems import MIXED
 
 ROUNDS = 20_000
 CLOSE = 0.0138  # of 20,000 draws the distance from their law is larger once in 1,000
-EVEN = replace(MIXED, batch_size=MIXED.batch_size[0], dataset_size=MIXED.dataset_size[0])
-"""Devices of one batch, so that the antenna is the one of the best bottleneck."""
 
 
 def power_of(model, rounds=ROUNDS, seed=5):
     drawn = model.draw(1, rounds, seed)
     return drawn.gain[0] * drawn.path_loss
-
-
-def floors(scenario, drawn):
-    return scenario.noise_scale / scenario.x_max / scenario.min_gain(drawn.gain)
 
 
 def harmonic_of_two(x):
@@ -108,19 +102,6 @@ def test_delay_line_has_the_effective_gain_of_its_subcarriers(energy):
     found = np.abs(model.fading(np.random.default_rng(1), 50)) ** 2
     plain = subcarriers.min(axis=1) if energy == "anywhere" else 1 / (1 / subcarriers).mean(axis=1)
     np.testing.assert_allclose(found, plain, rtol=1e-12)
-
-
-@pytest.mark.parametrize("antennas", [1, 2, 5])
-def test_floors_of_the_best_antenna_are_the_least_of_n(antennas):
-    model = AntennaSelection(antennas=antennas)
-    drawn = model.draw(3, ROUNDS, 3)
-    law = model.floor_law(EVEN, EVEN.mean_gain(drawn.path_loss))
-    found = floors(EVEN, drawn)
-    assert stats.ks_1samp(found, law.cdf).statistic < CLOSE
-    plain = Rayleigh().floor_law(EVEN, EVEN.mean_gain(drawn.path_loss))
-    assert (stats.ks_1samp(found, plain.cdf).statistic < CLOSE) == (antennas == 1)  # the control
-    cost = np.maximum(float(law.quantile(0.6)) - found, 0)
-    assert abs(law.mean_cost(law.quantile(0.6)) - cost.mean()) < 4.5 * cost.std() / np.sqrt(ROUNDS)
 
 
 @pytest.mark.parametrize("antennas", [1, 2, 4, 16])

@@ -1,6 +1,5 @@
 """Data sets, partitions and Poisson batches."""
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -209,76 +208,51 @@ def test_batch_sizes_are_binomial_and_samples_enter_equally_often():
     assert stats.chisquare(np.where(np.arange(seen.size) == 6, rounds, 0), wanted).pvalue < 1e-3
 
 
-def own_data(tmp_path, monkeypatch, text):
-    (tmp_path / "own_data.py").write_text(text)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "own_data", raising=False)
+def raw(x=np.ones((3, 2, 2, 1)), y=(0, 1, 0), tx=np.ones((1, 2, 2, 1)), ty=(1,), **scaling):  # noqa: B008
+    return data.RawDataset(x, y, tx, ty, **scaling)
 
 
-def test_a_reader_of_ones_own_is_scaled_like_the_others(tmp_path, monkeypatch):
-    own_data(
-        tmp_path,
-        monkeypatch,
-        """
-import numpy as np
-from adascale.learning.data import RawDataset
-def read():
-    return RawDataset(np.full((3, 2, 4, 1), 0.5), [0, 1, 0], np.ones((1, 2, 4, 1)), [1], mean=(0.25,), deviation=(0.5,))
-""",
-    )
-    found = data.load("own_data:read")
+def test_a_reader_of_ones_own_is_scaled_like_the_others(own):
+    halves, ones = np.full((3, 2, 4, 1), 0.5), np.ones((1, 2, 4, 1))
+    name = own(lambda: raw(halves, tx=ones, mean=(0.25,), deviation=(0.5,)))
+    found = data.load(name)
     assert found.images.shape == (3, 1, 2, 4)
     assert (found.images == 0.5).all()
-    assert (data.load("own_data:read", "unit").images == 0.5).all()
+    assert (data.load(name, "unit").images == 0.5).all()
     assert (found.test_images == 1.5).all()
     assert found.labels.tolist() == [0, 1, 0]
 
 
 REFUSED_SAMPLES = {
-    "images": ["x=np.where(np.arange(12) == 5, np.nan, 1).reshape(3, 2, 2, 1)", "x=np.ones(3)", "x=np.ones((3, 0))"]
-    + ["x=np.ma.masked_equal(np.eye(12)[:3].reshape(3, 2, 2, 3), 1)", "x=np.full((3, 2, 2, 1), 255, np.uint8)"]
-    + ["x=np.full((3, 2, 2, 1), 255.0)", "deviation=(1 / 255,)", "x=[[1, 2], [3]]", "x=np.ones((3, 2, 2, 1)) * 1j"]
-    + ["x=np.ones((0, 2, 2, 1)), y=[]", "y=[0, 1]", "y=[0, -1, 1]"],
-    "test_images": ["ty=[[1]]", "tx=np.full((1, 2, 2, 1), np.inf)", "tx=np.full((1, 2, 2, 1), -4.0)"]
-    + ["tx=np.ones((0, 2, 2, 1)), ty=[]", "tx=np.ones((1, 2, 3, 1))"],
-    "labels": ["y=[0, 1.5, 1]", "y=[0, np.nan, 1]", "y=['a', 'b', 'c']"],
-    "test_labels": ["ty=[2]"],
-    "mean": ["mean=(0.1, 0.2, 0.3)", "mean=(np.nan,)"],
-    "deviation": ["x=np.ones((3, 4)), tx=np.ones((1, 4)), deviation=(1.0,) * 4", "deviation=(0.0,)"],
+    "images": [{"x": np.ones(3)}, {"x": np.ones((3, 0))}, {"x": np.full((3, 2, 2, 1), 255, np.uint8)}, {"y": [0, 1]}]
+    + [{"x": np.where(np.arange(12) == 5, np.nan, 1).reshape(3, 2, 2, 1)}, {"x": np.full((3, 2, 2, 1), 255.0)}]
+    + [{"x": np.ma.masked_equal(np.eye(12)[:3].reshape(3, 2, 2, 3), 1)}, {"x": [[1, 2], [3]]}, {"y": [0, -1, 1]}]
+    + [{"x": np.ones((3, 2, 2, 1)) * 1j}, {"x": np.ones((0, 2, 2, 1)), "y": []}, {"deviation": (1 / 255,)}],
+    "test_images": [{"ty": [[1]]}, {"tx": np.full((1, 2, 2, 1), np.inf)}, {"tx": np.full((1, 2, 2, 1), -4.0)}]
+    + [{"tx": np.ones((0, 2, 2, 1)), "ty": []}, {"tx": np.ones((1, 2, 3, 1))}],
+    "labels": [{"y": [0, 1.5, 1]}, {"y": [0, np.nan, 1]}, {"y": ["a", "b", "c"]}],
+    "test_labels": [{"ty": [2]}],
+    "mean": [{"mean": (0.1, 0.2, 0.3)}, {"mean": (np.nan,)}],
+    "deviation": [{"x": np.ones((3, 4)), "tx": np.ones((1, 4)), "deviation": (1.0,) * 4}, {"deviation": (0.0,)}],
 }
 
 
-def test_what_is_no_data_set_is_refused(tmp_path, monkeypatch):
-    source = """import numpy as np
-from adascale.learning.data import RawDataset
-def raw(x=np.ones((3, 2, 2, 1)), y=(0, 1, 0), tx=np.ones((1, 2, 2, 1)), ty=(1,), **scaling):
-    return RawDataset(x, y, tx, ty, **scaling)
-"""
-    cases = [(f"raw({given})", f": {name} ") for name, all_given in REFUSED_SAMPLES.items() for given in all_given]
-    cases += [("3", " must be read as a RawDataset"), ("[][0]", " failed: read0 in own_data.py, line 6: IndexError")]
-    own_data(tmp_path, monkeypatch, source + "\n".join(f"def read0():\n    return {cases[-1][0]}\n" for _ in "1"))
-    readers = [f"def read{i}():\n    return {returned}\n" for i, (returned, _) in enumerate(reversed(cases))]
-    own_data(tmp_path, monkeypatch, source + "".join(readers))
-    for i, (_, said) in enumerate(reversed(cases)):
-        with pytest.raises(ValueError, match=f"^dataset 'own_data:read{i}'{said}"):
-            data.load(f"own_data:read{i}")
+def test_what_is_no_data_set_is_refused(own):
+    for argument, each in REFUSED_SAMPLES.items():
+        for wrong in each:
+            name = own(lambda wrong=wrong: raw(**wrong))
+            with pytest.raises(ValueError, match=f"^dataset '{name}': {argument} "):
+                data.load(name)
+    for read, said in ((lambda: 3, "must be read as a RawDataset"), (3, "must be a function without .*, got int$")):
+        with pytest.raises(ValueError, match=f"^dataset 'tests_own:made' {said}"):
+            data.load(own(read))
+    with pytest.raises(FileNotFoundError, match=r"^dataset 'tests_own:made': .* 'nowhere.npy'"):
+        data.load(own(lambda: np.load("nowhere.npy")))
 
 
-def test_a_class_may_be_missing_in_the_test_set_and_labels_may_be_of_any_whole_type(tmp_path, monkeypatch):
-    source = """import numpy as np
-from adascale.learning.data import RawDataset
-def read():
-    return RawDataset(np.ones((3, 5), bool), np.array([0.0, 1.0, 2.0]), np.ones((1, 5)), np.array([1], np.uint8))
-thing = 3
-def missing():
-    return open("nowhere.npy")
-"""
-    own_data(tmp_path, monkeypatch, source)
-    found = data.load("own_data:read")
+def test_a_class_may_be_missing_in_the_test_set_and_labels_may_be_of_any_whole_type(own):
+    labels, seen = np.array([0.0, 1.0, 2.0]), np.array([1], np.uint8)
+    found = data.load(own(lambda: raw(np.ones((3, 5), bool), labels, np.ones((1, 5)), seen)))
     assert found.images.dtype == torch.float32
     assert found.labels.dtype == found.test_labels.dtype == torch.int64
     assert found.labels.tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match=r"dataset 'own_data:thing' must be a function without .*, got int"):
-        data.load("own_data:thing")
-    with pytest.raises(FileNotFoundError, match=r"dataset 'own_data:missing': .* 'nowhere.npy'"):
-        data.load("own_data:missing")

@@ -1,7 +1,5 @@
 """Networks: those of the papers, and with their data those of one's own."""
 
-import sys
-import types
 from dataclasses import replace
 
 import numpy as np
@@ -58,19 +56,6 @@ def test_flatten_and_assign_are_inverse_and_in_the_order_of_torch():
 
 
 # Networks and data of one's own -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def own(monkeypatch):
-    """The name of a network that a function makes."""
-
-    def name_of(make):
-        module = types.ModuleType("tests_own")
-        module.net = make
-        monkeypatch.setitem(sys.modules, "tests_own", module)
-        return "tests_own:net"
-
-    return name_of
 
 
 def federation_of(model, dataset=FLAT, scenario=SCENARIO, **changes):
@@ -162,7 +147,7 @@ def test_dropout_has_other_masks_in_every_round(own, monkeypatch):
 def test_network_that_does_not_fit_is_named(own):
     for make in UNFIT:
         name = own(make)
-        with pytest.raises(ValueError, match=r"^model 'tests_own:net' "):
+        with pytest.raises(ValueError, match=r"^model 'tests_own:made' "):
             FedSGD(replace(SCENARIO, num_parameters=650), replace(TRAINING, model=name), FLAT, 0)
 
 
