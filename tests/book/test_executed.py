@@ -1,4 +1,4 @@
-"""The one execution of the chapters is that of the stored notebooks, which pages offer; a status page."""
+"""The one execution of the chapters: nbval compares it with the stored notebooks; pages offer them; a status page."""
 
 import json
 import os
@@ -16,43 +16,46 @@ from jupyter_cache import get_cache
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 QUICKEST = "A15_measured.ipynb"
-UNCOMPARED = {"nbval-ignore-output", "nbval-skip"}
 
 pytestmark = pytest.mark.book
 
 
-def compared(notebook):
-    """What nbval compares: of each code cell the texts of its outputs, in one piece."""
-    found = []
-    for cell in notebook.cells:
-        tags = {*cell.metadata.get("tags", [])}
-        if cell.cell_type == "code" and cell.source and cell.get("id") != "install" and not tags & UNCOMPARED:
-            shown = {}
-            for output in cell.outputs:
-                kinds = {output.name: output.text} if "text" in output else output.get("data", {"error": output})
-                for kind, content in kinds.items():
-                    if kind not in ("image/png", "text/latex"):
-                        shown[kind] = shown.get(kind, "") + str(content)
-            found.append((cell.source, shown))
-    return found
-
-
-def test_execution_reproduces_the_stored_outputs(book):
-    cache = get_cache(ROOT / "_build" / ".jupyter_cache")
+@pytest.fixture(scope="module")
+def executed(html, tmp_path_factory):
+    """A folder of the chapters as the build executed them."""
+    folder, cache = tmp_path_factory.mktemp("executed"), get_cache(ROOT / "_build" / ".jupyter_cache")
     for path in NOTEBOOKS:
         record = cache.match_cache_notebook(jupytext.read(path.with_suffix(".md")))
-        executed = compared(cache.get_cache_bundle(record.pk).nb)
-        assert executed == compared(nbformat.read(path, as_version=4)), path.stem
-        assert any(shown for _, shown in executed), "nothing would be compared here"
+        nbformat.write(cache.get_cache_bundle(record.pk).nb, folder / path.name)
     cache.db.dispose()
+    return folder
 
 
-def test_one_altered_digit_of_a_stored_output_is_noticed():
-    notebook = nbformat.read(ROOT / "notebooks" / "01_system_model.ipynb", as_version=4)
-    before = compared(notebook)
-    output = next(output for cell in notebook.cells for output in cell.get("outputs", []) if "text" in output)
+NBVAL = [sys.executable, "-m", "pytest", "--nbval", "-p", "no:cacheprovider", "-p", "no:xdist", "-q"]
+
+
+def nbval(*notebooks, executed):
+    """Compare stored notebooks with an execution, as ``pytest --nbval`` does."""
+    environment = os.environ | {"EXECUTED": str(executed), "PYTHONPATH": str(Path(__file__).parent)}
+    command = [*NBVAL, "-p", "replay", *notebooks]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_execution_reproduces_the_stored_outputs(executed):
+    result = nbval(*NOTEBOOKS, executed=executed)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_one_altered_digit_of_a_stored_output_is_noticed(executed, tmp_path):
+    path = tmp_path / "01_system_model.ipynb"
+    notebook = nbformat.read(ROOT / "notebooks" / path.name, as_version=4)
+    printed = [output for cell in notebook.cells for output in cell.get("outputs", []) if output.get("text")]
+    output = next(output for output in printed if re.search(r"\d", output.text))
     output.text = re.sub(r"\d", lambda digit: str((int(digit[0]) + 1) % 10), output.text, count=1)
-    assert compared(notebook) != before
+    nbformat.write(notebook, path)
+    result = nbval(path, executed=executed)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "mismatch 'stdout'" in result.stdout
 
 
 def test_a_reader_s_rerun_in_a_copied_folder_reproduces_the_stored_outputs(tmp_path):
@@ -62,8 +65,7 @@ def test_a_reader_s_rerun_in_a_copied_folder_reproduces_the_stored_outputs(tmp_p
     environment = {"HOME": str(tmp_path), "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath])}
     # matplotlib's font cache, whose first making would speak up inside a notebook
     subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], env=environment, check=True)
-    command = [sys.executable, "-m", "pytest", "--nbval", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", QUICKEST]
-    folder = tmp_path / "notebooks"
+    command, folder = [*NBVAL, QUICKEST], tmp_path / "notebooks"
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
 
