@@ -19,15 +19,6 @@ KEPT = worlds.kept(TABLE).set_index(["world", "policy", "nu"])
 AT_MIDDLE = KEPT.xs(worlds.MIDDLE, level="nu")
 
 
-def test_worlds_of_two_beliefs_and_odd_blocks_are_refused():
-    for name, call in (
-        ("worlds", lambda: worlds.worlds_table(worlds.WORLDS, [0])),
-        ("block", lambda: block_table(0.04, (7,), [0])),
-    ):
-        with pytest.raises(ValueError, match=f"^{name} must"):
-            call()
-
-
 def test_a_hard_budget_is_kept_in_every_world():
     for name in [*TABLE.policy[TABLE.policy.str.endswith(", hard")].unique(), "EstimFuture", "EqualAlloc"]:
         assert (KEPT.xs(name, level="policy").over == 0).all()

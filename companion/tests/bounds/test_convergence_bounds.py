@@ -18,8 +18,6 @@ from companion.bounds import (
 from companion.theory.convergence import Training
 from companion.theory.least_squares import LeastSquares
 
-from ..shared import example
-
 KNOWN = {"smoothness": 2.0, "A1": 0.5, "A2": 0.3, "C1": 0.2, "C2": 0.7}
 GOOD = {"noise_energy": [1.0, 2.0], "learning_rate": 0.01, "initial_gap": 1.0}
 SIGNAL = {"smoothness": 2.0, "signal": SignalMoment.bounded(1, 10), "mean_curvature": 1.0}
@@ -126,39 +124,6 @@ def test_without_one_of_its_terms_the_paper_s_would_be_wrong(term):
     training = Training(problem, start, lam, np.full(100, energy), 10, 20)
     bound = training.paper()
     assert bound.total - getattr(bound, term) < training.exact() <= bound.total
-
-
-def training_at(rate, energy, T=1000):
-    """The chapter's."""
-    return Training(example(), np.zeros(5), rate, np.full(T, float(energy)), 4, 20)
-
-
-@pytest.mark.parametrize(("rate", "energy"), [(0.02, 5), (0.02, 100), (0.005, 5)])
-def test_it_is_exact_within_four_per_cent_where_the_paper_s_is_off_by_two(rate, energy):
-    training = training_at(rate, energy)
-    exact = training.exact()
-    assert 1 < float(training.nearly_exact().total) / exact < 1.04
-    assert min(training.halved(), float(training.paper().total)) / exact > 2
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])
-def test_without_the_second_order_term_it_would_be_wrong(rate):
-    """Negative control: the bracket may not be set to 1."""
-    training = training_at(rate, 5, T=20_000)
-    bracket = training.signal_moment().bracket(rate, 1.0)
-    total = float(training.nearly_exact().total)
-    assert bracket * total < 0.96 * training.exact() < training.exact() < total
-
-
-def test_noise_on_one_axis_or_too_small_a_curvature_breaks_it():
-    """Negative controls: A5 is needed for the mean curvature, and four fifths of the curvature are not enough."""
-    training = training_at(0.02, 100)
-    bound = training.nearly_exact()
-    skewed = training.exact(noise_split=[1, 0, 0, 0, 0])
-    assert skewed > 1.2 * float(bound.total)
-    assert skewed < float(bound.total + bound.noise * (1 / 0.78 - 1))
-    assert training.exact(noise_split=[0.2] * 5) == pytest.approx(training.exact(), rel=1e-12)
-    assert float(bound.total - 0.2 * bound.noise) < 0.9 * training.exact()
 
 
 @given(st.floats(0.01, 1), st.floats(0.1, 9), st.floats(0, 9), st.floats(0, 9), st.floats(0, 9), st.floats(1, 4))
