@@ -6,7 +6,7 @@ import pytest
 from adascale.channel import BlockFading, Rayleigh, TappedDelayLine
 from companion.causal import worlds
 from companion.csv_pivot import read_wide
-from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED, block_table
+from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED
 from companion.theory.rounds_inside import ONE_GAIN, inside_table
 from companion.training import estimates
 

@@ -159,7 +159,7 @@ def reuse_left_side(samples: int, rounds: ArrayLike) -> FloatArray:
     r"""The left side in :prf:ref:`prop-reuse` over :math:`\sigma_y^2`, for :math:`\lambda = 1/\sqrt T`.
 
     .. math::
-    \frac1n \Big(1 - \frac{2 (1 - x^T)}{\lambda T} + \frac{1 - x^{2T}}{(1 - x^2)\, T}\Big), \qquad x = 1 - \lambda
+        \frac1n \Big(1 - \frac{2 (1 - x^T)}{\lambda T} + \frac{1 - x^{2T}}{(1 - x^2)\, T}\Big), \qquad x = 1 - \lambda
     """
     T = np.asarray(rounds)
     rate = 1 / np.sqrt(T)

@@ -33,7 +33,7 @@ def floors_and_weights():
 
 def test_two_rounds_lie_between_their_bounds():
     nu = 0.04
-    found = bounds.certify_regret(SCENARIO, LAW, nu, 2, fineness=0.7)
+    found = bounds.certify_regret(SCENARIO, LAW, nu, 2, fineness=1.2)
     steady = 2 * float(bounds.level_value(F, LAW, nu).leakage)
     W, weight = floors_and_weights()
     left = np.linspace(0, 2 * nu, 300)
