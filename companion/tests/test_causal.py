@@ -126,9 +126,9 @@ def test_both_protocols_have_the_paper_s_methods_and_only_one_spends_nu_exactly(
 def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_kindest_tried():
     scenario, nu = presets.load("mnist").scenario, 0.04
     problem, mean_gain = drawn(scenario, nu, [4])
-    chosen = foreseen_lyapunov(problem, mean_gain, draws=20, seed=9)
-    floor = tuning.draw_floors(scenario, Rayleigh().floor_law(scenario, mean_gain), 20, 9)[0]
-    draws = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), np.full(20, nu))
+    chosen = foreseen_lyapunov(problem, mean_gain, draws=8, seed=9)
+    floor = tuning.draw_floors(scenario, Rayleigh().floor_law(scenario, mean_gain), 8, 9)[0]
+    draws = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), np.full(8, nu))
 
     def leaks(policy):
         eta = policy.schedule(draws)
@@ -139,8 +139,8 @@ def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_
     level = Rayleigh().floor_law(scenario, mean_gain).level(nu).item()
     mean_scaling = np.mean(scenario.noise_scale / np.maximum(level, floor))
     worse = []
-    for rate in (0.7, 0.93, 1.0, 1.15):
-        pair = foreseen_lyapunov(problem, mean_gain, draws=20, seed=9, relative_rates=rate)
+    for rate in (0.7, 1.0, 1.15):
+        pair = foreseen_lyapunov(problem, mean_gain, draws=8, seed=9, relative_rates=rate)
         assert pair.rate.item() == pytest.approx(rate * mean_scaling)
         worse.append(leaks(policies.LyapunovPowerControl(pair.penalty.item(), pair.rate.item())))
     assert min(worse) >= best * (1 - 1e-12)

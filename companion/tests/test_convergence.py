@@ -124,22 +124,17 @@ def test_the_networks_have_no_smoothness_constant(name, shape, hidden):
     *_, inner, outer = (layer for layer in network if isinstance(layer, torch.nn.Linear))
     assert outer.weight.shape[1] == hidden
 
-    def second_difference(move, step):
+    def second_difference(step, *directions):
         values = []
-        for shift in (-step, step, 0.0):
-            move(shift)
+        for shift in (-step, 2 * step, -step):  # one after the other
+            for parameter, direction in directions:
+                parameter += shift * direction
             values.append(torch.nn.functional.cross_entropy(network(images), labels).item())
-            move(-shift)
         return (values[0] + values[1] - 2 * values[2]) / step**2
 
-    def last_layer(shift):
-        each = shift / np.sqrt(2 * (hidden + 1))
-        for parameter in (outer.weight, outer.bias):
-            parameter[0] += each
-            parameter[1] -= each
-
-    def hidden_bias(shift):
-        inner.bias[0] += shift
+    apart = torch.zeros(10, 1, dtype=torch.float64)
+    apart[:2, 0] = torch.tensor([1.0, -1.0]) / np.sqrt(2 * (hidden + 1))
+    one = torch.eye(len(inner.bias), dtype=torch.float64)[0]
 
     with torch.no_grad():
         inner.weight.zero_()
@@ -147,11 +142,13 @@ def test_the_networks_have_no_smoothness_constant(name, shape, hidden):
         outer.weight.zero_()
         outer.bias.fill_(-50.0)
         outer.bias[:2] = 0
-        assert second_difference(last_layer, 1e-3) == pytest.approx((hidden + 1) / 2, rel=1e-4)
+        assert second_difference(1e-3, (outer.weight, apart), (outer.bias, apart[:, 0])) == pytest.approx(
+            (hidden + 1) / 2, rel=1e-4
+        )
         inner.bias.zero_()
         for c in (1.0, 10.0, 100.0):
             outer.weight[0, 0], outer.weight[1, 0] = c, -c
-            assert second_difference(hidden_bias, 1e-3 / c) == pytest.approx(c**2, rel=1e-4)
+            assert second_difference(1e-3 / c, (inner.bias, one)) == pytest.approx(c**2, rel=1e-4)
 
 
 @pytest.mark.parametrize(("mu", "lam"), [(0.0, 0.25), (0.9, 0.25), (0.5, 1.3)])

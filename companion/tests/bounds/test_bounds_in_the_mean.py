@@ -71,15 +71,6 @@ def test_queue_bound_under_rayleigh_fading_against_quadrature():
     assert got == pytest.approx(least, rel=2e-3)
 
 
-def test_floors_that_never_change_need_the_mixing_term():
-    leakage, scale, nu, T = RoundLeakage(MNIST), 0.037, 0.04, 5000
-    frozen = correlated.block_floors(scale, T, (400, T), np.random.default_rng(8))
-    for V in (1.0, 10.0, 100.0):
-        low, high = correlated.level_regret(frozen, scale, nu, V, leakage)[1:]
-        assert low > bounds.correlated_regret_bound(leakage, scale, nu, V, T)
-        assert high < bounds.correlated_regret_bound(leakage, scale, nu, V, T, mixing=0.25)
-
-
 @pytest.mark.parametrize("penalty", [1.0, 3.0])
 def test_two_floors_in_all_need_the_mixing_term_even_against_the_optimum(penalty):
     """One for each half of the rounds; with one for all of them the optimum has the regret of an even spend."""
