@@ -15,16 +15,9 @@ FloatArray = NDArray[np.float64]
 
 _GAUSS, _GAUSS_WEIGHT = np.polynomial.legendre.leggauss(4)
 _GAUSS, _GAUSS_WEIGHT = (_GAUSS + 1) / 2, _GAUSS_WEIGHT / 2
-# integrals from 0 to each node of the polynomial through the values at the nodes
-_PARTIAL = np.array(
-    [
-        [
-            np.polynomial.polynomial.polyint(np.linalg.solve(np.vander(_GAUSS, increasing=True), unit))
-            @ np.array([node**k for k in range(5)])
-            for unit in np.eye(4)
-        ]
-        for node in _GAUSS
-    ]
+# integrals from 0 to each node of the polynomial through the values at the nodes: of powers, times the coefficients
+_PARTIAL = (np.vander(_GAUSS, 5, increasing=True)[:, 1:] / np.arange(1, 5)) @ np.linalg.inv(
+    np.vander(_GAUSS, increasing=True)
 )
 _EDGES = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 160)])  # of ln(x / level), for integrals above the level
 _WIDTH = np.diff(_EDGES)
@@ -48,23 +41,9 @@ class LevelValue(NamedTuple):
 
 
 def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> LevelValue:
-    r"""What the constant level costs and leaks in a round, and what a hard budget adds (:prf:ref:`thm-hard-budget`).
+    r"""Return what the constant level costs and leaks in a round, and what a hard budget adds, to about 1e-8.
 
-    .. math::
-        \Phi(\nu) = \mathbb E F(\max(\ell, w_{\min})) = \int_\ell^\infty |F'| H, \qquad
-        s^2 = 2 \int_0^\ell g - \nu^2, \qquad A = \frac{F''(\ell)\, s^2}{2p}
-
-    Parameters
-    ----------
-    leakage : RoundLeakage
-    law : FloorLaw
-    budget : array_like
-        :math:`\nu > 0`; broadcasts against the lanes of the law.
-
-    Returns
-    -------
-    LevelValue
-        The integrals by quadrature, to about 1e-8.
+    See :prf:ref:`thm-hard-budget`; ``budget`` is :math:`\nu > 0`, and broadcasts against the lanes of the law.
     """
     budget, level = check.positive("budget", budget), law.level(budget)
     wet = law.cdf(level)
@@ -80,31 +59,12 @@ def empty_queue_regret(
 ) -> FloatArray:
     r"""What AdaScale loses to the constant level when its queue starts empty: the two leading terms (:eq:`eq:cold`).
 
-    .. math::
-        c_1 V + \frac{s^2 T}{4V}, \qquad
-        c_1 = \int_\ell^\infty \frac{F''(x)}{g(x) - \nu} \int_\ell^x \big(F'(w) + \mu\big) H(w)\, dw\, dx
-
     An expansion for large V and T/V, not a bound: the first term is the way of the queue from 0 to :math:`V\mu`, the
     second its scatter there.
-
-    Parameters
-    ----------
-    leakage, law, budget
-        As in :func:`level_value`.
-    penalty : array_like
-        V > 0; broadcasts against the lanes.
-    rounds : int, >= 1
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`\mathbb E \sum_t F(w_t) - T \Phi(\nu) + \mu\, (\mathbb E \sum_t y_t - T\nu)`, nats.
     """
-    penalty, rounds = check.positive("penalty", penalty), check.whole("rounds", rounds)
-    value = level_value(leakage, law, budget)
-    way, scatter = approach_constant(leakage, law, budget) * penalty, value.spread * rounds / (4 * penalty)
-    total: FloatArray = way + scatter
-    return total
+    penalty = check.positive("penalty", penalty)
+    way, spread = approach_constant(leakage, law, budget), level_value(leakage, law, budget).spread
+    return np.asarray(way * penalty + spread * rounds / (4 * penalty))
 
 
 def approach_constant(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> FloatArray:
@@ -119,8 +79,7 @@ def approach_constant(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -
     before = np.cumsum(pieces, axis=0) - pieces
     within = np.einsum("ij,kj...->ki...", _PARTIAL, rise) * _across(_WIDTH, level)[:, None]
     inner = (before[:, None] + within).reshape(x.shape)
-    found: FloatArray = np.sum(step * x * second * inner / (law.mean_cost(x) - budget), axis=0)
-    return found
+    return np.asarray(np.sum(step * x * second * inner / (law.mean_cost(x) - budget), axis=0))
 
 
 def _above(level: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -139,8 +98,7 @@ def _mean_square(law: FloorLaw, level: FloatArray) -> FloatArray:
     edges = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 40)])
     x = (edges[:-1, None] + np.diff(edges)[:, None] * _GAUSS).ravel()
     weight = (np.diff(edges)[:, None] * _GAUSS_WEIGHT).ravel()
-    square: FloatArray = 2 * level * np.sum(_across(weight, level) * law.mean_cost(_across(x, level) * level), axis=0)
-    return square
+    return np.asarray(2 * level * np.sum(_across(weight, level) * law.mean_cost(_across(x, level) * level), axis=0))
 
 
 def both_slopes(leakage: RoundLeakage, energy: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import CubicHermiteSpline
 
 from adascale import checks as check
 from adascale.channel import RayleighFloors
@@ -33,10 +34,6 @@ class CertifiedRegret(NamedTuple):
     optimum: FloatArray
     """Below what every causal policy leaks that never exceeds the budget."""
 
-    def constant(self, slope: float) -> float:
-        r"""Return the least c with which ``policy`` is at most ``slope`` times :math:`\ln n`, plus c, at every n."""
-        return float(np.max(self.policy - slope * np.log(np.arange(1, self.policy.size + 1))))
-
 
 def certify_regret(
     scenario: Scenario,
@@ -48,34 +45,9 @@ def certify_regret(
 ) -> CertifiedRegret:
     r"""Bound what a hard budget costs at a finite horizon, for the policy that runs and for every other.
 
-    .. math::
-        J_n(b) = \mathbb E\big[F(\max\{x, W\}) + J_{n-1}(b - y)\big], \qquad
-        V_n(b) = \mathbb E \min_{0 \le y \le b} \big[F(W + y) + V_{n-1}(b - y)\big]
-
-    Here W is a floor, :math:`y = (x - W)_+`, and :math:`y + m g(x) = b` with :math:`m = n - 1 + \varrho \ln n`.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    distribution : RayleighFloors
-        The law of one floor; its scale is one number.
-    nu : float, > 0
-    rounds : int, >= 1
-        The horizon T.
-    safety_margin : float, :math:`\varrho \ge 0`
-    fineness : float, > 0
-        The grid's steps are divided by it; the distance to the truth falls with its square.
-
-    Returns
-    -------
-    CertifiedRegret
-        Proven up to the accuracy of F, g, its inverse and the quadrature of :math:`\Phi`; every round allows for
-        rounding by 1e-12 of the sum of the sizes of all terms.
-
-    Raises
-    ------
-    InvalidInput
-        If a number is out of range.
+    The recursions and their polygons are those of :prf:ref:`thm-certificate`.  The grid's steps are divided by
+    ``fineness``; the distance to the truth falls with its square.  Proven up to the accuracy of F, g, its inverse and
+    the quadrature of :math:`\Phi`; every round allows for rounding by 1e-12 of the sum of the sizes of all terms.
     """
     scale = float(check.positive("scale of the distribution", distribution.scale))
     nu, rounds = check.number("nu", nu, 1e-300), check.whole("rounds", rounds)
@@ -118,17 +90,13 @@ class Floors:
         self.edges, self.value = edges, np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond
         self.x, self.weight = x[:2_000].ravel(), (half * mass)[:2_000].ravel() * law.cdf(x[:2_000]).ravel()
         self.first, second = both_slopes(leakage, edges)
+        self.spline = CubicHermiteSpline(edges, self.value, self.first * law.cdf(edges))
         self.second = np.maximum.accumulate(second[::-1])[::-1]  # the largest F'' from there on: it may rise
 
     def leaked(self, level: ArrayLike) -> FloatArray:
         r"""Return :math:`\int_\ell^\infty |F'| H`, by cubic interpolation with its known slope."""
-        x = np.maximum(level, 0.0)
-        i = np.clip(np.searchsorted(self.edges, x) - 1, 0, self.edges.size - 2)
-        a, d = self.edges[i], self.edges[i + 1] - self.edges[i]
-        u, p, q = (x - a) / d, self.value[i], self.value[i + 1]
-        s, t = (self.first[k] * self.law.cdf(self.edges[k]) * d for k in (i, i + 1))
-        cubic = p + u * (s + u * (3 * (q - p) - 2 * s - t + u * (s + t - 2 * (q - p))))
-        return np.asarray(np.where(x < self.edges[0], self.value[0], cubic))
+        x = np.maximum(level, self.edges[0])
+        return np.asarray(self.spline(np.minimum(x, self.edges[-1])))
 
     def last_round(self, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of E F(W + b), from above and below."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import barycentric_interpolate
 from scipy.optimize import OptimizeResult, minimize_scalar
 from scipy.special import ndtr
 
@@ -49,19 +50,8 @@ class DeltaSlopes(NamedTuple):
 def delta_slopes(sampling_rate: float, noise_multiplier: ArrayLike, epsilon: float) -> DeltaSlopes:
     r"""Derivatives of the exact :math:`\delta(\varepsilon)` of mixture against null, uncertified.
 
-    Parameters
-    ----------
-    sampling_rate : float
-        :math:`q` in (0, 1).
-    noise_multiplier : array_like
-        :math:`\sigma_t > 0`, shape (T,).
-    epsilon : float
-        :math:`\varepsilon \ge 0`.
-
-    Returns
-    -------
-    DeltaSlopes
-        Some five digits, for schedules of tens of rounds and more; the exact accountant has a certified delta.
+    For :math:`q` in (0, 1), :math:`\sigma_t > 0` and :math:`\varepsilon \ge 0`: some five digits, for schedules of tens
+    of rounds and more.  The exact accountant has a certified delta.
     """
     q = float(check.fraction("sampling_rate", sampling_rate))
     sigma = check.positive("noise_multiplier", noise_multiplier)
@@ -116,16 +106,9 @@ def _few(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Chebyshev points, both ends among them, and the matrix that interpolates from there to x; or x itself."""
     if x.size <= _NODES:
         return x, np.eye(x.size)
-    angle = np.pi * np.arange(_NODES) / (_NODES - 1)
-    at = 0.5 * (x[0] + x[-1]) - 0.5 * (x[-1] - x[0]) * np.cos(angle)
+    at = 0.5 * (x[0] + x[-1]) - 0.5 * (x[-1] - x[0]) * np.cos(np.pi * np.arange(_NODES) / (_NODES - 1))
     at[0], at[-1] = x[0], x[-1]
-    sign = (-1.0) ** np.arange(_NODES)
-    sign[[0, -1]] *= 0.5
-    gap = x[:, None] - at
-    hit = gap == 0
-    share = sign / np.where(hit, 1.0, gap)
-    share = np.where(hit.any(axis=1, keepdims=True), hit, share)
-    return at, share / share.sum(axis=1, keepdims=True)
+    return at, np.asarray(barycentric_interpolate(at, np.eye(_NODES), x))
 
 
 def _moments(q: float, s: float, z: ComplexArray) -> tuple[float, ComplexArray, ComplexArray, ComplexArray]:
@@ -159,23 +142,8 @@ def two_round_delta(
     r"""The exact :math:`\delta(\varepsilon)` of two rounds: one integral over closed forms, no inversion.
 
     Given the other round, :math:`(y_1 y_2 - K)_+ = q\,y_2\,(e^{L_1} - k)_+` with :math:`k = (K/y_2 - 1 + q)/q`: a call
-    on a log-normal variable, whose price is known.
-
-    Parameters
-    ----------
-    sampling_rate : float
-        :math:`q` in (0, 1).
-    noise_multiplier : tuple of float
-        :math:`\sigma_1, \sigma_2 > 0`.
-    epsilon : float
-        :math:`\varepsilon \ge 0`.
-    removed : bool
-        Null against mixture, the direction "remove"; by default mixture against null, "add".
-
-    Returns
-    -------
-    float
-        To some twelve digits in the direction "add"; to :math:`e^\varepsilon` times the rounding of 1 in the other.
+    on a log-normal variable, whose price is known.  With ``removed`` null against mixture, by default mixture against
+    null: there some twelve digits, in the other direction :math:`e^\varepsilon` times the rounding of 1.
     """
     q, epsilon = float(check.fraction("sampling_rate", sampling_rate)), float(check.at_least("epsilon", epsilon, 0.0))
     strike = math.exp(-epsilon if removed else epsilon)

@@ -41,22 +41,7 @@ class QueueLimits(NamedTuple):
 
 
 def queue(problem: ReceiveScalingProblem, eta: ArrayLike) -> FloatArray:
-    r"""The virtual queue of any schedule (:eq:`eq:queue`; paper, eq. (29)).
-
-    .. math:: Q_0 = 0, \qquad Q_{t+1} = \max(Q_t + w_t - w_{\min,t} - \nu, 0)
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        Floors :math:`w_{\min,t}` and budget :math:`\nu`.
-    eta : array_like
-        A schedule :math:`\eta_t > 0` in watts, shape (..., T), broadcast with the lanes.
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`Q_0, \dots, Q_T`, shape (..., T + 1).
-    """
+    r"""Return :math:`Q_0, \dots, Q_T` of any schedule, shape (..., T + 1) (:eq:`eq:queue`; paper, eq. (29))."""
     spend = problem.spend(eta)
     budget = np.broadcast_to(np.asarray(problem.budget), spend.shape[:-1])
     flat = _queue(spend.reshape(-1, problem.num_rounds), budget.ravel())
@@ -64,17 +49,7 @@ def queue(problem: ReceiveScalingProblem, eta: ArrayLike) -> FloatArray:
 
 
 def drift_bound(problem: ReceiveScalingProblem, eta: ArrayLike) -> Sides:
-    r"""One-slot drift of **any** schedule (:prf:ref:`lem-drift`; the paper's first lemma of its analysis).
-
-    .. math:: \tfrac12 Q_{t+1}^2 - \tfrac12 Q_t^2 \;\le\; Q_t y_t + \tfrac12 y_t^2 + \tfrac12 \nu^2
-
-    Parameters and errors as in :func:`~companion.bounds.queue`.
-
-    Returns
-    -------
-    Sides
-        Each of shape (..., T), in the unit of :math:`\nu^2`.
-    """
+    r"""One-slot drift of **any** schedule, shape (..., T) (:prf:ref:`lem-drift`; the paper's Lemma 2)."""
     spend, length = problem.spend(eta), queue(problem, eta)
     before, budget = length[..., :-1], np.asarray(problem.budget)[..., None]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -82,30 +57,8 @@ def drift_bound(problem: ReceiveScalingProblem, eta: ArrayLike) -> Sides:
 
 
 def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLimits:
-    r"""What AdaScale's queue cannot exceed, from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`).
-
-    .. math::
-        \text{full power:}\quad & \Big(2V \sum_{t<R} F(w_{\min,t}) + R\nu^2\Big)^{1/2} \\
-        \text{equal:}\quad & \Big(\nu^2 + 2V \sum_{t<R} F(w_{\min,t} + \nu)\Big)^{1/2} - \nu \\
-        \text{threshold:}\quad & \max(V |F'(w_\nu)| - \nu,\ 0), \qquad w_\nu = \nu + \min_{t<R} w_{\min,t} \\
-        \text{growth:}\quad & \Big(\tfrac94\, V\, w_\nu^2 |F'(w_\nu)|\, R^2\Big)^{1/3}
-
-    The first two need nothing of F but F > 0; the third needs F convex, the fourth :math:`w^2 |F'(w)|` decreasing:
-    both are proved for every real order :math:`\alpha > 1` (:prf:ref:`lem-convex`).
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        Floors and budget of every lane.
-    penalty : array_like
-        AdaScale's :math:`V > 0`, broadcasting against the lanes.
-
-    Returns
-    -------
-    QueueLimits
-        In the unit of :math:`\nu`; the last entry of ``full_power`` is the paper's :math:`Q_T^{\max}`.
-    """
-    penalty = checked_penalty(problem, penalty)[..., None]
+    """What AdaScale's queue cannot exceed, from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
+    penalty = _checked_penalty(problem, penalty)[..., None]
     leakage, budget = RoundLeakage(problem.scenario), np.asarray(problem.budget)[..., None]
     rounds = np.arange(problem.num_rounds + 1)
 
@@ -129,25 +82,9 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
 
 
 def queue_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
-    r"""AdaScale's virtual queue against its bound (:prf:ref:`thm-queue`; the paper's lemma on the virtual queue).
+    """AdaScale's queue of a schedule made with V against its bound, each side of shape (..., T + 1).
 
-    .. math:: Q_R \;\le\; \Big(2V \sum_{t<R} F(w_{\min,t}) + R\nu^2\Big)^{1/2}, \qquad R = 0, \dots, T
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        Floors and budget.
-    eta : array_like
-        The schedule, :math:`\eta_t > 0` in watts, shape (..., T).
-    penalty : array_like
-        The :math:`V > 0` it was made with, broadcasting against the lanes.
-    sharp : bool
-        The least of all four :func:`~companion.bounds.queue_limits`, not the paper's (:prf:ref:`thm-queue-sharp`).
-
-    Returns
-    -------
-    Sides
-        Each of shape (..., T + 1).
+    The paper's (:prf:ref:`thm-queue`), or ``sharp`` the least of all four limits (:prf:ref:`thm-queue-sharp`).
     """
     limits = queue_limits(problem, penalty)
     right = np.min(np.broadcast_arrays(*limits), axis=0) if sharp else limits.full_power
@@ -158,43 +95,18 @@ def queue_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLi
 def violation_bound(
     problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False
 ) -> Sides:
-    r"""Violation of the long-term constraint (:prf:ref:`thm-violation`; the paper's second theorem).
-
-    .. math:: \frac1T \sum_{t=0}^{T-1} (w_t - w_{\min,t}) - \nu \;\le\; \frac{Q_T^{\max}}{T}
-
-    Parameters and errors as in :func:`~companion.bounds.queue_bound`; ``sharp`` divides the least of the four limits
-    by T.
-
-    Returns
-    -------
-    Sides
-        Each of the shape of the lanes, in the unit of :math:`\nu`.
-    """
+    """Violation of the long-term constraint, a side a lane (:prf:ref:`thm-violation`; the paper's second theorem)."""
     right = queue_bound(problem, eta, penalty, sharp=sharp).right[..., -1] / problem.num_rounds
     return Sides(problem.cost(eta) - problem.budget, right)
 
 
 def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
-    r"""Dynamic regret against the offline optimum :math:`w^\star` (:prf:ref:`thm-regret`; the paper's third theorem).
+    r"""Dynamic regret against the offline optimum, in nats (:prf:ref:`thm-regret`; the paper's third theorem).
 
-    .. math::
-        \frac1T \sum_{t=0}^{T-1} \big(F(w_t) - F(w^\star_t)\big)
-        \;\le\; \frac{Q_T^{\max} \nu}{V} + \frac{T\nu^2}{2V} + \frac{\nu^2}{2V}
-
-    Leakage is a **sum over devices** here, as in the paper's objective.  Parameters and errors as in
-    :func:`~companion.bounds.queue_bound`; ``sharp`` takes the least queue limit and what the optimum spends beyond
-    :math:`\nu`, with :math:`y^\star_t = w^\star_t - w_{\min,t}` (:eq:`eq:regret-sharp`; F convex):
-
-    .. math::
-        \frac1V \Big( \bar Q \cdot \frac1T \sum_t (y^\star_t - \nu)_+
-        + \frac1{2T} \sum_t (y^\star_t - \nu)_+^2 + \frac{\nu^2}2 \Big) .
-
-    Returns
-    -------
-    Sides
-        Each of the shape of the lanes, in nats.
+    Leakage is a **sum over devices** here, as in the paper's objective.  ``sharp`` takes the least queue limit and what
+    the optimum spends beyond :math:`\nu` (:eq:`eq:regret-sharp`).
     """
-    penalty, budget, T = checked_penalty(problem, penalty), problem.budget, problem.num_rounds
+    penalty, budget, T = _checked_penalty(problem, penalty), problem.budget, problem.num_rounds
     leakage = RoundLeakage(problem.scenario)
     best = np.maximum(water_level(problem.min_noise_energy, budget)[..., None], problem.min_noise_energy)
     left = np.mean(leakage(problem.noise_energy(eta)), axis=-1) - np.mean(leakage(best), axis=-1)
@@ -209,24 +121,12 @@ def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayL
 
 
 def regret_at_cost(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike) -> Sides:
-    r"""The excess, regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
+    """The excess, regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
 
-    .. math::
-        0 \;\le\; \frac1T \sum_t \big(F(w_t) - F(w^\bullet_t)\big) \;\le\; \frac1{VT} \sum_t P_t\,(y^\bullet_t - y_t),
-        \qquad P_t = Q_t + y_t,
-
-    with :math:`w^\bullet` the offline optimum whose budget is the cost of the schedule and
-    :math:`y^\bullet_t = w^\bullet_t - w_{\min,t}`.  The left inequality holds whoever made the schedule, the right
-    one for AdaScale.
-
-    Parameters and errors as in :func:`~companion.bounds.queue_bound`; a schedule must spend something.
-
-    Returns
-    -------
-    Sides
-        Each of the shape of the lanes, in nats.
+    The left side is at least 0 whoever made the schedule, which must spend something.  It is at most the right side for
+    AdaScale.
     """
-    penalty, spend, leakage = checked_penalty(problem, penalty), problem.spend(eta), RoundLeakage(problem.scenario)
+    penalty, spend, leakage = _checked_penalty(problem, penalty), problem.spend(eta), RoundLeakage(problem.scenario)
     best = np.maximum(
         water_level(problem.min_noise_energy, np.mean(spend, axis=-1))[..., None], problem.min_noise_energy
     )
@@ -234,6 +134,43 @@ def regret_at_cost(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: Arra
     pressure = queue(problem, eta)[..., :-1] + spend
     right = np.mean(pressure * (best - problem.min_noise_energy - spend), axis=-1) / penalty
     return _held(Sides(np.broadcast_to(left, right.shape), right))
+
+
+class KappaLimits(NamedTuple):
+    """Between which :math:`w^2 |F'(w)|` lies: its limits for large and for small w (:eq:`eq:kappa-limits`)."""
+
+    low: float
+    high: float
+
+
+def kappa_limits(leakage: RoundLeakage) -> KappaLimits:
+    r"""Return :math:`\frac\alpha2 \sum_m u_m q_m^2` and :math:`\frac\alpha2 \sum_m u_m`."""
+    units = leakage.order / 2 * leakage.unit * leakage.count
+    return KappaLimits(float(np.sum(units * leakage.rate**2)), float(np.sum(units)))
+
+
+def growth_constant(leakage: RoundLeakage, c: ArrayLike) -> FloatArray:
+    r"""Return C, the limit of the violation over :math:`T^{(\beta-1)/3}` for :math:`V = c\,T^\beta`, :math:`\beta > 1`.
+
+    It is :math:`(\frac94 c \underline\kappa)^{1/3}` (:prf:ref:`thm-growth`).
+    """
+    return np.cbrt(2.25 * kappa_limits(leakage).low * check.positive("c", c))
+
+
+def queue_from_below(problem: ReceiveScalingProblem, penalty: ArrayLike) -> FloatArray:
+    """What AdaScale's last queue cannot stay below, from the floors alone (:eq:`eq:queue-below`).
+
+    The best set of each size are the rounds with the lowest floors; the best size is taken.
+    """
+    penalty, leakage, nu = _checked_penalty(problem, penalty), RoundLeakage(problem.scenario), problem.budget
+    jump = np.maximum(nu, np.cbrt(-penalty * nu**2 * leakage.slope(nu)))[..., None]
+    floors = np.cumsum(np.sort(problem.min_noise_energy, axis=-1), axis=-1)
+    size = np.arange(1, problem.num_rounds + 1)
+    # the positive root of r^3 + 3 p r = 2 q
+    p, q = (jump + floors) / 2, 0.75 * size * np.sqrt(penalty * kappa_limits(leakage).low)[..., None]
+    root = 2 * np.sqrt(p) * np.sinh(np.arcsinh(q / p**1.5) / 3)
+    below: FloatArray = np.maximum(np.max(root**2, axis=-1) - problem.num_rounds * nu, 0)
+    return below
 
 
 _Values = TypeVar("_Values", bound=tuple[FloatArray, ...])
@@ -245,7 +182,7 @@ def _held(values: _Values) -> _Values:
     return values
 
 
-def checked_penalty(problem: ReceiveScalingProblem, penalty: ArrayLike) -> FloatArray:
+def _checked_penalty(problem: ReceiveScalingProblem, penalty: ArrayLike) -> FloatArray:
     """The penalty of every lane, finite and positive, or a ``ValueError``."""
     penalty = check.positive("penalty", penalty)
     if check.broadcast(penalty=penalty.shape, lanes=problem.lanes) != problem.lanes:

@@ -40,6 +40,7 @@ DATASETS = ("mnist", "cifar10")
 _RAYLEIGH = Rayleigh()
 _RATES = np.array([0.5, 0.7, 0.85, 0.93, 0.97, 1.0, 1.03, 1.07, 1.15, 1.3])
 _PENALTIES = np.geomspace(1e-3, 1e4, 15)  # in units of the cubed scaling at the level of the law
+_TOLERANCE = 1e-4  # largest |mean cost / nu - 1|
 
 
 def foreseen_lyapunov(
@@ -50,40 +51,13 @@ def foreseen_lyapunov(
     draws: int = DRAWS,
     seed: int = SEED,
     relative_rates: ArrayLike = _RATES,
-    tolerance: float = 1e-4,
 ) -> LyapunovPowerControl:
     r"""The pair of Shi et al. without the future, which :func:`~adascale.comparison.shi_tuning.best_lyapunov` sees.
 
-    Of the pairs :math:`(V, \bar\eta)` whose mean cost over realisations drawn from the law is :math:`\nu`, the one of
-    the smallest mean RDP over these.  Rates are tried around the mean scaling of the constant level, penalties on a
-    grid of two a decade; every crossing of :math:`\nu` that is seen there is refined.
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        The lanes; of its gains nothing is read.
-    mean_gain : numpy.ndarray
-        :math:`\mathbb E|h_m|^2 / k_m^2`, shape (..., M).
-    channel : ChannelModel, optional
-        What is believed; default :class:`~adascale.channel.Rayleigh`.
-    draws, seed : int
-        How many realisations of the law, and their seed.
-    relative_rates : array_like
-        The rates tried, each over the mean scaling of the constant level.
-    tolerance : float
-        Largest :math:`|\text{mean cost} / \nu - 1|`.
-
-    Returns
-    -------
-    LyapunovPowerControl
-        With a penalty and a rate for every lane.
-
-    Raises
-    ------
-    ValueError
-        If there are no mean gains, or an argument is out of range.
-    BudgetNotReached
-        If no pair on the grid brings some lane's mean cost to its budget.
+    Of the pairs :math:`(V, \bar\eta)` whose mean cost over realisations drawn from the law of ``channel``, by default
+    Rayleigh fading, is :math:`\nu`, the one of the smallest mean RDP over these.  Rates are tried around the mean
+    scaling of the constant level, over which ``relative_rates`` are, and penalties on a grid of two a decade; every
+    crossing of :math:`\nu` that is seen there is refined.  Of the gains of the problem nothing is read.
     """
     if mean_gain is None:
         raise ValueError("LyapunovPowerControl needs mean_gain, the mean channel gain of every device")
@@ -98,7 +72,7 @@ def foreseen_lyapunov(
     leakage, found = RoundLeakage(scenario), np.empty((2, row.size))
     for lane in range(row.size):
         floor = floors[row[lane]]
-        pairs = _pairs(scenario, floor, budget[lane], level[lane], rates, tolerance)
+        pairs = _pairs(scenario, floor, budget[lane], level[lane], rates)
         if not pairs.size:
             raise BudgetNotReached(f"no pair of V and rate brings the mean cost to nu = {budget[lane]:g}")
         gain = scenario.noise_scale / (scenario.x_max * floor)
@@ -109,9 +83,7 @@ def foreseen_lyapunov(
     return LyapunovPowerControl(penalty, rate)
 
 
-def _pairs(
-    scenario: Scenario, floor: FloatArray, budget: float, level: float, relative: FloatArray, tolerance: float
-) -> FloatArray:
+def _pairs(scenario: Scenario, floor: FloatArray, budget: float, level: float, relative: FloatArray) -> FloatArray:
     """Penalties and rates, shape (2, P), whose mean cost over the draws is the budget."""
     caps, mean_floor, draws = scenario.noise_scale / floor, floor.mean(), len(floor)
     rates = relative * np.mean(scenario.noise_scale / np.maximum(level, floor))
@@ -127,8 +99,8 @@ def _pairs(
     seen = excess(*(each.ravel() for each in grid)).reshape(grid[0].shape)
     i, k = np.nonzero((seen[:, 1:] > 0) != (seen[:, :-1] > 0))
     low, high = np.log(penalties[k]), np.log(penalties[k + 1])
-    log_root, residual = find_roots(lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, tolerance / 2)
-    met = np.abs(residual) <= tolerance  # elsewhere the mean cost jumps over the budget
+    log_root, residual = find_roots(lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, _TOLERANCE / 2)
+    met = np.abs(residual) <= _TOLERANCE  # elsewhere the mean cost jumps over the budget
     return np.stack([np.exp(log_root[met]), rates[i[met]]])
 
 
@@ -197,25 +169,10 @@ def causal_table(
     *,
     progress: bool = False,
 ) -> pd.DataFrame:
-    r"""The leakage of methods on fresh realisations.
+    r"""The leakage of methods on fresh realisations of a preset's scenario, a row a policy, level and seed.
 
-    Parameters
-    ----------
-    dataset : str
-        The name of a preset, whose scenario and levels of :math:`\nu` are taken.
-    seeds : iterable of int
-        Realisations; default the two hundred of the committed tables.
-    budgets : sequence of float, optional
-        Other levels.
-    chosen : mapping, optional
-        Methods by name; default :func:`methods`.
-    progress : bool
-        Show a progress bar on standard error.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a policy, level and seed: ``policy, nu, seed, cost, rdp, epsilon``, in this order.
+    By default at the preset's levels of :math:`\nu`, of all :func:`methods`, on the realisations of the committed
+    tables.
     """
     preset, chosen = presets.load(dataset), methods() if chosen is None else chosen
     levels = preset.levels if budgets is None else budgets
@@ -227,18 +184,8 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     r"""The paper's methods under both protocols, each as :func:`~companion.claims.paper_claims` takes it.
 
     In hindsight every method spends :math:`\nu` on every realisation.  Without the future the three that have a
-    parameter spend :math:`\nu` on average over the law; their leakage is compared as it is, with that of the optimum
-    at :math:`\nu`, and the cost stands beside it (:func:`~companion.summary.promises`).
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        As :func:`causal_table` makes it.
-
-    Returns
-    -------
-    dict
-        ``"in hindsight"`` and ``"without the future"``, with the names of :data:`~companion.methods.METHODS`.
+    parameter spend :math:`\nu` on average over the law; their leakage is compared as it is, with that of the optimum at
+    :math:`\nu`, and the cost stands beside it (:func:`~companion.summary.promises`).
     """
     found = {}
     for protocol, behind in (("in hindsight", HINDSIGHT), ("without the future", "")):
@@ -249,10 +196,7 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    r"""A committed table, ``results/causal/DATASET.csv``, as :func:`causal_table` makes it.
-
-    The file has a row a level and seed, and two rows of heading: policy, and what is told of it.
-    """
+    """A committed table, ``results/causal/DATASET.csv``, as :func:`causal_table` makes it."""
     return read_wide(path)
 
 

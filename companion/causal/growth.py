@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
-from adascale.compiled import njit
-from adascale.policies import Policy
+from adascale.policies import Policy, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
 from adascale.scenario import Scenario
 from companion.bounds import empty_queue_regret, level_value
@@ -51,49 +50,22 @@ def cell_law(scenario: Scenario) -> RayleighFloors:
 def surplus(leakage: RoundLeakage, value: LevelValue, floor: FloatArray, energy: FloatArray) -> FloatArray:
     r""":math:`\Delta_t = F(w_t) - F(w^\circ_t) + \mu\,(w_t - w^\circ_t) \ge 0` (:prf:ref:`lem-accounting`)."""
     steady = np.maximum(value.level, floor)
-    each: FloatArray = leakage(energy) - leakage(steady) + value.price * (energy - steady)
-    return each
+    return np.asarray(leakage(energy) - leakage(steady) + value.price * (energy - steady))
 
 
 class LevelOfThePast(Policy):
-    r"""The policy of :prf:ref:`thm-learning`: the level at which the floors of the rounds before would have cost nu.
-
-    .. math:: \frac1t \sum_{s<t} \max(\ell_t - w_{\min,s}, 0) = \nu, \qquad w_t = \max(\ell_t, w_{\min,t})
+    r"""The policy of :prf:ref:`thm-learning`: the water level of the floors of the rounds before.
 
     The first two rounds spend :math:`\nu` each.  It looks at no budget: what it has spent does not matter to it.
     """
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r""":math:`\eta_t`, shape (..., T)."""
-        shape = (*problem.lanes, problem.num_rounds)
-        floor = np.ascontiguousarray(np.broadcast_to(problem.min_noise_energy, shape)).reshape(-1, shape[-1])
-        budget = np.broadcast_to(problem.budget, problem.lanes).ravel()
-        energy = _by_past_levels(floor, np.ascontiguousarray(budget)).reshape(shape)
+        floor, budget = problem.min_noise_energy, np.asarray(problem.budget)
+        energy = floor + budget[..., None]
+        for t in range(2, problem.num_rounds):
+            energy[..., t] = np.maximum(water_level(floor[..., :t], budget), floor[..., t])
         return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
-
-
-@njit(cache=True, nogil=True)
-def _by_past_levels(floor: FloatArray, budget: FloatArray) -> FloatArray:
-    """The noise energies of :class:`LevelOfThePast`, by Newton's method from the right on straight pieces."""
-    energy = np.empty(floor.shape)
-    for lane in range(floor.shape[0]):
-        level = 0.0
-        for t in range(floor.shape[1]):
-            if t < 2:
-                energy[lane, t] = floor[lane, t] + budget[lane]
-                continue
-            level = max(level, floor[lane, t - 1]) + t * budget[lane]
-            while True:
-                over, wet = -t * budget[lane], 0
-                for s in range(t):
-                    if floor[lane, s] < level:
-                        over += level - floor[lane, s]
-                        wet += 1
-                if over <= 1e-12 * t * budget[lane]:
-                    break
-                level -= over / wet
-            energy[lane, t] = max(level, floor[lane, t])
-    return energy
 
 
 def methods(
@@ -125,22 +97,10 @@ def methods(
 def growth_table(
     horizons: Iterable[int] = HORIZONS, draws: int = DRAWS, *, only: Sequence[str] = CURVES
 ) -> pd.DataFrame:
-    r"""The regret of policies over horizons, in the MNIST scenario at the budget ``BUDGET``.
+    r"""The regret of policies over horizons, in the MNIST scenario at ``BUDGET``, over independent draws of floors.
 
-    Parameters
-    ----------
-    horizons : iterable of int
-        Numbers of rounds T.
-    draws : int
-        Independent sequences of floors for each.
-    only : sequence of str
-        Which policies; default those of the committed table.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a policy and T: ``policy, T, draws``; ``regret, half``, the mean of :math:`\sum_t \Delta_t` over draws in
-        nats, and half its 95 % interval; ``predicted``; ``cost``, the mean cost over :math:`\nu`.
+    A row a policy and T: ``regret, half``, the mean of :math:`\sum_t \Delta_t` over draws in nats, and half its 95 %
+    interval; ``predicted``; ``cost``, the mean cost over :math:`\nu`.
     """
     scenario, budget = Scenario.mnist(), BUDGET
     leakage, law, rows = RoundLeakage(scenario), cell_law(scenario), []

@@ -7,8 +7,6 @@ Both lie in the public repository ``SOURCE``, which ``git clone`` brings: 14 Mic
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import ndimage, stats
-
-from companion.causal.link_model import Links, read_links
 
 FloatArray = NDArray[np.float64]
 
@@ -45,63 +41,54 @@ class Realisation(NamedTuple):
     """:math:`|h|^2` of the evaluated rounds, shape (M, T)."""
 
 
-def cc1000_dbm(counts: FloatArray, battery: float = 3.0) -> FloatArray:
+def cc1000_dbm(counts: FloatArray) -> FloatArray:
     r"""Received power in dBm from what the Mica2's converter counts at the RSSI pin of its CC1000 radio.
 
     .. math:: P = -50.0\, V - 45.5 , \qquad V = V_{\mathrm{battery}}\, n / 1024
 
-    The radio's data sheet (Texas Instruments SWRS048A, section 22) for 868 MHz, and ten bits referred to the battery.
-    A stronger signal is a lower count.
-
-    Parameters
-    ----------
-    counts : numpy.ndarray
-        :math:`n`.
-    battery : float
-        :math:`V_{\mathrm{battery}} > 0` in volts.
+    The radio's data sheet (Texas Instruments SWRS048A, section 22) for 868 MHz, and ten bits referred to a battery of
+    3 V.  A stronger signal is a lower count.
     """
-    return np.asarray(-50.0 * battery / 1024 * counts - 45.5)
+    return np.asarray(-50.0 * 3.0 / 1024 * counts - 45.5)
 
 
-def michigan(folder: Path | str, unit: Callable[[FloatArray], FloatArray] = cc1000_dbm) -> Links:
-    """The 182 links of the motes on all samples of 0.5 s on which each has been heard.
+def groups(gain: FloatArray, size: int = DEVICES) -> FloatArray:
+    """Groups of so many links, in their order, shape (groups, size, T); what is left over is left out."""
+    return gain[: len(gain) // size * size].reshape(-1, size, gain.shape[1])
 
-    Block i of thirteen rows is what the others heard of mote i (:func:`broadcasts`); a 0 stands for nothing yet.
+
+def michigan(folder: Path | str, unit: Callable[[FloatArray], FloatArray] = cc1000_dbm) -> FloatArray:
+    """Gains of the 182 links of the motes on all samples of 0.5 s from which on each has been heard.
+
+    Block i of thirteen rows is what the others heard of mote i (:func:`broadcasts`); a 0 stands for nothing yet.  The
+    motes send 1 mW.
     """
-    path = Path(folder) / MICHIGAN
-    whole = read_links(path, unit=unit, layout="rows", missing=(0,), gaps="floor", sensitivity=-105.0)
-    start = int(np.flatnonzero(~whole.measured.all(axis=0)).max(initial=-1)) + 1
-    return replace(whole, rounds=whole.rounds[start:], gain=whole.gain[:, start:], measured=whole.measured[:, start:])
+    counts = np.loadtxt(Path(folder) / MICHIGAN, delimiter=",")
+    start = int(np.flatnonzero((counts == 0).any(axis=0)).max(initial=-1)) + 1
+    return np.asarray(10 ** (unit(counts[:, start:]) / 10))
 
 
-def broadcasts(links: Links) -> list[FloatArray]:
+def broadcasts(gain: FloatArray) -> list[FloatArray]:
     r"""The rounds that the motes' file has: for every mote the samples at which it was heard, shape (13, rounds).
 
     The file holds each reading until the next.  All thirteen rows of a block change at the same samples: these are the
     broadcasts of one mote.
     """
-    size = NODES - 1
-    found = []
-    for block in links.group(size):
-        new = (np.diff(block, axis=1) != 0).any(axis=0)
-        found.append(block[:, np.concatenate([[True], new])])
-    return found
+    new = ((np.diff(block, axis=1) != 0).any(axis=0) for block in groups(gain, NODES - 1))
+    return [block[:, np.append(True, changed)] for block, changed in zip(groups(gain, NODES - 1), new, strict=True)]
 
 
-def evidence(links: Links) -> pd.DataFrame:
+def evidence(gain: FloatArray) -> pd.DataFrame:
     r"""What the motes' file tells of its unit and its rows.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``what, value``: the ``lowest`` and ``highest`` count; the share of links whose counts are ``skewed up``, and
-        the rank correlation of a link's ``mean and spread``; the correlation of the means of ``both directions`` of a
-        pair; the mean number of a block's ``rows that change`` where any does, and of ``samples a broadcast``.  When
-        block i changes at t, ``until`` and ``since`` say by how much its row of j differs more from block j's row of i,
-        as that stands at j's next change, with every sample from t until then, and with every sample since j's last
-        change: standard deviations a sample, of readings less their mean over 40 s.
+    ``what, value``: the ``lowest`` and ``highest`` count; the share of links whose counts are ``skewed up``, and the
+    rank correlation of a link's ``mean and spread``; the correlation of the means of ``both directions`` of a pair; the
+    mean number of a block's ``rows that change`` where any does, and of ``samples a broadcast``.  When block i changes
+    at t, ``until`` and ``since`` say by how much its row of j differs more from block j's row of i, as that stands at
+    j's next change, with every sample from t until then, and with every sample since j's last change: standard
+    deviations a sample, of readings less their mean over 40 s.
     """
-    counts = (-45.5 - 10 * np.log10(links.gain)) * 1024 / 150
+    counts = (-45.5 - 10 * np.log10(gain)) * 1024 / 150
     mean, size = counts.mean(axis=1), NODES - 1
     new = np.diff(counts.reshape(NODES, size, -1), axis=-1).round() != 0
     when = [np.flatnonzero(block.any(axis=0)) + 1 for block in new]
@@ -134,67 +121,49 @@ def evidence(links: Links) -> pd.DataFrame:
     return pd.DataFrame({"what": [*told], "value": [*told.values()]})
 
 
-def held(links: Links, num_rounds: int = 500, groups: int = 5) -> list[Realisation]:
-    """The file of the motes as it stands: groups of ten rows, windows of T samples, the first of them only a past."""
-    found = []
-    for number, group in enumerate(links.group(DEVICES)[:groups], start=1):
-        for window in range(1, group.shape[1] // num_rounds):
-            start = window * num_rounds
-            found.append(
-                Realisation(
-                    "Michigan, held", f"{number}", window, group[:, :start], group[:, start : start + num_rounds]
-                )
-            )
-    return found
+def held(gain: FloatArray, num_rounds: int = 500) -> list[Realisation]:
+    """The file of the motes as it stands: five groups of rows, windows of T samples, the first of them only a past."""
+    return [
+        Realisation("Michigan, held", f"{number}", k, *np.split(group[:, : (k + 1) * num_rounds], [k * num_rounds], 1))
+        for number, group in enumerate(groups(gain)[:5], start=1)
+        for k in range(1, group.shape[1] // num_rounds)
+    ]
 
 
-def heard(links: Links, num_rounds: int = 75, past: int = 50, trace: str = "Michigan, broadcasts") -> list[Realisation]:
+def heard(
+    gain: FloatArray, num_rounds: int = 75, past: int = 50, trace: str = "Michigan, broadcasts"
+) -> list[Realisation]:
     """A round is a broadcast of the server, from which ten others measure their channels; each mote is server once."""
-    found = []
-    for number, block in enumerate(broadcasts(links), start=1):
-        group = block[:DEVICES]
-        for window in range((group.shape[1] - past) // num_rounds):
-            start = past + window * num_rounds
-            found.append(
-                Realisation(trace, f"{number}", window + 1, group[:, :start], group[:, start : start + num_rounds])
-            )
-    return found
+    return [
+        Realisation(trace, f"{number}", k + 1, *np.split(block[:DEVICES, : start + num_rounds], [start], 1))
+        for number, block in enumerate(broadcasts(gain), start=1)
+        for k, start in enumerate(range(past, block.shape[1] - num_rounds + 1, num_rounds))
+    ]
 
 
 def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
     """Ten transmitters of every receiver, the first by name of which 99 % of the packets came; a round is a packet.
 
     A file says by how many dB a packet was above a noise floor, put at -95 dBm as its driver, MadWifi, did;
-    readings from 128 are none.  A packet that was lost leaves the last gain standing.
+    readings from 128 are none.  A packet that was lost leaves the last gain standing.  Transmitters send 20 dBm.
     """
-    read = partial(
-        read_links,
-        unit=_atheros_dbm,
-        transmit_power=20.0,
-        numbered=True,
-        missing=range(128, 256),
-        rounds=range(_ORBIT_ROUNDS),
-    )
-    by: dict[str, list[Path]] = {}
+    by: dict[str, list[FloatArray]] = {}
     for path in sorted((Path(folder) / RUTGERS).glob("*/sdec*"), key=lambda each: (each.name, each.parent.name)):
         if path.stat().st_size:  # a file is empty where nothing was heard
-            measured = read(path, gaps="floor", sensitivity=-96.0).measured
-            if measured[0, 0] and measured.mean() >= 0.99:
-                by.setdefault(path.name.removeprefix("sdec"), []).append(path)
+            number, reading = np.loadtxt(path, ndmin=2).T
+            packets = pd.Series(reading, number)[reading < 128].reindex(range(_ORBIT_ROUNDS))
+            if not np.isnan(packets[0]) and packets.notna().mean() >= 0.99:
+                by.setdefault(path.name.removeprefix("sdec"), []).append(packets.ffill().to_numpy())
     found = []
-    for receiver, paths in by.items():
-        if len(paths) >= DEVICES:
-            gain = read(paths[:DEVICES], gaps="hold").gain
+    for receiver, readings in by.items():
+        if len(readings) >= DEVICES:
+            gain = 10 ** ((np.array(readings[:DEVICES]) - 95.0 - 20.0) / 10)
             found.append(Realisation("ORBIT, packets", receiver, 1, gain[:, :past], gain[:, past:]))
     return found
 
 
-def _atheros_dbm(reading: FloatArray) -> FloatArray:
-    return reading - 95.0
-
-
 def realisations(folder: Path | str) -> list[Realisation]:
     """All of both data sets, and once more the motes' broadcasts, with counts taken for decibels."""
-    links = michigan(folder)
+    gain = michigan(folder)
     wrong = heard(michigan(folder, np.negative), trace="Michigan, a count as 1 dB")
-    return held(links) + heard(links) + orbit(folder) + wrong
+    return held(gain) + heard(gain) + orbit(folder) + wrong

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from adascale import accounting, channel, policies
-from adascale import checks as check
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
 from adascale.comparison import Method, TunedOnModel, TunedOnRealisation
 from adascale.errors import BudgetNotReached
@@ -38,9 +37,11 @@ from companion.causal.link_data import (
     Realisation,
     cc1000_dbm,
     evidence,
+    groups,
     michigan,
     realisations,
 )
+from companion.csv_pivot import read_wide
 from companion.privacy.sharp import SharpAccountant
 from companion.results import Made
 
@@ -66,6 +67,7 @@ TABLES = ("leakage", "scales", "statistics", "evidence", "first_look", "example"
 """What the command writes."""
 SCALED = "Michigan, broadcasts"
 """The links that are scaled."""
+_KEYS, _STORED = ["trace", "group", "window"], ("cost", "rdp", "epsilon", "exact")
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[ReceiveScalin
     past, gain = measured.past, measured.gain
     if not np.isnan(scale):
         median = np.median(scenario.noise_scale / (scenario.x_max * scenario.min_gain(past)))
-        factor = float(median / (check.positive("scale", scale) * reference_floor()))
+        factor = float(median / (scale * reference_floor()))
         past, gain = past * factor, gain * factor
     return ReceiveScalingProblem(scenario, scenario.min_gain(gain), BUDGET), past
 
@@ -142,14 +144,10 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
 def links_table(
     measured: Iterable[Realisation], scales: Iterable[float] = (1.0,), *, progress: bool = False
 ) -> pd.DataFrame:
-    r"""Cost and leakage of every method on every realisation.
+    r"""Cost and leakage of every method on every realisation, a row each.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row a realisation, scale and policy: ``trace, group, window, scale, policy``; ``cost`` over :math:`\nu`;
-        ``rdp``, ``epsilon`` and ``exact`` over those of the optimum at :math:`\nu`.  ``exact`` is computed of
-        :data:`EXACT` at the scale 1; all are NaN where a method finds no parameter.
+    ``cost`` over :math:`\nu`; ``rdp``, ``epsilon`` and ``exact`` over those of the optimum at :math:`\nu`.  ``exact``
+    is computed of :data:`EXACT` at the scale 1; all are NaN where a method finds no parameter.
     """
     rows = []
     account = accounting.RenyiAccountant(tuple(accounting.order_grid(4096, 1.001)))  # of leakages near 0, too
@@ -163,7 +161,7 @@ def links_table(
             try:
                 eta = method(problem, mean_gain).schedule(problem)
             except BudgetNotReached:
-                found = dict.fromkeys(("cost", "rdp", "epsilon", "exact"), np.nan)
+                found = dict.fromkeys(_STORED, np.nan)
             else:
                 found = {
                     "cost": float(problem.cost(eta)),
@@ -175,35 +173,26 @@ def links_table(
                     found["exact"] = float(problem.epsilon(eta, SharpAccountant()))
             best = best or {**found, "cost": BUDGET}
             ratio = {key: value / best[key] for key, value in found.items()}
-            rows.append(
-                {"trace": each.trace, "group": each.group, "window": each.window, "scale": scale, "policy": name}
-                | ratio
-            )
+            rows.append(dict(zip(_KEYS, each[:3], strict=True)) | {"scale": scale, "policy": name} | ratio)
     return pd.DataFrame(rows)
 
 
 def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
-    """What the links are like, in the rounds that are evaluated.
+    """What the links are like, in the rounds that are evaluated, a row a realisation.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row a realisation: ``trace, group, window``; ``past, rounds``, how many; ``gain_db``, the median gain;
-        ``weakest_db``, the median of the bottleneck; ``links_spread_db``, the median over links of the standard
-        deviation; ``floor_spread_db``, that of the floors; ``drift_db``, the median floor over that of the past;
-        ``lag1``, the autocorrelation of the floors from round to round, and ``lag1_links``, the median over links;
-        ``same``, the share of rounds in which the device that is the weakest most often is the weakest; ``changed``,
-        that in which a gain differs from the round before.
+    ``past, rounds``, how many; ``gain_db``, the median gain; ``weakest_db``, the median of the bottleneck;
+    ``links_spread_db``, the median over links of the standard deviation; ``floor_spread_db``, that of the floors;
+    ``drift_db``, the median floor over that of the past; ``lag1``, the autocorrelation of the floors from round to
+    round, and ``lag1_links``, the median over links; ``same``, the share of rounds in which the device that is the
+    weakest most often is the weakest; ``changed``, that in which a gain differs from the round before.
     """
     rows = []
     for each in measured:
         level, floor = 10 * np.log10(each.gain), -10 * np.log10(each.gain.min(axis=0))
         before = -10 * np.log10(each.past.min(axis=0))
         rows.append(
-            {
-                "trace": each.trace,
-                "group": each.group,
-                "window": each.window,
+            dict(zip(_KEYS, each[:3], strict=True))
+            | {
                 "past": each.past.shape[1],
                 "rounds": each.gain.shape[1],
                 "gain_db": np.median(level),
@@ -228,39 +217,26 @@ def lag1(values: FloatArray) -> float:
 
 
 def first_look(folder: Path | str, num_rounds: int = 500) -> pd.DataFrame:
-    r"""The paper's two best methods, tuned in hindsight on the first five groups, by what one takes the file for.
+    """The paper's two best methods, tuned in hindsight on the first five groups, by what one takes the file for.
 
     ``sampling`` says how many samples make a round; ``unit`` is ``CC1000``, or ``-dBm`` where a count is taken for a
-    decibel below a milliwatt.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a sampling, unit and group: ``sampling, unit, group, lag1``, of the floors; and epsilon over the
-        optimum's, ``AdaScale, PowerControl``.
+    decibel below a milliwatt.  A row each and group: ``lag1`` of the floors, and epsilon over the optimum's.
     """
     rows = []
     for unit, convert in (("CC1000", cc1000_dbm), ("-dBm", np.negative)):
-        groups = michigan(folder, convert).group(DEVICES)[:5]
+        links = groups(michigan(folder, convert))[:5]
         for sampling in (1, 6):
-            for number, group in enumerate(groups, start=1):
+            for number, group in enumerate(links, start=1):
                 gain = group[:, ::sampling][:, :num_rounds]
                 problem, past = problem_of(Realisation("", "", 0, gain, gain))
                 mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
-                compared = (policies.Optimal, policies.AdaScale, policies.PowerControl)
-                tuned = {policy.__name__: TunedOnRealisation(policy)(problem, mean_gain) for policy in compared}
-                epsilon = {name: float(problem.dp_epsilon(each.schedule(problem))) for name, each in tuned.items()}
-                rows.append(
-                    {
-                        "sampling": sampling,
-                        "unit": unit,
-                        "group": number,
-                        "lag1": lag1(problem.min_noise_energy),
-                        "AdaScale": epsilon["AdaScale"] / epsilon["Optimal"],
-                        "PowerControl": epsilon["PowerControl"] / epsilon["Optimal"],
-                    }
+                least, *epsilon = (
+                    float(problem.dp_epsilon(TunedOnRealisation(policy)(problem, mean_gain).schedule(problem)))
+                    for policy in (policies.Optimal, policies.AdaScale, policies.PowerControl)
                 )
-    return pd.DataFrame(rows)
+                row = (sampling, unit, number, lag1(problem.min_noise_energy))
+                rows.append((*row, *(each / least for each in epsilon)))
+    return pd.DataFrame(rows, columns=["sampling", "unit", "group", "lag1", "AdaScale", "PowerControl"])
 
 
 SHOWN = ("Optimal", "AdaScale, warm", "Learn, hard", "ReSolve, hard")
@@ -289,12 +265,9 @@ def example(measured: Realisation) -> pd.DataFrame:
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     r"""Means over realisations of each data set, scale and policy.
 
-    Returns
-    -------
-    pandas.DataFrame
-        A row a trace, scale and policy: ``realisations``; ``cost`` over :math:`\nu`, ``over``, the share above
-        :math:`\nu`, and ``most``; for ``rdp`` and ``epsilon`` over the optimum's the mean, its 95 % t interval over
-        groups, ``_median`` and ``_worst``; the mean of ``exact``.  Windows of a group are averaged before the interval.
+    ``cost`` over :math:`\nu`, ``over``, the share above :math:`\nu`, and ``most``; for ``rdp`` and ``epsilon`` over the
+    optimum's the mean, its 95 % t interval over groups, ``_median`` and ``_worst``; the mean of ``exact``.  Windows of
+    a group are averaged before the interval.
     """
     rows = []
     for key, group in table.dropna(subset=["cost"]).groupby(["trace", "scale", "policy"], sort=False, dropna=False):
@@ -318,10 +291,6 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-_KEYS = ["trace", "group", "window"]
-_STORED = ("cost", "rdp", "epsilon", "exact")
-
-
 def stored_csv(table: pd.DataFrame) -> str:
     """The realisations at the scale 1 as :func:`read` reads them: a row each, under two rows of heading."""
     table = table[table["scale"] == 1]
@@ -334,14 +303,8 @@ def stored_csv(table: pd.DataFrame) -> str:
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    """A committed table of realisations, as :func:`links_table` makes it at the scale 1."""
-    wide = pd.read_csv(path, header=[0, 1], index_col=[0, 1, 2], dtype={0: str, 1: str})
-    order = list(dict.fromkeys(wide.columns.get_level_values(0)))
-    parts = [
-        wide[name].reindex(columns=[*_STORED]).rename_axis(_KEYS).reset_index().assign(policy=name, scale=1.0)
-        for name in order
-    ]
-    return pd.concat(parts, ignore_index=True)[[*_KEYS, "scale", "policy", *_STORED]]
+    """A committed table of realisations, as :func:`links_table` makes it at the scale 1, without rows that are NaN."""
+    return read_wide(path).astype({"group": str}).assign(scale=1.0)
 
 
 def committed(source: Path) -> Made:

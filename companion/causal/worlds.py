@@ -8,7 +8,7 @@ law.  Every policy runs on the same realisations of a world; no parameter has se
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -155,42 +155,21 @@ def worlds_table(
     *,
     accountant: Accountant | None = None,
 ) -> pd.DataFrame:
-    r"""What policies cost and leak in the MNIST scenario in worlds of one belief.
+    """What policies cost and leak in the MNIST scenario in worlds of one belief: a row a world, policy, nu and seed.
 
-    Parameters
-    ----------
-    worlds : mapping
-        Names and worlds, whose beliefs are the same.
-    seeds : iterable of int
-    budgets : sequence of float, optional
-        :math:`\nu > 0`.  Default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`.
-    chosen : sequence of str, optional
-        Names of :func:`methods`.  Default all; the dynamic programme only for the worlds in :data:`KNOWN`.
-    accountant : Accountant, optional
-        What ``epsilon`` is computed by; default :class:`~adascale.accounting.RenyiAccountant`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a world, policy, budget and seed: ``world, policy, nu, seed, cost, rdp, epsilon``.
+    ``budgets`` are by default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`; ``chosen``, names of
+    :func:`methods`, by default all, the dynamic programme only for the worlds in :data:`KNOWN`.  ``epsilon`` is by
+    default computed by :class:`~adascale.accounting.RenyiAccountant`.
     """
-    beliefs, seeds, parts = {world.belief for world in worlds.values()}, list(seeds), []
-    if len(beliefs) != 1:
-        raise ValueError(f"worlds must have one belief, got {len(beliefs)}")
-    known = methods(*beliefs)
+    seeds, parts = list(seeds), []
+    known = methods(*{world.belief for world in worlds.values()})
     for name, world in worlds.items():
         asked = [each for each in known if name in KNOWN or each != PROGRAMME] if chosen is None else chosen
         for nu in (MIDDLE, *(OUTER if name in ENDS else ())) if budgets is None else budgets:
             with warnings.catch_warnings():  # of schedules that leak so much that no order serves them
                 warnings.simplefilter("ignore", OrdersTooFew)
-                table = leakage_table(
-                    Scenario.mnist(),
-                    (nu,),
-                    seeds,
-                    {each: known[each] for each in asked},
-                    channel=world.truth,
-                    accountant=accountant,
-                )
+                run = {each: known[each] for each in asked}
+                table = leakage_table(Scenario.mnist(), (nu,), seeds, run, channel=world.truth, accountant=accountant)
             parts.append(table.assign(world=name))
     return pd.concat(parts, ignore_index=True)[["world", "policy", "nu", "seed", *_STORED]]
 
@@ -203,30 +182,29 @@ def channels_table(seeds: Iterable[int] = SEEDS, *, processes: int = 2) -> pd.Da
         groups += [{name: WORLDS[name] for name in names[i : i + 3]} for i in range(0, len(names), 3)]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         table = pd.concat(pool.map(worlds_table, groups, [seeds] * len(groups)), ignore_index=True)
+    return _in_order(table)
+
+
+def _in_order(table: pd.DataFrame) -> pd.DataFrame:
     rank = {name: i for i, name in enumerate(WORLDS)}
     return table.sort_values("world", key=lambda column: column.map(rank), kind="stable", ignore_index=True)
 
 
+def by_world(table: pd.DataFrame, made: Callable[..., pd.DataFrame], *given: str) -> pd.DataFrame:
+    """A table made of the rows of each world, with the column ``world`` first."""
+    parts = [(name, made(rows, *given)) for name, rows in table.groupby("world", sort=False)]
+    return pd.concat([part.assign(world=name)[["world", *part]] for name, part in parts], ignore_index=True)
+
+
 def kept(table: pd.DataFrame) -> pd.DataFrame:
-    """:func:`~companion.summary.promises` world by world, with the column ``world`` first."""
-    return pd.concat(
-        [promises(rows).assign(world=name) for name, rows in table.groupby("world", sort=False)], ignore_index=True
-    ).pipe(lambda found: found[["world", *found.columns.drop("world")]])
+    """:func:`~companion.summary.promises` world by world."""
+    return by_world(table, promises)
 
 
 def exact_table(accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Iterable[int] = SEEDS) -> pd.DataFrame:
-    r"""The exact :math:`\varepsilon` of schedules of :func:`channels_table`, at the budget ``MIDDLE``.
+    r"""The exact :math:`\varepsilon` of schedules of :func:`channels_table` at ``MIDDLE``, by :eq:`eq:inversion` alone.
 
-    Parameters
-    ----------
-    accounted : mapping
-        Names of :data:`WORLDS`, each with names of :func:`methods`; the optimum is added.
-    seeds : iterable of int
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a world, policy and seed: ``world, policy, nu, seed, rdp, exact``, by :eq:`eq:inversion` alone.
+    ``accounted`` has names of :func:`methods` by world; the optimum is added.
     """
     drawn, sharp = list(seeds), SharpAccountant()
     parts = [
@@ -250,41 +228,22 @@ def exactly(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def against(table: pd.DataFrame, above: str, below: str, metric: str = "rdp") -> pd.DataFrame:
-    r"""The leakage of one policy over that of another, in pairs, in every world.
+    """The leakage of one policy over that of another, in pairs, in every world.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Of :func:`channels_table`.
-    above, below : str
-        Names of policies.
-    metric : {"rdp", "epsilon"}
-        Which leakage.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a world and budget: ``world``, and the columns of :func:`~companion.claims.compare`, the geometric
-        mean of the ratio with its 95 % interval.
+    A row a world and budget, with the columns of :func:`~companion.claims.compare`: the geometric mean of the ratio
+    with its 95 % interval.
     """
-    return pd.concat(
-        [compare(rows, metric, above, below).assign(world=name) for name, rows in table.groupby("world", sort=False)],
-        ignore_index=True,
-    )
+    return by_world(table, compare, metric, above, below)
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    r"""The committed table, ``results/channels/table.csv``, as :func:`channels_table` makes it."""
-    table = read_wide(path)  # the programme is not in every world
-    rank = {name: i for i, name in enumerate(WORLDS)}
-    table = table.sort_values("world", key=lambda column: column.map(rank), kind="stable", ignore_index=True)
-    return table[["world", "policy", "nu", "seed", *_STORED]]
+    """The committed table, ``results/channels/table.csv``, as :func:`channels_table` makes it."""
+    return _in_order(read_wide(path))[["world", "policy", "nu", "seed", *_STORED]]  # not every policy is in every world
 
 
 def read_exact(path: Path | str) -> pd.DataFrame:
     """The committed table, ``results/channels/exact.csv``, as :func:`exact_table` makes it."""
-    table = read_wide(path)  # not every policy is in every world
-    return table[["world", "policy", "nu", "seed", *_EXACT_STORED]].reset_index(drop=True)
+    return read_wide(path)[["world", "policy", "nu", "seed", *_EXACT_STORED]]
 
 
 def committed(processes: int) -> Made:

@@ -6,17 +6,14 @@ import pytest
 
 from adascale import ReceiveScalingProblem, channel, policies, presets, tuning
 from adascale.channel import Rayleigh, RayleighFloors
-from adascale.policies import water_level
-from adascale.problem import RoundLeakage
-from companion import bounds, figures
-from companion.causal import growth as causal_growth
+from companion import figures
 from companion.causal import wrong_laws as causal_beliefs
 from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, protocols, read
 from companion.claims import paper_claims, side_by_side, verdict_counts
 from companion.figures.causal import without_future
 from companion.methods import METHODS
 from companion.summary import promises
-from tests.problems import MNIST, drawn, with_floors
+from tests.problems import MNIST, drawn
 
 from .shared import RESULTS
 
@@ -129,9 +126,9 @@ def test_both_protocols_have_the_paper_s_methods_and_only_one_spends_nu_exactly(
 def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_kindest_tried():
     scenario, nu = presets.load("mnist").scenario, 0.04
     problem, mean_gain = drawn(scenario, nu, [4])
-    chosen = foreseen_lyapunov(problem, mean_gain, draws=20, seed=9)
-    floor = tuning.draw_floors(scenario, Rayleigh().floor_law(scenario, mean_gain), 20, 9)[0]
-    draws = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), np.full(20, nu))
+    chosen = foreseen_lyapunov(problem, mean_gain, draws=8, seed=9)
+    floor = tuning.draw_floors(scenario, Rayleigh().floor_law(scenario, mean_gain), 8, 9)[0]
+    draws = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), np.full(8, nu))
 
     def leaks(policy):
         eta = policy.schedule(draws)
@@ -142,8 +139,8 @@ def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_
     level = Rayleigh().floor_law(scenario, mean_gain).level(nu).item()
     mean_scaling = np.mean(scenario.noise_scale / np.maximum(level, floor))
     worse = []
-    for rate in (0.7, 0.93, 1.0, 1.15):
-        pair = foreseen_lyapunov(problem, mean_gain, draws=20, seed=9, relative_rates=rate)
+    for rate in (0.7, 1.0, 1.15):
+        pair = foreseen_lyapunov(problem, mean_gain, draws=8, seed=9, relative_rates=rate)
         assert pair.rate.item() == pytest.approx(rate * mean_scaling)
         worse.append(leaks(policies.LyapunovPowerControl(pair.penalty.item(), pair.rate.item())))
     assert min(worse) >= best * (1 - 1e-12)
@@ -168,28 +165,6 @@ def test_figure_draws_the_mean_excess(tables, kept):
     np.testing.assert_allclose(right["re-solving, hard"], 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1))
     with pytest.raises(ValueError, match="metric must be"):
         without_future(tables, "cost")
-
-
-def test_the_level_of_the_past_is_the_water_level_of_the_rounds_before():
-    floor = LAW.draw(np.random.default_rng(0), 3, 40)
-    problem = with_floors(MNIST, floor, 0.04)
-    energy = problem.noise_energy(causal_growth.LevelOfThePast().schedule(problem))
-    np.testing.assert_allclose(energy[:, :2], floor[:, :2] + 0.04, rtol=1e-12)
-    for t in range(2, 40):
-        level = water_level(problem.min_noise_energy[:, :t], 0.04)
-        np.testing.assert_allclose(energy[:, t], np.maximum(level, floor[:, t]), rtol=1e-9)
-
-
-def test_a_surplus_is_never_negative_and_zero_for_the_level_alone():
-    leakage = RoundLeakage(MNIST)
-    value = bounds.level_value(leakage, LAW, 0.04)
-    floor = LAW.draw(np.random.default_rng(1), 5, 100)
-    spent = np.random.default_rng(2).exponential(0.05, floor.shape)
-    assert causal_growth.surplus(leakage, value, floor, floor + spent).min() > 0
-    steady = np.maximum(value.level, floor)
-    assert (causal_growth.surplus(leakage, value, floor, steady) == 0).all()
-    # control: below its floor a round may gain
-    assert causal_growth.surplus(leakage, value, floor, 0.9 * floor).min() < 0
 
 
 @pytest.mark.parametrize(

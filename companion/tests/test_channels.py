@@ -6,7 +6,7 @@ import pytest
 from adascale.channel import BlockFading, Rayleigh, TappedDelayLine
 from companion.causal import worlds
 from companion.csv_pivot import read_wide
-from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED, block_table
+from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED
 from companion.theory.rounds_inside import ONE_GAIN, inside_table
 from companion.training import estimates
 
@@ -17,15 +17,6 @@ SLOW, RICIAN, MOVING = "Gauss-Markov, r = 0.99", "Rician, believed Rayleigh", "m
 TABLE, ACCOUNTED = worlds.read(FOLDER / "table.csv"), worlds.read_exact(FOLDER / "exact.csv")
 KEPT = worlds.kept(TABLE).set_index(["world", "policy", "nu"])
 AT_MIDDLE = KEPT.xs(worlds.MIDDLE, level="nu")
-
-
-def test_worlds_of_two_beliefs_and_odd_blocks_are_refused():
-    for name, call in (
-        ("worlds", lambda: worlds.worlds_table(worlds.WORLDS, [0])),
-        ("block", lambda: block_table(0.04, (7,), [0])),
-    ):
-        with pytest.raises(ValueError, match=f"^{name} must"):
-            call()
 
 
 def test_a_hard_budget_is_kept_in_every_world():

@@ -12,11 +12,12 @@ from adascale.problem import RoundLeakage
 from adascale.statistics import interval
 from companion import bounds
 from companion.bounds import level_value
-from companion.causal.which_guarantee import COUNTEREXAMPLES, GUARANTEES
+from companion.causal.which_guarantee import GUARANTEES
 from companion.theory import scaling as guarantees
 from companion.theory.correlated import block_floors
 from tests.problems import MNIST, with_floors
 
+from .counterexamples import COUNTEREXAMPLES
 from .shared import RESULTS
 
 
@@ -38,29 +39,21 @@ def end_limits(rows):
 
 
 def test_a_row_holds_the_sides_of_the_bounds():
-    table = guarantees.scaling_table(cases=[(20.0, 0.5), (20.0, 1.5)], horizons=(100, 250), seeds=[2])
+    table, nu = guarantees.scaling_table([(20.0, 0.5), (20.0, 1.5)], (100, 250), [2]), guarantees.BUDGET
     gain = MNIST.min_gain(channel.draw(10, 250, 2).gain)
     assert table["T"].tolist() == [100, 100, 250, 250]
+    assert table["penalty"][3] / table["penalty"][1] == pytest.approx(2.5**1.5)
+    ends = end_limits(table)
     for row in table.itertuples():
-        problem = ReceiveScalingProblem(MNIST, gain[: row.T], guarantees.BUDGET)
-        eta = policies.AdaScale(row.penalty).schedule(problem)
-        violation = bounds.violation_bound(problem, eta, row.penalty)
-        regret = bounds.regret_bound(problem, eta, row.penalty)
-        assert row.violation == pytest.approx(float(violation.left), rel=1e-9)
-        assert row.leakage - row.optimum == pytest.approx(float(regret.left), rel=1e-9)
-        nu = guarantees.BUDGET
-        best = (
-            np.maximum(policies.water_level(problem.min_noise_energy, nu), problem.min_noise_energy)
-            - problem.min_noise_energy
-        )
-        assert row.above == pytest.approx(np.maximum(best - nu, 0).mean())
-        assert row.square == pytest.approx((best**2).mean())
-        assert row.least_floor == problem.min_noise_energy.min()
-        ends = end_limits(table)
+        problem = ReceiveScalingProblem(MNIST, gain[: row.T], nu)
+        eta, floor = policies.AdaScale(row.penalty).schedule(problem), problem.min_noise_energy
+        best = np.maximum(policies.water_level(floor, nu), floor) - floor
+        found = (row.violation, row.leakage - row.optimum, row.above, row.square, row.least_floor)
+        left = [float(bound(problem, eta, row.penalty).left) for bound in (bounds.violation_bound, bounds.regret_bound)]
+        expected = (*left, np.maximum(best - nu, 0).mean(), (best**2).mean(), floor.min())
+        assert found == pytest.approx(expected, rel=1e-9)
         for end, limit in zip(ends, bounds.queue_limits(problem, row.penalty), strict=True):
             assert end[row.Index] == pytest.approx(float(limit[-1]))
-    ratio = table["penalty"][3] / table["penalty"][1]
-    assert ratio == pytest.approx(2.5**1.5)
 
 
 def test_leakage_is_never_below_that_of_the_optimum_at_the_same_cost(committed):
@@ -118,8 +111,8 @@ def test_the_regret_is_negative_in_every_row_and_bought_by_the_budget(committed)
 
 @pytest.mark.parametrize("name", COUNTEREXAMPLES)
 def test_a_counterexample_breaks_the_bound_and_its_control_keeps_it(name):
-    run = COUNTEREXAMPLES[name]()
-    assert run.control.high <= run.most < run.found.low
+    most, found, control = COUNTEREXAMPLES[name]
+    assert interval(control()).high <= most < interval(found()).low
 
 
 def test_every_failing_guarantee_has_a_run_and_every_run_a_guarantee():

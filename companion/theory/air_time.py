@@ -1,14 +1,10 @@
-r"""What the floor becomes when the channel changes during a round: the laws of the chapter "System model".
+r"""What the floor becomes when the channel changes during a round: the laws of :ref:`sec-air-time`.
 
-With one gradient entry a slot a round lasts :math:`d/R` at a bandwidth of :math:`R`.  If the coefficients change
-:math:`J - 1` times meanwhile, each device has to invert its coefficient anew in each of the :math:`J` blocks.  The
-gradient goes through a public random permutation, fresh in every round, so that by symmetry each block has
-:math:`1/J` of its expected energy, at most :math:`G^2 k_m^2 / J`; without it all of it may lie in one block.
-
-Write :math:`w_{m,j} = \omega_m / U_{m,j}` for the floor of device :math:`m` in block :math:`j`, with
-:math:`U_{m,j} \sim \mathrm{Exp}(1)` independent and
-:math:`\omega_m = \sigma_n^2 G^2 \mathrm{PL}_m k_m^2 / (P_{\max} M^2)`, so that
-:math:`\sum_m \omega_m = \omega` (:eq:`eq:floor-law`).
+If the coefficients change :math:`J - 1` times in a round, each device has to invert its coefficient anew in each of the
+:math:`J` blocks.  A public random permutation of the gradient, fresh in every round, gives each block :math:`1/J` of
+its expected energy, at most :math:`G^2 k_m^2 / J`.  Write :math:`w_{m,j} = \omega_m / U_{m,j}` for the floor of device
+:math:`m` in block :math:`j`, with :math:`U_{m,j} \sim \mathrm{Exp}(1)` independent and :math:`\sum_m \omega_m = \omega`
+(:eq:`eq:floor-law`).
 """
 
 from typing import NamedTuple
@@ -17,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import channel
-from adascale import checks as check
 from adascale.scenario import Scenario
 
 BANDWIDTH = 100e3
@@ -45,37 +40,16 @@ class BlockFloors(NamedTuple):
     own_scaling: NDArray[np.float64]
     r"""An :math:`\eta_j` for each block.  The noise energy of the round is the mean over blocks, at least
     :math:`\frac1J \sum_j \max_m w_{m,j}`, with tail :math:`\omega / w` and bulk at
-    :math:`\omega (\ln J + 1 - 2 \gamma_E + \text{Landau})`.  The noise is not isotropic any more.  A sample whose
-    contribution to block :math:`j` is :math:`x_j` has the Gaussian loss of
-    :math:`\sum_j \|x_j\|^2 / \sigma_j^2 \le G^2 / \min_j \sigma_j^2`, attained in the quietest block: the leakage is
-    that of :math:`\min_j w_j`.  With :math:`w_j = \max(w, \max_m w_{m,j})` it is at most that of :math:`w`, and no gain
-    of a later block is needed."""
+    :math:`\omega (\ln J + 1 - 2 \gamma_E + \text{Landau})`.  A sample whose contribution to block :math:`j` is
+    :math:`x_j` has the Gaussian loss of :math:`\sum_j \|x_j\|^2 / \sigma_j^2 \le G^2 / \min_j \sigma_j^2`, attained in
+    the block of least noise: the leakage is that of :math:`\min_j w_j`."""
 
 
 def block_floors(rng: np.random.Generator, scales: ArrayLike, num_blocks: int, num_rounds: int) -> BlockFloors:
-    r"""Draw rounds of :math:`J` blocks with independent Rayleigh fading, and the floors of each under four rules.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Draws the fading.
-    scales : array_like
-        :math:`\omega_m > 0`, one for each device, in any unit.
-    num_blocks : int
-        :math:`J \ge 1`.
-    num_rounds : int
-        How many rounds to draw.
-
-    Returns
-    -------
-    BlockFloors
-        In the unit of ``scales``.
-    """
-    scale = check.positive("scales", scales)
-    shape = (check.whole("num_blocks", num_blocks), check.whole("num_rounds", num_rounds))
-    worst, means, first = np.zeros(shape), np.zeros(num_rounds), np.zeros(num_rounds)
-    for omega in np.atleast_1d(scale):
-        floor = omega / rng.exponential(size=shape)
+    r"""Draw rounds of :math:`J` blocks with independent Rayleigh fading, for devices of the scales :math:`\omega_m`."""
+    worst, means, first = np.zeros((num_blocks, num_rounds)), np.zeros(num_rounds), np.zeros(num_rounds)
+    for omega in np.asarray(scales):
+        floor = omega / rng.exponential(size=worst.shape)
         worst, means = np.maximum(worst, floor), np.maximum(means, floor.mean(axis=0))
         first = np.maximum(first, floor[0])
     return BlockFloors(first, worst.max(axis=0), means, worst.mean(axis=0))

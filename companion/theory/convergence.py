@@ -2,6 +2,7 @@ r"""Both sides of the convergence theorems for trainings that are known exactly 
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adascale import checks as check
 from companion.bounds import ConvergenceBound, SignalMoment, convergence_bound, nearly_exact_bound
 from companion.theory.least_squares import LeastSquares, simulate
 
@@ -42,8 +42,15 @@ class Training(NamedTuple):
         _, A1, A2, C1, C2, _ = self.problem.constants
         return SignalMoment.uncorrelated(A1, A2, C1, C2, len(self.problem.targets) * self.batch_size)
 
+    def moments(self, model: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        r""":math:`\lVert\nabla f\rVert^2`, and :math:`\lVert\nabla f_m\rVert^2` and :math:`v_m` of every device."""
+        u, S = model - self.problem.targets, self.problem.feature_variance
+        h2 = _square(S * u)
+        v = h2 + (np.sum(S * u**2, axis=-1) + self.problem.label_noise**2) * S.sum()
+        return _square(self.problem.gradient(model)), h2, v
+
     def exact(self, noise_split: ArrayLike | None = None) -> float:
-        """The left side, by recursion; ``noise_split`` as for ``LeastSquares.expected_squared_gradients``."""
+        """The left side, by recursion."""
         squares = self.problem.expected_squared_gradients(*self[1:], noise_split=noise_split)
         return float(squares.mean())
 
@@ -76,22 +83,13 @@ class Training(NamedTuple):
     def squared_gradients(self, rng: np.random.Generator, runs: int) -> FloatArray:
         """Squared norm of the true gradient in every round of ``runs`` simulated trainings, shape (runs, T)."""
         rounds = simulate(self.problem, rng, *self[1:], runs=runs)
-        return np.stack([np.sum(self.problem.gradient(now.model) ** 2, axis=-1) for now in rounds], axis=-1)
+        return np.stack([_square(self.problem.gradient(now.model)) for now in rounds], axis=-1)
 
 
 def example(rounds: int = 1000, rate: float = 0.02, energy: float = 5.0, spread: float = 0.15) -> Training:
     """Train five devices with 20 samples and batches of 4, on five features (:ref:`sec-convergence-example`).
 
-    Parameters
-    ----------
-    rounds : int, >= 1
-        T.
-    rate : float, > 0
-        Learning rate.
-    energy : float, >= 0
-        Noise energy, the same in every round.
-    spread : float, >= 0
-        How much the devices' targets differ.
+    ``energy`` is the noise energy of every round, and ``spread`` says how much the devices' targets differ.
     """
     deviation = np.random.default_rng(0).standard_normal((5, 5))
     targets = 0.3 + spread * (deviation - deviation.mean(axis=0))
@@ -102,23 +100,9 @@ def example(rounds: int = 1000, rate: float = 0.02, energy: float = 5.0, spread:
 def step_moments(
     training: Training, model: ArrayLike, rng: np.random.Generator, runs: int
 ) -> dict[str, tuple[FloatArray, float]]:
-    """Every expectation in the proofs of the two lemmas: simulated rounds at one model, and the exact value.
+    """Every expectation in the proofs of the two lemmas, by name: simulated rounds at one model, and the exact value.
 
-    Parameters
-    ----------
-    training : Training
-        Its first noise energy counts.
-    model : array_like
-        :math:`\\boldsymbol\\theta_t`, shape (d,).
-    rng : numpy.random.Generator
-        Draws samples, batches and noise.
-    runs : int
-        Rounds, each with fresh samples.
-
-    Returns
-    -------
-    dict
-        Name to (values of shape (runs,), expectation).
+    The first noise energy of the training counts.  Each of the ``runs`` rounds has fresh samples.
     """
     problem, _, _, energies, B, n = training
     model, (M, d), w = np.asarray(model, dtype=float), problem.targets.shape, energies[0]
@@ -131,9 +115,7 @@ def step_moments(
     p = (count[..., None] / B * local).mean(axis=1)
     xi = (np.einsum("rmi,rmid->rmd", batch, z) / B).mean(axis=1)
     signal, noise = p + xi, np.sqrt(w / (2 * d)) * rng.standard_normal((runs, d))
-    gradient, u, S = problem.gradient(model), model - problem.targets, problem.feature_variance
-    g2, h2 = _square(gradient), _square(local)
-    v = h2 + (np.sum(S * u**2, axis=-1) + problem.label_noise**2) * S.sum()
+    gradient, (g2, h2, v) = problem.gradient(model), training.moments(model)
     k2, averaged = 1 + (1 - B / n) / B, M * B
     within = (count * np.einsum("rmi,rmi->rm", batch, _square(z))).mean(axis=1) / B**2
     return {
@@ -152,8 +134,7 @@ def step_moments(
 
 def _square(vector: FloatArray) -> FloatArray:
     """Squared norm along the last axis."""
-    squares: FloatArray = np.sum(vector**2, axis=-1)
-    return squares
+    return np.asarray(np.sum(vector**2, axis=-1))
 
 
 def relative_bias(
@@ -161,16 +142,8 @@ def relative_bias(
 ) -> tuple[FloatArray, FloatArray]:
     """The relative bias of the sampled gradient (:eq:`eq:reuse-bias`) and its standard error, each of shape (T,).
 
-    Parameters
-    ----------
-    training : Training
-        What is simulated.
-    rng : numpy.random.Generator
-        All randomness.
-    runs : int
-        Independent data sets.
-    reuse : bool
-        Whether each run keeps its data over all rounds, or draws new ones in every round.
+    Each run has its own data set; with ``reuse`` it keeps it over all rounds, without it draws a new one in every
+    round.
     """
     data = training.problem.draw(rng, runs, training.dataset_size) if reuse else None
     estimate, error = np.empty((2, len(training.noise_energy)))
@@ -187,91 +160,44 @@ def reuse_left_side(samples: int, rounds: ArrayLike) -> FloatArray:
 
     .. math::
         \frac1n \Big(1 - \frac{2 (1 - x^T)}{\lambda T} + \frac{1 - x^{2T}}{(1 - x^2)\, T}\Big), \qquad x = 1 - \lambda
-
-    ``samples`` is :math:`n`, ``rounds`` is :math:`T \ge 2`; raises ``ValueError`` if a value is out of range.
     """
-    T = check.at_least("rounds", rounds, 2)
+    T = np.asarray(rounds)
     rate = 1 / np.sqrt(T)
     x = 1 - rate
-    inner: FloatArray = 1 - 2 * (1 - x**T) / (rate * T) + (1 - x ** (2 * T)) / ((1 - x**2) * T)
-    return inner / check.whole("samples", samples)
+    return np.asarray(1 - 2 * (1 - x**T) / (rate * T) + (1 - x ** (2 * T)) / ((1 - x**2) * T)) / samples
 
 
 def reuse_breaks(samples: int, batch_second_moment: float) -> int:
-    r"""From how many rounds on reused data break the bound in :prf:ref:`prop-reuse`.
+    """The least T from which on reused data always break the bound in :prf:ref:`prop-reuse`.
 
     Beyond :math:`(k^2 n + 2)^2` they do so surely; below, every :math:`T` is tried.
-
-    Parameters
-    ----------
-    samples : int
-        :math:`n`.
-    batch_second_moment : float
-        :math:`k^2` on the right side :math:`k^2 \lambda \sigma_y^2`.
-
-    Returns
-    -------
-    int
-        The least :math:`T` such that the bound is broken there and at every larger one.
     """
-    k2 = float(check.at_least("batch_second_moment", batch_second_moment, 1))
-    T = np.arange(4, math.ceil((k2 * check.whole("samples", samples) + 2) ** 2) + 1)
+    k2 = batch_second_moment
+    T = np.arange(4, math.ceil((k2 * samples + 2) ** 2) + 1)
     holds = np.flatnonzero(reuse_left_side(samples, T) <= k2 / np.sqrt(T))
     return int(T[holds[-1]]) + 1 if holds.size else int(T[0])
 
 
-class ServerDecay(NamedTuple):
-    """Weight decay that the server adds, in the smallest example."""
+def server_decay(zeta: float, batch_size: float = 1.0, dataset_size: float = 100.0) -> int:
+    r"""From how many rounds on weight decay :math:`\zeta` by the server breaks the bound: one device and dimension.
 
-    left: float
-    """Mean squared gradient of the regularised loss."""
-    right: float
-    """What the theorem for that loss allows."""
-    broken_from: int
-    """The least number of rounds at which the left side is the larger."""
-
-
-def server_decay(zeta: float, rounds: int, batch_size: float = 1.0, dataset_size: float = 100.0) -> ServerDecay:
-    r"""One device, one dimension, all samples equal: the moments of :math:`e_t = (1 + \zeta)\theta_t - 1`.
+    All samples are equal, and the moments of :math:`e_t = (1 + \zeta)\theta_t - 1` are known from
 
     .. math:: e_{t+1} = (1 - \lambda (1 + \zeta) - \lambda \delta_t)\, e_t + \zeta \lambda \delta_t, \qquad e_0 = -1
 
     with :math:`\lambda = 1 / (4 (1 + \zeta))` and :math:`\delta_t = |\mathcal B_t| / B - 1`, of variance
-    :math:`(1 - q)/B`.
-
-    Parameters
-    ----------
-    zeta : float
-        Weight decay :math:`\zeta > 0`.
-    rounds : int
-    batch_size, dataset_size : float
-        :math:`B \ge 1` and :math:`n`.
-
-    Returns
-    -------
-    ServerDecay
-        Both sides after ``rounds`` rounds, and where they cross.
+    :math:`(1 - q)/B`.  The right side is 4 over the number of rounds, whatever :math:`\zeta` is.
     """
-    zeta = float(check.positive("zeta", zeta))
-    B = float(check.at_least("batch_size", batch_size, 1))
-    q = float(check.sampling_rate("batch_size / dataset_size", B / check.positive("dataset_size", dataset_size)))
-    variance, rate = (1 - q) / B, 1 / (4 * (1 + zeta))
+    variance, rate = (1 - batch_size / dataset_size) / batch_size, 1 / (4 * (1 + zeta))
     mean, keep = 0.75, 0.75**2 + rate**2 * variance  # of e and of e squared, in a round
     rest = rate**2 * zeta**2 * variance / (1 - keep)  # E e^2 in the long run
     push = 2 * rate**2 * zeta * variance / (mean - keep)  # E e^2 = rest + (1 - rest - push) keep^t + push mean^t
 
     def total(T: int) -> float:
         decaying = (1 - rest - push) * (1 - keep**T) / (1 - keep) + push * (1 - mean**T) / (1 - mean)
-        return T * rest + decaying
+        return float(T * rest + decaying)
 
-    low, high = 0, 1
-    while total(high) <= 4:  # the right side times T, whatever zeta is
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if total(middle) <= 4 else (low, middle)
-    rounds = check.whole("rounds", rounds)
-    return ServerDecay(total(rounds) / rounds, 4 / rounds, high)
+    return bisect.bisect_left(range(10**15), True, key=lambda T: total(T) > 4)
 
 
 def used_power(
@@ -284,23 +210,7 @@ def used_power(
 ) -> float:
     r"""The most demanding device's :math:`\mathbb E\lVert\mathbf g_m\rVert^2 / (G^2 k_m^2)`, fresh samples clipped.
 
-    Parameters
-    ----------
-    problem : LeastSquares
-        Where samples come from.
-    model : array_like
-        :math:`\boldsymbol\theta`, shape (d,).
-    clip_norm : float
-        :math:`G`.
-    batch_size, sampling_rate : float
-        :math:`B` and :math:`q`, the same for all devices.
-    rng : numpy.random.Generator
-        Draws the samples, 40,000 for the law of each device.
-
-    Returns
-    -------
-    float
-        The share of the power limit that is used.
+    40,000 samples stand for the law of each device; the batch size and the sampling rate are those of all devices.
     """
     (features,), (labels,) = problem.draw(rng, 1, 40_000)
     each = features * (features @ np.asarray(model) - labels)[..., None]
@@ -313,15 +223,7 @@ def used_power(
 def compare(cases: Sequence[Training]) -> dict[str, FloatArray]:
     """Both theorems and the exact left side of every training, each of shape (cases,).
 
-    Parameters
-    ----------
-    cases : sequence of Training
-        For instance one training with one thing varied.
-
-    Returns
-    -------
-    dict
-        The paper's four terms by name, ``total`` their sum, ``near`` the nearly exact bound, ``exact`` the left side.
+    The paper's four terms by name, ``total`` their sum, ``near`` the nearly exact bound, ``exact`` the left side.
     """
     papers = [case.paper() for case in cases]
     curves = {term: np.array([float(getattr(one, term)) for one in papers]) for term in ConvergenceBound._fields}
@@ -338,21 +240,6 @@ def momentum_over_bound(momentum: ArrayLike, learning_rate: ArrayLike) -> FloatA
 
     for :math:`v \leftarrow \mu v + \theta + \xi`, :math:`\theta \leftarrow \theta - \lambda v`,
     :math:`\mathbb E \xi^2 = w/2`, over :math:`\lambda w/2`.
-
-    Parameters
-    ----------
-    momentum : array_like
-        :math:`0 \le \mu < 1`.
-    learning_rate : array_like
-        :math:`0 < \lambda < 2 (1 + \mu)`.
-
-    Returns
-    -------
-    numpy.ndarray
-        The ratio; at most 1 is what the bound promises.
     """
-    mu, rate = check.at_least("momentum", momentum, 0), check.positive("learning_rate", learning_rate)
-    if (mu >= 1).any() or (rate >= 2 * (1 + mu)).any():
-        raise ValueError(f"momentum must be < 1 and learning_rate < 2 (1 + momentum), got {mu}, {rate}")
-    ratio: FloatArray = (1 + mu) / ((1 - mu) * (2 * (1 + mu) - rate))
-    return ratio
+    mu, rate = np.asarray(momentum), np.asarray(learning_rate)
+    return np.asarray((1 + mu) / ((1 - mu) * (2 * (1 + mu) - rate)))

@@ -6,16 +6,14 @@ side is known exactly.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
-from adascale import checks as check
+from adascale.statistics import interval
 from companion.bounds import SignalMoment, convergence_bound, largest_learning_rate, nearly_exact_bound
 from companion.theory.convergence import Training
 from companion.theory.least_squares import Constants, LeastSquares, empirical_constants, simulate
@@ -23,77 +21,38 @@ from companion.theory.least_squares import Constants, LeastSquares, empirical_co
 FloatArray = NDArray[np.float64]
 
 
-def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[FloatArray, FloatArray]:
-    """Mean over the first axis, and the half width of its t interval at joint level 95 % (Bonferroni).
-
-    Parameters
-    ----------
-    values : array_like
-        Independent runs, shape (runs, ...), at least two.
-    tests : int
-        How many intervals shall hold together.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Both of shape (...).
-    """
-    array = check.as_floats("values", values)
-    if array.ndim == 0 or len(array) < 2:
-        raise ValueError(f"values must have at least two runs, got shape {array.shape}")
-    runs, level = len(array), 1 - 0.025 / check.whole("tests", tests)
-    half: FloatArray = stats.t.ppf(level, runs - 1) * array.std(axis=0, ddof=1) / math.sqrt(runs)
-    return array.mean(axis=0), half
+def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[float, float]:
+    """Mean of independent runs, and the half width of its t interval: ``tests`` of them hold together at 95 %."""
+    found = interval(values, 1 - 0.05 / tests)
+    return found.centre, found.high - found.centre
 
 
 def signal_bounds(training: Training, model: ArrayLike) -> dict[str, float]:
-    r"""What each step of :prf:ref:`lem-length` gives away of :math:`\mathbb E\lVert\mathbf s_t\rVert^2`.
+    r"""What each step of :prf:ref:`lem-length` gives away of :math:`\mathbb E\lVert\mathbf s_t\rVert^2` at a model.
 
-    Parameters
-    ----------
-    training : Training
-        The example.
-    model : array_like
-        :math:`\boldsymbol\theta_t`, shape (d,).
-
-    Returns
-    -------
-    dict
-        Name of the step to the bound after it, from the paper's to the exact value of
-        :prf:ref:`prop-second-moment`, in falling order.
+    Name of the step to the bound after it, from the paper's to the exact value of :prf:ref:`prop-second-moment`, in
+    falling order.
     """
     problem, _, _, _, B, n = training
     _, A1, A2, C1, C2, _ = problem.constants
-    place, rest = np.asarray(model, dtype=float), 1 - B / n
-    gradient, u = problem.gradient(place), place - problem.targets
-    S = problem.feature_variance
-    g2, h2 = float(gradient @ gradient), np.sum((S * u) ** 2, axis=-1)
-    v = h2 + (np.sum(S * u**2, axis=-1) + problem.label_noise**2) * S.sum()
-    psi, k2 = 1 / (len(u) * B), 1 + rest / B
-    similar = (C1 + 1) * g2 + C2
+    (g2, h2, v), rest = training.moments(np.asarray(model, dtype=float)), 1 - B / n
+    psi, k2 = 1 / (len(v) * B), 1 + rest / B
+    similar = float((C1 + 1) * g2 + C2)
     return {
         "the paper": 4 * (A1 + 1) * similar + 2 * A2,
         "exact average over devices (no factor 2)": 2 * (A1 + 1) * similar + 2 * A2,
         "k² in place of 2": k2 * ((A1 + 1) * similar + A2),
-        "independent batches": g2 + psi * similar + k2 * (A1 * similar + A2),
-        "uncorrelated samples": g2 + psi * ((A1 + 1) * similar + A2),
-        "exact": g2 + psi * float(rest * h2.mean() + v.mean()),
+        "independent batches": float(g2) + psi * similar + k2 * (A1 * similar + A2),
+        "uncorrelated samples": float(g2) + psi * ((A1 + 1) * similar + A2),
+        "exact": float(g2 + psi * (rest * h2.mean() + v.mean())),
     }
 
 
 def over_exact(training: Training) -> dict[str, float]:
     r"""Every bound of the chapter over the exact left side.
 
-    Parameters
-    ----------
-    training : Training
-        The example.
-
-    Returns
-    -------
-    dict
-        ``the paper's``, ``shorter form`` (:prf:ref:`thm-sharper`), ``nearly exact`` (:prf:ref:`thm-nearly-exact`), the
-        last for the paper's assumptions alone, and with :math:`L` in the place of :math:`\operatorname{tr}\mathbf H/d`.
+    ``shorter form`` is :prf:ref:`thm-sharper`, and ``nearly exact`` :prf:ref:`thm-nearly-exact`: this also for the
+    paper's assumptions alone, and with :math:`L` in the place of :math:`\operatorname{tr}\mathbf H/d`.
     """
     problem, _, rate, energy, B, n = training
     L, A1, A2, C1, C2, _ = problem.constants
@@ -111,24 +70,11 @@ def over_exact(training: Training) -> dict[str, float]:
 
 
 def broken_bounds(training: Training, rates: Sequence[float], rounds: int, loud: float) -> dict[str, float]:
-    r"""Wrong forms of :prf:ref:`thm-nearly-exact` over the exact left side: below 1 where the control breaks.
+    """Wrong forms of :prf:ref:`thm-nearly-exact` over the exact left side: below 1 where the control breaks.
 
-    Parameters
-    ----------
-    training : Training
-        The example.
-    rates : sequence of float
-        Learning rates at which the bracket :math:`c` (:eq:`eq:bracket`) is left out.
-    rounds : int
-        Rounds of these trainings, many enough for the initial term to vanish.
-    loud : float
-        A noise energy beside which the other terms are small, for the other two: noise along the axis of the largest
-        curvature, and a curvature matrix four fifths as large as it is.
-
-    Returns
-    -------
-    dict
-        Name of the wrong form to the ratio.
+    At the learning rates the bracket :math:`c` (:eq:`eq:bracket`) is left out, in trainings of so many rounds that the
+    initial term vanishes.  At the noise energy ``loud``, beside which the other terms are small, noise goes along the
+    axis of the largest curvature, or the curvature matrix is four fifths as large as it is.
     """
     found = {}
     for rate in rates:
@@ -144,23 +90,9 @@ def broken_bounds(training: Training, rates: Sequence[float], rounds: int, loud:
 
 
 def measured(cases: Sequence[Training], seed: int, runs: int = 100, tests: int = 1) -> tuple[FloatArray, FloatArray]:
-    """The left side of simulated trainings, with joint intervals.
+    """The left side of simulated trainings: means and half widths of joint intervals (:func:`mean_interval`).
 
-    Parameters
-    ----------
-    cases : sequence of Training
-        What is simulated; case k draws from the seed (``seed``, k).
-    seed : int
-        The first part of all seeds.
-    runs : int
-        Trainings of each.
-    tests : int
-        How many intervals shall hold together (:func:`mean_interval`).
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Means and half widths, of shape (cases,).
+    Case k draws its ``runs`` trainings from the seed (``seed``, k).
     """
     drawn = [case.squared_gradients(np.random.default_rng((seed, k)), runs) for k, case in enumerate(cases)]
     mean, half = np.array([mean_interval(squares.mean(axis=1), tests) for squares in drawn]).T
@@ -170,18 +102,8 @@ def measured(cases: Sequence[Training], seed: int, runs: int = 100, tests: int =
 def allowances(training: Training, target: float) -> pd.DataFrame:
     r"""What the noise of a training stands for, and what a target admits, by each bound (:eq:`eq:budget-price`).
 
-    Parameters
-    ----------
-    training : Training
-        The example.
-    target : float
-        A target :math:`\gamma`; the other one is the left side that the training reaches.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each bound: ``rest`` :math:`\phi`; ``price`` :math:`p`; ``stands_for``, the :math:`\gamma` of this
-        noise; ``at_reached`` and ``at_target``, the mean noise energies that the two targets admit.
+    A row for each bound: ``rest`` :math:`\phi`; ``price`` :math:`p`; ``stands_for``, the :math:`\gamma` of this noise;
+    ``at_reached`` and ``at_target``, the mean noise energies that the left side reached and ``target`` admit.
     """
     problem, _, rate, energy, _, _ = training
     L, mean_curvature = problem.constants.smoothness, float(problem.feature_variance.mean())
@@ -201,21 +123,8 @@ def allowances(training: Training, target: float) -> pd.DataFrame:
 def promised(known: Constants, gap: float, target: float, rounds: int) -> dict[str, float]:
     r"""What the paper's theorem makes of some constants, at the largest learning rate that it admits.
 
-    Parameters
-    ----------
-    known : Constants
-        Of the population, or of a data set (:func:`~companion.theory.least_squares.empirical_constants`).
-    gap : float
-        :math:`f(\boldsymbol\theta_0) - f^\star`.
-    target : float
-        :math:`\gamma`.
-    rounds : int
-
-    Returns
-    -------
-    dict
-        The constants, the gap, the learning rate, :math:`\phi` there, and the noise energy that the target leaves; it
-        is negative where the target is out of reach.
+    The constants, the gap, the learning rate, :math:`\phi` there, and the noise energy that the target :math:`\gamma`
+    leaves; it is negative where the target is out of reach.
     """
     rate = float(largest_learning_rate(known.smoothness, known.A1, known.C1))
     others = {name: value for name, value in known._asdict().items() if name != "f_star"}
@@ -251,33 +160,10 @@ def fixed_data(
     dataset_size: int,
     runs: int,
 ) -> FixedData:
-    r"""Draw data once, train on them again and again from the zero model, and compare with both theorems.
-
-    Parameters
-    ----------
-    problem : LeastSquares
-        What the data are drawn from.
-    rng : numpy.random.Generator
-        All randomness.
-    learning_rate : float
-        :math:`\lambda`.
-    noise_energy : array_like
-        :math:`w_t`, shape (T,).
-    batch_size : float
-        :math:`B`, of every device.
-    dataset_size : int
-        :math:`n`, of every device.
-    runs : int
-        Trainings on the same data.
-
-    Returns
-    -------
-    FixedData
-        Constants, measured left side and both right sides.
-    """
+    """Draw data once, train on them again and again from the zero model, and compare with both theorems."""
     held, (M, d) = problem.draw(rng, 1, dataset_size), problem.targets.shape
     features, labels = held[0][0], held[1][0]
-    found, energy = empirical_constants(features, labels), check.at_least("noise_energy", noise_energy, 0)
+    found, energy = empirical_constants(features, labels), np.asarray(noise_energy)
     gap = float(np.mean(labels**2) / 2) - found.f_star
     history = simulate(problem, rng, np.zeros(d), learning_rate, energy, batch_size, dataset_size, runs=runs, data=held)
     squares = np.stack([np.sum(now.full_gradient**2, axis=-1) for now in history], axis=-1)
@@ -294,27 +180,13 @@ def fixed_data(
         signal=signal,
         mean_curvature=float(np.trace(hessian) / d),
     )
-    return FixedData(found, gap, float(left), float(half), float(paper.total), float(near.total))
+    return FixedData(found, gap, left, half, float(paper.total), float(near.total))
 
 
 def running_floors(rng: np.random.Generator, rounds: ArrayLike, lanes: int) -> FloatArray:
-    r"""The mean of the first :math:`T` floors under Rayleigh fading (:eq:`eq:floor-law`), over :math:`\omega`.
+    r"""The mean of the first :math:`T` floors under Rayleigh fading, over :math:`\omega`; shape (lanes, rounds).
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Draws the floors, lane by lane.
-    rounds : array_like of int
-        Numbers of rounds :math:`T \ge 1`, rising.
-    lanes : int
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (lanes, rounds).
+    ``rounds`` are rising numbers :math:`T` (:eq:`eq:floor-law`).
     """
     T = np.asarray(rounds)
-    means = np.empty((check.whole("lanes", lanes), T.size))
-    for lane in range(lanes):
-        means[lane] = np.cumsum(1 / rng.standard_exponential(T[-1]))[T - 1] / T
-    return means
+    return np.array([np.cumsum(1 / rng.standard_exponential(T[-1]))[T - 1] / T for _ in range(lanes)])

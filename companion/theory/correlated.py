@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import signal
 
 from adascale import channel, policies
-from adascale import checks as check
 from adascale.channel import RayleighFloors
 from adascale.policies import adascale_energies, water_level
 from adascale.policies.resolve import SEEN
@@ -32,54 +31,22 @@ BLOCK_PREDICTED = "c A ln(T/c)"
 
 
 def block_floors(scale: float, block: int, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
-    r"""Block fading: a floor is drawn, and stays for a block of rounds.
-
-    Parameters
-    ----------
-    scale : float, > 0
-    block : int
-        Rounds that share a floor; 1 makes independent rounds.
-    shape : tuple of int
-        Realisations and rounds.
-    rng : numpy.random.Generator
-        Where the draws come from.
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`w_{\min,t}`, of this shape.
-    """
+    """Draw realisations times rounds of floors, each of which stays for ``block`` rounds; 1 makes them independent."""
     lanes, rounds = shape
-    drawn = check.positive("scale", scale) / rng.exponential(size=(lanes, -(-rounds // check.whole("block", block))))
+    drawn = scale / rng.exponential(size=(lanes, -(-rounds // block)))
     return np.repeat(drawn, block, axis=1)[:, :rounds]
 
 
 def gauss_markov_floors(
     scales: ArrayLike, correlation: float, shape: tuple[int, int], rng: np.random.Generator
 ) -> FloatArray:
-    r"""Gauss-Markov Rayleigh fading: :math:`h_{m,t+1} = r\,h_{m,t} + \sqrt{1 - r^2}\,e_{m,t}`, devices independent.
+    r"""Draw floors of Gauss-Markov Rayleigh fading: :math:`h_{m,t+1} = r\,h_{m,t} + \sqrt{1 - r^2}\,e_{m,t}`.
 
-    The strong-mixing coefficient of the floors across k rounds is at most :math:`r^{2k}/4`.
-
-    Parameters
-    ----------
-    scales : array_like
-        :math:`\omega_m > 0` of every device, shape (M,): its own floor is :math:`\omega_m / |h_{m,t}|^2` where
-        :math:`\mathbb E|h_{m,t}|^2 = 1`, and :math:`\omega = \sum_m \omega_m`.
-    correlation : float
-        :math:`r` in (0, 1).
-    shape : tuple of int
-        Realisations and rounds.
-    rng : numpy.random.Generator
-        Where the draws come from.
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`w_{\min,t} = \max_m \omega_m / |h_{m,t}|^2`, of this shape.
+    Devices have the scales :math:`\omega_m` and are independent; the shape is realisations times rounds.  The
+    strong-mixing coefficient of the floors across k rounds is at most :math:`r^{2k}/4`.
     """
-    r, floor = check.fraction("correlation", correlation), np.zeros(shape)
-    for scale in check.positive("scales", scales):
+    r, floor = correlation, np.zeros(shape)
+    for scale in np.asarray(scales):
         drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / np.sqrt(2)
         drawn[:, 1:] *= np.sqrt(1 - r**2)
         floor = np.maximum(floor, scale / np.abs(signal.lfilter([1], [1, -r], drawn, axis=1)) ** 2)
@@ -87,23 +54,10 @@ def gauss_markov_floors(
 
 
 def level_regret(floor: FloatArray, scale: float, budget: float, penalty: float, leakage: RoundLeakage) -> Interval:
-    r"""AdaScale's mean leakage over that of the stationary level :math:`\max(\ell_\infty, w_{\min,t})`.
+    """AdaScale's mean leakage over that of the stationary level, in nats a round, over the realisations.
 
     Its expectation is what :prf:ref:`thm-regret-iid` and :prf:ref:`thm-correlated` bound, and it is at least the
     expected regret.
-
-    Parameters
-    ----------
-    floor : numpy.ndarray
-        Realisations times rounds.
-    scale, budget, penalty : float
-        :math:`\omega`, :math:`\nu` and V.
-    leakage : RoundLeakage
-
-    Returns
-    -------
-    Interval
-        Mean and 95 % t interval over the realisations, in nats a round.
     """
     level = stationary_level(scale, budget)
     energy, _ = adascale_energies(floor, budget, penalty, leakage)
@@ -119,22 +73,8 @@ def compare(
 ) -> pd.DataFrame:
     r"""Measured regret beside the bound for independent rounds and the one for correlated ones.
 
-    Parameters
-    ----------
-    kinds : mapping
-        From a name to floors, realisations times rounds, and the coefficients :math:`\chi(1), \chi(2), \dots` of their
-        mixing: the least bound over the lags :math:`\tau = 0, 1, \dots` is taken.
-    scale, budget : float
-        :math:`\omega` and :math:`\nu`.
-    penalties : sequence of float
-        V.
-    leakage : RoundLeakage
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each kind and penalty: ``rounds, V``; ``regret, low, high`` of :func:`level_regret`; ``independent``
-        and ``correlated``, the two bounds.
+    ``kinds`` has floors by name, realisations times rounds, each with the coefficients :math:`\chi(1), \chi(2), \dots`
+    of their mixing: the least bound over the lags :math:`\tau = 0, 1, \dots` is taken.
     """
     rows = []
     for name, (floor, mixing) in kinds.items():
@@ -149,33 +89,17 @@ def compare(
 def block_table(budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[int] = range(40)) -> pd.DataFrame:
     r"""A hard budget under block fading in the MNIST scenario: what can be reached, and what is.
 
-    Blocks of c rounds with one floor are :math:`T/c` independent rounds of c times the cost and the leakage, since
-    within a block nothing is learned and an even spending is best; so the dynamic programme of :math:`T/c` rounds is
-    the optimum of all causal policies, and leaks :math:`T\,\Phi(\nu) + c A \ln(T/c) + O(c)`
-    (:prf:ref:`thm-hard-budget`).
-
-    Parameters
-    ----------
-    budget : float, > 0
-    blocks : sequence of int
-        c, each a divisor of the number of rounds.
-    seeds : iterable of int
-        Realisations: of path losses, and of one floor a block.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a block length, policy and seed: ``block, policy, nu, seed``; ``cost`` over :math:`\nu`; ``ratio``, the
-        Rényi leakage over that of the offline optimum.  The policy ``BLOCK_PREDICTED`` is what the leading terms
-        foresee for the causal optimum, :math:`(T\Phi + c A \ln(T/c)) / (T\Phi + c A)`.
+    Blocks of c rounds with one floor are :math:`T/c` independent rounds of c times the cost and the leakage, so the
+    dynamic programme of :math:`T/c` rounds is the optimum of all causal policies, and leaks :math:`T\,\Phi(\nu) + c A
+    \ln(T/c) + O(c)` (:prf:ref:`prop-blocks`).  A row a block length, policy and seed: ``cost`` over :math:`\nu`, and
+    ``ratio``, the Rényi leakage over that of the offline optimum.  ``BLOCK_PREDICTED`` is :math:`(T\Phi + c A \ln(T/c))
+    / (T\Phi + c A)`.
     """
     scenario = Scenario.mnist()
     T, seeds, leakage, rows = scenario.num_rounds, list(seeds), RoundLeakage(scenario), []
     law = RayleighFloors.of(scenario, scenario.mean_gain(channel.draw(scenario.num_devices, 1, seeds).path_loss))
     value = level_value(leakage, law, budget)
     for c in blocks:
-        if T % check.whole("block", c):
-            raise ValueError(f"block must divide the {T} rounds, got {c}")
         drawn = [
             scale / np.random.default_rng([19, seed]).exponential(size=T // c)
             for scale, seed in zip(law.scale, seeds, strict=True)
@@ -184,9 +108,8 @@ def block_table(budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[i
         problem = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), budget)
         one = ReceiveScalingProblem(few, problem.min_gain[:, ::c], budget)
         best = leakage(np.maximum(water_level(floor, budget)[:, None], floor)).sum(axis=-1)
-        predicted = (T * value.leakage + c * value.log_coefficient * np.log(T / c)) / (
-            T * value.leakage + c * value.log_coefficient
-        )
+        steady, hard = T * value.leakage, c * value.log_coefficient
+        predicted = (steady + hard * np.log(T / c)) / (steady + hard)
         optimum = one.noise_energy(policies.DynamicProgramme(law=law).schedule(one))
         energies = {BLOCK_OPTIMUM: np.repeat(optimum, c, axis=-1)}
         for name, policy in {

@@ -32,24 +32,11 @@ def _divergence(top: _Mixture, base: _Mixture, sigma: float, order: float) -> fl
 
 
 def size_follows_data(size: int = 100, batch: int = 10, sigma: float = 10.0) -> OverTheLemma:
-    r"""The leakage of one opposite gradient among equal ones over the lemma's, at order 3, by numerical integration.
+    """The leakage of one opposite gradient among equal ones over the lemma's, at order 3, by numerical integration.
 
-    All :math:`n` gradients are 1, in the unit of the sensitivity, and the sample that is added has the gradient -1.
-    The sum of a batch is binomial, so that the outputs for both neighbours are mixtures of normals.
-
-    Parameters
-    ----------
-    size : int
-        :math:`n`, without the added sample.
-    batch : int
-        :math:`B`, the expected batch for :math:`n` samples.
-    sigma : float
-        Noise multiplier.
-
-    Returns
-    -------
-    OverTheLemma
-        The larger of both directions, for each of three rules.
+    All ``size`` gradients are 1, in the unit of the sensitivity, and the sample that is added has the gradient -1.  The
+    sum of a batch, ``batch`` samples on average, is binomial, so that the outputs for both neighbours are mixtures of
+    normals. The larger of both directions counts.
     """
     count = np.arange(size + 1).astype(float)
 

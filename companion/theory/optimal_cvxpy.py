@@ -23,29 +23,20 @@ FloatArray = NDArray[np.float64]
 class OptimalCvxpy(Policy):
     r"""The offline optimum as the paper poses it (problem (28)), a convex program solved by Clarabel through CVXPY.
 
-    The variable is :math:`v_t = x_t / x^{\mathrm{equal}}_t`, the scaling in units of EqualAlloc's, since :math:`x_t` in
-    its own unit is of order :math:`10^5` and solvers fail on it.  The constraint is divided by :math:`\nu T` and the
-    objective is the sum over rounds; neither changes the solution.  Integer orders only: there
-    :math:`\rho_\alpha` is a log-sum-exp of affine functions of :math:`x_t`.
-
-    Parameters
-    ----------
-    weights : array_like, optional
-        :math:`c_t > 0` as of :class:`~companion.training.weighted_optimal.WeightedOptimal`, whose problem it solves.
+    The variable is :math:`v_t = x_t / x^{\mathrm{equal}}_t`, since :math:`x_t` in its own unit is of order :math:`10^5`
+    and solvers fail on it.  The constraint is divided by :math:`\nu T` and the objective is the sum over rounds;
+    neither changes the solution.  Integer orders only: there :math:`\rho_\alpha` is a log-sum-exp of affine functions
+    of :math:`x_t`. ``weights`` are those of :class:`~companion.training.weighted_optimal.WeightedOptimal`, whose
+    problem it solves.
     """
 
     weights: ArrayLike | None = field(default=None, repr=False)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta^\star_t`, shape (..., T).
+        r""":math:`\eta^\star_t`, shape (..., T), or a ``RuntimeError`` if the solver does not report an optimum.
 
-        Raises
-        ------
-        ValueError
-            If the scenario's order is not an integer, or the weights are not positive or do not fit the problem.
-        RuntimeError
-            If the solver does not report an optimum: at order 3 without weights it does; under weights of many decades,
-            and at orders and budgets where next to nothing is left to minimise, it may stop a little short of one.
+        At order 3 without weights it does; under weights of many decades, and at orders and budgets where next to
+        nothing is left to minimise, it may stop a little short of one.
         """
         order = problem.scenario.order
         if order != int(order):

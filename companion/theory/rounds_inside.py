@@ -41,20 +41,9 @@ SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
 def inside_table(
     budget: float = 0.04, seeds: Sequence[int] = range(100), cases: Mapping[tuple[str, str], ChannelModel] = INSIDE
 ) -> pd.DataFrame:
-    r"""The floor of a round, and what the offline optimum leaks above it.
+    """The median floor of a round, and the geometric mean of the optimum's ``epsilon`` by Rényi orders above it.
 
-    Parameters
-    ----------
-    budget : float, > 0
-    seeds : sequence of int
-    cases : mapping
-        Data set and what a round looks like, each with its channel model.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a data set and case: ``floor``, the median in the unit of :math:`\nu`; ``epsilon``, the geometric mean of
-        the optimum's, by Rényi orders.
+    A row a data set and case of ``cases``.
     """
     rows = {}
     for (dataset, case), model in cases.items():

@@ -35,22 +35,12 @@ def scaling_table(
 ) -> pd.DataFrame:
     r"""Run AdaScale with :math:`V = c\,T^\beta` over horizons and realisations of MNIST's channel, at one budget.
 
-    Parameters
-    ----------
-    cases : sequence of tuple
-        Pairs of :math:`V |F'(\ell_\infty)| / \nu` at the shortest horizon, and :math:`\beta`.
-    horizons, seeds : iterable
-        Numbers of rounds T, and realisations.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a seed, T, start and beta: ``seed, scale, T, start, beta, penalty``, ``scale`` being the :math:`\omega`
-        of :eq:`eq:floor-law`; ``violation`` (mean of :math:`w_t - w_{\min,t}` minus :math:`\nu`) and ``queue``
-        (:math:`Q_T`); ``leakage, optimum, optimum_at_cost`` (means over rounds of F, nats: of AdaScale, of the offline
-        optimum at :math:`\nu`, and of the one at the cost that AdaScale paid).  What the bounds are made of:
-        ``full_power, equal`` (means of :math:`F(w_{\min,t})` and :math:`F(w_{\min,t} + \nu)`), ``least_floor``,
-        ``above, square`` (means of :math:`(y^\star_t - \nu)_+` and of :math:`{y^\star_t}^2`).
+    ``cases`` has pairs of :math:`V |F'(\ell_\infty)| / \nu` at the shortest horizon, and :math:`\beta`.  A row a seed,
+    T, start and beta: ``scale``, the :math:`\omega` of :eq:`eq:floor-law`; ``violation`` (mean of :math:`w_t -
+    w_{\min,t}` minus :math:`\nu`) and ``queue`` (:math:`Q_T`); ``leakage, optimum, optimum_at_cost`` (means over rounds
+    of F, nats: of AdaScale, of the offline optimum at :math:`\nu`, and of the one at the cost that AdaScale paid).
+    What the bounds are made of: ``full_power, equal`` (means of :math:`F(w_{\min,t})` and :math:`F(w_{\min,t} + \nu)`),
+    ``least_floor``, ``above, square`` (means of :math:`(y^\star_t - \nu)_+` and of :math:`{y^\star_t}^2`).
     """
     scenario, budget = Scenario.mnist(), BUDGET
     leakage, horizons, rows = RoundLeakage(scenario), sorted(horizons), []
@@ -83,21 +73,9 @@ def scaling_table(
 
 
 def end_slope(rows: pd.DataFrame, column: str, horizons: Sequence[int] = HORIZONS[-3:]) -> Interval:
-    r"""The exponent of T in the size of a column, fitted to each realisation: mean and 95 % interval over them.
+    r"""The exponent of T in the size of a column over these horizons, fitted to each realisation: mean, 95 % interval.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of :func:`scaling_table` of one start and one :math:`\beta`.
-    column : str
-        Whose absolute value is fitted by a power of T.
-    horizons : sequence of int
-        Where; default the last decade.
-
-    Returns
-    -------
-    Interval
-        Of the slopes of the lines through :math:`(\ln T, \ln |\cdot|)`.
+    ``rows`` are those of :func:`scaling_table` of one start and one :math:`\beta`.
     """
     wide = rows.pivot(index="seed", columns="T", values=column)[list(horizons)].abs()
     return interval(np.polyfit(np.log(wide.columns.to_numpy(float)), np.log(wide.to_numpy()).T, 1)[0])
@@ -106,19 +84,10 @@ def end_slope(rows: pd.DataFrame, column: str, horizons: Sequence[int] = HORIZON
 def exponents(table: pd.DataFrame) -> pd.DataFrame:
     r"""Measured and proved exponents of the violation, its constant, and the leakage at the cost paid.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Rows of :func:`scaling_table` for the MNIST scenario, whole in seeds and horizons.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each start and :math:`\beta`: ``start, beta``; ``paper`` and ``proved``, the exponents
-        :math:`(\beta-1)/2` and of :prf:ref:`cor-rates`; ``slope, half``, what :func:`end_slope` finds and half its
-        interval; at the longest horizon ``constant``, the violation over :math:`C\,T^{(\beta-1)/3}`
-        (:prf:ref:`thm-growth`; of no meaning for :math:`\beta \le 1`), and ``dearer``, the leakage over that of the
-        optimum at the cost paid.
+    A row for each start and :math:`\beta`: ``paper`` and ``proved``, the exponents :math:`(\beta-1)/2` and of
+    :prf:ref:`cor-rates`; ``slope, half``, what :func:`end_slope` finds and half its interval; at the longest horizon
+    ``constant``, the violation over :math:`C\,T^{(\beta-1)/3}` (:prf:ref:`thm-growth`; of no meaning for
+    :math:`\beta \le 1`), and ``dearer``, the leakage over that of the optimum at the cost paid.
     """
     leakage, rows = RoundLeakage(Scenario.mnist()), []
     for (start, beta), group in table.groupby(["start", "beta"]):
@@ -127,18 +96,8 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
         limit = growth_constant(leakage, end["penalty"].to_numpy() / T**beta) * T ** ((beta - 1) / 3)
         dearer = (end["leakage"] / end["optimum_at_cost"]).mean()
         proved = (beta - 1) / (3 if beta > 1 else 1)
-        rows.append(
-            (
-                start,
-                beta,
-                (beta - 1) / 2,
-                proved,
-                slope.centre,
-                slope.high - slope.centre,
-                float(np.mean(end["violation"].to_numpy() / limit)),
-                dearer,
-            )
-        )
+        constant, half = float(np.mean(end["violation"].to_numpy() / limit)), slope.high - slope.centre
+        rows.append((start, beta, (beta - 1) / 2, proved, slope.centre, half, constant, dearer))
     return pd.DataFrame(rows, columns=["start", "beta", "paper", "proved", "slope", "half", "constant", "dearer"])
 
 

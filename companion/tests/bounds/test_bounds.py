@@ -166,22 +166,6 @@ def test_without_the_quadratic_term_the_violation_blows_up():
     assert (excess[-1] > 1).all()  # the bound fails
 
 
-def test_a_solver_that_stops_at_once_breaks_every_queue_bound():
-    """Bisection that returns the upper end of its first bracket, floor + (V alpha / 2 sum u)^(1/3)."""
-
-    def decide(floor, queue, penalty, leakage):
-        return floor + np.cbrt(penalty * 0.5 * leakage.order * np.sum(leakage.unit * leakage.count))
-
-    problem, penalty = some_instance()
-    queue = bounds.queue(problem, play(problem, penalty, decide))
-    for limit in bounds.queue_limits(problem, penalty):
-        assert (queue[:, -1] > limit[:, -1]).all()
-    # with the true root, the same loop stays below
-    kept = bounds.queue(problem, play(problem, penalty, best_energy))
-    for limit in bounds.queue_limits(problem, penalty):
-        assert (kept <= limit).all()
-
-
 def test_a_solver_that_spends_three_times_the_root_breaks_the_sharp_bound():
     def decide(floor, queue, penalty, leakage):
         return floor + 3 * (best_energy(floor, queue, penalty, leakage) - floor)

@@ -52,21 +52,6 @@ def test_expected_regret_under_rayleigh_fading_is_below_its_bound():
         assert regret.mean() - 3 * error < bounds.stationary_regret_bound(scale, nu, V)
 
 
-@pytest.mark.parametrize("penalty", [0.3, 3.0, 30.0])
-def test_expected_queue_under_rayleigh_fading_is_below_its_bound_after_any_number_of_rounds(penalty):
-    scale, nu, lanes = 0.03, 0.04, 400
-    right = bounds.stationary_queue_bound(RoundLeakage(MNIST), scale, nu, penalty)
-    floor = rayleigh_floors(scale, lanes, 3000, 3)
-    for R in (10, 300, 3000):
-        _, last = policies.adascale_energies(floor[:, :R], nu, penalty, RoundLeakage(MNIST))
-        assert last.mean() - 3 * last.std(ddof=1) / math.sqrt(lanes) < right
-    price = -penalty * float(RoundLeakage(MNIST).slope(bounds.stationary_level(scale, nu)))
-    assert price < right < price + 0.6 * math.sqrt(penalty)  # V mu, and of the order of the root of V
-    # control: the same floors in falling order
-    _, last = policies.adascale_energies(-np.sort(-floor), nu, penalty, RoundLeakage(MNIST))
-    assert last.mean() > 2 * right
-
-
 def test_queue_bound_under_rayleigh_fading_against_quadrature():
     scale, nu, V = 0.03, 0.04, 2.0
     slope = reference.exact_slope(MNIST, 3)
@@ -84,33 +69,6 @@ def test_queue_bound_under_rayleigh_fading_against_quadrature():
     # both take the least over some levels, and the function is flat there
     got = bounds.stationary_queue_bound(RoundLeakage(MNIST), scale, nu, V)
     assert got == pytest.approx(least, rel=2e-3)
-
-
-def test_without_correlation_the_bound_is_that_for_independent_rounds():
-    for V in (0.3, 30.0):
-        bound = bounds.correlated_regret_bound(RoundLeakage(MNIST), 0.03, 0.04, V, 500)
-        assert bound == pytest.approx(float(bounds.stationary_regret_bound(0.03, 0.04, V)), rel=1e-12)
-
-
-@pytest.mark.parametrize("penalty", [1.0, 3.0, 10.0])
-def test_blocks_break_the_bound_for_independent_rounds_and_not_the_one_for_correlated(penalty):
-    leakage, scale, nu, shape = RoundLeakage(MNIST), 0.037, 0.04, (40, 20_000)
-    blocks = correlated.block_floors(scale, 10, shape, np.random.default_rng(7))
-    low, high = correlated.level_regret(blocks, scale, nu, penalty, leakage)[1:]
-    assert low > bounds.stationary_regret_bound(scale, nu, penalty)
-    assert high < bounds.correlated_regret_bound(leakage, scale, nu, penalty, shape[1], lag=9)
-    if penalty > 1:  # the wider form, with E y^2 in place of E (y - nu)_+^2, is broken too
-        level = bounds.stationary_level(scale, nu)
-        assert low > (bounds.stationary_square(scale, level) + nu**2) / (2 * penalty)
-
-
-def test_floors_that_never_change_need_the_mixing_term():
-    leakage, scale, nu, T = RoundLeakage(MNIST), 0.037, 0.04, 5000
-    frozen = correlated.block_floors(scale, T, (400, T), np.random.default_rng(8))
-    for V in (1.0, 10.0, 100.0):
-        low, high = correlated.level_regret(frozen, scale, nu, V, leakage)[1:]
-        assert low > bounds.correlated_regret_bound(leakage, scale, nu, V, T)
-        assert high < bounds.correlated_regret_bound(leakage, scale, nu, V, T, mixing=0.25)
 
 
 @pytest.mark.parametrize("penalty", [1.0, 3.0])
@@ -145,17 +103,6 @@ def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(ins
         most = np.cbrt(-penalty * nu**2 * leakage.slope(nu))
         right = ((size - 1) * nu * (most + nu) + size * nu**2) / penalty
         assert_holds(bounds.Sides(left, right), 1e-12 * leakage(problem.min_noise_energy).max(axis=-1))
-
-
-@pytest.mark.parametrize("correlation", [0.5, 0.9])
-def test_gauss_markov_fading_is_below_the_bound_for_correlated_rounds(correlation):
-    leakage, scales, nu, T = RoundLeakage(MNIST), np.full(10, 0.0037), 0.04, 5000
-    floor = correlated.gauss_markov_floors(scales, correlation, (20, T), np.random.default_rng(9))
-    lag = np.arange(200)
-    for V in (1.0, 10.0):
-        mixing = correlation ** (2 * (lag + 1)) / 4
-        right = bounds.correlated_regret_bound(leakage, scales.sum(), nu, V, T, lag, mixing).min()
-        assert correlated.level_regret(floor, float(scales.sum()), nu, V, leakage).high < right
 
 
 def two_futures(leakage, a, nu, first, second_a, second_b):

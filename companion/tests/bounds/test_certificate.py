@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from adascale import ReceiveScalingProblem, Scenario, policies
+from adascale import Scenario, policies
 from adascale.channel import RayleighFloors
 from adascale.errors import InvalidInput
 from adascale.problem import RoundLeakage
 from companion import bounds
 from companion.bounds.certificate import Floors, hull, level_of
+from companion.causal.growth import surplus
+from tests.problems import with_floors
 
 SCENARIO = Scenario.mnist()
 F = RoundLeakage(SCENARIO)
@@ -31,7 +33,7 @@ def floors_and_weights():
 
 def test_two_rounds_lie_between_their_bounds():
     nu = 0.04
-    found = bounds.certify_regret(SCENARIO, LAW, nu, 2, fineness=1.5)
+    found = bounds.certify_regret(SCENARIO, LAW, nu, 2, fineness=1.2)
     steady = 2 * float(bounds.level_value(F, LAW, nu).leakage)
     W, weight = floors_and_weights()
     left = np.linspace(0, 2 * nu, 300)
@@ -61,17 +63,14 @@ def test_two_rounds_lie_between_their_bounds():
 @pytest.mark.parametrize("margin", [0.0, 2.0])
 def test_simulated_policies_lie_between_the_bounds(margin):
     nu, rounds, draws = 0.04, 5, 6_000
-    found = bounds.certify_regret(SCENARIO, LAW, nu, rounds, margin)
+    found = bounds.certify_regret(SCENARIO, LAW, nu, rounds, margin, fineness=0.5)
     value = bounds.level_value(F, LAW, nu)
     floor = LAW.draw(np.random.default_rng(1), draws, rounds)
-    problem = ReceiveScalingProblem(
-        replace(SCENARIO, num_rounds=rounds), SCENARIO.noise_scale / (SCENARIO.x_max * floor), nu
-    )
+    problem = with_floors(replace(SCENARIO, num_rounds=rounds), floor, nu)
 
     def lost(policy):
         energy = problem.noise_energy(policy.schedule(problem))
-        steady = np.maximum(value.level, floor)
-        total = (F(energy) - F(steady) + value.price * (energy - steady)).sum(axis=1)
+        total = surplus(F, value, floor, energy).sum(axis=1)
         return total.mean(), 4 * total.std() / np.sqrt(draws)
 
     own, error = lost(policies.ReSolve(law=LAW, budget_mode="hard", safety_margin=margin))
@@ -82,13 +81,10 @@ def test_simulated_policies_lie_between_the_bounds(margin):
 
 
 def test_finer_grids_have_nearer_bounds_for_every_horizon():
-    coarse, fine = (bounds.certify_regret(SCENARIO, LAW, 0.04, 5, fineness=f) for f in (0.3, 1.0))
+    coarse, fine = (bounds.certify_regret(SCENARIO, LAW, 0.04, 5, fineness=f) for f in (0.2, 0.5))
     assert (fine.policy[1:] <= coarse.policy[1:]).all()  # of one round, the nodes decide
     assert (fine.optimum >= coarse.optimum).all()
     assert (fine.policy - fine.optimum > 0).all()
-    c, line = fine.constant(0.0044), 0.0044 * np.log(np.arange(1, 6))
-    assert (fine.policy <= line + c + 1e-15).all()
-    assert np.isclose(fine.policy, line + c, rtol=1e-12).any()
 
 
 def test_hulls_and_levels_are_what_they_say():
@@ -104,16 +100,8 @@ def test_hulls_and_levels_are_what_they_say():
         assert float(floors.leaked(level)) == pytest.approx(above, rel=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("name", "bad"),
-    [
-        ("nu", {"nu": 0.0}),
-        ("rounds", {"rounds": 0}),
-        ("safety_margin", {"safety_margin": -1}),
-        ("fineness", {"fineness": 0}),
-    ],
-)
-def test_numbers_out_of_range_are_refused(name, bad):
+@pytest.mark.parametrize("bad", [{"nu": 0.0}, {"rounds": 0}, {"safety_margin": -1}, {"fineness": 0}])
+def test_numbers_out_of_range_are_refused(bad):
     given = {"nu": 0.04, "rounds": 3} | bad
-    with pytest.raises((InvalidInput, ValueError), match=name):
+    with pytest.raises((InvalidInput, ValueError), match=next(iter(bad))):
         bounds.certify_regret(SCENARIO, LAW, **given)

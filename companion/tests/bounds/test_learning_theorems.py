@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numba import njit
 from scipy import integrate, stats
 
@@ -124,13 +122,3 @@ def test_learning_under_a_hard_budget_costs_A_twice():
         after = (left[:, here] - spend[:, here]) / (n - 1)
         planning = ((n - 1) * wandering(left[:, here] / n, after)).sum(axis=1) / np.log(end / start)
         assert planning.mean() == pytest.approx(A, rel=0.04)
-
-
-powers = st.floats(-4, 4).map(lambda x: 10.0**x)
-
-
-@given(floor=st.lists(powers, min_size=3, max_size=40), nu=powers)
-def test_learner_keeps_a_hard_budget_on_any_floors(floor, nu):
-    floor = np.array([floor])
-    levels, left = learned_and_hard(floor, nu)
-    assert np.minimum(np.maximum(levels - floor, 0), left).sum() <= floor.size * nu * (1 + 1e-12)
