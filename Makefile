@@ -49,7 +49,7 @@ ifneq ($(shell cat .venv/installed-from 2>/dev/null),$(installed_from))
 	@echo '$(installed_from)' > .venv/installed-from
 endif
 
-.PHONY: help book pdf notebooks check test fuzz coverage variants twice reproduce quick bench lint clean lock venv book-key
+.PHONY: help book pdf notebooks check test fuzz coverage mutants variants twice reproduce quick bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -119,6 +119,19 @@ coverage: venv ## lines and branches that the tests run, into results/coverage.t
 	$(BIN)/python -m coverage run $(BIN)/jupyter-book build --path-output _build/coverage/book .
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --fail-under=95 > results/coverage.txt; status=$$?; cat results/coverage.txt; exit $$status
+
+# Which small changes of one module do its tests not notice? In a clone of the last commit, because cosmic-ray edits the module in place.
+MODULE ?= adascale/tuning.py
+TESTS ?= tests/test_tuning.py
+CR = ../cosmic-ray/bin
+mutants: venv ## change MODULE=adascale/tuning.py in small ways: do TESTS=tests/test_tuning.py notice? an hour or more
+	[ -x _build/cosmic-ray/bin/cosmic-ray ] || { $(PYTHON) -m venv _build/cosmic-ray \
+	  && _build/cosmic-ray/bin/python -m pip install --quiet cosmic-ray==8.7.0; }
+	rm -rf _build/mutants && git clone --quiet . _build/mutants
+	cd _build/mutants && printf '%s\n' '[cosmic-ray]' 'module-path = "$(MODULE)"' 'timeout = 120.0' 'excluded-modules = []' \
+	  'test-command = "$(CURDIR)/.venv/bin/python -m pytest -q -x $(TESTS)"' '[cosmic-ray.distributor]' 'name = "local"' > mutants.toml \
+	  && $(CR)/cosmic-ray baseline mutants.toml && $(CR)/cosmic-ray init mutants.toml mutants.sqlite \
+	  && $(CR)/cosmic-ray exec mutants.toml mutants.sqlite && $(CR)/cr-report mutants.sqlite
 
 # A reader's own values: other parameters in each chapter that has them, once with all cells and once with the visible ones alone.
 variants: venv ## run the chapters with other parameters: minutes
