@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from adascale.comparison import Method, leakage_table
 from adascale.statistics import log_interval
 from companion.causal import fresh as causal
 from companion.claims import compare
-from companion.csv_pivot import read_wide, wide_csv
+from companion.csv_pivot import wide_csv
 from companion.methods import METHODS
 from companion.privacy.sharp import SharpAccountant
 from companion.results import Made
@@ -157,14 +156,6 @@ def leads(loose: pd.DataFrame) -> pd.DataFrame:
     ]
     long = loose.assign(**words).melt(["policy", "nu"], [*words], "what")
     return long.pivot(index=["policy", "what"], columns="nu", values="value").loc[order].rename(columns="{:g}".format)
-
-
-def read(path: Path | str) -> pd.DataFrame:
-    """A committed table, ``results/exact/DATASET.csv``, as :func:`exact_table` makes it.
-
-    The file has a row a level and seed, and two rows of heading: policy, and by which accountant.
-    """
-    return read_wide(path)
 
 
 def committed(datasets: Sequence[str] = DATASETS) -> Made:

@@ -6,6 +6,7 @@ import pytest
 from adascale.channel import BlockFading, Rayleigh, TappedDelayLine
 from companion.causal import worlds
 from companion.csv_pivot import read_wide
+from companion.results import load
 from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED, block_table
 from companion.theory.rounds_inside import ONE_GAIN, inside_table
 from companion.training import estimates
@@ -115,7 +116,7 @@ def test_two_blocks_double_the_floor_and_a_narrow_band_does_nothing():
 
 
 def test_estimates_cost_accuracy_with_ten_pilots_at_the_smallest_nu_alone():
-    digits = estimates.compared(estimates.read(FOLDER / "estimates.csv"), "digits")
+    digits = estimates.compared(load("channels/estimates"), "digits")
     compared = digits[digits.kind == "mmse"].dropna(subset=["lost"])
     clear = compared[(compared.low > 0) | (compared.high < 0)]
     assert [*zip(clear.error, clear.nu, strict=True)] == [("10 pilots", 0.01)]

@@ -9,22 +9,17 @@ from adascale import policies, presets
 from adascale.accounting import exact_epsilon
 from adascale.comparison import leakage_table
 from companion.bounds.convexity import delta_slopes
-from companion.causal import fresh as causal
 from companion.claims import compare, paper_claims
 from companion.figures.headline import LEARNING, ratios
-from companion.leakage import exact
-from companion.leakage.exact import DATASETS, leads, looseness, read, with_exact
+from companion.leakage.exact import DATASETS, leads, looseness, with_exact
 from companion.methods import METHODS
+from companion.results import load
 from tests.problems import MNIST, drawn, make
-
-from .shared import RESULTS
-
-FOLDER = RESULTS / "exact"
 
 
 @pytest.fixture(scope="module")
 def tables():
-    return {dataset: read(FOLDER / f"{dataset}.csv") for dataset in DATASETS}
+    return {dataset: load(f"exact/{dataset}") for dataset in DATASETS}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +115,7 @@ def test_every_other_lead_stands_and_adascale_is_close_to_the_optimum(dataset, e
 
 
 def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_bracket():
-    table = pd.read_csv(FOLDER.parent / "benchmarks" / "accounting.csv")
+    table = load("benchmarks/accounting")
     found = {name: rows.set_index("accountant") for name, rows in table.groupby("schedule")}
     assert len(found) == 4
     for rows in found.values():
@@ -146,7 +141,7 @@ def test_at_the_optimum_dry_rounds_are_flatter_and_delta_is_nearly_a_sum():
 
 def test_certified_interval_is_faster_than_every_peer():
     """Several times with one noise multiplier, and more than a hundred times with one per round."""
-    table = pd.read_csv(FOLDER.parent / "benchmarks" / "accounting.csv")
+    table = load("benchmarks/accounting")
     peers = table[table.accountant.str.startswith(("Opacus", "dp-"))]
     constant = peers.schedule.str.contains("sigma")
     assert constant.sum() == (~constant).sum() == 6
@@ -156,13 +151,13 @@ def test_certified_interval_is_faster_than_every_peer():
 
 @pytest.fixture(scope="module")
 def table():
-    return exact.read(FOLDER / "headline.csv")
+    return load("exact/headline")
 
 
 def test_its_schedules_are_those_of_the_chapter_without_the_future(table):
     """By the Rényi epsilon, which both tables hold."""
     keys = ["policy", "nu", "seed"]
-    stored = causal.read(FOLDER.parent / "causal" / "mnist.csv")
+    stored = load("causal/mnist")
     both = table.merge(stored, on=keys, suffixes=("", "_causal"), validate="one_to_one")
     assert len(both) == len(table)
     np.testing.assert_allclose(both["epsilon"], both["epsilon_causal"], rtol=3e-6)

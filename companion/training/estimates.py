@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -290,11 +289,6 @@ def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
             about |= {"lost": bounds.centre, "low": bounds.low, "high": bounds.high}
         rows.append(about)
     return pd.DataFrame(rows)
-
-
-def read(path: Path | str) -> pd.DataFrame:
-    """A committed table, ``results/channels/estimates.csv``, as :func:`estimates_table` makes it."""
-    return pd.read_csv(path, keep_default_na=False, na_values={"accuracy": "", "measured": ""})
 
 
 def committed(datasets: Iterable[str] = tuple(TRAINED)) -> Made:

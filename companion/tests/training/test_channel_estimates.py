@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel
+from companion.results import load
 from companion.training import channel_estimates as ce
 from companion.training import estimates
-
-from ..shared import RESULTS
 
 SCENARIO = replace(Scenario.mnist(), num_devices=4)
 ERROR = np.array([0.01, 0.1, 0.5, 2.0])
 DRAWN = channel.draw(4, 20_000, 0)
 KINDS = ("least-squares", "mmse")
 ONE = [[1.0]], [1.0], 0.1
-KEPT = estimates.read(RESULTS / "channels/estimates.csv")
+KEPT = load("channels/estimates")
 MNIST = estimates.compared(KEPT, "mnist").set_index(["nu", "error", "kind"])
 
 
