@@ -346,12 +346,7 @@ def _estimated(error: float) -> tuple[ReceiveScalingProblem, FloatArray, NDArray
     believed = channel_estimates.estimate(drawn, error, seed=range(20))
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(np.abs(believed) ** 2), _NU)
     variance = channel_estimates.alignment_law(believed, drawn.path_loss, error).variance
-    return (
-        problem,
-        policies.Optimal().schedule(problem),
-        channel_estimates.alignment(drawn.coefficient, believed),
-        variance,
-    )
+    return problem, policies.Optimal().schedule(problem), drawn.coefficient / believed, variance
 
 
 def _estimated_leakage() -> Counterexample:

@@ -19,7 +19,7 @@ SCENARIO = Scenario.digits()
 TRAINING = Training.preset("digits")
 DRAWN = channel.draw(10, 4, 0)
 ESTIMATE = channel_estimates.estimate(DRAWN, 0.1, "least-squares", seed=0)
-ALIGNMENT = channel_estimates.alignment(DRAWN.coefficient, ESTIMATE)
+ALIGNMENT = DRAWN.coefficient / ESTIMATE
 ETA = SCENARIO.x_max * SCENARIO.min_gain(np.abs(ESTIMATE) ** 2)
 
 
