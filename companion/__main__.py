@@ -52,9 +52,7 @@ RESULTS = {
     "resnet": Result("results/benchmarks", "resnet32.csv", "training.resnet:committed"),
     "scaling": Result("results/guarantees", "scaling.csv", "theory.scaling:committed"),
     "senders": Result("results/channels", "senders.csv", "leakage.senders:committed"),
-    "weights-contest": Result(
-        "results/weights", "contest.csv", "training.weighted_trainings:committed", ("contest",), ("tables",)
-    ),
+    "weights-contest": Result("results/weights", "contest.csv", "training.weighted_trainings:committed", ("contest",)),
     "weights-quadratic": Result("results/weights", "quadratic.csv", "training.weights:committed"),
     "weights-response": Result(
         "results/weights", "response.csv", "training.weighted_trainings:committed", ("response",)
@@ -66,7 +64,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "processes": {"type": int, "default": 2},
     "sweep": {"type": Path, "default": Path("results/cifar10/readings.toml"), "help": "every run with a policy"},
     "source": {"type": Path, "metavar": "FOLDER", "required": True, "help": "a clone of the data's repository"},
-    "tables": {"type": Path, "default": Path("results/weights"), "help": "where thirds.csv and response.csv are"},
 }
 
 

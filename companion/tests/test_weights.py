@@ -13,7 +13,6 @@ from companion.theory.convergence import momentum_over_bound
 from companion.training import weighted_trainings as trainings
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import (
-    by_third,
     compare,
     equal_leakage,
     fitted_weights,
@@ -155,12 +154,6 @@ def test_bad_values_are_refused_by_name():
             call()
     with pytest.raises(ValueError, match="curvature must be finite and >= 0"):
         loss_weights([-1.0], 0.5, 3)
-
-
-def test_shares_by_third_sum_to_one_and_see_when_something_is_spent():
-    np.testing.assert_allclose(by_third([[1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 2]]), [[1 / 3] * 3, [0, 0, 1]])
-    with pytest.raises(ValueError, match="at least 3 rounds"):
-        by_third([1.0, 2.0])
 
 
 def test_a_disturbed_state_is_that_of_a_round_with_that_noise():

@@ -106,8 +106,8 @@ def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
 def gain_ratio_survival(ratio: ArrayLike, error: ArrayLike) -> FloatArray:
     r""":math:`\Upsilon(u; \zeta^2) = \Pr[\lvert h\rvert^2 > u\, \lvert\hat h\rvert^2]` (:eq:`eq:gain-ratio`).
 
-    It is of least squares.  For an MMSE estimate take :math:`u / (1 + \zeta^2)^2`; for the device that is the bottleneck of its round with
-    probability p, :math:`\zeta^2 / p`.
+    It is of least squares.  For an MMSE estimate take :math:`u / (1 + \zeta^2)^2`; for the device that is the
+    bottleneck of its round with probability p, :math:`\zeta^2 / p`.
     """
     u, square = check.positive("ratio", ratio), check.positive("error", error)
     a, b = u * (1 + square) - 1, 4 * u * square
