@@ -145,7 +145,7 @@ NU, FORGETTING, SEEDS = (0.01, 0.16, 2.56), (2.0, 6.0, 20.0), range(20)
 def table(
     nu: Sequence[float] = NU, forgetting: Sequence[float] = FORGETTING, seeds: Sequence[int] = SEEDS
 ) -> pd.DataFrame:
-    r"""Is it worth it? :func:`compare` on quadratics of one curvature over MNIST's channels, :math:`x = 2\lambda hT`."""
+    r"""Is it worth it? :func:`compare` on quadratics of one curvature on MNIST's channels, :math:`x = 2\lambda hT`."""
     scenario = Scenario.mnist()
     gain = scenario.min_gain(channel.draw(scenario.num_devices, scenario.num_rounds, list(seeds)).gain)
     rows = []
