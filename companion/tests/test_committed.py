@@ -89,9 +89,7 @@ COMPLETE = [
     ("causal/growth", ["T", "policy"], product(growth.HORIZONS, growth.CURVES), {"draws": 400}),
     ("channels/senders", ["dataset", "antennas", "nu", "seed"], all_senders(), {"seeds": "0-19"}),
     ("channels/noise", ["nu", "seed"], all_noise(), {"seeds": "0-19"}),
-    ("audit/digits", ["nu", "setting"], product(audits.BUDGETS["digits"], audits.SETTINGS), {}),
-    ("audit/mnist", ["nu", "setting"], product(audits.BUDGETS["mnist"], audits.SETTINGS), {}),
-    ("audit/paired", ["nu", "setting"], product(audits.PAIRED_BUDGETS, audits.SETTINGS), {}),
+    *((f"audit/{name}", ["nu", "setting"], product(nus, audits.SETTINGS), {}) for name, nus in audits.BUDGETS.items()),
 ]
 for name in fresh.DATASETS:
     for folder, module, names in (("causal", fresh, CAUSAL), ("exact", exact, METHODS)):

@@ -184,12 +184,12 @@ def found_weights(name: str) -> dict[str, FloatArray]:
 def committed(name: str) -> Made:
     """One of the three committed tables; the contest reads the two others."""
     torch.set_num_threads(1)
-    seeds, one = SEEDS[name], {"response": response, "thirds": thirds}.get(name)
+    seeds, make = SEEDS[name], thirds if name == "thirds" else response
     rows = [
         row
         for setting in SETTINGS
         for seed in seeds
-        for row in (one(setting, seed) if one else contest(setting, seed, found_weights(setting)))
+        for row in (contest(setting, seed, found_weights(setting)) if name == "contest" else make(setting, seed))
     ]
     about = {"seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
     yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), about
