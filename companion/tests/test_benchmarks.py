@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, policies, presets
@@ -12,7 +11,6 @@ from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import RoundLeakage
 from companion.causal import fresh
-from companion.claims import compare
 from companion.leakage.benchmarks import CHOICES, both_protocols, choices_table, full_power, late_share, order_table
 from companion.leakage.shi_pairs import lyapunov_starts, pair_table, penalty_scan
 from companion.methods import METHODS
@@ -170,29 +168,14 @@ def test_a_growing_penalty_shortens_the_opening():
     assert early[0] < 0.75 * early[1]  # twenty realisations
 
 
-@pytest.fixture(scope="module")
-def queues():
-    problem, _ = lanes("mnist")
-    matched = match_lyapunov(problem)
-    starts = {"mnist": lyapunov_starts(problem, matched), "cifar10": lyapunov_starts(lanes("cifar10")[0])}
-    return problem, matched, pd.concat(starts, names=["data"]).reset_index("data")
-
-
-@pytest.mark.slow
-def test_pairs_are_divided_by_the_optimum_of_their_lane_and_the_most_favourable_runs_at_its_mean(queues):
-    problem, matched, _ = queues
-    table = pair_table(problem, matched)
-    alone = ReceiveScalingProblem(MNIST, problem.min_gain[3], problem.budget[4, 0])
-    optimal, rows = alone.dp_epsilon(policies.Optimal().schedule(alone)), table[table.lane == 403]
+def test_pairs_are_divided_by_the_optimum_of_their_lane(problem):
+    table = pair_table(problem, match_lyapunov(problem))
+    alone = ReceiveScalingProblem(MNIST, problem.min_gain[2], problem.budget[1, 0])
+    optimal, rows = alone.dp_epsilon(policies.Optimal().schedule(alone)), table[table.lane == 5]
     np.testing.assert_allclose(rows.over * optimal, rows.epsilon, rtol=1e-9)
     np.testing.assert_allclose(rows.relative_penalty * rows.rate**3, rows.penalty, rtol=1e-12)
+    assert (rows.nu == 0.16).all()
     assert (table.over > 1).all()
-    best = table.loc[table.groupby("lane").epsilon.idxmin()]
-    assert (abs(best.relative_rate - 1) < 0.05).mean() > 0.85
-    rounds = full_power(problem, policies.LyapunovPowerControl(matched.penalty, matched.rate).schedule(problem))
-    own = full_power(problem, policies.Optimal().schedule(problem))
-    np.testing.assert_array_equal(rounds.optimal, own.rounds)
-    assert (abs(rounds.rounds.mean(axis=1) - rounds.optimal.mean(axis=1)) < 0.02).all()
 
 
 def test_the_ablation_keeps_what_was_tuned_and_fills_only_the_queue(problem):
@@ -223,31 +206,3 @@ def test_the_starts_are_compared_at_equal_cost_and_their_shares_are_what_they_sa
     np.testing.assert_allclose(table.gone["filled"], 1 - (means[1] - 1) / (means[0] - 1), rtol=1e-9)
     with pytest.raises(ValueError, match="lanes"):
         lyapunov_starts(ReceiveScalingProblem(MNIST, problem.min_gain[0], 0.01))
-
-
-@pytest.mark.slow
-def test_most_of_the_excess_is_the_empty_queue_s_on_mnist_and_not_at_the_smallest_nu_of_cifar10(queues):
-    _, _, cells = queues
-    row = cells.set_index(["data", "start", "nu"]).sort_index()
-    kept, cifar_kept = row.loc["mnist", "filled"], row.loc["cifar10", "filled"]
-    thirty, three, late_v = (row.loc["mnist", name] for name in ("filled, 30", "filled, 3", "empty, 30"))
-    assert (kept.gone > 0.5).all()
-    assert kept.gone.is_monotonic_increasing
-    assert (thirty.gone > kept.gone).all()
-    assert (late_v.gone < 0).all()  # the control: re-tuning V alone does not do it
-    assert (row.loc["cifar10", "empty, 30"].gone < 0).all()
-    assert cifar_kept.gone[0.01] < 0 < cifar_kept.gone[0.02]
-    assert cifar_kept.gone[0.32] > 0.9
-    others = [start for start in cells.start.unique() if start.startswith("filled") or start == "empty, 30"]
-    assert (row.gone.loc["cifar10", others, 0.01] < 0).all()
-    assert (row.gone.loc["cifar10", ["at rest", "at rest, 30"], 0.01] > 0).all()
-    assert (row.fill.loc[["mnist", "cifar10"], "filled", 0.01] > [1.5, 3]).all()
-    assert (row.loc["mnist", "at rest"].gone > kept.gone).all()
-    np.testing.assert_allclose(row.fill.loc[:, ["at rest", "at rest, 30"]], 1, rtol=1e-9)
-    assert (three.gone[:0.02] < 0).all()
-    assert three.gone[0.08] > 0
-    some = {name: METHODS[name] for name in ("Optimal", "AdaScale")}
-    own = leakage_table(MNIST, presets.load("mnist").levels, range(100), some)
-    ada = compare(own, "epsilon", "AdaScale", "Optimal").ratio
-    assert (thirty.ratio.to_numpy() < ada).tolist() == [False, False, True, True, True]
-    assert row.ratio["mnist", "filled, 10", 0.04] > ada[2]

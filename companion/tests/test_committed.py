@@ -10,7 +10,6 @@ import pytest
 
 from adascale import presets
 from adascale.channel import Rayleigh
-from adascale.scenario import Scenario
 from companion.__main__ import RESULTS, main
 from companion.causal import fresh, growth, worlds
 from companion.csv_pivot import read_wide, wide_csv
@@ -151,15 +150,6 @@ def test_rows_of_a_committed_table_are_made_again(case):
     # seven digits are stored, and [28] is tuned to 1e-4 of the cost
     rtol = 1e-4 if "growth" in table else 1e-5
     pd.testing.assert_frame_equal(again[[*stored]], stored, rtol=rtol, check_dtype=False)
-
-
-def test_a_row_of_estimates_is_made_again():
-    made = estimates.leakage_row(Scenario.mnist(), 0.16, "100 pilots", "mmse", 3)
-    stored = load("channels/estimates").query(
-        "dataset == 'mnist' and nu == 0.16 and error == '100 pilots' and kind == 'mmse' and seed == 3"
-    )
-    for name in ("noise", "misaligned", "epsilon", "true", "worst", "promised", "over", "highest", "epsilon_over"):
-        assert stored[name].item() == pytest.approx(made[name], rel=1e-4), name
 
 
 def test_a_wide_table_is_read_as_it_was_written(tmp_path):

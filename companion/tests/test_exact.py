@@ -24,7 +24,7 @@ def tables():
 
 @pytest.mark.parametrize(
     ("dataset", "policy", "nu", "seed"),
-    [("mnist", "PowerControl", 0.16, 3), ("mnist", "LyapunovPowerControl", 0.01, 81)]
+    [("mnist", "PowerControl", 0.16, 3), ("mnist", "LyapunovPowerControl", 0.16, 53)]  # the loosest of all
     + [("mnist", "EqualAlloc", 0.04, 60), ("cifar10", "AdaScale", 0.08, 7), ("cifar10", "EstimFuture", 0.32, 29)],
 )
 def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(dataset, policy, nu, seed, tables):
@@ -38,15 +38,6 @@ def bracket_of(dataset, policy, nu, seed):
     problem, mean_gain = drawn(presets.load(dataset).scenario, nu, seed)
     sigma = problem.noise_multiplier(METHODS[policy](problem, mean_gain).schedule(problem))[0]
     return exact_epsilon(problem.scenario.sampling_rate, sigma)[1:3]
-
-
-def test_the_loosest_row_of_all_is_between_proven_ends(tables):
-    """Where the Rényi value is furthest from the exact one, the bracket says that it is not the exact one that errs."""
-    table = tables["mnist"]
-    row = table.loc[(table.epsilon / table.exact).idxmax()]
-    lower, upper = bracket_of("mnist", row.policy, row.nu, row.seed)
-    assert lower * (1 - 1e-6) <= row.exact <= upper * (1 + 1e-6)
-    assert row.epsilon > 2 * upper
 
 
 def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule(tables):
@@ -91,27 +82,6 @@ def test_the_renyi_value_is_always_the_larger_one(dataset, least, most, tables):
     ratio = tables[dataset].epsilon / tables[dataset].exact
     assert least < ratio.min()
     assert ratio.max() < most
-
-
-@pytest.fixture(scope="module")
-def evaluated(tables):
-    found = {name: paper_claims(table.assign(rdp=1.0)) for name, table in tables.items()}
-    return {name: claims.set_index(["metric", "claim", "policy", "nu"]).sort_index() for name, claims in found.items()}
-
-
-def test_the_lead_over_19_at_the_largest_nu_of_mnist_was_the_accountant_s(evaluated):
-    renyi, exact = (evaluated["mnist"].loc[metric, "ahead", "PowerControl", 0.16] for metric in ("epsilon", "exact"))
-    assert (renyi.verdict, exact.verdict) == ("holds", "not settled")
-    assert renyi.share == 0.75
-    assert exact.share == 0.29  # in most realisations [19] leaks less
-
-
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_every_other_lead_stands_and_adascale_is_close_to_the_optimum(dataset, evaluated):
-    exact = evaluated[dataset].loc["exact"]
-    ahead = exact.loc["ahead"].verdict
-    assert [*ahead[ahead != "holds"].index] == ([("PowerControl", 0.16)] if dataset == "mnist" else [])
-    assert {*exact.loc["close"].verdict} == {"holds"} == {*exact.loc["rises"].verdict}
 
 
 def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_bracket():

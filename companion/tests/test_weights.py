@@ -123,14 +123,6 @@ def test_weights_never_cost_leakage_or_noise_and_save_what_theory_says_far_above
     np.testing.assert_allclose(ratios.noise, saving(6.0), rtol=0.02)
 
 
-def test_the_schedule_for_one_order_can_leak_more_in_epsilon():
-    weights = loss_weights(1.0, 1 - np.exp(-6 / 1000), 500)
-    ratios = compare(make(MNIST, 0.16, [0, 1]), weights)
-    assert np.all(ratios.leakage < 0.7)
-    assert np.all(ratios.epsilon > 1.05)
-    assert np.all(ratios.best_epsilon < 1)
-
-
 def test_equal_leakage_is_found_from_a_budget_too_small_or_too_large():
     policy = WeightedOptimal(np.geomspace(1, 50, 100))
     wanted = make(MNIST, 0.04, rounds=100)

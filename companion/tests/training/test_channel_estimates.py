@@ -282,17 +282,23 @@ def test_the_true_floor_as_a_cap_is_exceeded_in_about_half_of_the_rounds():
 
 
 @pytest.mark.slow
-def test_a_training_is_what_is_stored():
-    made = estimates.training_row("digits", 0.16, "-10 dB", "mmse", 1)
+def test_a_row_is_what_is_stored():
+    case = {"nu": 0.16, "error": "-10 dB", "kind": "mmse", "seed": 1}
+    made = estimates.training_row("digits", **case) | estimates.leakage_row(Scenario.digits(), **case)
     stored = KEPT.query("dataset == 'digits' and nu == 0.16 and error == '-10 dB' and kind == 'mmse' and seed == 1")
-    assert stored.accuracy.item() == pytest.approx(made["accuracy"], abs=0.011)  # another processor rounds otherwise
-    assert stored.measured.item() == pytest.approx(made["measured"], rel=0.05)
+    assert stored.accuracy.item() == pytest.approx(
+        made.pop("accuracy"), abs=0.011
+    )  # another processor rounds otherwise
+    assert stored.measured.item() == pytest.approx(made.pop("measured"), rel=0.05)
+    for name, value in made.items():
+        assert stored[name].item() == pytest.approx(value, rel=1e-4), name
 
 
 def test_the_schedule_is_within_the_limit_of_what_is_believed():
-    made = estimates.realise(Scenario.digits(), 0.04, "-10 dB", "least-squares", 0)
-    assert (made.eta <= made.problem.max_eta).all()
-    assert not np.allclose(made.problem.min_noise_energy, made.true_floor)
+    for error in ("-10 dB", "10 pilots"):
+        made = estimates.realise(Scenario.digits(), 0.04, error, "least-squares", 0)
+        assert (made.eta <= made.problem.max_eta).all()
+        assert not np.allclose(made.problem.min_noise_energy, made.true_floor)
     with pytest.raises(ValueError, match="error must be one of"):
         estimates.realise(Scenario.digits(), 0.04, "-25 dB", "mmse", 0)
     again = estimates.realise(Scenario.digits(), 0.04, "none", "mmse", 0)
