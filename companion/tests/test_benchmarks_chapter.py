@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import Scenario, cli, policies
-from adascale.files import read_toml
 from adascale.policies import water_level
 from companion.leakage import published
 from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget, spent_epsilon
@@ -28,7 +27,6 @@ CHAPTER = RESULTS.parent / "notebooks" / "07_benchmarks.md"
 
 
 shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(lambda share: sum(share) > 1e-3)
-COMMITTED = RESULTS / "benchmarks" / "matlab.csv"
 UNIT = MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
 
 
@@ -203,18 +201,6 @@ def test_their_training_learns_and_spends_more_than_its_budget(data):
     quiet = list(training(features, targets, 0.3, replace(settings, epsilon=1e9), np.random.default_rng(0)))
     assert all(plan.spent == plan.caps[0] for plan in quiet)  # the control: a budget that never binds
     assert [plan.caps.size for plan in quiet] == list(range(12, 0, -1))
-
-
-def test_the_committed_comparison_has_the_figures_of_the_chapter():
-    table, made = pd.read_csv(COMMITTED), read_toml(COMMITTED.with_suffix(".provenance.toml"))
-    assert made["repository_commit"] == published.COMMIT
-    assert made["seeds"] == 10
-    assert list(table.what.unique()) == ["budgets", "offline schedules", "online plans"]
-    assert table.solved.max() < 1e-12
-    over_the_air = table[table.what == "online plans"].set_index(["clip", "rounds"])
-    assert (over_the_air.spent_low > 1).all()
-    assert (over_the_air.stopped_low.xs(10, level="rounds") > 0.999).all()  # a short horizon: none
-    assert (over_the_air.stopped_low.xs(30, level="rounds") < 1e-6).all()
 
 
 def test_bad_arguments_are_named():

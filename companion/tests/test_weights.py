@@ -22,8 +22,6 @@ from companion.training.weights import (
 )
 from tests.problems import MNIST, make
 
-from .shared import RESULTS
-
 CURVATURE = np.array([0.05, 0.3, 1.0, 2.2])
 
 
@@ -204,11 +202,3 @@ def test_response_weights_are_those_of_the_responses_and_not_below_the_least():
     weights = trainings.response_weights(pd.DataFrame(rows), "momentum 0.9", 200)
     assert weights.min() == pytest.approx(trainings.LEAST * weights.max())
     assert len(weights) - 1 - np.argmax(weights) == np.argmax(impulse_response(0.02, 0.5, 200, 0.9))
-
-
-def test_the_committed_contest_is_at_equal_leakage_and_complete():
-    table = pd.read_csv(RESULTS / "weights" / "contest.csv")
-    assert len(table) == len(trainings.SETTINGS) * len(trainings.SEEDS["contest"]) * 5
-    spread = table.groupby(["setting", "seed"]).rdp.agg(["min", "max"])
-    np.testing.assert_allclose(spread["max"], spread["min"], rtol=1e-6)  # seven digits are written
-    assert not set(trainings.SEEDS["contest"]) & set(trainings.SEEDS["response"])
