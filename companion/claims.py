@@ -64,11 +64,12 @@ def compare(
     if metric not in METRICS or metric not in table:
         raise ValueError(f"metric must be one of {tuple(name for name in METRICS if name in table)}, got {metric!r}")
     leakage = table.pivot(index="seed", columns=["nu", "policy"], values=metric).sort_index(axis=1)
+    known = leakage.columns.unique("policy")
 
     def side(named: str | Sequence[str], nu: float) -> pd.Series:
         names = [named] if isinstance(named, str) else [*named]
-        if missing := sorted({*names} - {*table["policy"]}):
-            raise ValueError(f"the table has no policy {missing[0]!r}, only {', '.join({*table['policy']})}")
+        if missing := sorted({*names} - {*known}):
+            raise ValueError(f"the table has no policy {missing[0]!r}, only {', '.join(known)}")
         return leakage[nu][names].max(axis=1, skipna=False)
 
     levels = leakage.columns.unique("nu")

@@ -12,7 +12,6 @@ import torch
 
 from adascale import ReceiveScalingProblem, Scenario, channel
 from adascale.learning import FedSGD, Training, data
-from adascale.learning.models import build
 from adascale.statistics import interval
 from companion.summary import by_seed
 
@@ -75,20 +74,6 @@ def test_in_equal_shares_the_received_signal_does_not_depend_on_who_holds_the_sa
         moved.append(server.step(start, np.inf)[0].parameters - start.parameters)
     apart = float((moved[0] - moved[1]).norm() / moved[0].norm())
     assert apart < 1e-5 if left == 0 else apart > 1e-3  # single precision
-
-
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("of_images", [torch.contiguous_format, torch.channels_last])
-def test_under_opacus_the_layout_of_the_weights_decides_what_the_second_convolution_gets(layout, of_images):
-    opacus = pytest.importorskip("opacus")
-    images = data.load("digits").images[:8]
-    assert images.is_contiguous()
-    assert images.is_contiguous(memory_format=torch.channels_last)  # one channel: both at once
-    hooked = build("digits_cnn", 0).to(memory_format=layout)
-    opacus.GradSampleModule(hooked)
-    given = hooked[:3](images.clone(memory_format=of_images).requires_grad_())
-    formats = (torch.contiguous_format, torch.channels_last)
-    assert [each for each in formats if given.is_contiguous(memory_format=each)] == [layout]
 
 
 def test_noise_has_its_share_of_energy_along_the_signal_alone():

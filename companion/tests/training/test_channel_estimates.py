@@ -105,15 +105,6 @@ def test_at_the_bottleneck_the_error_is_larger_by_one_over_its_probability():
     assert abs((ratio > 4).mean() - naive) > 4 * np.sqrt(naive / ratio.size)  # the control
 
 
-@pytest.mark.parametrize("correlation", [0.9, -0.4])
-def test_an_outdated_coefficient_aligns_by_its_correlation(correlation):
-    rng, rounds = np.random.default_rng(3), 40_000
-    normal = rng.standard_normal((rounds, 2)).view(complex)[:, 0] / np.sqrt(2)
-    now = correlation * normal + np.sqrt(1 - correlation**2) * np.roll(normal, 1)  # pairs, independent within each
-    standard = (now / normal - correlation) * np.abs(normal) / np.sqrt(1 - correlation**2)
-    assert stats.kstest(standard.real, stats.norm(scale=np.sqrt(0.5)).cdf).pvalue > 1e-3
-
-
 def test_pilots_as_strong_as_data_give_every_device_one_received_error():
     error = ce.pilot_error(DRAWN.path_loss, 8, SCENARIO.max_power, SCENARIO.noise_power)
     np.testing.assert_allclose(error * SCENARIO.max_power / (DRAWN.path_loss * SCENARIO.noise_power), 1 / 8)
