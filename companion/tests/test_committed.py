@@ -19,7 +19,6 @@ from companion.privacy import audits
 from companion.results import load
 from companion.theory import certificates, correlated, scaling
 from companion.training import estimates, weights
-from companion.training.weighted_trainings import SEEDS, SETTINGS
 
 FOLDER = Path(__file__).parents[2] / "results"
 ROW, WORLD, SLOW = ["policy", "nu", "seed"], ["world", "policy", "nu", "seed"], "Gauss-Markov, r = 0.99"
@@ -77,7 +76,6 @@ def tabulated(rows):
 # name, its key, all keys that it must have, and constants of its provenance
 BLOCKS = product(BLOCKED, (worlds.MIDDLE, *worlds.OUTER), correlated.BLOCKS, worlds.BLOCK_SEEDS)
 SCALED = ((s, T, *case) for s, T, case in product(scaling.SEEDS, scaling.HORIZONS, scaling.CASES))
-SCHEDULES = ("none", "flat", "response", "thirds", "reversed")
 COMPLETE = [
     ("exact/headline", ROW, whole(exact.HEADLINE, "mnist", fresh.SEEDS), {}),
     ("channels/table", WORLD, all_worlds(), {"seeds": span(worlds.SEEDS)}),
@@ -90,7 +88,6 @@ COMPLETE = [
     ("causal/growth", ["T", "policy"], product(growth.HORIZONS, growth.CURVES), {"draws": 400}),
     ("channels/senders", ["dataset", "antennas", "nu", "seed"], all_senders(), {"seeds": "0-19"}),
     ("channels/noise", ["nu", "seed"], all_noise(), {"seeds": "0-19"}),
-    ("weights/contest", ["setting", "seed", "schedule"], product(SETTINGS, SEEDS["contest"], SCHEDULES), {}),
     *((f"audit/{name}", ["nu", "setting"], product(nus, audits.SETTINGS), {}) for name, nus in audits.BUDGETS.items()),
 ]
 for name in fresh.DATASETS:

@@ -9,6 +9,7 @@ import pytest
 from adascale import ReceiveScalingProblem
 from adascale.policies import Optimal
 from companion.bounds import SignalMoment, nearly_exact_bound
+from companion.results import load
 from companion.theory.convergence import momentum_over_bound
 from companion.training import weighted_trainings as trainings
 from companion.training.weighted_optimal import WeightedOptimal
@@ -202,3 +203,11 @@ def test_response_weights_are_those_of_the_responses_and_not_below_the_least():
     weights = trainings.response_weights(pd.DataFrame(rows), "momentum 0.9", 200)
     assert weights.min() == pytest.approx(trainings.LEAST * weights.max())
     assert len(weights) - 1 - np.argmax(weights) == np.argmax(impulse_response(0.02, 0.5, 200, 0.9))
+
+
+def test_the_committed_contest_is_at_equal_leakage_and_complete():
+    table = load("weights/contest")
+    assert len(table) == len(trainings.SETTINGS) * len(trainings.SEEDS["contest"]) * 5
+    spread = table.groupby(["setting", "seed"]).rdp.agg(["min", "max"])
+    np.testing.assert_allclose(spread["max"], spread["min"], rtol=1e-6)  # seven digits are written
+    assert not set(trainings.SEEDS["contest"]) & set(trainings.SEEDS["response"])
