@@ -1,8 +1,10 @@
 """Estimated channels: the alignment's law, its energy, what it does to power and to privacy, each against a formula."""
 
+import io
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -306,3 +308,14 @@ def test_a_case_is_compared_with_exact_coefficients_on_the_same_realisations():
     low = stats.ttest_rel(exact, ten).confidence_interval(0.95).low
     assert found.low["10 pilots"] == pytest.approx(low)
     assert found.true["10 pilots"] == table[table.error == "10 pilots"].true.median()
+
+
+def test_the_committed_table_has_a_row_per_case_with_an_accuracy_where_there_is_a_training(monkeypatch):
+    for name, few in {"SEEDS": range(1), "BUDGETS": (0.16,), "CASES": {"digits": [("-20 dB", "mmse")] * 2}}.items():
+        monkeypatch.setattr(estimates, name, few)
+    monkeypatch.setattr(estimates, "TRAINED", {"digits": (range(0), [])})
+    ((text, about),) = estimates.committed()
+    made = pd.read_csv(io.StringIO(text))
+    assert list(made.columns) == list(KEPT.columns)
+    assert made.accuracy.isna().tolist() == [True, True]
+    assert about["seeds"] == "0-0"
