@@ -38,9 +38,7 @@ RESULTS = {
     "estimates": Result("results/channels", "estimates.csv", "training.estimates:committed"),
     "exact": Result("results/exact", "mnist.csv cifar10.csv headline.csv", "leakage.exact:committed"),
     "explorer": Result("book/_static/explorer", "data.js", "explorer:committed"),
-    "fork": Result(
-        "results/cifar10", "fork.csv", "training.counterfactual:committed", (), ("sweep", "checkpoints", "run")
-    ),
+    "fork": Result("results/cifar10", "fork.csv", "training.counterfactual:committed", (), ("sweep",)),
     "growth": Result("results/causal", "growth.csv", "causal.growth:committed"),
     "links": Result(
         "results/links",
@@ -54,9 +52,7 @@ RESULTS = {
     "resnet": Result("results/benchmarks", "resnet32.csv", "training.resnet:committed"),
     "scaling": Result("results/guarantees", "scaling.csv", "theory.scaling:committed"),
     "senders": Result("results/channels", "senders.csv", "leakage.senders:committed"),
-    "weights-contest": Result(
-        "results/weights", "contest.csv", "training.weighted_trainings:committed", ("contest",), ("tables",)
-    ),
+    "weights-contest": Result("results/weights", "contest.csv", "training.weighted_trainings:committed", ("contest",)),
     "weights-quadratic": Result("results/weights", "quadratic.csv", "training.weights:committed"),
     "weights-response": Result(
         "results/weights", "response.csv", "training.weighted_trainings:committed", ("response",)
@@ -67,10 +63,7 @@ RESULTS = {
 OPTIONS: dict[str, dict[str, Any]] = {
     "processes": {"type": int, "default": 2},
     "sweep": {"type": Path, "default": Path("results/cifar10/readings.toml"), "help": "every run with a policy"},
-    "checkpoints": {"type": Path, "metavar": "FOLDER", "help": "with a file ADDRESS.checkpoint for each run"},
-    "run": {"metavar": "ADDRESS", "help": "make this run only"},
     "source": {"type": Path, "metavar": "FOLDER", "required": True, "help": "a clone of the data's repository"},
-    "tables": {"type": Path, "default": Path("results/weights"), "help": "where thirds.csv and response.csv are"},
 }
 
 

@@ -8,25 +8,18 @@ import pandas as pd
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
+def fixed(value: float, form: str = ".1f") -> str:
+    """A number in a format, with a true minus sign, and none before a zero."""
+    text = f"{value:{form}}"
+    return signed(text if text.strip("+-0.") else text.lstrip("+-"))
+
+
 def number(value: float, digits: int = 2) -> str:
     r"""A number with some significant digits: plain from 0.001 to a million, else :math:`a \cdot 10^b`.
 
-    Parameters
-    ----------
-    value : float
-        Any finite number.
-    digits : int
-        Significant digits, at least 1; zeros at the end are kept where they are significant.
-
-    Returns
-    -------
-    str
-        For instance ``0.0073``, ``1,300``, ``−1.7·10⁻⁵``; ``0`` for zero of either sign.
+    For instance ``0.0073``, ``1,300``, ``−1.7·10⁻⁵``; zeros at the end are kept where they are significant, and zero of
+    either sign is ``0``.
     """
-    if digits < 1:
-        raise ValueError(f"digits must be at least 1, got {digits}")
-    if not abs(value) < float("inf"):
-        raise ValueError(f"value must be finite, got {value}")
     if value == 0:
         return "0"
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
@@ -42,13 +35,7 @@ def signed(text: str) -> str:
 
 
 def as_html(table: pd.DataFrame) -> str:
-    """A table as a notebook shows it: with one row of heads, the names of the index in it, and numbers :func:`signed`.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        If its index has names, its columns need none.
-    """
+    """A table as a notebook shows it: one row of heads, with the names of the index, and numbers :func:`signed`."""
     named = any(table.index.names) and table.columns.nlevels == 1
     html = signed((table.rename_axis(columns=None) if named else table)._repr_html_())
     if not named:

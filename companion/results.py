@@ -22,33 +22,14 @@ Made = Iterator[tuple[str, dict[str, Any]]]
 
 
 def folder() -> Path:
-    """The committed results: ``results/`` of a checkout, or the copy that every wheel brings.
-
-    Returns
-    -------
-    pathlib.Path
-        A folder with one folder a topic, such as ``mnist/accuracy.csv``.
-    """
+    """The committed results, one folder a topic: ``results/`` of a checkout, or the copy that every wheel brings."""
     return Path(__file__).parent / "tables"  # in a checkout, a link
 
 
 def load(name: str) -> pd.DataFrame:
-    """Read one committed table as a tidy DataFrame.
+    """Read one committed table by its path below :func:`folder` without the ending, such as ``"mnist/accuracy"``.
 
-    Parameters
-    ----------
-    name : str
-        Its path below :func:`folder` without the ending, such as ``"mnist/accuracy"`` or ``"exact/headline"``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per training, or per policy and realisation; a policy without a result in a realisation has none.
-
-    Raises
-    ------
-    ValueError
-        If there is no such table; the message lists those that there are.
+    One row per training, or per policy and realisation; a policy without a result in a realisation has none.
     """
     path = folder() / f"{name}.csv"
     if not path.is_file():
@@ -77,34 +58,10 @@ def ratio(
     pair: str | Sequence[str] = "seed",
     **where: Any,
 ) -> Ratio:
-    r"""Average one policy's values over another's on the same realisations.
+    r"""Average one policy's values over another's on the same realisations, with the paired 95 % interval.
 
-    .. math:: \exp\Bigl( \frac1n \sum_{i=1}^n \ln \frac{u_i}{v_i} \Bigr) \quad \text{(geometric mean)}
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        With the columns ``policy``, ``column`` and those of ``pair``.
-    policy, reference : str
-        Whose values :math:`u_i` are divided by whose :math:`v_i`.
-    column : str
-        What is compared, > 0, such as ``"rdp"``, ``"epsilon"`` or ``"exact"``.
-    mean : {"geometric", "arithmetic", "median", "ratio of means"}
-        See :func:`companion.claims.averaged`.
-    pair : str or sequence of str
-        The columns that name a realisation.
-    **where
-        Values of further columns that select the rows, such as ``nu=0.04``.
-
-    Returns
-    -------
-    Ratio
-        ``estimate, low, high``: the average and its paired 95 % interval.
-
-    Raises
-    ------
-    ValueError
-        If a column or policy is not in the table, or a policy has no row, or several, for a realisation.
+    ``mean`` is one of :func:`companion.claims.averaged`.  The columns ``pair`` name a realisation, and ``where``
+    selects rows by further columns, such as ``nu=0.04``.
     """
     keys = [pair] if isinstance(pair, str) else [*pair]
     if missing := [name for name in ("policy", column, *keys, *where) if name not in table]:

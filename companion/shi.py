@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 
 
 class PlainRun(NamedTuple):
-    """The plain method under K caps: noise energies, shape (K, T), and queues, shape (K, T + 1)."""
+    """The plain method on one lane under K caps: noise energies, shape (K, T), and queues, shape (K, T + 1)."""
 
     energy: FloatArray
     queue: FloatArray
@@ -31,19 +31,6 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     r"""Drift-plus-penalty without the quadratic term, under caps on the noise energy (:eq:`eq:plain-round`).
 
     .. math:: \min_{w_{\min,t} \le w \le \max(W, w_{\min,t})} V F(w) + Q_t (w - w_{\min,t})
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        One lane.
-    penalty : float, > 0
-    caps : array_like
-        :math:`W > 0`, shape (K,).
-
-    Returns
-    -------
-    PlainRun
-        ``energy`` and ``queue``.
     """
     penalty, caps = float(check.positive("penalty", penalty)), np.atleast_1d(check.positive("caps", caps))
     if problem.lanes != ():
@@ -63,19 +50,9 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
 
 
 def capped_level(caps: ArrayLike, mean: ArrayLike) -> FloatArray:
-    r"""The :math:`\tau` at which the mean over rounds of :math:`\min(\tau, \mathrm{cap}_t)` is what is asked for.
+    r"""The :math:`\tau` at which :math:`\min(\tau, \mathrm{cap}_t)` has this mean; infinite where no cap does.
 
-    Parameters
-    ----------
-    caps : array_like
-        Non-negative, shape (..., T).
-    mean : array_like
-        Positive, shape (...).
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (...); infinite where the mean of all caps is below it.
+    ``caps`` >= 0 have the shape (..., T), and ``mean`` > 0 the shape (...).
     """
     ordered, mean = np.sort(np.asarray(caps, dtype=float), axis=-1), np.asarray(mean, dtype=float)
     rounds = ordered.shape[-1]

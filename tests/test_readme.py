@@ -17,7 +17,7 @@ import adascale
 from adascale.comparison import TunedOnRealisation
 from companion.__main__ import RESULTS
 from companion.figures.headline import ratios
-from companion.leakage import exact
+from companion.results import load
 
 from .command import run
 
@@ -55,7 +55,7 @@ def test_readme_commands_print_the_epsilon_of_its_python(capsys):
 
 
 def test_readme_claims_agree_with_its_figure():
-    table = exact.read(ROOT / "results" / "exact" / "headline.csv")
+    table = load("exact/headline")
     centre = ratios(table).centre
     assert centre["Learn, hard"].max() < 1.05
     assert centre["EqualAlloc", 0.01] > 2

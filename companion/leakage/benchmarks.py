@@ -11,72 +11,44 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from adascale import channel, policies, presets
-from adascale import checks as check
-from adascale.comparison import Method, TunedOnRealisation, leakage_table
+from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.statistics import log_interval
 from companion.causal.fresh import HINDSIGHT
 from companion.claims import compare
-from companion.methods import METHODS
+from companion.methods import METHODS, VARIANTS
 from companion.shi import filled_lyapunov
 from companion.summary import promises
 
 FloatArray = NDArray[np.float64]
 
-CHOICES: dict[str, tuple[str, Method]] = {
-    "EstimFuture: reading devices": ("EstimFuture", TunedOnRealisation(policies.EstimFuture, estimate="devices")),
-    "PowerControl: reading minimum": ("PowerControl", TunedOnRealisation(policies.PowerControl, estimate="minimum")),
-    "PowerControl: r = 0.999": ("PowerControl", TunedOnRealisation(policies.PowerControl, contraction=0.999)),
-    "PowerControl: r = 0.99": ("PowerControl", TunedOnRealisation(policies.PowerControl, contraction=0.99)),
-    "PowerControl: not subtracted": ("PowerControl", TunedOnRealisation(policies.PowerControl, subtract=False)),
-}
-"""Choices that change a method of the figures, each with the method it changes.
-
-:meta hide-value:
-"""
+CHOICES = ["EstimFuture, devices", "PowerControl, minimum"]
+CHOICES += [f"PowerControl, {each}" for each in ("r = 0.999", "r = 0.99", "not subtracted")]
+"""Choices that change a method of the figures."""
 
 
 def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame:
-    r"""The paper's methods and a constant level, tuned in hindsight and without the future.
+    r"""The paper's methods and a constant level, tuned in hindsight and without the future, from a table of both.
 
     A constant tuned in hindsight is Optimal (:prf:ref:`thm-water-filling`); EstimFuture and EqualAlloc have nothing to
-    tune.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        As :func:`~companion.causal.fresh.read` gives it.
-    levels : sequence of float
-        The :math:`\nu` wanted.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a method and level: the mean of ``epsilon`` over Optimal's ``in_hindsight``, and ``unseen``, on the same
-        realisations; ``cost`` and ``spread``, mean and standard deviation of the cost over :math:`\nu`, unseen.
+    tune.  A row a method and level: the mean of ``epsilon`` over Optimal's ``in_hindsight`` and ``unseen``, on the same
+    realisations; ``cost`` and ``spread``, mean and standard deviation of the cost over :math:`\nu`, unseen.
     """
-    kept = promises(table).set_index(["policy", "nu"])
     names = ("ConstantLevel", "AdaScale", "EstimFuture", "PowerControl", "LyapunovPowerControl", "EqualAlloc")
     seen = {"ConstantLevel": "Optimal", "EstimFuture": "EstimFuture", "EqualAlloc": "EqualAlloc"}
-    rows = {}
-    for name in names:
-        for nu in levels:
-            tuned, unseen = kept.loc[(seen.get(name, name + HINDSIGHT), nu)], kept.loc[(name, nu)]
-            rows[name, nu] = {
-                "in_hindsight": tuned.epsilon,
-                "unseen": unseen.epsilon,
-                "cost": unseen.cost,
-                "spread": unseen.spread,
-            }
-    return pd.DataFrame(rows).T.rename_axis(["policy", "nu"])
+    kept = promises(table).set_index(["policy", "nu"])
+    unseen = kept.loc[
+        pd.MultiIndex.from_product([names, levels], names=["policy", "nu"]), ["epsilon", "cost", "spread"]
+    ]
+    tuned = [kept.epsilon[seen.get(name, name + HINDSIGHT), nu] for name, nu in unseen.index]
+    return unseen.rename(columns={"epsilon": "unseen"}).assign(in_hindsight=tuned)
 
 
 def late_share(problem: ReceiveScalingProblem, eta: FloatArray, rounds: int) -> FloatArray:
     """The share of the RDP leakage that the last ``rounds`` rounds carry, of every lane."""
     loss = RoundLeakage(problem.scenario)(problem.noise_energy(eta))
-    share: FloatArray = loss[..., -check.whole("rounds", rounds) :].sum(axis=-1) / loss.sum(axis=-1)
-    return share
+    return np.asarray(loss[..., -rounds:].sum(axis=-1) / loss.sum(axis=-1))
 
 
 class FullPower(NamedTuple):
@@ -97,46 +69,17 @@ class FullPower(NamedTuple):
 
 
 def full_power(problem: ReceiveScalingProblem, eta: FloatArray) -> FullPower:
-    """Where a schedule is at full power, and what it leaks there.
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        Lanes of any shape.
-    eta : numpy.ndarray
-        A schedule, shape (..., T).
-
-    Returns
-    -------
-    FullPower
-        Each of the shape of the lanes.
-    """
+    """Where a schedule is at full power, and what it leaks there."""
     loss = RoundLeakage(problem.scenario)(problem.noise_energy(eta))
-    full = eta == problem.max_eta
-    optimal = policies.Optimal().schedule(problem) == problem.max_eta
-    needless = full & ~optimal
-    total = loss.sum(axis=-1)
+    full, optimal = eta == problem.max_eta, policies.Optimal().schedule(problem) == problem.max_eta
+    needless, total = full & ~optimal, loss.sum(axis=-1)
     carried, early = ((loss * needless)[..., :end].sum(axis=-1) / total for end in (None, 10))
     rounds, few, best = (each.mean(axis=-1) for each in (full, needless, optimal))
     return FullPower(rounds, few, carried, early, loss[..., 0] / total, best)
 
 
 def order_table(dataset: str, levels: Sequence[float], seeds: Iterable[int], orders: Sequence[float]) -> pd.DataFrame:
-    r"""The epsilon of AdaScale, tuned at several orders, over that at the first of them.
-
-    Parameters
-    ----------
-    dataset : str
-    levels : sequence of float
-    seeds : iterable of int
-    orders : sequence of float
-        :math:`\alpha`, the reference first.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Index ``nu, seed``; a column an order.
-    """
+    r"""The epsilon of AdaScale, tuned at several orders, over that at the first of them; a row a level and seed."""
     scenario, seeds = presets.load(dataset).scenario, list(seeds)
     tables = {
         order: leakage_table(replace(scenario, order=order), levels, seeds, {"AdaScale": METHODS["AdaScale"]})
@@ -149,16 +92,14 @@ def order_table(dataset: str, levels: Sequence[float], seeds: Iterable[int], ord
 def choices_table(dataset: str, levels: Sequence[float], seeds: Iterable[int]) -> pd.DataFrame:
     """What each choice that the paper leaves open does: epsilon with it, over epsilon as in the figures.
 
-    A row a choice and level: ``choice, nu, ratio, low, high`` (geometric mean and 95 % interval).  Arguments as of
-    :func:`order_table`.
+    A row a choice and level: ``choice, nu, ratio, low, high`` (geometric mean and 95 % interval).
     """
     scenario, seeds = presets.load(dataset).scenario, list(seeds)
-    methods = {name: METHODS[name] for name in ("EstimFuture", "PowerControl")}
-    table = leakage_table(scenario, levels, seeds, methods | {name: each for name, (_, each) in CHOICES.items()})
-    rows = []
-    for name, (base, _) in CHOICES.items():
-        compared = compare(table, "epsilon", name, base)
-        rows += [(name, *row) for row in compared[["nu", "ratio", "low", "high"]].itertuples(index=False)]
+    known = METHODS | VARIANTS | {CHOICES[2]: TunedOnRealisation(policies.PowerControl, contraction=0.999)}
+    table = leakage_table(
+        scenario, levels, seeds, {name: known[name] for name in ("EstimFuture", "PowerControl", *CHOICES)}
+    )
+    made = [compare(table, "epsilon", name, name.partition(",")[0]).assign(choice=name) for name in CHOICES]
 
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), np.array(levels)[:, None])
@@ -171,12 +112,11 @@ def choices_table(dataset: str, levels: Sequence[float], seeds: Iterable[int]) -
         others[f"r = {r:g}"] = pairs.groupby("lane")["epsilon"].min().to_numpy()
     for name, multiple in (("queue filled at the start", kept), ("filled, and V = 30 η̄³", 30.0)):
         others[name] = problem.dp_epsilon(filled_lyapunov(problem, multiple=multiple).schedule(problem)).ravel()
-    for name, epsilon in others.items():
-        ratios = (epsilon / kindest).reshape(problem.lanes)
-        rows += [
-            (f"LyapunovPowerControl: {name}", nu, *log_interval(row)) for nu, row in zip(levels, ratios, strict=True)
-        ]
-
+    ratios = {f"LyapunovPowerControl, {name}": (each / kindest).reshape(problem.lanes) for name, each in others.items()}
     by_order = order_table(dataset, levels, seeds, (scenario.order, 32))[32]
-    rows += [("AdaScale: order 32", nu, *log_interval(by_order.loc[nu])) for nu in levels]
-    return pd.DataFrame(rows, columns=["choice", "nu", "ratio", "low", "high"])
+    ratios["AdaScale, order 32"] = by_order.to_numpy().reshape(problem.lanes)
+    columns = ["choice", "nu", "ratio", "low", "high"]
+    rows = [
+        (name, nu, *log_interval(row)) for name, each in ratios.items() for nu, row in zip(levels, each, strict=True)
+    ]
+    return pd.concat([*made, pd.DataFrame(rows, columns=columns)], ignore_index=True)[columns]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,26 +19,16 @@ from adascale.comparison import Method, leakage_table
 from adascale.statistics import log_interval
 from companion.causal import fresh as causal
 from companion.claims import compare
-from companion.csv_pivot import read_wide, wide_csv
+from companion.csv_pivot import wide_csv
 from companion.methods import METHODS
 from companion.privacy.sharp import SharpAccountant
 from companion.results import Made
 
-SEEDS = range(100)
-"""The realisations of the figures of a hundred."""
-
-DATASETS = ("mnist", "cifar10")
+SEEDS, DATASETS = range(100), ("mnist", "cifar10")
+"""The realisations of the figures of a hundred, and their scenarios."""
+_FIRST_PAGE = ("Optimal", "ConstantLevel", "Learn", "Learn, hard", "EqualAlloc", "EstimFuture")
 HEADLINE: dict[str, Method] = {
-    name: causal.methods()[name]
-    for name in (
-        "Optimal",
-        "ConstantLevel",
-        "Learn",
-        "Learn, hard",
-        "EqualAlloc",
-        "EstimFuture",
-        *(name + causal.HINDSIGHT for name in causal.TUNED),
-    )
+    name: causal.methods()[name] for name in (*_FIRST_PAGE, *(name + causal.HINDSIGHT for name in causal.TUNED))
 }
 """What the first page compares. The optimum, three that see no future, and the paper's others under its protocol.
 
@@ -54,31 +43,10 @@ def exact_table(
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
     chosen: Mapping[str, Method] = METHODS,
-    *,
-    progress: bool = False,
 ) -> pd.DataFrame:
-    r"""The DP leakage of the methods of the figures by both accountants.
-
-    Parameters
-    ----------
-    dataset : str
-        The name of a preset, whose scenario and levels of :math:`\nu` are taken.
-    seeds : iterable of int
-        Realisations; default the hundred of the committed tables.
-    budgets : sequence of float, optional
-        Other levels.
-    chosen : mapping, optional
-        Methods by name; default those of the figures.
-    progress : bool
-        Show a progress bar on standard error.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a policy, level and seed: ``policy, nu, seed, epsilon, exact``, in this order.
-    """
+    r"""The DP leakage of methods by both accountants, ``policy, nu, seed, epsilon, exact``, at a preset's levels."""
     preset, seeds = presets.load(dataset), list(seeds)
-    levels = preset.levels if budgets is None else budgets
+    levels, progress = preset.levels if budgets is None else budgets, sys.stderr.isatty()
     by = {
         name: leakage_table(preset.scenario, levels, seeds, chosen, accountant=accountant, progress=progress)
         for name, accountant in (("epsilon", None), ("exact", SharpAccountant()))
@@ -87,20 +55,7 @@ def exact_table(
 
 
 def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
-    r"""A leakage table with a column ``exact``, taken from a committed table of the same schedules.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        As :func:`~adascale.comparison.leakage_table` makes it, of policies, levels and seeds that are stored.
-    stored : pandas.DataFrame
-        As :func:`exact_table` makes it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The same rows, and one column more.
-    """
+    r"""A leakage table with a column ``exact``, from the committed table of the same schedules; or a ``ValueError``."""
     found = table[_KEYS].merge(stored, on=_KEYS, how="left", validate="one_to_one")
     same = np.isclose(found["epsilon"], table["epsilon"].to_numpy(), rtol=3e-6, atol=0)  # seven digits are stored
     if not same.all():
@@ -114,27 +69,20 @@ def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
 
 
 def looseness(table: pd.DataFrame) -> pd.DataFrame:
-    r"""How much of AdaScale's lead was the looseness of the Rényi conversion.
+    r"""How much of AdaScale's lead was the looseness of the Rényi conversion, from a table with both epsilons.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        With columns ``policy, nu, seed, epsilon, exact``, one row a realisation.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a policy and :math:`\nu`: ``policy, nu``; ``loose``, the geometric mean of ``epsilon`` over ``exact``;
-        ``lead`` and ``lead_exact``, the geometric mean of the policy's leakage over AdaScale's, by either;
-        ``ahead`` and ``ahead_exact``, the share of realisations in which AdaScale leaks less.
+    A row a policy and :math:`\nu`: ``loose``, the geometric mean of ``epsilon`` over ``exact``; ``lead`` and
+    ``lead_exact``, the geometric mean of the policy's leakage over AdaScale's, by either; ``ahead`` and
+    ``ahead_exact``, the share of realisations in which AdaScale leaks less.
     """
-    rows = []
-    for policy, own in table.groupby("policy", sort=False):
-        by = [compare(table, metric, policy, "AdaScale") for metric in _STORED]
-        for i, (nu, part) in enumerate(own.groupby("nu")):
-            lead = [each[column].iat[i] for column in ("ratio", "share") for each in by]
-            rows.append((policy, nu, log_interval(part["epsilon"] / part["exact"]).centre, *lead))
-    return pd.DataFrame(rows, columns=["policy", "nu", "loose", "lead", "lead_exact", "ahead", "ahead_exact"])
+    loose = (table["epsilon"] / table["exact"]).groupby([table["policy"], table["nu"]])
+    parts = []
+    for policy in dict.fromkeys(table["policy"]):
+        renyi, exact = (compare(table, metric, policy, "AdaScale") for metric in _STORED)
+        own = [log_interval(loose.get_group((policy, nu))).centre for nu in renyi.nu]
+        columns = {"lead": renyi.ratio, "lead_exact": exact.ratio, "ahead": renyi.share, "ahead_exact": exact.share}
+        parts.append(pd.DataFrame({"policy": policy, "nu": renyi.nu, "loose": own} | columns))
+    return pd.concat(parts, ignore_index=True)
 
 
 def leads(loose: pd.DataFrame) -> pd.DataFrame:
@@ -148,29 +96,16 @@ def leads(loose: pd.DataFrame) -> pd.DataFrame:
         "lead": loose.lead.map("{:.3f}".format) + loose.lead_exact.map(" → {:.3f}".format),
         "ahead in": loose.ahead.map("{:.0%}".format) + loose.ahead_exact.map(" → {:.0%}".format),
     }
-    own = loose.policy[(loose.lead == 1) & (loose.lead_exact == 1)]
     order = [
-        (name, what)
-        for name in dict.fromkeys(loose.policy)
-        for what in words
-        if what == "Rényi over exact" or name not in {*own}
+        (name, what) for name in dict.fromkeys(loose.policy) for what in [*words][: 1 if name == "AdaScale" else 3]
     ]
     long = loose.assign(**words).melt(["policy", "nu"], [*words], "what")
     return long.pivot(index=["policy", "what"], columns="nu", values="value").loc[order].rename(columns="{:g}".format)
 
 
-def read(path: Path | str) -> pd.DataFrame:
-    """A committed table, ``results/exact/DATASET.csv``, as :func:`exact_table` makes it.
-
-    The file has a row a level and seed, and two rows of heading: policy, and by which accountant.
-    """
-    return read_wide(path)
-
-
-def committed(datasets: Sequence[str] = DATASETS) -> Made:
+def committed() -> Made:
     """The committed tables: a data set each, and the headline's."""
-    made = [(dataset, SEEDS, METHODS) for dataset in datasets] + [("mnist", causal.SEEDS, HEADLINE)]
+    made = [(dataset, SEEDS, METHODS) for dataset in DATASETS] + [("mnist", causal.SEEDS, HEADLINE)]
     for dataset, seeds, chosen in made:
-        table = exact_table(dataset, seeds, chosen=chosen, progress=sys.stderr.isatty())
         about = {"scenario": dataset, "seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
-        yield wide_csv(table, _STORED), about
+        yield wide_csv(exact_table(dataset, seeds, chosen=chosen), _STORED), about

@@ -41,13 +41,11 @@ _SMALLEST = np.finfo(float).tiny
 
 
 def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
-    r"""The sum of the :math:`a_t` that :math:`(\varepsilon, \delta)` allows, as published.
+    r"""The sum of the :math:`a_t` that :math:`(\varepsilon, \delta)` allows, as published, without unit.
 
     .. math::
         \big(\sqrt{\varepsilon + C^2} - C\big)^2, \qquad
         C = \frac{1}{\delta \sqrt\pi} \exp\Big(-\tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big)\Big)
-
-    Without unit; arguments as of :func:`~companion.leakage.liu_simeone.scaling_budget`.
     """
     delta = check.fraction("delta", delta)
     c = np.exp(-lambertw(2 / (np.pi * delta**2)).real / 2) / (delta * np.sqrt(np.pi))
@@ -61,21 +59,9 @@ def published_plan(
 
     .. math:: a_j = \min\big(\omega_j / \lambda, \mathrm{cap}_j\big), \qquad \sum_j a_j \le S
 
-    Parameters
-    ----------
-    caps, weights : array_like
-        :math:`\mathrm{cap}_j > 0` and :math:`\omega_j > 0` (proportional to :math:`r^{-j/2}`), shape (n,).
-    budget : float
-        :math:`S > 0`.
-    stop : tuple of float
-        The upper end where the search of the multiplier begins, and the width at which it stops; 0 for the last digit.
-    root : bool
-        Whether :math:`\lambda` is the square root of what is halved, as in the scripts for online transmission.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (n,).
+    The weights :math:`\omega_j` are proportional to :math:`r^{-j/2}`.  The search begins at the first of ``stop`` and
+    ends at a width of the second, 0 for the last digit.  With ``root``, as in the scripts for online transmission,
+    :math:`\lambda` is the square root of what is halved.
     """
     caps, weights = check.positive("caps", caps), check.positive("weights", weights)
     budget = float(check.positive("budget", budget))
@@ -91,29 +77,15 @@ def published_plan(
     return plan((low + high) / 2)
 
 
-def forecast(gain: ArrayLike, later: int, rice: float, correlation: float = 0.0) -> FloatArray:
-    r"""The squared channel norms that the scripts expect of this round and the ``later`` next.
+def forecast(gain: ArrayLike, later: int, rice: float) -> FloatArray:
+    r"""The squared channel norms that the scripts expect of this round and the ``later`` next, shape (later + 1, M).
 
-    .. math:: \frac{\kappa + \rho^{2j}}{\kappa + 1} |h_t|^2 + \frac{1 - \rho^{2j}}{\kappa + 1}, \qquad j = 0, 1, \dots
+    .. math:: |h_t|^2, \qquad \frac{\kappa |h_t|^2 + 1}{\kappa + 1} \quad \text{in later rounds}
 
     Today's gain is scaled: the part of the line of sight, which is constant, is taken to be today's.  At
-    :math:`\kappa = \rho = 0`, Rayleigh fading without memory, it is the mean.
-
-    Parameters
-    ----------
-    gain : array_like
-        :math:`|h_t|^2 > 0`, shape (M,), in units of its mean.
-    later : int
-        How many rounds are to come.
-    rice, correlation : float
-        :math:`\kappa \ge 0`, and :math:`\rho` from 0 to 1.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (later + 1, M).
+    :math:`\kappa = 0`, Rayleigh fading without memory, it is the mean.  Gains are in units of their mean.
     """
-    faded = float(correlation) ** (2 * np.arange(later + 1))[:, None]
+    faded = (np.arange(later + 1) == 0)[:, None]
     return np.asarray((rice + faded) / (rice + 1) * check.positive("gain", gain) + (1 - faded) / (rice + 1))
 
 
@@ -145,21 +117,8 @@ def training(
 ) -> Iterator[Plan]:
     r"""Their online experiment: least squares over the air, a plan a round, nothing subtracted from the budget.
 
-    Parameters
-    ----------
-    features, targets : numpy.ndarray
-        Shapes (n, d) and (n,); the first n/M samples are the first device's.
-    contraction : float
-        :math:`r = 1 - \mu / L`, by which the step size is :math:`1 - r` as well.
-    settings : Published
-        The rest.
-    rng : numpy.random.Generator
-        Channels and noise.
-
-    Yields
-    ------
-    Plan
-        A round's.
+    The first n/M of the samples, (n, d) and (n,), are the first device's.  The step size is :math:`1 - r`, by the
+    contraction :math:`r = 1 - \mu / L`.
     """
     (n, d), T, M, clip = features.shape, settings.rounds, settings.devices, settings.clip
     budget = float(published_budget(settings.epsilon, settings.delta))
@@ -201,8 +160,9 @@ def budgets() -> dict[str, Any]:
     return {"what": "budgets", "compared": 2 * epsilon.size, "solved": np.abs(np.array(off) - 1).max()}
 
 
-def offline(contraction: float, rounds: int = 30, seeds: int = 30, rice: float = 10.0) -> dict[str, Any]:
+def offline(contraction: float, seeds: int = 30) -> dict[str, Any]:
     """A row: whole schedules beside :class:`~companion.leakage.liu_simeone.OfflinePowerControl`, a channel a round."""
+    rounds, rice = 30, 10.0
     rng, scenario, solved = np.random.default_rng(0), replace(Scenario.mnist(), num_rounds=rounds), []
     weights = contraction ** ((rounds - np.arange(1, rounds + 1)) / 2)
     for _ in range(seeds):
@@ -213,19 +173,18 @@ def offline(contraction: float, rounds: int = 30, seeds: int = 30, rice: float =
             budget = float(published_budget(epsilon, 0.01))
             ours = OfflinePowerControl(np.array(budget * _WATT), contraction).schedule(lane) / _WATT
             solved.append(np.abs(published_plan(caps, weights, budget, stop=(1e9, 0.0)) / ours - 1).max())
-    return {
-        "what": "offline schedules",
-        "contraction": contraction,
-        "rounds": rounds,
-        "compared": len(solved),
-        "solved": max(solved),
-    }
+    about = {"what": "offline schedules", "contraction": contraction, "rounds": rounds}
+    return about | {"compared": len(solved), "solved": max(solved)}
 
 
 def online(
     features: FloatArray, targets: FloatArray, contraction: float, settings: Published, seeds: int = 10
 ) -> dict[str, Any]:
-    """A row: every round's plan of their experiment beside :class:`~adascale.policies.PowerControl`."""
+    """A row: every round's plan of their experiment beside :class:`~adascale.policies.PowerControl`.
+
+    ``solved`` is the largest relative difference with the multiplier found to the last digit, ``stopped`` theirs over
+    ours with the multiplier found as their scripts do, ``spent`` what a training spends over its budget.
+    """
     budget, solved, stopped, total = float(published_budget(settings.epsilon, settings.delta)), [], [], []
     for seed in range(seeds):
         plans = list(training(features, targets, contraction, settings, np.random.default_rng(seed)))
@@ -235,52 +194,22 @@ def online(
             exact = published_plan(plan.caps, plan.weights, budget, stop=(1e80, 0.0), root=True)[0]
             solved.append(abs(exact / ours - 1))
             stopped.append(plan.spent / ours)
-    return {
-        "what": "online plans",
-        "contraction": contraction,
-        "rounds": settings.rounds,
-        "clip": settings.clip,
-        "compared": len(solved),
-        "solved": max(solved),
-        "stopped_low": min(stopped),
-        "stopped_high": max(stopped),
-        "spent_low": min(total),
-        "spent_high": max(total),
-    }
-
-
-def published_table(features: FloatArray, targets: FloatArray, contraction: float) -> pd.DataFrame:
-    r"""The method of Liu & Simeone as we have it beside the published equations.
-
-    Parameters
-    ----------
-    features, targets : numpy.ndarray
-        Their data, shapes (n, d) and (n,).
-    contraction : float
-        :math:`r = 1 - \mu / L`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a comparison: ``what, contraction, rounds, clip``; ``compared``, how many budgets, schedules or plans;
-        ``solved``, the largest relative difference with the multiplier found to the last digit; ``stopped_low,
-        stopped_high``, theirs over ours with the multiplier found as their scripts do; ``spent_low, spent_high``, what
-        a training spends over its budget.
-    """
-    rows = [budgets(), offline(contraction), offline(1 - 1e-3)]
-    for clip in (4.0, 20.0):
-        for rounds in (10, 20, 30, 70):
-            rows.append(online(features, targets, contraction, Published(rounds, clip)))
-    return pd.DataFrame(rows, columns=[*rows[-1]]).astype({"rounds": "Int64"})
+    about = {"what": "online plans", "contraction": contraction, "rounds": settings.rounds, "clip": settings.clip}
+    about |= {"compared": len(solved), "solved": max(solved)}
+    about |= {"stopped_low": min(stopped), "stopped_high": max(stopped)}
+    return about | {"spent_low": min(total), "spent_high": max(total)}
 
 
 def committed(source: Path) -> Made:
-    """The committed table, of a clone at :data:`COMMIT`."""
+    """The committed table, of a clone at :data:`COMMIT`: a row a comparison."""
     git = subprocess.run(["git", "-C", str(source), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     if (found := git.stdout.strip()) != COMMIT:
         raise SystemExit(f"{source} must be at commit {COMMIT}, it is at {found}")
     data = loadmat(source / "generated_Data_dim10.mat")
     contraction = 1 - data["mu"].item() / data["L"].item()
-    table = published_table(data["X"].astype(float), data["Y"].astype(float).ravel(), contraction)
+    given = data["X"].astype(float), data["Y"].astype(float).ravel(), contraction
+    rows = [budgets(), offline(contraction), offline(1 - 1e-3)]
+    rows += [online(*given, Published(rounds, clip)) for clip in (4.0, 20.0) for rounds in (10, 20, 30, 70)]
+    table = pd.DataFrame(rows, columns=[*rows[-1]]).astype({"rounds": "Int64"})
     about = {"repository": REPOSITORY, "repository_commit": COMMIT, "contraction": contraction, "seeds": 10}
     yield table.to_csv(index=False, float_format="%.3g"), about

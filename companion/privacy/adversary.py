@@ -31,26 +31,11 @@ class Adversary(NamedTuple):
     guess: float
     """How often his best guess is right, at even odds."""
     found: float
-    """At most this share of the samples that were used is found, at the given rate of false alarms."""
+    """At most this share of the samples that were used is found, at one false alarm in a hundred."""
 
 
 def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5) -> float:
-    r"""The noise multiplier that gives a training an exact :math:`\varepsilon`, the same in every round.
-
-    Parameters
-    ----------
-    epsilon : float
-        :math:`\varepsilon > 0` of the whole training.
-    sampling_rate : float
-        :math:`q` in (0, 1].
-    rounds : int, >= 1
-    delta : float, in (0, 1)
-
-    Returns
-    -------
-    float
-        :math:`\sigma`, to a millionth of itself.
-    """
+    r"""The :math:`\sigma` of every round that gives a training an exact :math:`\varepsilon`, to a millionth."""
     target, q = float(check.positive("epsilon", epsilon)), float(check.sampling_rate("sampling_rate", sampling_rate))
     size = check.whole("rounds", rounds)
 
@@ -58,18 +43,14 @@ def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: floa
         return float(sharp_epsilon(q, np.full(size, math.exp(log_sigma)), delta)) - target
 
     low, high = math.log(0.5), math.log(2.0)
-    while excess(high) > 0 and high < math.log(1000):
+    while excess(high) > 0:
         low, high = high, high + math.log(2)
-    while excess(low) < 0 and low > math.log(0.05):
+    while excess(low) < 0:
         low, high = low - math.log(1.25), low
-    if excess(low) < 0 or excess(high) > 0:
-        raise ValueError(f"epsilon must belong to a noise multiplier in 0.05 ... 1000, got {target:g}")
     return math.exp(brentq(excess, low, high, xtol=1e-6))
 
 
-def adversary(
-    epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5, false_alarms: float = 0.01
-) -> Adversary:
+def adversary(epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5) -> Adversary:
     r"""What an exact :math:`(\varepsilon, \delta)` means to an adversary who sees a training of constant noise.
 
     With :math:`Y = \ln(P/Q)`, the privacy loss of outputs with the sample, :math:`P`, over those without,
@@ -78,20 +59,7 @@ def adversary(
         \delta(\varepsilon) = \mathbb E_P[(1 - e^{\varepsilon - Y})_+], \qquad
         \Pr_P[Y > \varepsilon] = \delta(\varepsilon) - \delta'(\varepsilon), \qquad
         \Pr[\text{best guess is right}] = \tfrac12 (1 + \delta(0)) .
-
-    Parameters
-    ----------
-    epsilon, sampling_rate, rounds, delta
-        As :func:`matched_noise` takes them.
-    false_alarms : float
-        The rate of false alarms at which he is asked how many samples he finds, in (0, 1).
-
-    Returns
-    -------
-    Adversary
-        The noise of the training, and his gain from it.
     """
-    rate = check.fraction("false_alarms", false_alarms)
     sigma = matched_noise(epsilon, sampling_rate, rounds, delta)
     schedule, step = np.full(rounds, sigma), 1e-3 * epsilon
     below, here, above = (exact_delta(sampling_rate, schedule, epsilon + i * step).delta for i in (-1, 0, 1))
@@ -101,5 +69,5 @@ def adversary(
         posterior=1 / (1 + math.exp(-epsilon)),
         beyond=here - (above - below) / (2 * step),
         guess=(1 + exact_delta(sampling_rate, schedule, 0.0).delta) / 2,
-        found=float(1 - trade_off(sampling_rate, schedule, rate)),
+        found=float(1 - trade_off(sampling_rate, schedule, 0.01)),
     )

@@ -2,12 +2,12 @@ r"""Audits of the book's trainings: ``python -m companion make audit-mnist`` and
 
 Gradient canaries in trainings as the accountant believes them to be, without the receiver's noise, and on a device that
 does not clip; mislabelled scans, told from the final model alone; and the same of short trainings of the digits with
-and without one sample (:ref:`chap-how-private`).
+and without one sample (:ref:`sec-audit`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -22,8 +22,8 @@ from companion.privacy.black_box import audit_samples
 from companion.privacy.paired_audit import Audited, audit_paired
 from companion.results import Made
 
-BUDGETS = {"digits": (0.16, 2.56), "mnist": (0.04, 0.16)}
-"""Two budgets for each data set; on the book's grid the digits have little privacy, so their second is beyond it."""
+BUDGETS = {"digits": (0.16, 2.56), "mnist": (0.04, 0.16), "paired": (0.16, 0.64)}
+"""Two budgets for each table; on the book's grid the digits have little privacy, so their second is beyond it."""
 SETTINGS = ("as claimed", "no noise", "not clipped", "final model")
 """Three audits by gradient canaries and one by mislabelled scans."""
 POLICY = "Optimal"
@@ -48,7 +48,7 @@ SIZES = {"digits": Size(8000, 1, 1000, 280), "mnist": Size(20_000, 2, 1000, 2000
 
 
 class Pairs(NamedTuple):
-    """How many paired runs there are."""
+    """How many paired runs there are. Each is one trial, so it takes many, and short ones of the digits."""
 
     runs: int
     """Trainings as claimed."""
@@ -58,84 +58,44 @@ class Pairs(NamedTuple):
     """Of each of them."""
 
 
-PAIRED_BUDGETS = (0.16, 0.64)
-"""Each training is one trial, so it takes many, and a short one of the digits."""
 PAIRS = Pairs(1000, 400, 20)
 
 
-def audit_row(
-    dataset: str, nu: float, setting: str, *, policy: str = POLICY, size: Size | None = None
-) -> dict[str, Any]:
-    r"""One audit: the training of a preset, at seed 0, with a policy's schedule for :math:`\nu`.
-
-    Parameters
-    ----------
-    dataset : str
-        A preset.
-    nu : float, > 0
-    setting : str
-        One of :data:`SETTINGS`.
-    policy : str
-        A name for :func:`adascale.comparison.find_method`.
-    size : Size, optional
-        How many canaries; default that of the data set.
-
-    Returns
-    -------
-    dict
-        ``dataset, nu, setting, policy, rounds``, the fields of :class:`~adascale.audit.Audit`, and ``refuted``: the
-        names of the bounds that exceed what is accounted for.
-    """
-    if setting not in SETTINGS:
-        raise ValueError(f"setting must be one of {', '.join(SETTINGS)}, got {setting!r}")
-    size = SIZES[dataset] if size is None else size
-    broken = setting in ("no noise", "not clipped")
-    given = _given(dataset, nu, policy, size.broken_rounds if broken else None)
-    audit: Audit
-    if setting == "as claimed":
-        audit = audit_gradients(*given, size.canaries, runs=size.runs)
-    elif setting == "no noise":
-        audit = audit_gradients(*given, size.broken, noise=False)
-    elif setting == "not clipped":
-        audit = audit_gradients(*given, size.broken, norm=10.0)
-    else:
-        audit = audit_samples(*given, size.scans)
-    return _row(dataset, nu, setting, policy, given, audit)
+def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
+    """A row of each of :data:`SETTINGS`, of the training of a preset at seed 0 with the optimum's schedule."""
+    given, short = _given(dataset, nu, None), _given(dataset, nu, size.broken_rounds)
+    claimed = audit_gradients(*given, size.canaries, runs=size.runs)
+    broken = [audit_gradients(*short, size.broken, noise=False), audit_gradients(*short, size.broken, norm=10.0)]
+    return _rows(dataset, nu, [given, short, short, given], [claimed, *broken, audit_samples(*given, size.scans)])
 
 
-def audit_table(dataset: str, budgets: Iterable[float] | None = None, **how: Any) -> pd.DataFrame:
-    """A row a budget and setting, see :func:`audit_row`, which takes what else is given."""
-    chosen = BUDGETS[dataset] if budgets is None else budgets
-    return pd.DataFrame([audit_row(dataset, nu, setting, **how) for nu in chosen for setting in SETTINGS])
+def paired_rows(nu: float, pairs: Pairs = PAIRS) -> list[dict[str, Any]]:
+    """The same of paired runs on the digits: what the server hears in three settings, and the final model."""
+    given = _given("digits", nu, pairs.rounds)
+    heard, final = audit_paired(given, pairs.runs)
+    broken = [audit_paired(given, pairs.broken, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
+    return _rows("digits", nu, [given] * 4, [heard, *broken, final])
 
 
-def paired_table(budgets: Iterable[float] = PAIRED_BUDGETS, *, pairs: Pairs = PAIRS) -> pd.DataFrame:
-    """The same table of paired runs on the digits: what the server hears in three settings, and the final model."""
-    rows = []
-    for nu in budgets:
-        given = _given("digits", nu, POLICY, pairs.rounds)
-        heard, final = audit_paired(given, pairs.runs)
-        broken = [audit_paired(given, pairs.broken, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
-        for setting, audit in zip(SETTINGS, (heard, *broken, final), strict=True):
-            rows.append(_row("digits", nu, setting, POLICY, given, audit))
-    return pd.DataFrame(rows)
-
-
-def _given(dataset: str, nu: float, policy: str, rounds: int | None) -> Audited:
+def _given(dataset: str, nu: float, rounds: int | None) -> Audited:
     """What every audit takes first."""
-    run = make_run(dataset, policy, nu, 0, rounds=rounds)
+    run = make_run(dataset, POLICY, nu, 0, rounds=rounds)
     problem, mean_gain = problem_of(run)
     eta = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain).schedule(problem)
     return Audited(problem, eta, run.training, data.load(run.training.dataset, run.training.input_scaling), 0)
 
 
-def _row(dataset: str, nu: float, setting: str, policy: str, given: Audited, audit: Audit) -> dict[str, Any]:
-    about = {"dataset": dataset, "nu": nu, "setting": setting, "policy": policy, "rounds": given.problem.num_rounds}
-    return about | audit._asdict() | {"refuted": " ".join(audit.refuted)}
+def _rows(dataset: str, nu: float, given: Sequence[Audited], audits: Sequence[Audit]) -> list[dict[str, Any]]:
+    rows = []
+    for setting, what, audit in zip(SETTINGS, given, audits, strict=True):
+        about = {"dataset": dataset, "nu": nu, "setting": setting, "policy": POLICY, "rounds": what.problem.num_rounds}
+        rows.append(about | audit._asdict() | {"refuted": " ".join(audit.refuted)})
+    return rows
 
 
 def committed(name: str) -> Made:
     """A committed table: of a data set, or ``paired``."""
     torch.set_num_threads(1)
-    table = paired_table() if name == "paired" else audit_table(name)
+    made = [paired_rows(nu) if name == "paired" else audit_rows(name, nu, SIZES[name]) for nu in BUDGETS[name]]
+    table = pd.DataFrame([row for rows in made for row in rows])
     yield table.to_csv(index=False, float_format="%.7g"), {"seed": 0, "threads": 1}

@@ -83,14 +83,8 @@ def audit_paired(
     """Audit with :func:`paired_runs`, one trial per run (Jagielski, Ullman and Oprea 2020).
 
     The first audit observes all that the server receives, the second only the sample's loss under the final model.
-
-    Parameters
-    ----------
-    audited : Audited
-    delta, confidence, noise : see :func:`~adascale.audit.audit_gradients`
-    runs : int, 10 to 1/(2 delta)
-    norm : float, > 0
-        Norm to which devices clip, in units of the C that the accountant assumes.
+    ``norm`` is that to which devices clip, in units of the C that the accountant assumes; for the others see
+    :func:`~adascale.audit.audit_gradients`.
     """
     claim = claimed(audited.problem, audited.eta, delta, confidence)
     if check.whole("runs", runs) < 10:

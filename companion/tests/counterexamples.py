@@ -110,7 +110,7 @@ def estimated(error):
     believed = channel_estimates.estimate(drawn, error, seed=range(20))
     problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(np.abs(believed) ** 2), NU)
     accounted = problem.noise_multiplier(policies.Optimal().schedule(problem))
-    alignment = channel_estimates.alignment(drawn.coefficient, believed)
+    alignment = drawn.coefficient / believed
     left = channel_estimates.true_noise_multiplier(accounted, alignment)
     rate = float(np.ravel(MNIST.sampling_rate)[0])
     epsilon = [RenyiAccountant().epsilon(rate, sigma, 1e-5) for sigma in (left, accounted)]

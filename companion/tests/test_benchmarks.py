@@ -4,39 +4,30 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, policies, presets
+from adascale import ReceiveScalingProblem, Scenario, policies
 from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import RoundLeakage
 from companion.causal import fresh
-from companion.claims import compare
 from companion.leakage.benchmarks import CHOICES, both_protocols, choices_table, full_power, late_share, order_table
 from companion.leakage.shi_pairs import lyapunov_starts, pair_table, penalty_scan
 from companion.methods import METHODS
+from companion.results import load
 from companion.shi import filled_lyapunov
 from tests.problems import drawn
-
-from .shared import RESULTS
 
 MNIST = Scenario.mnist()
 
 
-def lanes(dataset, nus=None, seeds=range(100)):
-    """The problem of several levels and realisations, and the mean gains."""
-    preset = presets.load(dataset)
-    return drawn(preset.scenario, np.array(preset.levels if nus is None else nus)[:, None], list(seeds))
-
-
 @pytest.fixture(scope="module")
 def problem():
-    return lanes("mnist", [0.01, 0.16], range(3))[0]
+    return drawn(MNIST, np.array([[0.01], [0.16]]), [0, 1, 2])[0]
 
 
 def test_both_protocols_are_means_over_the_same_realisations():
-    stored = fresh.read(RESULTS / "causal" / "mnist.csv")
+    stored = load("causal/mnist")
     table = both_protocols(stored, [0.01, 0.04, 0.16])
     wide = stored[stored.nu == 0.04].pivot(index="seed", columns="policy", values="epsilon")
     over = wide.div(wide["Optimal"], axis=0).mean()
@@ -59,8 +50,6 @@ def test_late_leakage_is_the_share_of_the_last_rounds(problem):
     expected = [[sum(row[-5:]) / sum(row) for row in block] for block in loss.tolist()]
     np.testing.assert_allclose(late_share(problem, eta, 5), expected, rtol=1e-12)
     np.testing.assert_allclose(late_share(problem, eta, MNIST.num_rounds), 1, rtol=1e-12)
-    with pytest.raises(ValueError, match="rounds"):
-        late_share(problem, eta, 0)
 
 
 def test_the_optimum_has_no_needless_full_power_and_full_power_has_all_of_it(problem):
@@ -74,20 +63,6 @@ def test_the_optimum_has_no_needless_full_power_and_full_power_has_all_of_it(pro
     loss = RoundLeakage(MNIST)(problem.min_noise_energy)
     np.testing.assert_allclose(every.first, np.broadcast_to(loss[:, 0] / loss.sum(axis=-1), (2, 3)), rtol=1e-12)
     assert (every.early < every.carried).all()
-
-
-@pytest.mark.slow
-def test_power_control_leaks_late():
-    problem, mean_gain = lanes("mnist", [0.01, 0.04, 0.16])
-    last = late_share(problem, TunedOnRealisation(policies.PowerControl)(problem, mean_gain).schedule(problem), 5)
-    median = np.median(last, axis=-1)
-    assert last[1, 0] > 0.5
-    assert (median[:2] > 0.05).all()
-    assert median[2] < 0.03
-    assumed = MNIST.noise_scale / (MNIST.x_max * policies.estimated_min_gain(mean_gain, "minimum"))
-    assert (
-        abs((problem.min_noise_energy < assumed[:, None]).mean() - np.exp(-1)) < 0.01
-    )  # 50,000 floors: four standard errors
 
 
 def test_orders_are_compared_with_the_first_of_them():
@@ -117,14 +92,9 @@ def test_a_choice_is_divided_by_the_method_it_changes_and_few_choices_leak_less(
     pair = {"drawn": METHODS["PowerControl"], "other": TunedOnRealisation(policies.PowerControl, contraction=0.99)}
     made = leakage_table(MNIST, [0.16], range(6), pair).pivot(index="seed", columns="policy", values="epsilon")
     expected = np.exp(np.log(made["other"] / made["drawn"]).mean())
-    assert table.ratio["PowerControl: r = 0.99"] == pytest.approx(expected, rel=1e-9)
-    most = np.exp(abs(np.log(choices.ratio)).groupby(choices.choice).max())
-    large = ["LyapunovPowerControl: worst pair on the grid", "PowerControl: not subtracted", "PowerControl: r = 0.99"]
-    assert (most[large] > 3).all()
-    assert most["AdaScale: order 32"] < 1.2
-    assert most["LyapunovPowerControl: r = 0.999"] < 1.08  # six realisations; 0.97 to 1.00 with a hundred
+    assert table.ratio["PowerControl, r = 0.99"] == pytest.approx(expected, rel=1e-9)
     # nothing but a growing penalty and a filled queue leaks less than what is drawn
-    queue = "LyapunovPowerControl: "
+    queue = "LyapunovPowerControl, "
     less = {queue + each for each in ("r = 0.99", "r = 0.999", "queue filled at the start", "filled, and V = 30 η̄³")}
     assert (choices[~choices.choice.isin(less)].high > 0.99).all()
     assert {*choices[choices.high < 0.99].choice} <= less
@@ -142,61 +112,16 @@ def test_the_scan_is_the_cost_of_every_rate_and_penalty_written_out(problem):
             spent += MNIST.noise_scale / eta - floor
             queue = max(queue + eta - rate, 0.0)
         assert scan[i, j] == pytest.approx(spent / MNIST.num_rounds / 0.16, rel=1e-9)
-    with pytest.raises(ValueError, match="problem must have no lanes"):
-        penalty_scan(problem, relative_rates, multiples)
 
 
-def test_cost_rises_with_v_below_a_quarter_of_the_cubed_rate_and_hardly_above():
-    relative, rates = np.geomspace(1e-2, 1e4, 601), [0.5, 1.0, 3.0]
-    one = ReceiveScalingProblem(MNIST, lanes("mnist", [0.16], [1])[0].min_gain[0], 0.16)
-    cost = penalty_scan(one, rates, relative)
-    rises, below = np.diff(cost) > 0, relative[1:] <= 0.25
-    assert (rises[:, below].mean(axis=1) > 0.1).all()
-    assert (rises[:, ~below].mean(axis=1) < 0.01).all()
-    plateau = cost[:, (relative > 1) & (relative < 10)]
-    assert abs(plateau[1] - 1).max() < 0.06
-    assert (plateau[0] > 1.1).all()
-    assert (plateau[2] < 1).all()
-    small, large = (relative[1:][np.diff(cost[row] > 1)] for row in (0, 2))
-    assert small.min() > 1 > large.max()
-    assert large.min() < 0.25
-
-
-def test_a_growing_penalty_shortens_the_opening():
-    problem, _ = lanes("mnist", [0.01, 0.16], range(20))
-    start, early = [], []
-    for r in (0.99, 1.0):
-        found = match_lyapunov(problem, contraction=r)
-        eta = policies.LyapunovPowerControl(found.penalty, found.rate, r).schedule(problem)
-        start.append(np.median((found.penalty / found.rate**3)[0]))
-        early.append(full_power(problem, eta).early[0].mean())
-    assert start[0] < 0.3 * start[1]
-    assert early[0] < 0.75 * early[1]  # twenty realisations
-
-
-@pytest.fixture(scope="module")
-def queues():
-    problem, _ = lanes("mnist")
-    matched = match_lyapunov(problem)
-    starts = {"mnist": lyapunov_starts(problem, matched), "cifar10": lyapunov_starts(lanes("cifar10")[0])}
-    return problem, matched, pd.concat(starts, names=["data"]).reset_index("data")
-
-
-@pytest.mark.slow
-def test_pairs_are_divided_by_the_optimum_of_their_lane_and_the_most_favourable_runs_at_its_mean(queues):
-    problem, matched, _ = queues
-    table = pair_table(problem, matched)
-    alone = ReceiveScalingProblem(MNIST, problem.min_gain[3], problem.budget[4, 0])
-    optimal, rows = alone.dp_epsilon(policies.Optimal().schedule(alone)), table[table.lane == 403]
+def test_pairs_are_divided_by_the_optimum_of_their_lane(problem):
+    table = pair_table(problem, match_lyapunov(problem))
+    alone = ReceiveScalingProblem(MNIST, problem.min_gain[2], problem.budget[1, 0])
+    optimal, rows = alone.dp_epsilon(policies.Optimal().schedule(alone)), table[table.lane == 5]
     np.testing.assert_allclose(rows.over * optimal, rows.epsilon, rtol=1e-9)
     np.testing.assert_allclose(rows.relative_penalty * rows.rate**3, rows.penalty, rtol=1e-12)
+    assert (rows.nu == 0.16).all()
     assert (table.over > 1).all()
-    best = table.loc[table.groupby("lane").epsilon.idxmin()]
-    assert (abs(best.relative_rate - 1) < 0.05).mean() > 0.85
-    rounds = full_power(problem, policies.LyapunovPowerControl(matched.penalty, matched.rate).schedule(problem))
-    own = full_power(problem, policies.Optimal().schedule(problem))
-    np.testing.assert_array_equal(rounds.optimal, own.rounds)
-    assert (abs(rounds.rounds.mean(axis=1) - rounds.optimal.mean(axis=1)) < 0.02).all()
 
 
 def test_the_ablation_keeps_what_was_tuned_and_fills_only_the_queue(problem):
@@ -213,10 +138,10 @@ def test_the_ablation_keeps_what_was_tuned_and_fills_only_the_queue(problem):
 
 def test_the_starts_are_compared_at_equal_cost_and_their_shares_are_what_they_say(problem):
     found = match_lyapunov(problem)
-    table = lyapunov_starts(problem, found, multiples=(3.0, 30.0)).set_index(["start", "nu"])
-    starts = ["empty", "filled", "at rest", "empty, 30", "filled, 3", "filled, 30", "at rest, 30"]
+    table = lyapunov_starts(problem, found).set_index(["start", "nu"])
+    starts = ["empty", "filled", "at rest", "empty, 30", *(f"filled, {k}" for k in (3, 10, 30, 100)), "at rest, 30"]
     assert [*table.index.unique("start")] == starts
-    assert (table.loc["empty", ["gone", "gone_low", "gone_high"]] == 0).all(axis=None)
+    assert (table.gone["empty"] == 0).all()
     optimal = problem.dp_epsilon(policies.Optimal().schedule(problem))
     filled = filled_lyapunov(problem, multiple=found.penalty / found.rate**3)
     pair = policies.LyapunovPowerControl(found.penalty, found.rate), filled
@@ -225,35 +150,5 @@ def test_the_starts_are_compared_at_equal_cost_and_their_shares_are_what_they_sa
     np.testing.assert_allclose(table.ratio["empty"], means[0], rtol=1e-9)
     np.testing.assert_allclose(table.ratio["filled"], means[1], rtol=1e-9)
     np.testing.assert_allclose(table.gone["filled"], 1 - (means[1] - 1) / (means[0] - 1), rtol=1e-9)
-    assert (table.gone_low <= table.gone + 1e-12).all()
-    assert (table.gone <= table.gone_high + 1e-12).all()
     with pytest.raises(ValueError, match="lanes"):
         lyapunov_starts(ReceiveScalingProblem(MNIST, problem.min_gain[0], 0.01))
-
-
-@pytest.mark.slow
-def test_most_of_the_excess_is_the_empty_queue_s_on_mnist_and_not_at_the_smallest_nu_of_cifar10(queues):
-    _, _, cells = queues
-    row = cells.set_index(["data", "start", "nu"]).sort_index()
-    kept, cifar_kept = row.loc["mnist", "filled"], row.loc["cifar10", "filled"]
-    thirty, three, late_v = (row.loc["mnist", name] for name in ("filled, 30", "filled, 3", "empty, 30"))
-    assert (kept.gone_low > 0.5).all()
-    assert kept.gone.is_monotonic_increasing
-    assert (thirty.gone > kept.gone).all()
-    assert (late_v.gone_high < 0).all()  # the control: re-tuning V alone does not do it
-    assert (row.loc["cifar10", "empty, 30"].gone_high < 0).all()
-    assert cifar_kept.gone_high[0.01] < 0 < cifar_kept.gone_low[0.02]
-    assert cifar_kept.gone_low[0.32] > 0.9
-    others = [start for start in cells.start.unique() if start.startswith("filled") or start == "empty, 30"]
-    assert (row.gone_high.loc["cifar10", others, 0.01] < 0).all()
-    assert (row.gone_low.loc["cifar10", ["at rest", "at rest, 30"], 0.01] > 0).all()
-    assert (row.fill.loc[["mnist", "cifar10"], "filled", 0.01] > [1.5, 3]).all()
-    assert (row.loc["mnist", "at rest"].gone > kept.gone).all()
-    np.testing.assert_allclose(row.fill.loc[:, ["at rest", "at rest, 30"]], 1, rtol=1e-9)
-    assert (three.gone_high[:0.02] < 0).all()
-    assert three.gone_low[0.08] > 0
-    some = {name: METHODS[name] for name in ("Optimal", "AdaScale")}
-    own = leakage_table(MNIST, presets.load("mnist").levels, range(100), some)
-    ada = compare(own, "epsilon", "AdaScale", "Optimal").ratio
-    assert (thirty.ratio.to_numpy() < ada).tolist() == [False, False, True, True, True]
-    assert row.ratio["mnist", "filled, 10", 0.04] > ada[2]

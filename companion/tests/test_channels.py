@@ -8,7 +8,6 @@ from companion.causal import worlds
 from companion.csv_pivot import read_wide
 from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED
 from companion.theory.rounds_inside import ONE_GAIN, inside_table
-from companion.training import estimates
 
 from .shared import RESULTS
 
@@ -67,20 +66,6 @@ def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks():
     np.testing.assert_allclose(short[BLOCK_OPTIMUM], short[BLOCK_PREDICTED], atol=0.01)
 
 
-def test_where_the_law_is_known_nothing_is_to_be_gained():
-    for world in worlds.KNOWN:
-        for policy in ("ConstantLevel", "ReSolve", "AdaScale, warm"):
-            assert AT_MIDDLE.rdp[world, policy] < 1.03
-            assert abs(AT_MIDDLE.cost[world, policy] - 1) < 0.01
-
-
-def test_where_the_law_is_wrong_learning_keeps_nu_and_leaks_less():
-    hard = worlds.against(TABLE, "Learn, hard", "ReSolve, coherent, hard").set_index(["world", "nu"])
-    for world in (RICIAN, "path losses off by 3 dB", "path losses off by 8 dB"):
-        assert abs(AT_MIDDLE.cost[world, "Learn"] - 1) < 0.005
-        assert hard.high[world, worlds.MIDDLE] < 1
-
-
 def test_a_warm_queue_is_ahead_in_slow_fading_and_motion():
     def low(above, below):
         return worlds.against(TABLE, above, below).set_index(["nu", "world"]).low[worlds.MIDDLE]
@@ -103,10 +88,3 @@ def test_two_blocks_double_the_floor_and_a_narrow_band_does_nothing():
     floor = inside_table(0.04, range(30), cases).floor["MNIST"]
     assert abs(floor["2 blocks, energy anywhere"] / floor[ONE_GAIN] - 2) < 0.1  # thirty realisations
     assert abs(floor["16 subcarriers over 100 kHz, even"] / floor[ONE_GAIN] - 1) < 0.05
-
-
-def test_estimates_cost_accuracy_with_ten_pilots_at_the_smallest_nu_alone():
-    digits = estimates.compared(estimates.read(FOLDER / "estimates.csv"), "digits")
-    compared = digits[digits.kind == "mmse"].dropna(subset=["lost"])
-    clear = compared[(compared.low > 0) | (compared.high < 0)]
-    assert [*zip(clear.error, clear.nu, strict=True)] == [("10 pilots", 0.01)]

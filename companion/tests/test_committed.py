@@ -10,20 +10,20 @@ import pytest
 
 from adascale import presets
 from adascale.channel import Rayleigh
-from adascale.scenario import Scenario
 from companion.__main__ import RESULTS, main
 from companion.causal import fresh, growth, worlds
 from companion.csv_pivot import read_wide, wide_csv
 from companion.leakage import exact, senders
 from companion.methods import METHODS
 from companion.privacy import audits
+from companion.results import load
 from companion.theory import certificates, correlated, scaling
 from companion.training import estimates, weights
 
 FOLDER = Path(__file__).parents[2] / "results"
 ROW, WORLD, SLOW = ["policy", "nu", "seed"], ["world", "policy", "nu", "seed"], "Gauss-Markov, r = 0.99"
 CAUSAL = ["Optimal", *fresh.CAUSAL, *(name + fresh.HINDSIGHT for name in fresh.TUNED)]
-BLOCKED = sorted(set(read_wide(FOLDER / "channels/table_blocks.csv").policy))
+BLOCKED = sorted(set(load("channels/table_blocks").policy))
 
 
 def span(seeds):
@@ -73,95 +73,83 @@ def tabulated(rows):
     return lambda *given: pd.DataFrame(rows(*given))
 
 
-# file, how it is read, its key, all keys that it must have, and constants of its provenance
+# name, its key, all keys that it must have, and constants of its provenance
 BLOCKS = product(BLOCKED, (worlds.MIDDLE, *worlds.OUTER), correlated.BLOCKS, worlds.BLOCK_SEEDS)
 SCALED = ((s, T, *case) for s, T, case in product(scaling.SEEDS, scaling.HORIZONS, scaling.CASES))
 COMPLETE = [
-    ("exact/headline.csv", exact.read, ROW, whole(exact.HEADLINE, "mnist", fresh.SEEDS), {}),
-    ("channels/table.csv", worlds.read, WORLD, all_worlds(), {"seeds": span(worlds.SEEDS)}),
-    ("channels/exact.csv", worlds.read_exact, WORLD, all_accounted(), {"seeds": span(worlds.SEEDS)}),
-    ("channels/table_blocks.csv", read_wide, ["policy", "nu", "block", "seed"], BLOCKS, {}),
-    ("channels/estimates.csv", estimates.read, ["dataset", "nu", "error", "kind", "seed"], all_estimates(), {}),
-    ("guarantees/scaling.csv", pd.read_csv, ["seed", "T", "start", "beta"], SCALED, {"nu": scaling.BUDGET}),
-    ("causal/certificate.csv", pd.read_csv, ["placement", "nu", "margin"], certified(), {"draws": 2000}),
-    ("causal/certified.csv", pd.read_csv, ["nu", "T"], product(certificates.BUDGETS, certificates.HORIZONS), {}),
-    ("causal/growth.csv", pd.read_csv, ["T", "policy"], product(growth.HORIZONS, growth.CURVES), {"draws": 400}),
-    ("channels/senders.csv", pd.read_csv, ["dataset", "antennas", "nu", "seed"], all_senders(), {"seeds": "0-19"}),
-    ("channels/noise.csv", pd.read_csv, ["nu", "seed"], all_noise(), {"seeds": "0-19"}),
-    ("audit/digits.csv", pd.read_csv, ["nu", "setting"], product(audits.BUDGETS["digits"], audits.SETTINGS), {}),
-    ("audit/mnist.csv", pd.read_csv, ["nu", "setting"], product(audits.BUDGETS["mnist"], audits.SETTINGS), {}),
-    ("audit/paired.csv", pd.read_csv, ["nu", "setting"], product(audits.PAIRED_BUDGETS, audits.SETTINGS), {}),
+    ("exact/headline", ROW, whole(exact.HEADLINE, "mnist", fresh.SEEDS), {}),
+    ("channels/table", WORLD, all_worlds(), {"seeds": span(worlds.SEEDS)}),
+    ("channels/exact", WORLD, all_accounted(), {"seeds": span(worlds.SEEDS)}),
+    ("channels/table_blocks", ["policy", "nu", "block", "seed"], BLOCKS, {}),
+    ("channels/estimates", ["dataset", "nu", "error", "kind", "seed"], all_estimates(), {}),
+    ("guarantees/scaling", ["seed", "T", "start", "beta"], SCALED, {"nu": scaling.BUDGET}),
+    ("causal/certificate", ["placement", "nu", "margin"], certified(), {"draws": 2000}),
+    ("causal/certified", ["nu", "T"], product(certificates.BUDGETS, certificates.HORIZONS), {}),
+    ("causal/growth", ["T", "policy"], product(growth.HORIZONS, growth.CURVES), {"draws": 400}),
+    ("channels/senders", ["dataset", "antennas", "nu", "seed"], all_senders(), {"seeds": "0-19"}),
+    ("channels/noise", ["nu", "seed"], all_noise(), {"seeds": "0-19"}),
+    *((f"audit/{name}", ["nu", "setting"], product(nus, audits.SETTINGS), {}) for name, nus in audits.BUDGETS.items()),
 ]
 for name in fresh.DATASETS:
     for folder, module, names in (("causal", fresh, CAUSAL), ("exact", exact, METHODS)):
         about = {"scenario": name, "seeds": span(module.SEEDS)}
-        COMPLETE.append((f"{folder}/{name}.csv", module.read, ROW, whole(names, name, module.SEEDS), about))
+        COMPLETE.append((f"{folder}/{name}", ROW, whole(names, name, module.SEEDS), about))
 
 
-@pytest.mark.parametrize(("file", "read", "key", "expected", "about"), COMPLETE, ids=[each[0] for each in COMPLETE])
-def test_committed_table_is_complete_and_states_what_made_it(file, read, key, expected, about):
-    table = read(FOLDER / file)
+@pytest.mark.parametrize(("name", "key", "expected", "about"), COMPLETE, ids=[each[0] for each in COMPLETE])
+def test_committed_table_is_complete_and_states_what_made_it(name, key, expected, about):
+    table = load(name)
     found, wanted = list(table[key].itertuples(index=False, name=None)), list(expected)
     assert len(found) == len(wanted)
     assert {*found} == {*wanted}
-    numbers = table[[name for name in ("cost", "rdp", "epsilon", "exact") if name in table]]
+    numbers = table[[each for each in ("cost", "rdp", "epsilon", "exact") if each in table]]
     assert np.isfinite(numbers).all(axis=None)
-    made = tomllib.loads((FOLDER / file).with_suffix(".provenance.toml").read_text())
+    made = tomllib.loads((FOLDER / f"{name}.provenance.toml").read_text())
     assert about.items() <= made.items()
     assert {"command", "version", "commit", "machine", "python", "wall_seconds"} <= {*made}
 
 
-# file, which of its rows, and the function with its arguments that makes them again
+# name, which of its rows, and the function with its arguments that makes them again
 MOVING = "moving at 1.5 m/s"
 MOVED, EVEN = {MOVING: worlds.WORLDS[MOVING]}, {SLOW: ("EqualAlloc",)}
 FORGOTTEN, LAST_BLOCK = {"nu": 0.01, "forgetting": 6.0, "seed": 3}, {"seed": 92_007, "nu": 0.04, "block": 100}
 AGAIN = [
-    ("causal/mnist.csv", {"seed": 70_017, "nu": 0.08}, fresh.causal_table, "mnist", [70_017], [0.08]),
-    ("causal/cifar10.csv", {"seed": 70_142, "nu": 0.02}, fresh.causal_table, "cifar10", [70_142], [0.02]),
-    ("exact/mnist.csv", {"seed": 17, "nu": 0.16}, exact.exact_table, "mnist", [17], [0.16]),
-    ("exact/cifar10.csv", {"seed": 42, "nu": 0.04}, exact.exact_table, "cifar10", [42], [0.04]),
-    ("exact/headline.csv", {"seed": 70_033, "nu": 0.02}, exact.exact_table, "mnist", [70_033], [0.02], exact.HEADLINE),
+    ("causal/mnist", {"seed": 70_017, "nu": 0.08}, fresh.causal_table, "mnist", [70_017], [0.08]),
+    ("causal/cifar10", {"seed": 70_142, "nu": 0.02}, fresh.causal_table, "cifar10", [70_142], [0.02]),
+    ("exact/mnist", {"seed": 17, "nu": 0.16}, exact.exact_table, "mnist", [17], [0.16]),
+    ("exact/cifar10", {"seed": 42, "nu": 0.04}, exact.exact_table, "cifar10", [42], [0.04]),
+    ("exact/headline", {"seed": 70_033, "nu": 0.02}, exact.exact_table, "mnist", [70_033], [0.02], exact.HEADLINE),
     (
-        "channels/table.csv",
+        "channels/table",
         {"seed": 91_013, "nu": 0.04, "world": MOVING},
         worlds.worlds_table,
         MOVED,
         [91_013],
         (0.04,),
     ),
-    ("channels/exact.csv", {"seed": 91_013, "world": SLOW}, worlds.exact_table, EVEN, [91_013]),
-    ("channels/table_blocks.csv", LAST_BLOCK, correlated.block_table, 0.04, (100,), [92_007]),
-    ("guarantees/scaling.csv", {"seed": 1, "T": 100}, scaling.scaling_table, scaling.CASES, (100,), [1]),
-    ("causal/growth.csv", {"T": 50}, growth.growth_table, (50,)),
-    ("channels/senders.csv", {"seed": 3, "nu": 0.16}, tabulated(senders.senders_rows), "MNIST", 0.16, 3),
-    ("channels/noise.csv", {"seed": 3, "nu": 0.16}, tabulated(senders.noise_rows), 0.16, 3),
-    ("weights/quadratic.csv", FORGOTTEN, weights.table, (0.01,), (6.0,), (3,)),
+    ("channels/exact", {"seed": 91_013, "world": SLOW}, worlds.exact_table, EVEN, [91_013]),
+    ("channels/table_blocks", LAST_BLOCK, correlated.block_table, 0.04, (100,), [92_007]),
+    ("guarantees/scaling", {"seed": 1, "T": 100}, scaling.scaling_table, scaling.CASES, (100,), [1]),
+    ("causal/growth", {"T": 50}, growth.growth_table, (50,)),
+    ("channels/senders", {"seed": 3, "nu": 0.16}, tabulated(senders.senders_rows), "MNIST", 0.16, 3),
+    ("channels/noise", {"seed": 3, "nu": 0.16}, tabulated(senders.noise_rows), 0.16, 3),
+    ("weights/quadratic", FORGOTTEN, weights.table, (0.01,), (6.0,), (3,)),
 ]
-READ = {file: read for file, read, *_ in COMPLETE}
 
 
 @pytest.mark.parametrize("case", AGAIN, ids=[each[0] for each in AGAIN])
 def test_rows_of_a_committed_table_are_made_again(case):
-    file, chosen, make, *given = case
-    stored, again = READ.get(file, pd.read_csv)(FOLDER / file), make(*given)
+    table, chosen, make, *given = case
+    stored, again = load(table), make(*given)
     for name, value in chosen.items():
         stored = stored[stored[name] == value]
     key = [name for name in ("world", "policy", "start", "beta") if name in stored] or ["nu"]
-    if file == "channels/exact.csv":
+    if table == "channels/exact":
         stored = stored[stored.policy.isin(["Optimal", "EqualAlloc"])]
     stored, again = (each.sort_values(key, ignore_index=True) for each in (stored, again))
     # seven digits are stored, and [28] is tuned to 1e-4 of the cost
-    rtol = 1e-4 if "growth" in file else 1e-5
+    rtol = 1e-4 if "growth" in table else 1e-5
     pd.testing.assert_frame_equal(again[[*stored]], stored, rtol=rtol, check_dtype=False)
-
-
-def test_a_row_of_estimates_is_made_again():
-    made = estimates.leakage_row(Scenario.mnist(), 0.16, "100 pilots", "mmse", 3)
-    stored = estimates.read(FOLDER / "channels/estimates.csv").query(
-        "dataset == 'mnist' and nu == 0.16 and error == '100 pilots' and kind == 'mmse' and seed == 3"
-    )
-    for name in ("noise", "misaligned", "epsilon", "true", "worst", "promised", "over", "highest", "epsilon_over"):
-        assert stored[name].item() == pytest.approx(made[name], rel=1e-4), name
 
 
 def test_a_wide_table_is_read_as_it_was_written(tmp_path):

@@ -12,8 +12,7 @@ import torch
 
 from adascale import ReceiveScalingProblem, Scenario, channel
 from adascale.learning import FedSGD, Training, data
-from adascale.learning.models import build
-from adascale.statistics import interval, log_interval
+from adascale.statistics import interval
 from companion.summary import by_seed
 
 from .shared import RESULTS, two_partitions
@@ -48,18 +47,6 @@ def test_noise_is_felt_well_above_the_mean_floor_alone(table):
     assert 0.4 < 0.16 / table.floor_mean[table.reading == "as stated"].mean() < 1.5
 
 
-def test_methods_differ_in_what_they_leak_and_hardly_in_what_they_learn(table):
-    own, other = (
-        [of(table, policy, each) for each in ("test_accuracy", "epsilon")] for policy in ("AdaScale", "EqualAlloc")
-    )
-    points, ratio = other[0] - own[0][[*other[0]]], other[1] / own[1][[*other[1]]]
-    assert all(each.low <= 0 <= each.high for each in (interval(points[nu]) for nu in points))
-    assert max(abs(end) for nu in points for end in interval(points[nu])[1:]) < 1
-    assert log_interval(ratio[0.01]).low > 1.2
-    assert (ratio[0.01] > 1.1).all()
-    assert (ratio[[2.56, 10.24]] < 1.05).all(axis=None)
-
-
 def test_two_classes_a_device_change_neither_learning_nor_what_noise_costs(table):
     iid, skewed = two_partitions(table, (0.01, 2.56))
     lost = iid - skewed
@@ -87,20 +74,6 @@ def test_in_equal_shares_the_received_signal_does_not_depend_on_who_holds_the_sa
         moved.append(server.step(start, np.inf)[0].parameters - start.parameters)
     apart = float((moved[0] - moved[1]).norm() / moved[0].norm())
     assert apart < 1e-5 if left == 0 else apart > 1e-3  # single precision
-
-
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("of_images", [torch.contiguous_format, torch.channels_last])
-def test_under_opacus_the_layout_of_the_weights_decides_what_the_second_convolution_gets(layout, of_images):
-    opacus = pytest.importorskip("opacus")
-    images = data.load("digits").images[:8]
-    assert images.is_contiguous()
-    assert images.is_contiguous(memory_format=torch.channels_last)  # one channel: both at once
-    hooked = build("digits_cnn", 0).to(memory_format=layout)
-    opacus.GradSampleModule(hooked)
-    given = hooked[:3](images.clone(memory_format=of_images).requires_grad_())
-    formats = (torch.contiguous_format, torch.channels_last)
-    assert [each for each in formats if given.is_contiguous(memory_format=each)] == [layout]
 
 
 def test_noise_has_its_share_of_energy_along_the_signal_alone():

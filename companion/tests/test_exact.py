@@ -9,27 +9,22 @@ from adascale import policies, presets
 from adascale.accounting import exact_epsilon
 from adascale.comparison import leakage_table
 from companion.bounds.convexity import delta_slopes
-from companion.causal import fresh as causal
 from companion.claims import compare, paper_claims
 from companion.figures.headline import LEARNING, ratios
-from companion.leakage import exact
-from companion.leakage.exact import DATASETS, leads, looseness, read, with_exact
+from companion.leakage.exact import DATASETS, leads, looseness, with_exact
 from companion.methods import METHODS
+from companion.results import load
 from tests.problems import MNIST, drawn, make
-
-from .shared import RESULTS
-
-FOLDER = RESULTS / "exact"
 
 
 @pytest.fixture(scope="module")
 def tables():
-    return {dataset: read(FOLDER / f"{dataset}.csv") for dataset in DATASETS}
+    return {dataset: load(f"exact/{dataset}") for dataset in DATASETS}
 
 
 @pytest.mark.parametrize(
     ("dataset", "policy", "nu", "seed"),
-    [("mnist", "PowerControl", 0.16, 3), ("mnist", "LyapunovPowerControl", 0.01, 81)]
+    [("mnist", "PowerControl", 0.16, 3), ("mnist", "LyapunovPowerControl", 0.16, 53)]  # the loosest of all
     + [("mnist", "EqualAlloc", 0.04, 60), ("cifar10", "AdaScale", 0.08, 7), ("cifar10", "EstimFuture", 0.32, 29)],
 )
 def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(dataset, policy, nu, seed, tables):
@@ -43,15 +38,6 @@ def bracket_of(dataset, policy, nu, seed):
     problem, mean_gain = drawn(presets.load(dataset).scenario, nu, seed)
     sigma = problem.noise_multiplier(METHODS[policy](problem, mean_gain).schedule(problem))[0]
     return exact_epsilon(problem.scenario.sampling_rate, sigma)[1:3]
-
-
-def test_the_loosest_row_of_all_is_between_proven_ends(tables):
-    """Where the Rényi value is furthest from the exact one, the bracket says that it is not the exact one that errs."""
-    table = tables["mnist"]
-    row = table.loc[(table.epsilon / table.exact).idxmax()]
-    lower, upper = bracket_of("mnist", row.policy, row.nu, row.seed)
-    assert lower * (1 - 1e-6) <= row.exact <= upper * (1 + 1e-6)
-    assert row.epsilon > 2 * upper
 
 
 def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule(tables):
@@ -98,29 +84,8 @@ def test_the_renyi_value_is_always_the_larger_one(dataset, least, most, tables):
     assert ratio.max() < most
 
 
-@pytest.fixture(scope="module")
-def evaluated(tables):
-    found = {name: paper_claims(table.assign(rdp=1.0)) for name, table in tables.items()}
-    return {name: claims.set_index(["metric", "claim", "policy", "nu"]).sort_index() for name, claims in found.items()}
-
-
-def test_the_lead_over_19_at_the_largest_nu_of_mnist_was_the_accountant_s(evaluated):
-    renyi, exact = (evaluated["mnist"].loc[metric, "ahead", "PowerControl", 0.16] for metric in ("epsilon", "exact"))
-    assert (renyi.verdict, exact.verdict) == ("holds", "not settled")
-    assert renyi.share == 0.75
-    assert exact.share == 0.29  # in most realisations [19] leaks less
-
-
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_every_other_lead_stands_and_adascale_is_close_to_the_optimum(dataset, evaluated):
-    exact = evaluated[dataset].loc["exact"]
-    ahead = exact.loc["ahead"].verdict
-    assert [*ahead[ahead != "holds"].index] == ([("PowerControl", 0.16)] if dataset == "mnist" else [])
-    assert {*exact.loc["close"].verdict} == {"holds"} == {*exact.loc["rises"].verdict}
-
-
 def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_bracket():
-    table = pd.read_csv(FOLDER.parent / "benchmarks" / "accounting.csv")
+    table = load("benchmarks/accounting")
     found = {name: rows.set_index("accountant") for name, rows in table.groupby("schedule")}
     assert len(found) == 4
     for rows in found.values():
@@ -146,7 +111,7 @@ def test_at_the_optimum_dry_rounds_are_flatter_and_delta_is_nearly_a_sum():
 
 def test_certified_interval_is_faster_than_every_peer():
     """Several times with one noise multiplier, and more than a hundred times with one per round."""
-    table = pd.read_csv(FOLDER.parent / "benchmarks" / "accounting.csv")
+    table = load("benchmarks/accounting")
     peers = table[table.accountant.str.startswith(("Opacus", "dp-"))]
     constant = peers.schedule.str.contains("sigma")
     assert constant.sum() == (~constant).sum() == 6
@@ -156,13 +121,13 @@ def test_certified_interval_is_faster_than_every_peer():
 
 @pytest.fixture(scope="module")
 def table():
-    return exact.read(FOLDER / "headline.csv")
+    return load("exact/headline")
 
 
 def test_its_schedules_are_those_of_the_chapter_without_the_future(table):
     """By the Rényi epsilon, which both tables hold."""
     keys = ["policy", "nu", "seed"]
-    stored = causal.read(FOLDER.parent / "causal" / "mnist.csv")
+    stored = load("causal/mnist")
     both = table.merge(stored, on=keys, suffixes=("", "_causal"), validate="one_to_one")
     assert len(both) == len(table)
     np.testing.assert_allclose(both["epsilon"], both["epsilon_causal"], rtol=3e-6)

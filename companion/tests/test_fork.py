@@ -9,9 +9,9 @@ from adascale.comparison import find_method
 from adascale.learning import FedSGD, data, train
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
-from adascale.runs.store import Checkpoint
 from adascale.runs.sweep import read_sweep
 from companion.__main__ import main
+from companion.results import load
 from companion.training.controls import FadeLevelled
 from companion.training.counterfactual import fade_levelled, fork, forked
 from companion.training.resnet import NETWORKS, ROUNDS, timed_rounds, whole_training
@@ -39,51 +39,30 @@ RUN = {"dataset": "digits", "policy": "AdaScale", "nu": 0.05, "seed": 1, "rounds
 
 
 @pytest.fixture(scope="module")
-def kept():
-    """The run, its training, the round of the fade, and the training up to any round."""
-    run, states = make_run(**RUN), []
+def branch():
+    return fork(make_run(**RUN))
+
+
+def test_both_branches_are_one_training_up_to_the_fade_and_two_after_it(branch):
+    run = make_run(**RUN)
     problem, mean_gain = problem_of(run)
     eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
     dataset = data.load("digits", run.training.input_scaling)
-    keep = lambda state, rows: states.append((state, list(rows)))  # noqa: E731
-    trained = train(problem, eta, run.training, dataset, run.seed, every=run.every, keep=keep)
-
-    def begun(rounds):
-        """The training after so many rounds."""
-        state, rows = states[rounds - 1]
-        return trained._replace(state=state, history=pd.DataFrame(rows, columns=trained.history.columns))
-
-    return run, trained, int(problem.min_noise_energy.argmax()), begun
-
-
-def test_both_branches_are_one_training_up_to_the_fade_and_two_after_it(kept):
-    run, trained, fade, _ = kept
-    branch = fork(run).set_index("round").test_loss
-    whole = trained.history.set_index("round").test_loss.dropna()
-    before = branch.index < fade
+    whole = train(problem, eta, run.training, dataset, run.seed, every=run.every).history.set_index("round").test_loss
+    without, whole = branch.set_index("round").test_loss, whole.dropna()
+    before = without.index < problem.min_noise_energy.argmax()
     assert 0 < before.sum() < len(branch)
-    assert branch[before].equals(whole[before])
-    assert (branch[~before] != whole[~before]).all()
+    assert without[before].equals(whole[before])
+    assert (without[~before] != whole[~before]).all()
 
 
-def test_a_branch_from_a_checkpoint_is_the_branch_from_the_start(kept):
-    run, _, fade, begun = kept
-    pd.testing.assert_frame_equal(fork(run, begun(fade)), fork(run))
-    with pytest.raises(ValueError, match=f"before round {fade}, that of the fade; got {fade + 1} rounds"):
-        fork(run, begun(fade + 1))
-
-
-def test_the_command_forks_the_runs_of_a_sweep_from_their_checkpoints(kept, tmp_path):
-    run, _, fade, begun = kept
-    Checkpoint(tmp_path / f"{run.address}.checkpoint", run).write(begun(fade), 1.0)
+def test_the_command_forks_the_runs_of_a_sweep(branch, tmp_path):
     lines = "".join(f"{key} = {value!r}\n" for key, value in RUN.items())
     (tmp_path / "one.toml").write_text(f"[[runs]]\nreading = 'small'\n{lines}")
-    folder = str(tmp_path)
-    main(["make", "fork", "--sweep", f"{folder}/one.toml", "--checkpoints", folder, "--out", folder])
+    main(["make", "fork", "--sweep", f"{tmp_path}/one.toml", "--out", f"{tmp_path}"])
     found = pd.read_csv(tmp_path / "fork.csv")
-    expected = fork(run)
-    assert found["accuracy"].tolist() == expected["accuracy"].tolist()
-    assert set(found.run) == {run.address}
+    assert found["accuracy"].tolist() == branch["accuracy"].tolist()
+    assert set(found.run) == {make_run(**RUN).address}
     assert "one.toml" in (tmp_path / "fork.provenance.toml").read_text()
 
 
@@ -150,10 +129,6 @@ def test_a_whole_training_is_extrapolated_from_the_mean_round():
 
 
 def test_the_committed_table_has_the_rounds_of_both_networks():
-    table = pd.read_csv(RESULTS / "benchmarks" / "resnet32.csv")
+    table = load("benchmarks/resnet32")
     assert table.groupby("model").size().to_dict() == dict.fromkeys(NETWORKS, ROUNDS)
     assert table.groupby("round").samples.nunique().eq(1).all()  # the same batches
-    samples, run = table.samples.iloc[0], make_run("cifar10", "AdaScale", 0.01, 0, model="resnet32")
-    mean = 10 * run.scenario.batch_size
-    assert abs(samples - mean) < 4 * mean**0.5
-    assert problem_of(run)[0].scenario.num_parameters == table[table.model == "resnet32"].parameters.iloc[0]

@@ -54,14 +54,6 @@ def test_every_figure_is_that_of_a_plain_loop(drawn):
     assert row.epsilon_median == pytest.approx(float(np.median([r for _, r in drawn])))
 
 
-def test_budgets_and_data_sets_stand_for_themselves():
-    one = table(nu=(0.1, 0.2), Optimal=BEST, A=BEST).assign(dataset="x")
-    other = one.assign(dataset="y", rdp=lambda rows: rows.rdp * np.where(rows.policy == "A", 3, 1))
-    found = promises(pd.concat([one, other])).set_index(["dataset", "policy", "nu"]).rdp
-    assert found["x", "A", 0.2] == pytest.approx(1)
-    assert found["y", "A", 0.1] == pytest.approx(3)
-
-
 def test_a_realisation_without_a_cost_is_left_out():
     row = promises(table(Optimal=BEST, A=[(np.nan, np.nan, np.nan), *BEST[1:]])).iloc[1]
     assert (row.realisations, row.rdp) == (2, 1)

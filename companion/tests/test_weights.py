@@ -9,11 +9,11 @@ import pytest
 from adascale import ReceiveScalingProblem
 from adascale.policies import Optimal
 from companion.bounds import SignalMoment, nearly_exact_bound
+from companion.results import load
 from companion.theory.convergence import momentum_over_bound
 from companion.training import weighted_trainings as trainings
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import (
-    by_third,
     compare,
     equal_leakage,
     fitted_weights,
@@ -22,8 +22,6 @@ from companion.training.weights import (
     saving,
 )
 from tests.problems import MNIST, make
-
-from .shared import RESULTS
 
 CURVATURE = np.array([0.05, 0.3, 1.0, 2.2])
 
@@ -124,14 +122,6 @@ def test_weights_never_cost_leakage_or_noise_and_save_what_theory_says_far_above
     np.testing.assert_allclose(ratios.noise, saving(6.0), rtol=0.02)
 
 
-def test_the_schedule_for_one_order_can_leak_more_in_epsilon():
-    weights = loss_weights(1.0, 1 - np.exp(-6 / 1000), 500)
-    ratios = compare(make(MNIST, 0.16, [0, 1]), weights)
-    assert np.all(ratios.leakage < 0.7)
-    assert np.all(ratios.epsilon > 1.05)
-    assert np.all(ratios.best_epsilon < 1)
-
-
 def test_equal_leakage_is_found_from_a_budget_too_small_or_too_large():
     policy = WeightedOptimal(np.geomspace(1, 50, 100))
     wanted = make(MNIST, 0.04, rounds=100)
@@ -155,12 +145,6 @@ def test_bad_values_are_refused_by_name():
             call()
     with pytest.raises(ValueError, match="curvature must be finite and >= 0"):
         loss_weights([-1.0], 0.5, 3)
-
-
-def test_shares_by_third_sum_to_one_and_see_when_something_is_spent():
-    np.testing.assert_allclose(by_third([[1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 2]]), [[1 / 3] * 3, [0, 0, 1]])
-    with pytest.raises(ValueError, match="at least 3 rounds"):
-        by_third([1.0, 2.0])
 
 
 def test_a_disturbed_state_is_that_of_a_round_with_that_noise():
@@ -222,7 +206,7 @@ def test_response_weights_are_those_of_the_responses_and_not_below_the_least():
 
 
 def test_the_committed_contest_is_at_equal_leakage_and_complete():
-    table = pd.read_csv(RESULTS / "weights" / "contest.csv")
+    table = load("weights/contest")
     assert len(table) == len(trainings.SETTINGS) * len(trainings.SEEDS["contest"]) * 5
     spread = table.groupby(["setting", "seed"]).rdp.agg(["min", "max"])
     np.testing.assert_allclose(spread["max"], spread["min"], rtol=1e-6)  # seven digits are written

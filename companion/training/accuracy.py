@@ -18,8 +18,8 @@ from adascale.comparison import leakage_table
 from adascale.statistics import Interval, interval, log_interval
 from companion.claims import CLOSE, MARKS
 from companion.figures.style import label_of
+from companion.formatting import fixed
 from companion.methods import METHODS
-from companion.summary import number
 
 if TYPE_CHECKING:
     from adascale.runs.specification import Run
@@ -32,6 +32,7 @@ FALL_POINTS = 2 * CLOSE_POINTS
 """Points within which we read a fall between two accuracies that are quoted as met, since either may be off by one."""
 
 _ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
+_ENDINGS = ("", "_low", "_high")
 
 
 def verdict_within(low: float, high: float, least: float, most: float) -> str:
@@ -42,35 +43,17 @@ def verdict_within(low: float, high: float, least: float, most: float) -> str:
 
 
 def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference: str = "AdaScale") -> pd.DataFrame:
-    r"""The paper's statements on accuracy, each with its verdict.
+    r"""The paper's statements on accuracy, each with its verdict, from a table of trainings.
 
-    ========= ====================================== ==================================================================
-    ``claim`` the paper                              computed, in percentage points
-    ========= ====================================== ==================================================================
-    ends      the smallest and largest :math:`\nu`   the mean accuracy there is within one point of what is quoted
-              correspond to the accuracies quoted
-    falls     accuracy falls over that range         the paired fall from the smallest :math:`\nu` to this one is
-                                                     above 0
-    amount    by as much as is quoted                that fall at the largest :math:`\nu` is within two points of it
-    same      methods are compared under the same    the paired difference of accuracies at this :math:`\nu` is
-              learning performance                   within one point of 0
-    ========= ====================================== ==================================================================
+    In percentage points, with ``quoted`` accuracies (0 ... 1) for the smallest and for the largest :math:`\nu`:
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Rows of :func:`~adascale.runs.execution.perform`: ``policy, nu, seed, test_accuracy``, NaN where a run has
-        not been finished.
-    quoted : tuple of float
-        The accuracies (0 ... 1) quoted for the smallest and for the largest :math:`\nu`.
-    reference : str
-        The policy that *ends*, *falls* and *amount* are about, and that the others are compared with; ``NoiseFree``,
-        which no receiver has, is left out.
+    * *ends*, the mean accuracy there is within one point of what is quoted.
+    * *falls*, the paired fall from the smallest :math:`\nu` to this one is above 0.
+    * *amount*, that fall at the largest :math:`\nu` is within two points of the quoted one.
+    * *same*, the paired difference of a method's accuracy from that of the reference is within one point of 0.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``claim, policy, nu, realisations, points, low, high, verdict``.
+    The first three are about the reference; ``NoiseFree``, which no receiver has, is left out of the last.  An accuracy
+    is NaN where a run has not been finished.
     """
     points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
     if reference not in points:
@@ -102,7 +85,7 @@ def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
 
     ✓ holds, ✗ fails, ? not settled; without points where no run has been finished.
     """
-    points = claims.points.map(lambda value: "" if np.isnan(value) else number(value, ".2f") + "\N{NO-BREAK SPACE}")
+    points = claims.points.map(lambda value: "" if np.isnan(value) else fixed(value, ".2f") + "\N{NO-BREAK SPACE}")
     text = points + claims.verdict.map(MARKS)
     wide = claims.assign(text=text).pivot(index=["claim", "policy"], columns="nu", values="text")
     wide = wide.reindex(claims[["claim", "policy"]].drop_duplicates()).fillna("")
@@ -113,24 +96,14 @@ def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
 def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterable[int]) -> pd.DataFrame:
     r"""For every reading of a sweep what it does to accuracy, and what there is to gain in leakage.
 
-    Parameters
-    ----------
-    entries : iterable of Entry
-        See :func:`adascale.runs.sweep.read_sweep`.
-    results : pandas.DataFrame
-        Their rows, see :func:`adascale.runs.sweep.tables`: the trainings with AdaScale are used.
-    seeds : iterable of int
-        Realisations of the channel for the leakage, which needs no training.
+    ``entries`` are those of :func:`adascale.runs.sweep.read_sweep`, ``results`` their rows, of which the trainings with
+    AdaScale are used, and ``seeds`` realisations of the channel for the leakage, which needs no training.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row a reading and :math:`\nu`, in the order of the sweep: ``reading, nu, budget, realisations``;
-        ``accuracy, accuracy_low, accuracy_high`` (mean and 95 % t interval, in per cent); ``fall, fall_low,
-        fall_high`` (paired, in points, from the smallest :math:`\nu`; NaN there); ``gap, gap_low, gap_high``:
-        EqualAlloc's RDP leakage over the optimum's, geometric mean of the ratio over the seeds; ``gap_means``, the
-        ratio of the mean leakages; ``epsilon_gap``, as ``gap`` but of epsilon; and ``epsilon``, the optimum's,
-        geometric mean, at Opacus' orders as in the paper.
+    A row a reading and :math:`\nu`, in the order of the sweep: ``accuracy, accuracy_low, accuracy_high`` (mean and 95 %
+    t interval, in per cent); ``fall, fall_low, fall_high`` (paired, in points, from the smallest :math:`\nu`, or NaN);
+    ``gap, gap_low, gap_high``, EqualAlloc's RDP leakage over the optimum's, geometric mean; ``gap_means``, the ratio of
+    the mean leakages; ``epsilon_gap``, as ``gap`` but of epsilon; and ``epsilon``, the optimum's, geometric mean, at
+    Opacus' orders as in the paper.
     """
     seeds, rows = list(seeds), []
     runs: dict[str, dict[float, Run]] = {}
@@ -138,7 +111,7 @@ def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterab
         if run.policy == "AdaScale":
             runs.setdefault(reading, {}).setdefault(run.nu, run)
     for reading, levels in runs.items():
-        some = next(iter(levels.values()))
+        some, first = next(iter(levels.values())), min(levels)
         budgets = {nu: nu * run.budget_factor for nu, run in levels.items()}
         with warnings.catch_warnings():  # at the paper's orders on purpose, though some budgets call for larger ones
             warnings.simplefilter("ignore", OrdersTooFew)
@@ -147,50 +120,27 @@ def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterab
             )
         own = results[(results.reading == reading) & (results.policy == "AdaScale")]
         points = 100 * own.pivot(index="seed", columns="nu", values="test_accuracy")
-        first = min(levels)
         for nu, budget in budgets.items():
             here = leaked[np.isclose(leaked.nu, budget, rtol=1e-12)].pivot(index="seed", columns="policy")
-            gap = log_interval(here["rdp", "EqualAlloc"] / here["rdp", "Optimal"])
-            fall = interval(points[first] - points[nu]) if nu > first else [np.nan] * 3
-            means = here["rdp", "EqualAlloc"].mean() / here["rdp", "Optimal"].mean()
-            epsilon_gap = log_interval(here["epsilon", "EqualAlloc"] / here["epsilon", "Optimal"]).centre
-            rows.append(
-                (
-                    reading,
-                    nu,
-                    budget,
-                    points[nu].notna().sum(),
-                    *interval(points[nu]),
-                    *fall,
-                    *gap,
-                    means,
-                    epsilon_gap,
-                    log_interval(here["epsilon", "Optimal"]).centre,
-                )
-            )
-    columns = ["reading", "nu", "budget", "realisations"]
-    columns += [name + end for name in ("accuracy", "fall", "gap") for end in ("", "_low", "_high")]
-    columns += ["gap_means", "epsilon_gap", "epsilon"]
-    return pd.DataFrame(rows, columns=columns)
+            row = {"reading": reading, "nu": nu, "budget": budget}
+            parts = {
+                "accuracy": interval(points[nu]),
+                "fall": interval(points[first] - points[nu]) if nu > first else [np.nan] * 3,
+                "gap": log_interval(here["rdp", "EqualAlloc"] / here["rdp", "Optimal"]),
+            }
+            row |= {f"{name}{end}": x for name, each in parts.items() for end, x in zip(_ENDINGS, each, strict=True)}
+            row["gap_means"] = here["rdp", "EqualAlloc"].mean() / here["rdp", "Optimal"].mean()
+            row["epsilon_gap"] = log_interval(here["epsilon", "EqualAlloc"] / here["epsilon", "Optimal"]).centre
+            rows.append(row | {"epsilon": log_interval(here["epsilon", "Optimal"]).centre})
+    return pd.DataFrame(rows)
 
 
 def reading_verdicts(readings: pd.DataFrame, quoted: tuple[float, float]) -> pd.DataFrame:
-    r"""Both headlines side by side, for every reading, at the ends of the range of :math:`\nu`.
+    r"""Both headlines side by side, for every reading of a table, at the ends of the range of :math:`\nu`.
 
-    Parameters
-    ----------
-    readings : pandas.DataFrame
-        See :func:`reading_table`.
-    quoted : tuple of float
-        The accuracies (0 ... 1) that the paper quotes for the ends.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Indexed by ``reading``, each "holds", "fails" or "not settled": ``small, large``, the mean accuracy at that end
-        is what is quoted, within a point; ``fall``, the paired fall is what these two allow, the quoted one within two
-        points; ``gap``, EqualAlloc leaks more than 20 % beyond the optimum at the small end; ``narrows``, and more
-        than at the large end; and ``both``, all of these.
+    ``small, large``, the mean accuracy at that end is what is quoted, within a point; ``fall``, the paired fall is what
+    these two allow, the quoted one within two points; ``gap``, EqualAlloc leaks more than 20 % beyond the optimum at
+    the small end; ``narrows``, and more than at the large end; and ``both``, all of these.
     """
     rows = {}
     for reading, levels in readings.groupby("reading", sort=False):

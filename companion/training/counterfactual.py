@@ -1,9 +1,7 @@
-r"""One training, told apart at its deepest fade: from that round on once with the fade, and once without.
+r"""One training, told apart at its deepest fade: ``python -m companion make fork``.
 
-Up to that round both are the same training to the last bit.  In the round itself the bottleneck of the median round
-takes the place of the fade's, and what the round spends above its floor stays; then everything is as it was.
-
-``python -m companion make fork --checkpoints FOLDER``
+Up to that round both branches are the same training to the last bit.  In the round itself the bottleneck of the median
+round takes the place of the fade's, and what the round spends above its floor stays; then everything is as it was.
 """
 
 from __future__ import annotations
@@ -16,11 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from adascale.comparison import find_method
-from adascale.learning import Trained, data, train
+from adascale.learning import data, train
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import Run
-from adascale.runs.store import Checkpoint
 from adascale.runs.sweep import read_sweep
 from companion.results import Made
 
@@ -28,70 +25,30 @@ Schedule = NDArray[np.float64]
 
 
 def fade_levelled(problem: ReceiveScalingProblem, eta: Schedule) -> tuple[ReceiveScalingProblem, Schedule]:
-    r"""The round of the largest floor with the (lower) median floor, and the same :math:`w_t - w_{\min,t}` in it.
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        One lane.
-    eta : ndarray
-        A schedule, shape (T,).
-
-    Returns
-    -------
-    problem, eta
-        Equal to what is given in every other round; the cost is the same.
-    """
+    r"""One lane with the (lower) median floor in the round of the largest, and the same :math:`w_t - w_{\min,t}`."""
     deepest, median = problem.min_noise_energy.argsort()[[-1, problem.num_rounds // 2]]  # the lower median of the gains
-    min_gain = problem.min_gain.copy()
+    min_gain, schedule = problem.min_gain.copy(), eta.copy()
     min_gain[deepest] = min_gain[median]
     levelled = ReceiveScalingProblem(problem.scenario, min_gain, problem.budget)
-    schedule = eta.copy()
     energy = levelled.min_noise_energy[deepest] + problem.spend(eta)[deepest]
     schedule[deepest] = min(problem.scenario.noise_scale / energy, levelled.max_eta[deepest])
     return levelled, schedule
 
 
-def fork(run: Run, begun: Trained | None = None) -> pd.DataFrame:
+def fork(run: Run) -> pd.DataFrame:
     r"""The training of a run without its deepest fade, with the schedule that was made for the fade.
 
-    Parameters
-    ----------
-    run : Run
-        Of a policy.
-    begun : Trained, optional
-        The run's own first rounds, at most those before the fade, which need not be trained again.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row an evaluation, with the columns ``round, accuracy, test_loss, run, nu, seed`` and, of the realisation,
-        ``fade_round, fade_floor, level_floor``; rounds count from 0.
-
-    Raises
-    ------
-    ValueError
-        If ``begun`` has the fade behind it.
-    FileNotFoundError
-        If the data set is not on this machine.
+    A row an evaluation: ``round, accuracy, test_loss, run, nu, seed`` and, of the realisation, ``fade_round``, counted
+    from 0, ``fade_floor, level_floor``.
     """
     problem, mean_gain = problem_of(run)
     fade = int(problem.min_noise_energy.argmax())
-    if begun is not None and begun.state.round > fade:
-        raise ValueError(f"begun must end before round {fade}, that of the fade; got {begun.state.round} rounds")
-    eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
-    levelled, schedule = fade_levelled(problem, eta)
+    levelled, schedule = fade_levelled(problem, find_method(run.policy)[1](problem, mean_gain).schedule(problem))
     dataset = data.load(run.training.dataset, run.training.input_scaling)
-    trained = train(levelled, schedule, run.training, dataset, run.seed, every=run.every, resume=begun)
-    rows = trained.history.loc[trained.history.accuracy.notna(), ["round", "accuracy", "test_loss"]]
-    return rows.assign(
-        run=run.address,
-        nu=run.nu,
-        seed=run.seed,
-        fade_round=fade,
-        fade_floor=problem.min_noise_energy[fade],
-        level_floor=levelled.min_noise_energy[fade],
-    ).reset_index(drop=True)
+    history = train(levelled, schedule, run.training, dataset, run.seed, every=run.every).history
+    rows = history.loc[history.accuracy.notna(), ["round", "accuracy", "test_loss"]]
+    floors = {"fade_floor": problem.min_noise_energy[fade], "level_floor": levelled.min_noise_energy[fade]}
+    return rows.assign(run=run.address, nu=run.nu, seed=run.seed, fade_round=fade, **floors).reset_index(drop=True)
 
 
 class Forked(NamedTuple):
@@ -111,32 +68,19 @@ class Forked(NamedTuple):
 
 
 def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Forked:
-    """Both branches of the trainings of the realisation of seed 0.
-
-    Parameters
-    ----------
-    forks : pandas.DataFrame
-        Of :func:`fork`.
-    table, curves : pandas.DataFrame
-        The trainings with the fade, as :func:`adascale.runs.sweep.tables` gives them.
-    """
+    """Both branches at seed 0, from :func:`fork` and from the table and curves of the trainings with the fade."""
     chosen = forks[forks.seed == 0]
     fade = int(chosen.fade_round.iloc[0])
     own = curves.merge(table.loc[table.run.isin(chosen.run), ["run", "nu"]], on="run")
-    both = [
+    kept, levelled = (
         100 * each[each["round"] >= fade].pivot(index="round", columns="nu", values="accuracy")
         for each in (own.dropna(subset="accuracy"), chosen)
-    ]
-    if not both[0].index.equals(both[1].index) or not both[0].columns.equals(both[1].columns):
+    )
+    if not kept.index.equals(levelled.index) or not kept.columns.equals(levelled.columns):
         raise ValueError("forks and curves must have the same evaluations after the fade")
-    return Forked(both[0], both[1], fade)
+    return Forked(kept, levelled, fade)
 
 
-def committed(sweep: Path, checkpoints: Path | None = None, run: str | None = None) -> Made:
-    """The forks of the runs of a sweep file, each from its checkpoint where there is one."""
-    tables = []
-    for _, each in read_sweep(sweep):
-        if run in (None, each.address):
-            begun = Checkpoint(checkpoints / f"{each.address}.checkpoint", each).read()[0] if checkpoints else None
-            tables.append(fork(each, begun))
-    yield pd.concat(tables).to_csv(index=False), {"sweep": str(sweep)}
+def committed(sweep: Path) -> Made:
+    """The forks of the runs of a sweep file."""
+    yield pd.concat(fork(run) for _, run in read_sweep(sweep)).to_csv(index=False), {"sweep": str(sweep)}

@@ -17,45 +17,22 @@ from adascale.runs.execution import problem_of
 from adascale.runs.specification import Run, make_run
 from companion.results import Made
 
-NETWORKS = ("tanh_cnn", "resnet32")
-"""The network that was trained, and the one that is cited."""
-ROUNDS = 2
-"""Rounds that are timed."""
+NETWORKS, ROUNDS = ("tanh_cnn", "resnet32"), 2
+"""The network that was trained and the one that is cited; the rounds that are timed."""
 
 
 def timed_rounds(run: Run, dataset: Dataset, rounds: int) -> pd.DataFrame:
-    """Train a few rounds at full power, and time each.
-
-    Parameters
-    ----------
-    run : Run
-        What would be trained.
-    dataset : Dataset
-    rounds : int
-        How many rounds, >= 1.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a round: ``model, parameters, round, samples`` in the batches of all devices, and ``cpu_seconds`` of this
-        process, to which other work on the machine adds little.
-    """
-    problem, _ = problem_of(run)
-    federation = FedSGD(run.scenario, run.training, dataset, run.seed)
+    """Train a few rounds at full power; a row each, with the CPU time, to which other work adds little."""
+    federation, (problem, _) = FedSGD(run.scenario, run.training, dataset, run.seed), problem_of(run)
     state, rows = federation.start(), []
-    for eta in problem.max_eta[:rounds]:
+    for t, eta in enumerate(problem.max_eta[:rounds]):
         began = time.process_time()
         state, seen = federation.step(state, float(eta))
-        rows.append(
-            {
-                "model": run.training.model,
-                "parameters": run.scenario.num_parameters,
-                "round": state.round - 1,
-                "samples": seen.batch_size,
-                "cpu_seconds": time.process_time() - began,
-            }
-        )
-    return pd.DataFrame(rows)
+        rows.append((t, seen.batch_size, time.process_time() - began))
+    table = pd.DataFrame(rows, columns=["round", "samples", "cpu_seconds"])
+    table.insert(0, "model", run.training.model)
+    table.insert(1, "parameters", run.scenario.num_parameters)
+    return table
 
 
 def whole_training(table: pd.DataFrame, rounds: int) -> pd.Series:

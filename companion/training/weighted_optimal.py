@@ -23,37 +23,20 @@ def mean_one(weights: ArrayLike) -> FloatArray:
         raise ValueError(f"weights must have a last axis of rounds, got shape {given.shape}")
     share = given / given.max(axis=-1, keepdims=True)  # whose sum float64 holds
     check.positive("weights over the largest", share)
-    of_mean_one: FloatArray = share / share.mean(axis=-1, keepdims=True)
-    return of_mean_one
+    return np.asarray(share / share.mean(axis=-1, keepdims=True))
 
 
 def weighted_cost(problem: ReceiveScalingProblem, eta: ArrayLike, weights: ArrayLike) -> FloatArray:
-    r""":math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...).
-
-    ``eta`` of shape (..., T) is in watts; ``weights`` of shape (..., T) are > 0.  Raises ``ValueError`` for
-    other weights, and as ``ReceiveScalingProblem.spend``.
-    """
-    cost: FloatArray = np.mean(weights_for(problem, weights) * problem.spend(eta), axis=-1)
-    return cost
+    r""":math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...)."""
+    return np.asarray(np.mean(weights_for(problem, weights) * problem.spend(eta), axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedOptimal(Policy):
     r"""The least leakage where the noise energy of round t counts :math:`c_t` times (:prf:ref:`thm-weighted`).
 
-    .. math::
-        \min_w \sum_t F(w_t) \quad\text{s.t.}\quad \frac1T \sum_t c_t (w_t - w_{\min,t}) \le \nu, \quad
-        w_t \ge w_{\min,t}
-
     The solution has one price :math:`p` for all rounds: :math:`-F'(w_t) = p\, c_t` above the floor, and
-    :math:`-F'(w_t) \le p\, c_t` on it.  With equal weights it is :class:`~adascale.policies.Optimal`; otherwise it
-    depends on the order and on the devices.  It sees the whole future.
-
-    Parameters
-    ----------
-    weights : array_like
-        :math:`c_t > 0`, shape (T,) or (..., T) broadcasting with the lanes; only their ratios count, as they are
-        brought to mean 1.
+    :math:`-F'(w_t) \le p\, c_t` on it.  Of the weights, shape (T,) or (..., T), only their ratios count.
     """
 
     weights: ArrayLike = field(repr=False)

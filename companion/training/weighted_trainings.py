@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from adascale.learning.fedsgd import State
 from adascale.policies import Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
-from companion.results import Made
+from companion.results import Made, load
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import equal_leakage, fitted_weights
 
@@ -93,21 +92,7 @@ def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | N
 
     The training has the optimum's noise at :math:`\nu`.  A round receives a further :math:`\pm\mathbf n`, of energy
     :math:`\lVert\mathbf n\rVert^2 = w/2` and random direction; the mean of both signs has no first-order part.
-
-    Parameters
-    ----------
-    name : str
-        One of ``SETTINGS``.
-    seed : int
-    later : sequence of int
-        How many rounds come after the disturbed one.
-    rounds : int, optional
-        A shorter horizon.
-
-    Returns
-    -------
-    list of dict
-        ``later``, ``response`` in nats per unit of :math:`w`, and the accuracy's in points.
+    ``response`` is in nats per unit of :math:`w`, the accuracy's in points.
     """
     setting = SETTINGS[name]
     digits = Digits.at(setting, seed, rounds)
@@ -119,24 +104,12 @@ def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | N
         t = len(energy) - 1 - k
         noise = rng.standard_normal(states[0].parameters.numel())
         noise *= math.sqrt(setting.disturbance / 2) / np.linalg.norm(noise)
-        ends = [
-            digits.run(disturbed(states[t], sign * noise, setting.learning_rate), energy[t + 1 :]) for sign in (1, -1)
-        ]
-        ends = [
-            end or [disturbed(states[t], s * noise, setting.learning_rate)]
-            for end, s in zip(ends, (1, -1), strict=True)
-        ]
-        found = pd.DataFrame([digits.evaluate(end[-1]) for end in ends]).mean()
+        starts = [disturbed(states[t], sign * noise, setting.learning_rate) for sign in (1, -1)]
+        ends = [[start, *digits.run(start, energy[t + 1 :])][-1] for start in starts]
+        found = pd.DataFrame([digits.evaluate(end) for end in ends]).mean()
         change = (found - pd.Series(undisturbed)) / setting.disturbance
-        rows.append(
-            {
-                "setting": name,
-                "seed": seed,
-                "later": k,
-                "response": change.test_loss,
-                "accuracy": 100 * change.test_accuracy,
-            }
-        )
+        about = {"setting": name, "seed": seed, "later": k}
+        rows.append(about | {"response": change.test_loss, "accuracy": 100 * change.test_accuracy})
     return rows
 
 
@@ -171,26 +144,14 @@ def thirds_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
 
 
 def _held(weights: FloatArray) -> FloatArray:
-    held: FloatArray = np.maximum(weights, LEAST * weights.max())
-    return held
+    return np.asarray(np.maximum(weights, LEAST * weights.max()))
 
 
 def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
     r"""Trainings at one RDP, that of the optimum at :math:`\nu` (``flat``): a row for each, and for no noise at all.
 
-    Parameters
-    ----------
-    name : str
-        One of ``SETTINGS``.
-    seed : int
-    weights : mapping
-        Name of a schedule to the weights under which it is the optimum, shape (T,) each.
-
-    Returns
-    -------
-    list of dict
-        ``schedule, rdp, epsilon, cost, first, last`` (noise energies above the floors, mean over the first and the last
-        third), and the loss and accuracy at the end.
+    Each of the ``weights`` of the rounds has its own optimum.  ``first, last`` are the noise energies above the floors,
+    mean over the first and the last third.
     """
     setting = SETTINGS[name]
     digits = Digits.at(setting, seed, len(next(iter(weights.values()))))
@@ -206,33 +167,29 @@ def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dic
         row: dict[str, Any] = {"setting": name, "seed": seed, "schedule": label}
         if eta is not None:
             spend, part = problem.spend(eta), problem.num_rounds // 3
-            row |= {
-                "rdp": float(problem.rdp(eta)),
-                "epsilon": float(problem.dp_epsilon(eta)),
-                "cost": float(problem.cost(eta)),
-                "first": float(spend[:part].mean()),
-                "last": float(spend[-part:].mean()),
-            }
+            row |= {"rdp": float(problem.rdp(eta)), "epsilon": float(problem.dp_epsilon(eta))}
+            row |= {"cost": spend.mean(), "first": spend[:part].mean(), "last": spend[-part:].mean()}
         rows.append(row | digits.evaluate(digits.run(digits.federation.start(), energy)[-1]))
     return rows
 
 
-def found_weights(target: Path, name: str) -> dict[str, FloatArray]:
+def found_weights(name: str) -> dict[str, FloatArray]:
     """The contest's weights: of both committed experiments, and the second one's in reversed order."""
     rounds = Scenario.digits().num_rounds
-    by_third = thirds_weights(pd.read_csv(target / "thirds.csv"), name, rounds)
-    by_response = response_weights(pd.read_csv(target / "response.csv"), name, rounds)
+    by_third = thirds_weights(load("weights/thirds"), name, rounds)
+    by_response = response_weights(load("weights/response"), name, rounds)
     return {"response": by_response, "thirds": by_third, "reversed": by_third[::-1]}
 
 
-def committed(name: str, tables: Path = Path("results/weights")) -> Made:
-    """One of the three committed tables; the contest reads the two others in the folder ``tables``."""
+def committed(name: str) -> Made:
+    """One of the three committed tables; the contest reads the two others."""
     torch.set_num_threads(1)
-    if name == "contest":
-        rows = [contest(setting, seed, found_weights(tables, setting)) for setting in SETTINGS for seed in SEEDS[name]]
-    else:
-        one = response if name == "response" else thirds
-        rows = [one(setting, seed) for setting in SETTINGS for seed in SEEDS[name]]
-    table = pd.DataFrame([row for each in rows for row in each])
-    about = {"seeds": f"{SEEDS[name][0]}-{SEEDS[name][-1]}", "threads": 1}
-    yield table.to_csv(index=False, float_format="%.7g"), about
+    seeds, make = SEEDS[name], thirds if name == "thirds" else response
+    rows = [
+        row
+        for setting in SETTINGS
+        for seed in seeds
+        for row in (contest(setting, seed, found_weights(setting)) if name == "contest" else make(setting, seed))
+    ]
+    about = {"seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
+    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), about

@@ -29,32 +29,14 @@ FloatArray = NDArray[np.float64]
 
 
 def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0) -> FloatArray:
-    r"""What is left of a disturbance after k further rounds, in units of :math:`-\lambda`, shape (..., rounds).
+    r""":math:`\psi_k` of :eq:`eq:impulse-response`, for k from 0, at curvatures :math:`h \ge 0` of any shape.
 
-    .. math::
-        \psi_0 = 1, \quad \psi_1 = 1 + \mu - \lambda h, \quad
-        \psi_{k+1} = (1 + \mu - \lambda h)\, \psi_k - \mu\, \psi_{k-1}
-
-    (:eq:`eq:impulse-response`); without momentum :math:`(1 - \lambda h)^k`.
-
-    Parameters
-    ----------
-    curvature : array_like
-        :math:`h \ge 0`, any shape; with weight decay :math:`h + \beta`.
-    learning_rate : float, > 0
-    rounds : int
-        How many :math:`k` from 0 on.
-    momentum : float
-        :math:`0 \le \mu < 1`.
-
-    Returns
-    -------
-    numpy.ndarray
-        :math:`\psi_k`.
+    It is what is left of a disturbance after k further rounds, in units of :math:`-\lambda`, shape (..., rounds); with
+    weight decay, give :math:`h + \beta`.
     """
     h, rate = check.at_least("curvature", curvature, 0), check.positive("learning_rate", learning_rate)
     mu = check.at_least("momentum", momentum, 0)
-    if mu.ndim or rate.ndim or mu >= 1 or (rate * h >= 2 * (1 + mu)).any():
+    if mu >= 1 or (rate * h >= 2 * (1 + mu)).any():
         raise ValueError(
             f"momentum must be < 1 and learning_rate * curvature < 2 (1 + momentum), got {momentum} and "
             f"{float(np.max(rate * h, initial=0)):.4g}"
@@ -69,40 +51,14 @@ def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, mo
 def loss_weights(
     curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0, weight_decay: float = 0.0
 ) -> FloatArray:
-    r"""What a unit of :math:`w_t` adds to the expected excess loss after the last round, shape (T,).
-
-    .. math:: \frac{\lambda^2}{4d} \sum_{i=1}^d h_i\, \psi_{T-1-t}(h_i + \beta)^2
-
-    for a quadratic loss with these curvatures (:prf:ref:`prop-weights`).
-
-    Parameters
-    ----------
-    curvature : array_like
-        Eigenvalues :math:`h_i \ge 0` of the Hessian, shape (d,).
-    learning_rate, momentum, weight_decay : float
-        :math:`\lambda`, :math:`\mu` and :math:`\beta \ge 0` of the server's step.
-    rounds : int
-
-    Returns
-    -------
-    numpy.ndarray
-        One weight a round, in loss per unit of :math:`w`.
-    """
+    r"""What a unit of :math:`w_t` adds to a quadratic's expected final loss, shape (T,) (:prf:ref:`prop-weights`)."""
     h = np.atleast_1d(check.at_least("curvature", curvature, 0))
-    decay = check.at_least("weight_decay", weight_decay, 0)
-    psi = impulse_response(h + decay, learning_rate, rounds, momentum)
-    weights: FloatArray = learning_rate**2 / 4 * np.mean(h[:, None] * psi**2, axis=0)[::-1]
-    return weights
+    psi = impulse_response(h + check.at_least("weight_decay", weight_decay, 0), learning_rate, rounds, momentum)
+    return np.asarray(learning_rate**2 / 4 * np.mean(h[:, None] * psi**2, axis=0)[::-1])
 
 
 def saving(forgetting: ArrayLike) -> FloatArray:
-    r"""The weighted optimum's leakage over a constant level's where leakage is inverse to noise (:eq:`eq:saving`).
-
-    .. math:: \frac{\big(\frac1T \sum_t \sqrt{c_t}\big)^2}{\frac1T \sum_t c_t} \to \frac{\tanh(x/4)}{x/4}
-
-    for weights that fall by :math:`e^{-x}` from the last round to the first; ``forgetting`` is :math:`x \ge 0`, which
-    is :math:`2 \lambda h T` for one curvature.
-    """
+    r"""The share of :eq:`eq:saving` at :math:`x \ge 0`, which is :math:`2 \lambda h T` for one curvature."""
     x = check.at_least("forgetting", forgetting, 0) / 4
     with np.errstate(invalid="ignore"):
         return np.where(x > 0, np.tanh(x) / np.where(x > 0, x, 1), 1.0)
@@ -127,37 +83,21 @@ class Comparison(NamedTuple):
     """At the same RDP, what all noise adds, floors included, over the same of the other."""
 
 
-def compare(
-    problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence[float] = ORDERS, delta: float = 1e-5
-) -> Comparison:
-    r"""Is it worth it? The optimum under weights against :class:`~adascale.policies.Optimal` at the budget :math:`\nu`.
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        Lanes in one axis.
-    weights : array_like
-        :math:`c_t > 0`, shape (T,).
-    orders : sequence of float
-        Orders besides the scenario's for which the weighted optimum is tried.
-    delta : float
-        :math:`\delta` of the epsilon.
-    """
+def compare(problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence[float] = ORDERS) -> Comparison:
+    r"""Is it worth it? The optimum under weights, shape (T,), against Optimal at the budget, of lanes in one axis."""
     budget = np.broadcast_to(problem.budget, problem.lanes)
     flat, policy = Optimal().schedule(problem), WeightedOptimal(weights)
-    spent = weighted_cost(problem, flat, weights)
+    spent, target, needed = weighted_cost(problem, flat, weights), problem.rdp(flat), np.empty(problem.lanes)
     scenario, grid = problem.scenario, order_grid(4096)
     equal_loss = policy.schedule(ReceiveScalingProblem(scenario, problem.min_gain, spent))
-    target, needed = problem.rdp(flat), np.empty(problem.lanes)
     for lane in np.ndindex(problem.lanes):
-        needed[lane] = equal_leakage(
-            ReceiveScalingProblem(scenario, problem.min_gain[lane], budget[lane]), policy, float(target[lane])
-        )
-    base = problem.dp_epsilon(flat, delta, grid)
-    best = epsilon = problem.dp_epsilon(equal_loss, delta, grid)
+        alone = ReceiveScalingProblem(scenario, problem.min_gain[lane], budget[lane])
+        needed[lane] = equal_leakage(alone, policy, float(target[lane]))
+    base = problem.dp_epsilon(flat, orders=grid)
+    best = epsilon = problem.dp_epsilon(equal_loss, orders=grid)
     for order in orders:
         tried = ReceiveScalingProblem(replace(scenario, order=order), problem.min_gain, spent)
-        best = np.minimum(best, problem.dp_epsilon(policy.schedule(tried), delta, grid))
+        best = np.minimum(best, problem.dp_epsilon(policy.schedule(tried), orders=grid))
     ground = np.mean(mean_one(weights) * problem.min_noise_energy, axis=-1)
     return Comparison(
         problem.rdp(equal_loss) / target,
@@ -188,43 +128,14 @@ def fitted_weights(
 ) -> FloatArray:
     r"""Weights of the form that :prf:ref:`prop-weights` gives, nearest to measured responses, shape (rounds,).
 
-    Non-negative amounts of 60 curvatures, by least squares in units of the standard errors.
-
-    Parameters
-    ----------
-    later : array_like
-        How many rounds k came after the noise, shape (K,).
-    response, error : array_like
-        What a unit of noise energy added to the loss then, and its standard error, shape (K,) each.
-    learning_rate, rounds, momentum
-        As for :func:`loss_weights`.
-
-    Returns
-    -------
-    numpy.ndarray
-        One weight a round, the last round last.
+    Non-negative amounts of 60 curvatures, by least squares in units of the standard errors.  ``response`` is what a
+    unit of noise energy added to the loss when ``later`` rounds came after it.
     """
-    k = np.asarray(later, dtype=int)
     grid = np.geomspace(0.05 * (1 - momentum) / (learning_rate * rounds), 1.0 / learning_rate, 60)
     psi = impulse_response(grid, learning_rate, rounds, momentum) ** 2
     scale = 1 / check.positive("error", error)
-    amount, _ = nnls((psi[:, k] * scale).T, check.as_floats("response", response) * scale)
-    found: FloatArray = (amount @ psi)[::-1]
-    return found
-
-
-def by_third(spend: ArrayLike) -> FloatArray:
-    r"""The shares of a schedule's cost that its first, middle and last third of rounds have, shape (..., 3).
-
-    ``spend`` is :math:`w_t - w_{\min,t} \ge 0`, shape (..., T), T at least 3 and not all zero.
-    """
-    y = check.at_least("spend", spend, 0)
-    if y.ndim == 0 or y.shape[-1] < 3:
-        raise ValueError(f"spend must have at least 3 rounds on its last axis, got shape {y.shape}")
-    parts = np.array_split(y, 3, axis=-1)
-    total = check.positive("what is spent", y.sum(axis=-1))
-    shares: FloatArray = np.stack([part.sum(axis=-1) for part in parts], axis=-1) / total[..., None]
-    return shares
+    amount, _ = nnls((psi[:, np.asarray(later, dtype=int)] * scale).T, check.as_floats("response", response) * scale)
+    return np.asarray((amount @ psi)[::-1])
 
 
 NU, FORGETTING, SEEDS = (0.01, 0.16, 2.56), (2.0, 6.0, 20.0), range(20)
@@ -232,39 +143,15 @@ NU, FORGETTING, SEEDS = (0.01, 0.16, 2.56), (2.0, 6.0, 20.0), range(20)
 
 
 def table(
-    nu: Sequence[float] = NU,
-    forgetting: Sequence[float] = FORGETTING,
-    seeds: Sequence[int] = SEEDS,
-    rounds: int | None = None,
-    orders: Sequence[float] = ORDERS,
+    nu: Sequence[float] = NU, forgetting: Sequence[float] = FORGETTING, seeds: Sequence[int] = SEEDS
 ) -> pd.DataFrame:
-    r"""Is it worth it on quadratics? :func:`compare` in the radio setting of MNIST, one curvature.
-
-    Parameters
-    ----------
-    nu : sequence of float
-        Budgets of the unweighted optimum.
-    forgetting : sequence of float
-        :math:`x = 2 \lambda h T`.
-    seeds : sequence of int
-        Realisations of the channel.
-    rounds : int, optional
-        A shorter horizon.
-    orders : sequence of float
-        As for :func:`compare`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``nu, forgetting, seed`` and the ratios.
-    """
+    r"""Is it worth it? :func:`compare` on quadratics of one curvature on MNIST's channels, :math:`x = 2\lambda hT`."""
     scenario = Scenario.mnist()
-    T = scenario.num_rounds if rounds is None else rounds
-    gain = scenario.min_gain(channel.draw(scenario.num_devices, T, list(seeds)).gain)
+    gain = scenario.min_gain(channel.draw(scenario.num_devices, scenario.num_rounds, list(seeds)).gain)
     rows = []
     for budget, x in product(nu, forgetting):
-        weights = loss_weights(1.0, -math.expm1(-x / (2 * T)), T)
-        ratios = compare(ReceiveScalingProblem(scenario, gain, budget), weights, orders)
+        weights = loss_weights(1.0, -math.expm1(-x / (2 * scenario.num_rounds)), scenario.num_rounds)
+        ratios = compare(ReceiveScalingProblem(scenario, gain, budget), weights)
         rows.append(pd.DataFrame({"nu": budget, "forgetting": x, "seed": list(seeds)} | ratios._asdict()))
     return pd.concat(rows, ignore_index=True)
 

@@ -41,22 +41,6 @@ def test_both_forms_give_the_same_update(dtype, tolerance):
     assert torch.equal(quiet, gradients.mean(0))
 
 
-def test_the_signal_is_the_sum_that_the_paper_writes():
-    gradients, coefficient, eta = one_round(6)
-    noise = receiver_noise(np.random.default_rng(0), 6, SCENARIO.noise_power)
-    received = transmit(gradients, coefficient, eta, noise)
-    for i in range(6):
-        expected = noise[i]
-        for m in range(10):
-            a = np.sqrt(eta) / (10 * coefficient[m])
-            expected += coefficient[m] * a * float(gradients[m, i])
-        assert complex(received.signal[i]) == pytest.approx(expected, rel=1e-13)
-        assert float(received.update[i]) == pytest.approx(expected.real / np.sqrt(eta), rel=1e-13)
-    for m in range(10):
-        power = eta / (100 * abs(coefficient[m]) ** 2) * float(gradients[m] @ gradients[m]) / 6
-        assert float(received.power[m]) == pytest.approx(power, rel=1e-13)
-
-
 def test_the_noise_has_half_its_power_in_the_real_part():
     noise = receiver_noise(np.random.default_rng(1), 100_000, 1e-12)
     for part in (noise.real, noise.imag):
