@@ -16,6 +16,8 @@ example:
   adascale epsilon rounds.csv --delta 1e-5 --json
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 from typing import Any
