@@ -96,10 +96,6 @@ def test_panels_are_narrow_enough_just_above_order_six(alpha):
     assert tables.LogMomentTable(1e-3, alpha, 0.0, 2.0).accurate
 
 
-def test_a_table_that_is_too_coarse_says_so():
-    assert not tables.LogMomentTable(1e-6, 60.5, -3.0, 6.0).accurate  # a kink at s = 0.5, as steep as the order
-
-
 def test_a_long_schedule_takes_no_integral_a_round(monkeypatch):
     q, alpha, sigma = 0.1, 2.5, np.full(6000, 20.0)
     monkeypatch.setattr(kernels, "total_log_moment", None)
@@ -145,11 +141,6 @@ def test_bad_lists_of_orders_are_refused():
         ):
             with pytest.raises(ValueError, match=r"^orders must be"):
                 call(bad)
-
-
-def test_integer_orders_have_their_finite_sum_to_512():
-    assert kernels.moment_terms(0.1, 512).weight.shape == (1, 511)  # k = 2 ... 512
-    assert kernels.moment_terms(0.1, 513).weight.shape == (1, 0)
 
 
 @given(st.floats(0.01, 12).map(lambda x: 1 + 10.0**x), st.floats(-15, -0.1).map(lambda x: 1 + 10.0**x))

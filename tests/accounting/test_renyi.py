@@ -52,14 +52,6 @@ PEERS_OFF = [(opacus_rdp, point) for point in (*OFF, (0.01, 1.0, 1.9), (0.01, 0.
 PEERS_OFF += [(google_rdp, point) for point in (*OFF, (0.01, 1.0, 2.5), *((0.08, 1.0, a) for a in (1.5, 3.2, 1.1)))]
 
 
-@pytest.mark.parametrize(("peer", "point"), PEERS_OFF)
-def test_sixty_digits_decide_where_the_peers_are_off(peer, point):
-    """They lose small leakages, and some digits at fractional orders."""
-    exact = reference.rdp(*point)
-    assert ours(*point) == pytest.approx(exact, rel=1e-10, abs=0)
-    assert abs(peer(*point) / exact - 1) > (1e-3 if point[1] == 1e6 else 1e-10)
-
-
 def test_rdp_broadcasts_rates_against_multipliers():
     q, sigma = np.array([0.01, 0.08, 1.0])[:, None], np.geomspace(0.5, 5, 4)
     for function in (accounting.rdp, accounting.rdp_derivative):
@@ -92,15 +84,6 @@ def test_conversion_is_the_paper_s_remark_at_the_best_order(curve, delta):
     assert float(found.epsilon) == pytest.approx(max(0.0, min(plain)), rel=1e-12, abs=1e-12)
     chosen = [value for value, alpha in zip(plain, alphas, strict=True) if alpha == float(found.order)]
     assert min(chosen) == pytest.approx(min(plain), rel=1e-12, abs=1e-12)
-
-
-def test_conversion_agrees_with_opacus():
-    assert list(accounting.DEFAULT_ORDERS) == list(RDPAccountant.DEFAULT_ALPHAS)
-    leakage = np.sort(np.random.default_rng(0).uniform(0.1, 3, len(accounting.DEFAULT_ORDERS)))
-    epsilon, order = opacus.get_privacy_spent(orders=list(accounting.DEFAULT_ORDERS), rdp=list(leakage), delta=1e-5)
-    found = accounting.to_dp(leakage)
-    assert float(found.epsilon) == pytest.approx(epsilon, rel=1e-12)  # the same five operations
-    assert float(found.order) == order
 
 
 def test_infinite_leakage_excludes_an_order():
