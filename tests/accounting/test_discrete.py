@@ -116,7 +116,7 @@ def test_what_is_no_privacy_loss_is_refused(loss, mass, argument):
 
 @pytest.mark.parametrize("balance", [0.76, 1.0, 1.24])
 def test_total_variation_of_unbalanced_masses_lies_in_its_interval(balance):
-    """The masses of a total variation of 1e-10 sum to 1 to ten digits: either sum of differences may be the true one."""
+    """The masses of a total variation of 1e-10 sum to 1 to ten digits: either side may be the true one."""
     up, down = 1e-10 / -math.expm1(-1), 1e-10 / (balance * math.expm1(1))
     found = delta([from_pmf([1.0, 0.0, -1.0], [up, 1 - up - down, down])], 0.0)
     assert found.lower <= min(1e-10, 1e-10 / balance) * (1 + 1e-9)

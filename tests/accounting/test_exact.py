@@ -1,6 +1,5 @@
 """The exact accountant: closed forms, other numerical methods, its bounds, and the ends of its range."""
 
-import itertools
 import math
 import tracemalloc
 import warnings
@@ -11,19 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.integrate import quad
 from scipy.special import ndtr, ndtri
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
+from adascale import accounting
 from adascale.accounting import CertifiedInterval, exact_delta, exact_epsilon, trade_off
-from adascale.accounting.exact import certify, gaussian, inversion, moments, rounds, search
+from adascale.accounting.exact import certify, gaussian, inversion, moments, search
 from adascale.accounting.exact import certify as bracket
 from adascale.errors import CannotCertify, RoundingFloor
 
 from .coins import equal
-from .exact import delta_by, epsilon_by, gaussian_delta, one_round
+from .exact import epsilon_by, gaussian_delta, one_round
 
-BOOK = Scenario.mnist()
 RATES = st.floats(-6, 0).map(lambda x: 10**x)
 SIGMAS = st.floats(math.log10(0.3), 4).map(lambda x: 10**x)
 DELTAS = st.floats(-12, -1e-3).map(lambda x: 10**x)
@@ -31,16 +28,9 @@ FEW = settings(max_examples=settings.default.max_examples // 3)  # an example ta
 BAD = [("sampling_rate", 1.5, [1.0], "1.5"), ("sampling_rate", -0.1, [1.0], "-0.1")]
 BAD += [("sampling_rate", [0.1, 0.2], [1.0] * 3, ""), ("sampling_rate", [[0.1, 0.2]], [1.0, 2.0], "")]
 BAD += [("noise_multiplier", 0.1, *case) for case in (([0.0], "0.0"), ([math.inf], "inf"), ([], ""), (1.0, ""))]
+BAD += [("noise_multiplier", 0.1, [[1.0]], "")]
 BAD += [("noise_multiplier", 0.1, [3.0, wrong, 0.5], f"{wrong:g}") for wrong in (1e-9, 1e151, 0.99e-6)]
-
-
-@pytest.fixture(scope="module")
-def distinct():
-    """500 different noise multipliers of the book."""
-    problem = ReceiveScalingProblem(BOOK, BOOK.min_gain(channel.draw(BOOK.num_devices, BOOK.num_rounds, 7).gain), 0.04)
-    sigma = problem.noise_multiplier(policies.EqualAlloc().schedule(problem))[0]
-    assert np.unique(sigma).size == 500
-    return sigma
+DISTINCT = np.random.default_rng(0).uniform(0.8, 3.0, 500)
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 4.0])
@@ -56,7 +46,7 @@ def test_one_round_lies_between_the_ends_of_the_inversion(q, sigma, fraction, wa
     assert upper - lower <= 1e-2 * upper
 
 
-@pytest.mark.parametrize("delta", [1e-10, 1e-9, 1e-5, 1e-2, 0.05])
+@pytest.mark.parametrize("delta", [1e-10, 1e-5, 0.05])
 def test_rounds_without_sampling_are_gaussian_privacy(delta):
     sigma = np.array([3.0, 5.0, 20.0])
     mu = math.sqrt((sigma**-2.0).sum())
@@ -66,14 +56,13 @@ def test_rounds_without_sampling_are_gaussian_privacy(delta):
     assert near.epsilon == pytest.approx(closed.epsilon, rel=1e-6)
 
 
-def test_a_schedule_of_the_book_is_certified_below_a_thousandth(distinct):
-    found = exact_epsilon(BOOK.sampling_rate, distinct)
+def test_distinct_noises_are_certified_below_a_thousandth():
+    found = exact_epsilon(0.01, DISTINCT)
     assert found.lower <= found.epsilon <= found.upper <= found.lower * 1.001
-    assert exact_epsilon(BOOK.sampling_rate, distinct[::-1]) == found
-    renyi = accounting.schedule_epsilon(BOOK.sampling_rate, distinct).epsilon
-    assert 1.05 < renyi / found.upper < 1.5
+    assert exact_epsilon(0.01, DISTINCT[::-1]) == found
+    assert 1.05 < accounting.schedule_epsilon(0.01, DISTINCT).epsilon / found.upper < 2
     # negative control: with a share of 1e-3 more noise energy, the bracket misses the value of the true schedule
-    assert exact_epsilon(BOOK.sampling_rate, distinct * 1.002).upper < found.epsilon
+    assert exact_epsilon(0.01, DISTINCT * 1.002).upper < found.epsilon
 
 
 def test_each_round_has_its_own_rate():
@@ -119,11 +108,10 @@ def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
             trade_off(1.0, [2.0], **bad)
 
 
-def test_the_accountant_gives_the_upper_end(distinct):
-    lanes = np.stack([distinct, 1.3 * distinct])
+def test_the_accountant_gives_the_upper_end():
+    lanes = np.stack([DISTINCT[:9], 1.3 * DISTINCT[:9]])
     accountant = accounting.ExactAccountant()
-    ends = accountant.epsilon(0.01, lanes, 1e-5)
-    assert ends.tolist() == [exact_epsilon(0.01, lane, 1e-5).upper for lane in lanes]
+    assert accountant.epsilon(0.01, lanes, 1e-5).tolist() == [exact_epsilon(0.01, lane, 1e-5).upper for lane in lanes]
     assert isinstance(accountant, accounting.Accountant)
 
 
@@ -153,21 +141,11 @@ def test_a_moment_is_as_near_to_thirty_digits_as_it_says(case):
 
 @pytest.mark.parametrize("function", [exact_epsilon, exact_delta])
 def test_bad_argument_is_named_with_its_value(function):
-    for name, rate, sigma, value in BAD:
-        with pytest.raises(ValueError, match=f"^{name} must be|^{name} must have") as error:
-            function(rate, sigma, 0.5)
+    other = "delta" if function is exact_epsilon else "epsilon"
+    for name, rate, sigma, value, *rest in [*BAD, (other, 0.1, [1.0], "", [0.1]), (other, 0.1, [1.0], "-0.1", -0.1)]:
+        with pytest.raises(ValueError, match=f"^{name} must ") as error:
+            function(rate, sigma, *rest or [0.5])
         assert value in str(error.value)
-
-
-def test_functions_of_one_schedule_take_one_schedule_and_one_number():
-    for call in (
-        lambda: exact_epsilon(0.1, [[1.0]]),
-        lambda: exact_epsilon(0.1, [1.0], 1.0),
-        lambda: exact_delta(0.1, [1.0], [0.1]),
-        lambda: exact_delta(0.1, [1.0], -0.1),
-    ):
-        with pytest.raises(ValueError, match=r"^(noise_multiplier|delta|epsilon) must "):
-            call()
 
 
 def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
@@ -195,33 +173,32 @@ def test_where_floating_point_ends_nothing_is_called_proven(case):
     assert exact_epsilon(rate, [sigma], delta).upper > 0  # one round has a closed form
 
 
-@pytest.mark.parametrize("sigma", [1e-6, 1e150])
-def test_the_least_and_the_largest_noise_that_are_named_are_taken(sigma):
-    assert 0 <= exact_epsilon(1.0, [sigma], 1e-5).lower < math.inf
-
-
 @pytest.mark.parametrize(
     ("rate", "sigma"),
-    [*itertools.product([1.0, 0.5, 1e-9], [[1.0], [1e3], [1e149]]), (1.0, [1.0, 2.0]), (1e-9, [1.0, 1e100])],
+    [
+        (1.0, [1e-6]),
+        (1.0, [1e149]),
+        (0.5, [1.0]),
+        (1e-9, [1e3]),
+        (1e-9, [1e150]),
+        (1.0, [1.0, 2.0]),
+        (1e-9, [1.0, 1e100]),
+    ],
 )
 def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate, sigma):
     tracemalloc.start()
-    for epsilon in (0.0, 1e-300, 1e-3, 30.0, 1e4, 1e6, 1e290, 1.7e308):
+    for epsilon in (0.0, 1e-300, 1e-3, 30.0, 1e4, 1e290, 1.7e308):
         try:
             found = exact_delta(rate, sigma, epsilon)
         except ValueError as refused:
             assert "cannot be certified" in str(refused)  # noqa: PT017
-            assert "division" not in str(refused)  # noqa: PT017
         else:
             assert 0 <= found.lower <= found.delta <= found.upper <= 1
             assert math.copysign(1, found.lower) == math.copysign(1, found.delta) == 1  # no -0
     assert tracemalloc.get_traced_memory()[1] < 1e8  # five times what any of them takes
     tracemalloc.stop()
-
-
-def test_a_delta_that_underflows_is_at_most_the_least_that_floating_point_holds():
-    assert exact_delta(1.0, [1e149], 1e6)[:3] == (0.0, 0.0, 1e-300)
     assert gaussian.delta(1e4, 0.0)[2] == 1
+    assert exact_delta(1.0, [1e149], 1e6)[:3] == (0.0, 0.0, 1e-300)  # it underflows
 
 
 @st.composite
