@@ -154,6 +154,12 @@ def read_scenario(name: str, interference: float | None = None) -> adascale.pres
     return replace(found, scenario=with_interference(found.scenario, interference))
 
 
+def leave_out_numba(options: Namespace) -> None:
+    """Prevent Numba's import where it takes half a second for work of milliseconds, unless others share the process."""
+    if options.own_process:
+        sys.modules.setdefault("numba", None)  # type: ignore[arg-type]
+
+
 def read_rounds(path: Path, rate: float | None) -> FloatArray:
     """Read sampling rates, noise multipliers and counts, one row per event; ``rate`` is for a table without rates."""
     import numpy as np
