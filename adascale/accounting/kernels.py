@@ -20,6 +20,7 @@ LARGEST_ORDER = 1e12
 
 _NO_OVERFLOW = 600.0  # exp(600) is still far from the largest double
 _FEW = 10  # up to this many terms, powers of exp(s) are products of at most 55 factors, with a relative error of 1e-14
+_REACH = 9.0  # standard deviations kept on each side: exp(-9^2 / 2) = 3e-18
 # Trapezoidal step in standard deviations: its error is of order exp(-2 pi^2 / 0.6^2) = 2e-24; and at most 0.6 in L: the
 # branch points at +- i pi give exp(-2 pi^2 / 0.6 + pi^2 / (2 s)) < 1e-12 where that step is the smaller one
 _STEP = 0.6
@@ -166,6 +167,66 @@ def _excess_term(ell: float, half_square: float, a: float, scale: float) -> floa
 
 
 @njit(cache=True, nogil=True)
+def _grid(root: float, alpha: float) -> tuple[float, int]:
+    """Return step and number of steps of the trapezoidal rule from -_REACH, in standard deviations."""
+    step = _STEP / max(root, 1.0)
+    return step, int(math.ceil((max(alpha, 2.0) * root + 2 * _REACH) / step))
+
+
+@njit(cache=True, nogil=True)
+def _fractional_log_moment(s: float, q: float, alpha: float) -> float:
+    top = alpha * math.log(q) + 0.5 * alpha * (alpha - 1) * s
+    if _gaussian_alone(s, q, alpha):
+        return top
+    if _far_apart(s, q):
+        upper, lower = _parts(s, q, alpha)
+        return math.log1p(upper + lower)
+    if alpha > _LARGE:
+        return _around_peaks(s, q, alpha)[0]
+    scale = max(0.0, top)  # ln E is within alpha ln 2 of this
+    a, root = alpha - 1, math.sqrt(s)
+    step, steps = _grid(root, alpha)
+    total = 0.0
+    for i in range(steps + 1):
+        u = i * step - _REACH
+        ell = _log_mixture(root * u - 0.5 * s, q)
+        total += _excess_term(ell, 0.5 * u * u, a, scale)
+    total *= step / math.sqrt(2 * math.pi)
+    return math.log1p(total * math.exp(scale)) if scale < 30 else scale + math.log(total + math.exp(-scale))
+
+
+@njit(cache=True, nogil=True)
+def _fractional_slopes(s: float, q: float, alpha: float) -> tuple[float, float]:
+    # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
+    # E'  = alpha (alpha - 1) / 2 E[(..)^alpha r^2]
+    # E'' = alpha (alpha - 1) / 2 E[(..)^alpha r^2 (1 + 2 b r + b (b - 1) r^2 / 2)]
+    pairs = 0.5 * alpha * (alpha - 1)
+    if _gaussian_alone(s, q, alpha):
+        return pairs, 0.0
+    if _far_apart(s, q):
+        upper, lower = _parts(s, q, alpha)
+        share = (upper + q) / (1 + upper + lower)
+        return pairs * share, pairs * pairs * share * (1 - share)
+    if alpha > _LARGE:
+        return _around_peaks(s, q, alpha)[1:]
+    scale = max(0.0, alpha * math.log(q) + pairs * s)
+    root, b = math.sqrt(s), alpha - 2
+    step, steps = _grid(root, alpha)
+    moment = first = second = 0.0
+    for i in range(steps + 1):
+        u = i * step - _REACH
+        loss = root * u - 0.5 * s
+        ell = _log_mixture(loss, q)
+        term, r = math.exp(alpha * ell - 0.5 * u * u - scale), _upper_share(loss, ell, q)
+        moment += term
+        term *= r * r
+        first += term
+        second += term * (1 + 2 * b * r + 0.5 * b * (b - 1) * r * r)
+    mean = pairs * first / moment
+    return mean, pairs * second / moment - mean * mean
+
+
+@njit(cache=True, nogil=True)
 def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
     """Find where u - alpha sqrt(s) r(u) changes sign from - to +, a peak of alpha ell(u) - u^2 / 2."""
     root = math.sqrt(s)
@@ -205,20 +266,11 @@ def _height(u: float, s: float, q: float, alpha: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
+def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float]:
     """Compute A, A' and A'' by the trapezoidal rule where the integrand is not negligible."""
-    # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
-    # E'  = alpha (alpha - 1) / 2 E[(..)^alpha r^2]
-    # E'' = alpha (alpha - 1) / 2 E[(..)^alpha r^2 (1 + 2 b r + b (b - 1) r^2 / 2)]
-    root, b, pairs = math.sqrt(s), alpha - 2, 0.5 * alpha * (alpha - 1)
     if s == 0.0:
-        return 0.0, pairs * q * q, 0.0
-    if _gaussian_alone(s, q, alpha):
-        return alpha * math.log(q) + pairs * s, pairs, 0.0
-    if _far_apart(s, q):
-        upper, lower = _parts(s, q, alpha)
-        share = (upper + q) / (1 + upper + lower)
-        return math.log1p(upper + lower), pairs * share, pairs * pairs * share * (1 - share)
+        return 0.0, 0.5 * alpha * (alpha - 1) * q * q, 0.0
+    root, b, pairs = math.sqrt(s), alpha - 2, 0.5 * alpha * (alpha - 1)
     left, right = _peaks(s, q, alpha)
     lower, scale = _height(left, s, q, alpha), _height(right, s, q, alpha)
     bend = (math.log1p(-q) - math.log(q)) + math.log(alpha) - (root * (right - 12) - 0.5 * s)
@@ -266,7 +318,7 @@ def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
         return 0.5 * alpha * (alpha - 1) * s
     if terms.weight.shape[1] > 0:
         return _integer_log_moment(s, terms, kind)
-    return _fractional(s, q, alpha)[0]
+    return _fractional_log_moment(s, q, alpha)
 
 
 @njit(cache=True, nogil=True)
@@ -277,7 +329,7 @@ def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, f
         return 0.5 * alpha * (alpha - 1), 0.0
     if terms.weight.shape[1] > 0:
         return _integer_slopes(s, terms.log_weight, kind)
-    return _fractional(s, q, alpha)[1:]
+    return _fractional_slopes(s, q, alpha)
 
 
 def are_few(terms: MomentTerms) -> bool:
