@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import kernels
-from adascale.accounting.interpolation import LARGEST_ORDER, table_for
+from adascale.accounting.interpolation import table_for
 from adascale.accounting.kernels import FloatArray
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
 from adascale.accounting.renyi import DpGuarantee, at_end, conversion_offset
 
 _TINIEST = 1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
 _HUGEST = 1e200  # above this 1 / sigma^2, entries of a table would overflow
+_TABLES = 100.0  # above this order the panels of a table are too narrow to be worth it
 _WORTH_IT = 0.99  # no warning if an order beyond the list lowers epsilon by less than 1 %
 _STEPS = 81  # number of orders to try beyond the end, in ratios of the fourth root of 2, up to a million times as far
 
@@ -99,7 +100,7 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
     @cache
     def total(i: int) -> Callable[[tuple[int, ...]], float]:
         alpha = float(orders[i])
-        if log_s is not None and alpha != int(alpha) and alpha <= LARGEST_ORDER:
+        if log_s is not None and alpha != int(alpha) and alpha <= _TABLES:
             table = table_for(q, alpha, float(log_s.min()), float(log_s.max()))
             if table.accurate:
                 return lambda lane: table.total(log_s[lane])
