@@ -64,12 +64,30 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
 
 
 def solve(function: Callable[[float], float], low: float, high: float, tolerance: float = 1e-11) -> float:
-    """Find where a function crosses 0 between ``low`` and ``high``, by Chandrupatla's method."""
-    from scipy.optimize import elementwise  # slow to import
+    """Find where a function crosses 0 between ``low`` and ``high``, by Chandrupatla's method; NaN if it does not.
 
-    tolerances = {"xatol": 2e-300, "xrtol": 2 * tolerance, "fatol": 0.0, "frtol": 0.0}
-    with np.errstate(over="ignore", invalid="ignore"):  # values may be infinite
-        return float(elementwise.find_root(np.vectorize(function, [float]), (low, high), tolerances=tolerances).x)
+    It is that of ``scipy.optimize.elementwise``, for one function in plain numbers, as that is slow to import.
+    """
+    a, b, at_a, at_b, t = low, high, function(low), function(high), 0.5
+    while True:
+        x, value = (a, at_a) if abs(at_a) < abs(at_b) else (b, at_b)
+        width, near = abs(b - a), 2 * tolerance * abs(x) + 2e-300
+        if value == 0 or width < near:
+            return x
+        if (at_a > 0) == (at_b > 0):
+            return math.nan
+        least = 0.5 * near / width
+        x = a + min(max(t, least), 1 - least) * (b - a)
+        value = function(x)
+        if (value > 0) == (at_a > 0):
+            c, at_c = a, at_a
+        else:
+            b, c, at_b, at_c = a, b, at_a, at_b
+        a, at_a, t = x, value, 0.5
+        xi, phi = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+        if 1 - math.sqrt(1 - xi) < phi < math.sqrt(xi):  # inverse quadratic interpolation is safe
+            t = at_a / (at_a - at_b) * at_c / (at_c - at_b)
+            t -= (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_b - at_c)
 
 
 def widen(function: Lanewise, start: ArrayLike, step: float, limit: float) -> tuple[FloatArray, FloatArray]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
+from scipy.optimize import brentq, elementwise
 
 from adascale import rootfind
 from adascale.rootfind import find_roots, power_law_step, search_from, widen
@@ -138,7 +138,16 @@ def test_functions_without_a_root_are_told_apart_from_those_with_one():
         (lambda x: math.inf if x < 1 else 2 - x, 0.0, 9.0),
         (lambda x: -math.log(x), 1e-9, 1e9),
         (lambda x: -x, -1.0, 1.0),
+        (lambda x: 1.0 if x > math.pi else -1.0, 0.0, 9.0),
+        (lambda x: x - 1e-200, 0.0, 9.0),
+        (lambda x: x - 9, 0.0, 9.0),
+        (lambda x: 1.0, 0.0, 9.0),
+        (lambda x: math.nan, 0.0, 9.0),
     ],
 )
-def test_solve_agrees_with_brentq(function, low, high):
-    assert rootfind.solve(function, low, high) == pytest.approx(brentq(function, low, high), rel=2e-11, abs=1e-11)
+def test_solve_takes_the_steps_of_scipy(function, low, high):
+    """So as to have its roots, and NaN where the sign does not change."""
+    found = elementwise.find_root(
+        np.vectorize(function, [float]), (low, high), tolerances={"xatol": 2e-300, "xrtol": 2e-11, "fatol": 0.0}
+    )
+    np.testing.assert_allclose(rootfind.solve(function, low, high), found.x, rtol=1e-15)

@@ -21,6 +21,7 @@ _FORM = "(sampling rate, noise multiplier, count)"
 _LARGEST = 600.0  # largest privacy loss, so that e^loss times a mass that is not negligible is a float
 _LEAST = 1e-280  # masses under Q below this are taken for 0
 _MOST_OFF = 1e-9  # largest relative error of the sums of the masses
+_MOST_UNBALANCED = 0.25  # up to here twice the error covers its reciprocal: 1 / 0.75 - 1 < 2 * 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,10 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
         sums = f"{math.fsum(p):.12g} and {total:.12g}"
         raise InvalidInput(f"mass and mass * exp(-loss) must each sum to 1, got {sums}", "mass")
     # both sums are made 1: the first factor balances P and Q, the second one scales both
-    balance = more / less if less > 0 else 1.0
+    balance = more / less if less > 0 else math.inf if more > 0 else 1.0
+    if not abs(balance - 1) <= _MOST_UNBALANCED:
+        sums = f"{more:.3g} for losses > 0 and {-less:.3g} for losses < 0"
+        raise InvalidInput(f"mass * (1 - exp(-loss)) must sum to 0, got {sums}", "mass")
     q = np.where(y < 0, balance * q, q)
     scale = math.fsum(q)
     off = abs(balance - 1) + abs(scale - 1)

@@ -49,7 +49,7 @@ def schedule_epsilon(
     delta = check.fraction("delta", delta)
     with np.errstate(over="ignore"):  # refused below
         s = np.sort(np.maximum(sigma**-2.0, _TINIEST), axis=-1)  # so that equal entries are adjacent
-    composed = _Composed(q, orders, delta, s)
+    composed = _composed(q, orders, delta, s)
     epsilon, best = np.empty(sigma.shape[:-1]), np.empty(sigma.shape[:-1], dtype=np.intp)
     guess = orders.size // 2
     for lane in np.ndindex(sigma.shape[:-1]):
@@ -77,7 +77,7 @@ def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, 
         ratio = 2.0 ** (np.arange(_STEPS) / 4)
         beyond = np.minimum(last * ratio, kernels.LARGEST_ORDER) if end > 0 else 1 + (last - 1) / ratio
         beyond = np.unique(beyond[beyond > 1])
-        tried = _Composed(q, beyond, delta, _rounded_up(s[lane]))
+        tried = _composed(q, beyond, delta, _rounded_up(s[lane]))
         best, better = valley(partial(tried, ()), beyond.size, 0 if end > 0 else beyond.size - 1)
         if max(better, 0.0) < _WORTH_IT * epsilon:
             counts = int(there.sum()), there.size
@@ -91,30 +91,23 @@ def _rounded_up(s: FloatArray) -> FloatArray:
     return np.repeat(s[np.minimum(np.arange(block - 1, s.size + block - 1, block), s.size - 1)], block)[: s.size]
 
 
-class _Composed:
-    """The epsilon of one of many schedules at the i-th order, from tables if they save work."""
+def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Callable[[tuple[int, ...], int], float]:
+    """Return the epsilon of one of many schedules at the i-th order, from tables if they save work."""
+    offset = conversion_offset(orders, delta)
+    # a table costs about as much as five thousand fractional orders
+    log_s = np.log(s) if s.size > 5000 and s.max() < _HUGEST else None
 
-    def __init__(self, q: float, orders: FloatArray, delta: float, s: FloatArray) -> None:
-        self.q, self.orders, self.offset, self.s = q, orders, conversion_offset(orders, delta), s
-        # a table costs about as much as five thousand fractional orders
-        self.worth_a_table = s.size > 5000 and s.max() < _HUGEST
-        if self.worth_a_table:
-            self.log_s = np.log(s)
-            self.range = float(self.log_s.min()), float(self.log_s.max())
-        self.ready: dict[int, Callable[[tuple[int, ...]], float]] = {}
-
-    def __call__(self, lane: tuple[int, ...], i: int) -> float:
-        if i not in self.ready:
-            self.ready[i] = self._prepare(float(self.orders[i]))
-        return float(self.ready[i](lane) / (self.orders[i] - 1) + self.offset[i])
-
-    def _prepare(self, alpha: float) -> Callable[[tuple[int, ...]], float]:
-        if self.worth_a_table and alpha != int(alpha) and alpha <= _TABLES:
-            table = table_for(self.q, alpha, *self.range)
+    @cache
+    def total(i: int) -> Callable[[tuple[int, ...]], float]:
+        alpha = float(orders[i])
+        if log_s is not None and alpha != int(alpha) and alpha <= _TABLES:
+            table = table_for(q, alpha, float(log_s.min()), float(log_s.max()))
             if table.accurate:
-                return lambda lane: table.total(self.log_s[lane])
-        terms = kernels.moment_terms(self.q, alpha)
-        return lambda lane: float(kernels.total_log_moment(self.s[lane], terms, 0))
+                return lambda lane: table.total(log_s[lane])
+        terms = kernels.moment_terms(q, alpha)
+        return lambda lane: float(kernels.total_log_moment(s[lane], terms, 0))
+
+    return lambda lane, i: float(total(i)(lane) / (orders[i] - 1) + offset[i])
 
 
 def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:

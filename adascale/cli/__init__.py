@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     stop = Stop(f"{command}stopped")
     with _handling_signals(stop), _visible():
         try:
-            return _run(given, command, stop)
+            return _run(given, command, stop, arguments is None)
         except KeyboardInterrupt:
             stop.said.acquire()  # blocks for ever if the watching thread is ending the process
             _say(stop.line)
@@ -79,9 +79,10 @@ def main(arguments: list[str] | None = None) -> int:
             return 2
 
 
-def _run(given: list[str], command: str, stop: Stop) -> int:
+def _run(given: list[str], command: str, stop: Stop, own_process: bool) -> int:
     try:
         options = _parser(given).parse_args(given)
+        options.own_process = own_process
         if kept := vars(options).get("store") or vars(options).get("state"):
             stop.line += f"; the same command goes on from what {kept} holds"
         elif "store" in options:

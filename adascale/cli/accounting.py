@@ -26,6 +26,7 @@ _NEEDED = {"delta": "epsilon", "calibrate": "epsilon", "beta": "alpha"}
 
 def run(options: argparse.Namespace) -> None:
     """Print the quantity and its bounds."""
+    common.leave_out_numba(options)
     accounting, events = adascale.accounting, options.event or []
     if options.history:
         events = [*events, *_history(options.history)]

@@ -1,5 +1,7 @@
 """The policy that the options select, from what is known before the first round."""
 
+from __future__ import annotations
+
 from argparse import Namespace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Functions shared by subcommands.  Slow imports are inside the functions that need them."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
@@ -116,12 +118,12 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
     return {f"the base {str(path)!r} of {option}" if i else option: path for i, (path, _) in enumerate(chain)}
 
 
-def reading(options: Namespace) -> "Reading":
+def reading(options: Namespace) -> Reading:
     """Return the form of a trace that the options give."""
     return adascale.channel.Reading(options.unit, options.transmit_power, options.gaps, options.sensitivity)
 
 
-def read_trace(path: Path, options: Namespace, scenario: adascale.Scenario, split: float | None = None) -> "Trace":
+def read_trace(path: Path, options: Namespace, scenario: adascale.Scenario, split: float | None = None) -> Trace:
     """Read a trace, and print its notes."""
     trace = adascale.read_gains(path, scenario, reading(options), split)
     for each in trace.notes:
@@ -152,7 +154,13 @@ def read_scenario(name: str, interference: float | None = None) -> adascale.pres
     return replace(found, scenario=with_interference(found.scenario, interference))
 
 
-def read_rounds(path: Path, rate: float | None) -> "FloatArray":
+def leave_out_numba(options: Namespace) -> None:
+    """Prevent Numba's import where it takes half a second for work of milliseconds, unless others share the process."""
+    if options.own_process:
+        sys.modules.setdefault("numba", None)  # type: ignore[arg-type]
+
+
+def read_rounds(path: Path, rate: float | None) -> FloatArray:
     """Read sampling rates, noise multipliers and counts, one row per event; ``rate`` is for a table without rates."""
     import numpy as np
 

@@ -33,6 +33,8 @@ example:
   adascale stream --scenario my.toml --policy learn --nu 0.04 --state run.state < gains.csv
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 from pathlib import Path

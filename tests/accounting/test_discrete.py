@@ -102,12 +102,25 @@ def test_sampled_rounds_beyond_the_atoms_still_have_valid_bounds():
         ([0.0], [0.9], "mass"),
         ([1.0, -1.0], [0.5, 0.5], "mass"),
         ([math.inf, 0.0], [0.1, 0.9], "loss"),
+        # sums of 1 to ten digits whose difference is the whole total variation
+        ([1.0, 0.0, -1.0], [1e-11, 1 - 1.1e-10, 1e-10], "mass"),
+        ([1.0, 0.0], [5e-10, 1 - 5e-10], "mass"),
+        ([-1.0, 0.0], [3e-10, 1 - 3e-10], "mass"),
     ],
 )
 def test_what_is_no_privacy_loss_is_refused(loss, mass, argument):
     with pytest.raises(InvalidInput) as error:
         from_pmf(loss, mass)
     assert error.value.argument == argument
+
+
+@pytest.mark.parametrize("balance", [0.76, 1.0, 1.24])
+def test_total_variation_of_unbalanced_masses_lies_in_its_interval(balance):
+    """The masses of a total variation of 1e-10 sum to 1 to ten digits: either side may be the true one."""
+    up, down = 1e-10 / -math.expm1(-1), 1e-10 / (balance * math.expm1(1))
+    found = delta([from_pmf([1.0, 0.0, -1.0], [up, 1 - up - down, down])], 0.0)
+    assert found.lower <= min(1e-10, 1e-10 / balance) * (1 + 1e-9)
+    assert found.upper >= max(1e-10, 1e-10 / balance) * (1 - 1e-9)
 
 
 def test_a_discrete_event_is_counted_and_has_no_noise():

@@ -1,6 +1,5 @@
 """The exact accountant: closed forms, other numerical methods, its bounds, and the ends of its range."""
 
-import itertools
 import math
 import tracemalloc
 import warnings
@@ -11,19 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.integrate import quad
 from scipy.special import ndtr, ndtri
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
+from adascale import accounting
 from adascale.accounting import CertifiedInterval, exact_delta, exact_epsilon, trade_off
-from adascale.accounting.exact import certify, gaussian, inversion, moments, rounds, search
+from adascale.accounting.exact import certify, gaussian, inversion, moments, search
 from adascale.accounting.exact import certify as bracket
 from adascale.errors import CannotCertify, RoundingFloor
 
 from .coins import equal
-from .exact import delta_by, epsilon_by, gaussian_delta, one_round
+from .exact import epsilon_by, gaussian_delta, one_round
 
-BOOK = Scenario.mnist()
 RATES = st.floats(-6, 0).map(lambda x: 10**x)
 SIGMAS = st.floats(math.log10(0.3), 4).map(lambda x: 10**x)
 DELTAS = st.floats(-12, -1e-3).map(lambda x: 10**x)
@@ -31,16 +28,9 @@ FEW = settings(max_examples=settings.default.max_examples // 3)  # an example ta
 BAD = [("sampling_rate", 1.5, [1.0], "1.5"), ("sampling_rate", -0.1, [1.0], "-0.1")]
 BAD += [("sampling_rate", [0.1, 0.2], [1.0] * 3, ""), ("sampling_rate", [[0.1, 0.2]], [1.0, 2.0], "")]
 BAD += [("noise_multiplier", 0.1, *case) for case in (([0.0], "0.0"), ([math.inf], "inf"), ([], ""), (1.0, ""))]
+BAD += [("noise_multiplier", 0.1, [[1.0]], "")]
 BAD += [("noise_multiplier", 0.1, [3.0, wrong, 0.5], f"{wrong:g}") for wrong in (1e-9, 1e151, 0.99e-6)]
-
-
-@pytest.fixture(scope="module")
-def distinct():
-    """500 different noise multipliers of the book."""
-    problem = ReceiveScalingProblem(BOOK, BOOK.min_gain(channel.draw(BOOK.num_devices, BOOK.num_rounds, 7).gain), 0.04)
-    sigma = problem.noise_multiplier(policies.EqualAlloc().schedule(problem))[0]
-    assert np.unique(sigma).size == 500
-    return sigma
+DISTINCT = np.random.default_rng(0).uniform(0.8, 3.0, 500)
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 4.0])
@@ -56,29 +46,7 @@ def test_one_round_lies_between_the_ends_of_the_inversion(q, sigma, fraction, wa
     assert upper - lower <= 1e-2 * upper
 
 
-@pytest.mark.parametrize(("q", "sigma"), [((0.2, 0.05), (1.0, 0.7)), ((0.01, 0.01), (0.5, 0.8)), ((0.5, 1e-3), (3, 1))])
-def test_two_different_rounds_are_their_convolution(q, sigma):
-    epsilon = 0.6
-
-    def composed(direction):
-        def integrand(x):
-            loss = math.log1p(q[0] * math.expm1(x / sigma[0] - 0.5 / sigma[0] ** 2))
-            null = math.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-            if direction == "add":
-                return null * math.exp(loss) * float(one_round(q[1], sigma[1], epsilon - loss, "add"))
-            return null * float(one_round(q[1], sigma[1], epsilon + loss, "remove"))
-
-        return quad(integrand, -9, 9 + 1 / sigma[0], limit=400, epsrel=1e-8, epsabs=0)[0]
-
-    found = exact_delta(q, sigma, epsilon)
-    expected = max(composed("add"), composed("remove"))
-    assert found.lower <= expected * (1 + 1e-7)
-    assert found.upper >= expected * (1 - 1e-7)
-    assert found.upper <= 1.01 * found.lower
-    assert found.delta == pytest.approx(expected, rel=2e-3)
-
-
-@pytest.mark.parametrize("delta", [1e-10, 1e-9, 1e-5, 1e-2, 0.05])
+@pytest.mark.parametrize("delta", [1e-10, 1e-5, 0.05])
 def test_rounds_without_sampling_are_gaussian_privacy(delta):
     sigma = np.array([3.0, 5.0, 20.0])
     mu = math.sqrt((sigma**-2.0).sum())
@@ -88,27 +56,13 @@ def test_rounds_without_sampling_are_gaussian_privacy(delta):
     assert near.epsilon == pytest.approx(closed.epsilon, rel=1e-6)
 
 
-def test_a_round_without_sampling_beside_sampled_ones_is_the_limit_of_its_rate():
-    mixed, near = (exact_epsilon([0.01] * 50 + [rate], [0.8] * 50 + [4.0]) for rate in (1.0, 1 - 1e-12))
-    assert mixed.epsilon == pytest.approx(near.epsilon, rel=1e-6)
-
-
-def test_a_schedule_of_the_book_is_certified_below_a_thousandth(distinct):
-    found = exact_epsilon(BOOK.sampling_rate, distinct)
+def test_distinct_noises_are_certified_below_a_thousandth():
+    found = exact_epsilon(0.01, DISTINCT)
     assert found.lower <= found.epsilon <= found.upper <= found.lower * 1.001
-    assert exact_epsilon(BOOK.sampling_rate, distinct[::-1]) == found
-    renyi = accounting.schedule_epsilon(BOOK.sampling_rate, distinct).epsilon
-    assert 1.05 < renyi / found.upper < 1.5
+    assert exact_epsilon(0.01, DISTINCT[::-1]) == found
+    assert 1.05 < accounting.schedule_epsilon(0.01, DISTINCT).epsilon / found.upper < 2
     # negative control: with a share of 1e-3 more noise energy, the bracket misses the value of the true schedule
-    assert exact_epsilon(BOOK.sampling_rate, distinct * 1.002).upper < found.epsilon
-
-
-def test_delta_and_epsilon_are_inverse_far_within_their_bounds():
-    sigma = np.geomspace(0.8, 3.0, 40)
-    for target in (1e-3, 1e-6):
-        there = exact_delta(0.05, sigma, exact_epsilon(0.05, sigma, target).epsilon)
-        assert there.delta == pytest.approx(target, rel=1e-6)
-        assert there.upper - there.lower > 1e-4 * target  # control: the bracket alone would not say so
+    assert exact_epsilon(0.01, DISTINCT * 1.002).upper < found.epsilon
 
 
 def test_each_round_has_its_own_rate():
@@ -127,20 +81,6 @@ def test_epsilon_is_zero_where_delta_reaches_the_total_variation():
     divergence = 100 * float(accounting.rdp(0.01, 2.0, 1 + 1e-6))  # of Kullback and Leibler
     found = exact_epsilon(0.01, np.full(100, 2.0), math.sqrt(-math.expm1(-divergence)) * 1.0001)
     assert found[:3] == (0, 0, 0)
-
-
-@pytest.mark.parametrize(("rate", "sigma", "count", "delta"), [(1e-6, 1.0, 10, 1e-7), (1e-4, 3.0, 100, 1e-9)])
-def test_rare_samples_are_certified_by_atoms_where_moments_are_too_large(rate, sigma, count, delta):
-    """The inversion alone refuses; delta of the ends, found in the other way of asking, says that both enclose."""
-    schedule = equal(rate, sigma, count)
-    with pytest.raises(CannotCertify):
-        epsilon_by(bracket.by_inversion, schedule, delta)
-    _, lower, upper, _ = epsilon_by(bracket.by_atoms, schedule, delta)
-    assert 0 < lower < upper < 1.01 * lower
-    most, least = (delta_by(bracket.by_atoms, schedule, end) for end in (lower, upper))
-    assert most[2] >= delta >= least[1]
-    # q sums to so little that two draws are rare: one round with the rates together has more, and nearly as much
-    assert lower <= exact_epsilon(count * rate, [sigma], delta).upper
 
 
 @pytest.mark.parametrize("scatter", [1e-15, 1e-12, 1e-8, 1e-5])
@@ -168,11 +108,10 @@ def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
             trade_off(1.0, [2.0], **bad)
 
 
-def test_the_accountant_gives_the_upper_end(distinct):
-    lanes = np.stack([distinct, 1.3 * distinct])
+def test_the_accountant_gives_the_upper_end():
+    lanes = np.stack([DISTINCT[:100], 1.3 * DISTINCT[:100]])
     accountant = accounting.ExactAccountant()
-    ends = accountant.epsilon(0.01, lanes, 1e-5)
-    assert ends.tolist() == [exact_epsilon(0.01, lane, 1e-5).upper for lane in lanes]
+    assert accountant.epsilon(0.01, lanes, 1e-5).tolist() == [exact_epsilon(0.01, lane, 1e-5).upper for lane in lanes]
     assert isinstance(accountant, accounting.Accountant)
 
 
@@ -200,37 +139,13 @@ def test_a_moment_is_as_near_to_thirty_digits_as_it_says(case):
             assert abs(got - exact(mp.mpc(c, k * h))) / whole < error[0] + k * drift[0] < 1e-12
 
 
-@pytest.mark.parametrize("c", [1.5, 6.0, -4.0])
-def test_interpolated_rounds_are_as_near_to_their_own_moments_as_they_say(distinct, c):
-    schedule = rounds.rounds_of(np.full(500, 0.01), distinct)
-    own, scale, *_ = moments.line(schedule.energies[0], 0.01, c, 2.0, 30)
-    total, share = float((np.log(own[:, 0].real) + scale).sum()), (own / own[:, :1].real).prod(axis=0)
-    for digits, worst in ((27.0, 1e-5), (9.0, 1.0)):
-        found = rounds.moments_on_line(schedule, c, 2.0, 30, digits)
-        off = abs(found.log_moment - total)
-        assert off < found.error < worst
-        assert (np.abs(found.share - share) < found.off).all()
-        off = max(off, np.abs(found.share - share).max())
-    assert off > 1e-12  # the second one is seen to be coarse
-
-
 @pytest.mark.parametrize("function", [exact_epsilon, exact_delta])
 def test_bad_argument_is_named_with_its_value(function):
-    for name, rate, sigma, value in BAD:
-        with pytest.raises(ValueError, match=f"^{name} must be|^{name} must have") as error:
-            function(rate, sigma, 0.5)
+    other = "delta" if function is exact_epsilon else "epsilon"
+    for name, rate, sigma, value, *rest in [*BAD, (other, 0.1, [1.0], "", [0.1]), (other, 0.1, [1.0], "-0.1", -0.1)]:
+        with pytest.raises(ValueError, match=f"^{name} must ") as error:
+            function(rate, sigma, *rest or [0.5])
         assert value in str(error.value)
-
-
-def test_functions_of_one_schedule_take_one_schedule_and_one_number():
-    for call in (
-        lambda: exact_epsilon(0.1, [[1.0]]),
-        lambda: exact_epsilon(0.1, [1.0], 1.0),
-        lambda: exact_delta(0.1, [1.0], [0.1]),
-        lambda: exact_delta(0.1, [1.0], -0.1),
-    ):
-        with pytest.raises(ValueError, match=r"^(noise_multiplier|delta|epsilon) must "):
-            call()
 
 
 def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
@@ -258,47 +173,32 @@ def test_where_floating_point_ends_nothing_is_called_proven(case):
     assert exact_epsilon(rate, [sigma], delta).upper > 0  # one round has a closed form
 
 
-@pytest.mark.parametrize("sigma", [1e-6, 1e150])
-def test_the_least_and_the_largest_noise_that_are_named_are_taken(sigma):
-    assert 0 <= exact_epsilon(1.0, [sigma], 1e-5).lower < math.inf
-
-
 @pytest.mark.parametrize(
     ("rate", "sigma"),
-    [*itertools.product([1.0, 0.5, 1e-9], [[1.0], [1e3], [1e149]]), (1.0, [1.0, 2.0]), (1e-9, [1.0, 1e100])],
+    [
+        (1.0, [1e-6]),
+        (1.0, [1e149]),
+        (0.5, [1.0]),
+        (1e-9, [1e3]),
+        (1e-9, [1e150]),
+        (1.0, [1.0, 2.0]),
+        (1e-9, [1.0, 1e100]),
+    ],
 )
 def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate, sigma):
     tracemalloc.start()
-    for epsilon in (0.0, 1e-300, 1e-3, 30.0, 1e4, 1e6, 1e290, 1.7e308):
+    for epsilon in (0.0, 1e-300, 1e-3, 30.0, 1e4, 1e290, 1.7e308):
         try:
             found = exact_delta(rate, sigma, epsilon)
         except ValueError as refused:
             assert "cannot be certified" in str(refused)  # noqa: PT017
-            assert "division" not in str(refused)  # noqa: PT017
         else:
             assert 0 <= found.lower <= found.delta <= found.upper <= 1
             assert math.copysign(1, found.lower) == math.copysign(1, found.delta) == 1  # no -0
     assert tracemalloc.get_traced_memory()[1] < 1e8  # five times what any of them takes
     tracemalloc.stop()
-
-
-def test_a_delta_that_underflows_is_at_most_the_least_that_floating_point_holds():
-    assert exact_delta(1.0, [1e149], 1e6)[:3] == (0.0, 0.0, 1e-300)
     assert gaussian.delta(1e4, 0.0)[2] == 1
-
-
-@pytest.mark.parametrize("epsilon", [5.0, 31.0, 60.0])
-@pytest.mark.parametrize("q", [1e-20, 1e-12, 0.1])
-def test_a_sampled_round_of_any_rate_has_the_epsilon_and_delta_of_forty_digits(q, epsilon):
-    """ln(1 + (e^epsilon - 1) / q) and its inverse, where e^-epsilon / q may be large or small."""
-    with mp.workdps(40):
-        delta = float(q * gaussian_delta(7.0, mp.log(1 + mp.expm1(epsilon) / mp.mpf(q))))
-    found = gaussian.sampled_delta(q, 49.0, epsilon)
-    np.testing.assert_allclose(found, delta, rtol=1e-10)
-    assert found[1] <= delta <= found[2]
-    found = gaussian.sampled_epsilon(q, 49.0, delta)
-    np.testing.assert_allclose(found, epsilon, rtol=1e-9)
-    assert found[1] <= epsilon <= found[2]
+    assert exact_delta(1.0, [1e149], 1e6)[:3] == (0.0, 0.0, 1e-300)  # it underflows
 
 
 @st.composite
@@ -338,7 +238,7 @@ def test_more_noise_less_sampling_fewer_rounds_and_more_delta_leak_no_more(sched
     assert certified(exact_epsilon, *less[way]).lower <= certified(exact_epsilon, rate, sigma, delta).upper
 
 
-@FEW
+@settings(max_examples=settings.default.max_examples // 6)
 @given(st.lists(st.tuples(st.floats(0.001, 0.5), st.floats(0.5, 20)), min_size=1, max_size=3), st.floats(0, 2))
 def test_delta_is_ordered_and_falls(kinds, epsilon):
     rate, sigma = map(np.array, zip(*kinds, strict=True))

@@ -35,15 +35,6 @@ def test_both_ends_enclose_a_composition_whichever_direction_binds(ratios, bindi
         assert lower <= truth <= upper <= lower * (1 + 3e-3)
 
 
-@pytest.mark.parametrize("root", [(1, 0), (0, 1), (0.999, 0), (0, 1.001), (0.5, 0.5)])
-@pytest.mark.parametrize("ratios", [RISING, FALLING])
-def test_the_ends_hold_wherever_the_search_for_a_root_stops(monkeypatch, ratios, root):
-    monkeypatch.setattr(bracket, "solve", lambda function, low, high: root[0] * low + root[1] * high)
-    for epsilon in (0.3, 1.5):
-        delta = most(epsilon, ratios=ratios)
-        assert is_between(epsilon_by(bracket.by_inversion, coins(ratios), delta), delta, ratios=ratios)
-
-
 @pytest.mark.parametrize("off", [0.995, 1.0, 1.005])
 @pytest.mark.parametrize("known", [(), (ADD,), (ADD, REMOVE)])
 @pytest.mark.parametrize("ratios", [RISING, FALLING])
@@ -67,18 +58,6 @@ def test_epsilon_is_zero_where_delta_at_zero_is_below_delta():
     delta = 1.001 * exact_delta(0.02, np.linspace(1, 2, 40), 0.0).upper
     assert delta < search.most_apart(schedule)
     assert search.sharp(schedule, delta)[0] == 0
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.5])
-@pytest.mark.parametrize(("ratios", "lesser"), [(RISING, REMOVE), (FALLING, ADD)])
-def test_the_ends_hold_where_the_search_has_left_out_the_larger_direction(monkeypatch, ratios, lesser, epsilon):
-    delta = most(epsilon, ratios=ratios)
-    low = search.solve(lambda x: delta_of_coins(x, lesser, ratios) / delta - 1, 0.0, epsilon)
-    assert low < 0.999 * epsilon  # a control
-    monkeypatch.setattr(bracket, "sharp", lambda *_: (low, lesser, {lesser: low}))
-    found = epsilon_by(bracket.by_inversion, coins(ratios), delta)
-    assert is_between(found, delta, ratios=ratios)
-    assert found[2] < 1.002 * epsilon
 
 
 @pytest.mark.parametrize("change", ["tilt", "beyond", "period", "curvature"])
@@ -225,42 +204,38 @@ def test_the_ends_of_one_sampled_round_are_those_of_its_gaussian_moved_outward_b
     assert moved == pytest.approx([0.0, -1e-12, 1e-12], abs=1e-14)
 
 
-@pytest.fixture
-def smoothings(monkeypatch):
-    """In place of sums the known one, but for a bound of the first; a second one has less smoothing, and suffices."""
+@pytest.mark.parametrize(
+    ("bound", "of_delta"),
+    [
+        ({"upper": lambda _: 1.0}, False),
+        ({"lower": lambda epsilon: 0.9 * math.exp(-3 * epsilon)}, False),
+        ({"lower": lambda epsilon: 0.9 * math.exp(-3 * epsilon)}, True),
+    ],
+)
+def test_where_no_bracket_is_narrow_less_smoothing_is_tried(monkeypatch, bound, of_delta):
+    """The known sum but for a bound of the first; a second one has less smoothing, and suffices."""
     tried = []
-    monkeypatch.setattr(bracket, "sharp", lambda *_: (2.0, ADD, {ADD: 2.0}))
-    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
-    monkeypatch.setattr(bracket, "settled", lambda *_: None)
 
-    def first(**bound):
-        class Tried(Known):
-            value = staticmethod(Known.upper)
+    class Tried(Known):
+        value = staticmethod(Known.upper)
 
-            def __init__(self, *arguments):
-                super().__init__(*arguments)
-                if not tried:
-                    vars(self).update(bound)
-                tried.append(arguments[4])
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            if not tried:
+                vars(self).update(bound)
+            tried.append(arguments[4])
 
-        monkeypatch.setattr(bracket, "Inversion", Tried)
-
-    yield first
+    for name, value in (("sharp", (2.0, ADD, {ADD: 2.0})), ("is_below", True), ("settled", None)):
+        monkeypatch.setattr(bracket, name, lambda *_, value=value: value)
+    monkeypatch.setattr(bracket, "Inversion", Tried)
+    if of_delta:
+        schedule = coins()
+        assert bracket.delta_of(schedule, schedule, ADD, 1.5) == (math.exp(-4.5),) * 3
+    else:
+        _, lower, upper, _ = epsilon_by(bracket.by_inversion, GAUSSIAN, math.exp(-6.0))
+        assert lower <= 2.0 <= upper < 1.001 * lower
     assert len(tried) == 2
     assert tried[1] < 0.5 * tried[0]
-
-
-@pytest.mark.parametrize("bound", [{"upper": lambda _: 1.0}, {"lower": lambda epsilon: 0.9 * math.exp(-3 * epsilon)}])
-def test_an_epsilon_without_a_narrow_bracket_is_tried_with_less_smoothing(smoothings, bound):
-    smoothings(**bound)
-    _, lower, upper, _ = epsilon_by(bracket.by_inversion, GAUSSIAN, math.exp(-6.0))
-    assert lower <= 2.0 <= upper < 1.001 * lower
-
-
-def test_a_delta_without_a_narrow_bracket_is_tried_with_less_smoothing(smoothings):
-    smoothings(lower=lambda epsilon: 0.9 * math.exp(-3 * epsilon))
-    schedule = coins()
-    assert bracket.delta_of(schedule, schedule, ADD, 1.5) == (math.exp(-4.5),) * 3
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (4.0, 1e-3)])
@@ -366,27 +341,24 @@ def test_what_smoothing_adds_to_a_sum_that_does_not_die_out_is_taken_off(epsilon
     assert -3e-5 * epsilon < value - epsilon < 1e-10
 
 
-@pytest.mark.parametrize("case", [(0.01, 0.3, 1), (1e-150, 2.0, 1), (1e-150, 1e-8, 40), (0.3, 9.0, 1), (1e-3, 1e-3, 1)])
-def test_the_sum_of_variations_is_not_below_itself_in_forty_digits(case):
-    q, u, n = case
-    many = rounds.Rounds((q,), (np.array([u]),), (np.array([float(n)]),), 0.0, n)
+@pytest.mark.parametrize(
+    ("q", "u", "number", "energy"),
+    [
+        (0.01, 0.3, 1, 0.0),
+        (1e-150, 2.0, 1, 0.0),
+        (1e-150, 1e-8, 40, 0.0),
+        (1e-3, 1e-3, 1, 1e-3),
+        (0.01, 0.25, 10**5, 0.0),
+        (0.2, 1.0, 10**5, 0.5),
+        (1e-3, 1.0, 10**5, 0.0),
+    ],
+)
+def test_total_variation_is_bounded_by_its_sum_and_chi_squared_in_forty_digits(q, u, number, energy):
+    many = rounds.Rounds((q,), (np.array([u]),), (np.array([float(number)]),), energy, number)
     with mp.workdps(40):
-        truth = n * mp.mpf(q) * mp.erf(mp.sqrt(mp.mpf(u) / 8))
-        assert truth <= search.most_apart(many) <= truth * (1 + 3e-9)
-        beside = many._replace(gaussian=u)
-        more = truth + mp.erf(mp.sqrt(mp.mpf(u) / 8))
-        assert search.most_apart(beside) <= more * (1 + 3e-9)
-        if u < 1e-2 and n == 1:
-            assert more <= search.most_apart(beside)
-
-
-@pytest.mark.parametrize("case", [(0.01, 0.25, 0.0), (0.2, 1.0, 0.5), (0.5, 1e-4, 1e-3), (1e-3, 1.0, 0.0)])
-def test_many_rounds_are_no_further_apart_than_their_chi_squared_says(case):
-    q, u, energy = case
-    many = rounds.Rounds((q,), (np.array([u]),), (np.array([1e5]),), energy, 10**5)
-    with mp.workdps(40):
-        rest = mp.exp(-mp.mpf(energy)) * (1 + mp.mpf(q) ** 2 * mp.expm1(mp.mpf(u))) ** -(10**5)
-        truth = mp.sqrt(1 - rest)
+        total = number * q * mp.erf(mp.sqrt(mp.mpf(u) / 8)) + mp.erf(mp.sqrt(mp.mpf(energy) / 8))
+        rest = mp.exp(-mp.mpf(energy)) * (1 + mp.mpf(q) ** 2 * mp.expm1(mp.mpf(u))) ** -number
+        truth = total if rest == 1 else min(total, mp.sqrt(1 - rest))
         assert truth <= search.most_apart(many) <= truth * (1 + 3e-9)
 
 

@@ -13,28 +13,11 @@ from adascale.errors import CannotCertify
 
 from . import exact
 from .coins import coins
-from .exact import gaussian_delta, hats, one_round
+from .exact import gaussian_delta, hats
 
 ULP = 2.0**-52
-START = -9.5  # where the first cell begins
 # the last one has ratios near 1 at losses L that are differences of some hundred
-CASES = [(1e-3, 0.7, 0.5), (1e-3, 0.7, 9.0), (0.3, 4.0, 2.0), (1e-6, 1e-4, 6.0), (1e-12, 600.0, 3.0)]
 PROVEN = [(0.01, 1.0, 4.0), (1e-4, 0.5, 12.0), (0.3, 0.02, 3.0), (0.9, 0.005, 1.5), (1e-6, 50.0, 300.0)]
-
-
-@pytest.mark.parametrize(("q", "u", "end"), CASES)
-def test_masses_of_atoms_sum_to_one_and_their_mean_ratio_lacks_no_more_than_is_lost(q, u, end):
-    """From above, what lies beyond the last cell is at its end: what is lost is all of the sampled part there."""
-    below, above = (atoms.atoms_of(q, u, side, 0.2, end) for side in (False, True))
-    with mp.workdps(40):
-        x, root = mp.mpf(end + math.sqrt(u)), mp.sqrt(mp.mpf(u))
-        lacking = mp.mpf(q) * (mp.ncdf(root - x) - mp.exp(root * x - mp.mpf(u) / 2) * mp.ncdf(-x))
-        for atom, lost in ((below, 0), (above, lacking)):
-            y, p = ([mp.mpf(one) for one in each.tolist()] for each in (atom.loss, atom.mass))
-            off = math.fsum(atom.mass * (atom.mass_off + atom.loss_off))
-            assert abs(mp.fsum(p) - 1) < off
-            assert abs(mp.fsum(a * mp.exp(b) for a, b in zip(p, y, strict=True)) - 1 + lost) < 3 * off
-            assert abs(lost - mp.mpf(atom.lost)) <= atom.lost_off <= 1e-9 * float(lost)
 
 
 def gaussian(energy):
@@ -46,37 +29,6 @@ def proven_sum(energy, tilt, beyond, period, count, tau=0.0):
     found = Inversion(gaussian(energy), "add", Plan(tilt, beyond, period, 1.0), count, tau, 27.0)
     found.prove()
     return found
-
-
-@pytest.mark.parametrize("direction", inversion.DIRECTIONS)
-@pytest.mark.parametrize("energy", [1e-4, 1.0, 1600.0])
-def test_the_period_is_the_shortest_whose_aliases_are_below_the_tolerance_and_half_of_epsilon(energy, direction):
-    """By a loop over all pairs of tilts; at an energy of 1600, epsilon is near 1000, and half of it is the longer."""
-    log_delta, log_tolerance = math.log(1e-5), math.log(1e-3)
-    tilts = inversion.look(gaussian(energy), direction, log_delta)
-    low, high = 0.98 * tilts.top, 1.02 * tilts.top
-    where = inversion.plan(tilts, low, high, log_delta, log_tolerance)
-    assert where.curvature == pytest.approx(energy, rel=1e-9)  # ln G = energy a (a + 1) / 2
-    want = log_delta + log_tolerance
-    # of ln delta(low)
-    bound = {a: 0.5 * energy * a * (a + 1) + inversion.chernoff_offset(a) - a * low for a in tilts.tilt.tolist()}
-    inner = [a for a in bound if min(bound) < a < max(bound) and bound[a] < min(bound.values()) + 6]
-    pairs = [(a, b) for a in inner for b in bound if b > a]
-    needed = {(a, b): max(min(-want / a, (high - want) / (a + 1)), (bound[b] - want) / (b - a)) for a, b in pairs}
-    assert where.period == pytest.approx(max(min(needed.values()), 0.5 * high), rel=1e-12)
-    assert needed[where.tilt, where.beyond] <= where.period * (1 + 1e-12)
-    assert (where.period == 0.5 * high) == (energy == 1600.0)
-
-
-@pytest.mark.parametrize(("end", "factor"), [(0.5, 3.5), (3.0, 1.5), (5.0, 1.2)])
-def test_the_terms_that_are_not_summed_are_covered_and_not_many_times_over(end, factor):
-    """Steps so small that all else is exact, and no moments: the error is that of the end of the sum alone."""
-    energy, tilt, period = 1.0, 0.05, 2000.0
-    count = int(end * period / (2 * math.pi)) + 1
-    found = proven_sum(energy, tilt, 1.0, period, count)
-    xi = found.step * np.arange(count, 5000)
-    beyond = float((np.exp(-0.5 * energy * xi**2) / np.hypot(tilt, xi) / np.hypot(tilt + 1, xi)).sum())
-    assert beyond < found.error < factor * beyond
 
 
 @pytest.mark.parametrize(("energy", "tilt"), [(1e8, 3e-5), (1e8, 1e-4), (1e4, 3.0)])
@@ -159,28 +111,6 @@ def test_as_many_points_as_are_allowed_are_not_refused_and_one_more_is():
     assert Inversion(gaussian(1.0), "add", where, inversion.MOST_POINTS, 0.0, 27.0).xi.size == inversion.MOST_POINTS
     with pytest.raises(CannotCertify, match="100,001 points"):
         Inversion(gaussian(1.0), "add", where, inversion.MOST_POINTS + 1, 0.0, 27.0)
-
-
-def test_a_first_look_at_noises_far_apart_keeps_their_number_and_nearly_their_energy():
-    """Cells of 0.2 in ln u, on whose two ends a noise is spread: convex, so no less than it, by 0.2^2 / 8 at most."""
-    # one noise is far from all others
-    energy = np.concatenate([[1e-12], np.exp(np.linspace(-2, 0, 20))])
-    u, q, number = rounds.thinned(rounds.rounds_of(np.full(21, 0.01), energy**-0.5))
-    assert number.sum() == pytest.approx(21, rel=1e-12)
-    assert u.size < 21
-    assert (q == 0.01).all()
-    assert 1 <= number @ u / energy.sum() < 1 + 0.2**2 / 8
-    assert [each.size for each in rounds.thinned(gaussian(1.0))] == [0, 0, 0]
-
-
-@pytest.mark.parametrize("order", [3.0, -2.0])
-def test_a_proven_moment_states_what_the_digits_of_u_move_it_by(order):
-    """Beyond the moments: 1.05 u |z (z - 1)| / 2 of each round, times a unit of 48 digits and four of 52."""
-    schedule = rounds.rounds_of(np.full(3, 1e-5), np.array([1.0, 2.0, 2.0]))
-    (u,), (number,) = schedule.energies, schedule.counts
-    known = moments.total_log_moment_above(u, 1e-5, number, order) * (1 + 4 * ULP)
-    moved = 1.05 * (1.0 + 2 * 0.25) * abs(order * (order - 1)) * 0.505 * (2.0**-48 + 4 * ULP)
-    assert rounds.proven_log_moment(schedule, order) - known == pytest.approx(moved, rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize(("order", "unsure"), [(-2e6, False), (-5e6, True)])
@@ -275,7 +205,7 @@ def test_the_aliases_to_the_left_are_right_to_what_is_allowed_for_cancellation(t
 @pytest.mark.parametrize("add", [True, False])
 @pytest.mark.parametrize(
     ("q", "u", "tilt", "h"),
-    [(1e-3, 0.7, 40.0, 3.0), (1e-6, 4.0, 0.3, 100.0), (0.3, 1.0, 5.0, 0.05), (1e-9, 0.1, 1e9, 1e9)],
+    [(1e-6, 4.0, 0.3, 100.0), (0.3, 1.0, 5.0, 0.05), (1e-9, 0.1, 1e9, 1e9)],
 )
 def test_what_is_beyond_one_is_as_near_to_fifty_digits_as_it_says(q, u, tilt, h, add):
     """Relative to M - 1, be it 1e-11; the sum over atoms of both sides, one of which lacks mass."""
@@ -291,24 +221,6 @@ def test_what_is_beyond_one_is_as_near_to_fifty_digits_as_it_says(q, u, tilt, h,
                 terms = (a * (mp.expm1(z * b) - z * c) for a, b, c in zip(p, y, growth, strict=True))
                 truth = mp.fsum(terms) - z * mp.mpf(atom.lost)
                 assert abs(mp.mpc(complex(values[k])) - truth) < off[k] < 1e-9 * abs(complex(truth))
-
-
-@pytest.mark.parametrize(("q", "sigma"), [(1e-6, 0.5), (1e-3, 3.0), (0.2, 1.0), (0.4, 40.0)])
-def test_delta_of_atoms_is_on_its_side_of_the_round_and_near(q, sigma):
-    """Both directions, from the masses themselves, without an inversion."""
-    below, above = (atoms.atoms_of(q, sigma**-2.0, side, 0.02, 9.0) for side in (False, True))
-    for scale in (0.3, 1.0, 4.0):
-        epsilon = math.log1p(q * math.expm1(scale / sigma))
-        for direction in ("add", "remove"):
-            truth = float(one_round(q, sigma, epsilon, direction))
-            low, high = (delta_of(each, epsilon, direction) for each in (below, above))
-            assert low * (1 - 1e-12) <= truth <= (high + above.lost) * (1 + 1e-12)
-            assert high - low <= 0.01 * high + 1e-18
-
-
-def delta_of(atom, epsilon, direction):
-    part = np.expm1(atom.loss) - math.expm1(epsilon) if direction == "add" else -np.expm1(epsilon + atom.loss)
-    return math.fsum(atom.mass * np.maximum(part, 0))
 
 
 def test_what_atoms_lose_is_what_was_asked_for():

@@ -4,11 +4,10 @@ import math
 import time
 import tracemalloc
 from dataclasses import FrozenInstanceError
-from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from adascale import accounting
@@ -48,56 +47,24 @@ def rdp(q, sigma, alpha):
     return float(accounting.rdp(q, sigma, alpha))
 
 
-def draw(rng, kind):
-    """A point of the whole range, often where one expression gives way to another."""
-    q = 10 ** rng.uniform(-12, 0) if rng.random() < 0.8 else 1 - 10 ** rng.uniform(-12, -0.3)
-    alpha = {
-        "towards 1": lambda: 1 + 10 ** rng.uniform(-10, 0),
-        "ordinary": lambda: rng.uniform(2, 256) if rng.random() < 0.6 else float(rng.randint(2, 512)),
-        "large": lambda: 10 ** rng.uniform(2.5, 6),
-        "huge": lambda: 10 ** rng.uniform(6, 12),
-    }[kind]()
-    where = rng.random()
-    if where < 0.4:
-        sigma = 10 ** rng.uniform(-6, 12)
-    elif where < 0.7:
-        sigma = 10 ** rng.uniform(-1.7, 1)
-    else:  # where the last term of Lemma 1 begins to rule
-        sigma = (-2 * math.log(q) / (alpha - 1) * 10 ** rng.uniform(-1, 1)) ** -0.5
-    if alpha > 300 and rng.random() < 0.5:
-        alpha = float(round(alpha))
-    return q, min(max(sigma, 1e-6), 1e12), alpha
-
-
-@pytest.mark.parametrize("number", [6, pytest.param(300, marks=pytest.mark.fuzz)])
-@pytest.mark.parametrize("kind", ["towards 1", "ordinary", "large", "huge"])
-def test_leakage_has_the_digits_of_mpmath_over_its_whole_range(kind, number):
-    rng = Random(kind if number < 100 else None)
-    for _ in range(number):
-        point = draw(rng, kind)
-        assert rdp(*point) == pytest.approx(exact.rdp(*point), rel=1e-12, abs=0), point
+@settings(max_examples=settings.default.max_examples // 2)
+@given(rates, multipliers, orders)
+def test_leakage_has_the_digits_of_mpmath_over_its_whole_range(q, sigma, alpha):
+    assert rdp(q, sigma, alpha) == pytest.approx(exact.rdp(q, sigma, alpha), rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("point", SEAMS)
-def test_leakage_has_the_digits_of_mpmath_on_both_sides_of_a_seam(point):
-    assert rdp(*point) == pytest.approx(exact.rdp(*point), rel=1e-12, abs=0)
-
-
-@pytest.mark.parametrize("point", SEAMS[:-5])
-def test_the_derivative_is_that_of_the_leakage_on_both_sides_of_a_seam(point):
+def test_leakage_and_derivative_have_the_digits_of_mpmath_at_seams(point):
     q, sigma, alpha = point
+    assert rdp(*point) == pytest.approx(exact.rdp(*point), rel=1e-12, abs=0)
+    if point in SEAMS[-5:]:
+        return  # too small for the differences
     with exact.mp.workdps(60):
         h = exact.mp.mpf(sigma) * exact.mp.mpf(10) ** -10  # leaves ten digits of the thirty
         rise = exact.log_moment(q, sigma + h, alpha) - exact.log_moment(q, sigma - h, alpha)
         slope = float(rise / (2 * h) / (exact.mp.mpf(alpha) - 1))
     # the truncation: (1e-10)^2 times a third derivative of up to alpha^2 / sigma^4
     assert float(accounting.rdp_derivative(*point)) == pytest.approx(slope, rel=1e-9, abs=0)
-
-
-def test_the_reference_does_not_depend_on_its_nodes():
-    for point in [(0.5, 1.0, 1.01), (1e-9, 0.02, 1.3), (0.01, 3.0, 2e4)]:
-        coarse, fine = (exact.log_moment(*point, nodes=nodes) for nodes in (12, 24))
-        assert float(abs(coarse / fine - 1)) < 1e-16
 
 
 @given(st.floats(0, 1, exclude_min=True), positive, st.floats(1, exclude_min=True, allow_infinity=False))

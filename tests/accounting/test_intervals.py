@@ -16,11 +16,9 @@ RARE = [(1e-6, 0.5, 10_000)]
 # rounds, delta, and of the reference: step, tilt, span and largest loss of a round
 KNOWN = [
     (RARE, 1e-12, 1e-4, 5.0, 14, 7.0),
-    ([(0.01, 1.0, 1000)], 1e-5, 1e-3, 7.0, 40, 9.0),
     (MIXED, 1e-5, 2e-3, 1.0, 60, 20.0),
-    ([(0.2, 0.3, 2000)], 1e-5, 0.02, 0.02, 6000, 60.0),
-    ([(3e-6, 0.5, 250), (3e-6, 0.7, 250), (3e-6, 1.9, 250)], 1e-10, 1e-4, 5.0, 10, 5.0),
-    ([(1e-4, 0.7, 1000)], 1e-6, 5e-5, 8.0, 6, 3.0),
+    ([(3e-6, 0.5, 250), (3e-6, 0.7, 250), (3e-6, 1.9, 250)], 1e-10, 2e-4, 5.0, 10, 5.0),
+    ([(1e-4, 0.7, 1000)], 1e-6, 1e-4, 8.0, 6, 3.0),
 ]
 
 
@@ -79,24 +77,24 @@ SLOW = [([(1e-7, 1e-6, 10**6)], 1e-9), ([(0.3, 1e-6, 10**6)], 1e-8)]  # ten seco
 WIDEST = {([(1e-4, 1, 10**6)][0], 1e-30): (1.86, 4.53), ([(2e-6, 1, 300_000)][0], 1e-15): (0.0027, 1.24)}
 
 
-def test_nearly_sixty_schedules_of_the_domain_are_answered():
-    """All but three within one per cent, and the widest no wider than known."""
+@pytest.mark.parametrize(
+    ("cases", "most"),
+    [
+        ([*drawn(1, 14), *EXTREME], 3),
+        pytest.param([*SLOW, *drawn(2, 2000)], 40, marks=pytest.mark.fuzz),
+    ],
+)
+def test_nearly_all_schedules_of_the_domain_are_certified(cases, most):
+    """All are answered, nearly all within one per cent, and the widest no wider than known."""
     wide = []
-    for kinds, delta in [*drawn(1, 36), *EXTREME]:
+    for kinds, delta in cases:
         found = certify.epsilon_interval(rounds(kinds), delta)
         assert 0 <= found.lower <= found.value <= found.upper < math.inf
         low, high = WIDEST.get((kinds[0], delta), (0.0, math.inf))
         assert low <= found.lower <= found.upper <= high
         if not found.certified:
             wide.append((kinds, delta, found))
-    assert len(wide) <= 3, wide
-
-
-@pytest.mark.fuzz
-def test_nearly_all_schedules_are_certified():
-    cases = [*SLOW, *drawn(2, 2000)]
-    wide = [case for case in cases if not certify.epsilon_interval(rounds(case[0]), case[1]).certified]
-    assert len(wide) <= 40, wide
+    assert len(wide) <= most, wide
 
 
 @pytest.mark.parametrize("kinds", [RARE, MIXED, [(0.3, 0.5, 10)], [(1e-3, 3.0, 1000)], [(0.05, 1.0, 3), (1.0, 2.0, 2)]])

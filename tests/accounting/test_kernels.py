@@ -18,19 +18,6 @@ from . import exact
 # the problem: rho grows like q^2 and exp(1/sigma^2), so one rounding of sigma alone moves it by up to 1/sigma^2 ulps.
 TARGET = 1e-10
 
-# Leakages from 1e-29 to 1e3, both branches of the mixture, both sides of the Gaussian shortcut; the trapezoidal step is
-# largest against the branch point at (0.5, 1, 1.01).
-FRACTIONAL = """
-    1e-6 1e8 1.01,   0.01 1e8 2.5,   0.999999 1e8 63.5, 1e-6 1e4 1.9,    1e-6 0.3 1.9,  1e-6 0.3 10.9,  1e-6 0.1 1.1,
-    1e-4 0.2 1.5,    1e-4 1 2.5,     1e-4 3 63.5,       0.01 100 1.1,    0.01 10 10.9,  0.01 1 1.01,    0.01 1 1.1,
-    0.01 1 2.5,      0.01 0.5 10.9,  0.01 0.5 63.5,     0.01 0.3 1.5,    0.01 0.1 1.5,  0.08 1 1.1,     0.08 1.5 3.2,
-    0.08 0.5 10.9,   0.08 0.2 1.9,   0.3 0.2 1.01,      0.3 0.05 1.01,   0.3 0.05 1.1,  0.3 2 63.5,     0.5 0.3 2.5,
-    0.5 0.6 1.1,     0.5 1 1.01,     0.5 1 1.9,         0.5 1.1 1.01,    0.5 2 3.5,     0.9 3 63.5,     0.9 0.7 1.5,
-    0.99 1 2.5,      0.999999 0.3 1.1, 0.999999 1 10.9, 0.999999999999 1 1.5, 1e-12 0.2 1.5"""
-FRACTIONAL = [tuple(map(float, point.split())) for point in FRACTIONAL.split(",")]
-LARGE = [(0.01, 1.0, 500), (0.5, 10.0, 1000), (1e-4, 1e3, 256)]
-RARE = [(q, sigma, alpha) for q in (1e-16, 1e-20) for sigma in (0.2, 1.0) for alpha in (1.5, 2, 2.5)]  # 1e-40
-
 rates = st.floats(-6, 0).map(lambda x: min(10.0**x, 1.0))
 multipliers = st.floats(math.log10(0.05), 8).map(lambda x: 10.0**x)
 
@@ -39,24 +26,10 @@ def rdp(q, sigma, alpha):
     return float(accounting.rdp(q, sigma, alpha))
 
 
-def test_the_reference_integral_reproduces_the_sum_of_lemma_1():
-    for q, sigma, alpha in [(0.01, 1.0, 2), (0.5, 0.5, 3), (0.3, 3.0, 11), (1e-6, 1e6, 63)]:
-        with reference.mp.workdps(reference.DIGITS):
-            s = 1 / reference.mp.mpf(sigma) ** 2
-            integral = reference.any_moment(reference.mp.mpf(q), s, reference.mp.mpf(alpha), reference.mp.mpf("0.2"))
-            exact = reference.integer_moment(reference.mp.mpf(q), s, alpha)
-            assert float(abs(integral / exact - 1)) < 1e-40  # the rule's own error
-
-
 def test_one_reference_agrees_with_the_other():
     points = [(0.01, 2.5, 1.5), (0.01, 0.35, 1.6), (0.01, 10.0, 1.25), (0.5, 1.0, 1.01), (0.9, 3.0, 63.5), (0.3, 2, 3)]
     for point in points:  # both keep more digits than a double
         assert exact.rdp(*point) == pytest.approx(reference.rdp(*point), rel=1e-15)
-
-
-@pytest.mark.parametrize("point", [*FRACTIONAL, *LARGE, *RARE])
-def test_other_orders_have_the_digits_of_mpmath(point):
-    assert rdp(*point) == pytest.approx(reference.rdp(*point), rel=TARGET, abs=0)
 
 
 @given(rates, multipliers, st.sampled_from([2, 3, 4, 8, 11, 32, 63]))
@@ -86,25 +59,6 @@ def test_the_log_moment_is_convex_in_the_order(q, sigma, alpha, beta):
     """(alpha - 1) rho is the logarithm of a moment, hence convex in alpha, and it vanishes at 1."""
     low, middle, high = (rdp(q, sigma, a) * (a - 1) for a in (alpha, (alpha + beta) / 2, beta))
     assert middle <= (low + high) / 2 * (1 + 2 * TARGET)  # each moment carries the target's error
-
-
-DERIVATIVE = [(q, sigma, alpha) for q, sigma, alpha in FRACTIONAL if alpha / min(sigma, 1) < 25][::2] + [
-    (q, sigma, alpha) for q in (1e-6, 0.01, 0.5) for sigma in (0.05, 0.5, 2.0, 1e8) for alpha in (2, 3, 11, 63)
-]
-
-
-@pytest.mark.parametrize("point", DERIVATIVE)
-def test_derivative_has_the_digits_of_mpmath(point):
-    exact = reference.rdp_derivative(*point)
-    assert float(accounting.rdp_derivative(*point)) == pytest.approx(exact, rel=TARGET, abs=0)
-
-
-@given(rates, multipliers, st.sampled_from([1.01, 1.1, 1.5, 1.9, 2, 2.5, 3, 10.9, 11, 63]))
-def test_derivative_agrees_with_finite_differences(q, sigma, alpha):
-    h = 1e-4 * sigma * min(1.0, sigma**2) / alpha  # alpha / sigma^2 sets the scale on which rho changes
-    rise = rdp(q, sigma + h, alpha) - rdp(q, sigma - h, alpha)
-    # truncation: about (1e-4)^2 times a third derivative of order 10; rounding: 1e-15 of rho over a rise of 1e-8 of it
-    assert float(accounting.rdp_derivative(q, sigma, alpha)) == pytest.approx(rise / (2 * h), rel=1e-5, abs=0)
 
 
 def exact_slopes(q, s, alpha):
@@ -171,28 +125,20 @@ def test_equal_multipliers_are_counted_and_not_evaluated_again(alpha):
     assert table.total(np.log(s)) == pytest.approx(expected, rel=5e-11)
 
 
-def test_a_careless_log_sum_exp_would_fail_these_tests():
-    """Negative control: the plain sum of Lemma 1 in doubles loses the small leakages."""
-    assert abs(reference.lemma_1(0.01, 1e6, 3) / reference.rdp(0.01, 1e6, 3) - 1) > 1e-3
-
-
 def test_zero_energy_has_no_leakage_though_every_weight_underflows():
     terms = kernels.moment_terms(1e-200, 3)  # q^3 is below the smallest number
     assert terms.weight[0, -1] == 0
     assert kernels.log_moment(0.0, terms, 0) == 0
 
 
-@pytest.mark.parametrize("alpha", [3, 12, 512])
-def test_slope_of_an_infinite_leakage_is_that_of_the_last_term(alpha):
-    slopes = kernels.log_moment_slopes(1.7e308, kernels.moment_terms(0.01, alpha), 0)
-    assert slopes == (alpha * (alpha - 1) / 2, 0.0)
-
-
-@pytest.mark.parametrize("alpha", [3, 2.5, 512.5, 1e4])
-def test_slope_at_zero_energy_is_that_of_the_first_term(alpha):
-    slope = kernels.log_moment_slopes(0.0, kernels.moment_terms(0.01, alpha), 0)[0]
+@pytest.mark.parametrize("alpha", [3, 12, 512, 2.5, 512.5, 1e4])
+def test_slopes_at_zero_and_infinite_energy_are_those_of_one_term(alpha):
+    terms = kernels.moment_terms(0.01, alpha)
     # A = alpha (alpha - 1) q^2 s / 2 to first order; 1e-9: the integral's rounding where it is taken
-    assert slope == pytest.approx(0.5 * alpha * (alpha - 1) * 0.01**2, rel=1e-9)
+    pairs = alpha * (alpha - 1) / 2
+    assert kernels.log_moment_slopes(0.0, terms, 0)[0] == pytest.approx(pairs * 0.01**2, rel=1e-9)
+    if terms.weight.size:
+        assert kernels.log_moment_slopes(1.7e308, terms, 0) == (pairs, 0.0)
 
 
 @pytest.mark.parametrize("alpha", [512.0, 512.5, 1000.5, 3e4])

@@ -1,6 +1,8 @@
 """`adascale epsilon`: noise multipliers in a file, or a schedule of this package."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,21 @@ def written(folder, text, name="rounds.csv"):
 def answer(capsys, *arguments):
     assert run("epsilon", *arguments, "--json") == 0
     return json.loads(capsys.readouterr().out)
+
+
+def test_short_files_need_no_compiler_for_the_same_digits(tmp_path, capsys):
+    """In a process of its own; where rates differ and where they are equal, and Numba for more distinct rounds."""
+    many = "sigma,rate\n" + "\n".join(f"{sigma},0.01" for sigma in np.linspace(1, 2, 49))
+    for text, compiled in ((ROUNDS, False), ("sigma,rate,count\n0.9,0.01,500\n1.1,0.01,300\n", False), (many, True)):
+        path = written(tmp_path, text)
+        code = "import sys; from adascale.cli import main; main(); print(sys.modules.get('numba') is not None)"
+        alone = [sys.executable, "-c", code, "epsilon", str(path), "--json"]
+        said = subprocess.run(alone, capture_output=True, text=True, check=True).stdout
+        shown, numba = said.rsplit("}", 1)
+        assert numba.strip() == f"{compiled}"
+        found, expected = json.loads(shown + "}"), answer(capsys, path)
+        assert found.pop("rdp") == pytest.approx(expected.pop("rdp"), rel=1e-12)
+        assert found == expected
 
 
 def test_file_of_rounds_has_the_exact_and_the_renyi_epsilon(tmp_path, capsys):
