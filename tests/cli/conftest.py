@@ -45,8 +45,11 @@ def place(tmp_path, monkeypatch):
     """A folder with scenarios and traces, in which the command runs."""
     monkeypatch.chdir(tmp_path)
     write_inputs(tmp_path)
+    before = {*sys.modules}
     yield tmp_path
-    sys.modules.pop("mine", None)
+    for name in {*sys.modules} - before:
+        if getattr(sys.modules[name], "__file__", None) == str(tmp_path / f"{name}.py"):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -75,25 +75,3 @@ def test_printed_noise_multipliers_are_rounded_up(capsys):
 def test_log_of_a_training_has_the_same_epsilon(tmp_path, capsys, name, text):
     (tmp_path / name).write_text(text)
     assert answer(capsys, "epsilon", "--history", tmp_path / name) == answer(capsys, "epsilon", *GIVEN)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["epsilon"], "give the mechanisms by --event or --history"),
-        (["epsilon", "--event", "0.1"], "expected Q,SIGMA or Q,SIGMA,COUNT, got '0.1'"),
-        (["epsilon", "--event", "0.1,0"], "the noise multiplier of events[0] must be > 0"),
-        (["epsilon", *GIVEN, "--epsilon", "1"], "epsilon does not take --epsilon"),
-        (["delta", *GIVEN], "delta needs --epsilon"),
-        (["beta", *GIVEN], "beta needs --alpha"),
-        (["gamma", *GIVEN], "invalid choice: 'gamma'"),
-        (["epsilon", "--history", "log.json"], "log.json: expected Opacus' history"),
-    ],
-)
-def test_bad_argument_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "log.json").write_text("[[1.0, 0.01]]")
-    assert run("accounting", *arguments) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1

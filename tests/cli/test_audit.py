@@ -3,11 +3,9 @@
 import json
 from functools import partial
 
-import pytest
-
 from adascale.audit import audit_gradients
 
-from ..command import refused, run
+from ..command import run
 
 SHORT = ("--rounds", 10, "--nu", 2.56)
 
@@ -29,16 +27,3 @@ def test_refuted_epsilon_is_one_line_and_exit_1(monkeypatch, capsys):
     said = capsys.readouterr()
     assert "the training leaks more than accounted: epsilon " in said.err
     assert said.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (["--canaries", 3], "canaries must be a whole number >= 10, got 3"),
-        (["--canaries", 9371], "canaries must be at most 9,370"),
-        (["--confidence", 1], "confidence"),
-        (["--nu", -1], "nu"),
-    ],
-)
-def test_bad_input_is_one_line(more, words, capsys):
-    assert words in refused(capsys, "audit", *SHORT, *more)

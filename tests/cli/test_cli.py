@@ -52,12 +52,6 @@ def test_interference_is_the_part_of_the_scenario_that_protects(tmp_path, scenar
     assert run("leakage", "--scenario", part, "--interference", 0, *common) == 2  # neither wins in silence
 
 
-@pytest.mark.parametrize("decibels", ["3", "nan", "-inf", "-4000"])
-def test_interference_is_a_share(capsys, scenario, decibels):
-    given = ["--scenario", scenario[1], "--nu", 1e-3, f"--interference={decibels}"]
-    assert "--interference must be a finite number of dB, at most 0" in refused(capsys, "leakage", *given)
-
-
 def test_own_policy_is_tuned_and_compared(tmp_path, capsys, scenario, own):
     common = ["--scenario", scenario[1], "--nu", 1e-3, "--realisations", 2, "--out", tmp_path / "x.csv"]
     assert run("leakage", *common, "--policy", "my_module:Constant", "--policy", "equal-alloc") == 0
@@ -73,30 +67,6 @@ def test_own_policy_with_a_registered_name_is_kept_apart(tmp_path, capsys, scena
     assert run("schedule", *common, "--gains", gains[1], "--hindsight", "--json") == 0
     assert "penalty" not in json.loads(capsys.readouterr().out)
     assert "duplicate --policy AdaScale" in refused(capsys, "leakage", *common, "--policy", "adascale")
-
-
-BAD_ARGUMENTS = {
-    "nu": (["--nu", 0], "nu must be finite and > 0, got 0.0"),
-    "a word for nu": (["--nu", "small"], "argument --nu: "),
-    "no target": ([], "exactly one of --nu, --total and --epsilon is required, got none"),
-    "two targets": (["--nu", 0.1, "--total", 1], "is required, got nu and total"),
-    "an unknown reference": (["--nu", 0.1, "--reference", "worst"], "policy 'worst'"),
-    "too many senders": (["--nu", 0.1, "--policy", "best:number=11"], "number must be at most 10, got 11"),
-    "no number": (["--nu", 0.1, "--policy", "best"], "policy Best: "),
-    "no realisations": (["--nu", 0.1, "--realisations", 0], "--realisations must be 1 ... 1000000, got 0"),
-    "a negative seed": (["--nu", 0.1, "--seed", -1], "argument --seed: must be a whole number >= 0"),
-    "an unknown policy": (["--nu", 0.1, "--policy", "worst"], "policy 'worst'"),
-    "an unknown scenario": (["--nu", 0.1, "--scenario", "imagenet"], "preset 'imagenet' is unknown"),
-    "delta": (["--nu", 0.1, "--delta", 1], "got 1.0"),
-    "an unknown option": (["--nu", 0.1, "--mu", 3], "unrecognized arguments: --mu 3"),
-}
-
-
-@pytest.mark.parametrize("kind", BAD_ARGUMENTS)
-def test_bad_argument_is_one_line_and_writes_nothing(tmp_path, capsys, kind):
-    arguments, expected = BAD_ARGUMENTS[kind]
-    assert expected in refused(capsys, "leakage", *arguments, "--out", tmp_path / "leakage.csv")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -119,65 +119,6 @@ def test_orders_at_their_ends_are_noted_and_extended(tmp_path, capsys, scenario)
     assert err.partition("--orders ")[2].split()[0].endswith(",1024")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--orders", "x"], "argument --orders: expected MAX or MIN,MAX, got 'x'"),
-        (["--orders", "1024,3"], "--orders 1024,3: largest must be above smallest"),
-        (["--orders", "64", "--accountant", "renyi:orders=(2,3)"], "--orders applies only to the accountant renyi"),
-        (["--accountant", "renyi:order=3"], "--accountant renyi:order=3: "),
-        (["--channel", "rayleigh:m=three"], "--channel rayleigh:m=three: unknown key 'm' of channel 'rayleigh'"),
-        (["--channel", "rayleigh:placement=sea"], "--channel rayleigh:placement=sea: placement must be"),
-        (["--channel", "my_module:Own:m=three"], "--channel my_module:Own:m=three: TypeError: "),
-        (["--channel", "my_module:Own:m=-1"], "--channel my_module:Own:m=-1: m must be > 0"),
-        (["--channel", "my_module:Own"], "Own.fading must return 12 finite coefficients, got shape (11,)"),
-        (["--policy", "my_module:Divides"], "Divides.step in my_module.py, line 15: ZeroDivisionError: division by"),
-        (["--policy", "my_module:Looks"], "Looks.start in my_module.py, line 19: KeyError: 'nothing'"),
-        (["--policy", "my_module:One"], "One.step must return the next state and eta, numbers of shape (1, 20)"),
-        (["--policy", "my_module:Forgets"], "policy Forgets must keep what it declares in `tuned` as an attribute"),
-        (["--policy", "my_module:Untuned"], "policy Untuned: tuned must be a tuple of names, got None"),
-        (["--policy", "my_module:Least"], "got a state and float64 of shape ()"),
-    ],
-)
-def test_error_names_the_option_or_the_own_code(tmp_path, capsys, scenario, own, arguments, said):
-    (tmp_path / "my_module.py").write_text(WRONG)
-    error = refused(capsys, "leakage", "--scenario", scenario[1], "--nu", 0.1, "--policy", "optimal", *arguments)
-    assert said in error
-    assert len(error) < 400
-
-
-WRONG = """
-from dataclasses import dataclass
-from adascale.channel import ChannelModel
-@dataclass(frozen=True)
-class Own(ChannelModel):
-    m: float = 1.0
-    def __post_init__(self):
-        if self.m <= 0:
-            raise ValueError("m must be > 0")
-    def fading(self, rng, num_rounds):
-        return rng.standard_normal(num_rounds - 1) + 0j
-class Divides:
-    def start(self, scenario, budget): return 0
-    def step(self, state, min_gain_t):
-        return state, 1 / state
-class Looks:
-    def step(self, state, min_gain_t): return state
-    def start(self, scenario, budget):
-        return {}["nothing"]
-class One:
-    def start(self, scenario, budget): return scenario
-    def step(self, scenario, min_gain_t): return scenario.x_max * min_gain_t
-class Forgets(One):
-    tuned = ("extra",)
-    def __init__(self, extra): pass
-class Untuned(One):
-    tuned = None
-class Least(One):
-    def step(self, scenario, min_gain_t): return scenario, scenario.x_max * min_gain_t.min()
-"""
-
-
 def test_a_ratio_to_the_reference_is_taken_in_each_realisation(tmp_path, capsys, scenario):
     out, both = tmp_path / "x.csv", ["--policy", "equalalloc", "--policy", "optimal", "--realisations", 4]
     assert run("leakage", "--scenario", scenario[1], "--nu", 1e-3, *both, "--out", out, "--format", "csv") == 0

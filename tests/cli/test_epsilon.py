@@ -9,7 +9,7 @@ import pytest
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel
 from adascale.accounting import exact_epsilon
 
-from ..command import refused, run
+from ..command import run
 from .streams import HEADER
 
 ROUNDS = "# one row per round\nsigma, rate,round\n0.9,0.01,1\n1.1,0.02,2\n5,1,3\n3,0,4\n"
@@ -71,35 +71,6 @@ def test_table_has_the_keys_of_the_json(tmp_path, capsys):
     assert float(shown["epsilon"]) == pytest.approx(found["epsilon"], rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "message"),
-    [
-        ("sigma,rate\n1,0.1\n-1,0.1\n", (), "line 3: expected a number that is within 1e-6 ... 1e150, got '-1'"),
-        ("sigma,rate\n1,1.5\n", (), "line 2: expected a number that is in [0, 1], got '1.5' in rate"),
-        ("sigma,rate\n", (), "has no rows"),
-        ("noise,rate\n1,0.1\n", (), "line 1: unknown column 'noise'"),
-        ("sigma\n1\n", (), "expected a column rate, or --rate"),
-        ("sigma,rate\n1,0.1\n", ("--rate", "0.1"), "--rate cannot be combined with a column rate"),
-        ("sigma\n1\n", ("--rate", "2"), "--rate must be in [0, 1], got 2.0"),
-        ("sigma,rate\n1,0.1\n", ("--delta", "0"), "delta must be "),
-        ("sigma,rate\n1,0.1\n", ("--eta", "eta.csv"), "give either a FILE of noise multipliers, or"),
-        ("sigma,rate\n1,0.1\n", ("--scenario", "mnist"), "--scenario and --interference need --eta"),
-        ("sigma,rate\n1,0.1\n", ("--interference", "-6"), "--scenario and --interference need --eta"),
-        ("sigma\n1,5\n1,5\n", ("--rate", "0.1"), "line 2: expected 1 field, got 2"),
-        ("# x\nsigma,rate,steps\n1,0.1,0\n", (), "line 3: expected a number that is whole and >= 1, got '0'"),
-        ("sigma,rate,steps\n1,0.1,1.5\n", (), "whole and >= 1, got '1.5' in steps"),
-        ("sigma,rate,steps,count\n1,0.1,1,1\n", (), "expected one of the columns count and steps, got both"),
-    ],
-)
-def test_bad_table_or_option_is_one_line(tmp_path, capsys, text, more, message):
-    assert message in refused(capsys, "epsilon", written(tmp_path, text), *more)
-
-
-def test_schedule_needs_its_scenario(tmp_path, capsys):
-    assert "--eta needs --scenario" in refused(capsys, "epsilon", "--eta", tmp_path / "eta.csv")
-    assert "no.csv: No such file" in refused(capsys, "epsilon", "--eta", tmp_path / "no.csv", "--scenario", "mnist")
-
-
 @pytest.mark.parametrize("name", ["count", "steps"])
 def test_counts_repeat_a_row(tmp_path, capsys, name):
     found = answer(capsys, written(tmp_path, f"sigma,rate,{name}\n1.5,0.1,300\n2,0.2,2\n"))
@@ -130,25 +101,6 @@ def test_answers_of_all_starts_of_a_stream_are_read(tmp_path, capsys):
     again = f"{HEADER}\n{first}{error}{error}{HEADER}\n{first}{second}{error}{HEADER}\n{second}{second}"
     assert answer(capsys, "--scenario", toml, "--eta", written(tmp_path, again)) == plain
     assert plain["rounds"] == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("round,eta\n0,3,7e-07\n", "line 2: expected 2 fields, got 3"),
-        ("eta\n-1\n", "line 2: expected a number that is finite and >= 0, got '-1' in eta"),
-        ("round,eta\n0,1\n2,1\n", "line 3: rounds must be in order: expected round 1, got '2'"),
-        ("eta,gain\n1,1\n", "line 1: unknown column 'gain'; expected eta, min_gain"),
-        (f"min_gain,eta\n1e-9,{CAP}\n1e-9,{1.001 * CAP}\n", "line 3: expected a number that is at most"),
-        ("round,eta,number,senders\n0,1e-3,9,1 2\n", "not every device sends"),
-        ("round,eta,noise_energy,epsilon,epsilon_max,senders\n0,1e-3,1,1,1,1 2\n", "use epsilon_max of the stream"),
-        (f"{HEADER}\n0,1,1,1,1\n{HEADER}\n0,2,1,1,1\n", "line 4: rounds must be in order: expected round 1, got '0'"),
-    ],
-)
-def test_eta_is_read_strictly(tmp_path, capsys, text, message):
-    toml = written(tmp_path, TINY.to_toml(), "t.toml")
-    assert message in refused(capsys, "epsilon", "--scenario", toml, "--eta", written(tmp_path, text))
-    assert run("epsilon", "--scenario", toml, "--eta", written(tmp_path, f"min_gain,eta\n1e-9,{CAP}\n")) == 0
 
 
 def test_epsilon_notes_a_wide_interval(tmp_path, capsys, monkeypatch):

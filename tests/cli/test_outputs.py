@@ -1,7 +1,6 @@
 """No output is an input, another output, or a place that cannot be written: said before any work is done."""
 
 import contextlib
-import itertools
 import os
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from adascale import Scenario
 from adascale.cli import common
 
-from ..command import refused, run
+from ..command import run
 
 
 @pytest.fixture
@@ -69,28 +68,6 @@ def test_read_only_place_is_named(place, monkeypatch, closed, said):
 
 
 SMALL = Scenario("small", 2, 3, 1000, 20, 400, 1.0, 0.2, 1e-12).to_toml()
-
-
-READING = {  # each command with the inputs that it has, and the options of its outputs
-    "schedule": ("--scenario my.toml --nu 0.1 --gains g.csv", ["g.csv", "my.toml", "base.toml"], ["--out"]),
-    "leakage": ("--scenario my.toml --nu 0.1 --policy optimal --realisations 1", ["my.toml", "base.toml"], ["--out"]),
-    "train": ("--dataset my.toml --nu 0.5 --rounds 2", ["my.toml", "base.toml"], ["--out", "--history"]),
-    "sweep": ("runs.toml --store store", ["runs.toml", "my.toml"], ["--out"]),
-}
-
-
-@pytest.mark.parametrize("command", READING)
-def test_command_overwrites_no_input(place, capsys, command):
-    (place / "base.toml").write_text('base = "digits"\n')
-    (place / "my.toml").write_text('base = "base.toml"\n[scenario]\nname = "mine"\n')
-    run_of = 'reading = "x", dataset = "my.toml", policy = "EqualAlloc", nu = 1, seed = 0, rounds = 1'
-    (place / "runs.toml").write_text(f"runs = [{{ {run_of} }}]\n")
-    (place / "g.csv").write_text("min_gain\n1e-10\n2e-10\n")
-    before = {path.name: path.read_bytes() for path in place.iterdir()}
-    given, inputs, options = READING[command]
-    for each, option in itertools.product(inputs, options):
-        assert f"{option} '{each}' is the file of" in refused(capsys, command, *given.split(), option, each)
-    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
 @pytest.mark.parametrize("command", ["schedule", "leakage"])

@@ -1,13 +1,12 @@
 """Code of the user's that asks for an end, and what the commands print of names that they are given."""
 
 import io
-import re
 import subprocess
 import sys
 
 import pytest
 
-from ..command import refused, run
+from ..command import run
 
 POLICY = """
 import sys
@@ -38,26 +37,6 @@ def own(place, monkeypatch):
 
 LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 0.1, "--out", "old.csv", "--policy"]
 TRAIN = ["train", "--nu", 0.1, "--rounds", 1, "--out", "old.csv"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([*LEAKAGE, "my_own:Starts"], "Starts.start in my_own.py, line 5: SystemExit: 0"),
-        ([*LEAKAGE, "my_own:Steps"], "Steps.step in my_own.py, line 9: SystemExit"),
-        ([*LEAKAGE, "my_own:Made"], "Made.__init__ in my_own.py, line 11: SystemExit: bye"),
-        ([*LEAKAGE, "quits:P"], "cannot import 'quits': quits.py, line 1: SystemExit: 0"),
-        ([*LEAKAGE, "optimal", "--accountant", "my_own:Counts"], "--accountant my_own:Counts: SystemExit: 3"),
-        ([*TRAIN, "--dataset", "my_own:read"], "dataset 'my_own:read' failed: read in my_own.py, line 15: SystemExit"),
-        ([*TRAIN, "--model", "quits:Net"], "model 'quits:Net': cannot import 'quits': quits.py, line 1: SystemExit"),
-    ],
-)
-def test_exit_of_own_code_is_an_error(own, capsys, arguments, said):
-    assert run(*arguments) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith(f"adascale {arguments[0]}: error: ")
-    assert said in error
-    assert not (own / "old.csv").exists()
 
 
 def test_warning_of_own_code_is_a_note(place):
@@ -122,15 +101,3 @@ def test_former_names_of_parameters_are_deprecated(place, capsys, given):
     assert "nu is never exceeded" in before.out
     notice = "note: parameter promise is deprecated; use --policy Learn:budget_mode=hard\n"
     assert before.err == notice + now.err
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["learn:x=1"], "'x'"),
-        (["learn:promise=hard,budget_mode=hard"], "twice|duplicate"),
-        (["LyapunovPowerControl:x=1", "--hindsight"], "takes no parameters"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_refused(place, capsys, given, said):
-    assert re.search(said, refused(capsys, *COMMAND, *given))

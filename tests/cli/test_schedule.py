@@ -1,7 +1,6 @@
 """``adascale schedule`` sees no later round unless it is told to, and says what it promises of nu."""
 
 import json
-import re
 import sys
 
 import numpy as np
@@ -12,7 +11,7 @@ from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.channel import EmpiricalFloors
 from companion.methods import METHODS
 
-from ..command import refused, run
+from ..command import run
 from .streams import CONSTANT
 
 SMALL = Scenario("small", 2, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
@@ -146,37 +145,6 @@ def test_budget_mode_is_printed_and_hard_is_never_exceeded(place, capsys):
     at = next(i for i, line in enumerate(lines) if line.startswith("nu "))
     assert lines[at - 1].startswith("budget_mode nu on average")
     assert lines[at + 1].startswith("cost ")
-
-
-REFUSED = {
-    "a distribution": (["--policy", "constantlevel"], "needs the distribution of the channel: .* as --past$"),
-    "AdaScale alone": (["--policy", "adascale"], "as --past, or V by --policy adascale:penalty=V$"),
-    "mean gains": (["--policy", "estimfuture"], "needs mean gains"),
-    "a parameter": (["--policy", "powercontrol"], "needs a parameter"),
-    "a past without devices": (
-        ["--policy", "estimfuture", "--past", "least.csv"],
-        "EstimFuture needs the gains of every device",
-    ),
-    "a short past": (["--policy", "powercontrol", "--past", "gains.csv", "--gains", "past.csv"], "40 rounds, .* 12$"),
-    "a past in hindsight": (["--hindsight", *PAST], "--past cannot be combined with --hindsight"),
-    "no such past": (["--past", "nothing.csv"], "nothing.csv: No such file"),
-    "budget mode": (["--policy", "equalalloc", "--promise", "hard"], "takes no arguments"),
-    "budget mode of one's own": (["--policy", "mine:Extra", "--promise", "hard", *PAST], "promise"),
-    "the past as output": ([*PAST, "--out", "past.csv"], "is the file of --past"),
-    "a power without its unit": (["--transmit-power", 20], "transmit_power must be given if and only if unit is dbm$"),
-    "a split and a past": (["--split", 0.5, *PAST], "--past cannot be combined with --split"),
-    "a split in hindsight": (["--split", 0.5, "--hindsight"], "--split cannot be combined with --hindsight"),
-    "nothing after the past": (["--split", 0.99], "split must leave a round, got 0.99 of 12 rounds in gains.csv"),
-    "nu below the last digits": (["--nu", 1e-14, "--out", "eta.csv"], "--nu must be at least "),
-}
-
-
-@pytest.mark.parametrize("kind", REFUSED)
-def test_missing_or_conflicting_option_is_one_line(place, capsys, kind):
-    arguments, expected = REFUSED[kind]
-    given = ["--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.002]
-    assert re.search(expected, refused(capsys, "schedule", *given, *arguments).strip())
-    assert not (place / "eta.csv").exists()
 
 
 HARD = """

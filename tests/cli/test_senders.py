@@ -3,8 +3,6 @@
 import csv
 import json
 import os
-import re
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,9 +18,9 @@ from adascale.channel import read_gains
 from adascale.policies import Best, EqualAlloc, Truncated
 from adascale.streaming import SelectedAnswer, Stream
 
-from ..command import refused, run
+from ..command import run
 from . import streams
-from .streams import GAINS, NU, PAST, SMALL, WHOLE
+from .streams import GAINS, PAST, SMALL, WHOLE
 
 FEW = settings(max_examples=settings.default.max_examples // 3)  # an example takes a tenth of a second
 TRUNCATED, BEST = "adascale.policies:Truncated", "adascale.policies:Best"
@@ -84,37 +82,6 @@ def test_epsilon_gives_the_budget_of_equalalloc_before_any_gain(tmp_path, capsys
     assert found["nu"] == float(f"{found['nu']:.5e}") >= EqualAlloc.budget_for(Scenario.mnist(), epsilon)
     assert found["nu"] == pytest.approx(nu, rel=5e-3)
     assert 0.998 * epsilon < found["epsilon"] <= epsilon
-
-
-REFUSED = {
-    "neither": ([], "exactly one of --nu and --epsilon must be given"),
-    "both": (["--nu", NU, "--epsilon", 2], "exactly one of --nu and --epsilon must be given"),
-    "learn": (["--policy", "learn", "--epsilon", 2], "--policy must be equalalloc or truncated"),
-    "a threshold": (["--policy", f"{TRUNCATED}:threshold=1e-12", "--epsilon", 2], "truncated .without threshold."),
-    "nothing to tune on": (["--policy", TRUNCATED, "--nu", NU], "as --past, or give --epsilon in place of --nu"),
-    "a past without devices": (["--policy", TRUNCATED, "--nu", NU, "--past", "least.csv"], "the gains of every device"),
-    "a bad epsilon": (["--epsilon", -1], "epsilon must be one finite number"),
-    "too many": (["--policy", f"{BEST}:number=3,level=0"], "number must be at most 2"),
-}
-
-
-@pytest.mark.parametrize("command", ["schedule", "stream"])
-@pytest.mark.parametrize("kind", REFUSED)
-def test_option_that_cannot_hold_is_one_line(place, capsys, kind, command):
-    arguments, expected = REFUSED[kind]
-    (place / "least.csv").write_text("min_gain\n" + "1e-12\n" * 12)
-    given = ["--gains", "gains.csv"] if command == "schedule" else ["--state", "s"]
-    assert re.search(expected, refused(capsys, command, "--scenario", "my.toml", *given, *arguments))
-    assert not (place / "s").exists()
-
-
-def test_trace_without_devices_cannot_choose(place, capsys, monkeypatch):
-    (place / "least.csv").write_text("min_gain\n" + "1e-12\n" * 12)
-    for command, option in (("schedule", ["--gains", "least.csv"]), ("stream", ["--state", "s"])):
-        with open("least.csv") as file, monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", file)
-            assert run(command, "--scenario", "my.toml", "--policy", TRUNCATED, "--epsilon", 2, *option) == 2
-        assert re.search("min_gain|h2_1 to h2_2", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("kind", PARAMETERS)

@@ -171,32 +171,6 @@ def test_a_policy_that_fails_in_a_round_is_named_and_goes_on(stream):
     assert "Wrong returned eta = " in said[0]
 
 
-REFUSED = {
-    "no input": ("", [], "standard input is empty"),
-    "a cut header": (b"min_gain", [], "b'min_gain' may be cut off"),
-    "a bad header": ("gain\n1\n", [], "line 1: got 'gain' in the unit linear; expected min_gain"),
-    "skip for a header": ("skip\n", [], "line 1: got 'skip'"),
-    "a policy that sees all": (WHOLE, ["--policy", "optimal"], "Optimal needs all rounds in advance"),
-    "a policy without its law": (WHOLE, ["--policy", "resolve"], "as --past"),
-    "hindsight": (WHOLE, ["--hindsight"], "unrecognized arguments: --hindsight"),
-    "nu": (WHOLE, ["--nu", 0], "nu must be finite and > 0"),
-    "a folder for a state": (WHOLE, ["--state", "."], "it is not a regular file"),
-    "the past for a state": (WHOLE, [*PAST, "--state", "past.csv"], "is the file of --past"),
-    "another file for a state": (WHOLE, ["--state", "mine.py"], "mine.py is no journal: line 1"),
-}
-
-
-@pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_begin_is_one_line_and_leaves_nothing(stream, place, kind):
-    text, arguments, expected = REFUSED[kind]
-    before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
-    code, answered, said = stream(text, *arguments)
-    assert (code, len(said)) == (2, 1)
-    assert expected in said[0]
-    assert answered in ([], [HEADER])
-    assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
-
-
 def test_a_closed_input_is_named(place, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", None)
     assert run("stream", "--scenario", "my.toml", "--nu", NU, "--state", "s") == 2

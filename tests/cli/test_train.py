@@ -116,24 +116,6 @@ def test_whole_run_is_not_called_shortened(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-BAD = {
-    "nu is missing": ([], "--nu"),
-    "too many rounds": (["--nu", 1, "--rounds", 201], "rounds must be at most the 200 of digits, got 201"),
-    "an unknown data set": (["--nu", 1, "--dataset", "imagenet"], "preset 'imagenet' is unknown"),
-    "an unknown device": (["--nu", 1, "--device", "abacus"], "device must be 'cpu' or 'cuda', got 'abacus'"),
-    "data that is not there": (["--nu", 1, "--dataset", "mnist"], "download it once, python -c "),
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-def test_bad_argument_is_one_line_and_writes_nothing(tmp_path, capsys, monkeypatch, kind):
-    arguments, expected = BAD[kind]
-    monkeypatch.setenv("ADASCALE_DATA", str(tmp_path))
-    outputs = ["--out", tmp_path / "run.csv", "--history", tmp_path / "history.csv", "--store", tmp_path / "store"]
-    assert expected in refused(capsys, "train", *arguments, *outputs)
-    assert {path.name for path in tmp_path.rglob("*")} <= {"store"}
-
-
 def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):
     for name in [name for name in sys.modules if name.startswith(("adascale.learning", "adascale.runs"))]:
         monkeypatch.delitem(sys.modules, name)

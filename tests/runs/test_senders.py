@@ -1,6 +1,5 @@
 """Runs whose policy chooses who sends, and parameters of policies in a sweep."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +13,6 @@ from adascale.policies import Selection
 from adascale.runs.execution import decided, perform
 from adascale.runs.specification import make_run
 from adascale.runs.store import Store
-
-from ..command import refused
 
 TRUNCATED, BEST = "adascale.policies:Truncated", "adascale.policies:Best"
 KINDS = {"truncated": TRUNCATED, "truncated, fixed": f"{TRUNCATED}:epsilon=2", "best": f"{BEST}:number=7"}
@@ -62,41 +59,6 @@ def test_training_averages_the_senders_and_resumes():
     assert whole.history.noise_energy[1] == np.inf
     before = Selection(replace(run.scenario), chosen.eta[:2], chosen.senders[:, :2])
     assert whole.history.epsilon[1] == pytest.approx(before.device_epsilons(RenyiAccountant())[0])
-
-
-SWEEP = """
-[[runs]]
-reading = "a"
-dataset = "digits"
-policy = ["EqualAlloc", "{}"]
-nu = 0.04
-seed = [0, 1]
-rounds = 2
-"""
-WRONG = {
-    "learn:budget_mod=hard": "budget_mod",
-    "learn:budget_mode=soft": "budget_mode must be 'average' or 'hard', got 'soft'",
-    "adascale:penalty=-1": "penalty must be finite and > 0, got -1",
-    f"{TRUNCATED}:threshold=0": "threshold must be finite and > 0",
-    f"{BEST}:number=11": "number must be at most 10, got 11",
-    f"{BEST}:level=0.1": "number",
-}
-
-
-@pytest.mark.parametrize("policy", WRONG)
-def test_wrong_parameter_is_refused_before_any_run(tmp_path, capsys, policy):
-    file = tmp_path / "sweep.toml"
-    file.write_text(SWEEP.format(policy))
-    assert re.search(WRONG[policy], refused(capsys, "sweep", file, "--store", tmp_path / "store"))
-    assert not (tmp_path / "store").exists()
-
-
-def test_wrong_parameter_of_a_policy_is_one_line_of_each_command(capsys):
-    for command, policy in (("leakage", "adascale:penalty=-1"), ("train", "learn:budget_mode=soft")):
-        option = ["--scenario", "digits"] if command == "leakage" else ["--rounds", 2]
-        assert re.search(WRONG[policy], refused(capsys, command, *option, "--nu", 0.04, "--policy", policy))
-    for policy, said in (("learn:budget_mod=hard", "budget_mod"), (TRUNCATED, "chooses who sends")):
-        assert said in refused(capsys, "audit", "--policy", policy, "--nu", 0.04, "--rounds", 2)
 
 
 def test_fixed_parameter_is_not_tuned_and_labels_show_it():
