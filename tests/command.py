@@ -14,7 +14,7 @@ def run(*arguments):
 
 
 def refused(capsys, command, *arguments, code=2, heading=False):
-    """The one line that the command says, but for notes, where it ends with this code and prints its heading at most."""
+    """The one line that a command says, but for notes; it ends with this code and prints no more than its heading."""
     assert run(command, *arguments) == code
     out, err = capsys.readouterr()
     lines = [line for line in err.splitlines() if not line.startswith("note: ")]

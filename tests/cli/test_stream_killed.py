@@ -1,53 +1,24 @@
 """``adascale stream``, killed at any moment: no round is lost or counted twice."""
 
-import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from ..forks import Forks
 from .streams import GAINS, HEADER, LONG, NEW, NU, lines, measured, write_inputs
-
-
-class Forks:
-    """The process of ``forks.py``."""
-
-    def __init__(self):
-        self.here, there = socket.socketpair()
-        script = Path(__file__).with_name("forks.py")
-        self.process = subprocess.Popen([sys.executable, script, str(there.fileno())], pass_fds=[there.fileno()])
-        there.close()
-        assert self.here.recv(10) == b"ready"
-
-    def start(self, folder, arguments, sent, **fault):
-        """A run that reads these lines and writes ``out`` and ``err`` in the folder: its process id."""
-        (folder / "in").write_text("".join(sent))
-        with open(folder / "in") as read, open(folder / "out", "w") as out, open(folder / "err", "w") as err:
-            task = {"folder": str(folder), "arguments": [str(each) for each in arguments]} | fault
-            socket.send_fds(self.here, [json.dumps(task).encode()], [each.fileno() for each in (read, out, err)])
-        return int(self.here.recv(100))
-
-    def wait(self, pid):
-        self.here.send(json.dumps({"wait": pid}).encode())
-        return int(self.here.recv(100))
-
-    def close(self):
-        self.here.close()
-        self.process.wait()
 
 
 @pytest.fixture(scope="module")
 def forks():
-    found = Forks()
+    found = Forks("stream")
     yield found
     found.close()
 
@@ -73,7 +44,7 @@ KINDS = {
 def undisturbed(forks, folder, kind):
     folder.mkdir(exist_ok=True)
     write_inputs(folder)
-    assert forks.wait(forks.start(folder, [*ALWAYS, "--state", "s"], KINDS[kind])) == 0
+    assert forks.wait(forks.start(folder, [*ALWAYS, "--state", "s"], "".join(KINDS[kind]))) == 0
     header, *rounds = KINDS[kind]
     return Sent(header, rounds, (folder / "out").read_text().splitlines()[1:], (folder / "s").read_bytes())
 
@@ -104,7 +75,7 @@ def kill_at_random(forks, sent, folder, kills, seed, **fault):
     rng, joined, most, state = random.Random(seed), [], 0.05, folder / "s"
     stages = Counter()
     while stages.total() < kills or len(joined) < len(sent.rounds):
-        again = [sent.header, *sent.rounds[len(joined) :]]
+        again = "".join([sent.header, *sent.rounds[len(joined) :]])
         pid = forks.start(folder, [*ALWAYS, "--state", "s"], again, **(fault if stages.total() < kills else {}))
         if stages.total() < kills:
             time.sleep(rng.uniform(0, most))
@@ -157,11 +128,11 @@ def test_killed_at_each_moment_no_round_is_lost(forks, unkilled, tmp_path, momen
     write_inputs(tmp_path)
     arguments, count = [*ALWAYS, "--state", "s"], max(number, 1)
     text = [unkilled.header, *unkilled.rounds[:8]]
-    assert forks.wait(forks.start(tmp_path, arguments, text, dies=(moment, number))) == -signal.SIGKILL
+    assert forks.wait(forks.start(tmp_path, arguments, "".join(text), dies=(moment, number))) == -signal.SIGKILL
     before = (tmp_path / "out").read_text().splitlines()[1:]
     assert len(before) == (count if "answered" in moment else count - 1)
     whole = number > 0 and moment not in ("before the line", "in the line")
-    assert forks.wait(forks.start(tmp_path, arguments, [text[0], *text[len(before) + 1 :]])) == 0
+    assert forks.wait(forks.start(tmp_path, arguments, "".join([text[0], *text[len(before) + 1 :]]))) == 0
     assert before + (tmp_path / "out").read_text().splitlines()[1:] == unkilled.answers[:8]
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".half"]
     said = (tmp_path / "err").read_text()
@@ -179,12 +150,9 @@ def test_killed_at_each_moment_no_round_is_lost(forks, unkilled, tmp_path, momen
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopped_it_says_how_to_go_on(forks, tmp_path, number):
     write_inputs(tmp_path)
-    os.mkfifo(tmp_path / "never")
-    held = os.open(tmp_path / "never", os.O_RDWR)
-    with open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:
-        task = {"folder": str(tmp_path), "arguments": [*map(str, ALWAYS), "--state", "s"]}
-        socket.send_fds(forks.here, [json.dumps(task).encode()], [held, out.fileno(), err.fileno()])
-    pid = int(forks.here.recv(100))
+    os.mkfifo(tmp_path / "in")
+    held = os.open(tmp_path / "in", os.O_RDWR)
+    pid = forks.start(tmp_path, [*ALWAYS, "--state", "s"])
     os.write(held, "".join(["h2_1,h2_2\n", *lines(GAINS[:2])]).encode())
     until = time.monotonic() + 20
     while len((tmp_path / "out").read_text().splitlines()) < 3 and time.monotonic() < until:
@@ -198,7 +166,7 @@ def test_stopped_it_says_how_to_go_on(forks, tmp_path, number):
 def test_a_disk_that_fills_up_under_way_ends_it_before_the_answer(forks, unkilled, tmp_path):
     write_inputs(tmp_path)
     text = [unkilled.header, *unkilled.rounds[:8]]
-    assert forks.wait(forks.start(tmp_path, [*ALWAYS, "--state", "s"], text, largest=1000)) == 2
+    assert forks.wait(forks.start(tmp_path, [*ALWAYS, "--state", "s"], "".join(text), largest=1000)) == 2
     answered = (tmp_path / "out").read_text().splitlines()[1:]
     assert (tmp_path / "err").read_text().splitlines()[-1] == "adascale stream: error: s: File too large"
     assert 0 < len(answered) < 8

@@ -140,7 +140,7 @@ def test_equal_total_is_equal_noise_and_below_the_floor_only_some_can_send():
 
 @pytest.mark.parametrize("scenario", [EQUAL, UNEQUAL], ids=["equal", "unequal"])
 def test_equal_epsilon_is_the_least_noise_that_no_device_exceeds(scenario):
-    table = leakage_table(scenario, [2.0, 0.5], [0], ALL, target="epsilon", accountant=RENYI)
+    table = leakage_table(scenario, [0.5], [0], ALL, target="epsilon", accountant=RENYI)
     assert (table.epsilon_max <= table.target_epsilon).all()
     assert (table.epsilon_max >= 0.9999 * table.target_epsilon).all()
     everyone = table[~table.policy.isin(SENDERS)]
@@ -148,7 +148,7 @@ def test_equal_epsilon_is_the_least_noise_that_no_device_exceeds(scenario):
     for row in table.itertuples():  # a little less noise is too little
         target, level = ("total", row.total) if row.policy in SENDERS else ("nu", row.nu)
         of = {row.policy: ALL[row.policy]}
-        less = leakage_table(scenario, [level * 0.9995], [row.seed], of, target=target, accountant=RENYI)
+        less = leakage_table(scenario, [level * 0.9995], [0], of, target=target, accountant=RENYI)
         assert less.epsilon_max[0] > row.target_epsilon
 
 

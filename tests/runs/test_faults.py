@@ -1,6 +1,6 @@
 """Faults: whatever kills, fills, freezes or alters, afterwards there is the right result or one clear line.
 
-The commands run in forks of one process (``victim.py``).  Their table is compared with that of a run that nothing
+The commands run in forks of one process (``tests/forks.py``).  Their table is compared with that of a run that nothing
 disturbed, row by row and bit by bit, but for the time it took.
 """
 
@@ -25,6 +25,7 @@ from adascale.learning.fedsgd import State
 from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint, Store
 
+from ..forks import Forks
 from ..test_makefile import append, copy_to, finish
 
 SWEEP = """
@@ -54,30 +55,9 @@ COMMANDS = {
 }
 
 
-class Victim:
-    """The process of ``victim.py``."""
-
-    def __init__(self):
-        command = [sys.executable, Path(__file__).with_name("victim.py")]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-
-    def run(self, arguments, folder, **fault):
-        """What came of it, which includes ``out`` and ``err``; no process is left in any case."""
-        self.process.stdin.write(json.dumps({"arguments": arguments, "folder": str(folder)} | fault) + "\n")
-        self.process.stdin.flush()
-        found = json.loads(self.process.stdout.readline())
-        assert found["orphans"] == []
-        return found
-
-    def close(self):
-        with self.process:
-            self.process.stdin.close()
-
-
 @pytest.fixture(scope="module")
 def victim():
-    found = Victim()
+    found = Forks("training")
     yield found
     found.close()
 
@@ -354,7 +334,9 @@ def test_a_row_from_before_there_was_a_checksum_is_read(store):
 
 def test_three_sweeps_at_once_on_one_store_and_one_table_are_one(victim, whole, tmp_path):
     place = prepared(tmp_path / "sweep")
-    assert victim.run(SWEEPING, place, beside=3)["code"] == 0
+    with open(os.devnull, "r+") as silent:
+        runs = [victim.begin(place, SWEEPING, [silent.fileno()] * 3) for _ in range(3)]
+    assert [victim.wait(each) for each in runs] == [0] * 3
     assert_whole("sweep", place, whole)
 
 
