@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, policies
+from adascale import ReceiveScalingProblem, policies
 from adascale.accounting import order_grid
 from adascale.channel import EmpiricalFloors, read_gains
 from adascale.streaming import Answer, Stream
@@ -55,14 +55,6 @@ def test_epsilon_is_that_of_the_rounds_so_far(stream, arguments, delta, orders):
         eta = np.array([each.eta for each in found[:n]])
         expected = problem.dp_epsilon(eta, delta, **({} if orders is None else {"orders": orders}))
         assert found[n - 1].epsilon == pytest.approx(float(expected), rel=1e-9)
-
-
-def test_epsilon_of_a_paper_scenario_is_that_of_the_schedule(tmp_path):
-    mnist, gain = Scenario.mnist(), 1e-9 * np.random.default_rng(0).uniform(0.5, 2, 60)
-    with Stream(policies.EqualAlloc(), mnist, 0.1, tmp_path / "little") as little:
-        eta = np.array([little.answer(each).eta for each in gain])
-        expected = float(ReceiveScalingProblem(mnist, gain, 0.1).dp_epsilon(eta))
-        assert little.last.epsilon == pytest.approx(expected, rel=1e-9)
 
 
 def test_gains_come_in_decibels_where_that_is_their_unit(stream):

@@ -98,16 +98,6 @@ def test_diverging_training_is_an_error(tmp_path, capsys):
     assert not out.exists()
 
 
-def test_interference_trains_alike_and_protects_less(tmp_path):
-    rows = []
-    for more in ([], ["--interference", "-3"]):
-        assert run(*SHORT, "--policy", "equalalloc", *more, "--out", tmp_path / "run.csv") == 0
-        rows.append(pd.read_csv(tmp_path / "run.csv").iloc[0])
-    assert rows[1].test_loss == rows[0].test_loss
-    assert rows[1].epsilon > rows[0].epsilon
-    assert rows[1].run != rows[0].run
-
-
 def test_whole_run_is_not_called_shortened(tmp_path, capsys):
     out = tmp_path / "run.csv"
     (tmp_path / "small.toml").write_text('base = "digits"\nscenario = { num_rounds = 4 }\n')

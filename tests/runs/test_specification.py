@@ -17,7 +17,6 @@ from adascale.runs import specification
 from adascale.runs.execution import perform, problem_of
 from adascale.runs.provenance import write_provenance
 from adascale.runs.specification import NOISE_FREE, Run, make_run
-from adascale.runs.store import Store
 
 
 def short(**changes):
@@ -167,15 +166,6 @@ def test_a_policy_whose_code_has_changed_is_another_run(own, tmp_path):
     (tmp_path / "beside.py").write_text("nothing = 0")  # what it does not import
     own(1)
     assert short(policy="stale:Mine").address == first.address
-
-
-def test_the_store_does_not_give_back_what_another_code_has_made(own, tmp_path):
-    store = Store(tmp_path / "store")
-    before = store.run(short(policy="stale:Mine"))
-    own(1, comment="    def start(self, scenario, budget):\n        return super().start(scenario, budget / 1000)\n")
-    sys.modules.pop("stale")
-    assert store.finished(short(policy="stale:Mine")) is None
-    assert store.run(short(policy="stale:Mine")).row["cost"] == pytest.approx(before.row["cost"] / 1000, rel=1e-9)
 
 
 def test_a_specification_is_plain_and_names_the_code_of_one_s_own_alone(own):
