@@ -92,19 +92,17 @@ def test_json_has_every_digit(place, capsys):
         1e-12,
         "--policy",
         "optimal",
-        "--out",
-        "out.csv",
         "--json",
+        "--out",
+        "o.csv",
     ]
-    for command, names in (("leakage", ("epsilon", "cost", "floor_max")), ("schedule", ("eta",))):
-        assert (
-            run(command, *common, "--out", "out.csv", *(["--gains", "gains.csv"] if command == "schedule" else [])) == 0
-        )
+    for command, *more in (["leakage"], ["schedule", "--gains", "gains.csv"]):
+        assert run(command, *common, "o.csv", *more) == 0
         found = strict(capsys.readouterr().out)
         rows = found if command == "leakage" else found["schedule"]
         assert (found[0] if command == "leakage" else found)["delta"] == 1e-12
-        for name in names:
-            assert [row[name] for row in rows] == pd.read_csv("out.csv", dtype=str)[name].map(float).tolist()
+        for name in ("epsilon", "cost", "floor_max") if command == "leakage" else ("eta",):
+            assert [row[name] for row in rows] == pd.read_csv("o.csv", dtype=str)[name].map(float).tolist()
 
 
 def test_table_has_an_epsilon_of_zero_and_an_interval_of_three_realisations(place, capsys):

@@ -47,16 +47,6 @@ def test_warning_of_own_code_is_a_note(place):
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "note: an odd one")
 
 
-def test_exit_in_one_run_of_a_sweep_leaves_the_others(own, capsys):
-    text = '[[runs]]\nreading = "x"\ndataset = "digits"\nnu = 0.1\nseed = 0\nrounds = 1\n'
-    (own / "sweep.toml").write_text(text + 'policy = ["my_own:Steps", "Learn"]\n')
-    assert run("sweep", "sweep.toml", "--store", "store") == 1
-    said = capsys.readouterr()
-    assert "1 of 2 runs finished" in said.out
-    assert said.err.startswith("adascale sweep: error: 1 of 2 runs failed: ")
-    assert "Steps.step in my_own.py, line 9: SystemExit" in said.err
-
-
 SHOWN = r"n\x1b[31m\x7f\x9b\x0a\x0d\x09x"
 
 

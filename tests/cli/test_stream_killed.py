@@ -100,22 +100,25 @@ def kill_at_random(forks, sent, folder, kills, seed, **fault):
     return stages
 
 
-@pytest.mark.parametrize(("kind", "fault"), [("numberless", {}), ("numberless", {"slow": 1}), ("alike", {"slow": 1})])
-def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind, fault):
-    sent = undisturbed(forks, tmp_path / "one", kind)
-    stages = kill_at_random(forks, sent, tmp_path / "many", 12, 3, **fault)
-    assert len(stages) > 1 + bool(fault)  # the control
+HUNDRED = {"kills": 100, "seed": random.randrange(2**32), "slow": 1}
+LONG_RUN = [pytest.mark.fuzz, pytest.mark.slow]
 
 
-@pytest.mark.fuzz
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_hundred_kills_lose_no_round_and_spend_none_twice(forks, tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("numberless", {}),
+        ("numberless", {"slow": 1}),
+        ("alike", {"slow": 1}),
+        *(pytest.param(kind, HUNDRED, marks=LONG_RUN) for kind in KINDS),
+    ],
+)
+def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind, given):
     sent = undisturbed(forks, tmp_path / "one", kind)
-    seed = random.randrange(2**32)
-    stages = kill_at_random(forks, sent, tmp_path / "many", 100, seed, slow=1)
-    print(f"\n{kind}, seed {seed}: {stages.total()} kills: {dict(stages.most_common())}")
-    assert {"in the line", "line whole", "between rounds"} <= {*stages}  # the control
+    stages = kill_at_random(forks, sent, tmp_path / "many", **{"kills": 12, "seed": 3} | given)
+    print(f"\n{kind}, {given}: {stages.total()} kills: {dict(stages.most_common())}")
+    assert len(stages) > 1 + bool(given)  # the control
+    assert given is not HUNDRED or {"in the line", "line whole", "between rounds"} <= {*stages}
 
 
 LINE = [f"{when} the {what}" for what in ("line", "mark") for when in ("before", "in", "behind")]

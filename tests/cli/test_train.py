@@ -38,14 +38,6 @@ def test_train_writes_a_row_and_a_history(tmp_path, capsys):
     pd.testing.assert_frame_equal(again, rounds[["batch_size", "loss"]], rtol=1e-12)
 
 
-def test_store_returns_a_finished_run(tmp_path, capsys):
-    for name in ("first.csv", "again.csv"):
-        assert run(*SHORT, "--store", tmp_path / "store", "--out", tmp_path / name) == 0
-    first, again = ((tmp_path / name).read_text() for name in ("first.csv", "again.csv"))
-    assert first == again  # the time it took included: nothing was run
-    assert len(list((tmp_path / "store").iterdir())) == 1
-
-
 def test_infinity_is_a_string_in_json(tmp_path, capsys):
     store = tmp_path / "store"
     for _ in range(2):  # the second is read from the store

@@ -5,7 +5,6 @@ disturbed, row by row and bit by bit, but for the time it took.
 """
 
 import contextlib
-import json
 import os
 import random
 import re
@@ -320,15 +319,6 @@ def test_the_command_says_in_a_line_what_is_altered_and_keeps_the_table(file, vi
     again = victim.run(SWEEPING, place)
     assert again["code"] == 0
     assert_whole("sweep", place, whole)  # the partial table is gone
-
-
-def test_a_row_from_before_there_was_a_checksum_is_read(store):
-    expected = store.finished(RUN)
-    path = store.place(RUN) / "row.json"
-    stored = json.loads(path.read_text())
-    del stored["sha256"], stored["made"]
-    path.write_text(json.dumps(stored, indent=1) + "\n")
-    assert store.finished(RUN).row == expected.row
 
 
 def test_three_sweeps_at_once_on_one_store_and_one_table_are_one(victim, whole, tmp_path):
