@@ -1,14 +1,16 @@
-"""``adascale train``: what a stranger types, and what happens when it is wrong."""
+"""``adascale train`` and ``adascale audit``: what a stranger types, and what happens when it is wrong."""
 
 import json
 import os
 import signal
 import sys
 import time
+from functools import partial
 
 import pandas as pd
 import pytest
 
+from adascale.audit import audit_gradients
 from adascale.runs.specification import make_run
 
 from ..command import refused, run
@@ -125,3 +127,25 @@ def test_ctrl_c_without_a_store_keeps_nothing(capsys, monkeypatch):
         "adascale train: stopped; nothing was kept; with --store DIR the same command would go on from here\n"
     )
     assert left is signal.default_int_handler
+
+
+AUDIT = ("audit", "--rounds", 10, "--nu", 2.56)
+
+
+def test_honest_training_is_not_refuted_by_its_audit(capsys):
+    """The lower bound is printed next to the accounted epsilon."""
+    assert run(*AUDIT, "--canaries", 200, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["dataset"], found["policy"], found["confidence"]) == ("digits", "Learn", 0.95)
+    assert 0 <= found["lower"] == max(found["one_run"], found["rates"]) < found["epsilon"] <= found["renyi"]
+    assert found["scaled"] < found["epsilon"]
+    assert found["canaries"] == 200
+    assert found["right"] <= found["guesses"]
+
+
+def test_refuted_epsilon_is_one_line_and_exit_1(monkeypatch, capsys):
+    monkeypatch.setattr("adascale.audit.audit_gradients", partial(audit_gradients, noise=False))
+    assert run(*AUDIT) == 1
+    said = capsys.readouterr()
+    assert "the training leaks more than accounted: epsilon " in said.err
+    assert said.err.count("\n") == 1

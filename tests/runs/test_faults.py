@@ -195,19 +195,14 @@ def test_killed_command_keeps_finished_runs(name, how, kills, victim, whole, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
-def test_the_workers_of_a_sweep_that_is_stopped_are_gone_within_seconds(number, victim, whole, tmp_path):
-    place = prepared(tmp_path / "sweep")  # that none is left is seen in Victim.run
-    assert stop("sweep", victim, whole, place, number, "--jobs", "2", after=1.0)
-    assert_recovers("sweep", place, victim, whole)
-
-
-@pytest.mark.fuzz
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_sweep_in_two_processes_is_stopped_at_any_time(number, victim, whole, tmp_path):
-    rng = random.Random()
-    for attempt in range(6):
-        place = prepared(tmp_path / f"{attempt}")
-        stop("sweep", victim, whole, place, number, "--jobs", "2", after=rng.uniform(0.1, 8))
+@pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.fuzz)])
+def test_a_sweep_in_two_processes_leaves_none_and_goes_on(number, times, victim, whole, tmp_path):
+    for attempt in range(times):
+        place = prepared(tmp_path / f"{attempt}")  # that no process is left is seen in Forks.run
+        stopped = stop(
+            "sweep", victim, whole, place, number, "--jobs", "2", after=random.uniform(0.1, 8) if attempt else 1.0
+        )
+        assert stopped or attempt
         assert_recovers("sweep", place, victim, whole)
 
 
@@ -267,38 +262,30 @@ def harmed(content, rng, number):
         yield content[:position]
 
 
-@pytest.mark.parametrize("number", [50, pytest.param(10**6, marks=pytest.mark.fuzz)])
-def test_every_byte_of_a_result_is_under_a_checksum(number, store):
+@pytest.mark.parametrize("number", [50, pytest.param(4_000, marks=pytest.mark.fuzz)])
+def test_every_byte_of_a_result_and_of_a_checkpoint_is_under_a_checksum(number, store):
     expected, count, refused = store.finished(RUN), 0, 0
-    for path in sorted(store.place(RUN).iterdir()):
+    checkpoint = Checkpoint(store.place(RUN) / "checkpoint", RUN)
+    files = sorted(store.place(RUN).iterdir())
+    checkpoint.write(Trained(State(3, torch.ones(9370), torch.zeros(9370)), expected.history), 1.0)
+    for path in [*files, checkpoint.path]:
         content = path.read_bytes()
-        for other in [*harmed(content, random.Random(0), number), b"", b"\0", content + b"\n"]:
+        for other in [*harmed(content, random.Random(0), number), b"", content + b"\0"]:
             path.write_bytes(other)
-            count += 1
-            found = None
+            if path == checkpoint.path:
+                with pytest.raises(ValueError, match="is cut off or altered"):
+                    checkpoint.read()
+                assert path.read_bytes() == other
+                continue
+            count, found = count + 1, None
             with contextlib.suppress(ValueError):
                 found = store.finished(RUN)
-            if found is None:
-                refused += 1
-                continue
-            assert found.row == expected.row
-            pd.testing.assert_frame_equal(found.history, expected.history, check_exact=True)
+            refused += found is None
+            assert found is None or found.row == expected.row
+            if found is not None:
+                pd.testing.assert_frame_equal(found.history, expected.history, check_exact=True)
         path.write_bytes(content)
     assert refused > 0.8 * count
-
-
-@pytest.mark.parametrize("number", [200, pytest.param(4_000, marks=pytest.mark.fuzz)])
-def test_every_byte_of_a_checkpoint_is_under_its_checksum(number, store):
-    path = store.place(RUN) / "checkpoint"
-    state = pd.read_csv(store.place(RUN) / "history.csv")
-    checkpoint = Checkpoint(path, RUN)
-    checkpoint.write(Trained(State(3, torch.ones(9370), torch.zeros(9370)), state), 1.0)
-    whole = path.read_bytes()
-    for other in [*harmed(whole, random.Random(0), number), b"", whole + b"\0"]:
-        path.write_bytes(other)
-        with pytest.raises(ValueError, match="is cut off or altered"):
-            checkpoint.read()
-        assert path.read_bytes() == other
 
 
 @pytest.mark.parametrize("file", sorted(FINISHED))

@@ -22,26 +22,17 @@ def given():
     return float(Path("given.txt").read_text())
 
 def changed(name, change):
-    raw = data.read_digits()
-    return raw._replace(**{name: change(np.asarray(getattr(raw, name)))})
+    def read():
+        raw = data.read_digits()
+        return raw._replace(**{name: change(np.asarray(getattr(raw, name)))})
+    return read
 
-def images():
-    return changed("images", lambda x: np.where(np.arange(x.size).reshape(x.shape) == 70_000, given() / 8, x))
-
-def labels():
-    return changed("labels", lambda y: np.where(np.arange(y.size) == 900, int(given()), y))
-
-def test_images():
-    return changed("test_images", lambda x: x * given() / 4)
-
-def test_labels():
-    return changed("test_labels", lambda y: np.where(np.arange(y.size) == 9, int(given()), y))
-
-def mean():
-    return changed("mean", lambda mean: (given() / 8,))
-
-def deviation():
-    return changed("deviation", lambda deviation: (given() / 8,))
+images = changed("images", lambda x: np.where(np.arange(x.size).reshape(x.shape) == 70_000, given() / 8, x))
+labels = changed("labels", lambda y: np.where(np.arange(y.size) == 900, int(given()), y))
+test_images = changed("test_images", lambda x: x * given() / 4)
+test_labels = changed("test_labels", lambda y: np.where(np.arange(y.size) == 9, int(given()), y))
+mean = changed("mean", lambda mean: (given() / 8,))
+deviation = changed("deviation", lambda deviation: (given() / 8,))
 
 class Network(nn.Sequential):
     def __init__(self):
