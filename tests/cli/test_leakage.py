@@ -83,21 +83,9 @@ def test_help_has_a_description_and_an_example(capsys, command):
 
 
 def test_json_has_every_digit(place, capsys):
-    common = [
-        "--scenario",
-        "my.toml",
-        "--nu",
-        1e-3,
-        "--delta",
-        1e-12,
-        "--policy",
-        "optimal",
-        "--json",
-        "--out",
-        "o.csv",
-    ]
+    common = ["--scenario", "my.toml", "--nu", 1e-3, "--delta", 1e-12, "--policy", "optimal", "--json"]
     for command, *more in (["leakage"], ["schedule", "--gains", "gains.csv"]):
-        assert run(command, *common, "o.csv", *more) == 0
+        assert run(command, *common, "--out", "o.csv", *more) == 0
         found = strict(capsys.readouterr().out)
         rows = found if command == "leakage" else found["schedule"]
         assert (found[0] if command == "leakage" else found)["delta"] == 1e-12

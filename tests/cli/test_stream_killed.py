@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from typing import NamedTuple
@@ -178,15 +176,19 @@ def test_a_disk_that_fills_up_under_way_ends_it_before_the_answer(forks, unkille
     assert answered == unkilled.answers[: len(answered)]
 
 
-def test_each_answer_is_there_before_the_next_line_is_sent(place):
-    """A driver that sends a line and waits for its answer, in a process of its own."""
-    command = [sys.executable, "-m", "adascale", *map(str, ALWAYS), "--state", "s"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == f"{HEADER}\n"  # before anything is sent
-        process.stdin.write("h2_1,h2_2\n")
+def test_each_answer_is_there_before_the_next_line_is_sent(forks, tmp_path):
+    """A driver that sends a line and waits for its answer."""
+    write_inputs(tmp_path)
+    (read, sends), (answers, write) = os.pipe(), os.pipe()
+    with open(tmp_path / "err", "w") as err:
+        pid = forks.begin(tmp_path, [*ALWAYS, "--state", "s"], [read, write, err.fileno()])
+    os.close(read)
+    os.close(write)
+    with open(sends, "w") as driver, open(answers) as found:
+        assert found.readline() == f"{HEADER}\n"  # before anything is sent
+        driver.write("h2_1,h2_2\n")
         for t, line in enumerate(lines(GAINS)):
-            process.stdin.write(line)
-            process.stdin.flush()
-            assert process.stdout.readline().startswith(f"{t},")
-        process.stdin.close()
-        assert process.wait() == 0
+            driver.write(line)
+            driver.flush()
+            assert found.readline().startswith(f"{t},")
+    assert forks.wait(pid) == 0

@@ -51,16 +51,8 @@ def test_infinity_is_a_string_in_json(tmp_path, capsys):
     json.loads(row.read_text(), parse_constant=pytest.fail)
 
 
-@pytest.fixture
-def waves(tmp_path, monkeypatch):
-    """Data and a network of one's own, in a module of the working directory."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "waves.py").write_text(DATA.replace("120", "555").replace("100", "505"))
-    yield
-    sys.modules.pop("waves", None)
-
-
-def test_own_data_and_network_need_no_preset(waves, capsys):
+def test_own_data_and_network_need_no_preset(place, capsys):
+    (place / "waves.py").write_text(DATA.replace("120", "555").replace("100", "505"))
     command = ("train", "--dataset", "waves:squares", "--nu", 0.5, "--rounds", 3)
     assert run(*command, "--model", "waves:net", "--json") == 0
     said = capsys.readouterr()
@@ -75,11 +67,13 @@ def test_own_data_and_network_need_no_preset(waves, capsys):
     assert list(made.sources) == ["waves:squares", "waves:net"]
 
 
-def test_note_on_the_network_size_names_the_file(waves, tmp_path, capsys):
-    (tmp_path / "base.toml").write_text('base = "digits"\nscenario = { num_parameters = 7 }\n')
-    (tmp_path / "own.toml").write_text('base = "base.toml"\nscenario = { name = "waves" }\n')
-    assert run("train", "--dataset", "own.toml", "--nu", 0.5, "--rounds", 2) == 0
-    assert "the network has 9370 parameters, which replace the 7 in base.toml\n" in capsys.readouterr().err
+def test_whole_run_of_a_preset_file_is_not_shortened_and_the_network_size_names_the_file(place, capsys):
+    (place / "base.toml").write_text('base = "digits"\nscenario = { num_parameters = 7, num_rounds = 4 }\n')
+    (place / "own.toml").write_text('base = "base.toml"\nscenario = { name = "waves" }\n')
+    assert run("train", "--dataset", "own.toml", "--nu", 0.5, "--policy", "equalalloc", "--out", "run.csv") == 0
+    assert not pd.read_csv("run.csv").shortened[0]
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.endswith("the network has 9370 parameters, which replace the 7 in base.toml")
 
 
 def test_diverging_training_is_an_error(tmp_path, capsys):
@@ -90,14 +84,6 @@ def test_diverging_training_is_an_error(tmp_path, capsys):
     assert said.out == ""
     assert said.err.splitlines()[-1].startswith("adascale train: ")
     assert not out.exists()
-
-
-def test_whole_run_is_not_called_shortened(tmp_path, capsys):
-    out = tmp_path / "run.csv"
-    (tmp_path / "small.toml").write_text('base = "digits"\nscenario = { num_rounds = 4 }\n')
-    assert run("train", "--dataset", tmp_path / "small.toml", "--nu", 0.5, "--policy", "equalalloc", "--out", out) == 0
-    assert not pd.read_csv(out).shortened[0]
-    assert capsys.readouterr().err == ""
 
 
 def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):
