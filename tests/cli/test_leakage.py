@@ -104,18 +104,8 @@ def test_table_has_an_epsilon_of_zero_and_an_interval_of_three_realisations(plac
 
 
 def test_json_has_no_nan_where_a_budget_is_out_of_reach(place, capsys):
-    arguments = [
-        "--scenario",
-        "my.toml",
-        "--nu",
-        1e9,
-        "--policy",
-        "lyapunovpowercontrol",
-        "--json",
-        "--realisations",
-        3,
-    ]
-    assert run("leakage", *arguments, "--policy", "optimal") == 0
+    arguments = ["--scenario", "my.toml", "--nu", 1e9, "--policy", "lyapunovpowercontrol", "--realisations", 3]
+    assert run("leakage", *arguments, "--json", "--policy", "optimal") == 0
     said = capsys.readouterr()
     assert [row["cost"] for row in strict(said.out)[:3]] == [None] * 3
     assert "cannot meet --nu in 3 of 3 realisations" in said.err

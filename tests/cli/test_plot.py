@@ -16,21 +16,8 @@ from adascale.statistics import interval, log_interval
 
 from ..command import refused, run
 
-LEAKAGE = [
-    "leakage",
-    "--scenario",
-    "my.toml",
-    "--nu",
-    1e-3,
-    "--nu",
-    4e-3,
-    "--policy",
-    "optimal",
-    "--policy",
-    "equalalloc",
-    "--realisations",
-    3,
-]
+LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 1e-3, "--nu", 4e-3, "--realisations", 3]
+LEAKAGE += ["--policy", "optimal", "--policy", "equalalloc"]
 TABLE = pd.DataFrame(
     [
         (policy, nu, seed, level * np.exp(seed) / nu)
