@@ -84,7 +84,7 @@ APART = adapters audit book comparison learning runs policies/test_learn.py poli
   $(patsubst %,channel/test_%.py,fading laws shadowing) \
   $(patsubst %,accounting/test_%.py,adapters discrete error_bounds events exact exact_digits exact_ends exact_parts) \
   $(patsubst %,accounting/test_%.py,exact_peers extremes intervals kernels selfcheck) \
-  $(patsubst %,cli/test_%.py,audit benchmark own_code plot signals stream_killed train) \
+  $(patsubst %,cli/test_%.py,benchmark outputs plot signals stream_killed train) \
   $(patsubst %,test_%.py,compiled environment extension makefile notebooks tools wheel)
 
 check: venv lint ## lint, types and the tests of the core and a small certificate: under a minute

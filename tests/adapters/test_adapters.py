@@ -2,6 +2,7 @@
 
 import csv
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -103,10 +104,10 @@ def test_own_loop_steps_along_the_mean_of_clipped_gradients_of_senders(program, 
 
 
 @pytest.mark.slow
-def test_own_loop_prints_the_epsilon_of_its_policies(program, tmp_path):
+def test_own_loop_prints_the_epsilon_of_its_policies(program, capsys):
     pytest.importorskip("torch")
-    printed = shell("python own_loop.py", tmp_path)
-    learn, truncated = (float(each) for each in re.findall("ε ([0-9.]+)", printed))
+    runpy.run_path(HOWTO / "own_loop.py", run_name="__main__")
+    learn, truncated = (float(each) for each in re.findall("ε ([0-9.]+)", capsys.readouterr().out))
     assert learn == pytest.approx(exact_of_learn(program("own_loop").OWN), abs=6e-4)
     assert 1.9 < truncated <= 2
 

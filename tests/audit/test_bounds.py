@@ -47,12 +47,6 @@ def test_all_guesses_right_say_what_a_product_says_and_chance_says_nothing():
     assert rates_bound(even, DELTA, 0.95) == scaled_bound(even, 0.1, np.ones(5), DELTA, 0.95) == 0
 
 
-def test_more_delta_leaves_less():
-    bounds = [one_run_bound(200, 80, 75, delta, 0.95) for delta in (0, 1e-5, 1e-4, 1e-3)]
-    assert bounds == sorted(bounds, reverse=True)
-    assert bounds[0] > 1.05 * bounds[-1] > 0
-
-
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_randomised_response_is_under_the_bound_no_more_often_than_stated(epsilon):
     # the mechanism that the theorem is tight for; 2,000 runs, so four standard errors are 0.02
@@ -80,23 +74,16 @@ def test_the_gaussian_mechanism_is_under_its_true_epsilon_as_often_as_stated():
     assert np.median(found) > 0.7 * best  # and they see most of it
 
 
-def test_the_scaled_bound_comes_near_and_stays_below():
+def test_the_scaled_bound_comes_near_stays_below_and_finds_half_the_noise():
     rng, sigma = np.random.default_rng(3), np.full(3, 1.5)
-    mu = math.sqrt(3) / 1.5
-    epsilon = accounting.exact_epsilon(1.0, sigma, DELTA).lower
+    mu, exact = math.sqrt(3) / 1.5, accounting.exact_epsilon(1.0, sigma, DELTA)
     # the likelihood ratio is above 1 where the normal variable is above mu / 2
     found = [scaled_bound(gaussian_counts(rng, 4000, mu, mu / 2), 1.0, sigma, DELTA, 0.95) for _ in range(8)]
-    assert max(found) <= epsilon
-    assert min(found) > 0.85 * epsilon
-
-
-def test_the_scaled_bound_finds_that_the_noise_is_half_of_what_is_claimed():
-    rng, claimed = np.random.default_rng(4), np.full(3, 1.5)
-    mu = math.sqrt(3) / 0.75
-    counts = gaussian_counts(rng, 400, mu, mu / 2)
-    epsilon = accounting.exact_epsilon(1.0, claimed, DELTA).upper
-    assert scaled_bound(counts, 1.0, claimed, DELTA, 0.95) > epsilon
-    assert scaled_bound(counts, 1.0, claimed / 2, DELTA, 0.95) < 2.5 * epsilon  # negative control: claimed rightly
+    assert max(found) <= exact.lower
+    assert min(found) > 0.85 * exact.lower
+    counts = gaussian_counts(rng, 400, 2 * mu, mu)  # of half the noise that is claimed
+    assert scaled_bound(counts, 1.0, sigma, DELTA, 0.95) > exact.upper
+    assert scaled_bound(counts, 1.0, sigma / 2, DELTA, 0.95) < 2.5 * exact.upper  # negative control: claimed rightly
 
 
 def test_the_rates_bound_is_the_ratio_of_the_ends_of_both_intervals():
@@ -113,15 +100,6 @@ def test_the_interval_is_the_exact_one_of_scipy(trials, share, confidence):
     np.testing.assert_allclose(
         clopper_pearson(hits, trials, confidence), (exact.low, exact.high), rtol=1e-9, atol=1e-12
     )
-
-
-@given(st.integers(1, 60), st.sampled_from(np.linspace(0, 1, 41).tolist()))
-def test_the_interval_covers_as_often_as_stated(trials, probability):
-    covered = 0.0
-    for hits in range(trials + 1):
-        low, high = clopper_pearson(hits, trials, 0.9)
-        covered += stats.binom.pmf(hits, trials, probability) * (low <= probability <= high)
-    assert covered >= 0.9 - 1e-12
 
 
 BAD = [

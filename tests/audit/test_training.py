@@ -135,26 +135,29 @@ def test_several_trainings_are_pooled():
     assert both.refuted == {}
 
 
-BAD = [("canaries", 9371), ("canaries", 4), ("confidence", 1.0), ("delta", 0.0), ("norm", 0.0), ("runs", 0)]
+def audit_of(problem, eta, **changes):
+    return audit_gradients(problem, eta, replace(Training.preset("digits"), **changes), digits(), 0, 20)
 
 
-@pytest.mark.parametrize(("name", "value"), BAD)
-def test_bad_arguments_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"^{name} must be "):
-        audited(**{name: value})
+REFUSED = [
+    ("canaries", lambda *_: audited(canaries=9371)),
+    ("canaries", lambda *_: audited(delta=0.01)),
+    ("delta", lambda *_: audited(delta=0.0)),
+    ("norm", lambda *_: audited(norm=0.0)),
+    ("runs", lambda *_: audited(runs=0)),
+    ("confidence", lambda *_: audited(confidence=1.0)),
+    ("canaries", lambda *_: plan(0.2, np.full(20, 2.0), 9, 1e-5, 0.95)),
+    ("power limit", lambda problem, eta: audit_of(problem, 1e9 * eta)),
+    ("lane", lambda problem, eta: audit_of(ReceiveScalingProblem(SCENARIO, np.stack([problem.min_gain] * 2), NU), eta)),
+]
 
 
-def test_an_audit_needs_one_lane_a_feasible_schedule_and_few_canaries():
-    problem, eta = problem_and_eta()
-    two = ReceiveScalingProblem(SCENARIO, np.stack([problem.min_gain] * 2), NU)
-    rest = (Training.preset("digits"), digits(), 0, 20)
-    for said, call in (
-        ("power limit", lambda: audit_gradients(problem, 1e9 * eta, *rest)),
-        ("lane", lambda: audit_gradients(two, eta, *rest)),
-        ("canaries", lambda: audited(delta=0.01)),
-        ("canaries", lambda: plan(0.2, np.full(20, 2.0), 9, 1e-5, 0.95)),
-    ):
-        with pytest.raises(ValueError, match=said):
-            call()
+@pytest.mark.parametrize(("said", "call"), REFUSED)
+def test_bad_arguments_are_refused(said, call):
+    with pytest.raises(ValueError, match=said):
+        call(*problem_and_eta())
+
+
+def test_a_training_that_diverges_is_no_audit():
     with pytest.raises(Diverged):
-        audit_gradients(problem, eta, replace(Training.preset("digits"), learning_rate=1e39), digits(), 0, 20)
+        audit_of(*problem_and_eta(), learning_rate=1e39)

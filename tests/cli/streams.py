@@ -1,4 +1,4 @@
-"""What the tests of ``adascale stream`` send and read."""
+"""What the tests of the commands send and read."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ POLICIES = {
 def write_inputs(folder):
     for scenario, name in ((SMALL, "my.toml"), (LONG, "long.toml"), (replace(SMALL, order=4), "other.toml")):
         (folder / name).write_text(scenario.to_toml())
-    (folder / "mine.py").write_text(OWN)
+    (folder / "mine.py").write_text(OWN + CONSTANT)
     (folder / "gains.csv").write_text(WHOLE)
     (folder / "past.csv").write_text("".join(["h2_1,h2_2\n", *lines(measured(40, 1))]))
 

@@ -1,20 +1,141 @@
-"""`adascale accounting`: events on the command line, and logs of trainings."""
+"""`adascale epsilon` and `adascale accounting`: files of rounds, schedules, events and logs of trainings."""
 
 import json
+import subprocess
+import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from adascale import accounting
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel
+from adascale.accounting import exact_epsilon
 
 from ..command import run
+from .streams import HEADER
+
+ROUNDS = "# one row per round\nsigma, rate,round\n0.9,0.01,1\n1.1,0.02,2\n5,1,3\n3,0,4\n"
+
+
+def written(folder, text, name="rounds.csv"):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def answer(capsys, *arguments, command="epsilon"):
+    assert run(command, *arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_short_files_need_no_compiler_for_the_same_digits(tmp_path, capsys):
+    """In a process of its own; where rates differ and where they are equal, and Numba for more distinct rounds."""
+    many = "sigma,rate\n" + "\n".join(f"{sigma},0.01" for sigma in np.linspace(1, 2, 49))
+    for text, compiled in ((ROUNDS, False), ("sigma,rate,count\n0.9,0.01,500\n1.1,0.01,300\n", False), (many, True)):
+        path = written(tmp_path, text)
+        code = "import sys; from adascale.cli import main; main(); print(sys.modules.get('numba') is not None)"
+        alone = [sys.executable, "-c", code, "epsilon", str(path), "--json"]
+        said = subprocess.run(alone, capture_output=True, text=True, check=True).stdout
+        shown, numba = said.rsplit("}", 1)
+        assert numba.strip() == f"{compiled}"
+        found, expected = json.loads(shown + "}"), answer(capsys, path)
+        assert found.pop("rdp") == pytest.approx(expected.pop("rdp"), rel=1e-12)
+        assert found == expected
+
+
+def test_file_of_rounds_has_the_exact_and_the_renyi_epsilon(tmp_path, capsys):
+    found = answer(capsys, written(tmp_path, ROUNDS), "--delta", "1e-6")
+    expected = exact_epsilon([0.01, 0.02, 1.0, 0.0], [0.9, 1.1, 5.0, 3.0], 1e-6)
+    assert [found[name] for name in expected._fields] == list(expected)
+    assert (found["rounds"], found["delta"]) == (4, 1e-6)
+    orders, pairs = np.array(accounting.DEFAULT_ORDERS), ((0.01, 0.9), (0.02, 1.1), (1.0, 5.0))
+    curve = [sum(float(accounting.rdp(*pair, order)) for pair in pairs) for order in orders]
+    assert found["rdp"] == pytest.approx(float(accounting.to_dp(curve, orders, 1e-6).epsilon), rel=1e-12)
+    assert found["rdp"] > found["upper"]
+    turned = written(tmp_path, "rate,sigma\n0,3\n1,5\n0.02,1.1\n0.01,0.9\n", "turned.csv")  # rows and columns
+    assert answer(capsys, turned, "--delta", "1e-6") == found
+    found = answer(capsys, written(tmp_path, "sigma\n1\n2\n"), "--rate", "0.1")
+    assert found["epsilon"] == exact_epsilon(0.1, [1.0, 2.0]).epsilon
+    assert found["rdp"] == float(accounting.schedule_epsilon(0.1, [1.0, 2.0]).epsilon)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 10**-0.6])
+def test_written_schedule_has_the_same_epsilon(tmp_path, capsys, share):
+    scenario = Scenario("small", 2, 12, 1000, (20, 40), 400, 1.0, 0.2, 1e-12)
+    toml, gains, eta = written(tmp_path, scenario.to_toml(), "my.toml"), tmp_path / "gains.csv", tmp_path / "eta.csv"
+    pd.DataFrame(channel.draw(2, 12, 0).gain.T, columns=["h2_1", "h2_2"]).to_csv(gains, index=False)
+    common = ["--scenario", toml, "--gains", gains, "--nu", 1e-3, "--policy", "equalalloc"]
+    part = ["--interference", 10 * np.log10(share)] if share < 1 else []
+    assert run("schedule", *common, *part, "--out", eta, "--json") == 0
+    planned = json.loads(capsys.readouterr().out)
+    found = answer(capsys, "--scenario", toml, "--eta", eta, *part)
+    assert [found["rdp_mean"], found["rdp"]] == pytest.approx([planned["epsilon"], planned["epsilon_max"]], rel=1e-9)
+    assert found["lower"] <= found["epsilon"] <= found["upper"] < found["rdp"]
+    assert found["lower_mean"] <= found["epsilon_mean"] <= found["upper_mean"] < found["rdp_mean"]
+    assert found["device"] == 1  # half the batch, so twice the weight of a sample
+    problem = ReceiveScalingProblem(scenario, channel.read_gains(gains, scenario).min_gain, 1e-3)
+    sigma = np.sqrt(share) * problem.noise_multiplier(pd.read_csv(eta)["eta"])
+    each = [accounting.schedule_epsilon(q, s).epsilon for q, s in zip((0.05, 0.1), sigma, strict=True)]
+    assert [planned["epsilon_max"], planned["epsilon"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
+
+
+def test_table_has_the_keys_of_the_json(tmp_path, capsys):
+    path = written(tmp_path, ROUNDS)
+    found = answer(capsys, path)
+    assert run("epsilon", path) == 0
+    shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert set(shown) == set(found)
+    assert float(shown["epsilon"]) == pytest.approx(found["epsilon"], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["count", "steps"])
+def test_counts_repeat_a_row(tmp_path, capsys, name):
+    found = answer(capsys, written(tmp_path, f"sigma,rate,{name}\n1.5,0.1,300\n2,0.2,2\n"))
+    assert found["rounds"] == 302
+    assert found["epsilon"] == exact_epsilon([0.1] * 300 + [0.2] * 2, [1.5] * 300 + [2.0] * 2).epsilon
+
+
+TINY = Scenario("tiny", 2, 6, 100, 5, 50, 1.0, 1.0, 1e-9)
+CAP = TINY.x_max * 1e-9
+
+
+def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
+    """The answers of a stream, and a schedule that a policy of one's own wrote."""
+    toml = written(tmp_path, TINY.to_toml(), "t.toml")
+    streamed = f"round,eta,noise_energy,budget_left,epsilon\n0,{CAP},1,1,1\n1,0.0,inf,1,1\n2,{CAP},1,1,1\n"
+    skipped = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, streamed))
+    without = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, f"eta\n{CAP}\n{CAP}\n"))
+    assert (skipped["rounds"], without["rounds"]) == (3, 2)
+    assert {**skipped, "rounds": 2} == without
+    assert answer(capsys, "--scenario", toml, "--eta", written(tmp_path, "eta\n0\n"))["epsilon"] == 0
+
+
+def test_answers_of_all_starts_of_a_stream_are_read(tmp_path, capsys):
+    """Its errors, and the headers and answers that a later start wrote again, are no rounds."""
+    toml, first, second = written(tmp_path, TINY.to_toml(), "t.toml"), f"0,{CAP},1,1,1\n", f"1,{CAP / 2},1,1,1\n"
+    plain = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, f"{HEADER}\n{first}{second}"))
+    error = 'error,1,"standard input, line 3: expected a number, got ""x"""\n'
+    again = f"{HEADER}\n{first}{error}{error}{HEADER}\n{first}{second}{error}{HEADER}\n{second}{second}"
+    assert answer(capsys, "--scenario", toml, "--eta", written(tmp_path, again)) == plain
+    assert plain["rounds"] == 2
+
+
+def test_epsilon_notes_a_wide_interval(tmp_path, capsys, monkeypatch):
+    wide = accounting.CertifiedInterval(1.0, 2.0, ("threshold", "hits"), "add", 1.5, 2.0)
+    monkeypatch.setattr(accounting, "epsilon", lambda *_: wide)
+    assert run("epsilon", written(tmp_path, ROUNDS)) == 0
+    assert "not certified within one per cent: its proofs are threshold, hits" in capsys.readouterr().err
+
+
+def test_epsilon_notes_a_last_line_without_break(tmp_path, capsys):
+    assert run("epsilon", written(tmp_path, "sigma,rate\n1,0.1\n1,0.1")) == 0
+    assert "line 3: no line break at its end" in capsys.readouterr().err
+
+
+# adascale accounting: events on the command line, and logs of trainings -----------------------------------------------
 
 EVENTS = [(0.01, 1.0, 500), (0.02, 1.5, 1)]
 GIVEN = ["--event", ".01,1.0,500", "--event", ".02,1.5"]
-
-
-def answer(capsys, *arguments):
-    assert run("accounting", *arguments, "--json") == 0
-    return json.loads(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +148,7 @@ def answer(capsys, *arguments):
     ],
 )
 def test_quantity_is_that_of_the_library(capsys, quantity, more, expected):
-    found, interval = answer(capsys, quantity, *GIVEN, *more), expected()
+    found, interval = answer(capsys, quantity, *GIVEN, *more, command="accounting"), expected()
     assert [found[name] for name in ("lower", "upper", "value", "safe")] == [
         interval.lower,
         interval.upper,
@@ -74,26 +195,6 @@ def test_printed_noise_multipliers_are_rounded_up(capsys):
 )
 def test_log_of_a_training_has_the_same_epsilon(tmp_path, capsys, name, text):
     (tmp_path / name).write_text(text)
-    assert answer(capsys, "epsilon", "--history", tmp_path / name) == answer(capsys, "epsilon", *GIVEN)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["epsilon"], "give the mechanisms by --event or --history"),
-        (["epsilon", "--event", "0.1"], "expected Q,SIGMA or Q,SIGMA,COUNT, got '0.1'"),
-        (["epsilon", "--event", "0.1,0"], "the noise multiplier of events[0] must be > 0"),
-        (["epsilon", *GIVEN, "--epsilon", "1"], "epsilon does not take --epsilon"),
-        (["delta", *GIVEN], "delta needs --epsilon"),
-        (["beta", *GIVEN], "beta needs --alpha"),
-        (["gamma", *GIVEN], "invalid choice: 'gamma'"),
-        (["epsilon", "--history", "log.json"], "log.json: expected Opacus' history"),
-    ],
-)
-def test_bad_argument_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "log.json").write_text("[[1.0, 0.01]]")
-    assert run("accounting", *arguments) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    assert answer(capsys, "epsilon", "--history", tmp_path / name, command="accounting") == answer(
+        capsys, "epsilon", *GIVEN, command="accounting"
+    )

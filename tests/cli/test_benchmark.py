@@ -16,7 +16,7 @@ from adascale.learning import Training, load, train
 from adascale.policies import Truncated
 from adascale.statistics import log_interval
 
-from ..command import refused, run
+from ..command import run
 
 ROOT = Path(__file__).parents[2]
 CONTENT = read_toml(benchmark.FOLDER / "benchmark-1.toml")
@@ -141,8 +141,3 @@ def test_accuracy_is_that_of_a_training(written, lanes):
     eta = Optimal().schedule(problem)
     history = train(problem, eta, settings, load(settings.dataset, settings.input_scaling), 0).history
     assert table.loc["trained", "Optimal"].accuracy == pytest.approx(history.accuracy.iloc[-1], rel=6e-4)
-
-
-def test_second_policy_of_one_name_is_refused(tmp_path, capsys):
-    assert "duplicate" in refused(capsys, "benchmark", "--version", 1, "--out", tmp_path / "new", "--policy", "OPTIMAL")
-    assert not (tmp_path / "new").exists()

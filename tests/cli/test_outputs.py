@@ -1,50 +1,45 @@
 """No output is an input, another output, or a place that cannot be written: said before any work is done."""
 
 import contextlib
-import itertools
+import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from adascale import Scenario
 from adascale.cli import common
 
-from ..command import refused, run
+from ..command import run
+
+LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv"]
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder with one file, in which the command runs."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "kept.csv").write_text("kept\n")
-    return tmp_path
-
-
-@pytest.mark.parametrize("other", ["kept.csv", "./kept.csv", "sub/../kept.csv", "link.csv", "hard.csv"])
+@pytest.mark.parametrize("other", ["past.csv", "./past.csv", "sub/../past.csv", "link.csv", "hard.csv"])
 def test_output_is_no_input_under_any_name(place, other):
     (place / "sub").mkdir()
-    (place / "link.csv").symlink_to("kept.csv")
-    os.link(place / "kept.csv", place / "hard.csv")
+    (place / "link.csv").symlink_to("past.csv")
+    os.link(place / "past.csv", place / "hard.csv")
     with pytest.raises(ValueError, match=r"--out '.*' is the file of --gains"):
-        common.check_outputs({"--gains": place / "kept.csv"}, {"--out": Path(other)})
+        common.check_outputs({"--gains": place / "past.csv"}, {"--out": Path(other)})
     with pytest.raises(ValueError, match="is the file of --gains"):
-        common.check_outputs({"--gains": Path(other)}, {"--out": Path("kept.csv")})
+        common.check_outputs({"--gains": Path(other)}, {"--out": Path("past.csv")})
 
 
 def test_two_outputs_are_two_files_and_the_check_changes_none(place):
+    before = {path: path.read_bytes() for path in place.iterdir()}
     with pytest.raises(ValueError, match=r"--history 'sub/../new\.csv' is the file of --out"):
         common.check_outputs({}, {"--out": Path("new.csv"), "--history": Path("sub/../new.csv")})
     common.check_outputs({}, {"--out": Path("new.csv"), "--history": Path("other.csv")})
-    common.check_outputs({"--gains": Path("nothing"), "--scenario": None}, {"--out": Path("kept.csv"), "--x": None})
-    assert [(path.name, path.read_text()) for path in place.iterdir()] == [("kept.csv", "kept\n")]
+    common.check_outputs({"--gains": Path("nothing"), "--scenario": None}, {"--out": Path("past.csv"), "--x": None})
+    assert {path: path.read_bytes() for path in place.iterdir()} == before
 
 
 PLACES = {
     "a folder": (".", "it is not a regular file"),
     "a folder that is not there": ("nowhere/x.csv", "there is no folder"),
-    "a file for a folder": ("kept.csv/x.csv", "there is no folder"),
+    "a file for a folder": ("past.csv/x.csv", "there is no folder"),
     "a device": ("/dev/null", "it is not a regular file"),
     "links in a circle": ("circle", "circle|loop|not a regular file"),
     "a name that is too long": ("x" * 300, "name too long"),
@@ -60,76 +55,44 @@ def test_unwritable_place_is_named(place, kind):
         common.check_outputs({}, {"--out": Path(path)})
 
 
-@pytest.mark.parametrize(("closed", "said"), [("kept.csv", "'.*/kept.csv' is read-only"), (".", "'.*' is read-only")])
+@pytest.mark.parametrize(("closed", "said"), [("past.csv", "'.*/past.csv' is read-only"), (".", "'.*' is read-only")])
 def test_read_only_place_is_named(place, monkeypatch, closed, said):
     # as the system answers who is not root, to whom nothing is read-only
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != (place / closed).resolve())
-    with pytest.raises(ValueError, match=f"--out 'kept.csv' cannot be written: {said}"):
-        common.check_outputs({}, {"--out": Path("kept.csv")})
+    with pytest.raises(ValueError, match=f"--out 'past.csv' cannot be written: {said}"):
+        common.check_outputs({}, {"--out": Path("past.csv")})
 
 
-SMALL = Scenario("small", 2, 3, 1000, 20, 400, 1.0, 0.2, 1e-12).to_toml()
-
-
-READING = {  # each command with the inputs that it has, and the options of its outputs
-    "schedule": ("--scenario my.toml --nu 0.1 --gains g.csv", ["g.csv", "my.toml", "base.toml"], ["--out"]),
-    "leakage": ("--scenario my.toml --nu 0.1 --policy optimal --realisations 1", ["my.toml", "base.toml"], ["--out"]),
-    "train": ("--dataset my.toml --nu 0.5 --rounds 2", ["my.toml", "base.toml"], ["--out", "--history"]),
-    "sweep": ("runs.toml --store store", ["runs.toml", "my.toml"], ["--out"]),
-}
-
-
-@pytest.mark.parametrize("command", READING)
-def test_command_overwrites_no_input(place, capsys, command):
-    (place / "base.toml").write_text('base = "digits"\n')
-    (place / "my.toml").write_text('base = "base.toml"\n[scenario]\nname = "mine"\n')
-    run_of = 'reading = "x", dataset = "my.toml", policy = "EqualAlloc", nu = 1, seed = 0, rounds = 1'
-    (place / "runs.toml").write_text(f"runs = [{{ {run_of} }}]\n")
-    (place / "g.csv").write_text("min_gain\n1e-10\n2e-10\n")
-    before = {path.name: path.read_bytes() for path in place.iterdir()}
-    given, inputs, options = READING[command]
-    for each, option in itertools.product(inputs, options):
-        assert f"{option} '{each}' is the file of" in refused(capsys, command, *given.split(), option, each)
-    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
-
-
-@pytest.mark.parametrize("command", ["schedule", "leakage"])
+@pytest.mark.parametrize("command", [["schedule", "--gains", "gains.csv"], ["leakage"]])
 def test_failed_write_prints_the_result_and_keeps_the_old_file(place, capsys, monkeypatch, command):
-    (place / "my.toml").write_text(SMALL)
     (place / "out.csv").write_text("as it was")
-    (place / "g.csv").write_text("min_gain\n1e-10\n2e-10\n")
-    arguments = [command, "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv"]
-    arguments += ["--gains", "g.csv"] * (command == "schedule")
+    before = {path: path.read_bytes() for path in place.iterdir()}
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert run(*arguments) == 2
+    assert run(*command, *LEAKAGE[1:]) == 2
     said = capsys.readouterr()
     assert "optimal" in said.out.lower()
-    assert said.err.endswith("error: out.csv: No space left on device\n")
-    assert (place / "out.csv").read_text() == "as it was"
-    assert sorted(path.name for path in place.iterdir()) == ["g.csv", "kept.csv", "my.toml", "out.csv"]
+    assert said.err.splitlines()[-1].endswith("error: out.csv: No space left on device")
+    assert {path: path.read_bytes() for path in place.iterdir()} == before
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_output_that_cannot_be_printed_is_one_line(place, capsys, monkeypatch):
-    (place / "my.toml").write_text(SMALL)
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        assert run("leakage", "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv") == 2
+        assert run(*LEAKAGE) == 2
     assert capsys.readouterr().err == "adascale leakage: error: [Errno 28] No space left on device\n"
     assert (place / "out.csv").read_text().count("\n") > 1
 
 
-LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv"]
 TRAIN = ["train", "--nu", 0.5, "--rounds", 2, "--out", "out.csv", "--history", "history.csv"]
 
 
 @pytest.mark.parametrize("arguments", [LEAKAGE, TRAIN, ["train", "--help"]])
 def test_reader_who_leaves_is_no_error_and_costs_no_file(place, capsys, monkeypatch, arguments):
-    (place / "my.toml").write_text(SMALL)
     reading, writing = os.pipe()
     os.close(reading)
     with contextlib.suppress(BrokenPipeError), open(writing, "w") as unread:
@@ -137,3 +100,60 @@ def test_reader_who_leaves_is_no_error_and_costs_no_file(place, capsys, monkeypa
         assert run(*arguments) == 141
     assert all(line.startswith("note: ") for line in capsys.readouterr().err.splitlines())
     assert all((place / name).exists() for name in arguments if str(name).endswith(".csv"))
+
+
+# What is printed of names and of code of the user's -------------------------------------------------------------------
+
+
+def test_warning_of_own_code_is_a_note(place):
+    (place / "odd.py").write_text("import warnings\nfrom adascale.policies import *\nwarnings.warn('an\\nodd one')\n")
+    command = [*LEAKAGE[:5], "--policy", "odd:Optimal"]
+    command = [sys.executable, "-P", "-m", "adascale", *map(str, command)]  # -P: as an installed command is begun
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "note: an odd one")
+
+
+SHOWN = r"n\x1b[31m\x7f\x9b\x0a\x0d\x09x"
+
+
+def test_control_characters_are_shown_as_escapes(place, capsys):
+    name = '"n\\u001b[31m\\u007f\\u009b\\n\\r\\tx"'
+    (place / "raw.toml").write_text((place / "my.toml").read_text().replace('"small"', name))
+    command = ["schedule", "--scenario", "raw.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy", "equalalloc"]
+    assert run(*command) == 0
+    assert f" {SHOWN}\n" in capsys.readouterr().out
+    assert run(*command, "--json") == 0
+    assert name in capsys.readouterr().out
+    assert run("leakage", "--scenario", "raw.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv") == 0
+    assert "\x1b[31m\x7f\x9b" in (place / "out.csv").read_text()
+    assert run("leakage", "--scenario", "a\x1b[31m\x9bb", "--nu", 0.1) == 2
+    assert r"preset 'a\x1b[31m\x9bb' is unknown" in capsys.readouterr().err
+    assert run("leakage", "--nu", "\x1b") == 2
+    assert capsys.readouterr().err[:-1].isprintable()
+
+
+def test_progress_bar_keeps_its_returns(place, capsys, monkeypatch):
+    err = io.StringIO()
+    err.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", err)
+    (place / "raw.toml").write_text('base = "digits"\n[training]\nlearning_rate = 0.1\n')
+    assert run("train", "--dataset", "raw.toml", "--nu", 0.1, "--rounds", 2) == 0
+    assert "\rdigits: " in err.getvalue()
+    assert r"\x0d" not in err.getvalue()
+
+
+COMMAND = ["schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.1, "--policy"]
+
+
+@pytest.mark.parametrize("given", [["Learn", "--promise", "hard"], ["Learn:promise=hard"]])
+def test_former_names_of_parameters_are_deprecated(place, capsys, given):
+    assert run(*COMMAND, "Learn:budget_mode=hard") == 0
+    now = capsys.readouterr()
+    assert run(*COMMAND, *given) == 0
+    before = capsys.readouterr()
+    assert [line.split()[1:] for line in before.out.splitlines() if "policy" not in line] == [
+        line.split()[1:] for line in now.out.splitlines() if "policy" not in line
+    ]
+    assert "nu is never exceeded" in before.out
+    notice = "note: parameter promise is deprecated; use --policy Learn:budget_mode=hard\n"
+    assert before.err == notice + now.err

@@ -2,29 +2,19 @@
 
 import csv
 import json
-import os
-import re
-import sys
-import tempfile
-from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from adascale import Scenario
 from adascale.accounting import ExactAccountant, RenyiAccountant
 from adascale.channel import read_gains
 from adascale.policies import Best, EqualAlloc, Truncated
-from adascale.streaming import SelectedAnswer, Stream
+from adascale.streaming import Stream
 
-from ..command import refused, run
-from . import streams
-from .streams import GAINS, NU, PAST, SMALL, WHOLE
+from ..command import run
+from .streams import GAINS, PAST, SMALL, WHOLE
 
-FEW = settings(max_examples=settings.default.max_examples // 3)  # an example takes a tenth of a second
 TRUNCATED, BEST = "adascale.policies:Truncated", "adascale.policies:Best"
 SELECTED = "round,eta,noise_energy,epsilon,epsilon_max,senders"
 PARAMETERS = {
@@ -86,37 +76,6 @@ def test_epsilon_gives_the_budget_of_equalalloc_before_any_gain(tmp_path, capsys
     assert 0.998 * epsilon < found["epsilon"] <= epsilon
 
 
-REFUSED = {
-    "neither": ([], "exactly one of --nu and --epsilon must be given"),
-    "both": (["--nu", NU, "--epsilon", 2], "exactly one of --nu and --epsilon must be given"),
-    "learn": (["--policy", "learn", "--epsilon", 2], "--policy must be equalalloc or truncated"),
-    "a threshold": (["--policy", f"{TRUNCATED}:threshold=1e-12", "--epsilon", 2], "truncated .without threshold."),
-    "nothing to tune on": (["--policy", TRUNCATED, "--nu", NU], "as --past, or give --epsilon in place of --nu"),
-    "a past without devices": (["--policy", TRUNCATED, "--nu", NU, "--past", "least.csv"], "the gains of every device"),
-    "a bad epsilon": (["--epsilon", -1], "epsilon must be one finite number"),
-    "too many": (["--policy", f"{BEST}:number=3,level=0"], "number must be at most 2"),
-}
-
-
-@pytest.mark.parametrize("command", ["schedule", "stream"])
-@pytest.mark.parametrize("kind", REFUSED)
-def test_option_that_cannot_hold_is_one_line(place, capsys, kind, command):
-    arguments, expected = REFUSED[kind]
-    (place / "least.csv").write_text("min_gain\n" + "1e-12\n" * 12)
-    given = ["--gains", "gains.csv"] if command == "schedule" else ["--state", "s"]
-    assert re.search(expected, refused(capsys, command, "--scenario", "my.toml", *given, *arguments))
-    assert not (place / "s").exists()
-
-
-def test_trace_without_devices_cannot_choose(place, capsys, monkeypatch):
-    (place / "least.csv").write_text("min_gain\n" + "1e-12\n" * 12)
-    for command, option in (("schedule", ["--gains", "least.csv"]), ("stream", ["--state", "s"])):
-        with open("least.csv") as file, monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", file)
-            assert run(command, "--scenario", "my.toml", "--policy", TRUNCATED, "--epsilon", 2, *option) == 2
-        assert re.search("min_gain|h2_1 to h2_2", capsys.readouterr().err)
-
-
 @pytest.mark.parametrize("kind", PARAMETERS)
 def test_stream_answers_who_sends_and_goes_on(stream, kind):
     """Killed after each round in turn, by the command's own state; the skipped round leaks nothing."""
@@ -137,39 +96,6 @@ def test_stream_answers_who_sends_and_goes_on(stream, kind):
         assert (float(epsilon), float(largest)) == pytest.approx(
             part.device_epsilons(RenyiAccountant(), delta), rel=1e-9
         )
-
-
-EVENTS = st.lists(st.sampled_from(["gain", "skip", "bad", "again", "start"]), max_size=12)
-
-
-@FEW
-@given(EVENTS, st.integers(0, 2**32 - 1), st.sampled_from([Truncated(1e-12), Truncated(epsilon=2.0), Best(1, 0.5)]))
-def test_restarts_change_no_choice(events, seed, policy):
-    gains = iter(streams.measured(20, seed).tolist())
-    gain, told = None, True
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda file: None)
-        one, many = (Stream(policy, SMALL, None, Path(folder, name)) for name in ("one", "many"))
-        stack.callback(one.close)
-        for event in events:
-            if event == "start":
-                many.close()
-                many = Stream(policy, SMALL, None, Path(folder, "many"))
-                assert (many.pending, many.last) == (not told, one.last)
-            elif event == "again" and many.pending:
-                assert (many.skip() if gain is None else many.answer(gain)) == one.last
-                many.passed_on()
-                told = True
-            elif event in ("bad", "again") or one.finished:
-                with pytest.raises(ValueError, match=r"rounds of small are answered|gain must be|gain must have"):
-                    many.answer(0.0 if event == "again" else [np.nan, 1.0])
-            else:
-                many.passed_on()
-                gain, told = (next(gains) if event == "gain" else None), False
-                first, second = (each.skip() if gain is None else each.answer(gain) for each in (one, many))
-                assert isinstance(first, SelectedAnswer)
-                assert first == second
-        many.close()
 
 
 class Own(Best):

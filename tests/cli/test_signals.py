@@ -94,18 +94,16 @@ def seconds_to_end(name, number, inputs, folder, after):
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), [("schedule", signal.SIGTERM), ("stream", signal.SIGINT), ("sweep", signal.SIGTERM)]
+    ("name", "number", "times"),
+    [
+        *[("schedule", signal.SIGTERM, 1), ("stream", signal.SIGINT, 1), ("sweep", signal.SIGTERM, 1)],
+        *(pytest.param(*each, 10, marks=pytest.mark.fuzz) for each in ANY_END),
+    ],
 )
-def test_signal_ends_a_command_under_load(name, number, inputs, tmp_path):
-    assert seconds_to_end(name, number, inputs, tmp_path / name, random.uniform(0, 4)) < 3  # a machine that is busy
-
-
-@pytest.mark.fuzz
-@pytest.mark.parametrize(("name", "number"), ANY_END)
-def test_signal_ends_a_command_at_any_moment(name, number, inputs, tmp_path):
-    took = [seconds_to_end(name, number, inputs, tmp_path / f"{k}", random.uniform(0, 5)) for k in range(10)]
+def test_signal_ends_a_command_at_any_moment(name, number, times, inputs, tmp_path):
+    took = [seconds_to_end(name, number, inputs, tmp_path / f"{k}", random.uniform(0, 3)) for k in range(times)]
     print(f"{name}, {number.name}: median {np.median(took):.2f} s, most {max(took):.2f} s")
-    assert max(took) < 3
+    assert max(took) < 3  # a machine that is busy
 
 
 OWN = "import multiprocessing, os, signal, time\nfrom adascale import policies\nclass Mine(policies.EqualAlloc): pass\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, policies
+from adascale import ReceiveScalingProblem, policies
 from adascale.accounting import order_grid
 from adascale.channel import EmpiricalFloors, read_gains
 from adascale.streaming import Answer, Stream
@@ -55,14 +55,6 @@ def test_epsilon_is_that_of_the_rounds_so_far(stream, arguments, delta, orders):
         eta = np.array([each.eta for each in found[:n]])
         expected = problem.dp_epsilon(eta, delta, **({} if orders is None else {"orders": orders}))
         assert found[n - 1].epsilon == pytest.approx(float(expected), rel=1e-9)
-
-
-def test_epsilon_of_a_paper_scenario_is_that_of_the_schedule(tmp_path):
-    mnist, gain = Scenario.mnist(), 1e-9 * np.random.default_rng(0).uniform(0.5, 2, 60)
-    with Stream(policies.EqualAlloc(), mnist, 0.1, tmp_path / "little") as little:
-        eta = np.array([little.answer(each).eta for each in gain])
-        expected = float(ReceiveScalingProblem(mnist, gain, 0.1).dp_epsilon(eta))
-        assert little.last.epsilon == pytest.approx(expected, rel=1e-9)
 
 
 def test_gains_come_in_decibels_where_that_is_their_unit(stream):
@@ -169,32 +161,6 @@ def test_a_policy_that_fails_in_a_round_is_named_and_goes_on(stream):
     code, answered, said = stream("\n".join(sent[:2]), "--policy", "mine:Wrong", state="wrong")
     assert (code, split(answered)[0]) == (1, [HEADER])
     assert "Wrong returned eta = " in said[0]
-
-
-REFUSED = {
-    "no input": ("", [], "standard input is empty"),
-    "a cut header": (b"min_gain", [], "b'min_gain' may be cut off"),
-    "a bad header": ("gain\n1\n", [], "line 1: got 'gain' in the unit linear; expected min_gain"),
-    "skip for a header": ("skip\n", [], "line 1: got 'skip'"),
-    "a policy that sees all": (WHOLE, ["--policy", "optimal"], "Optimal needs all rounds in advance"),
-    "a policy without its law": (WHOLE, ["--policy", "resolve"], "as --past"),
-    "hindsight": (WHOLE, ["--hindsight"], "unrecognized arguments: --hindsight"),
-    "nu": (WHOLE, ["--nu", 0], "nu must be finite and > 0"),
-    "a folder for a state": (WHOLE, ["--state", "."], "it is not a regular file"),
-    "the past for a state": (WHOLE, [*PAST, "--state", "past.csv"], "is the file of --past"),
-    "another file for a state": (WHOLE, ["--state", "mine.py"], "mine.py is no journal: line 1"),
-}
-
-
-@pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_begin_is_one_line_and_leaves_nothing(stream, place, kind):
-    text, arguments, expected = REFUSED[kind]
-    before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
-    code, answered, said = stream(text, *arguments)
-    assert (code, len(said)) == (2, 1)
-    assert expected in said[0]
-    assert answered in ([], [HEADER])
-    assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
 
 
 def test_a_closed_input_is_named(place, monkeypatch, capsys):

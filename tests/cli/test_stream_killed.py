@@ -1,53 +1,22 @@
 """``adascale stream``, killed at any moment: no round is lost or counted twice."""
 
-import json
 import os
 import random
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from ..forks import Forks
 from .streams import GAINS, HEADER, LONG, NEW, NU, lines, measured, write_inputs
-
-
-class Forks:
-    """The process of ``forks.py``."""
-
-    def __init__(self):
-        self.here, there = socket.socketpair()
-        script = Path(__file__).with_name("forks.py")
-        self.process = subprocess.Popen([sys.executable, script, str(there.fileno())], pass_fds=[there.fileno()])
-        there.close()
-        assert self.here.recv(10) == b"ready"
-
-    def start(self, folder, arguments, sent, **fault):
-        """A run that reads these lines and writes ``out`` and ``err`` in the folder: its process id."""
-        (folder / "in").write_text("".join(sent))
-        with open(folder / "in") as read, open(folder / "out", "w") as out, open(folder / "err", "w") as err:
-            task = {"folder": str(folder), "arguments": [str(each) for each in arguments]} | fault
-            socket.send_fds(self.here, [json.dumps(task).encode()], [each.fileno() for each in (read, out, err)])
-        return int(self.here.recv(100))
-
-    def wait(self, pid):
-        self.here.send(json.dumps({"wait": pid}).encode())
-        return int(self.here.recv(100))
-
-    def close(self):
-        self.here.close()
-        self.process.wait()
 
 
 @pytest.fixture(scope="module")
 def forks():
-    found = Forks()
+    found = Forks("stream")
     yield found
     found.close()
 
@@ -73,7 +42,7 @@ KINDS = {
 def undisturbed(forks, folder, kind):
     folder.mkdir(exist_ok=True)
     write_inputs(folder)
-    assert forks.wait(forks.start(folder, [*ALWAYS, "--state", "s"], KINDS[kind])) == 0
+    assert forks.wait(forks.start(folder, [*ALWAYS, "--state", "s"], "".join(KINDS[kind]))) == 0
     header, *rounds = KINDS[kind]
     return Sent(header, rounds, (folder / "out").read_text().splitlines()[1:], (folder / "s").read_bytes())
 
@@ -104,7 +73,7 @@ def kill_at_random(forks, sent, folder, kills, seed, **fault):
     rng, joined, most, state = random.Random(seed), [], 0.05, folder / "s"
     stages = Counter()
     while stages.total() < kills or len(joined) < len(sent.rounds):
-        again = [sent.header, *sent.rounds[len(joined) :]]
+        again = "".join([sent.header, *sent.rounds[len(joined) :]])
         pid = forks.start(folder, [*ALWAYS, "--state", "s"], again, **(fault if stages.total() < kills else {}))
         if stages.total() < kills:
             time.sleep(rng.uniform(0, most))
@@ -129,22 +98,25 @@ def kill_at_random(forks, sent, folder, kills, seed, **fault):
     return stages
 
 
-@pytest.mark.parametrize(("kind", "fault"), [("numberless", {}), ("numberless", {"slow": 1}), ("alike", {"slow": 1})])
-def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind, fault):
-    sent = undisturbed(forks, tmp_path / "one", kind)
-    stages = kill_at_random(forks, sent, tmp_path / "many", 12, 3, **fault)
-    assert len(stages) > 1 + bool(fault)  # the control
+HUNDRED = {"kills": 100, "seed": random.randrange(2**32), "slow": 1}
+LONG_RUN = [pytest.mark.fuzz, pytest.mark.slow]
 
 
-@pytest.mark.fuzz
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_hundred_kills_lose_no_round_and_spend_none_twice(forks, tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("numberless", {}),
+        ("numberless", {"slow": 1}),
+        ("alike", {"slow": 1}),
+        *(pytest.param(kind, HUNDRED, marks=LONG_RUN) for kind in KINDS),
+    ],
+)
+def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind, given):
     sent = undisturbed(forks, tmp_path / "one", kind)
-    seed = random.randrange(2**32)
-    stages = kill_at_random(forks, sent, tmp_path / "many", 100, seed, slow=1)
-    print(f"\n{kind}, seed {seed}: {stages.total()} kills: {dict(stages.most_common())}")
-    assert {"in the line", "line whole", "between rounds"} <= {*stages}  # the control
+    stages = kill_at_random(forks, sent, tmp_path / "many", **{"kills": 12, "seed": 3} | given)
+    print(f"\n{kind}, {given}: {stages.total()} kills: {dict(stages.most_common())}")
+    assert len(stages) > 1 + bool(given)  # the control
+    assert given is not HUNDRED or {"in the line", "line whole", "between rounds"} <= {*stages}
 
 
 LINE = [f"{when} the {what}" for what in ("line", "mark") for when in ("before", "in", "behind")]
@@ -157,11 +129,11 @@ def test_killed_at_each_moment_no_round_is_lost(forks, unkilled, tmp_path, momen
     write_inputs(tmp_path)
     arguments, count = [*ALWAYS, "--state", "s"], max(number, 1)
     text = [unkilled.header, *unkilled.rounds[:8]]
-    assert forks.wait(forks.start(tmp_path, arguments, text, dies=(moment, number))) == -signal.SIGKILL
+    assert forks.wait(forks.start(tmp_path, arguments, "".join(text), dies=(moment, number))) == -signal.SIGKILL
     before = (tmp_path / "out").read_text().splitlines()[1:]
     assert len(before) == (count if "answered" in moment else count - 1)
     whole = number > 0 and moment not in ("before the line", "in the line")
-    assert forks.wait(forks.start(tmp_path, arguments, [text[0], *text[len(before) + 1 :]])) == 0
+    assert forks.wait(forks.start(tmp_path, arguments, "".join([text[0], *text[len(before) + 1 :]]))) == 0
     assert before + (tmp_path / "out").read_text().splitlines()[1:] == unkilled.answers[:8]
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".half"]
     said = (tmp_path / "err").read_text()
@@ -179,12 +151,9 @@ def test_killed_at_each_moment_no_round_is_lost(forks, unkilled, tmp_path, momen
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopped_it_says_how_to_go_on(forks, tmp_path, number):
     write_inputs(tmp_path)
-    os.mkfifo(tmp_path / "never")
-    held = os.open(tmp_path / "never", os.O_RDWR)
-    with open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:
-        task = {"folder": str(tmp_path), "arguments": [*map(str, ALWAYS), "--state", "s"]}
-        socket.send_fds(forks.here, [json.dumps(task).encode()], [held, out.fileno(), err.fileno()])
-    pid = int(forks.here.recv(100))
+    os.mkfifo(tmp_path / "in")
+    held = os.open(tmp_path / "in", os.O_RDWR)
+    pid = forks.start(tmp_path, [*ALWAYS, "--state", "s"])
     os.write(held, "".join(["h2_1,h2_2\n", *lines(GAINS[:2])]).encode())
     until = time.monotonic() + 20
     while len((tmp_path / "out").read_text().splitlines()) < 3 and time.monotonic() < until:
@@ -198,7 +167,7 @@ def test_stopped_it_says_how_to_go_on(forks, tmp_path, number):
 def test_a_disk_that_fills_up_under_way_ends_it_before_the_answer(forks, unkilled, tmp_path):
     write_inputs(tmp_path)
     text = [unkilled.header, *unkilled.rounds[:8]]
-    assert forks.wait(forks.start(tmp_path, [*ALWAYS, "--state", "s"], text, largest=1000)) == 2
+    assert forks.wait(forks.start(tmp_path, [*ALWAYS, "--state", "s"], "".join(text), largest=1000)) == 2
     answered = (tmp_path / "out").read_text().splitlines()[1:]
     assert (tmp_path / "err").read_text().splitlines()[-1] == "adascale stream: error: s: File too large"
     assert 0 < len(answered) < 8
@@ -207,15 +176,19 @@ def test_a_disk_that_fills_up_under_way_ends_it_before_the_answer(forks, unkille
     assert answered == unkilled.answers[: len(answered)]
 
 
-def test_each_answer_is_there_before_the_next_line_is_sent(place):
-    """A driver that sends a line and waits for its answer, in a process of its own."""
-    command = [sys.executable, "-m", "adascale", *map(str, ALWAYS), "--state", "s"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == f"{HEADER}\n"  # before anything is sent
-        process.stdin.write("h2_1,h2_2\n")
+def test_each_answer_is_there_before_the_next_line_is_sent(forks, tmp_path):
+    """A driver that sends a line and waits for its answer."""
+    write_inputs(tmp_path)
+    (read, sends), (answers, write) = os.pipe(), os.pipe()
+    with open(tmp_path / "err", "w") as err:
+        pid = forks.begin(tmp_path, [*ALWAYS, "--state", "s"], [read, write, err.fileno()])
+    os.close(read)
+    os.close(write)
+    with open(sends, "w") as driver, open(answers) as found:
+        assert found.readline() == f"{HEADER}\n"  # before anything is sent
+        driver.write("h2_1,h2_2\n")
         for t, line in enumerate(lines(GAINS)):
-            process.stdin.write(line)
-            process.stdin.flush()
-            assert process.stdout.readline().startswith(f"{t},")
-        process.stdin.close()
-        assert process.wait() == 0
+            driver.write(line)
+            driver.flush()
+            assert found.readline().startswith(f"{t},")
+    assert forks.wait(pid) == 0

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from adascale import policies
 from adascale.channel import EmpiricalFloors, read_gains
 from adascale.errors import InvalidFile
-from adascale.streaming import Journal, Stream
+from adascale.policies import Best, Truncated
+from adascale.streaming import Journal, SelectedAnswer, Stream
 
-from .streams import GAINS, HEADER, NU, OWN, PAST, POLICIES, SMALL, WHOLE, lines, measured, rows
+from .streams import GAINS, HEADER, NU, OWN, PAST, POLICIES, SMALL, WHOLE, measured, rows
 
 OTHER = {
     "scenario": ["--scenario", "other.toml"],
@@ -149,25 +150,22 @@ def test_two_at_once_do_not_share_a_state(stream, place):
     assert len(stream(WHOLE)[1]) == 12
 
 
-@pytest.mark.parametrize("moment", ["at first", "later"])
-def test_without_a_state_on_the_disk_there_is_no_answer(stream, place, monkeypatch, moment):
-    begun = "".join(WHOLE.splitlines(keepends=True)[:4])
-    if moment == "later":
-        stream(begun)
-    before = (place / "s").read_bytes() if moment == "later" else None
+@pytest.mark.parametrize("rounds", [0, 3])
+def test_without_a_state_on_the_disk_there_is_no_answer(stream, place, monkeypatch, rounds):
+    sent = WHOLE.splitlines(keepends=True)
+    stream("".join(sent[: rounds + 1]))
 
     def full(file):
         raise OSError(28, "No space left on device")
 
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        code, answered, said = stream(begun)
-    assert code == 2
-    assert answered == ([HEADER] if moment == "later" else [])
+        code, answered, said = stream("".join([sent[0], *sent[rounds + 1 :]]))
+    assert (code, answered) == (2, [HEADER] if rounds else [])
     assert said[-1] == "adascale stream: error: s: No space left on device"
-    assert before == ((place / "s").read_bytes() if (place / "s").exists() else None)
-    rest = begun if moment == "at first" else "".join([begun.splitlines(keepends=True)[0], *lines(GAINS[3:6])])
-    assert len(stream(rest)[1]) == 4
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+    assert len(stream("".join([sent[0], *sent[rounds + 1 :]]))[1]) == 13 - rounds
 
 
 @pytest.mark.parametrize("what", ["removed", "replaced", "changed"])
@@ -245,17 +243,18 @@ def test_a_journal_holds_lines_of_any_text(tmp_path):
 
 
 EVENTS = st.lists(st.sampled_from(["gain", "same", "skip", "bad", "again", "start", "killed"]), max_size=16)
+SELECTING = [Truncated(1e-12), Best(1, 0.5)]
 
 
-@given(EVENTS, st.integers(0, 2**32 - 1), st.sampled_from(sorted(POLICIES)))
+@given(EVENTS, st.integers(0, 2**32 - 1), st.sampled_from([*sorted(POLICIES), *SELECTING]))
 def test_restarts_change_no_answer(events, seed, kind):
-    past = measured(40, 1)
-    law, mean = EmpiricalFloors.of(SMALL, SMALL.min_gain(past.T)), SMALL.mean_gain(1 / past.mean(axis=0))
-    policy = POLICIES[kind][1](law, mean)
-    gains = iter(SMALL.min_gain(measured(20, seed).T).tolist())
-    gain, number, told = 1e-12, None, True
+    past, measured_gains, policy, budget, gain = measured(40, 1), measured(20, seed), kind, None, [1e-12, 1e-12]
+    if kind in POLICIES:
+        law, mean = EmpiricalFloors.of(SMALL, SMALL.min_gain(past.T)), SMALL.mean_gain(1 / past.mean(axis=0))
+        policy, measured_gains, budget, gain = POLICIES[kind][1](law, mean), SMALL.min_gain(measured_gains.T), NU, 1e-12
+    gains, number, told = iter(measured_gains.tolist()), None, True
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack, without_waiting():
-        one, many = (Stream(policy, SMALL, NU, Path(folder, name)) for name in ("one", "many"))
+        one, many = (Stream(policy, SMALL, budget, Path(folder, name)) for name in ("one", "many"))
         stack.callback(one.close)
         for event in events:
             if event in ("start", "killed"):
@@ -263,7 +262,7 @@ def test_restarts_change_no_answer(events, seed, kind):
                     many.passed_on()
                     told = True
                 many.close()
-                many = Stream(policy, SMALL, NU, Path(folder, "many"))
+                many = Stream(policy, SMALL, budget, Path(folder, "many"))
                 assert many.pending == (not told)
                 if many.pending:  # nobody had the answer, and the line comes again
                     assert (many.skip() if number is None else many.answer(gain)) == one.last
@@ -272,7 +271,7 @@ def test_restarts_change_no_answer(events, seed, kind):
             elif event == "again" and number is not None:
                 assert many.answer(gain, number) == one.last
             elif event in ("bad", "again") or one.finished:
-                with pytest.raises(ValueError, match=r"rounds of small are answered|min_gain_t must be"):
+                with pytest.raises(ValueError, match=r"rounds of small are answered|(min_)?gain(_t)? must (be|have)"):
                     many.answer(np.nan)
             elif event == "skip":
                 assert many.skip() == one.skip()
@@ -286,4 +285,5 @@ def test_restarts_change_no_answer(events, seed, kind):
             with each:
                 pass
         if one.round:
+            assert isinstance(one.last, SelectedAnswer) == (policy in SELECTING)
             assert Path(folder, "one").read_bytes() == Path(folder, "many").read_bytes()

@@ -1,14 +1,16 @@
-"""``adascale train``: what a stranger types, and what happens when it is wrong."""
+"""``adascale train`` and ``adascale audit``: what a stranger types, and what happens when it is wrong."""
 
 import json
 import os
 import signal
 import sys
 import time
+from functools import partial
 
 import pandas as pd
 import pytest
 
+from adascale.audit import audit_gradients
 from adascale.runs.specification import make_run
 
 from ..command import refused, run
@@ -38,14 +40,6 @@ def test_train_writes_a_row_and_a_history(tmp_path, capsys):
     pd.testing.assert_frame_equal(again, rounds[["batch_size", "loss"]], rtol=1e-12)
 
 
-def test_store_returns_a_finished_run(tmp_path, capsys):
-    for name in ("first.csv", "again.csv"):
-        assert run(*SHORT, "--store", tmp_path / "store", "--out", tmp_path / name) == 0
-    first, again = ((tmp_path / name).read_text() for name in ("first.csv", "again.csv"))
-    assert first == again  # the time it took included: nothing was run
-    assert len(list((tmp_path / "store").iterdir())) == 1
-
-
 def test_infinity_is_a_string_in_json(tmp_path, capsys):
     store = tmp_path / "store"
     for _ in range(2):  # the second is read from the store
@@ -57,16 +51,8 @@ def test_infinity_is_a_string_in_json(tmp_path, capsys):
     json.loads(row.read_text(), parse_constant=pytest.fail)
 
 
-@pytest.fixture
-def waves(tmp_path, monkeypatch):
-    """Data and a network of one's own, in a module of the working directory."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "waves.py").write_text(DATA.replace("120", "555").replace("100", "505"))
-    yield
-    sys.modules.pop("waves", None)
-
-
-def test_own_data_and_network_need_no_preset(waves, capsys):
+def test_own_data_and_network_need_no_preset(place, capsys):
+    (place / "waves.py").write_text(DATA.replace("120", "555").replace("100", "505"))
     command = ("train", "--dataset", "waves:squares", "--nu", 0.5, "--rounds", 3)
     assert run(*command, "--model", "waves:net", "--json") == 0
     said = capsys.readouterr()
@@ -81,11 +67,13 @@ def test_own_data_and_network_need_no_preset(waves, capsys):
     assert list(made.sources) == ["waves:squares", "waves:net"]
 
 
-def test_note_on_the_network_size_names_the_file(waves, tmp_path, capsys):
-    (tmp_path / "base.toml").write_text('base = "digits"\nscenario = { num_parameters = 7 }\n')
-    (tmp_path / "own.toml").write_text('base = "base.toml"\nscenario = { name = "waves" }\n')
-    assert run("train", "--dataset", "own.toml", "--nu", 0.5, "--rounds", 2) == 0
-    assert "the network has 9370 parameters, which replace the 7 in base.toml\n" in capsys.readouterr().err
+def test_whole_run_of_a_preset_file_is_not_shortened_and_the_network_size_names_the_file(place, capsys):
+    (place / "base.toml").write_text('base = "digits"\nscenario = { num_parameters = 7, num_rounds = 4 }\n')
+    (place / "own.toml").write_text('base = "base.toml"\nscenario = { name = "waves" }\n')
+    assert run("train", "--dataset", "own.toml", "--nu", 0.5, "--policy", "equalalloc", "--out", "run.csv") == 0
+    assert not pd.read_csv("run.csv").shortened[0]
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.endswith("the network has 9370 parameters, which replace the 7 in base.toml")
 
 
 def test_diverging_training_is_an_error(tmp_path, capsys):
@@ -96,42 +84,6 @@ def test_diverging_training_is_an_error(tmp_path, capsys):
     assert said.out == ""
     assert said.err.splitlines()[-1].startswith("adascale train: ")
     assert not out.exists()
-
-
-def test_interference_trains_alike_and_protects_less(tmp_path):
-    rows = []
-    for more in ([], ["--interference", "-3"]):
-        assert run(*SHORT, "--policy", "equalalloc", *more, "--out", tmp_path / "run.csv") == 0
-        rows.append(pd.read_csv(tmp_path / "run.csv").iloc[0])
-    assert rows[1].test_loss == rows[0].test_loss
-    assert rows[1].epsilon > rows[0].epsilon
-    assert rows[1].run != rows[0].run
-
-
-def test_whole_run_is_not_called_shortened(tmp_path, capsys):
-    out = tmp_path / "run.csv"
-    (tmp_path / "small.toml").write_text('base = "digits"\nscenario = { num_rounds = 4 }\n')
-    assert run("train", "--dataset", tmp_path / "small.toml", "--nu", 0.5, "--policy", "equalalloc", "--out", out) == 0
-    assert not pd.read_csv(out).shortened[0]
-    assert capsys.readouterr().err == ""
-
-
-BAD = {
-    "nu is missing": ([], "--nu"),
-    "too many rounds": (["--nu", 1, "--rounds", 201], "rounds must be at most the 200 of digits, got 201"),
-    "an unknown data set": (["--nu", 1, "--dataset", "imagenet"], "preset 'imagenet' is unknown"),
-    "an unknown device": (["--nu", 1, "--device", "abacus"], "device must be 'cpu' or 'cuda', got 'abacus'"),
-    "data that is not there": (["--nu", 1, "--dataset", "mnist"], "download it once, python -c "),
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-def test_bad_argument_is_one_line_and_writes_nothing(tmp_path, capsys, monkeypatch, kind):
-    arguments, expected = BAD[kind]
-    monkeypatch.setenv("ADASCALE_DATA", str(tmp_path))
-    outputs = ["--out", tmp_path / "run.csv", "--history", tmp_path / "history.csv", "--store", tmp_path / "store"]
-    assert expected in refused(capsys, "train", *arguments, *outputs)
-    assert {path.name for path in tmp_path.rglob("*")} <= {"store"}
 
 
 def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):
@@ -161,3 +113,25 @@ def test_ctrl_c_without_a_store_keeps_nothing(capsys, monkeypatch):
         "adascale train: stopped; nothing was kept; with --store DIR the same command would go on from here\n"
     )
     assert left is signal.default_int_handler
+
+
+AUDIT = ("audit", "--rounds", 10, "--nu", 2.56)
+
+
+def test_honest_training_is_not_refuted_by_its_audit(capsys):
+    """The lower bound is printed next to the accounted epsilon."""
+    assert run(*AUDIT, "--canaries", 200, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["dataset"], found["policy"], found["confidence"]) == ("digits", "Learn", 0.95)
+    assert 0 <= found["lower"] == max(found["one_run"], found["rates"]) < found["epsilon"] <= found["renyi"]
+    assert found["scaled"] < found["epsilon"]
+    assert found["canaries"] == 200
+    assert found["right"] <= found["guesses"]
+
+
+def test_refuted_epsilon_is_one_line_and_exit_1(monkeypatch, capsys):
+    monkeypatch.setattr("adascale.audit.audit_gradients", partial(audit_gradients, noise=False))
+    assert run(*AUDIT) == 1
+    said = capsys.readouterr()
+    assert "the training leaks more than accounted: epsilon " in said.err
+    assert said.err.count("\n") == 1

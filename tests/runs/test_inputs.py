@@ -11,8 +11,6 @@ from adascale.runs.specification import make_run
 from adascale.runs.store import Checkpoint, NotCompared, Store
 from adascale.runs.sweep import Entry, sweep, tables
 
-from ..command import run as adascale
-
 OWN = """
 from pathlib import Path
 import numpy as np
@@ -24,26 +22,17 @@ def given():
     return float(Path("given.txt").read_text())
 
 def changed(name, change):
-    raw = data.read_digits()
-    return raw._replace(**{name: change(np.asarray(getattr(raw, name)))})
+    def read():
+        raw = data.read_digits()
+        return raw._replace(**{name: change(np.asarray(getattr(raw, name)))})
+    return read
 
-def images():
-    return changed("images", lambda x: np.where(np.arange(x.size).reshape(x.shape) == 70_000, given() / 8, x))
-
-def labels():
-    return changed("labels", lambda y: np.where(np.arange(y.size) == 900, int(given()), y))
-
-def test_images():
-    return changed("test_images", lambda x: x * given() / 4)
-
-def test_labels():
-    return changed("test_labels", lambda y: np.where(np.arange(y.size) == 9, int(given()), y))
-
-def mean():
-    return changed("mean", lambda mean: (given() / 8,))
-
-def deviation():
-    return changed("deviation", lambda deviation: (given() / 8,))
+images = changed("images", lambda x: np.where(np.arange(x.size).reshape(x.shape) == 70_000, given() / 8, x))
+labels = changed("labels", lambda y: np.where(np.arange(y.size) == 900, int(given()), y))
+test_images = changed("test_images", lambda x: x * given() / 4)
+test_labels = changed("test_labels", lambda y: np.where(np.arange(y.size) == 9, int(given()), y))
+mean = changed("mean", lambda mean: (given() / 8,))
+deviation = changed("deviation", lambda deviation: (given() / 8,))
 
 class Network(nn.Sequential):
     def __init__(self):
@@ -146,19 +135,6 @@ def test_store_refuses_checkpoint_of_changed_input(kind, own, tmp_path):
     assert len(store.run(run).history) == 2
 
 
-def test_report_refuses_result_of_changed_input(own, tmp_path, capsys):
-    (tmp_path / "sweep.toml").write_text(
-        '[[runs]]\nreading = "x"\ndataset = "own_inputs:labels"\npolicy = "EqualAlloc"\nnu = 1\nseed = 0\nrounds = 2\n'
-    )
-    assert adascale("sweep", "sweep.toml", "--store", "store") == 0
-    before = (tmp_path / "sweep.csv").read_bytes()
-    own("3")
-    for options, code in ((["--report"], 2), ([], 1)):
-        assert adascale("sweep", "sweep.toml", "--store", "store", *options) == code
-        assert re.search(CHANGED, capsys.readouterr().err)
-    assert (tmp_path / "sweep.csv").read_bytes() == before
-
-
 def test_data_are_read_once_per_session(own, tmp_path, monkeypatch):
     from adascale.learning import data
 
@@ -208,13 +184,9 @@ def test_changed_code_that_is_loaded_is_refused(kind, own, tmp_path):
         perform(made(**KINDS[kind]))
 
 
-def test_checkpoint_of_another_version_is_refused(own, tmp_path):
+def test_checkpoint_without_digest_is_read_with_a_note(own, tmp_path):
     run, store = made(**KINDS["labels"]), Store(tmp_path / "store")
     checkpoint = begun(store, run)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(Store.run.__globals__, "__version__", "9.9")
-        with pytest.raises(ValueError, match=r"made with version '.+', not '9\.9'"):
-            store.run(run)
     trained, seconds = checkpoint.read()
     del checkpoint.conditions["version"], checkpoint.conditions["made"]  # as it was before
     checkpoint.write(trained, seconds)

@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from adascale import Scenario, __version__, channel, policies
-from adascale.learning import Training, data, train
+from adascale.accounting import RenyiAccountant
+from adascale.learning import FedSGD, Trained, Training, data, train
 from adascale.learning.models import build, flatten
+from adascale.policies import Selection
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs import specification
-from adascale.runs.execution import perform, problem_of
+from adascale.runs.execution import decided, perform, problem_of
 from adascale.runs.provenance import write_provenance
 from adascale.runs.specification import NOISE_FREE, Run, make_run
 from adascale.runs.store import Store
@@ -42,15 +45,12 @@ def test_whatever_changes_a_run_changes_its_address_and_nothing_else_does():
     assert short(channel="antenna-selection:antennas=4").address == "96e06318305f2e7a"
 
 
-def test_a_change_arrives_where_it_belongs():
+def test_a_change_arrives_where_it_belongs_and_the_presets_are_the_paper_s():
     run = short(**CHANGES)
     assert (run.scenario.clip_norm, run.scenario.noise_power, run.scenario.num_rounds) == (2.0, 2e-12, 5)
     assert (run.training.learning_rate, run.training.initialisation, run.training.chunk) == (0.5, "glorot", 64)
     assert (run.channel.placement, run.budget_factor, run.policy, run.delta) == ("area", 2.0, "Optimal", 1e-6)
     assert run.scenario.num_parameters == 9_370
-
-
-def test_the_presets_are_the_paper_s_with_the_parameters_of_the_network():
     run = make_run("mnist", "adascale", 0.01, 0)
     assert (run.scenario, run.training, run.policy) == (Scenario.mnist(), Training.preset("mnist"), "AdaScale")
     run = make_run("cifar10", "adascale", 0.01, 0)
@@ -126,12 +126,15 @@ def test_bad_input_is_named(name, value):
         perform(short(**{name: value}))
 
 
-def test_what_a_policy_declares_as_tuned_is_in_its_row():
+def test_what_a_policy_declares_as_tuned_is_in_its_row_and_what_is_fixed_is_not_tuned():
     assert perform(short(policy="AdaScale")).row["penalty"] > 0
     row = perform(short(policy="PowerControl")).row
     assert row["privacy_budget"] > 0
     assert "penalty" not in row
     assert {"penalty", "rate"} <= {*perform(short(policy="LyapunovPowerControl")).row}
+    row = perform(short(policy="adascale:penalty=0.5")).row
+    assert (row["policy"], row["penalty"]) == ("AdaScale:penalty=0.5", 0.5)
+    assert row["cost"] != pytest.approx(0.5)
 
 
 OWN = """
@@ -167,15 +170,6 @@ def test_a_policy_whose_code_has_changed_is_another_run(own, tmp_path):
     (tmp_path / "beside.py").write_text("nothing = 0")  # what it does not import
     own(1)
     assert short(policy="stale:Mine").address == first.address
-
-
-def test_the_store_does_not_give_back_what_another_code_has_made(own, tmp_path):
-    store = Store(tmp_path / "store")
-    before = store.run(short(policy="stale:Mine"))
-    own(1, comment="    def start(self, scenario, budget):\n        return super().start(scenario, budget / 1000)\n")
-    sys.modules.pop("stale")
-    assert store.finished(short(policy="stale:Mine")) is None
-    assert store.run(short(policy="stale:Mine")).row["cost"] == pytest.approx(before.row["cost"] / 1000, rel=1e-9)
 
 
 def test_a_specification_is_plain_and_names_the_code_of_one_s_own_alone(own):
@@ -224,3 +218,50 @@ def test_the_provenance_of_a_table_lies_beside_it_with_its_command_and_versions(
     assert written["version"] == __version__
     assert written["numpy"] == np.__version__
     assert "absent" not in written
+
+
+TRUNCATED, BEST = "adascale.policies:Truncated", "adascale.policies:Best"
+KINDS = {"truncated": TRUNCATED, "truncated, fixed": f"{TRUNCATED}:epsilon=2", "best": f"{BEST}:number=7"}
+
+
+def made(kind, rounds=4):
+    return make_run("digits", KINDS[kind], 0.04, 0, rounds=rounds, every=2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_row_of_a_run_is_that_of_its_selection(kind, tmp_path):
+    run, store = made(kind, rounds=6), Store(tmp_path)
+    problem, policy, chosen = decided(run)
+    row, history = store.run(run)
+    gain = run.channel.draw(10, 6, 0).gain
+    pd.testing.assert_frame_equal(store.finished(run).history, history)
+    np.testing.assert_array_equal(chosen.eta, policy.select(run.scenario, gain).eta)
+    assert (row["participation"], row["participation_min"]) == (chosen.participation.mean(), chosen.participation.min())
+    assert row["participation"] < 1  # the control: not all send
+    assert (row["epsilon"], row["epsilon_max"]) == pytest.approx(chosen.device_epsilons(RenyiAccountant()))
+    cost = float(chosen.total - problem.min_noise_energy.mean())
+    assert row["cost"] == pytest.approx(cost)
+    assert (cost == pytest.approx(0.04)) == ("fixed" not in kind)
+
+
+def test_training_averages_the_senders_and_resumes():
+    run = made("truncated")
+    problem, _, chosen = decided(run)
+    chosen = chosen._replace(senders=chosen.senders.copy(), eta=chosen.eta.copy())
+    chosen.senders[:, 1], chosen.eta[1] = False, 0.0  # a round without senders
+    digits = data.load("digits")
+    given = (problem, chosen, run.training, digits, 0)
+    kept = []
+    whole = train(*given, every=2, keep=lambda state, rows: kept.append((state, [*rows])))
+    federation = FedSGD(run.scenario, run.training, digits, 0)
+    state = federation.start()
+    for t in range(4):
+        state, _ = federation.step(state, chosen.eta[t], senders_t=chosen.senders[:, t])
+    assert torch.equal(whole.state.parameters, state.parameters)
+    state, rows = kept[1]
+    resumed = train(*given, every=2, resume=Trained(state, pd.DataFrame(rows)))
+    assert torch.equal(resumed.state.parameters, whole.state.parameters)
+    pd.testing.assert_frame_equal(resumed.history, whole.history)
+    assert whole.history.noise_energy[1] == np.inf
+    before = Selection(replace(run.scenario), chosen.eta[:2], chosen.senders[:, :2])
+    assert whole.history.epsilon[1] == pytest.approx(before.device_epsilons(RenyiAccountant())[0])
