@@ -163,7 +163,8 @@ def test_a_registered_or_renamed_module_executes_the_chapters_and_a_setting_of_a
 
 def with_results(folder):
     """Adds the sweep files, and a finished .venv whose commands run under this Python."""
-    for path in [ROOT / "tests/quick.toml", *ROOT.glob("results/*/*.toml")]:
+    needed = ["tests/quick.toml", "tests/quick.csv", "tools/reproduce_sample.py"]
+    for path in [*(ROOT / each for each in needed), *ROOT.glob("results/*/*.toml")]:
         append(folder / path.relative_to(ROOT), path.read_text())
     for name, module in {"python": "", "adascale": "-m adascale"}.items():
         command = folder / ".venv/bin" / name
@@ -198,12 +199,13 @@ def test_bench_and_coverage_name_what_there_is(checkout):
 
 
 @pytest.mark.slow
-def test_quick_brings_a_whole_table_of_shortened_runs(tmp_path):
+def test_quick_makes_the_committed_shortened_runs(tmp_path):
     copy_to(folder := tmp_path)
     said = make(with_results(folder), "-s", "quick", "JOBS=1").stdout
     table = pd.read_csv(folder / "_build/quick/quick.csv")
     assert set(table.policy) == {"AdaScale", "Optimal", "EqualAlloc", "NoiseFree"}
     assert table.shortened.all()
     assert f"{len(table)} of {len(table)} runs finished" in said
+    assert f"all {len(table)} runs have the committed values" in said
     assert not (folder / "runs").exists()  # nothing but _build is written
     assert not list(folder.glob("results/*/*.csv"))
