@@ -48,6 +48,23 @@ def test_a_picture_stands_on_a_card_where_there_is_an_absolute_address(base):
 
 
 @pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("", ""),
+        ("https://github.com/Someone/adascale", "https://someone.github.io/adascale/"),
+        ("https://example.org/adascale", ""),
+    ],
+)
+def test_one_address_gives_base_and_launch_buttons(url, base):
+    options = {"repository_url": url, "launch_buttons": {"notebook_interface": "jupyterlab"}}
+    config = SimpleNamespace(html_theme_options=options, html_baseurl="")
+    site_pages.take_address(None, config)
+    assert config.html_baseurl == base
+    buttons = {"notebook_interface"} | ({"colab_url", "binderhub_url"} if url else set())
+    assert {*config.html_theme_options["launch_buttons"]} == buttons
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         ('<th class="blank" >&nbsp;</th>', '<td class="blank" ></td>'),

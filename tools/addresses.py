@@ -31,7 +31,7 @@ def with_urls(text, url):
 def main():
     settings = ROOT / "_config.yml"
     if len(sys.argv) > 1:
-        settings.write_text(re.sub(r'^(  url: )".*"$', rf'\1"{sys.argv[1]}"', settings.read_text(), flags=re.M))
+        settings.write_text(re.sub(r'^(  url: )".*?"', rf'\1"{sys.argv[1]}"', settings.read_text(), flags=re.M))
     url = yaml.safe_load(settings.read_text())["repository"]["url"]
     if not url:
         return
