@@ -165,7 +165,7 @@ endef
 studies = fork scaling causal growth certificate exact audit-digits audit-mnist audit-paired weights-quadratic weights-thirds \
   weights-response weights-contest channels senders noise estimates
 
-reproduce: venv ## make every committed result again, or SAMPLE=3 runs to compare (JOBS=; data sets in ADASCALE_DATA)
+reproduce: venv ## make every committed result again, or compare SAMPLE=3 of them (JOBS=; data sets in ADASCALE_DATA)
 ifdef SAMPLE
 	rm -rf _build/sample
 	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
@@ -174,9 +174,10 @@ else
 	$(foreach name,$(studies),$(call study,$(name)))
 endif
 
-quick: venv ## the same path in small, on data that is there: under a minute, into _build/quick
+quick: venv ## the same path in small, on data that is there, compared with tests/quick.csv: under a minute
 	rm -rf _build/quick && mkdir -p _build/quick
 	$(call sweep,tests/quick.toml,_build/quick/quick.csv,_build/quick/store)
+	$(BIN)/python tools/reproduce_sample.py --compare _build/quick/quick.csv tests/quick.csv
 
 bench: venv ## time the package beside its peers and write results/benchmarks: many minutes
 	$(BIN)/python tools/bench.py results/benchmarks

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adascale.streaming import Stream
     from adascale.tuning import match_budget
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "AdaScale",

@@ -47,6 +47,23 @@ def test_a_picture_stands_on_a_card_where_there_is_an_absolute_address(base):
     assert ('content="https://example.org/book/_static/card.png"' in marks) == bool(base)
 
 
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("", ""),
+        ("https://github.com/Someone/adascale", "https://someone.github.io/adascale/"),
+        ("https://example.org/adascale", ""),
+    ],
+)
+def test_one_address_gives_base_and_launch_buttons(url, base):
+    options = {"repository_url": url, "launch_buttons": {"notebook_interface": "jupyterlab"}}
+    config = SimpleNamespace(html_theme_options=options, html_baseurl="")
+    site_pages.take_address(None, config)
+    assert config.html_baseurl == base
+    buttons = {"notebook_interface"} | ({"colab_url", "binderhub_url"} if url else set())
+    assert {*config.html_theme_options["launch_buttons"]} == buttons
+
+
 def test_only_the_page_that_searches_loads_the_index_of_all_words():
     scripts = '<script src="_static/searchtools.js"></script>\n<script src="searchindex.js"></script>'
     assert "<script" not in site_pages.put_right(scripts)

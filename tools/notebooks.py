@@ -29,6 +29,7 @@ sys.path.append(str(ROOT / "tools"))  # for whoever loads this file by its path,
 from plain_markdown import Book, Chapter, figure_of, references  # noqa: E402
 
 INSTALL = """\
+# Numbers in the text are those of the stored run; what a cell prints is of yours.
 # For a notebook away from its repository, as in Colab; beside it, this does nothing.
 import importlib.util
 

@@ -22,6 +22,24 @@ TOGETHER = {"waterfilling": "water filling"}
 """Words that are written in one piece and in two."""
 
 
+# The public address.
+
+
+def site_of(url: str) -> str:
+    """The address of the site that belongs to a repository on GitHub; elsewhere none is known."""
+    found = re.fullmatch(r"https://github\.com/([^/]+)/([^/]+?)(\.git)?/?", url)
+    return f"https://{found[1].lower()}.github.io/{found[2]}/" if found else ""
+
+
+def take_address(app, config):
+    """The one setting, ``repository.url`` of ``_config.yml``: base address, canonical links, cards, launch buttons."""
+    options = config.html_theme_options
+    if url := options.get("repository_url"):
+        config.html_baseurl = config.html_baseurl or site_of(url)
+        buttons = {"colab_url": "https://colab.research.google.com", "binderhub_url": "https://mybinder.org"}
+        options["launch_buttons"] = buttons | options.get("launch_buttons", {})
+
+
 # The description of a page.
 
 
@@ -184,6 +202,7 @@ def finish(app, exception):
 
 def setup(app):
     languages["en"], app.side_bars = FoldedEnglish, {}
+    app.connect("config-inited", take_address)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", share_side_bar, priority=100)  # before the theme takes it
     app.connect("doctree-read", index_items)

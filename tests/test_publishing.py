@@ -1,0 +1,186 @@
+"""What is published: metadata that agree, one address, workflows with few rights, and the checklists."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import adascale
+
+from .command import run
+
+ROOT = Path(__file__).parents[1]
+URL = "https://github.com/someone/adascale"
+PAPER, CHECKLISTS = (ROOT / "paper.md").read_text(), (ROOT / "book" / "checklists.md").read_text()
+WORKFLOWS = {path.name: yaml.load(path.read_text(), yaml.BaseLoader) for path in ROOT.glob(".github/workflows/*.yml")}
+
+
+# The address.
+
+
+def addressed(folder, *arguments):
+    """A copy of the files that carry an address, after the tool has run."""
+    names = ["_config.yml", "README.md", "pyproject.toml", "companion/pyproject.toml", "CITATION.cff", "codemeta.json"]
+    for name in [*names, "tools/addresses.py"]:
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    subprocess.run([sys.executable, folder / "tools" / "addresses.py", *arguments], check=True)
+    return {name: (folder / name).read_text() for name in names}
+
+
+def test_without_an_address_nothing_changes(tmp_path):
+    assert yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]["url"] == ""
+    assert addressed(tmp_path) == {name: (ROOT / name).read_text() for name in addressed(tmp_path)}
+
+
+def test_one_address_reaches_readme_packages_and_archives(tmp_path):
+    made = addressed(tmp_path, URL)
+    assert yaml.safe_load(made["_config.yml"])["repository"]["url"] == URL
+    links = re.findall(r"\]\(([^)]+)\)", made["README.md"])
+    assert len(links) == len(re.findall(r"\]\(", (ROOT / "README.md").read_text()))
+    for link in links:
+        kind, _, path = link.removeprefix(f"{URL}/").partition("/main/")
+        assert (ROOT / path).exists()
+        assert kind == ("raw" if path.endswith(".png") else "blob")
+    for name in ("pyproject.toml", "companion/pyproject.toml"):
+        project = tomllib.loads(made[name])["project"]
+        assert project["urls"]["Repository"] == URL
+        assert project.pop("urls")
+        assert project == tomllib.loads((ROOT / name).read_text())["project"]
+    assert (
+        yaml.safe_load(made["CITATION.cff"])["repository-code"] == json.loads(made["codemeta.json"])["codeRepository"]
+    )
+    assert addressed(tmp_path, URL) == made  # again: the same
+
+
+# Versions and metadata.
+
+
+def test_every_file_with_a_version_has_the_same():
+    companion = tomllib.loads((ROOT / "companion" / "pyproject.toml").read_text())["project"]
+    versions = [companion["version"]] + [json.loads((ROOT / name).read_text())["version"] for name in METADATA]
+    assert {*versions} == {adascale.__version__}
+    assert companion["dependencies"] == [f"adascale[book]=={adascale.__version__}"]
+
+
+METADATA = ("codemeta.json", ".zenodo.json")
+
+
+def test_source_distribution_takes_every_folder_of_the_repository():
+    rules = [line.split() for line in (ROOT / "MANIFEST.in").read_text().splitlines() if not line.startswith("#")]
+    taken = {name for rule, *names in rules if rule in ("graft", "include") for name in names}
+    by_itself = {"adascale", "pyproject.toml", "README.md", "LICENSE", "LICENSE-text", "MANIFEST.in"}
+    ignored = (ROOT / ".gitignore").read_text()
+    made = {".git", "build", "dist", "__pycache__"} | {path.name for path in ROOT.glob("*.egg-info")}
+    there = {path.name for path in ROOT.iterdir() if f"{path.name}/" not in ignored} - made - {"PKG-INFO", "setup.cfg"}
+    assert there == (taken | by_itself) & there
+    assert {"tests", "notebooks", "book", "results", "companion", "requirements.lock", "CITATION.cff"} <= taken
+
+
+# Workflows.
+
+
+def steps():
+    for workflow in WORKFLOWS.values():
+        for job in workflow["jobs"].values():
+            yield from job.get("steps", [])
+
+
+def test_actions_are_pinned_by_commit_with_their_version_as_comment():
+    lines = [line for path in ROOT.glob(".github/workflows/*.yml") for line in path.read_text().splitlines()]
+    used = [line for line in lines if "uses:" in line]
+    assert len(used) > 15
+    pins = {re.fullmatch(r"\s*(?:- )?uses: (\S+)@([0-9a-f]{40}) # v(\d+\.\d+\.\d+)", line).groups() for line in used}
+    assert len({name for name, *_ in pins}) == len(pins), "one version of each action"
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_workflow_may_read_and_a_job_adds_only_what_it_needs(name):
+    assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
+    added = {job: more["permissions"] for job, more in WORKFLOWS[name]["jobs"].items() if "permissions" in more}
+    allowed = {
+        "release.yml": {"publish": {"id-token": "write"}},
+        "pages.yml": {"deploy": {"pages": "write", "id-token": "write"}},
+        "monthly.yml": {"reproduce": {"contents": "read", "issues": "write"}},
+    }
+    assert added == allowed.get(name, {})
+    for job in WORKFLOWS[name]["jobs"].values():
+        assert int(job["timeout-minutes"]) <= 240
+    for step in steps():
+        assert "checkout" not in step.get("uses", "") or step["with"]["persist-credentials"] == "false"
+
+
+def test_targets_and_tools_that_workflows_call_exist():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    commands = [step["run"] for step in steps() if "run" in step]
+    called = {target for text in commands for target in re.findall(r"^make ([a-z]+)", text, re.MULTILINE)}
+    assert {"book", "test", "reproduce", "venv"} <= called <= {*targets}
+    for path in re.findall(r"(?:tools|tests)/[\w/]+(?:\.py)?", " ".join(commands)):
+        assert (ROOT / path).exists(), path
+
+
+# The paper for JOSS, and the checklists.
+
+
+def test_paper_has_what_joss_asks_for():
+    _, header, body = PAPER.split("---\n", 2)
+    about = yaml.safe_load(header)
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= {*about}
+    assert len(re.findall(r"\w[\w'’-]*", re.sub(r"\$[^$]*\$|!?\[|\]\([^)]*\)", " ", body))) <= 1000
+    assert re.findall(r"^# (.+)", body, re.MULTILINE)[:2] == ["Summary", "Statement of need"]
+    for peer in ("Opacus", "dp_accounting", "prv_accountant", "Flower", "Sionna"):
+        assert peer in body
+    for path in re.findall(r"!\[[^]]*\]\(([^)]+)\)", body):
+        assert (ROOT / path).is_file()
+    keys = re.findall(r"^@\w+\{(\w+),", (ROOT / about["bibliography"]).read_text(), re.MULTILINE)
+    assert {*re.findall(r"@(\w+)", body)} == {*keys}
+
+
+def test_checklist_points_name_files_and_tests_that_exist():
+    rows = [line for line in CHECKLISTS.splitlines() if re.match(r"\| [^|-]", line)]
+    assert len(rows) > 40
+    named = re.findall(r"`((?:companion/)?tests/[\w/]+\.py)(?:::(\w+))?`", CHECKLISTS)
+    assert len(named) > 10
+    for path, test in named:
+        assert f"def {test}" in (ROOT / path).read_text(), f"{path}::{test}"
+    for path in re.findall(
+        r"`((?:\.github|book|results|tools|notebooks)/[\w./-]+|[A-Za-z.]+\.(?:md|bib|json|cff|yml|lock))`", CHECKLISTS
+    ):
+        assert (ROOT / path).exists(), path
+
+
+def test_small_binder_image_has_the_requirements_without_pytorch():
+    environment = yaml.safe_load((ROOT / "tools" / "binder" / "environment.yml").read_text())
+    (wanted,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    stated = {*project["dependencies"]}.union(*project["optional-dependencies"].values())
+    assert {*wanted} <= stated
+    assert not any(re.match("torch|opacus|adascale", each) for each in wanted)
+
+
+def test_conda_recipe_asks_for_what_the_core_asks_for():
+    recipe = (ROOT / "tools" / "conda" / "meta.yaml").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    run = recipe.partition("  run:\n")[2].partition("\ntest:")[0]
+    wanted = [line.strip("- ").replace(" ", "") for line in run.splitlines() if "python" not in line]
+    assert wanted == project["dependencies"]
+    assert f'version = "{adascale.__version__}"' in recipe
+
+
+def test_tutorial_runs_on_the_accountant_alone(capsys):
+    """Its Python, and its command with the same result; nothing that the plain package does not bring."""
+    page = (ROOT / "book" / "tutorial.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    assert {*re.findall(r"^(?:from|import) (\S+)", code, re.MULTILINE)} == {"adascale.accounting"}
+    names = {}
+    exec(code, names)
+    command = re.search(r"^adascale (.*)", page, re.MULTILINE)[1].split()
+    capsys.readouterr()
+    assert run(*command, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["upper"] == float(names["found"])
