@@ -23,7 +23,8 @@ TABLE = """() => Object.fromEntries([...document.querySelectorAll("#ex-rows tr:n
 READ = """() => [...document.querySelectorAll("#ex-readout tr[data-of]")].map((row) =>
   [row.dataset.of, [...row.querySelectorAll("td[data-value]")].map((cell) => Number(cell.dataset.value))])"""
 TOO_WIDE = "() => document.documentElement.scrollWidth - innerWidth"
-PLACES = """() => [...document.querySelectorAll("#explorer input, #explorer th")].map((each) => {
+PLACES = """() => [...document.querySelectorAll("#explorer input, #explorer th")]
+  .filter((each) => each.getClientRects().length).map((each) => {
   const {x, y, width} = each.getBoundingClientRect();
   return [x, y + scrollY, width].map(Math.round);
 })"""
