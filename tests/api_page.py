@@ -1,4 +1,4 @@
-"""The public names of the package, and those that book/api.md asks Sphinx for: both read, nothing imported.
+"""The public names of the package, and those that the pages of book/api ask Sphinx for: both read, nothing imported.
 
 A name stands for where it is defined: ``adascale.policies.Learn`` is that of ``adascale.policies.learn``.
 """
@@ -10,8 +10,10 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "book" / "api.md"
+PAGES = sorted((ROOT / "book" / "api").glob("*.md"))
 NO_LIBRARY = ("adascale.cli", "adascale.__main__", "companion.__main__")  # the command line has --help
+INSIDE = tuple(f"adascale.{name}" for name in ("checks", "compiled", "files", "rootfind", "tables"))
+"""What only the package itself calls. Of the companion, the pages show the modules that the paper map names."""
 
 
 Home = namedtuple("Home", "module name")  # a name where it is defined
@@ -77,14 +79,15 @@ def compiled(node):
 
 
 def directives():
-    """What the page asks for, in its order."""
-    found = re.findall(r"^\.\. auto(\w+):: (\S+)\n((?:   :.*\n)*)", PAGE.read_text(), re.MULTILINE)
+    """What the pages ask for, in their order."""
+    text = "\n".join(page.read_text() for page in PAGES)
+    found = re.findall(r"^\.\. auto(\w+):: (\S+)\n((?:   :.*\n)*)", text, re.MULTILINE)
     for kind, target, options in found:
         yield Directive(kind, target, dict(re.findall(r"^   :([\w-]+): ?(.*)$", options, re.MULTILINE)))
 
 
 def documented():
-    """Every name that stands on the page, as often as it does, by where it is defined."""
+    """Every name that stands on the pages, as often as it does, by where it is defined."""
     found = Counter()
     for kind, target, options in directives():
         if kind != "module":
@@ -98,16 +101,22 @@ def documented():
 
 
 def faces():
-    """The packages of which the page shows what they export; their modules are the inside."""
+    """The packages of which the pages show what they export; their modules are the inside."""
     shown = {each.target for each in directives() if each.kind == "module" and "members" in each.options}
     return {module for module in shown if modules()[module].name == "__init__.py"}
+
+
+def is_inside(module):
+    """Whether no page has to show a module: see :data:`INSIDE`."""
+    shown = {each.target for each in directives() if each.kind == "module"}
+    return module in INSIDE or (module.startswith("companion") and module not in shown)
 
 
 def public():
     """Every public name: what a package or module lists, and what a module without a list defines."""
     found, shown = set(), faces()
     for module in modules():
-        if any(module.startswith(f"{face}.") for face in shown):
+        if is_inside(module) or any(module.startswith(f"{face}.") for face in shown):
             continue
         names = listed(module)
         if names is None:

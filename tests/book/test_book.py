@@ -14,7 +14,11 @@ from .. import api_page
 
 ROOT = Path(__file__).parents[2]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
-PAGES = [TOC["root"], *(chapter["file"] for part in TOC["parts"] for chapter in part["chapters"])]
+FILES = [
+    page for part in TOC["parts"] for chapter in part["chapters"] for page in (chapter, *chapter.get("sections", ()))
+]
+PAGES = [TOC["root"], *(page["file"] for page in FILES)]
+API = [page for page in PAGES if page.startswith("book/api/")]
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 
 pytestmark = pytest.mark.book
@@ -44,7 +48,7 @@ def test_no_page_loads_anything_from_another_host(book):
 def test_formulas_are_set_by_a_local_mathjax_with_its_fonts(html, book):
     with_formulas = [name for name in PAGES if article(book[name]).select(".math")]
     assert set(CHAPTERS) & set(with_formulas)
-    assert "book/api" in with_formulas
+    assert "book/api/accounting" in with_formulas
     for name in with_formulas:
         (script,) = [tag for tag in book[name].find_all("script") if "mathjax" in tag.get("src", "").lower()]
         assert ((html / name).parent / urlsplit(script["src"]).path).resolve().stat().st_size > 100_000
@@ -86,29 +90,30 @@ def test_every_chapter_shows_computed_outputs(book):
 
 
 def shown_on(page):
-    """Every function, class and constant of the API page, by where it is defined, and with its anchor."""
+    """Every function, class and constant of an API page, by where it is defined, and with its anchor."""
     for tag in page.select("dl.py > dt[id]"):
         module, _, name = tag["id"].rpartition(".")
         if module in api_page.modules():
             yield api_page.home(module, name), tag["id"]
 
 
-def test_every_public_name_stands_on_the_api_page_exactly_once(book):
-    shown = Counter(home for home, _ in shown_on(book["book/api"]))
+def test_every_public_name_stands_on_an_api_page_exactly_once(book):
+    found = [each for page in API for each in shown_on(book[page])]
+    shown = Counter(home for home, _ in found)
     assert {f"{each.module}.{each.name}" for each in api_page.public() if shown[each] != 1} == set()
-    assert "adascale.policies.adascale_energies" in {anchor for _, anchor in shown_on(book["book/api"])}
+    assert "adascale.policies.adascale_energies" in {anchor for _, anchor in found}
 
 
 def test_constants_of_a_package_stand_there_with_their_words(book):
-    words = book["book/api"].find("dt", id="adascale.accounting.DEFAULT_ORDERS").parent.find("dd").get_text()
+    words = book["book/api/accounting"].find("dt", id="adascale.accounting.DEFAULT_ORDERS").parent.find("dd").get_text()
     assert "order" in words
     assert "Built-in immutable sequence" not in words  # the words of every tuple
 
 
-def test_every_row_of_the_paper_map_leads_to_the_api_page(book):
-    places = {tag["id"] for tag in book["book/api"].find_all(id=True)}
+def test_every_row_of_the_paper_map_leads_to_an_api_page(book):
+    places = {f"{page}.html#{tag['id']}" for page in API for tag in book[page].find_all(id=True)}
     for row in article(book["book/paper-map"]).select("tbody tr"):
-        links = {link["href"].partition("#")[2] for link in row.select("a[href*='api.html#']")}
+        links = {f"book/{link['href']}" for link in row.select("a[href^='api/']")}
         assert links
         assert links <= places
 
