@@ -27,6 +27,8 @@ if (window.MathJax) {
       };
       const near = new Set(formulas.filter(isNear)), later = formulas.filter((formula) => !near.has(formula));
       if (near.size) await set([...near]);
+      document.body.getBoundingClientRect(); // which asks for the fonts of these formulas
+      await document.fonts.ready;
       show();
       for (let i = 0; i < later.length; i += 100) {
         await new Promise((done) => setTimeout(done));

@@ -469,7 +469,8 @@
     history.pushState(null, "", anchor.hash);
     restore();
   });
-  new ResizeObserver(() => found && paint()).observe(plot);
+  root.hidden = false;
   restore();
   if (!found) update();
+  new ResizeObserver(paint).observe(plot);
 })();
