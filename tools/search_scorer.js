@@ -5,6 +5,12 @@ var Scorer = {
     if (/^notebooks\/[01]\d/.test(page)) return score + 10;
     return score + (/^book\/(howto|migration|glossary|explorer)|^notebooks\/H/.test(page) ? 5 : 0);
   },
-  objNameMatch: 11, objPartialMatch: 6, objPrio: { 0: 15, 1: 5, 2: -5 }, objPrioDefault: 0,
-  title: 15, partialTitle: 7, term: 5, partialTerm: 2,
+  objNameMatch: 11,
+  objPartialMatch: 6,
+  objPrio: { 0: 15, 1: 5, 2: -5 },
+  objPrioDefault: 0,
+  title: 15,
+  partialTitle: 7,
+  term: 5,
+  partialTerm: 2,
 };

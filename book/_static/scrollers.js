@@ -25,7 +25,8 @@ if (window.MathJax) {
         const { top } = formula.getBoundingClientRect();
         return top > -innerHeight && top < 2 * innerHeight;
       };
-      const near = new Set(formulas.filter(isNear)), later = formulas.filter((formula) => !near.has(formula));
+      const near = new Set(formulas.filter(isNear)),
+        later = formulas.filter((formula) => !near.has(formula));
       if (near.size) await set([...near]);
       document.body.getBoundingClientRect(); // which asks for the fonts of these formulas
       await document.fonts.ready;

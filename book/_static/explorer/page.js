@@ -1,10 +1,16 @@
 // The explorer's page: its form is its state and its address. core.js computes, chart.js draws.
 "use strict";
 (() => {
-  const data = globalThis.ADASCALE_DATA, core = globalThis.ADASCALE_CORE, { draw, png, plainly } = globalThis.ADASCALE_CHART;
+  const data = globalThis.ADASCALE_DATA,
+    core = globalThis.ADASCALE_CORE,
+    { draw, png, plainly } = globalThis.ADASCALE_CHART;
   const byId = (id) => document.getElementById(id);
-  const root = byId("explorer"), form = byId("ex-form"), plot = byId("ex-noise"), guesses = {};
-  const ROUNDS = 20, STEP = 0.05; // the game's rounds, and the step of its slider in units of nu
+  const root = byId("explorer"),
+    form = byId("ex-form"),
+    plot = byId("ex-noise"),
+    guesses = {};
+  const ROUNDS = 20,
+    STEP = 0.05; // the game's rounds, and the step of its slider in units of nu
   const METHODS = {
     // in the first chart `dots` are drawn instead of a line, 1 filled and 2 hollow
     optimal: { label: "offline optimum", width: 2.2 },
@@ -34,11 +40,15 @@
   const swatch = ({ dash = "", dots, width = 2 }) =>
     `<svg viewBox="0 0 30 10" width="30" height="10" aria-hidden="true">` +
     `<path d="M0 5H30" stroke-width="${width}" stroke-dasharray="${dash}"/>` +
-    (dots ? `<circle cx="15" cy="5" r="3"${dots > 1 ? ' class="ex-hollow"' : ""}/>` : "") + "</svg>";
+    (dots ? `<circle cx="15" cy="5" r="3"${dots > 1 ? ' class="ex-hollow"' : ""}/>` : "") +
+    "</svg>";
   byId("ex-rows").innerHTML = names
-    .map((name) => `<tr data-method="${name}" style="--of: var(--ex-${name})"><th scope="row"><label>` +
-      `<input type="checkbox" name="see-${name}" checked>${swatch(METHODS[name])}<span>${METHODS[name].label}</span></label></th>` +
-      `${COLUMNS.map((column) => `<td data-column="${column}"></td>`).join("")}</tr>`)
+    .map(
+      (name) =>
+        `<tr data-method="${name}" style="--of: var(--ex-${name})"><th scope="row"><label>` +
+        `<input type="checkbox" name="see-${name}" checked>${swatch(METHODS[name])}<span>${METHODS[name].label}</span></label></th>` +
+        `${COLUMNS.map((column) => `<td data-column="${column}"></td>`).join("")}</tr>`,
+    )
     .join("");
 
   function fill(nu, methods) {
@@ -46,7 +56,8 @@
       const row = byId("ex-rows").querySelector(`[data-method=${name}]`);
       row.hidden = !methods[name];
       if (!methods[name]) continue;
-      const { rdp, epsilon, ratio: over } = methods[name], cost = methods[name].cost / nu;
+      const { rdp, epsilon, ratio: over } = methods[name],
+        cost = methods[name].cost / nu;
       const texts = [mark(cost) + ratio(cost), digits(rdp, 3), ratio(over), digits(epsilon, 3)];
       [cost, rdp, over, epsilon].forEach((value, i) => {
         const cell = row.querySelector(`[data-column=${COLUMNS[i]}]`);
@@ -63,15 +74,28 @@
   // ---- the state: what the form's elements say, and what of it an address has to say
 
   const isSwitch = (name) => form.elements[name].type === "checkbox";
-  const values = () => Object.fromEntries([...new Set([...form.elements].map(({ name }) => name).filter(Boolean))]
-    .map((name) => [name, isSwitch(name) ? (form.elements[name].checked ? "1" : "0") : form.elements[name].value]));
+  const values = () =>
+    Object.fromEntries(
+      [...new Set([...form.elements].map(({ name }) => name).filter(Boolean))].map((name) => [
+        name,
+        isSwitch(name) ? (form.elements[name].checked ? "1" : "0") : form.elements[name].value,
+      ]),
+    );
   const number = (name) => Number(form.elements[name].value);
   const mode = () => form.elements.mode.value;
-  const moves = () => form.elements.moves.value.split(".").filter((each) => each !== "").slice(0, ROUNDS).map(Number);
+  const moves = () =>
+    form.elements.moves.value
+      .split(".")
+      .filter((each) => each !== "")
+      .slice(0, ROUNDS)
+      .map(Number);
   form.reset(); // a browser that reloads keeps what was typed
   const start = values();
-  const link = () => Object.entries(values()).filter(([name, value]) => value !== start[name])
-    .map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+  const link = () =>
+    Object.entries(values())
+      .filter(([name, value]) => value !== start[name])
+      .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+      .join("&");
 
   /** Take the state from the address; a value that a control cannot have is left out. */
   function restore() {
@@ -101,9 +125,15 @@
 
   // ---- what each mode shows
 
-  let found, look = "level", at = null, axes = {}, held = false, run = {};
+  let found,
+    look = "level",
+    at = null,
+    axes = {},
+    held = false,
+    run = {};
   const isShown = (name) => form.elements[`see-${name}`].checked;
-  const only = (methods, chosen) => Object.fromEntries(Object.entries(methods).filter(([name]) => chosen.includes(name)));
+  const only = (methods, chosen) =>
+    Object.fromEntries(Object.entries(methods).filter(([name]) => chosen.includes(name)));
 
   /** The game's noise energies: what each move adds, as long as the budget lasts. */
   function played(floor, nu, chosen) {
@@ -117,18 +147,38 @@
 
   /** What stands in the picture: values in the order of its axis, the floors that are known, methods that may be read. */
   function scene() {
-    const { floor, methods, level } = found, count = floor.length, known = (values, n) => values.map((v, i) => (i < n ? v : null));
+    const { floor, methods, level } = found,
+      count = floor.length,
+      known = (values, n) => values.map((v, i) => (i < n ? v : null));
     if (mode() === "replay") {
       const n = number("round");
-      return { order: floor.map((_, t) => t), n, floor: known(floor, n), methods: only(methods, ["adascale"]), label: "round" };
+      return {
+        order: floor.map((_, t) => t),
+        n,
+        floor: known(floor, n),
+        methods: only(methods, ["adascale"]),
+        label: "round",
+      };
     }
     if (mode() === "game") {
-      const made = moves(), n = Math.min(made.length + 1, ROUNDS), over = made.length === ROUNDS;
-      const next = over ? [] : [number("pour")], w = played(floor, found.nu, [...made, ...next]);
+      const made = moves(),
+        n = Math.min(made.length + 1, ROUNDS),
+        over = made.length === ROUNDS;
+      const next = over ? [] : [number("pour")],
+        w = played(floor, found.nu, [...made, ...next]);
       const you = { w: floor.map((_, t) => w[t] ?? null) };
-      return { order: floor.map((_, t) => t), n, floor: known(floor, n), methods: over ? methods : { you }, over, label: "round", bars: true };
+      return {
+        order: floor.map((_, t) => t),
+        n,
+        floor: known(floor, n),
+        methods: over ? methods : { you },
+        over,
+        label: "round",
+        bars: true,
+      };
     }
-    const order = floor.map((_, t) => t).sort((a, b) => floor[a] - floor[b]), sorted = order.map((t) => floor[t]);
+    const order = floor.map((_, t) => t).sort((a, b) => floor[a] - floor[b]),
+      sorted = order.map((t) => floor[t]);
     const guess = { you: { w: floor.map((least) => Math.max(least, 10 ** number("guess"))) } };
     const isOpen = form.elements.shown.value;
     const shown = mode() === "explore" ? methods : isOpen ? only(methods, ["optimal", "you"]) : guess;
@@ -141,20 +191,31 @@
     if (!bars) drawn.push({ kind: "line", values: floor, color: "floor", width: 1 });
     const of = (name) => order.map((t, i) => (i < n ? methods[name].w[t] : null));
     const wet = mode() === "game" ? "you" : mode() === "guess" && !form.elements.shown.value ? "you" : "optimal";
-    if (methods[wet] && isShown(wet)) drawn.push({ kind: bars ? "bars" : "area", values: of(wet), base: floor, color: bars ? "you" : "water" });
+    if (methods[wet] && isShown(wet))
+      drawn.push({ kind: bars ? "bars" : "area", values: of(wet), base: floor, color: bars ? "you" : "water" });
     for (const name of BOTTOM_UP.filter((each) => methods[each] && isShown(each))) {
-      const { dash, dots, width } = METHODS[name], points = (dots && mode() !== "guess") || bars;
+      const { dash, dots, width } = METHODS[name],
+        points = (dots && mode() !== "guess") || bars;
       if (bars && name === "you") continue;
       // noise beyond the picture stands at its upper edge; floors may leave it
-      const values = of(name).map((w, i) => (points && w > top && w > 2 * floor[i] ? top : w));
-      drawn.push({ kind: points ? "dots" : "line", values, color: name, dash, width, hollow: dots > 1, size: bars ? 8 : 4.5 });
+      const values = of(name).map((w, i) => (points && w > top && w > 2 * floor[i] ? 0.95 * top : w));
+      drawn.push({
+        kind: points ? "dots" : "line",
+        values,
+        color: name,
+        dash,
+        width,
+        hollow: dots > 1,
+        size: bars ? 8 : plot.clientWidth < 500 ? 3.5 : 4.5,
+      });
     }
     return drawn;
   }
 
   /** The first chart's axis: of this channel, whatever the sliders say, so that the water is seen to rise. */
   function range() {
-    const low = 0.7 * Math.min(...core.floors(data, form.elements.scenario.value, form.elements.channel.value, number("draw")));
+    const low =
+      0.7 * Math.min(...core.floors(data, form.elements.scenario.value, form.elements.channel.value, number("draw")));
     return [form.elements.linear.checked ? 0 : low, 2 * found.highest];
   }
 
@@ -166,18 +227,25 @@
 
   let scales;
   function paint() {
-    const seen = scene(), count = found.floor.length;
+    const seen = scene(),
+      count = found.floor.length;
     at = at && Math.min(at, seen.n);
     const marker = at ?? (mode() === "replay" || (mode() === "game" && !seen.over) ? seen.n : null);
     scales = draw(plot.querySelector("svg"), {
-      x: [mode() === "game" ? 0.5 : 1, mode() === "game" ? count + 0.5 : count], y: range(), log: !form.elements.linear.checked,
-      layers: layers(seen), label: seen.label, at: marker,
+      x: [mode() === "game" ? 0.5 : 1, mode() === "game" ? count + 0.5 : count],
+      y: range(),
+      log: !form.elements.linear.checked,
+      layers: layers(seen),
+      label: seen.label,
+      at: marker,
     });
     read(seen);
     if (mode() === "explore") {
-      const shown = BOTTOM_UP.filter((name) => found.methods[name] && isShown(name)), base = found.methods.optimal.soFar;
+      const shown = BOTTOM_UP.filter((name) => found.methods[name] && isShown(name)),
+        base = found.methods.optimal.soFar;
       const lines = shown.map((name) => {
-        const { soFar } = found.methods[name], { dash, width } = METHODS[name];
+        const { soFar } = found.methods[name],
+          { dash, width } = METHODS[name];
         const curve = form.elements.beyond.checked ? soFar.map((value, t) => value - base[t]) : soFar;
         return { kind: "line", values: curve, color: name, dash, width };
       });
@@ -185,10 +253,20 @@
       const y = hold("soFar", [Math.min(...all, 0) * 1.04, Math.max(...all) * 1.04 || 1]);
       draw(byId("ex-so-far"), { x: [1, count], y, layers: lines, label: "round" });
     } else if (mode() === "replay") {
-      const until = (curve) => curve.map((value, t) => (t < seen.n ? value : null)), { queue, epsilon } = replayed();
-      for (const [id, curve] of [["ex-queue", queue], ["ex-epsilon", epsilon]]) {
+      const until = (curve) => curve.map((value, t) => (t < seen.n ? value : null)),
+        { queue, epsilon } = replayed();
+      for (const [id, curve] of [
+        ["ex-queue", queue],
+        ["ex-epsilon", epsilon],
+      ]) {
         const line = { kind: "line", values: until(curve), color: "adascale", width: 2 };
-        draw(byId(id), { x: [1, count], y: [0, 1.06 * Math.max(...curve) || 1], layers: [line], label: "round", at: seen.n });
+        draw(byId(id), {
+          x: [1, count],
+          y: [0, 1.06 * Math.max(...curve) || 1],
+          layers: [line],
+          label: "round",
+          at: seen.n,
+        });
       }
     }
   }
@@ -198,7 +276,11 @@
     const { w } = found.methods.adascale;
     if (run.key !== w.join()) {
       const constants = data.scenarios[form.elements.scenario.value];
-      run = { key: w.join(), queue: core.queueAfter(w, found.floor, found.nu), epsilon: core.epsilonSoFar(w, constants, data.orders, data.delta) };
+      run = {
+        key: w.join(),
+        queue: core.queueAfter(w, found.floor, found.nu),
+        epsilon: core.epsilonSoFar(w, constants, data.orders, data.delta),
+      };
     }
     return run;
   }
@@ -208,28 +290,60 @@
   const sigma = (w) => Math.sqrt(w / data.scenarios[form.elements.scenario.value].unit);
   const leaks = ({ soFar }, t) => soFar[t] - (t ? soFar[t - 1] : 0);
   function read({ order, n, floor, methods, over }) {
-    const box = byId("ex-readout"), i = (at ?? n) - 1, t = order[i], told = at !== null && at <= n;
+    const box = byId("ex-readout"),
+      i = (at ?? n) - 1,
+      t = order[i],
+      told = at !== null && at <= n;
     box.hidden = !told;
     plot.setAttribute("aria-valuemax", n);
     plot.setAttribute("aria-valuenow", i + 1);
     const entries = BOTTOM_UP.filter((name) => methods[name]?.w[t] != null && (name === "you" || isShown(name)));
     const cells = entries.map((name) => {
-      const method = methods[name], w = method.w[t];
-      return [METHODS[name].label, digits(w, 3), digits(sigma(w), 3), method.soFar ? digits(leaks(method, t), 3) : "", name, w, sigma(w), method.soFar ? leaks(method, t) : ""];
+      const method = methods[name],
+        w = method.w[t];
+      return [
+        METHODS[name].label,
+        digits(w, 3),
+        digits(sigma(w), 3),
+        method.soFar ? digits(leaks(method, t), 3) : "",
+        name,
+        w,
+        sigma(w),
+        method.soFar ? leaks(method, t) : "",
+      ];
     });
-    plot.setAttribute("aria-valuetext", `Round ${t + 1}: floor ${digits(floor[i], 3)}. ` +
-      cells.map(([label, w, s, leak]) => `${label}: noise ${w}, sigma ${s}${leak && `, leakage ${leak}`}`).join(". "));
+    plot.setAttribute(
+      "aria-valuetext",
+      `Round ${t + 1}: floor ${digits(floor[i], 3)}. ` +
+        cells.map(([label, w, s, leak]) => `${label}: noise ${w}, sigma ${s}${leak && `, leakage ${leak}`}`).join(". "),
+    );
     if (!told) return;
     box.classList.toggle("ex-left", i > n / 2 || (mode() === "game" && i > ROUNDS / 2));
-    box.innerHTML = `<tr><th>Round ${t + 1}</th><th>w</th><th>σ</th><th>leaks</th></tr><tr data-round="${t + 1}"><td>floor</td><td data-value="${floor[i]}">${digits(floor[i], 3)}</td><td></td><td></td></tr>` +
-      cells.map(([label, w, s, leak, name, ...all]) => `<tr data-of="${name}" style="--of: var(--ex-${name})"><td>${label}</td>` +
-        [w, s, leak].map((text, k) => `<td data-value="${all[k]}">${text}</td>`).join("") + "</tr>").join("");
+    box.innerHTML =
+      `<tr><th>Round ${t + 1}</th><th>w</th><th>σ</th><th>leaks</th></tr><tr data-round="${t + 1}"><td>floor</td><td data-value="${floor[i]}">${digits(floor[i], 3)}</td><td></td><td></td></tr>` +
+      cells
+        .map(
+          ([label, w, s, leak, name, ...all]) =>
+            `<tr data-of="${name}" style="--of: var(--ex-${name})"><td>${label}</td>` +
+            [w, s, leak].map((text, k) => `<td data-value="${all[k]}">${text}</td>`).join("") +
+            "</tr>",
+        )
+        .join("");
   }
   function inspect(round) {
     at = round === null ? null : Math.min(Math.max(round, 1), scene().n);
     paint();
   }
-  const KEYS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 20, PageDown: -20, Home: -1e4, End: 1e4 };
+  const KEYS = {
+    ArrowRight: 1,
+    ArrowUp: 1,
+    ArrowLeft: -1,
+    ArrowDown: -1,
+    PageUp: 20,
+    PageDown: -20,
+    Home: -1e4,
+    End: 1e4,
+  };
   plot.addEventListener("keydown", (event) => {
     if (event.key === "Escape") inspect(null);
     if (!(event.key in KEYS)) return;
@@ -241,7 +355,8 @@
 
   /** A pointer reads; one that is pressed drags the level of the guess, or the noise of the game. */
   function point(event) {
-    const { round, value } = scales.under(event), pressed = event.buttons || event.type === "pointerdown";
+    const { round, value } = scales.under(event),
+      pressed = event.buttons || event.type === "pointerdown";
     if (pressed && mode() === "guess" && !form.elements.shown.value) {
       form.elements.guess.value = Math.log10(Math.max(value, 1e-3));
     } else if (pressed && mode() === "game" && moves().length < ROUNDS) {
@@ -262,36 +377,54 @@
   // ---- words
 
   const CAPTIONS = {
-    explore: "<strong>Noise energy <i>w</i> of each round.</strong> Grey: its floor. Blue: the noise that the optimum adds.",
-    guess: "<strong>To which level would you fill the floors?</strong> The water must be ν per round. Drag it, then reveal.",
+    explore:
+      "<strong>Noise energy <i>w</i> of each round.</strong> Grey: its floor. Blue: the noise that the optimum adds.",
+    guess:
+      "<strong>To which level would you fill the floors?</strong> The water must be ν per round. Drag it, then reveal.",
     replay: "<strong>Rounds come one after another.</strong> Grey: floors so far. Dots: what AdaScale decides at once.",
     game: "<strong>You are the server.</strong> Grey: the floor of each round, known only now. Violet: your noise.",
   };
-  const CAPTIONED = { guess: () => form.elements.shown.value && "<strong>Your water, and the optimum’s.</strong> Violet: your level. Blue: the noise that the optimum adds." };
+  const CAPTIONED = {
+    guess: () =>
+      form.elements.shown.value &&
+      "<strong>Your water, and the optimum’s.</strong> Violet: your level. Blue: the noise that the optimum adds.",
+  };
 
   function words() {
-    const { nu, floor, level, methods } = found, { optimal, adascale, you } = methods;
+    const { nu, floor, level, methods } = found,
+      { optimal, adascale, you } = methods;
     byId("ex-brief").textContent =
       `ε: optimum ${digits(optimal.epsilon, 3)}, AdaScale ${digits(adascale.epsilon, 3)}, EqualAlloc ${digits(methods.equal.epsilon, 3)}`;
     if (mode() === "guess") {
-      if (!form.elements.shown.value) return "Noise below a floor is no noise: the channel has it anyway. Which level spends exactly ν on average?";
-      const spent = you.cost / nu, close = Math.abs(spent - 1) < 0.1 ? "Close!" : spent > 1 ? "Too high." : "Too low.";
-      return `${close} Your level ${digits(10 ** number("guess"), 2)} spends ${ratio(spent)} times ν and leaks ${ratio(you.ratio)} times ` +
-        `the optimum’s RDP. The optimum’s level is ${digits(level, 2)}.`;
+      if (!form.elements.shown.value)
+        return "The floors are there anyway, so only noise above them counts. Which level spends exactly ν on average?";
+      const spent = you.cost / nu,
+        close = Math.abs(spent - 1) < 0.1 ? "Close!" : spent > 1 ? "Too high." : "Too low.";
+      return (
+        `${close} Your level ${digits(10 ** number("guess"), 2)} spends ${ratio(spent)} times ν and leaks ${ratio(you.ratio)} times ` +
+        `the optimum’s RDP. The optimum’s level is ${digits(level, 2)}.`
+      );
     }
     if (mode() === "replay") {
-      const t = number("round") - 1, w = adascale.w[t], { queue, epsilon } = replayed();
-      return `Round ${t + 1}: floor ${digits(floor[t], 3)}, AdaScale adds ${digits(w - floor[t], 2)}, which is ${ratio((w - floor[t]) / nu)} ν. ` +
-        `Queue ${digits(queue[t], 2)}, ε so far ${digits(epsilon[t], 3)}.`;
+      const t = number("round") - 1,
+        w = adascale.w[t],
+        { queue, epsilon } = replayed();
+      return (
+        `Round ${t + 1}: floor ${digits(floor[t], 3)}, AdaScale adds ${digits(w - floor[t], 2)}, which is ${ratio((w - floor[t]) / nu)} ν. ` +
+        `Queue ${digits(queue[t], 2)}, ε so far ${digits(epsilon[t], 3)}.`
+      );
     }
     if (mode() === "game") {
-      const made = moves(), spent = made.length ? played(floor, nu, made).reduce((sum, w, t) => sum + w - floor[t], 0) / nu : 0;
+      const made = moves(),
+        spent = made.length ? played(floor, nu, made).reduce((sum, w, t) => sum + w - floor[t], 0) / nu : 0;
       if (made.length === ROUNDS) {
         const verdict = you.rdp < adascale.rdp ? "You beat AdaScale" : "AdaScale leaks less than you";
         return `${verdict}: ${ratio(you.ratio)} times the optimum’s RDP, against ${ratio(adascale.ratio)}. Its V is matched to these very rounds.`;
       }
-      return `Round ${made.length + 1} of ${ROUNDS}. ${ratio(ROUNDS - spent)} ν are left, that is ${ratio((ROUNDS - spent) / (ROUNDS - made.length))} ν ` +
-        "per round. Later floors are unknown: fill low floors, and leave high ones alone.";
+      return (
+        `Round ${made.length + 1} of ${ROUNDS}. ${ratio(ROUNDS - spent)} ν are left, that is ${ratio((ROUNDS - spent) / (ROUNDS - made.length))} ν ` +
+        "per round. Later floors are unknown: fill low floors, and leave high ones alone."
+      );
     }
     return look ? byId(`ex-${look}-look`).textContent : "";
   }
@@ -305,8 +438,13 @@
     }, 700);
   }
   function summary() {
-    const { nu, methods: { optimal, ...rest } } = found;
-    const others = Object.entries(rest).map(([name, each]) => `${METHODS[name].label} ${ratio(each.ratio)} times at cost ${ratio(each.cost / nu)}`);
+    const {
+      nu,
+      methods: { optimal, ...rest },
+    } = found;
+    const others = Object.entries(rest).map(
+      ([name, each]) => `${METHODS[name].label} ${ratio(each.ratio)} times at cost ${ratio(each.cost / nu)}`,
+    );
     return `At nu ${digits(nu, 2)} the optimum leaks ${digits(optimal.rdp, 3)} nats, epsilon ${digits(optimal.epsilon, 3)}. ${others.join(", ")}.`;
   }
 
@@ -317,19 +455,28 @@
     form.elements[name].setAttribute("aria-valuetext", text);
   }
   function update() {
-    const begun = performance.now(), value = (name) => form.elements[name].value, now = mode();
+    const begun = performance.now(),
+      value = (name) => form.elements[name].value,
+      now = mode();
     const controls = {
-      scenario: value("scenario"), channel: value("channel"), draw: number("draw"), level: number("level"), order: number("order"),
-      multiple: 10 ** number("multiple"), cap: form.elements.plain.checked ? 10 ** number("cap") : null,
+      scenario: value("scenario"),
+      channel: value("channel"),
+      draw: number("draw"),
+      level: number("level"),
+      order: number("order"),
+      multiple: 10 ** number("multiple"),
+      cap: form.elements.plain.checked ? 10 ** number("cap") : null,
     };
-    const floor = core.floors(data, controls.scenario, controls.channel, controls.draw), made = moves(), nu = data.nu[controls.level];
+    const floor = core.floors(data, controls.scenario, controls.channel, controls.draw),
+      made = moves(),
+      nu = data.nu[controls.level];
     const over = made.length === ROUNDS;
     if (now === "game") controls.rounds = ROUNDS;
     if (now === "game" && over) controls.own = played(floor, nu, made);
     if (now === "guess") controls.own = core.atLevel(floor, 10 ** number("guess"));
     found = core.solve(data, controls, guesses);
     form.elements.round.max = floor.length;
-    const left = ROUNDS - (played(floor, nu, made).reduce((sum, w, t) => sum + w - floor[t], 0) / nu);
+    const left = ROUNDS - played(floor, nu, made).reduce((sum, w, t) => sum + w - floor[t], 0) / nu;
     if (now === "game" && !over && number("pour") * STEP > left) form.elements.pour.value = left / STEP;
     show("draw", `${controls.draw + 1} of ${data.gains.rayleigh.length}`);
     show("level", digits(found.nu, 2));
@@ -353,7 +500,8 @@
     plot.classList.toggle("ex-drag", (now === "guess" && !value("shown")) || (now === "game" && !over));
     byId("ex-caption").innerHTML = CAPTIONED[now]?.() || CAPTIONS[now];
     fill(found.nu, isOpen ? (now === "guess" ? only(found.methods, ["optimal", "you"]) : found.methods) : {});
-    const answer = byId("ex-answers").content.querySelector(`[data-answer="${CSS.escape(value("answer"))}"]`), text = words();
+    const answer = byId("ex-answers").content.querySelector(`[data-answer="${CSS.escape(value("answer"))}"]`),
+      text = words();
     byId("ex-say").replaceChildren(...(answer ? answer.cloneNode(true).childNodes : [text]));
     paint();
     say(now === "explore" ? summary() : text);
@@ -421,7 +569,10 @@
       pause();
       return remember();
     }
-    const { round } = form.elements, last = Number(round.max), from = number("round") < last ? number("round") : 1, begun = performance.now();
+    const { round } = form.elements,
+      last = Number(round.max),
+      from = number("round") < last ? number("round") : 1,
+      begun = performance.now();
     byId("ex-play").textContent = "Pause";
     const frame = (now) => {
       round.value = from + Math.floor(((now - begun) / 20_000) * last); // the whole training in twenty seconds
@@ -443,10 +594,16 @@
     setTimeout(() => URL.revokeObjectURL(anchor.href), 1000);
   }
   press("ex-csv", () => {
-    const { floor, methods } = found, chosen = Object.keys(methods);
+    const { floor, methods } = found,
+      chosen = Object.keys(methods);
     const head = ["round", "floor", ...chosen.flatMap((name) => [`${name}_noise`, `${name}_sigma`, `${name}_leakage`])];
     const rows = floor.map((least, t) =>
-      [t + 1, least, ...chosen.flatMap((name) => [methods[name].w[t], sigma(methods[name].w[t]), leaks(methods[name], t)])].join());
+      [
+        t + 1,
+        least,
+        ...chosen.flatMap((name) => [methods[name].w[t], sigma(methods[name].w[t]), leaks(methods[name], t)]),
+      ].join(),
+    );
     save("explorer.csv", new Blob([[head.join(), ...rows, ""].join("\n")], { type: "text/csv" }));
   });
   press("ex-png", async () => save("explorer.png", await png(plot.querySelector("svg"))));
