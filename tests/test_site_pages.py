@@ -56,6 +56,10 @@ def test_a_picture_stands_on_a_card_where_there_is_an_absolute_address(base):
         ('<div class="proof admonition" id="proof">', '<div class="proof admonition">'),
         ('<section class="theorem-content" id="proof-content">', '<section class="theorem-content">'),
         ('<summary aria-label="Toggle hidden content">', "<summary>"),
+        (
+            '<summary><span class="toctree-toggle">',
+            '<summary aria-label="Show or hide its pages"><span class="toctree-toggle">',
+        ),
         ('<a>\n<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>', "<a>"),
     ],
 )

@@ -149,6 +149,8 @@ ALWAYS = [
     (r'(<summary) aria-label="Toggle hidden content"', r"\1"),
     (r'(<button class="btn search-button-field[^>]*) aria-label="Search"', r"\1"),
     (r'(<i class="theme-switch[^>]*) title="[^"]*"', r'\1 aria-hidden="true"'),
+    # the arrow that unfolds the pages under a page
+    (r'<summary>(<span class="toctree-toggle")', r'<summary aria-label="Show or hide its pages">\1'),
     # a header without words is no header
     (r"<th( [^>]*)?>(\s|&nbsp;|&#160;)*</th>", r"<td\1></td>"),
     # the same name for every proof of a page
