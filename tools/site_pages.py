@@ -20,6 +20,12 @@ NAMES = "alpha delta epsilon eta lambda nu rho sigma varepsilon le ge times cdot
 LETTERS = dict(zip(NAMES.split(), "αδεηλνρσε≤≥×·", strict=True))
 TOGETHER = {"waterfilling": "water filling"}
 """Words that are written in one piece and in two."""
+SUBJECTS = {
+    "notebooks/02_privacy": ("renyi", "rényi", "epsilon"),
+    "notebooks/04_problem": ("water filling", "water-filling", "waterfilling"),
+    "book/migration": ("opacus",),
+}
+"""What readers look for under a word that many pages have: the page to begin with."""
 
 
 # The public address.
@@ -106,6 +112,13 @@ var splitQuery = (query) => {
         return super().split(folded(input))
 
 
+def index_subjects(app, doctree):
+    """A page's subjects are main entries of the index, which search puts first."""
+    for name in SUBJECTS.get(app.env.docname, ()):
+        section = next(doctree.findall(nodes.section))
+        section.insert(1, addnodes.index(entries=[("single", name, section["ids"][0], "main", None)]))
+
+
 def index_items(app, doctree):
     """Each row of the paper map is an entry of the index, so that "equation 30" is found; a range has one a number."""
     if app.env.docname != "book/paper-map":
@@ -121,7 +134,11 @@ def index_items(app, doctree):
             target = nodes.make_id(f"item {names[0]}")
             row["ids"].append(target)
             row[0].insert(0, addnodes.index(entries=[("single", name, target, "main", None) for name in names]))
-    app.env.get_domain("index").process_doc(app.env, app.env.docname, doctree)  # the domain has been here before
+
+
+def index_again(app, doctree):
+    """The domain of the index has been here before."""
+    app.env.get_domain("index").process_doc(app.env, app.env.docname, doctree)
 
 
 # Pages of source code.
@@ -150,6 +167,8 @@ ALWAYS = [
     (r'(<summary) aria-label="Toggle hidden content"', r"\1"),
     (r'(<button class="btn search-button-field[^>]*) aria-label="Search"', r"\1"),
     (r'(<i class="theme-switch[^>]*) title="[^"]*"', r'\1 aria-hidden="true"'),
+    # the arrow that unfolds the pages under a page
+    (r'<summary>(<span class="toctree-toggle")', r'<summary aria-label="Show or hide its pages">\1'),
     # a header without words is no header
     (r"<th( [^>]*)?>(\s|&nbsp;|&#160;)*</th>", r"<td\1></td>"),
     # the same name for every proof of a page
@@ -205,6 +224,7 @@ def setup(app):
     app.connect("config-inited", take_address)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", share_side_bar, priority=100)  # before the theme takes it
-    app.connect("doctree-read", index_items)
+    for step in (index_subjects, index_items, index_again):
+        app.connect("doctree-read", step)
     app.connect("build-finished", finish, priority=900)  # after the extensions that copy files
     return {"parallel_read_safe": True}

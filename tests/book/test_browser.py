@@ -55,6 +55,20 @@ ICONS_WITHOUT_PICTURE = """() => document.fonts.ready.then(() => [...document.qu
   .filter((each) => getComputedStyle(each, "::before").content === "none"
     || !document.fonts.check("900 16px 'Font Awesome 6 Free'"))
   .map((each) => each.className))"""
+SHIFT = """() => new Promise((done) => {
+  let total = 0;
+  const add = (list) => list.getEntries().forEach((each) => (total += each.hadRecentInput ? 0 : each.value));
+  new PerformanceObserver(add).observe({type: "layout-shift", buffered: true});
+  setTimeout(() => done(total), 100);
+})"""
+MOST_SHIFT = 0.1  # what the web's own measure calls good
+HEIGHT = "() => document.documentElement.scrollHeight"
+MOST_SCREENS, API_SCREENS = 15, 20
+ANY_LENGTH = ("book/paper-map", "genindex", "py-modindex", "prf-prf")
+LONG = (  # reference material that is still to be divided; no other page may become as long
+    "book/benchmark",
+    *("notebooks/A" + rest for rest in ("2_", "3_", "4_", "5_", "6_", "9_", "11_", "12_", "14_")),
+)
 NO_MOTION = "* { transition: none !important; animation: none !important; scroll-behavior: auto !important; }"
 AT_REST = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 LESS_OF_THE_SAME = """() => {
@@ -93,6 +107,10 @@ class Seen:
     """Formulas at which the Tab key stops."""
     twice: list = field(default_factory=list)
     icons: list = field(default_factory=list)
+    shift: float = 0
+    """How much moved while the page was loaded, where it is more than it may be."""
+    screens: float = 0
+    """The height of a page of more screens than it may have."""
 
 
 def look(tab, address):
@@ -113,6 +131,9 @@ def look(tab, address):
     tab.set_viewport_size({"width": 1440, "height": 900})
     tab.goto(address)
     tab.evaluate(WHEN_SET)
+    shift, screens = tab.evaluate(SHIFT), tab.evaluate(HEIGHT) / 900
+    seen.shift = shift if shift > MOST_SHIFT else 0
+    seen.screens = screens if screens > (API_SCREENS if "/book/api/" in address else MOST_SCREENS) else 0
     tab.add_style_tag(content=NO_MOTION)  # a page is checked when it has come to rest
     for theme, width in LOOKS:
         tab.set_viewport_size({"width": width, "height": 900})
@@ -159,6 +180,8 @@ def test_the_judge_is_the_file_that_was_published():
 @pytest.mark.parametrize("what", Seen.__dataclass_fields__)
 def test_no_page_has_this_fault(pages, what):
     found = {name: getattr(seen, what) for name, seen in pages.items()}
+    if what == "screens":
+        found = {name: each for name, each in found.items() if not name.startswith((*ANY_LENGTH, *LONG))}
     if what == "formulas":
         found = {name: each for name, each in found.items() if name.startswith("notebooks/")}
     assert {name: each for name, each in found.items() if (any(each.values()) if type(each) is dict else each)} == {}
@@ -171,7 +194,9 @@ BAD = r"""<!doctype html><html lang="en" data-theme="light"><head><title>Bad</ti
 <mjx-container tabindex="0">x</mjx-container>
 <p style="width:0"><span class="math"><mjx-container style="display:inline-block">x</mjx-container></span>, too</p>
 <div class="math" style="width:100px;overflow:auto"><div style="width:200px">long</div></div>
-<script>console.error("said"); fetch("http://127.0.0.1:9/").catch(() => 0);</script></main></body></html>"""
+<div style="height:14000px"></div>
+<script>setTimeout(() => document.querySelector("h1").style.marginTop = "500px", 50);
+console.error("said"); fetch("http://127.0.0.1:9/").catch(() => 0);</script></main></body></html>"""
 
 
 def test_a_bad_page_is_seen_to_be_bad(page, tmp_path):
@@ -188,6 +213,8 @@ def test_a_bad_page_is_seen_to_be_bad(page, tmp_path):
     assert seen.stops == 1
     assert seen.twice == ["a"]
     assert seen.icons == ["fa-solid fa-none"]
+    assert seen.shift > MOST_SHIFT
+    assert seen.screens > MOST_SCREENS
 
 
 # Search.
@@ -213,6 +240,58 @@ def test_search_takes_every_spelling(page, html, queries, leads):
     # in the index of names an accent may still matter; the chapters are the same
     chapters = [{link for link in each if link.startswith("notebooks/")} for each in found]
     assert all(each == chapters[0] for each in chapters)
+
+
+@pytest.mark.parametrize(
+    ("query", "leads"),
+    [
+        ("renyi", "notebooks/02_privacy.html"),
+        ("Rényi", "notebooks/02_privacy.html"),
+        ("epsilon", "notebooks/02_privacy.html"),
+        ("water filling", "notebooks/04_problem.html"),
+        ("opacus", "book/migration.html"),
+        ("equation 30", "book/paper-map.html#item-equation-30"),
+    ],
+)
+def test_search_finds_the_right_page_first(page, html, query, leads):
+    assert results(page, html, query)[0].startswith(leads)
+
+
+@pytest.mark.parametrize("query", ["epsilon", "queue", "adascale"])
+def test_search_puts_chapters_before_the_api(page, html, query):
+    found = results(page, html, query)
+    is_api = [link.startswith("book/api") for link in found]
+    assert is_api == sorted(is_api)
+    assert any(is_api)
+    assert found[0].startswith(("notebooks/0", "notebooks/1"))
+
+
+def test_the_magnifier_of_the_search_page_overlaps_no_word(page, html):
+    results(page, html, "renyi")
+    left = page.evaluate("""() => {
+      const box = document.querySelector("main input[type=search]");
+      return box.getBoundingClientRect().left + parseFloat(getComputedStyle(box).paddingLeft);
+    }""")
+    icon = page.locator("main .bd-search .fa-magnifying-glass").bounding_box()
+    assert icon["x"] + icon["width"] <= left
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "left"),
+    [("notation", "Renyi order", r"order of a Rényi divergence"), ("paper-map", "equation 30b", "Equation 30b")],
+)
+def test_a_long_table_can_be_filtered(page, html, name, typed, left):
+    page.goto((html / "book" / f"{name}.html").as_uri())
+    page.evaluate(WHEN_SET)
+    rows = page.locator("article tbody tr")
+    count = rows.count()
+    page.get_by_label("Filter").fill(typed)
+    shown = [row.inner_text() for row in rows.all() if row.is_visible()]
+    assert any(left in text for text in shown)
+    assert 0 < len(shown) < 6
+    assert page.locator(".filter output").inner_text() == f"{len(shown)} of {count}"
+    page.get_by_label("Filter").fill("")
+    assert all(row.is_visible() for row in rows.all())
 
 
 def test_search_finds_an_item_of_the_paper_by_its_number(page, html):

@@ -1,10 +1,15 @@
-"""The explorer in a browser: each control gives the numbers of the package, by mouse and keyboard, wide and narrow."""
+"""The explorer in a browser: each control gives the numbers of the package, by mouse and keyboard, wide and narrow,
+in each of its four modes; every state has an address."""
+
+import csv
 
 import numpy as np
 import pytest
 
 from companion import explorer
 from companion.tests.test_explorer import START, TOLERANCE, by_package
+
+from .test_browser import AXE, SERIOUS, THEME
 
 pytestmark = [
     pytest.mark.book,
@@ -15,36 +20,36 @@ pytestmark = [
 TABLE = """() => Object.fromEntries([...document.querySelectorAll("#ex-rows tr:not([hidden])")].map((row) =>
   [row.dataset.method, Object.fromEntries([...row.querySelectorAll("td")].map((cell) =>
     [cell.dataset.column, [Number(cell.dataset.value), cell.textContent]]))]))"""
-PICTURES = '() => [...document.querySelectorAll("#explorer canvas")].map((canvas) => canvas.toDataURL())'
+READ = """() => [...document.querySelectorAll("#ex-readout tr[data-of]")].map((row) =>
+  [row.dataset.of, [...row.querySelectorAll("td[data-value]")].map((cell) => Number(cell.dataset.value))])"""
 TOO_WIDE = "() => document.documentElement.scrollWidth - innerWidth"
-PLACES = """() => [...document.querySelectorAll("#explorer input, #explorer th")].map((each) => {
+PLACES = """() => [...document.querySelectorAll("#explorer input, #explorer th")]
+  .filter((each) => each.getClientRects().length).map((each) => {
   const {x, y, width} = each.getBoundingClientRect();
   return [x, y + scrollY, width].map(Math.round);
 })"""
-CHART_IN_SIGHT = """() => {
-  const {top, bottom} = document.querySelector("#ex-noise").getBoundingClientRect();
-  return top >= 0 && bottom <= innerHeight + 1;
-}"""
-SCROLLED = """async () => {
-  for (let before = NaN; scrollY !== before; await new Promise((done) => setTimeout(done, 100))) before = scrollY;
-  return scrollY;
-}"""
-TABLE_END = "() => document.querySelector('#ex-rows').getBoundingClientRect().bottom"
-ANSWERS = ["ex-share", "ex-hundred", "ex-collapse", "ex-rician"]
+OUT_OF_SIGHT = """() => [...document.querySelectorAll("#ex-noise, .ex-modes label, .ex-controls :is(input, select)")]
+  .filter((each) => {
+    const {top, bottom, left, right} = each.getBoundingClientRect();
+    return top < 48 || bottom > innerHeight || left < 0 || right > innerWidth;
+  }).map((each) => each.id || each.textContent)"""
+MARKS = "() => [...document.querySelectorAll('#ex-noise text')].map((each) => each.textContent)"
+WATER = """() => Number(document.querySelector("#ex-noise path[stroke='var(--ex-optimal)']")
+  .getAttribute("d").match(/M\\S+ ([\\d.]+)/)[1])"""
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 # what is done to the page, and what that means to the package
-MOVES = [
-    ({}, {}),
-    ({"level": "4"}, {"level": 4}),
-    ({"order": "8"}, {"order": 8}),
-    ({"multiple": "1"}, {"multiple": 10}),
-    ({"draw": "2"}, {"draw": 2}),
-    ({"channel": "rician"}, {"channel": "rician"}),
-    ({"scenario": "cifar10"}, {"scenario": "cifar10"}),
-    ({"plain": True}, {"cap": 10}),
-    ({"plain": True, "cap": "3"}, {"cap": 1000}),
-]
+MOVES = {
+    "nothing": ({}, {}),
+    "nu": ({"level": "4"}, {"level": 4}),
+    "order": ({"order": "8"}, {"order": 8}),
+    "V": ({"multiple": "1"}, {"multiple": 10}),
+    "draw": ({"draw": "2"}, {"draw": 2}),
+    "fading": ({"channel": "rician"}, {"channel": "rician"}),
+    "data set": ({"scenario": "cifar10"}, {"scenario": "cifar10"}),
+    "plain": ({"plain": True}, {"cap": 10}),
+    "cap": ({"plain": True, "cap": "3"}, {"cap": 1000}),
+}
 
 
 @pytest.fixture
@@ -54,6 +59,7 @@ def opened(page, html):
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url))
+    page.set_viewport_size({"width": 1366, "height": 768})
     page.goto(f"file://{html}/book/explorer.html")
     yield page
     assert not wrong
@@ -63,7 +69,9 @@ def turn(page, controls):
     """Set controls as a hand would; the page has answered when this returns."""
     for name, value in controls.items():
         control = page.locator(f"#ex-{name}")
-        if value is True:
+        if name == "mode":
+            page.locator(f".ex-modes label:has([value={value}])").click()
+        elif value is True:
             control.check()
         elif name in ("channel", "scenario"):
             control.select_option(value)
@@ -72,115 +80,140 @@ def turn(page, controls):
     page.evaluate(FRAME)
 
 
-def test_the_table_has_the_numbers_of_the_package(opened):
-    for controls, position in MOVES:
-        opened.locator(".ex-reset").click()
-        turn(opened, controls)
-        problem, schedules = by_package(**START | position)
-        table = opened.evaluate(TABLE)
-        assert set(table) == set(schedules)
-        best = problem.rdp(schedules["optimal"])
-        for name, eta in schedules.items():
-            expected = {
-                "cost": problem.cost(eta) / problem.budget,
-                "rdp": problem.rdp(eta),
-                "ratio": problem.rdp(eta) / best,
-                "epsilon": problem.dp_epsilon(eta, explorer.DELTA),
-            }
-            for column, value in expected.items():
-                all_digits, shown = table[name][column]
-                assert abs(all_digits / value - 1) < TOLERANCE, (controls, name, column)
-                assert float(shown.strip("▲▼\u2009")) == pytest.approx(float(value), rel=6e-3), (controls, name, shown)
+@pytest.mark.parametrize("move", MOVES)
+def test_the_table_has_the_numbers_of_the_package(opened, move):
+    controls, position = MOVES[move]
+    turn(opened, controls)
+    problem, schedules = by_package(**START | position)
+    table = opened.evaluate(TABLE)
+    assert set(table) == set(schedules)
+    best = problem.rdp(schedules["optimal"])
+    for name, eta in schedules.items():
+        rdp = problem.rdp(eta)
+        expected = {
+            "cost": problem.cost(eta) / problem.budget,
+            "rdp": rdp,
+            "ratio": rdp / best,
+            "epsilon": problem.dp_epsilon(eta, explorer.DELTA),
+        }
+        for column, value in expected.items():
+            all_digits, shown = table[name][column]
+            assert abs(all_digits / value - 1) < TOLERANCE, (name, column)
+            assert float(shown.strip("▲▼\u2009")) == pytest.approx(float(value), rel=6e-3), (name, column, shown)
 
 
-def test_every_experiment_shows_its_answer_and_the_start_comes_back(opened):
-    before = opened.evaluate(TABLE)
-    for number, button in enumerate(opened.locator(".ex-try button").all()):
-        button.click()
-        opened.evaluate(FRAME)
-        shown = [answer.get_attribute("id") for answer in opened.locator(".ex-answer").all() if answer.is_visible()]
-        assert shown == [ANSWERS[number]]
-        assert opened.evaluate(TABLE) != before
-    assert opened.locator("#ex-cap").is_visible()
-    assert opened.locator("[data-method=plain] th").inner_text() == "plain Lyapunov"
-    opened.locator(".ex-reset").click()
+def said(page):
+    return page.locator("#ex-say").inner_text()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (390, 844)])
+@pytest.mark.parametrize("mode", ["explore", "guess", "replay", "game"])
+def test_controls_and_picture_are_on_one_screen(opened, width, height, mode):
+    opened.set_viewport_size({"width": width, "height": height})
+    opened.locator(f".ex-modes label:has([value={mode}])").click()
     opened.evaluate(FRAME)
-    assert opened.evaluate(TABLE) == before
-    assert not opened.locator("#ex-cap").is_visible()
-    assert not any(answer.is_visible() for answer in opened.locator(".ex-answer").all())
+    assert opened.evaluate("() => scrollY") == 0
+    assert opened.evaluate(OUT_OF_SIGHT) == []
 
 
-@pytest.mark.parametrize(
-    ("width", "height", "motion"),
-    [(390, 844, "no-preference"), *((*each, "reduce") for each in ((390, 844), (320, 568), (844, 390), (1440, 900)))],
-)
-def test_a_tap_on_an_experiment_brings_answer_and_chart_into_sight(browser, html, width, height, motion):
-    context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion=motion)
+@pytest.mark.parametrize("linear", [False, True])
+def test_water_rises_on_an_axis_that_stays(opened, linear):
+    opened.locator("#ex-linear").set_checked(linear)
+    opened.evaluate(FRAME)
+    marks, heights = opened.evaluate(MARKS), []
+    for level in range(0, 25, 6):
+        turn(opened, {"level": str(level)})
+        assert opened.evaluate(MARKS) == marks
+        heights.append(opened.evaluate(WATER))
+    assert heights == sorted(heights, reverse=True)  # downwards is positive
+    assert heights[0] - heights[-1] > 30
+    turn(opened, {"channel": "rician", "scenario": "cifar10"})
+    assert opened.evaluate(MARKS) != marks  # the control: another channel has another axis
+
+
+@pytest.mark.parametrize("width", [320, 390, 700, 1024, 1200, 1440])
+def test_nothing_moves_while_a_slider_does_or_is_wider_than_the_screen(opened, width):
+    opened.set_viewport_size({"width": width, "height": 844})
+    turn(opened, {"plain": True})
+    places = opened.evaluate(PLACES)
+    for slider in opened.locator(".ex-controls input[type=range]").all():
+        middle = slider.input_value()
+        for end in ("min", "max"):
+            slider.fill(slider.get_attribute(end))
+            opened.evaluate(FRAME)
+            assert opened.evaluate(PLACES) == places, (slider.get_attribute("id"), end)
+            assert opened.evaluate(TOO_WIDE) <= 0
+        slider.fill(middle)
+
+
+def test_a_round_is_read_by_mouse_and_by_keyboard(opened):
+    plot = opened.locator("#ex-noise")
+    box = plot.bounding_box()
+    opened.mouse.move(box["x"] + box["width"] / 3, box["y"] + 60)
+    by_mouse = opened.evaluate(READ)
+    assert len(by_mouse) == 5
+    opened.mouse.move(5, 5)
+    assert not opened.locator("#ex-readout").is_visible()
+    plot.focus()
+    opened.keyboard.press("Home")
+    opened.keyboard.press("PageUp")
+    opened.keyboard.press("ArrowRight")
+    problem, schedules = by_package(**START)
+    t = np.argsort(problem.min_noise_energy, kind="stable")[21]
+    assert plot.get_attribute("aria-valuenow") == "22"
+    assert plot.get_attribute("aria-valuetext").startswith(f"Round {t + 1}: floor ")
+    for name, values in opened.evaluate(READ):
+        eta = schedules[name]
+        so_far = [float(problem_of(problem, end).rdp(eta[:end])) if end else 0 for end in (t, t + 1)]
+        wanted = [problem.noise_energy(eta)[t], float(np.ravel(problem.noise_multiplier(eta)[..., t])[0])]
+        assert values == pytest.approx([*wanted, so_far[1] - so_far[0]], rel=1e-7)  # the last is a difference
+    opened.keyboard.press("Escape")
+    assert not opened.locator("#ex-readout").is_visible()
+
+
+def problem_of(problem, rounds):
+    """The same, for the first rounds alone."""
+    return type(problem)(problem.scenario, problem.min_gain[:rounds], problem.budget)
+
+
+def test_a_touch_reads_a_round(browser, html):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
     page = context.new_page()
     page.goto(f"file://{html}/book/explorer.html")
-    for button in page.locator(".ex-try button").all():
-        page.evaluate("() => scrollTo({top: 0, behavior: 'instant'})")
-        button.evaluate("(button) => button.scrollIntoView({block: 'nearest', behavior: 'instant'})")
-        before, at_once = button.evaluate("(button) => [scrollY, (button.click(), scrollY)]")
-        page.wait_for_function(CHART_IN_SIGHT)
-        after = page.evaluate(SCROLLED)
-        if width == 1440:  # all of it was in sight
-            assert before == at_once == after == 0
-        else:
-            assert after > before
-            assert at_once == pytest.approx(after if motion == "reduce" else before, abs=2)
-        assert page.evaluate("() => document.activeElement.getBoundingClientRect().bottom") > 48  # below the header
-        if width == 390:
-            assert page.evaluate(TABLE_END) < height
+    box = page.locator("#ex-noise").bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + 50)
+    assert len(page.evaluate(READ)) == 5
+    assert page.evaluate(TOO_WIDE) <= 0
     context.close()
 
 
-def test_keyboard_goes_on_from_the_answer(opened):
-    for number, leads in enumerate(["Now with Rician fading", "ex-scenario", "ex-scenario"]):
-        opened.locator(".ex-try button").nth(number).focus()
-        opened.keyboard.press("Enter")
-        assert opened.evaluate("() => document.activeElement.id") == ANSWERS[number]
-        opened.keyboard.press("Tab")
-        assert opened.evaluate("() => document.activeElement.id || document.activeElement.innerText") == leads
-    opened.locator(".ex-try button").first.press("Enter")
-    opened.keyboard.press("Tab")
-    opened.keyboard.press("Enter")
-    assert opened.evaluate("() => document.activeElement.id") == ANSWERS[3]
-    problem, schedules = by_package(**START | {"level": 4, "channel": "rician"})
-    ratio = problem.rdp(schedules["equal"]) / problem.rdp(schedules["optimal"])
-    assert opened.evaluate(TABLE)["equal"]["ratio"][0] == pytest.approx(float(ratio), rel=TOLERANCE)
+def test_a_method_that_beats_the_optimum_is_said_to_overspend(opened):
+    note = opened.locator("#ex-over")
+    assert opened.evaluate(TABLE)["constant"]["ratio"][0] < 1
+    assert note.inner_text().startswith("▲ constant level: ")
+    turn(opened, {"channel": "rician"})
+    assert opened.evaluate(TABLE)["constant"]["ratio"][0] > 1
+    assert note.inner_text() == ""
 
 
-def at_rest(page):
-    """Where everything is once a new width moves nothing any more."""
-    before = None
-    while (places := page.evaluate(PLACES)) != before:
-        before = places
-        page.wait_for_timeout(200)
-    return places
+EXPERIMENTS = ["An even share.", "A hundred times V.", "The collapse."]
 
 
-def test_nothing_moves_while_a_slider_does_or_is_wider_than_the_screen(opened):
-    turn(opened, {"plain": True})
-    brief = opened.locator("#ex-brief")
-    for width in (320, 390, 700, 1024, 1200, 1440):
-        opened.set_viewport_size({"width": width, "height": 844})
-        places = at_rest(opened)
-        for slider in opened.locator("#explorer input[type=range]").all():
-            middle = slider.input_value()
-            for end in ("min", "max"):
-                slider.fill(slider.get_attribute(end))
-                opened.evaluate(FRAME)
-                assert opened.evaluate(PLACES) == places, (width, slider.get_attribute("id"), end)
-                assert opened.evaluate(TOO_WIDE) <= 0
-            slider.fill(middle)
-        box = opened.locator("#ex-noise canvas").bounding_box()
-        assert np.isclose(box["width"], opened.locator("#ex-noise").bounding_box()["width"], atol=2)
-        assert brief.is_visible() or width > 390
-    assert not brief.is_visible()  # on a wide screen the table is beside the chart
-    shown = [opened.evaluate(TABLE)[name]["epsilon"][1] for name in ("optimal", "adascale")]
-    opened.set_viewport_size({"width": 390, "height": 844})
-    assert brief.inner_text() == "ε: optimum {}, AdaScale {}".format(*shown)
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 568), (844, 390), (1440, 900)])
+def test_every_experiment_brings_its_answer_and_the_picture_into_sight(opened, width, height):
+    opened.set_viewport_size({"width": width, "height": height})
+    before = opened.evaluate(TABLE)
+    for title, link in zip(EXPERIMENTS, opened.locator(".ex-try a").all(), strict=True):
+        link.focus()
+        link.press("Enter")
+        opened.wait_for_function("(title) => document.querySelector('#ex-say').innerText.startsWith(title)", arg=title)
+        assert opened.evaluate("() => document.activeElement.id") == "ex-say"
+        assert opened.evaluate("() => document.querySelector('#ex-noise').getBoundingClientRect().top") > 48
+        assert opened.evaluate(TABLE) != before
+    assert opened.locator("#ex-cap").is_enabled()
+    opened.locator("#ex-reset").click()
+    assert opened.evaluate(TABLE) == before
+    assert opened.locator("#ex-cap").is_disabled()
 
 
 def test_sliders_obey_the_keyboard_and_say_what_they_stand_for(opened):
@@ -188,27 +221,178 @@ def test_sliders_obey_the_keyboard_and_say_what_they_stand_for(opened):
     slider.focus()
     opened.keyboard.press("ArrowRight")
     opened.evaluate(FRAME)
-    assert (
-        opened.locator("output[for=ex-level]").inner_text() == f"{explorer.LEVELS[START['level'] + 1]:.3f}" == "0.048"
-    )
+    shown = opened.locator("output[for=ex-level]").inner_text()
+    assert shown == f"{explorer.LEVELS[START['level'] + 1]:.3f}" == "0.048"
     assert slider.get_attribute("aria-valuetext") == "0.048"
     opened.wait_for_function(
         'document.querySelector("#ex-status").textContent.includes("At nu 0.048 the optimum leaks")'
     )
-    for control in opened.locator("#explorer form :is(input, select)").all():
+    for control in opened.locator(".ex-controls :is(input, select)").all():
         name = control.get_attribute("id")
         assert opened.locator(f"label[for={name}], label:has(#{name})").count() == 1
-        assert opened.locator(f"#{control.get_attribute('aria-describedby')}").inner_text()
+        assert opened.locator(f"#{control.get_attribute('aria-describedby')}").text_content()
 
 
-def test_a_method_can_be_hidden_and_the_theme_repaints_both_charts(opened):
-    repainted = f"(before) => ({PICTURES})().every((picture, i) => picture !== before[i])"
-    before = opened.evaluate(PICTURES)
+def test_a_method_can_be_hidden_and_the_theme_recolours_the_picture(opened):
+    line = opened.locator("#ex-noise path[stroke='var(--ex-equal)']")
+    light = line.evaluate("(path) => getComputedStyle(path).stroke")
+    opened.evaluate(THEME, "dark")
+    assert line.evaluate("(path) => getComputedStyle(path).stroke") != light
     opened.locator("[data-method=equal] input").uncheck()
-    opened.wait_for_function(repainted, arg=before)
-    before = opened.evaluate(PICTURES)
-    opened.evaluate("() => { document.documentElement.dataset.theme = 'dark' }")
-    opened.wait_for_function(repainted, arg=before)
+    assert line.count() == 0
+    assert opened.url.endswith("#see-equal=0")
+
+
+# The reader's own decisions.
+
+
+def test_a_guess_is_dragged_and_then_compared_with_the_optimum(opened):
+    turn(opened, {"mode": "guess"})
+    assert opened.evaluate(TABLE) == {}
+    assert opened.locator("#ex-noise path[stroke='var(--ex-optimal)']").count() == 0
+    box, guess = opened.locator("#ex-noise").bounding_box(), opened.locator("#ex-guess")
+    opened.mouse.move(box["x"] + 200, box["y"] + 150)
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + 200, box["y"] + 80, steps=3)
+    opened.mouse.up()
+    higher = float(guess.input_value())
+    assert higher > -1.7
+    guess.focus()
+    opened.keyboard.press("ArrowRight")
+    opened.locator("#ex-reveal").click()
+    problem, schedules = by_package(**START)
+    level = 10 ** (higher + 0.01)
+    cost = np.maximum(level - problem.min_noise_energy, 0).mean() / problem.budget
+    eta = problem.scenario.noise_scale / np.maximum(level, problem.min_noise_energy)
+    ratio = problem.rdp(eta) / problem.rdp(schedules["optimal"])
+    table = opened.evaluate(TABLE)
+    assert set(table) == {"optimal", "you"}
+    assert table["you"]["cost"][0] == pytest.approx(float(cost), rel=TOLERANCE)
+    assert table["you"]["ratio"][0] == pytest.approx(float(ratio), rel=TOLERANCE)
+    assert f"{cost:.2f} times ν" in said(opened)
+    turn(opened, {"level": "8"})
+    assert opened.evaluate(TABLE) == {}  # another question
+
+
+def test_replay_plays_to_its_end_and_stops_where_it_is_stopped(opened):
+    turn(opened, {"mode": "replay"})
+    slider, play = opened.locator("#ex-round"), opened.locator("#ex-play")
+    play.click()
+    opened.wait_for_function("() => Number(document.querySelector('#ex-round').value) > 3")
+    play.click()
+    stopped = slider.input_value()
+    assert opened.url.endswith(f"#mode=replay&round={stopped}")
+    assert play.inner_text() == "Play"
+    slider.fill("495")
+    opened.evaluate(FRAME)
+    play.click()
+    opened.wait_for_function("() => document.querySelector('#ex-play').textContent === 'Play'")
+    problem, schedules = by_package(**START)
+    epsilon = problem.dp_epsilon(schedules["adascale"], explorer.DELTA)
+    assert f"ε so far {epsilon:.2f}." in said(opened)
+    for chart in ("#ex-queue", "#ex-epsilon"):
+        assert opened.locator(f"{chart} path[stroke='var(--ex-adascale)']").get_attribute("d").count("L") == 499
+
+
+def test_the_game_is_played_by_keyboard_and_judged_by_the_package(opened):
+    turn(opened, {"mode": "game"})
+    problem, schedules = by_package(**START | {"rounds": 20})
+    floor, nu, left, w = problem.min_noise_energy, problem.budget, 20 * problem.budget, []
+    send = opened.locator("#ex-send")
+    for t in range(20):
+        assert opened.evaluate(TABLE) == {}
+        moves = int(np.clip(round((0.1 - floor[t]) / nu / 0.05), 0, 120))
+        opened.locator("#ex-pour").fill(str(moves))
+        send.focus()
+        opened.keyboard.press("Enter")
+        added = min(moves * 0.05 * nu, left)
+        left -= added
+        w.append(floor[t] + added)
+    table, own = opened.evaluate(TABLE), problem.scenario.noise_scale / np.array(w)
+    assert table["you"]["cost"][0] == pytest.approx(float(problem.cost(own) / nu), rel=TOLERANCE)
+    for name, eta in (schedules | {"you": own}).items():
+        assert table[name]["rdp"][0] == pytest.approx(float(problem.rdp(eta)), rel=TOLERANCE)
+    won = problem.rdp(own) < problem.rdp(schedules["adascale"])
+    assert said(opened).startswith("You beat AdaScale" if won else "AdaScale leaks less than you")
+    assert send.inner_text() == "Play again"
+
+
+def test_nobody_plays_with_more_than_the_budget(opened, html):
+    opened.goto(f"file://{html}/book/explorer.html#mode=game&moves=" + ".".join(["120"] * 20))
+    opened.wait_for_function("() => document.querySelector('#ex-send').textContent === 'Play again'")
+    assert opened.evaluate(TABLE)["you"]["cost"][0] == pytest.approx(1)
+
+
+# Every state is an address, and can be taken away.
+
+STATES = [
+    "level=4&channel=rician&answer=rician",
+    "multiple=2&linear=1&see-equal=0",
+    "plain=1&cap=3&scenario=cifar10&order=8&draw=2&beyond=1",
+    "mode=guess&guess=-1.2&shown=1",
+    "mode=replay&round=137",
+    "mode=game&moves=20.4.0",
+    "mode=game&moves=" + ".".join(["20"] * 20),
+]
+STATE = f"() => [({TABLE})(), document.querySelector('#ex-say').innerText, ({MARKS})(), location.hash]"
+
+
+def test_every_state_comes_back_by_its_link_and_by_the_back_button(opened, html):
+    seen = []
+    for state in STATES:
+        opened.goto(f"file://{html}/book/explorer.html#{state}")
+        opened.evaluate(FRAME)
+        opened.locator("#ex-link").click()  # which may write the same in another order
+        seen.append(opened.evaluate(STATE))
+    assert len({str(each[:2]) for each in seen}) == len(STATES)
+    fresh = opened.context.new_page()
+    for state in seen:
+        fresh.goto("about:blank")
+        fresh.goto(f"file://{html}/book/explorer.html{state[-1]}")
+        fresh.evaluate(FRAME)
+        assert fresh.evaluate(STATE) == state
+    turn(opened, {"mode": "explore"})
+    turn(opened, {"level": "20"})
+    turn(opened, {"level": "2"})
+    assert "level=2" in opened.url
+    opened.go_back()
+    opened.wait_for_function("() => document.querySelector('#ex-level').value === '20'")
+
+
+def test_an_address_that_says_nothing_sensible_does_no_harm(opened, html):
+    before = opened.evaluate(TABLE)
+    opened.goto(f"file://{html}/book/explorer.html#mode=fly&channel=fog&level=x&moves=a&answer=%22%5D&elements=1")
+    opened.evaluate(FRAME)
+    assert opened.evaluate(TABLE) == before
+
+
+def test_rounds_and_picture_can_be_saved(opened, tmp_path):
+    with opened.expect_download() as waiting:
+        opened.locator("#ex-csv").click()
+    waiting.value.save_as(tmp_path / "explorer.csv")
+    with (tmp_path / "explorer.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    problem, schedules = by_package(**START)
+    assert len(rows) == problem.min_gain.size
+    for name, eta in schedules.items():
+        noise = np.array([float(row[f"{name}_noise"]) for row in rows])
+        assert noise == pytest.approx(problem.noise_energy(eta), rel=TOLERANCE)
+        assert sum(float(row[f"{name}_leakage"]) for row in rows) == pytest.approx(float(problem.rdp(eta)), rel=1e-8)
+    with opened.expect_download() as waiting:
+        opened.locator("#ex-png").click()
+    waiting.value.save_as(tmp_path / "explorer.png")
+    picture = (tmp_path / "explorer.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000
+
+
+def test_no_mode_has_a_serious_fault_in_either_theme(opened, html):
+    opened.evaluate(AXE.read_text())
+    for theme, state in (("light", 3), ("dark", 0), ("light", 4), ("dark", 6), ("light", 5), ("dark", 3)):
+        opened.evaluate("(state) => { location.hash = state }", STATES[state])
+        opened.evaluate(THEME, theme)
+        opened.evaluate(FRAME)
+        assert opened.evaluate(SERIOUS.replace("document,", "'#explorer',")) == [], (theme, STATES[state])
 
 
 def test_without_javascript_the_reader_is_sent_to_the_chapters(browser, html):

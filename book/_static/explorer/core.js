@@ -278,6 +278,12 @@ globalThis.ADASCALE_CORE = (() => {
     return w.map((energy) => (total += F.of(energy) / devices));
   }
 
+  /** AdaScale's queue after each round, for any noise energies: what was spent beyond nu a round so far. */
+  function queueAfter(w, floor, nu) {
+    let queue = 0;
+    return w.map((energy, t) => (queue = Math.max(queue + energy - floor[t] - nu, 0)));
+  }
+
   /** s -> the log-moment of an order; each is made once. */
   const moments = new Map();
   function momentOf(q, order) {
@@ -308,39 +314,59 @@ globalThis.ADASCALE_CORE = (() => {
     return { epsilon: Math.max(at(low), 0), best: low };
   }
 
+  /** epsilon after each round at the best of the orders then, which falls as rounds go by. */
+  function epsilonSoFar(w, { rate, unit }, orders, delta) {
+    const best = w.map(() => Infinity);
+    for (const order of orders) {
+      const moment = momentOf(rate, order);
+      const fixed = Math.log1p(-1 / order) - (Math.log(delta) + Math.log(order)) / (order - 1);
+      let total = 0;
+      w.forEach((energy, t) => {
+        total += moment(unit / energy);
+        best[t] = Math.min(best[t], total / (order - 1) + fixed);
+      });
+    }
+    return best.map((value) => Math.max(value, 0));
+  }
+
   // ---- one position of the controls
 
   let last = {}; // the penalty takes longest, and does not depend on its multiple
 
+  /** What noise energies cost and leak. The caller keeps `guesses`, for speed. */
+  function judge(data, { scenario, order }, floor, w, guesses = {}, name = "") {
+    const constants = data.scenarios[scenario];
+    const soFar = leakedSoFar(w, leakage(constants, order), constants.devices);
+    const found = epsilon(w, constants, data.orders, data.delta, guesses[name]);
+    guesses[name] = found.best;
+    return { w, soFar, rdp: soFar[soFar.length - 1], cost: cost(w, floor), epsilon: found.epsilon };
+  }
+
   /**
    * Everything the page shows. `level` is an index of data.nu, `multiple` is that of the matched V, `cap` is the plain
-   * method's or null. The caller keeps `guesses`, for speed.
+   * method's or null; of the training, the first `rounds` count. `own` are noise energies of the reader's, or null.
    */
   function solve(data, controls, guesses = {}) {
-    const { scenario, channel, draw, level: index, order, multiple, cap } = controls;
-    const constants = data.scenarios[scenario], nu = data.nu[index];
-    const floor = floors(data, scenario, channel, draw), F = leakage(constants, order);
-    const level = waterLevel(floor, nu), key = [scenario, channel, draw, index, order].join();
+    const { scenario, channel, draw, level: index, order, multiple, cap, rounds, own } = controls;
+    const nu = data.nu[index], F = leakage(data.scenarios[scenario], order);
+    const floor = floors(data, scenario, channel, draw).slice(0, rounds);
+    const level = waterLevel(floor, nu), key = [scenario, channel, draw, index, order, rounds].join();
     if (last.key !== key || last.data !== data) last = { key, data, V: matchedPenalty(floor, nu, F) };
-    const V = last.V * multiple;
     const energies = {
       optimal: atLevel(floor, level),
-      adascale: adascale(floor, nu, V, F),
+      adascale: adascale(floor, nu, last.V * multiple, F),
       equal: equalAlloc(floor, nu),
       constant: atLevel(floor, constantLevel(data, scenario, channel, draw, index)),
       learn: learn(floor, nu),
-      ...(cap && { plain: plainLyapunov(floor, nu, V, F, cap) }),
+      ...(cap && { plain: plainLyapunov(floor, nu, last.V * multiple, F, cap) }),
+      ...(own && { you: own }),
     };
     const methods = {};
-    for (const [name, w] of Object.entries(energies)) {
-      const soFar = leakedSoFar(w, F, constants.devices), rdp = soFar[soFar.length - 1];
-      const found = epsilon(w, constants, data.orders, data.delta, guesses[name]);
-      guesses[name] = found.best;
-      methods[name] = { w, soFar, rdp, cost: cost(w, floor), epsilon: found.epsilon };
-    }
+    for (const [name, w] of Object.entries(energies)) methods[name] = judge(data, controls, floor, w, guesses, name);
     for (const method of Object.values(methods)) method.ratio = method.rdp / methods.optimal.rdp;
-    return { nu, floor, level, penalty: last.V, methods };
+    const highest = waterLevel(floors(data, scenario, channel, draw), data.nu[data.nu.length - 1]);
+    return { nu, floor, level, highest, penalty: last.V, methods };
   }
 
-  return { solve };
+  return { solve, floors, atLevel, queueAfter, epsilonSoFar };
 })();
