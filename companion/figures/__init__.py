@@ -7,7 +7,7 @@ from companion.figures.data import check_sum, described, drawn_data
 from companion.figures.guarantees import Bounded, against_penalty, queue_limits, scaling, two_futures
 from companion.figures.learning import accuracy, accuracy_ends, learning_curves
 from companion.figures.markup import download_link, embedded
-from companion.figures.privacy import PANELS, gap, leakage
+from companion.figures.privacy import PANELS, gap, leakage, paper_panel
 from companion.figures.style import (
     CONTEXT,
     LABELS,
@@ -50,6 +50,7 @@ __all__ = [
     "name_curves",
     "one_round",
     "panels",
+    "paper_panel",
     "planned_levels",
     "policy_label",
     "policy_style",

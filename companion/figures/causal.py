@@ -18,8 +18,8 @@ _PAPERS = ("AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPow
 _TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
-def without_future(tables: Mapping[str, pd.DataFrame], metric: str = "rdp") -> Figure:
-    r"""Mean leakage above that of the optimum at :math:`\nu`, in per cent: a panel a data set.
+def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    r"""Mean RDP leakage above that of the optimum at :math:`\nu`, in per cent: a panel a data set.
 
     The vertical axis is linear up to 1 % and logarithmic above.  Dotted lines are tuned in hindsight, dashed ones never
     exceed the budget.
@@ -29,11 +29,7 @@ def without_future(tables: Mapping[str, pd.DataFrame], metric: str = "rdp") -> F
     tables : mapping
         Data sets, each with its table as :func:`companion.causal.fresh.causal_table` makes it.  Policies that it lacks
         are not drawn.
-    metric : {"rdp", "epsilon"}
-        RDP or DP leakage.
     """
-    if metric not in ("rdp", "epsilon"):
-        raise ValueError(f"metric must be 'rdp' or 'epsilon', got {metric!r}")
     figure, axes = panels(len(tables), 4.2, squeeze=False)
     for axis, (dataset, table) in zip(axes.flat, tables.items(), strict=True):
         found = {name: group.set_index("nu") for name, group in promises(table).groupby("policy")}
@@ -43,10 +39,10 @@ def without_future(tables: Mapping[str, pd.DataFrame], metric: str = "rdp") -> F
             look = STYLE[name.partition(",")[0]] | {"label": label_of(name), "linewidth": 2 if name in _OURS else 1}
             if name.endswith("hard"):
                 look |= {"linestyle": "--", "markerfacecolor": "white"}
-            axis.plot(100 * (found[name][metric] - 1), **look)
+            axis.plot(100 * (found[name]["rdp"] - 1), **look)
             if name + HINDSIGHT in found:
                 tuned = {"color": look["color"], "linestyle": ":", "linewidth": 1.5}
-                axis.plot(100 * (found[name + HINDSIGHT][metric] - 1), label=f"_{name}, in hindsight", **tuned)
+                axis.plot(100 * (found[name + HINDSIGHT]["rdp"] - 1), label=f"_{name}, in hindsight", **tuned)
         # a mean over realisations that overspend may lie below the optimum's
         axis.set(xscale="log", xlabel="noise budget $\\nu$", title=_TITLES.get(dataset, dataset))
         axis.set_yscale("symlog", linthresh=1)
@@ -54,7 +50,7 @@ def without_future(tables: Mapping[str, pd.DataFrame], metric: str = "rdp") -> F
         axis.set_yticks([0, *10.0 ** np.arange(5)])
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.yaxis.set_minor_locator(NullLocator())
-        axis.set_ylabel(f"mean {'RDP' if metric == 'rdp' else 'DP'} leakage above the optimum [%]")
+        axis.set_ylabel("mean RDP leakage above the optimum [%]")
         label_budgets(axis, table["nu"])
         name_curves(axis)
     return figure

@@ -109,7 +109,7 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
         right.plot(spent / budget, regrets[-1], markevery=50, label=f"$r_{name}$", **style)
     gap = float(np.maximum(*regrets).min())
     left.set(xlabel="round $t/T$", ylabel="noise energy over $\\nu$", ylim=(0, None))
-    left.legend(loc="lower right")
+    name_curves(left)
     right.axhline(gap, color="black", linestyle=":", label="$\\Delta$")
     right.set(xlabel="spent in the first half, $s/\\nu$", ylabel="regret at least [$10^{-3}$ nats]", ylim=(0, 6 * gap))
     right.legend()

@@ -18,8 +18,8 @@ LEARNING = "Learn, hard"
 _GREY = {
     "LyapunovPowerControl": (3, (-8, 6), "right"),
     "EqualAlloc": (0, (-4, 8), "left"),
-    "EstimFuture": (2, (0, 7), "center"),
-    "PowerControl": (3, (-8, -8), "right"),
+    "EstimFuture": (0, (8, 4), "left"),
+    "PowerControl": (2, (-2, -16), "right"),
 }
 """Where the name of a benchmark stands: at which budget, and how far from it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,12 @@ from matplotlib.figure import Figure
 from adascale.statistics import log_interval
 from companion.figures.style import (
     NOT_IN_RDP,
+    PAPER,
     STYLE,
     Look,
     label_budgets,
     label_levels,
+    label_of,
     name_curves,
     panels,
     policy_label,
@@ -71,6 +73,37 @@ def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric"
         label_budgets(axis, table["nu"])
         name_curves(axis)
     axes[-1].set_xlabel("noise budget $\\nu$")
+    return figure
+
+
+def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tuple[float, float]) -> Figure:
+    r"""One panel of the paper's Figures 1 and 2, a panel for each protocol: mean leakages with the paper's own marks.
+
+    Parameters
+    ----------
+    protocols : mapping
+        Tables as for :func:`leakage`, by name.
+    metric : {"rdp", "epsilon"}
+        Which leakage.
+    quoted : tuple of float
+        The accuracies (0 ... 1) that the paper states for the ends of its range of :math:`\nu`: the stars.
+    """
+    figure, axes = panels(len(protocols), 2.9, sharex=True, sharey=True, squeeze=False)
+    for axis, (protocol, table) in zip(axes.flat, protocols.items(), strict=True):
+        means = table.pivot_table(metric, "nu", "policy")
+        for policy in (name for name in STYLE if name in means and not (metric == "rdp" and name in NOT_IN_RDP)):
+            axis.plot(means[policy], label=label_of(policy), **STYLE[policy])
+        kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]
+        axis.set(xscale="log", yscale="log", title=protocol, ylabel=f"mean {kind}")
+        axis.set_ylim(bottom=axis.get_ylim()[0] / 2)
+        label_levels(axis)
+        for nu, accuracy, side in zip((means.index[0], means.index[-1]), quoted, ("left", "right"), strict=True):
+            axis.plot(nu, 0.04, transform=axis.get_xaxis_transform(), label=f"_accuracy at {nu:g}", **PAPER)
+            where = {"xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side, "color": PAPER["color"]}
+            axis.annotate(f"{accuracy:.0%} accuracy", (nu, 0.07), **where)
+        label_budgets(axis, means.index)
+        name_curves(axis)
+    axes[-1, 0].set_xlabel("noise budget $\\nu$")
     return figure
 
 

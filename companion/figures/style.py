@@ -64,7 +64,7 @@ NOT_IN_RDP = ("PowerControl", "LyapunovPowerControl")
 
 SPARE: list[Look] = [
     {"color": color, "marker": marker}
-    for color, marker in zip(["#44AA99", "#DDCC77", "#AA4499", "#332288", "#661100"], "hHp*d", strict=True)
+    for color, marker in zip(["#AA4499", "#332288", "#DDCC77", "#44AA99", "#661100"], "hHp*d", strict=True)
 ]
 """For policies that the book does not know."""
 
