@@ -65,6 +65,24 @@ def test_code_of_a_chapter_can_be_read_and_traced(path):
         assert len(re.findall(rf'\bglue\(\s*"{re.escape(key)}"', text)) == 1, key
 
 
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_chapter_shows_its_finding_within_400_words(path):
+    words = 0
+    for cell in jupytext.read(path).cells:
+        picture = "```{image}" in cell.source or "figure" in cell.metadata.get("mystnb", {})
+        if picture:
+            break
+        words += len(re.findall(r"\w+", cell.source)) if cell.cell_type == "markdown" else 0
+    assert picture, "no figure at all"
+    assert words <= 400
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.md")), ids=lambda path: path.stem)
+def test_alternative_text_of_a_figure_has_at_most_40_words(path):
+    alts = [cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "") for cell in code(path)]
+    assert [alt for alt in alts if len(alt.split()) > 40] == []
+
+
 def test_a_name_that_only_a_hidden_cell_binds_is_noticed():
     hidden = new_code_cell("a = b = 1", metadata={"tags": ["remove-cell"]})
     assert lost([hidden, new_code_cell("b = 2"), new_code_cell("print(a + b)")]) == {"a"}

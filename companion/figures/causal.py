@@ -45,12 +45,12 @@ def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
                 axis.plot(100 * (found[name + HINDSIGHT]["rdp"] - 1), label=f"_{name}, in hindsight", **tuned)
         # a mean over realisations that overspend may lie below the optimum's
         axis.set(xscale="log", xlabel="noise budget $\\nu$", title=_TITLES.get(dataset, dataset))
+        axis.set_ylabel("mean RDP leakage above the optimum [%]")
         axis.set_yscale("symlog", linthresh=1)
         axis.set_ylim(bottom=-1)
         axis.set_yticks([0, *10.0 ** np.arange(5)])
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.yaxis.set_minor_locator(NullLocator())
-        axis.set_ylabel("mean RDP leakage above the optimum [%]")
         label_budgets(axis, table["nu"])
         name_curves(axis)
     return figure

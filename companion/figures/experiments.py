@@ -121,14 +121,8 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
     for i, (name, factor) in enumerate(marks.items()):
         height = 0.92 - 0.1 * i
         axes[0].axvspan(low * factor, high * factor, ymin=height, ymax=height + 0.012, color=PAPER["color"])
-        axes[0].annotate(
-            name,
-            (low * factor, height),
-            (-4, -2),
-            xycoords=("data", "axes fraction"),
-            ha="right",
-            textcoords="offset points",
-        )
+        beside: Look = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": "right"}
+        axes[0].annotate(name, (low * factor, height), (-4, -2), **beside)
     axes[0].set_xlim(left=low / 4)
     return figure
 
