@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import jupytext
+import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
 
@@ -81,6 +82,25 @@ def test_chapter_shows_its_finding_within_400_words(path):
 def test_alternative_text_of_a_figure_has_at_most_40_words(path):
     alts = [cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "") for cell in code(path)]
     assert [alt for alt in alts if len(alt.split()) > 40] == []
+
+
+def largest_table(cell):
+    texts = ["".join(output.get("data", {}).get("text/html", "")) for output in cell.outputs]
+    return max((text.count("<td") for text in texts), default=0)
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_table_above_40_cells_is_folded_and_a_chapter_shows_four(path):
+    executed = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    cells = code(path.with_suffix(".md"))
+    open_tables = [
+        largest_table(run)
+        for cell, run in zip(cells, executed[-len(cells) :], strict=True)
+        if not tagged(cell, {"hide-output", "hide-cell", "remove-output", "remove-cell"})
+    ]
+    assert max(open_tables) <= 40
+    if path.with_suffix(".md") in CHAPTERS:
+        assert sum(size > 0 for size in open_tables) <= 4
 
 
 def test_a_name_that_only_a_hidden_cell_binds_is_noticed():

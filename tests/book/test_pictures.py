@@ -57,3 +57,11 @@ def test_colours_stand_out_on_a_page_and_the_ground_is_the_pages(page, theme):
     assert is_ground.sum() == 1
     assert (~is_ground).sum() == len(colors)
     assert min(contrast(each, to_rgb(ground)) for each in found[~is_ground]) >= 2
+
+
+def test_figures_have_the_whole_width_of_a_phone(page, html):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((html / "notebooks" / "04_problem.html").as_uri())
+    widths = page.evaluate("() => [...document.querySelectorAll('figure img')].map((each) => each.clientWidth)")
+    assert widths
+    assert set(widths) == {358}  # PHONE of test_figure_files.py
