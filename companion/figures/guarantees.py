@@ -139,7 +139,8 @@ def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
         rows = far[far["beta"] == beta]
         if len(rows):
             mean = (rows["leakage"] / rows["optimum_at_cost"]).groupby(rows["T"]).mean()
-            axes[2].plot(mean.index, mean, color=look["color"], linestyle=":", label="far start")
+            name = "far start" if beta == exponents[-1] else ""
+            axes[2].plot(mean.index, mean, color=look["color"], linestyle=":", label=name)
     axes[0].set(xscale="log", yscale="log", ylabel="violation (no unit)")
     axes[1].set(xscale="log", ylabel="regret / leakage\nof the optimum", ylim=(-1, 0.1))
     axes[2].set(xscale="log", xlabel="rounds $T$", ylabel="leakage / optimum\nat the cost paid", ylim=(0.99, 1.14))

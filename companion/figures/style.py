@@ -50,7 +50,7 @@ NOISE_FREE: Look = {"color": "0.45", "linestyle": "--", "linewidth": 1.2}
 """The level line of a receiver without noise."""
 PAPER: Look = {"color": "0.4", "linestyle": "--", "marker": "*", "markersize": 8}
 """What the paper states: a value, or a bound."""
-_VIOLET = LinearSegmentedColormap.from_list("violet", ["#A184D6", "#673AB7", "#1A0B4B"])
+_VIOLET = LinearSegmentedColormap.from_list("violet", ["#8E66D0", "#5E2FB0", "#1A0B4B"])
 
 LABELS = {
     each.__name__: each.label or each.__name__
