@@ -65,7 +65,8 @@ def headline(found: pd.DataFrame) -> Figure:
         rows = found.loc[name + HINDSIGHT if name + HINDSIGHT in found.index else name]["centre"]
         axis.plot(rows, marker=STYLE[name]["marker"], label=f"_{LABELS[name]}", **CONTEXT)
         words: Look = {"xytext": aside, "textcoords": "offset points", "ha": side, "color": "0.4"}
-        axis.annotate(LABELS[name], (rows.index[place], rows.iloc[place]), **words)
+        title = f"even split ({LABELS[name]})" if name == "EqualAlloc" else LABELS[name]
+        axis.annotate(title, (rows.index[place], rows.iloc[place]), **words)
     axis.plot(found.loc["AdaScale" + HINDSIGHT]["centre"], label="AdaScale, tuned in hindsight", **STYLE["AdaScale"])
     own, look = found.loc[LEARNING], STYLE["Learn"]
     axis.fill_between(own.index, own["low"], own["high"], color=look["color"], alpha=0.2, linewidth=0)
