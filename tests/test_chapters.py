@@ -1,6 +1,7 @@
 """The code of a chapter: imports first, parameters second, and visible cells that run without the hidden ones."""
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import jupytext
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
+
+from companion.figures.headline import headline
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 HIDDEN = {"remove-cell", "remove-input"}
@@ -82,6 +85,13 @@ def test_chapter_shows_its_finding_within_400_words(path):
 def test_alternative_text_of_a_figure_has_at_most_40_words(path):
     alts = [cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "") for cell in code(path)]
     assert [alt for alt in alts if len(alt.split()) > 40] == []
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.md")), ids=lambda path: path.stem)
+def test_title_of_a_figure_states_its_finding(path):
+    drawn = [cell.source for cell in code(path) if "figure" in cell.metadata.get("mystnb", {})]
+    assert [source for source in drawn if "figures.say(" not in source and "headline(" not in source] == []
+    assert "say(" in inspect.getsource(headline)
 
 
 def largest_table(cell):
