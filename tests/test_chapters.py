@@ -1,12 +1,16 @@
 """The code of a chapter: imports first, parameters second, and visible cells that run without the hidden ones."""
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
 import jupytext
+import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
+
+from companion.figures.headline import headline
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 HIDDEN = {"remove-cell", "remove-input"}
@@ -63,6 +67,50 @@ def test_code_of_a_chapter_can_be_read_and_traced(path):
     assert not lost(cells)
     for key in set(re.findall(r"\{glue:text\}`([^`:]+)(?::[^`:]+)?`", text)):
         assert len(re.findall(rf'\bglue\(\s*"{re.escape(key)}"', text)) == 1, key
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_chapter_shows_its_finding_within_400_words(path):
+    words = 0
+    for cell in jupytext.read(path).cells:
+        picture = "figure" in cell.metadata.get("mystnb", {})
+        if picture:
+            break
+        words += len(re.findall(r"\w+", cell.source)) if cell.cell_type == "markdown" else 0
+    assert picture, "no figure at all"
+    assert words <= 400
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.md")), ids=lambda path: path.stem)
+def test_alternative_text_of_a_figure_has_at_most_40_words(path):
+    alts = [cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "") for cell in code(path)]
+    assert [alt for alt in alts if len(alt.split()) > 40] == []
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.md")), ids=lambda path: path.stem)
+def test_title_of_a_figure_states_its_finding(path):
+    drawn = [cell.source for cell in code(path) if "figure" in cell.metadata.get("mystnb", {})]
+    assert [source for source in drawn if "figures.say(" not in source and "headline(" not in source] == []
+    assert "say(" in inspect.getsource(headline)
+
+
+def largest_table(cell):
+    texts = ["".join(output.get("data", {}).get("text/html", "")) for output in cell.outputs]
+    return max((text.count("<td") for text in texts), default=0)
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_table_above_40_cells_is_folded_and_a_chapter_shows_four(path):
+    executed = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    cells = code(path.with_suffix(".md"))
+    open_tables = [
+        largest_table(run)
+        for cell, run in zip(cells, executed[-len(cells) :], strict=True)
+        if not tagged(cell, {"hide-output", "hide-cell", "remove-output", "remove-cell"})
+    ]
+    assert max(open_tables) <= 40
+    if path.with_suffix(".md") in CHAPTERS:
+        assert sum(size > 0 for size in open_tables) <= 4
 
 
 def test_a_name_that_only_a_hidden_cell_binds_is_noticed():

@@ -7,15 +7,33 @@ from companion.figures.data import check_sum, described, drawn_data
 from companion.figures.guarantees import Bounded, against_penalty, queue_limits, scaling, two_futures
 from companion.figures.learning import accuracy, accuracy_ends, learning_curves
 from companion.figures.markup import download_link, embedded
-from companion.figures.privacy import PANELS, gap, leakage
-from companion.figures.style import LABELS, NOT_IN_RDP, STYLE, label_of, policy_label, policy_style, use_style
+from companion.figures.privacy import PANELS, gap, leakage, paper_panel
+from companion.figures.style import (
+    CONTEXT,
+    LABELS,
+    NOT_IN_RDP,
+    PAPER,
+    STYLE,
+    WIDTH,
+    label_of,
+    name_curves,
+    panels,
+    policy_label,
+    policy_style,
+    say,
+    shades,
+    use_style,
+)
 from companion.figures.system import one_round
 
 __all__ = [
+    "CONTEXT",
     "LABELS",
     "NOT_IN_RDP",
     "PANELS",
+    "PAPER",
     "STYLE",
+    "WIDTH",
     "Bounded",
     "accuracy",
     "accuracy_ends",
@@ -29,13 +47,18 @@ __all__ = [
     "label_of",
     "leakage",
     "learning_curves",
+    "name_curves",
     "one_round",
+    "panels",
+    "paper_panel",
     "planned_levels",
     "policy_label",
     "policy_style",
     "queue_limits",
     "rising_aim",
+    "say",
     "scaling",
+    "shades",
     "two_futures",
     "use_style",
     "without_future",

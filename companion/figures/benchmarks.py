@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from adascale.policies import Optimal, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
-from companion.figures.style import STYLE, label_of
+from companion.figures.style import STYLE, label_of, name_curves, panels, shades
 
 FloatArray = NDArray[np.float64]
 
@@ -31,21 +30,20 @@ def planned_levels(
     levels : mapping
         Its planned level in every round, shape (T,).
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.6))
+    figure, (left, right) = panels(2, 2.6)
     floors = np.sort(problem.min_noise_energy)
     left.semilogx(floors, np.arange(1, floors.size + 1) / floors.size, color="0.5", label="floors")
-    for name, color, marker in (("devices", "#009E73", "D"), ("minimum", "#56B4E9", "X")):
+    for name, look in zip(("devices", "minimum"), shades(2), strict=True):
         share = np.mean(floors < later_floor[name])
         left.plot(
             later_floor[name],
             share,
-            color=color,
-            marker=marker,
             markersize=9,
             linestyle="none",
             label=f"estimate, {name}",
+            **look,
         )
-        right.semilogy(levels[name], color=color, marker=marker, markevery=50, label=name)
+        right.semilogy(levels[name], markevery=50, label=name, **look)
     level = float(water_level(problem.min_noise_energy, problem.budget))
     right.axhline(level, color="black", linestyle="--", label="water level")
     right.set_yticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
@@ -53,7 +51,7 @@ def planned_levels(
     left.set(xlim=(0.005, 2), xlabel="$w_{\\min,t}$ (no unit)", ylabel="share of floors below")
     right.set(xlabel="round $t$", ylabel="planned level $\\ell_t$ (no unit)")
     left.legend()
-    right.legend()
+    name_curves(right)
     return figure
 
 
@@ -67,7 +65,7 @@ def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
     eta : numpy.ndarray
         The schedule, shape (T,).
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.8))
+    figure, (left, right) = panels(2, 2.7, sharex=True)
     style, leakage = STYLE["PowerControl"], RoundLeakage(problem.scenario)
     left.semilogy(problem.min_noise_energy, color="0.75", linewidth=0.7, label="floor")
     left.semilogy(
@@ -80,11 +78,11 @@ def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
     )
     level = float(water_level(problem.min_noise_energy, problem.budget))
     left.axhline(level, color="black", linestyle="--", label="water level")
-    left.set(ylim=(5e-3, 200), xlabel="round $t$", ylabel="noise energy (no unit)")
+    left.set(ylim=(5e-3, 200), ylabel="noise energy (no unit)")
     left.legend(loc="upper center", ncols=2, columnspacing=1)
     for name, each in {"Optimal": Optimal().schedule(problem), "PowerControl": eta}.items():
         value = np.cumsum(leakage(problem.noise_energy(each)))
         right.plot(value / value[-1], markevery=50, label=label_of(name), **STYLE[name])
-    right.set(xlabel="round $t$", ylabel="share of the leakage up to $t$")
-    right.legend()
+    right.set(xlabel="round $t$", ylabel="share of leakage up to $t$")
+    name_curves(right)
     return figure

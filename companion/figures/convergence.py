@@ -10,22 +10,23 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from companion.figures.style import Look
+from companion.figures.style import CONTEXT, Look, name_curves, panels, shades
 from companion.theory.convergence import reuse_breaks, reuse_left_side
 
 FloatArray = NDArray[np.float64]
 
+_OWN, _OTHER = (each["color"] for each in reversed(shades(2)))
 _TERMS: dict[str, Look] = {
-    "initial": {"color": "#E69F00", "marker": "X"},
-    "heterogeneity": {"color": "#CC79A7", "marker": "v"},
-    "sampling": {"color": "#009E73", "marker": "D"},
-    "noise": {"color": "#0072B2", "marker": "s"},
+    "initial": CONTEXT | {"marker": "X"},
+    "heterogeneity": CONTEXT | {"marker": "v"},
+    "sampling": CONTEXT | {"marker": "D"},
+    "noise": CONTEXT | {"marker": "s"},
 }
 _LINES: dict[str, Look] = {
+    **{term: look | {"markevery": 6, "label": f"{term} term"} for term, look in _TERMS.items()},
     "total": {"color": "black", "linewidth": 2, "label": "the paper's bound"},
-    "near": {"color": "black", "linestyle": "--", "label": "nearly exact bound"},
-    "exact": {"color": "#D55E00", "linewidth": 1.5, "label": "left side, exact"},
-    **{term: look | {"markevery": 6, "linewidth": 1, "label": term} for term, look in _TERMS.items()},
+    "near": {"color": _OWN, "linestyle": "--", "label": "nearly exact bound"},
+    "exact": {"color": _OWN, "linewidth": 1.5, "label": "left side, exact"},
 }
 _AXES = {
     "T": "rounds $T$",
@@ -33,7 +34,7 @@ _AXES = {
     "energy": "noise energy $w_t$, all rounds (no unit)",
     "spread": "heterogeneity $C_2$ (no unit)",
 }
-_DOT: Look = {"color": "#D55E00", "marker": "o", "linestyle": "none", "capsize": 3, "label": "measured"}
+_DOT: Look = {"color": _OWN, "marker": "o", "linestyle": "none", "capsize": 3, "label": "_measured"}
 
 
 class Varied(NamedTuple):
@@ -49,21 +50,21 @@ class Varied(NamedTuple):
     """Means and half widths of their intervals, shape (D,) each."""
 
 
-def bounds(panels: Mapping[str, Varied]) -> Figure:
+def bounds(varied: Mapping[str, Varied]) -> Figure:
     """Both bounds, the paper's four terms and the left side, a panel for each thing that is varied.
 
     Parameters
     ----------
-    panels : mapping
+    varied : mapping
         What is varied, of ``T``, ``rate``, ``energy`` and ``spread``.
     """
-    figure, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.2), squeeze=False)
-    for axis, (name, panel) in zip(axes.flat, panels.items(), strict=True):
+    figure, axes = panels(len(varied), 2.8, squeeze=False)
+    for axis, (name, panel) in zip(axes.flat, varied.items(), strict=True):
         for line, style in _LINES.items():
             axis.loglog(panel.places, panel.curves[line], **style)
         axis.errorbar(panel.dots, *panel.measured, **_DOT)
         axis.set(xlabel=_AXES[name], ylabel="squared gradient (no unit)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        name_curves(axis)
     return figure
 
 
@@ -77,21 +78,21 @@ def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> F
     samples : int
         n of the case (:prf:ref:`prop-reuse`).
     """
-    figure, (first, second) = plt.subplots(1, 2, figsize=(9.4, 3.8))
-    for (name, (curve, error)), color, marker in zip(bias.items(), ("#D55E00", "#0072B2"), "os", strict=True):
+    figure, (first, second) = panels(2, 2.8)
+    for (name, (curve, error)), color, marker in zip(bias.items(), (_OWN, _OTHER), "os", strict=True):
         low, high = curve - 1.96 * error, curve + 1.96 * error
         first.fill_between(np.arange(curve.size), low, high, color=color, alpha=0.2, linewidth=0)
         first.plot(curve, color=color, marker=marker, markevery=50, label=name)
     first.set(xlabel="round $t$", ylabel="relative bias $b_t$, 95 % bands", ylim=(-1, 0.3))
-    first.legend()
+    name_curves(first)
     rounds = np.unique(np.geomspace(16, 1e5, 60).astype(int))
-    second.loglog(rounds, reuse_left_side(samples, rounds), color="#D55E00", marker="o", markevery=8, label="left side")
+    second.loglog(rounds, reuse_left_side(samples, rounds), color=_OWN, marker="o", markevery=8, label="left side")
     for k, style, marker in ((2, "-", "^"), (1, "--", "v")):
         crossing, label = reuse_breaks(samples, k), f"right side, $k^2 = {k}$"
         second.loglog(rounds, k / np.sqrt(rounds), color="black", linestyle=style, label=label)
         second.plot(crossing, k / np.sqrt(crossing), color="black", marker=marker, linestyle="none")
     second.set(xlabel="rounds $T$, $\\lambda = 1/\\sqrt{T}$", ylabel="squared gradient over $\\sigma_y^2$")
-    second.legend()
+    name_curves(second)
     return figure
 
 
@@ -109,12 +110,12 @@ def floors_term(rounds: FloatArray, term: FloatArray, shift: float) -> Figure:
     """
     figure, axis = plt.subplots()
     low, middle, high = np.quantile(term, [0.05, 0.5, 0.95], axis=0)
-    axis.fill_between(rounds, low, high, color="#0072B2", alpha=0.2, linewidth=0, label="5 % to 95 %")
+    axis.fill_between(rounds, low, high, color=_OTHER, alpha=0.25, linewidth=0, label="_5 % to 95 %")
     label = f"median of {len(term)} realisations"
-    axis.loglog(rounds, middle, color="#0072B2", marker="s", markevery=4, label=label)
+    axis.loglog(rounds, middle, color=_OWN, marker="s", markevery=4, label=label)
     line, name = (np.log(rounds) + shift) / np.sqrt(rounds), f"$(\\ln T + {shift:.2f})\\,/\\,\\sqrt{{T}}$"
     axis.loglog(rounds, line, color="black", linestyle="--", label=name)
-    axis.loglog(rounds, 2 / np.sqrt(rounds), color="#D55E00", linestyle=":", label="$2/\\sqrt{T}$, a bounded mean")
+    axis.loglog(rounds, 2 / np.sqrt(rounds), color="0.5", linestyle=":", label="$2/\\sqrt{T}$, a bounded mean")
     axis.set(xlabel="rounds $T$", ylabel="$\\Phi_T$ over $\\lambda_0L\\omega/2$ (no unit)")
-    axis.legend()
+    name_curves(axis, width=18)
     return figure

@@ -12,9 +12,18 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from adascale.statistics import interval, log_interval
-from companion.figures.style import NOISE_FREE, SPARE, STYLE, Look, label_budgets, policy_style
-
-_LOOKS: list[Look] = [STYLE["AdaScale"], STYLE["EqualAlloc"], STYLE["EstimFuture"], *SPARE]
+from companion.figures.style import (
+    NOISE_FREE,
+    PAPER,
+    STYLE,
+    Look,
+    label_budgets,
+    label_of,
+    name_curves,
+    panels,
+    policy_style,
+    shades,
+)
 
 
 def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
@@ -27,21 +36,25 @@ def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
     """
     points = {name: history.dropna(subset=["accuracy"]).set_index("round") for name, history in histories.items()}
     quiet, base = points.pop("no noise"), points["Optimal"]
-    figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.6))
+    figure, axes = panels(3, 2.1, sharex=True)
     axes[0].plot(quiet.index + 1, 100 * quiet["accuracy"], label="no noise", **NOISE_FREE)
     for name, rows in points.items():
         look = policy_style(name, points)
-        axes[1].plot(rows.index + 1, rows["test_loss"] - quiet["test_loss"], label=name, **look)
-        axes[2].plot(rows.index + 1, rows["epsilon"] / base["epsilon"], **look)
+        axes[1].plot(rows.index + 1, rows["test_loss"] - quiet["test_loss"], label=label_of(name), **look)
+        axes[2].plot(rows.index + 1, rows["epsilon"] / base["epsilon"], label=label_of(name), **look)
     axes[1].axhline(0, **NOISE_FREE)
     for axis, label in zip(
         axes,
-        ("test accuracy, no noise [%]", "test loss above it [nats]", "$\\varepsilon$ so far, relative to Optimal"),
+        (
+            "test accuracy,\nno noise [%]",
+            "test loss above\nno noise [nats]",
+            "$\\varepsilon$ so far,\nrelative to Optimal",
+        ),
         strict=True,
     ):
-        axis.set(xlabel="rounds done", ylabel=label)
-    handles = [each for axis in axes[:2] for each in axis.get_legend_handles_labels()[0]]
-    figure.legend(handles, [str(each.get_label()) for each in handles], loc="outside upper center", ncols=4)
+        axis.set_ylabel(label)
+        name_curves(axis)
+    axes[2].set_xlabel("rounds done")
     return figure
 
 
@@ -60,7 +73,7 @@ def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFr
     floor : float
         The mean floor, drawn as a line.
     """
-    figure, axes = plt.subplots(1, 3, figsize=(9.4, 3.6))
+    figure, axes = panels(3, 2.1, sharex=True)
     for axis, table, average, policy in zip(
         axes,
         (change, loss, ratio),
@@ -71,21 +84,12 @@ def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFr
         _bars(axis, list(table), [average(table[nu]) for nu in table], STYLE[policy])
         axis.axhline(1.0 if table is ratio else 0.0, **NOISE_FREE)
         axis.axvline(floor, color="0.4", linestyle=":")
-        axis.annotate(
-            "mean floor",
-            (floor, 0.55),
-            (3, 0),
-            xycoords=("data", "axes fraction"),
-            rotation=90,
-            textcoords="offset points",
-            ha="left",
-            va="center",
-        )
-        axis.set(xscale="log", xlabel="noise budget $\\nu$")
+        axis.set_xscale("log")
         label_budgets(axis, table.columns)
-    axes[0].set_ylabel("change of accuracy [points]")
-    axes[1].set_ylabel("change of test loss [nats]")
-    axes[2].set_ylabel("$\\varepsilon$, EqualAlloc relative to AdaScale")
+    axes[0].annotate(" mean floor", (floor, 0.1), xycoords=("data", "axes fraction"))
+    axes[0].set_ylabel("change of\naccuracy [points]")
+    axes[1].set_ylabel("change of\ntest loss [nats]")
+    axes[2].set(xlabel="noise budget $\\nu$", ylabel="$\\varepsilon$, EqualAlloc\nrelative to AdaScale")
     return figure
 
 
@@ -100,7 +104,7 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
         Names of readings with their factors: each spans the paper's range of :math:`\nu` times that factor.
     """
     rows = rows.sort_values("budget")
-    figure, axes = plt.subplots(2, 1, figsize=(7.0, 5.6), sharex=True)
+    figure, axes = panels(2, 2.7, sharex=True)
     for axis, column, style, level in zip(axes, ("lost", "gap"), ("AdaScale", "EqualAlloc"), (0, 1), strict=True):
         found = rows[[column, f"{column}_low", f"{column}_high"]].to_numpy()
         _bars(axis, rows["budget"], [tuple(each) for each in found], STYLE[style])
@@ -110,22 +114,15 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
         xscale="log",
         yscale="log",
         xlabel="budget: mean noise energy above the floors",
-        ylabel="RDP leakage, EqualAlloc\nover Optimal [ratio]",
+        ylabel="RDP leakage, EqualAlloc\nrelative to Optimal",
     )
     axes[1].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     low, high = rows["nu"].min(), rows["nu"].max()
     for i, (name, factor) in enumerate(marks.items()):
         height = 0.92 - 0.1 * i
-        axes[0].axvspan(low * factor, high * factor, ymin=height, ymax=height + 0.012, color="#CC79A7")
-        axes[0].annotate(
-            name,
-            (low * factor, height),
-            (-4, -2),
-            xycoords=("data", "axes fraction"),
-            ha="right",
-            textcoords="offset points",
-            fontsize=9,
-        )
+        axes[0].axvspan(low * factor, high * factor, ymin=height, ymax=height + 0.012, color=PAPER["color"])
+        beside: Look = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": "right"}
+        axes[0].annotate(name, (low * factor, height), (-4, -2), **beside)
     axes[0].set_xlim(left=low / 4)
     return figure
 
@@ -142,24 +139,18 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
     """
     figure, axis = plt.subplots()
     ends = next(iter(tables.values())).columns
+    looks = shades(len(tables))
     for i, (name, table) in enumerate(tables.items()):
         levels = sorted(table)
-        shift = 1.04 ** (i - (len(tables) - 1) / 2)  # so that bars do not hide each other
+        shift = 1.06 ** (i - (len(tables) - 1) / 2)  # so that bars do not hide each other
         fall = [interval(table[nu] - table[levels[0]]) for nu in levels[1:]]
-        _bars(axis, [nu * shift for nu in levels[1:]], fall, _LOOKS[i], name)
+        _bars(axis, [nu * shift for nu in levels[1:]], fall, looks[i], name)
     axis.axhline(0, color="0.45", linewidth=1)
-    axis.plot(
-        ends.max(),
-        -100 * (quoted[0] - quoted[1]),
-        "*",
-        color="#CC79A7",
-        markersize=12,
-        linestyle="none",
-        label="quoted by the paper",
-    )
+    star = PAPER | {"markersize": 12, "linestyle": "none"}
+    axis.plot(ends.max(), -100 * (quoted[0] - quoted[1]), label="quoted by the paper", **star)
     axis.set(xscale="log", xlabel="noise budget $\\nu$", ylabel=f"accuracy above that\nat {min(ends):g} [points]")
     label_budgets(axis, sorted(set().union(*(set(sorted(table)[1:]) for table in tables.values()))))
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    name_curves(axis)
     return figure
 
 
@@ -175,8 +166,8 @@ def weights(responses: pd.DataFrame, fitted: Mapping[str, NDArray[np.float64]], 
     lost : pandas.DataFrame
         Points of accuracy against no noise, indexed by ``setting, seed``, a column ``early, middle, late, even``.
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.8))
-    looks = {"momentum 0.9": STYLE["EqualAlloc"] | {"marker": "o"}, "no momentum": STYLE["AdaScale"]}
+    figure, (left, right) = panels(2, 2.7)
+    looks = dict(zip(("no momentum", "momentum 0.9"), shades(2), strict=True))
     columns = ["early", "middle", "late", "even"]
     for shift, (setting, curve) in enumerate(fitted.items()):
         look = looks[setting] | {"linestyle": "none"}
@@ -184,12 +175,13 @@ def weights(responses: pd.DataFrame, fitted: Mapping[str, NDArray[np.float64]], 
         scale = max(each.centre for each in found)
         later = np.sort(responses.later.unique())
         left.plot(np.arange(len(curve)) + 1, curve[::-1] / scale, color=look["color"], linewidth=1)
-        _bars(left, later + 1, [tuple(np.array(each) / scale) for each in found], look)
+        _bars(left, later + 1, [tuple(np.array(each) / scale) for each in found], look, setting)
         _bars(
             right, np.arange(4) + 0.15 * shift, [interval(lost.loc[setting, when]) for when in columns], look, setting
         )
     left.set(xscale="log", xlabel="rounds from the noise to the end", ylabel="response (no unit)")
     right.axhline(0, color="0.45", linewidth=1)
     right.set(xticks=np.arange(4) + 0.07, xticklabels=columns, xlabel="noise", ylabel="change of accuracy [points]")
-    figure.legend(*right.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    name_curves(left)
+    name_curves(right)
     return figure

@@ -51,6 +51,11 @@ def as_svg(figure: Figure) -> str:
     figure : matplotlib.figure.Figure
         Of whose artists the largest may become rasterised.
     """
+    for number, axes in enumerate(figure.axes, 1):
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            line: Any = handle[0] if isinstance(handle, tuple) else handle
+            if line is not None:  # of an error bar without a line
+                line.set_gid(f"{number}-{label}".replace(" ", "-"))
     drawn = _shortened(_saved(figure, "svg").decode())
     if len(drawn) > LARGE:
         for axes in figure.axes:
@@ -74,7 +79,8 @@ def unpacked(word: str) -> dict[str, str]:
 def _saved(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     none = {"Date": None} if kind == "svg" else None  # the same figure is the same file tomorrow
-    figure.savefig(buffer, format=kind, bbox_inches="tight", metadata=none)
+    clear = kind == "svg"  # it stands on a page, light or dark
+    figure.savefig(buffer, format=kind, bbox_inches="tight", metadata=none, transparent=clear)
     return buffer.getvalue()
 
 

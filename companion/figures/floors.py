@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from adascale import channel
 from adascale.scenario import Scenario
+from companion.figures.style import name_curves, panels, shades
 
 FloatArray = NDArray[np.float64]
 
-_COLORS = ("#0072B2", "#D55E00", "#009E73")
+_LOW, _MIDDLE, _HIGH = shades(3)
+_WATER = "#56B4E9"
 
 
 def poured(floor: FloatArray, level: float) -> Figure:
@@ -29,16 +31,17 @@ def poured(floor: FloatArray, level: float) -> Figure:
     ground, rounds = np.sort(floor), np.arange(1, floor.size + 1)
     schedule = np.maximum(level, ground)
     axis.fill_between(rounds, 0, ground, color="0.8", linewidth=0, label="floor $w_{\\min,t}$")
-    axis.fill_between(rounds, ground, schedule, color="#56B4E9", linewidth=0, label="added noise")
+    axis.fill_between(rounds, ground, schedule, color=_WATER, linewidth=0, label="added noise")
     axis.plot(rounds, schedule, color="black", label="schedule $w_t$")
-    axis.annotate("water level", (5, level), (0, 4), textcoords="offset points")
+    axis.annotate("water level, the same for all", (5, level), (0, 4), textcoords="offset points")
+    axis.text(0.15 * floor.size, 0.6 * level, "added noise", ha="center")
+    axis.text(0.98 * floor.size, 0.2 * level, "floor: noise that the weakest device forces", ha="right")
     axis.set(
         xlim=(1, floor.size),
         ylim=(0, 3 * level),
         xlabel="round, from the lowest floor to the highest",
         ylabel="noise energy of the round\n[squared gradient]",
     )
-    axis.legend(loc="upper left")
     return figure
 
 
@@ -52,14 +55,15 @@ def over_rounds(floor: FloatArray, levels: tuple[float, float]) -> Figure:
     levels : tuple of float
         The least and the largest :math:`\nu`.
     """
-    figure, axis = plt.subplots()
-    for lane, (row, color, marker) in enumerate(zip(floor, _COLORS, "o^s", strict=True), 1):
-        axis.plot(row, marker, color=color, markersize=3, alpha=0.6, label=f"realisation {lane}")
-    axis.axhspan(*levels, color="grey", alpha=0.2, label="paper's range of $\\nu$")
-    axis.set_yscale("log")
-    axis.set_ylim(top=1e3)
-    axis.set(xlabel="round $t$", ylabel="floor $w_{\\min,t}$ [squared gradient]")
-    axis.legend(ncols=2)
+    figure, axes = panels(len(floor), 1.5, sharex=True, sharey=True)
+    for lane, (axis, row) in enumerate(zip(axes, floor, strict=True), 1):
+        axis.axhspan(*levels, color="grey", alpha=0.3, linewidth=0)
+        axis.plot(row, ".", color=_HIGH["color"], markersize=3, label=f"realisation {lane}")
+        axis.text(0.01, 0.97, f"realisation {lane}", transform=axis.transAxes, va="top")
+        axis.set(yscale="log", ylim=(1e-3, 1e3))
+    axes[0].text(0.99, 0.86, "shaded: the paper's range of $\\nu$", transform=axes[0].transAxes, ha="right")
+    axes[1].set_ylabel("floor $w_{\\min,t}$ [squared gradient]")
+    axes[-1].set_xlabel("round $t$")
     return figure
 
 
@@ -75,20 +79,20 @@ def running_mean(over_scale: FloatArray, rounds: FloatArray, quantiles: FloatArr
     quantiles, theory : numpy.ndarray
         5 %, 50 % and 95 % quantiles of the mean at each horizon, simulated and by Landau's law, shape (3, K).
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
+    figure, (left, right) = panels(2, 2.6)
     w = np.logspace(-0.5, 4, 20)
-    left.loglog(w, [(over_scale > x).mean() for x in w], "o", color=_COLORS[0], label="simulated")
+    left.loglog(w, [(over_scale > x).mean() for x in w], "o", color=_MIDDLE["color"], label="simulated")
     left.loglog(w, -np.expm1(-1 / w), color="black", label="$1 - e^{-\\omega/w}$")
     left.set(xlabel="$w / \\omega$ [no unit]", ylabel="share of floors above $w$")
     lowest, middle, highest = quantiles
-    right.semilogx(rounds, highest, "^", color=_COLORS[1], label="95 %, simulated")
-    right.semilogx(rounds, middle, "o", color=_COLORS[0], label="median, simulated")
-    right.semilogx(rounds, lowest, "v", color=_COLORS[2], label="5 %, simulated")
-    right.semilogx(rounds, theory.T, "k-", linewidth=1, label=["Landau", None, None])
+    right.semilogx(rounds, highest, "^", color=_HIGH["color"], label="95 %, simulated")
+    right.semilogx(rounds, middle, "o", color=_MIDDLE["color"], label="median, simulated")
+    right.semilogx(rounds, lowest, "v", color=_LOW["color"], label="5 %, simulated")
+    right.semilogx(rounds, theory.T, "k-", linewidth=1, label=["Landau (lines)", None, None])
     right.set(xlabel="horizon $T$ [rounds]", ylabel="mean floor / $\\omega$ [no unit]")
     right.set_ylim(top=55)
-    left.legend()
-    right.legend(loc="upper left", ncols=2)
+    name_curves(left)
+    name_curves(right, names={"Landau (lines)": ""})
     return figure
 
 
@@ -109,7 +113,7 @@ def farthest(scenario: Scenario, distance: FloatArray, omega: FloatArray) -> Fig
     line = np.linspace(last.min(), 200, 50)
     unit = scenario.noise_scale / scenario.x_max
     alone = unit * channel.cost_hata_path_loss(line) * scenario.batch_second_moment
-    axis.plot(last, omega, "o", color=_COLORS[0], markersize=3, label="one realisation")
+    axis.plot(last, omega, "o", color=_MIDDLE["color"], markersize=3, label="one realisation")
     axis.plot(line, alone, color="black", label="farthest device alone")
     axis.set(
         yscale="log",

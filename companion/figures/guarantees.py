@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval
 from companion.bounds import QueueLimits
+from companion.figures.style import CONTEXT, PAPER, STYLE, Look, name_curves, panels, shades
 
 FloatArray = NDArray[np.float64]
 
-_MEASURED: dict[str, Any] = {"color": "#0072B2", "marker": "s"}
-_OURS: dict[str, Any] = {"color": "#009E73", "marker": "D"}
-_PAPER: dict[str, Any] = {"color": "#D55E00", "marker": "^"}
-_OTHER: dict[str, Any] = {"color": "#CC79A7", "marker": "v"}
-_LIMITS: dict[str, dict[str, Any]] = {
-    "full_power": {"label": "paper (full power)"} | _PAPER,
-    "equal": {"label": "EqualAlloc"} | _OURS,
-    "threshold": {"label": "threshold"} | _OTHER,
-    "growth": {"label": "growth", "color": "#E69F00", "marker": "P"},
+_MEASURED = STYLE["AdaScale"]
+_BOUND, _OURS = shades(2)
+_LIMITS: dict[str, Look] = {
+    "full_power": {"label": "paper (full power)"} | PAPER,
+    "equal": {"label": "from EqualAlloc"} | _OURS,
+    "threshold": {"label": "threshold"} | _BOUND,
+    "growth": {"label": "growth"} | CONTEXT,
 }
-_EXPONENTS = {
-    0.5: ("#0072B2", "s"),
-    1.0: ("#000000", "o"),
-    1.25: ("#009E73", "D"),
-    1.5: ("#E69F00", "P"),
-    1.75: ("#D55E00", "^"),
-}
-_FOURTH = (0.77, 0.27)  # where three panels leave a place, as a share of the figure
 
 
 def queue_limits(runs: Mapping[float, tuple[FloatArray, QueueLimits]]) -> Figure:
@@ -46,23 +35,15 @@ def queue_limits(runs: Mapping[float, tuple[FloatArray, QueueLimits]]) -> Figure
     runs : mapping
         From :math:`\nu` to the queue, shape (T + 1,), and its :class:`~companion.bounds.QueueLimits`.
     """
-    figure, axes = plt.subplots(1, len(runs), figsize=(9, 3.8), sharey=True)
-    for axis, (nu, (queue, limits)) in zip(np.atleast_1d(axes), runs.items(), strict=True):
+    figure, axes = panels(len(runs), 2.8, sharex=True, squeeze=False)
+    for axis, (nu, (queue, limits)) in zip(axes.flat, runs.items(), strict=True):
         rounds = np.arange(1, queue.size)
         for name, limit in limits._asdict().items():
             axis.loglog(rounds, limit[1:], markevery=0.12, **_LIMITS[name])
         axis.loglog(rounds, np.maximum(queue[1:], 1e-2), color=_MEASURED["color"], label="queue, from 0.01")
-        axis.set(xlabel="rounds $R$", title=f"$\\nu = {nu}$", ylim=(8e-3, 2e4))
-    np.atleast_1d(axes)[0].set_ylabel("queue $Q_R$ (no unit)")
-    handles, names = np.atleast_1d(axes)[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=len(names))
+        axis.set(xlabel="rounds $R$", ylabel="queue $Q_R$ (no unit)", title=f"$\\nu = {nu}$", ylim=(8e-3, 2e4))
+        name_curves(axis)
     return figure
-
-
-def _three_panels() -> tuple[Figure, list[Axes]]:
-    """Two above and one below, and beside it the place for a legend: three in a row would have words too small."""
-    figure, axes = plt.subplot_mosaic([["first", "second"], ["third", "."]], figsize=(9, 6.4))
-    return figure, [axes[name] for name in ("first", "second", "third")]
 
 
 class Bounded(NamedTuple):
@@ -78,20 +59,19 @@ class Bounded(NamedTuple):
     """Below this size the axis is linear; without it, logarithmic throughout."""
 
 
-def against_penalty(penalty: FloatArray, panels: Sequence[Bounded]) -> Figure:
-    """Means over realisations with their 95 % t intervals against the penalty, and the bounds, in three panels.
+def against_penalty(penalty: FloatArray, quantities: Sequence[Bounded]) -> Figure:
+    """Means over realisations with their 95 % t intervals against the penalty, and the bounds, a panel each.
 
     Parameters
     ----------
     penalty : numpy.ndarray
         V, shape (K,).
-    panels : sequence of Bounded
-        What to draw: three.
+    quantities : sequence of Bounded
+        What to draw.
     """
-    style = {"bound on the mean": _OURS, "paper's bound": _PAPER, "on every channel": _OTHER}
-    figure, axes = _three_panels()
-    handles: dict[str, Any] = {}
-    for axis, panel in zip(axes, panels, strict=True):
+    style = {"bound on the mean": _OURS, "paper's bound": PAPER, "on every channel": _BOUND}
+    figure, axes = panels(len(quantities), sharex=True)
+    for axis, panel in zip(axes, quantities, strict=True):
         if panel.small is None:
             axis.set_yscale("log")
         else:
@@ -101,11 +81,9 @@ def against_penalty(penalty: FloatArray, panels: Sequence[Bounded]) -> Figure:
         axis.errorbar(penalty, centre, high - centre, capsize=2, label="AdaScale", **_MEASURED)
         for name, bound in panel.bounds.items():
             axis.plot(penalty, bound, label=name, **style[name])
-        axis.set(xscale="log", xlabel="penalty $V$ [1/nats]", ylabel=panel.name)
-        drawn, names = axis.get_legend_handles_labels()
-        handles |= dict(zip(names, drawn, strict=True))
-    known = [name for name in ("AdaScale", *style) if name in handles]
-    figure.legend([handles[name] for name in known], known, loc="center", bbox_to_anchor=_FOURTH)
+        axis.set(xscale="log", ylabel=panel.name.replace(" [", "\n["))
+        name_curves(axis)
+    axes[-1].set_xlabel("penalty $V$ [1/nats]")
     return figure
 
 
@@ -118,9 +96,9 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     floor, budget : float
         :math:`a > 0` and :math:`\nu > 0`.
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
+    figure, (left, right) = panels(2, 2.7)
     spent = np.linspace(0, 2 * budget, 401)
-    regrets, lines = [], (_MEASURED | {"linestyle": "-"}, _PAPER | {"linestyle": "--"})
+    regrets, lines = [], (_OURS | {"linestyle": "-"}, _BOUND | {"linestyle": "--"})
     for name, level, rise, style in (("A", 1, 0, lines[0]), ("B", 2, 2, lines[1])):
         ground = (floor / budget + rise * np.array([0, 0, 1, 1])).tolist()
         color = style["color"]
@@ -131,7 +109,7 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
         right.plot(spent / budget, regrets[-1], markevery=50, label=f"$r_{name}$", **style)
     gap = float(np.maximum(*regrets).min())
     left.set(xlabel="round $t/T$", ylabel="noise energy over $\\nu$", ylim=(0, None))
-    left.legend(loc="lower right")
+    name_curves(left)
     right.axhline(gap, color="black", linestyle=":", label="$\\Delta$")
     right.set(xlabel="spent in the first half, $s/\\nu$", ylabel="regret at least [$10^{-3}$ nats]", ylim=(0, 6 * gap))
     right.legend()
@@ -149,25 +127,25 @@ def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
         The start of the curves, and another one, of which the last panel shows the means, dotted.
     """
     near, far = (table[table["start"] == start] for start in np.asarray(starts))
-    figure, axes = _three_panels()
-    for beta, (color, marker) in _EXPONENTS.items():
+    figure, axes = panels(3, 2.5, sharex=True)
+    exponents = sorted(near["beta"].unique())
+    for beta, look in zip(exponents, shades(len(exponents)), strict=True):
         rows = near[near["beta"] == beta]
         columns = (rows["violation"], rows["leakage"] / rows["optimum"] - 1, rows["leakage"] / rows["optimum_at_cost"])
         for axis, column in zip(axes, columns, strict=True):
             groups = column.groupby(rows["T"])
             centre, _, high = np.array([interval(values) for _, values in groups]).T
-            style: dict[str, Any] = {"color": color, "marker": marker, "label": f"β = {beta:g}"}
-            axis.errorbar(list(groups.groups), centre, high - centre, **style)
+            axis.errorbar(list(groups.groups), centre, high - centre, label=f"β = {beta:g}", **look)
         rows = far[far["beta"] == beta]
         if len(rows):
             mean = (rows["leakage"] / rows["optimum_at_cost"]).groupby(rows["T"]).mean()
-            axes[2].plot(mean.index, mean, color=color, linestyle=":")
-    axes[0].set(xscale="log", yscale="log", xlabel="rounds $T$", ylabel="violation (no unit)")
-    axes[1].set(xscale="log", xlabel="rounds $T$", ylabel="regret / leakage of the optimum", ylim=(-1, 0.1))
-    axes[2].set(xscale="log", xlabel="rounds $T$", ylabel="leakage / optimum at the cost paid", ylim=(0.99, 1.14))
+            name = "far start" if beta == exponents[-1] else ""
+            axes[2].plot(mean.index, mean, color=look["color"], linestyle=":", label=name)
+    axes[0].set(xscale="log", yscale="log", ylabel="violation (no unit)")
+    axes[1].set(xscale="log", ylabel="regret / leakage\nof the optimum", ylim=(-1, 0.1))
+    axes[2].set(xscale="log", xlabel="rounds $T$", ylabel="leakage / optimum\nat the cost paid", ylim=(0.99, 1.14))
     axes[1].axhline(0, color="black", linewidth=0.8)
-    limit = axes[2].axhline(9 / 8, color="0.4", linewidth=0.8, label="9/8")
-    (dotted,) = axes[2].plot([], [], color="0.4", linestyle=":", label="far start")
-    handles = [*axes[0].get_legend_handles_labels()[0], limit, dotted]
-    figure.legend(handles=handles, loc="center", bbox_to_anchor=_FOURTH, ncols=2)
+    axes[2].axhline(9 / 8, color="0.4", linewidth=0.8, label="9/8")
+    for axis in axes:
+        name_curves(axis)
     return figure

@@ -11,7 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from adascale.statistics import interval
-from companion.figures.style import NOISE_FREE, Look, label_budgets, label_levels, label_of, policy_style
+from companion.figures.style import (
+    NOISE_FREE,
+    PAPER,
+    WIDTH,
+    Look,
+    label_budgets,
+    label_levels,
+    label_of,
+    name_curves,
+    panels,
+    policy_style,
+    shades,
+)
 
 
 def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
@@ -39,40 +51,29 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
     if noise_free is not None:
         shared &= noise_free.notna()
     compared = noise_free is not None and shared.any()
-    figure, axes = plt.subplots(1, 2 if compared else 1, figsize=(7.8, 4.6), squeeze=False)
-    above: Look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1)}  # inside, it would hide bars
-    left, drawn = axes[0, 0], list(dict.fromkeys(points.columns.get_level_values("policy")))
+    figure, axes = panels(2 if compared else 1, 2.7, squeeze=False)
+    above, drawn = axes[0, 0], list(dict.fromkeys(points.columns.get_level_values("policy")))
     own, name = points["AdaScale"], label_of("AdaScale")
     count = int(own.notna().sum().max())
     label = f"{name}, {count} realisations" if count > 1 else f"{name}, one realisation"
-    _bars(left, own, policy_style("AdaScale", drawn) | {"label": label})
+    _bars(above, own, policy_style("AdaScale", drawn) | {"label": label})
     ends = [min(own), max(own)]
-    left.plot(
-        ends,
-        100 * np.array(quoted),
-        color="#CC79A7",
-        linestyle=":",
-        marker="_",
-        markersize=12,
-        linewidth=2,
-        label="the paper's two ends",
-    )
-    left.set_ylabel("test accuracy [%]")
+    above.plot(ends, 100 * np.array(quoted), label="the paper's two ends", **PAPER)
+    above.set_ylabel("test accuracy [%]")
     if noise_free is not None:
-        left.axhline(noise_free.mean(), label="no receiver noise", **NOISE_FREE)
+        above.axhline(noise_free.mean(), label="no receiver noise", **NOISE_FREE)
     if noise_free is not None and compared:
-        right = axes[0, 1]
-        right.axhline(0, **NOISE_FREE)
+        below = axes[1, 0]
+        below.axhline(0, **NOISE_FREE)
         for i, policy in enumerate(drawn):
             look = policy_style(policy, drawn) | {"label": label_of(policy)}
             apart = points.loc[shared, policy].sub(noise_free[shared], axis=0)
-            _bars(right, apart, look, 1.06 ** (i - (len(drawn) - 1) / 2))
-        right.set_ylabel("accuracy less that without noise [points]")
-        right.legend(title=f"{shared.sum()} shared realisations", **above)
-    left.legend(**above)
-    for axis in axes[0]:
+            _bars(below, apart, look, 1.06 ** (i - (len(drawn) - 1) / 2))
+        below.set(ylabel="accuracy less that\nwithout noise [points]", title=f"{shared.sum()} shared realisations")
+    for axis in axes.flat:
         axis.set(xscale="log", xlabel="noise budget $\\nu$")
         label_budgets(axis, own.columns)
+        name_curves(axis)
     return figure
 
 
@@ -108,8 +109,8 @@ def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float
     floors = pd.concat(tables.values()).groupby("seed")["floor_mean"].first()
     seeds = sorted({seed for points in wide.values() for seed in points.index})
     levels = next((min(points), max(points)) for points in wide.values())
-    figure, axis = plt.subplots(figsize=(6.4, 3.8))
-    colors = [policy_style("AdaScale", ["AdaScale"])["color"], "#D55E00", "#009E73"]
+    figure, axis = plt.subplots(figsize=(WIDTH, 3.8))
+    colors = [look["color"] for look in shades(len(wide))]
     bars = [(0.0, 100 * np.array(quoted), "black", "")]
     for i, (label, points) in enumerate(wide.items()):
         apart = 0.16 * (i - (len(wide) - 1) / 2)
@@ -123,10 +124,10 @@ def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float
         axis.plot(place, ends[1], "o", color=color, markerfacecolor="white")
     for nu, fill in zip(levels, ("grey", "white"), strict=True):
         axis.plot([], [], "o", color="grey", markerfacecolor=fill, label=f"$\\nu$ = {nu:g}")
-    names = ["the paper", *(f"realisation {seed}\nmean floor {floors[seed]:.2f}" for seed in seeds)]
+    names = ["the paper", *(f"realisation {seed},\nmean floor\n{floors[seed]:.2f}" for seed in seeds)]
     axis.set_xticks(range(len(names)), names)
     axis.set(ylabel="test accuracy [%]", xlim=(-0.5, len(names) - 0.5))
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     return figure
 
 
@@ -146,7 +147,7 @@ def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[flo
     chosen = table[table["nu"].isin(nus) | (table["policy"] == "NoiseFree")]
     seeds = set.intersection(*(set(rows["seed"]) for _, rows in chosen.groupby(["policy", "nu"])))
     joined = curves.merge(chosen[chosen["seed"].isin(seeds)][["run", "policy", "nu", "seed"]], on="run")
-    figure, axes = plt.subplots(1, 2, figsize=(7.8, 4.2))
+    figure, axes = panels(2, 2.9, sharex=True)
     drawn = [name for name in table["policy"].unique() if name != "NoiseFree"]
     lines = dict(zip(sorted(nus), ("-", "--", ":"), strict=False))
     noise_free = joined[joined["policy"] == "NoiseFree"].groupby("round")["accuracy"].mean()
@@ -158,10 +159,9 @@ def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[flo
         axes[1].plot(means.index + 1, means["epsilon"], markevery=4, **look)
     if len(noise_free):
         axes[0].axhline(0, **NOISE_FREE)
-    axes[0].set_ylabel("accuracy less that without noise [points]" if len(noise_free) else "test accuracy [%]")
+    axes[0].set_ylabel("accuracy less that\nwithout noise [points]" if len(noise_free) else "test accuracy [%]")
     axes[1].set(ylabel="$\\varepsilon$ so far", yscale="log")
-    for axis in axes:
-        axis.set_xlabel("rounds done")
+    axes[1].set_xlabel("rounds done")
     label_levels(axes[1])
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    name_curves(axes[1], width=22)
     return figure

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from adascale.statistics import log_interval
-from companion.figures.style import NOT_IN_RDP, STYLE, label_budgets, label_levels, policy_label, policy_style
+from companion.figures.style import (
+    NOT_IN_RDP,
+    PAPER,
+    STYLE,
+    Look,
+    label_budgets,
+    label_levels,
+    label_of,
+    name_curves,
+    panels,
+    policy_label,
+    policy_style,
+)
 
 PANELS = {
     "rdp": "RDP leakage at order {order:g} [nats]",
@@ -36,8 +46,8 @@ def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric"
         The line: the geometric mean with its 95 % t interval on the logarithm as a bar, or the plain mean, without a
         bar: the leakage is too heavy-tailed for one.
     """
-    figure, axes = plt.subplots(1, len(PANELS), figsize=(0.4 + 3.7 * len(PANELS), 4.2))
-    labels, handles = table.attrs.get("labels", {}), {}
+    figure, axes = panels(len(PANELS), 3.1, sharex=True)
+    labels = table.attrs.get("labels", {})
     drawn = list(table["policy"].unique())
     for axis, (column, label) in zip(axes, PANELS.items(), strict=True):
         for policy, rows in table.groupby("policy", sort=False):
@@ -53,15 +63,47 @@ def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric"
                 axis.vlines(nu * apart, low, high, color=style["color"], linewidth=1.2)
             else:
                 centre = groups.mean().loc[nu].to_numpy()
-            (handles[name],) = axis.plot(nu * apart, centre, label=name, **style)
+            axis.plot(nu * apart, centre, label=name, linewidth=1, **style)
             if points:
                 spots = style | {"markersize": 3, "markerfacecolor": "white", "label": f"_{policy}, realisations"}
                 axis.plot(rows["nu"] * apart, rows[column], linestyle="none", **spots)
-        axis.set(xscale="log", yscale="log", xlabel="noise budget $\\nu$")
+        axis.set(xscale="log", yscale="log")
         axis.set_ylabel(label.format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0])))
         label_levels(axis)
         label_budgets(axis, table["nu"])
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=min(len(handles), 3))
+        name_curves(axis)
+    axes[-1].set_xlabel("noise budget $\\nu$")
+    return figure
+
+
+def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tuple[float, float]) -> Figure:
+    r"""One panel of the paper's Figures 1 and 2, a panel for each protocol: mean leakages with the paper's own marks.
+
+    Parameters
+    ----------
+    protocols : mapping
+        Tables as for :func:`leakage`, by name.
+    metric : {"rdp", "epsilon"}
+        Which leakage.
+    quoted : tuple of float
+        The accuracies (0 ... 1) that the paper states for the ends of its range of :math:`\nu`: the stars.
+    """
+    figure, axes = panels(len(protocols), 2.9, sharex=True, sharey=True, squeeze=False)
+    for axis, (protocol, table) in zip(axes.flat, protocols.items(), strict=True):
+        means = table.pivot_table(metric, "nu", "policy")
+        for policy in (name for name in STYLE if name in means and not (metric == "rdp" and name in NOT_IN_RDP)):
+            axis.plot(means[policy], label=label_of(policy), **STYLE[policy])
+        kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]
+        axis.set(xscale="log", yscale="log", title=protocol, ylabel=f"mean {kind}")
+        axis.set_ylim(bottom=axis.get_ylim()[0] / 2)
+        label_levels(axis)
+        for nu, accuracy, side in zip((means.index[0], means.index[-1]), quoted, ("left", "right"), strict=True):
+            axis.plot(nu, 0.04, transform=axis.get_xaxis_transform(), label=f"_accuracy at {nu:g}", **PAPER)
+            where = {"xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side, "color": PAPER["color"]}
+            axis.annotate(f"{accuracy:.0%} accuracy", (nu, 0.07), **where)
+        label_budgets(axis, means.index)
+        name_curves(axis)
+    axes[-1, 0].set_xlabel("noise budget $\\nu$")
     return figure
 
 
@@ -76,46 +118,37 @@ def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
         RDP leakage, DP leakage, or the exact one; a panel each.
     """
     metrics = [metric] if isinstance(metric, str) else list(metric)
-    size = (7.0, 3.6) if len(metrics) == 1 else (0.4 + 3.7 * len(metrics), 4.0)
-    figure, axes = plt.subplots(1, len(metrics), figsize=size, squeeze=False)
-    handles: dict[str, Any] = {}
-    for axis, each in zip(axes[0], metrics, strict=True):
-        handles |= _gap(axis, table, each)
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3)
+    figure, axes = panels(len(metrics), 3.1, sharex=True, squeeze=False)
+    for axis, each in zip(axes.flat, metrics, strict=True):
+        _gap(axis, table, each)
+    axes[-1, 0].set_xlabel("noise budget $\\nu$")
     return figure
 
 
-def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> dict[str, Any]:
-    """One panel of :func:`gap`, and its lines by name."""
-    labels, handles = table.attrs.get("labels", {}), {}
+def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
+    """One panel of :func:`gap`: methods next to each other at each budget."""
+    labels = table.attrs.get("labels", {})
     values = table.pivot(index=["seed", "nu"], columns="policy", values=metric)
     ratio = values.div(values["Optimal"], axis=0).groupby("nu")
     middle, low, high = ratio.median(), ratio.quantile((1 - 0.9) / 2), ratio.quantile((1 + 0.9) / 2)
     omitted = ("Optimal", *(NOT_IN_RDP if metric == "rdp" else ()))
     drawn = [name for name in table["policy"].unique() if name not in omitted]
     for i, policy in enumerate(drawn):
-        bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
         label = policy_label(policy, table[table["policy"] == policy], labels)
-        style = policy_style(policy, table["policy"])
-        handles[label] = axis.errorbar(
-            middle.index * _apart(i, len(drawn)), middle[policy], yerr=bars, label=label, capsize=3, **style
-        )
+        look: Look = policy_style(policy, table["policy"]) | {"linewidth": 0.6, "elinewidth": 1.6, "label": label}
+        bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
+        axis.errorbar(middle.index * _apart(i, len(drawn)), middle[policy], yerr=bars, **look)
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
-    leakage_of = {"rdp": "RDP", "epsilon": "DP", "exact": "exact DP"}[metric]
-    axis.set(
-        xscale="log",
-        yscale="log",
-        xlabel="noise budget $\\nu$",
-        ylabel=f"{leakage_of} leakage relative to Optimal",
-    )
+    leakage_of = {"rdp": "RDP leakage", "epsilon": "DP leakage", "exact": "exact $\\varepsilon$"}[metric]
+    axis.set(xscale="log", yscale="log", ylabel=f"{leakage_of} relative to Optimal")
     label_levels(axis)
     label_budgets(axis, middle.index)
-    return handles
+    name_curves(axis)
 
 
 def _apart(place: int, count: int) -> float:
     """By what factor a policy is moved aside, so that bars do not hide each other."""
-    return float(1.03 ** (place - (count - 1) / 2))
+    return float(1.1 ** (place - (count - 1) / 2))
 
 
 def _power_of_ten(value: float) -> str:

@@ -1,15 +1,24 @@
-"""One look for every figure: colours, markers, names in a legend, and what the axes say."""
+"""One look for every figure: colours, markers and names of methods, words at the curves, and what the axes say.
+
+A colour is a method.  Shades of violet are values of a parameter or bounds, and grey is context.  A figure is as wide
+as a phone's screen, so that its words can be read there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from adascale import policies
 from companion.figures.files import in_notebook
@@ -18,7 +27,10 @@ from companion.formatting import as_html
 Look = dict[str, Any]
 """Keyword arguments of matplotlib's ``plot`` and ``errorbar``."""
 
-# Okabe and Ito's colours: distinct to colour-blind readers; the markers differ too
+WIDTH = 5.3
+"""Inches: words of 10 points are 9 px high where a phone shows a figure of this width."""
+
+# Okabe and Ito's colours, and two of Tol's: distinct to colour-blind readers; the markers differ too
 STYLE: dict[str, Look] = {
     "Optimal": {"color": "#000000", "marker": "o"},
     "AdaScale": {"color": "#0072B2", "marker": "s"},
@@ -26,25 +38,33 @@ STYLE: dict[str, Look] = {
     "EstimFuture": {"color": "#009E73", "marker": "D"},
     "PowerControl": {"color": "#CC79A7", "marker": "v"},
     "LyapunovPowerControl": {"color": "#E69F00", "marker": "P"},
+    "ConstantLevel": {"color": "#999933", "marker": "X"},
+    "ReSolve": {"color": "#56B4E9", "marker": "<"},
+    "Learn": {"color": "#882255", "marker": ">"},
 }
-"""Colour and marker of each policy."""
+"""Colour and marker of each policy; a variant, such as ``Learn, hard``, has those of its policy."""
 
+CONTEXT: Look = {"color": "0.6", "linewidth": 1.0}
+"""What is drawn only for comparison."""
 NOISE_FREE: Look = {"color": "0.45", "linestyle": "--", "linewidth": 1.2}
 """The level line of a receiver without noise."""
+PAPER: Look = {"color": "0.4", "linestyle": "--", "marker": "*", "markersize": 8}
+"""What the paper states: a value, or a bound."""
+_VIOLET = LinearSegmentedColormap.from_list("violet", ["#8E66D0", "#5E2FB0", "#1A0B4B"])
 
 LABELS = {
     each.__name__: each.label or each.__name__
     for each in (getattr(policies, name) for name in policies.__all__)
     if isinstance(each, type) and issubclass(each, policies.Policy)
 }
-"""What a legend says of the package's policies; of others, what a leakage table carries."""
+"""What a figure calls the package's policies; others, what a leakage table carries."""
 
 NOT_IN_RDP = ("PowerControl", "LyapunovPowerControl")
 """The policies that the paper leaves out of its RDP panel."""
 
 SPARE: list[Look] = [
     {"color": color, "marker": marker}
-    for color, marker in zip(["#56B4E9", "#F0E442", "#999999", "#332288", "#882255"], "X*<>h", strict=True)
+    for color, marker in zip(["#AA4499", "#332288", "#DDCC77", "#44AA99", "#661100"], "hHp*d", strict=True)
 ]
 """For policies that the book does not know."""
 
@@ -60,13 +80,14 @@ def use_style() -> None:
     plt.rcParams.update(
         {
             "figure.dpi": 110,
-            "figure.figsize": (7.0, 3.6),
+            "figure.figsize": (WIDTH, 3.2),
             "figure.constrained_layout.use": True,
             "font.size": 10,
             "axes.grid": True,
             "grid.alpha": 0.3,
             "axes.spines.top": False,
             "axes.spines.right": False,
+            "axes.titlesize": 10,
             "legend.frameon": False,
             "lines.markersize": 5,
             "svg.hashsalt": "adascale",
@@ -74,10 +95,66 @@ def use_style() -> None:
     )
 
 
-def policy_style(policy: str, among: Iterable[str]) -> Look:
+def policy_style(policy: str, among: Iterable[str] = ()) -> Look:
     """Colour and marker of ``policy``; one that the book does not know takes its own spare ``among`` those drawn."""
-    strangers = [name for name in dict.fromkeys(among) if name not in STYLE]
-    return STYLE[policy] if policy in STYLE else SPARE[strangers.index(policy) % len(SPARE)]
+    strangers = [name for name in dict.fromkeys(among) if name.partition(",")[0] not in STYLE]
+    known = policy.partition(",")[0]
+    return STYLE[known] if known in STYLE else SPARE[strangers.index(policy) % len(SPARE)]
+
+
+def shades(number: int) -> list[Look]:
+    """Looks for up to six values of a parameter in their order, from light to dark."""
+    colors = [to_hex(_VIOLET(each)) for each in np.linspace(0, 1, number)]
+    return [{"color": color, "marker": marker} for color, marker in zip(colors, "o^sDvP", strict=False)]
+
+
+def panels(rows: int, height: float = 2.3, **options: Any) -> tuple[Figure, NDArray[Any]]:
+    """Panels under each other, of one width."""
+    return plt.subplots(rows, 1, figsize=(WIDTH, rows * height + 0.3), **options)
+
+
+def say(finding: str) -> None:
+    """Write the finding over the current figure."""
+    title: Look = {"x": 0.01, "ha": "left", "fontsize": 11, "fontweight": "bold", "linespacing": 1.25}
+    lines = -(-len(finding) // 54)
+    plt.gcf().suptitle(fill(finding, min(54, len(finding) // lines + 6)), **title)
+
+
+def name_curves(axis: Axes, width: int = 16, names: Mapping[str, str] | None = None) -> None:
+    """Write the name of each curve at its right end, in its colour; names that would touch are moved apart.
+
+    Call it last, as the places depend on the limits of the axes.
+
+    Parameters
+    ----------
+    axis : matplotlib.axes.Axes
+        Its labelled lines and error bars are named.
+    width : int
+        Letters in a line.
+    names : mapping, optional
+        Other words for some labels; an empty one leaves the name out.
+    """
+    figure: Any = axis.figure
+    if not figure.get_suptitle():
+        figure.suptitle("\n", fontsize=11)  # the room of a finding
+    figure.draw_without_rendering()  # constrained layout gives the axes their height
+    found: list[tuple[float, str, Any]] = []
+    for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+        line: Any = handle[0] if isinstance(handle, tuple) else handle
+        name = (names or {}).get(label, label)
+        if text := name if "$" in name else fill(name, width):
+            points = axis.transData.transform(np.column_stack(line.get_data()).astype(float))
+            points = points[np.isfinite(points).all(axis=1)]
+            end = points[points[:, 0].argmax(), 1] if len(points) else 0.0
+            found.append((axis.transAxes.inverted().transform((0, end))[1], text, line.get_color()))
+    found.sort(key=lambda each: each[0])
+    lines = np.array([1 + text.count("\n") for _, text, _ in found])
+    row = 1.2 * plt.rcParams["font.size"] * figure.dpi / 72 / axis.bbox.height
+    middle = row * (np.cumsum(lines) - lines / 2)  # of names that follow each other closely
+    place = isotonic_regression([end for end, _, _ in found] - middle).x.clip(0, max(1 - row * lines.sum(), 0)) + middle
+    for height, (_, text, color) in zip(place, found, strict=True):
+        dark = tuple(0.75 * part for part in to_rgb(color))
+        axis.text(1.02, height, text, transform=axis.transAxes, color=dark, va="center", linespacing=1)
 
 
 def label_of(method: str) -> str:

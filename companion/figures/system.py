@@ -5,6 +5,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from companion.figures.style import WIDTH
+
 _KNOB = "#D55E00"  # what the server chooses
 
 
@@ -25,30 +27,29 @@ def one_round() -> Figure:
     matplotlib.figure.Figure
         Without axes to read; (:eq:`eq:transmit-weight`, :eq:`eq:received`, :eq:`eq:model-update`).
     """
-    figure, axis = plt.subplots(figsize=(9, 3.4))
-    axis.set(xlim=(0, 18), ylim=(0, 7))
+    figure, axis = plt.subplots(figsize=(WIDTH, 4.3))
+    axis.set(xlim=(0, 10.6), ylim=(0, 8.6))
     axis.axis("off")
-    for y, name in [(6, "1"), (4, "2"), (2, "M")]:
-        _block(axis, 1.2, y, f"$g_{{{name},t}}$")
-        _block(axis, 4.4, y, f"$\\times\\ \\sqrt{{\\eta_t}}\\,/\\,(M h_{{{name},t}})$", _KNOB)
-        _arrow(axis, (1.9, y), (2.6, y))
-        x = np.linspace(6.3, 8.7, 100)
-        line = y + (4 - y) * (x - 6.3) / 2.8
-        axis.plot(x, line + 0.18 * np.sin(4 * np.pi * (x - 6.3) / 1.2), color="#0072B2")
-        axis.text(7.0, y + 0.35 * (4 - y) + 0.55, f"$h_{{{name},t}}$", ha="center")
-    axis.text(1.2, 3, "$\\vdots$", ha="center", va="center")
-    _block(axis, 9.3, 4, "$+$")
-    axis.text(9.3, 2.6, "the air adds", ha="center")
-    _arrow(axis, (9.7, 4), (10.8, 4))
-    _block(axis, 11.2, 4, "$+$")
-    _arrow(axis, (11.2, 5.9), (11.2, 4.5))
-    axis.text(11.2, 6.2, "receiver noise $n_t$", ha="center")
-    _arrow(axis, (11.6, 4), (12.2, 4))
-    _block(axis, 13.4, 4, "Re( )$/\\sqrt{\\eta_t}$", _KNOB)
-    _arrow(axis, (14.6, 4), (15, 4))
-    _block(axis, 16.4, 4, "$\\theta_{t+1} = \\theta_t - \\lambda \\tilde r_t$")
-    _arrow(axis, (16.4, 3.4), (16.4, 0.7))
-    _arrow(axis, (16.4, 0.7), (1.2, 0.7), "--")
-    _arrow(axis, (1.2, 0.7), (1.2, 1.4), "--")
-    axis.text(8.8, 0.95, "broadcast: the model, and $\\eta_{t+1}$", ha="center")
+    for y, name in [(8, "1"), (6, "2"), (4, "M")]:
+        _block(axis, 0.7, y, f"$g_{{{name},t}}$")
+        _block(axis, 3.5, y, f"$\\times\\ \\sqrt{{\\eta_t}}\\,/\\,(M h_{{{name},t}})$", _KNOB)
+        _arrow(axis, (1.3, y), (1.9, y))
+        x = np.linspace(5.2, 7.3, 100)
+        line = y + (6 - y) * (x - 5.2) / 2.5
+        axis.plot(x, line + 0.18 * np.sin(4 * np.pi * (x - 5.2) / 1.05), color="0.4")
+        axis.text(5.9, y + 0.3 * (6 - y) + 0.5, f"$h_{{{name},t}}$", ha="center")
+    axis.text(0.7, 5, "$\\vdots$", ha="center", va="center")
+    _block(axis, 7.9, 6, "$+$")
+    axis.text(7.9, 4.9, "the air adds", ha="center")
+    _arrow(axis, (8.3, 6), (9.3, 6))
+    _block(axis, 9.7, 6, "$+$")
+    _arrow(axis, (9.7, 7.5), (9.7, 6.5))
+    axis.text(10.4, 7.7, "receiver noise $n_t$", ha="right")
+    _arrow(axis, (9.7, 5.5), (9.7, 2.6))
+    _block(axis, 9.3, 2, "Re( )$/\\sqrt{\\eta_t}$", _KNOB)
+    _arrow(axis, (7.9, 2), (7.2, 2))
+    _block(axis, 5.3, 2, "$\\theta_{t+1} = \\theta_t - \\lambda \\tilde r_t$")
+    _arrow(axis, (3.4, 2), (0.7, 2), "--")
+    _arrow(axis, (0.7, 2), (0.7, 3.3), "--")
+    axis.text(3.4, 0.9, "broadcast: the model, and $\\eta_{t+1}$", ha="center")
     return figure

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 from jupyter_cache import get_cache
 
-from companion.figures import files
+from companion.figures import LABELS, STYLE, files
 
 ROOT = Path(__file__).parents[2]
-# A figure of a page 1440 px wide is at most so wide, and its words at least so large, in px.
-COLUMN = 774
-READABLE = 11
+PHONE = 358
+# So wide is a figure at most on a page of 1440 px and of 390 px, and so large are its words at least, in px.
+READABLE = {774: 11, PHONE: 9}
 sys.path.append(str(ROOT / "tools"))
 import executed as tool  # noqa: E402
 
@@ -100,19 +100,55 @@ def test_figures_have_their_files_when_the_execution_comes_from_the_cache(tmp_pa
     assert tool.stored_files(tool.executed(tmp_path / "page.ipynb", str(cache))) == {}
 
 
-def smallest_word(svg):
+def smallest_word(svg, column=774):
     """The font size of the smallest words of a figure on its page, in px; exponents and indices may be smaller."""
     width = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)[1])
     sizes = [
         100 * float(size) for size in re.findall(r"translate\([^)]*\)(?: rotate\([^)]*\))? scale\(([\d.]+) -", svg)
     ]
-    return min(sizes) * min(96 / 72, COLUMN / width)
+    return min(sizes) * min(96 / 72, column / width)
+
+
+METHODS = {
+    name.replace(" ", "-"): look["color"].lower() for policy, look in STYLE.items() for name in (policy, LABELS[policy])
+}
+
+
+def colours(svg):
+    """The colours of each series that a figure calls by the name of a method, or by that of a variant."""
+    for name, drawn in re.findall(r'<g id="\d+-([^"]*)">(.*?)</g>\s*(?=<g id=|</g>)', svg, flags=re.DOTALL):
+        for method, color in METHODS.items():
+            if name == method or name.startswith(f"{method},"):
+                found = {*re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawn)} - {"#ffffff"}
+                yield name, found or {"#000000"}, color  # black is left out of an SVG
+
+
+def figures_of(path):
+    return [each["svg"] for each in tool.stored_files(nbformat.read(path, as_version=4)).values()]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
-def test_the_words_of_a_figure_can_be_read_where_it_is_shown(path):
-    drawn = tool.stored_files(nbformat.read(path, as_version=4)).values()
-    assert [size for figure in drawn if (size := smallest_word(figure["svg"])) < READABLE] == []
+def test_figures_are_readable_and_a_method_has_one_colour(path):
+    for svg in figures_of(path):
+        for column, least in READABLE.items():
+            assert smallest_word(svg, column) >= least
+        assert "fill: #ffffff" not in svg.partition('id="patch_2"')[2].partition("</g>")[0]  # no box on a dark page
+        assert [(name, found) for name, found, own in colours(svg) if found != {own}] == []
+
+
+def test_the_colours_of_methods_are_read_from_the_figures_of_the_book():
+    found = [each for path in (ROOT / "notebooks").glob("*.ipynb") for svg in figures_of(path) for each in colours(svg)]
+    assert {own for _, _, own in found} == {*METHODS.values()}
+
+
+@pytest.mark.parametrize("drawn", ["plot", "errorbar"])
+def test_another_colour_is_noticed(drawn):
+    figure, axes = plt.subplots()
+    getattr(axes, drawn)([1, 2], [1, 2], label="Learn, hard", **STYLE["Learn"])
+    getattr(axes, drawn)([1, 2], [2, 1], label="AdaScale, warm", color="red")
+    svg = files.as_svg(figure)
+    plt.close(figure)
+    assert [found == {own} for _, found, own in colours(svg)] == [True, False]
 
 
 @pytest.mark.parametrize(("wide", "size", "shown"), [(7, 10, 13.3), (9, 10, 11.8), (9, 8, 9.4), (11, 10, 9.7)])

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import re
 
 import matplotlib.pyplot as plt
@@ -34,7 +35,7 @@ MEANS = floors.running_mean, np.array([0.1, 10.0]), np.array([16, 32]), ROWS, RO
 # the figure with its data; and of its panels series and what they show
 DRAWN = [
     ((floors.poured, np.array([3.0, 1.0, 2.0]), 2.5), {(0, "schedule $w_t$"): [2.5, 2.5, 3.0]}),
-    ((floors.over_rounds, ROWS, (0.01, 0.16)), {(0, f"realisation {k + 1}"): ROWS[k].tolist() for k in range(3)}),
+    ((floors.over_rounds, ROWS, (0.01, 0.16)), {(k, f"realisation {k + 1}"): ROWS[k].tolist() for k in range(3)}),
     (MEANS, {(0, "simulated"): [0.5] * 7 + [0] * 13, (1, "median, simulated"): [3, 4]}),
     (SPREAD, {(0, "the paper's bound"): [5, 10], (3, "left side, exact"): [7, 14]}),
     ((convergence.floors_term, np.array([100.0, 1000]), LANDAU, 1.2), {(0, "median of 3 realisations"): [2, 0.2]}),
@@ -66,10 +67,12 @@ def shell():
     InteractiveShell.clear_instance()
 
 
-def legend(figure):
-    """The words of the legends of a figure and its axes."""
+def named(figure):
+    """What a figure calls its series, at their curves or in legends, each once and in one line."""
     legends = [*figure.legends, *(axis.get_legend() for axis in figure.axes)]
-    return [text.get_text() for each in legends if each is not None for text in each.get_texts()]
+    texts = [text for each in legends if each is not None for text in each.get_texts()]
+    texts += [text for axis in figure.axes for text in axis.texts]
+    return [*dict.fromkeys(text.get_text().replace("\n", " ") for text in texts)]
 
 
 def series(figure, name, panel=0):
@@ -112,7 +115,7 @@ def test_falls_are_paired_with_the_smallest_level_of_the_same_realisation():
     one, two = centres(figure.axes[0])
     assert one == pytest.approx([-1, -4.9])
     assert two == pytest.approx([-4.9])
-    assert set(legend(figure)) == {"one", "two", "quoted by the paper"}
+    assert set(named(figure)) == {"one", "two", "quoted by the paper"}
 
 
 def test_noise_and_leakage_have_a_mean_and_a_geometric_mean():
@@ -132,7 +135,7 @@ def test_one_training_shows_losses_above_no_noise_and_leakage_over_the_reference
     assert [line.get_ydata().tolist() for line in figure.axes[1].lines[:2]] == [[0.5], [0.25]]
     assert [line.get_ydata().tolist() for line in figure.axes[2].lines] == [[1.0], [1.5]]
     drawn = {line.get_label() for axis in figure.axes for line in axis.lines}
-    assert set(legend(figure)) == {"no noise", "Optimal", "EqualAlloc"} <= drawn  # no entry without a line
+    assert set(named(figure)) == {"no noise", "Optimal", "EqualAlloc"} <= drawn  # no entry without a line
 
 
 def test_accuracy_bars_go_from_the_smallest_level_to_the_largest():
@@ -143,8 +146,8 @@ def test_accuracy_bars_go_from_the_smallest_level_to_the_largest():
     bars = [line.get_ydata() for line in figure.axes[0].lines if len(line.get_ydata()) == 2]
     np.testing.assert_allclose(bars, [[65, 60], [69, 68], [68, 67], [67, 66], [68, 67]], rtol=1e-12)
     names = [text.get_text() for text in figure.axes[0].get_xticklabels()]
-    assert names == ["the paper", *(f"realisation {seed}\nmean floor {0.5 + seed:.2f}" for seed in range(3))]
-    assert legend(figure)[:2] == ["one", "other"]
+    assert names == ["the paper", *(f"realisation {seed},\nmean floor\n{0.5 + seed:.2f}" for seed in range(3))]
+    assert named(figure)[:2] == ["one", "other"]
 
 
 def test_lost_accuracy_stands_over_the_gap_by_budget():
@@ -162,7 +165,7 @@ def test_weights_name_each_setting_once():
     index = pd.MultiIndex.from_product([settings, [0, 1]])
     lost = pd.DataFrame(-np.arange(16.0).reshape(4, 4), index, ["early", "middle", "late", "even"])
     figure = experiments.weights(responses, {name: np.ones(5) for name in settings}, lost)
-    assert legend(figure) == settings
+    assert {*named(figure)} == {*settings}
     first = centres(figure.axes[1])[0]
     assert first == pytest.approx([interval(lost.loc["momentum 0.9", when]).centre for when in lost])
 
@@ -184,13 +187,13 @@ class Cautious(policies.EqualAlloc):
 def test_a_policy_of_ones_own_is_drawn_under_its_label_with_what_must_be_said_of_its_cost():
     table = leakage_table(SMALL, BUDGETS, range(3), {"Optimal": policies.Optimal, "Cautious": Cautious})
     for drawn in (figures.leakage(table), figures.gap(table)):
-        assert "half of it (cost is not $\\nu$)" in legend(drawn)
+        assert "half of it (cost is not $\\nu$)" in named(drawn)
 
 
 def test_what_a_policy_cannot_reach_is_counted_and_not_drawn():
     table = leakage_table(SMALL, BUDGETS, range(3), {"Optimal": policies.Optimal, "OnlySome": OnlySome})
     drawn = figures.leakage(table)
-    assert "OnlySome (3 of 6 cannot reach $\\nu$)" in legend(drawn)
+    assert "OnlySome (3 of 6 cannot reach $\\nu$)" in named(drawn)
     color = figures.policy_style("OnlySome", table.policy)["color"]
     drawn_at = np.concatenate([line.get_xdata() for line in drawn.axes[0].lines if line.get_color() == color])
     assert np.allclose(drawn_at, BUDGETS[0], rtol=0.05)  # moved aside a little, so that bars do not hide each other
@@ -203,23 +206,53 @@ def test_policies_differ_in_colour_and_in_marker():
         assert len({style[key] for style in styles}) == len(names)
 
 
+def test_names_stand_at_their_curves_in_their_colours_and_never_touch():
+    axis = plt.subplots(figsize=(4, 2), layout="constrained")[1]
+    ends = {"low": 0.0, "as low": 0.01, "between, in two lines": 0.02, "high": 1.0}
+    for (name, end), look in zip(ends.items(), figures.shades(4), strict=True):
+        axis.plot([0, 1], [0.5, end], label=name, **look)
+    figures.name_curves(axis)
+    figure = axis.figure
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axis.texts]
+    assert [text.get_text().replace("\n", " ") for text in axis.texts] == [*ends]  # from below
+    assert all(upper.y0 > lower.y0 + 0.8 * lower.height for lower, upper in itertools.pairwise(boxes))
+    assert abs(boxes[-1].y0 + boxes[-1].height / 2 - axis.transData.transform((1, 1))[1]) < boxes[-1].height
+    assert len({text.get_color() for text in axis.texts}) == len(ends)
+    assert max(box.x1 for box in boxes) < figure.bbox.x1 + 1  # the axes make room
+
+
+def test_a_variant_has_the_look_of_its_method():
+    assert figures.policy_style("Learn, hard") == figures.policy_style("Learn")
+
+
 def test_leakage_figure_draws_every_realisation_and_their_interval(table):
     drawn = figures.leakage(table)
-    assert {"Liu & Simeone", "Shi et al."} <= {*legend(drawn)}
+    assert {"Liu & Simeone", "Shi et al."} <= {*named(drawn)}
     for axis, number in zip(drawn.axes[:2], (len(METHODS) - len(figures.NOT_IN_RDP), len(METHODS)), strict=True):
         points = [line for line in axis.lines if line.get_linestyle() == "None"]
         assert [line.get_xdata().size for line in points] == [len(BUDGETS) * 12] * number
         assert len(axis.collections) == number
 
 
-def test_bounds_against_the_penalty_are_drawn_whole_under_one_legend():
+def test_a_panel_of_the_paper_has_means_under_each_protocol_and_stars_for_its_accuracies(table):
+    drawn = figures.paper_panel({"one": table, "other": table[table.seed < 3]}, "rdp", (0.95, 0.9))
+    assert {*named(drawn)} == {"Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "95% accuracy", "90% accuracy"}
+    for axis, rows in zip(drawn.axes, (table, table[table.seed < 3]), strict=True):
+        lines = {line.get_label(): line for line in axis.lines}
+        mean = rows[rows.policy == "AdaScale"].groupby("nu").rdp.mean()
+        assert lines["AdaScale"].get_ydata().tolist() == pytest.approx(mean.tolist())
+        assert [lines[f"_accuracy at {nu:g}"].get_xdata()[0] for nu in BUDGETS] == BUDGETS
+
+
+def test_bounds_against_the_penalty_are_drawn_whole_under_their_names():
     V = np.geomspace(0.03, 3000, 8)
     values = 1e-3 * np.linspace(-1, 1, 8)[:, None] * [0.9, 1, 1.1]
     both = {"bound on the mean": 1 / V, "paper's bound": 100 / V}
     panels = [figures.Bounded("regret", values, both, 1e-5), figures.Bounded("excess", abs(values), both)]
     panels.append(figures.Bounded("violation", -values, both | {"on every channel": 10 * V}, 1e-4))
     drawn = figures.against_penalty(V, panels)
-    assert legend(drawn) == ["AdaScale", "bound on the mean", "paper's bound", "on every channel"]
+    assert {*named(drawn)} == {"AdaScale", "bound on the mean", "paper's bound", "on every channel"}
     for axis in drawn.axes:
         low, high = axis.get_ylim()
         drawn_at = np.concatenate([line.get_ydata() for line in axis.lines])

@@ -113,15 +113,12 @@ def modules():
 
 def public(packages):
     """What a module of the library lists, or defines without a list; the modules of these packages are their inside."""
+    inside = (*INSIDE, *(f"{package}." for package in packages), "companion")
     for module in modules():
-        if (
-            module.startswith("adascale")
-            and module not in INSIDE
-            and not module.startswith(tuple(f"{package}." for package in packages))
-        ):
-            inside = vars(importlib.import_module(module))
-            own = [name for name, each in inside.items() if isinstance(each, CODE) and each.__module__ == module]
-            names = [name for name in inside.get("__all__", own) if not name.startswith("_")]
+        if not module.startswith(inside):
+            found = vars(importlib.import_module(module))
+            own = [name for name, each in found.items() if isinstance(each, CODE) and each.__module__ == module]
+            names = [name for name in found.get("__all__", own) if not name.startswith("_")]
             yield from (home(module, name) for name in names if name not in ("main", "committed"))
 
 

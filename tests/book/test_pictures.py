@@ -1,0 +1,67 @@
+"""Pictures of the book on their own: one that moves for a moment, and colours on a dark page."""
+
+import io
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from PIL import Image
+
+from companion.figures import STYLE, files, shades
+
+STATIC = Path(__file__).parents[2] / "book" / "_static"
+ENDS = "() => document.getAnimations().map((each) => each.effect.getComputedTiming().endTime)"
+
+pytestmark = pytest.mark.book
+
+
+@pytest.mark.parametrize("media", [{"reduced_motion": "reduce"}, {"media": "print"}], ids=str)
+def test_water_rises_for_five_seconds_and_stands_still_where_it_must(page, media):
+    page.emulate_media(reduced_motion="no-preference")
+    page.goto((STATIC / "water.svg").as_uri())
+    assert 3000 < max(page.evaluate(ENDS)) <= 5000
+    page.emulate_media(**media)
+    assert page.evaluate(ENDS) == []
+
+
+def luminance(color):
+    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in color]
+    return np.dot([0.2126, 0.7152, 0.0722], linear)
+
+
+def contrast(*colors):
+    low, high = sorted(luminance(color) for color in colors)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_stand_out_on_a_page_and_the_ground_is_the_pages(page, theme):
+    colors = [look["color"] for look in (*STYLE.values(), *shades(4))]
+    figure = plt.figure(figsize=(len(colors), 1))
+    for place, color in enumerate(colors):
+        figure.add_artist(plt.Rectangle(((place + 0.5) / len(colors), 0), 0.5 / len(colors), 1, color=color))
+    svg = files.as_svg(figure)
+    plt.close(figure)
+    ground = {"light": "#ffffff", "dark": "#14181e"}[theme]
+    style = f"<style>{(STATIC / 'custom.css').read_text()} body {{background: {ground}}}</style>"
+    place = '<div class="bd-content"><article class="bd-article"><figure><img></figure></article></div>'
+    page.set_content(f'<html data-theme="{theme}">{style}{place}')
+    page.evaluate("svg => { document.images[0].src = `data:image/svg+xml,${encodeURIComponent(svg)}`; }", svg)
+    page.wait_for_function("document.querySelector('img').complete")
+    picture = np.asarray(Image.open(io.BytesIO(page.locator("img").screenshot())).convert("RGB")) / 255
+    found, pixels = np.unique(picture[picture.shape[0] // 2], axis=0, return_counts=True)
+    found = found[pixels > 10]  # edges are mixtures
+    is_ground = np.abs(found - to_rgb(ground)).max(axis=1) < 0.02
+    assert is_ground.sum() == 1
+    assert (~is_ground).sum() == len(colors)
+    assert min(contrast(each, to_rgb(ground)) for each in found[~is_ground]) >= 2
+
+
+def test_figures_have_the_whole_width_of_a_phone(page, html):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((html / "notebooks" / "04_problem.html").as_uri())
+    widths = page.evaluate("() => [...document.querySelectorAll('figure img')].map((each) => each.clientWidth)")
+    assert widths
+    assert set(widths) == {358}  # PHONE of test_figure_files.py
