@@ -15,9 +15,11 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from pybtex.database import parse_file
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 LOCK = (ROOT / "requirements.lock").read_text()
 
 PYTHONS = ["3.11.0", "3.12.0", "3.13.0"]
@@ -127,3 +129,29 @@ def test_conda_environment_is_the_lock():
     second = "pip install --no-deps -e . -e companion"
     assert second in (ROOT / "postBuild").read_text()
     assert second in (ROOT / "environment.yml").read_text()
+
+
+def test_citation_names_the_paper_as_the_bibliography_does():
+    entry = parse_file(str(ROOT / "book" / "references.bib")).entries["moradi2026adascale"]
+    paper = CITATION["preferred-citation"]
+    assert paper["title"] == entry.fields["title"]
+    assert paper["collection-title"] == entry.fields["booktitle"]
+    assert str(paper["year"]) == entry.fields["year"]
+    assert [f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]] == [
+        str(person) for person in entry.persons["author"]
+    ]
+    arxiv = re.search(r"\d{4}\.\d{5}", str(entry.fields))[0]
+    assert paper["identifiers"] == [{"type": "other", "value": f"arXiv:{arxiv}"}]
+
+
+def test_licences_are_the_ones_that_are_named():
+    code, text = (ROOT / "LICENSE").read_text(), (ROOT / "LICENSE-text").read_text()
+    assert code.startswith("BSD 3-Clause License")
+    assert PROJECT["project"]["license"] == f"{CITATION['license']} AND CC-BY-4.0" == "BSD-3-Clause AND CC-BY-4.0"
+    assert "CC BY 4.0" in text.partition("\n")[0]
+    assert re.search(r"Copyright .*", code)[0] == re.search(r"Copyright .*", text)[0]
+    for place in re.findall(r"[\w.]+/(?:_static/)?|README\.md", text.partition("The legal code")[0]):
+        assert (ROOT / place).exists(), place
+    assert set(PROJECT["project"]["license-files"]) == {path.name for path in ROOT.glob("LICENSE*")}, (
+        "a wheel carries both"
+    )
