@@ -82,7 +82,7 @@ def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tupl
     Parameters
     ----------
     protocols : mapping
-        Tables as for :func:`leakage`, by name.
+        Tables as for ``leakage``, by name.
     metric : {"rdp", "epsilon"}
         Which leakage.
     quoted : tuple of float
@@ -113,7 +113,7 @@ def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
     Parameters
     ----------
     table : pandas.DataFrame
-        As for :func:`leakage`; needs Optimal among its policies.
+        As for ``leakage``; needs Optimal among its policies.
     metric : {"rdp", "epsilon", "exact"}, or several
         RDP leakage, DP leakage, or the exact one; a panel each.
     """

@@ -11,7 +11,7 @@ _KNOB = "#D55E00"  # what the server chooses
 
 
 def _block(axis: Axes, x: float, y: float, text: str, color: str = "black") -> None:
-    box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": color}
+    box = {"boxstyle": "round,pad=0.4", "facecolor": "none", "edgecolor": color}
     axis.text(x, y, text, ha="center", va="center", bbox=box, color=color)
 
 

@@ -1,5 +1,6 @@
 """A figure of a notebook on its page: as SVG, with its files under it."""
 
+import html
 import os
 import re
 import shutil
@@ -117,6 +118,7 @@ METHODS = {
 def colours(svg):
     """The colours of each series that a figure calls by the name of a method, or by that of a variant."""
     for name, drawn in re.findall(r'<g id="\d+-([^"]*)">(.*?)</g>\s*(?=<g id=|</g>)', svg, flags=re.DOTALL):
+        name = html.unescape(name)
         for method, color in METHODS.items():
             if name == method or name.startswith(f"{method},"):
                 found = {*re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawn)} - {"#ffffff"}
