@@ -21,7 +21,7 @@ _FORM = "(sampling rate, noise multiplier, count)"
 _LARGEST = 600.0  # largest privacy loss, so that e^loss times a mass that is not negligible is a float
 _LEAST = 1e-280  # masses under Q below this are taken for 0
 _MOST_OFF = 1e-9  # largest relative error of the sums of the masses
-_MOST_UNBALANCED = 0.25  # up to here twice the error covers its reciprocal: 1 / 0.75 - 1 < 2 * 0.25
+_MOST_UNBALANCED = 0.25  # up to here no mass is off by more than 4/3 of |balance - 1| + |scale - 1|; twice is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,9 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     ----------
     loss : array_like, shape (N,), within -600 ... 600
     mass : array_like, shape (N,), >= 0
-        The masses under P, which sum to 1, as do the masses ``mass * exp(-loss)`` under Q.
+        The masses under P, which sum to 1, as do the masses ``mass * exp(-loss)`` under Q.  They must be right to
+        rounding, up to one factor for all losses > 0 and one for all < 0: an error in a single mass is not seen in the
+        sums.  Masses under Q below 1e-280 are taken for 0, so that bounds on delta below 1e-250 are not certified.
 
     Examples
     --------
@@ -82,7 +84,7 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     scale = math.fsum(q)
     off = abs(balance - 1) + abs(scale - 1)
     loss_off, mass_off = 2 * ULP * np.abs(y), ULP * (16 + 2 * np.abs(y)) + 2 * off
-    return DiscreteLoss(Atoms(y, q / scale, loss_off, mass_off, lost / scale, lost * (8 * ULP + off)))
+    return DiscreteLoss(Atoms(y, q / scale, loss_off, mass_off, lost / scale, lost / scale * (16 * ULP + 2 * off)))
 
 
 Event = Sequence[float] | DiscreteLoss | tuple[DiscreteLoss, int]

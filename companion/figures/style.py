@@ -117,7 +117,7 @@ def say(finding: str) -> None:
     """Write the finding over the current figure."""
     title: Look = {"x": 0.01, "ha": "left", "fontsize": 11, "fontweight": "bold", "linespacing": 1.25}
     lines = -(-len(finding) // 54)
-    plt.gcf().suptitle(fill(finding, min(54, len(finding) // lines + 6)), **title)
+    plt.gcf().suptitle(fill(finding, min(54, len(finding) // lines + 6), break_on_hyphens=False), **title)
 
 
 def name_curves(axis: Axes, width: int = 16, names: Mapping[str, str] | None = None) -> None:

@@ -132,3 +132,16 @@ def test_a_discrete_event_is_counted_and_has_no_noise():
             epsilon(bad, 1e-5)
     with pytest.raises(InvalidInput):
         calibrate([(one, 3)], 1.0, 1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 10**12, 10**15])
+def test_loss_whose_mass_under_q_is_none_counts_in_every_bound(count):
+    """At 600 the mass under Q underflows: what P has there is lost for the moments, and delta for ADD all the same."""
+    rest = 3e-20 / -math.expm1(-1)
+    events = [(from_pmf([600.0, 0.0, -1.0], [3e-20, 1.0, rest * math.exp(-1)]), count)]
+    truth = -math.expm1(count * math.log1p(-3e-20)) * (1 - 1e-9)  # at least: one such loss is above any epsilon here
+    for at in (10.0, 100.0):
+        uppers, _ = bounds.all_of(compose_events(events).rounds(), None, at)
+        assert all(bound(at) >= truth for _, directions, bound in uppers if "add" in directions)
+        assert delta(events, at).upper >= truth
+    assert epsilon(events, truth / 2).upper > 100

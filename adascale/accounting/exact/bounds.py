@@ -43,7 +43,7 @@ def all_of(
         with contextlib.suppress(ArithmeticError):
             tilt = look(rounds, direction, log_delta, epsilon).tilt
             low, high = _log_moments(rounds, direction, tilt)
-            uppers += [("Renyi", (direction,), _renyi(tilt, high))]
+            uppers += [("Renyi", (direction,), _renyi(tilt, high, rounds.lost if direction == ADD else 0.0))]
             lowers += [("tilted", _tilted(tilt, low, high))]
     return uppers, lowers
 
@@ -63,11 +63,12 @@ def _log_moments(rounds: Rounds, direction: str, tilt: FloatArray) -> tuple[Floa
     return low, high
 
 
-def _renyi(tilt: FloatArray, log_moment: FloatArray) -> Bound:
+def _renyi(tilt: FloatArray, log_moment: FloatArray, lost: float) -> Bound:
     offset = np.array([chernoff_offset(a) for a in tilt.tolist()])
 
     def bound(epsilon: float) -> float:
-        return math.exp(min(float((log_moment + offset - tilt * epsilon + 1e-13 * (tilt * epsilon + 10)).min()), 0.0))
+        log_delta = float((log_moment + offset - tilt * epsilon + 1e-13 * (tilt * epsilon + 10)).min())
+        return min(math.exp(min(log_delta, 0.0)) + lost, 1.0)
 
     return bound
 
