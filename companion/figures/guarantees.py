@@ -70,7 +70,7 @@ def against_penalty(penalty: FloatArray, quantities: Sequence[Bounded]) -> Figur
         What to draw.
     """
     style = {"bound on the mean": _OURS, "paper's bound": PAPER, "on every channel": _BOUND}
-    figure, axes = panels(len(quantities), sharex=True)
+    figure, axes = panels(len(quantities), 1.9, sharex=True)
     for axis, panel in zip(axes, quantities, strict=True):
         if panel.small is None:
             axis.set_yscale("log")
@@ -96,7 +96,7 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     floor, budget : float
         :math:`a > 0` and :math:`\nu > 0`.
     """
-    figure, (left, right) = panels(2, 2.7)
+    figure, (left, right) = panels(2, 2.1)
     spent = np.linspace(0, 2 * budget, 401)
     regrets, lines = [], (_OURS | {"linestyle": "-"}, _BOUND | {"linestyle": "--"})
     for name, level, rise, style in (("A", 1, 0, lines[0]), ("B", 2, 2, lines[1])):
@@ -127,7 +127,7 @@ def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
         The start of the curves, and another one, of which the last panel shows the means, dotted.
     """
     near, far = (table[table["start"] == start] for start in np.asarray(starts))
-    figure, axes = panels(3, 2.5, sharex=True)
+    figure, axes = panels(3, 2.0, sharex=True)
     exponents = sorted(near["beta"].unique())
     for beta, look in zip(exponents, shades(len(exponents)), strict=True):
         rows = near[near["beta"] == beta]
