@@ -1,6 +1,6 @@
 """Settings of every test: figures need no screen, and hypothesis draws the same few examples on every machine.
 
-With several workers, all tests of the book go to one of them, so that one build serves them.
+With several workers, one of them begins with the book; its pages are opened last, by whichever worker is free.
 
 `pytest --fuzz` is the long run: thousands of examples, other ones each time, and the tests that are marked `fuzz`.
 """
@@ -41,7 +41,11 @@ def pytest_configure(config):
         settings.load_profile("fuzz")
 
 
+OPENED = "tests/book/test_browser.py", "tests/book/test_explorer_page.py"
+
+
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: 2 * item.nodeid.startswith(OPENED) - item.nodeid.startswith("tests/book/"))
     if not config.getoption("--fuzz"):
         left = [item for item in items if item.get_closest_marker("fuzz")]
         items[:] = [item for item in items if not item.get_closest_marker("fuzz")]
@@ -51,13 +55,14 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """As --dist loadfile, with tests/book taken for one file. (loadgroup does nothing under pytest 9.2.)"""
+    """As --dist loadfile, with tests/book but OPENED taken for one file. (loadgroup does nothing under pytest 9.2.)"""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class OneWorkerForTheBook(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            return "tests/book" if nodeid.startswith("tests/book/") else super()._split_scope(nodeid)
+            built = nodeid.startswith("tests/book/") and not nodeid.startswith(OPENED)
+            return "tests/book" if built else super()._split_scope(nodeid)
 
     return OneWorkerForTheBook(config, log)

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
+from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def html():
-    """The folder of the pages, from the command that a reader types; seconds when the chapters' execution is cached."""
+def html(tmp_path_factory):
+    """The folder of the pages, by the command that a reader types, once a run; seconds where executions are cached."""
     if "ADASCALE_BOOK" in os.environ:
         return Path(os.environ["ADASCALE_BOOK"]).resolve()
     if Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
@@ -27,8 +28,14 @@ def html():
     left_out = "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "OMP_NUM_THREADS"  # the last one is that of the tests
     environment = {key: value for key, value in os.environ.items() if key not in left_out}
     environment |= {"PYTHON": str(Path(sys.executable).resolve()), "NO_COLOR": "1"}
-    result = subprocess.run(["make", "-s", "book"], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-10_000:]
+    run = (
+        tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else tmp_path_factory.getbasetemp()
+    )
+    with FileLock(run / "book.lock"):
+        if not (run / "book").exists():
+            result = subprocess.run(["make", "-s", "book"], cwd=ROOT, env=environment, capture_output=True, text=True)
+            assert result.returncode == 0, result.stderr[-10_000:]
+            (run / "book").touch()
     return ROOT / "_build" / "html"
 
 
