@@ -13,7 +13,7 @@ from adascale import ReceiveScalingProblem, policies
 from adascale.problem import RoundLeakage
 from companion.theory.optimal_cvxpy import OptimalCvxpy
 from companion.training.weighted_optimal import WeightedOptimal, weighted_cost
-from tests.problems import FULL, MIXED, MNIST, PAPER, budgets, feasible, gains, make
+from tests.problems import FULL, MIXED, MNIST, PAPER, budgets, feasible, gains, make, with_floors
 
 RISING = np.exp(np.linspace(-3, 3, 200))  # late noise counts four hundred times as much as early noise
 
@@ -138,3 +138,11 @@ def test_the_weighted_budget_is_spent_however_extreme():
         cost = np.mean(policy.weights * (energy - problem.min_noise_energy))
         hidden = 4e-16 * np.sum(policy.weights * energy)  # what float64 holds of noise energies
         assert abs(cost - budget) < 1e-9 * budget + hidden, i
+
+
+@pytest.mark.parametrize("lane", [0, 1])
+def test_a_lane_without_a_price_is_named_be_it_the_first(lane):
+    floor = np.ones((2, 3))
+    floor[lane] = 1e200  # the slope of a leakage of the order of 1e-200 is beyond floating point
+    with pytest.raises(RuntimeError, match=f"no price found in lane {lane}: budget 1.0, floors from"):
+        WeightedOptimal([1.0, 2.0, 3.0]).schedule(with_floors(FULL, floor, 1.0))
