@@ -18,6 +18,7 @@ from adascale.comparison import (
     knowledge,
     leakage_table,
 )
+from adascale.comparison.methods import SEED
 from adascale.comparison.shi_tuning import best_lyapunov
 from companion.causal.fresh import CAUSAL, TUNED
 from companion.methods import METHODS
@@ -67,6 +68,18 @@ def test_a_tuned_policy_spends_nu_on_average_over_draws_of_its_own_law(name):
         each = ReceiveScalingProblem(SMALL, gain, BUDGETS[:, None])
         cost += each.cost(made.schedule(each)) / 12
     np.testing.assert_allclose(cost, np.broadcast_to(BUDGETS[:, None], (2, 2)), rtol=1e-6)  # what is promised
+
+
+def test_on_fresh_realisations_the_mean_cost_is_nu():
+    chosen = {
+        name: TunedOnModel(getattr(policies, name), draws=60, **more)
+        for name, more in (("AdaScale", {"from_law": False}), ("PowerControl", {}))
+    }
+    assert SEED > 10**6  # the draws are no realisation of the table
+    for _, rows in leakage_table(SHORT, [0.02, 0.16], range(300, 360), chosen).groupby(["policy", "nu"]):
+        spent = rows.cost / rows.nu
+        assert spent.std() > 1e-3  # none is brought to nu on the realisation itself
+        assert abs(spent.mean() - 1) < 4 * np.sqrt(2 / 60) * spent.std()  # of the draws and of the realisations
 
 
 def test_a_class_with_from_law_is_built_by_it_unless_told_otherwise():
