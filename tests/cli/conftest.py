@@ -1,5 +1,6 @@
 """What the commands are given: a folder with scenarios, gains and a module of one's own, and the lines of a stream."""
 
+import contextlib
 import io
 import sys
 
@@ -9,16 +10,34 @@ from ..command import run
 from .streams import NU, write_inputs
 
 
+@contextlib.contextmanager
+def forgotten(folder):
+    """What is imported from a folder is gone afterwards."""
+    before = {*sys.modules}
+    yield folder
+    for name in {*sys.modules} - before:
+        if getattr(sys.modules[name], "__file__", None) == str(folder / f"{name}.py"):
+            del sys.modules[name]
+
+
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A folder with scenarios and traces, in which the command runs."""
     monkeypatch.chdir(tmp_path)
     write_inputs(tmp_path)
-    before = {*sys.modules}
-    yield tmp_path
-    for name in {*sys.modules} - before:
-        if getattr(sys.modules[name], "__file__", None) == str(tmp_path / f"{name}.py"):
-            del sys.modules[name]
+    with forgotten(tmp_path):
+        yield tmp_path
+
+
+@pytest.fixture(scope="module")
+def folder(request, tmp_path_factory):
+    """A folder with the FILES of a module of tests, in which its commands run."""
+    folder = tmp_path_factory.mktemp("files")
+    for name, content in request.module.FILES.items():
+        (folder / name).write_text(content)
+    (folder / "folder").mkdir()
+    with contextlib.chdir(folder), forgotten(folder):
+        yield folder
 
 
 @pytest.fixture

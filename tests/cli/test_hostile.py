@@ -1,13 +1,6 @@
 """Any arguments and any TOML: a result, or one line that says what is wrong, and never a traceback."""
 
-import contextlib
-import importlib
-import importlib.util
-import io
-import os
-import shutil
 import string
-import subprocess
 import sys
 
 import pytest
@@ -17,40 +10,15 @@ from hypothesis import strategies as st
 from adascale import Scenario, presets, registry
 from adascale.cli import leakage
 
-from ..command import run
+from .hostile import GAINS, SMALL, outcome
 
-SMALL = Scenario("small", 2, 4, 1000, 20, 400, 1.0, 0.2, 1e-12).to_toml()
-WATCHED = """
-import functools, os, shutil
-from dataclasses import dataclass
-from os import abort, system
-from shutil import rmtree
-CALLED = []
-class Watched(type):
-    def __call__(cls, *given, **named):
-        CALLED.append(cls.__name__)
-        return super().__call__(*given, **named)
-class Empty(metaclass=Watched): pass
-class Starts(metaclass=Watched):
-    def start(self, scenario, budget): return 0
-class Said(str, metaclass=Watched): pass
-class Calls:
-    def __call__(self, *given, **named): CALLED.append("Calls")
-    def __repr__(self): CALLED.append("repr"); return ""
-    def __bool__(self): CALLED.append("bool"); return True
-instance, number, table, text, nothing = Calls(), 3, {"epsilon": 1}, "os:system", None
-part = functools.partial(CALLED.append, "part")
-bound, kept = instance.__call__, functools.cache(abort)
-def function(*given, **named): CALLED.append("function")
-"""
 FILES = {
-    "kinds.py": WATCHED,
     "small.toml": SMALL,
     "preset.toml": 'base = "digits"\n[scenario]\nnum_rounds = 3\n',
     "circle.toml": 'base = "circle.toml"\n',
     "wrong.toml": SMALL.replace("0.2", '"0.2"'),
     "no.toml": "name = ",
-    "g.csv": "h2_1,h2_2\n1e-10,2e-10\n3e-11,4e-11\n",
+    "g.csv": GAINS,
     "h.csv": "# a comment\nround;min_gain\n1;1e-10\n2;3e-9\n",
     "db.csv": "h2_1\th2_2\n-98\t-100\n",
     "big.csv": "min_gain\n1e308\n1e308\n",
@@ -59,27 +27,6 @@ FILES = {
     "runs.toml": '[[runs]]\nreading = "a"\ndataset = "digits"\npolicy = ["adascale", 3]\nnu = 0.1\nseed = 0\n',
     "dates.toml": "[[runs]]\nreading = 2020-01-01\ndataset = []\npolicy = {}\nnu = true\nseed = 'x'\n",
 }
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder with files, good and bad, in which the commands run; standard input is one of them."""
-    folder = tmp_path_factory.mktemp("hostile")
-    for name, content in FILES.items():
-        (folder / name).write_text(content)
-    (folder / "folder").mkdir()
-    with contextlib.chdir(folder):
-        yield folder
-    sys.modules.pop("kinds", None)
-
-
-def outcome(arguments):
-    """The exit code of a command, what it printed, and the lines of standard error that are no notes."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FILES["g.csv"].encode())))
-        code = run(*arguments)
-    return code, out.getvalue(), [line for line in err.getvalue().split("\n") if line and not line.startswith("note: ")]
 
 
 def assert_a_result_or_one_line(arguments):
@@ -165,16 +112,16 @@ def command_lines(draw, command):
 @pytest.mark.parametrize(
     "command", [pytest.param(name, marks=pytest.mark.fuzz if name == "train" else ()) for name in COMMANDS]
 )
-def test_any_arguments_give_a_result_or_one_line(place, command):
+def test_any_arguments_give_a_result_or_one_line(folder, command):
     @given(command_lines(command))
     def check(arguments):
-        (place / "state").unlink(missing_ok=True)
+        (folder / "state").unlink(missing_ok=True)
         assert_a_result_or_one_line(arguments)
 
     check()
 
 
-def test_control_sees_a_second_line_and_a_traceback(place, monkeypatch):
+def test_control_sees_a_second_line_and_a_traceback(folder, monkeypatch):
     usual = ["leakage", *COMMANDS["leakage"][0].split(), "--nu", "0.01"]
     assert_a_result_or_one_line(usual)
 
@@ -232,16 +179,16 @@ def assert_refused_with_its_name_or_read(path, read):
 
 
 @given(st.one_of(tomls(), st.binary(max_size=60), st.text(alphabet=string.printable, max_size=60).map(str.encode)))
-def test_any_toml_is_read_or_refused_with_its_name(place, content):
-    path = place / "any.toml"
+def test_any_toml_is_read_or_refused_with_its_name(folder, content):
+    path = folder / "any.toml"
     path.write_bytes(content)
     assert_refused_with_its_name_or_read(path, Scenario.from_toml)
     assert_refused_with_its_name_or_read(path, presets.load)
 
 
 @given(tomls())
-def test_any_experiment_is_simulated_or_refused_in_one_line(place, content):
-    (place / "any.toml").write_bytes(content)
+def test_any_experiment_is_simulated_or_refused_in_one_line(folder, content):
+    (folder / "any.toml").write_bytes(content)
     assert_a_result_or_one_line(
         ["leakage", "--scenario", "any.toml", "--nu", "0.01", "--realisations", "1", "--policy", "optimal", "--json"]
     )
@@ -266,142 +213,3 @@ def test_parameters_of_a_name_are_parsed_exactly(name, options):
         assert any(each in text for each in "'\"")  # a string that has what separates: refused, never cut
         return
     assert found == (name, options)
-
-
-# Names in TOML files: nothing of another kind is called, nothing of the standard library is imported ------------------
-
-MODULES = sorted({*sys.stdlib_module_names, "os.path", "xml.dom", "importlib.util", "wsgiref.util", "email.mime"})
-ATTRIBUTES = str.split("system abort _exit run rmtree exec exit dict main epsilon __import__")
-STANDARD = st.one_of(
-    st.sampled_from(["os:system", "os:abort", "os:_exit", "shutil:rmtree", "subprocess:run", "builtins:exec"]),
-    st.builds("{}:{}".format, st.sampled_from(MODULES), st.sampled_from(ATTRIBUTES)),
-)
-WRONG = [
-    *("Empty", "Starts", "Said", "Calls", "instance", "number", "table", "text", "nothing", "part", "bound", "kept"),
-    *("abort", "system", "rmtree", "os", "shutil", "CALLED", "__builtins__", "__dict__", "__class__", "absent", "a.b"),
-]
-ODD = [
-    *str.split("kinds kinds: :kinds :: ..kinds:Empty kinds.os:system no_such:thing __main__:x adascale.cli:main"),
-    *["adascale:__getattr__", "adascale.cli.sys:exit", "adascale.registry:os"],
-    "",
-]
-WITH = ["", "", ":x=1", ":command='touch PWNED'", ":status=0", ":path='.'"]
-KINDS = st.builds(
-    "{}{}".format,
-    st.one_of(STANDARD, st.sampled_from(WRONG).map("kinds:{}".format), st.sampled_from(ODD)),
-    st.sampled_from(WITH),
-)
-TEXT = KINDS.map(lambda name: f'"{name}"')
-TABLES = TEXT.map(lambda name: f"{{ model = {name} }}")
-CHOSEN = st.one_of(TEXT, TEXT, TEXT, st.sampled_from(["-3", "true", "{}", "2020-01-01"]), TABLES)
-READERS = {  # the command that reads the file, what is good in it, and where a bad value can stand
-    "sweep": (
-        ["any.toml", "--report", "--store", "store"],
-        {"reading": '"a"', "dataset": '"digits"', "policy": '"Learn"', "nu": "0.04", "seed": "0", "rounds": "1"},
-        ["dataset", "policy", "accountant", "channel", "model", "nu", "nothing"],
-    ),
-    "train": (
-        ["--dataset", "any.toml", "--nu", "0.04", "--rounds", "1"],
-        {"base": '"digits"'},
-        ["base", "channel.model", "training.model", "training.dataset", "training.nothing", "scenario.order", "x"],
-    ),
-    "leakage": (
-        ["--scenario", "any.toml", "--nu", "0.04", "--realisations", "1", "--policy", "optimal"],
-        {"base": '"digits"', "scenario.num_rounds": "2"},
-        ["base", "channel.model", "channel.x", "scenario.order", "scenario.policy", "accountant", "levels"],
-    ),
-    "schedule": (
-        ["--scenario", "any.toml", "--gains", "g.csv", "--nu", "0.04"],
-        dict(line.split(" = ", 1) for line in SMALL.splitlines()),
-        ["num_rounds", "order", "channel.model", "accountant", "base", "max_power"],
-    ),
-}
-
-
-@st.composite
-def files(draw):
-    """A command, and a file with one bad value or more for it."""
-    command = draw(st.sampled_from(sorted(READERS)))
-    _, good, places = READERS[command]
-    lines = good | {place: draw(CHOSEN) for place in draw(st.sets(st.sampled_from(places), min_size=1, max_size=3))}
-    return command, lines
-
-
-@pytest.fixture
-def watched(place, monkeypatch):
-    """What the registry imports or looks up of the standard library, and which dangerous function is called."""
-    seen = []
-
-    def watching(function, of):
-        def watch(first, *others):
-            caller = sys._getframe(1).f_globals["__name__"]
-            name = first if isinstance(first, str) else getattr(first, "__name__", "")
-            if caller == "adascale.registry" and name.partition(".")[0] in sys.stdlib_module_names:
-                seen.append(f"{of} {name}")
-            return function(first, *others)
-
-        return watch
-
-    monkeypatch.setattr(importlib, "import_module", watching(importlib.import_module, "import"))
-    monkeypatch.setattr(importlib.util, "find_spec", watching(importlib.util.find_spec, "find"))
-    monkeypatch.setattr(registry, "getattr", watching(getattr, "look up"), raising=False)
-    for module, name in ((os, "system"), (os, "abort"), (os, "_exit"), (shutil, "rmtree"), (subprocess, "run")):
-        monkeypatch.setattr(module, name, lambda *_, of=name, **__: seen.append(f"call {of}"))
-    return seen
-
-
-def write(command, lines):
-    with open("any.toml", "w") as file:
-        file.write("[[runs]]\n" * (command == "sweep") + "".join(f"{key} = {value}\n" for key, value in lines.items()))
-
-
-def assert_refused(seen, command, lines):
-    """Exit code 2, one line that names the file, and nothing was seen, called or imported."""
-    arguments, *_ = READERS[command]
-    write(command, lines)
-    before = {*sys.modules}
-    del seen[:]
-    code, _, errors = outcome([command, *arguments])
-    assert seen == [], lines
-    named = {each for each in MODULES if any(f'"{each}:' in value for value in lines.values())}
-    assert not named & ({*sys.modules} - before), lines
-    assert "kinds" not in sys.modules or sys.modules["kinds"].CALLED == [], lines
-    assert (code, len(errors)) == (2, 1), (lines, errors)
-    assert errors[0].startswith(f"adascale {command}: error: "), errors
-    assert "any.toml" in errors[0], (lines, errors)
-
-
-def test_names_in_toml_files_call_nothing(watched):
-    @given(files())
-    def check(drawn):
-        assert_refused(watched, *drawn)
-
-    check()
-    assert not os.path.exists("PWNED")
-
-
-@pytest.mark.parametrize("command", sorted(READERS))
-def test_good_toml_files_are_read(place, command, capsys):
-    """Control: what is refused above is refused for what was changed."""
-    arguments, good, _ = READERS[command]
-    write(command, good)
-    assert run(command, *arguments) == 0
-
-
-@pytest.mark.parametrize(
-    ("hole", "allowed", "named"),
-    [
-        ("_fits", True, "kinds:Empty"),
-        ("_fits", True, "kinds:instance"),
-        ("_refuse_foreign", None, "os:system:command='touch PWNED'"),
-        ("_refuse_foreign", None, "wave:open"),
-    ],
-)
-def test_planted_holes_are_seen(watched, monkeypatch, hole, allowed, named):
-    """Control: without one of the two checks, the calls and imports are noticed."""
-    bad = READERS["sweep"][1] | {"accountant": f'"{named}"'}
-    assert_refused(watched, "sweep", bad)
-    monkeypatch.setattr(registry, hole, lambda *_: allowed)
-    with pytest.raises(AssertionError):
-        assert_refused(watched, "sweep", bad)
-    sys.modules.pop("kinds", None)

@@ -1,7 +1,7 @@
 """What a command refuses: one line that names what is wrong, exit code 2, and no file is changed.
 
-That no other arguments, TOML files or tables lead to a traceback is tested in ``test_hostile.py`` and
-``test_random_tables.py``; here is one case for each check that a command makes.
+That no other arguments, TOML files or tables lead to a traceback is tested in ``test_hostile.py``,
+``test_toml_names.py`` and ``test_random_tables.py``; here is one case for each check that a command makes.
 """
 
 import io
