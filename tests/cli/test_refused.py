@@ -50,14 +50,10 @@ class Counts:
     def epsilon(self, rate, sigma, delta): return 1 / 0
 def read(): sys.exit()
 """
-BLOCK = """[[runs]]
-reading = "a"
-dataset = "digits"
-policy = ["EqualAlloc", "Learn"]
-nu = [0.5, 2]
-seed = 0
-rounds = 2
-"""
+BLOCK = (
+    '[[runs]]\nreading = "a"\ndataset = "digits"\npolicy = ["EqualAlloc", "Learn"]\n'
+    "nu = [0.5, 2]\nseed = 0\nrounds = 2\n"
+)
 PLOTTED = "policy,nu,seed,epsilon\n" + "".join(
     f"{p},{nu},{s},{1 / nu + s}\n" for p in "AB" for nu in (0.01, 0.1) for s in (0, 1)
 )

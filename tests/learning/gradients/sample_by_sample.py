@@ -1,8 +1,11 @@
 """The reference: one backward pass a sample; and networks, images, labels and weights to compare on."""
 
+import warnings
+
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from adascale.learning import clipped_sum
 from adascale.learning.models import build
@@ -35,6 +38,30 @@ class Residual(nn.Module):
         x = F.relu(self.norm(self.first(x)))
         x = F.max_pool2d(x + torch.tanh(self.second(x)), 2)
         return self.last(F.avg_pool2d(x, x.shape[2:]).flatten(1))
+
+
+def sequences(layer, call=lambda layer, x: layer(x)):
+    """A layer on sequences, the mean over places, a linear layer."""
+    return Layers(lambda m, x: m.last(call(m.layer, x).mean(1)), layer=layer, last=nn.Linear(8, 4))
+
+
+def changed(change, at=0):
+    """A small network with something done to its first layer, or to another."""
+
+    def make():
+        model = mlp()
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # the old utilities, which are in use
+            change(model[at])
+        return model
+
+    return make
+
+
+def checkpointed(reentrant, middle=None, first=None):
+    def compute(m, x):
+        return m.last(checkpoint(lambda y: torch.tanh(m.middle(y)), m.first(x), use_reentrant=reentrant))
+
+    return Layers(compute, first=first or nn.Linear(4, 4), middle=middle or nn.Linear(4, 4), last=nn.Linear(4, 3))
 
 
 def rows(model, images, labels):

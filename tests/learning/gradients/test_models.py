@@ -1,4 +1,4 @@
-"""Models of every kind: the sum is that of a plain loop, by rules or by the general path, or the model is refused."""
+"""Models of every kind: the sum is that of a plain loop, by rules or by the general path."""
 
 import contextlib
 import warnings
@@ -14,24 +14,15 @@ from torch.utils.checkpoint import checkpoint
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath, paths
 
-from .sample_by_sample import VECTOR, Layers, batch, filled, loop, mlp, relative, rows, two
+from .sample_by_sample import VECTOR, Layers, batch, changed, checkpointed, filled, loop, relative, rows, sequences, two
 
 IMAGE, SEQUENCE = (4, 6, 6), (3, 8)
 general = pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
 
 
-def sequences(layer, call=lambda layer, x: layer(x)):
-    """A layer on sequences, the mean over places, a linear layer."""
-    return Layers(lambda m, x: m.last(call(m.layer, x).mean(1)), layer=layer, last=nn.Linear(8, 4))
-
-
 def one_layer(compute):
     """A linear layer, used in another way than by one call."""
     return lambda: Layers(lambda m, x: compute(m.layer, x), layer=nn.Linear(4, 4))
-
-
-def two_layers(compute):
-    return lambda: Layers(lambda m, x: compute(m.first, m.second, x), first=nn.Linear(4, 4), second=nn.Linear(4, 4))
 
 
 def after(layer):
@@ -73,18 +64,6 @@ def called_twice():
     return nn.Sequential(layer, nn.Tanh(), layer)
 
 
-def changed(change):
-    """A small network with something done to its first layer."""
-
-    def make():
-        model = mlp()
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # the old utilities, which are in use
-            change(model[0])
-        return model
-
-    return make
-
-
 def make_the_weight(layer):
     """A hook that makes a layer's weight before every call, as the old utilities do."""
     raw = layer.weight
@@ -100,19 +79,6 @@ def own_forward(layer):
 
 def hooked(hook, register="register_forward_hook", **options):
     return changed(lambda layer: getattr(layer, register)(hook, **options))
-
-
-def doubled_backwards():
-    model = mlp()
-    model[2].register_full_backward_hook(lambda layer, input, output: (2 * input[0],))
-    return model
-
-
-def checkpointed(reentrant, middle=None, first=None):
-    def compute(m, x):
-        return m.last(checkpoint(lambda y: torch.tanh(m.middle(y)), m.first(x), use_reentrant=reentrant))
-
-    return Layers(compute, first=first or nn.Linear(4, 4), middle=middle or nn.Linear(4, 4), last=nn.Linear(4, 3))
 
 
 def compiled(part, middle):
@@ -165,7 +131,10 @@ RULED = {
     "hook put first": (hooked(HOOKS["bent"], prepend=True), VECTOR),
     "hook always called": (hooked(HOOKS["bent"], always_call=True), VECTOR),
     "input squared": (hooked(lambda layer, x: (x[0] ** 2,), "register_forward_pre_hook"), VECTOR),
-    "gradient doubled": (doubled_backwards, VECTOR),
+    "gradient doubled": (
+        changed(lambda layer: layer.register_full_backward_hook(lambda _, x, y: (2 * x[0],)), 2),
+        VECTOR,
+    ),
     "checkpointed": (lambda: checkpointed(False), VECTOR),
     **{f"compiled {part}": (partial(compiled, part, nn.Tanh()), VECTOR) for part in ("model", "block", "layer")},
     "written into": (lambda: writing(nn.ReLU(inplace=True)), (2, 5, 5)),
@@ -253,146 +222,6 @@ def test_what_shows_in_a_later_chunk_only_sends_all_to_the_general_path():
     with pytest.warns(GeneralPath, match=r"layer 'layer' \(Linear\) has more than one call"):
         found = clipped_sum(model, images, labels, 0.5, weights, chunk=4).gradient  # 3 samples, then 4
     assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
-
-
-# What is refused ------------------------------------------------------------------------------------------------------
-
-
-def overwriting(first, second, x):
-    x = torch.tanh(first(x))
-    return second(x) + x.mul_(2)
-
-
-def without_gradient(first, second, x):
-    with torch.no_grad():
-        x = second(x)
-    return first(x)
-
-
-def scripted():
-    with warnings.catch_warnings(action="ignore"):  # of its deprecation
-        return torch.jit.script(nn.Sequential(nn.Linear(4, 4)))
-
-
-def in_two_types():
-    return Layers(lambda m, x: m.last(m.first(x).double()), first=nn.Linear(4, 4), last=nn.Linear(4, 3).double())
-
-
-def halved(m, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        x = m.first(x)
-    return m.last(x.float())
-
-
-def rebinding(m, x):
-    """Replaces a buffer."""
-    m.count = m.count + 1
-    return m.layer(x) / m.count
-
-
-def decaying(m, x):
-    """Writes to a parameter."""
-    with torch.no_grad():
-        m.layer.weight *= 0.5
-    return m.layer(x)
-
-
-def counting(compute):
-    return lambda: Layers(compute, layer=nn.Linear(4, 3), count=nn.Buffer(torch.zeros(())))
-
-
-def mixing(compute):
-    return lambda: filled(two(compute)).float()
-
-
-def centred(m, x):
-    """Takes the mean over the batch off, so that no sample is by itself."""
-    x = m.first(x)
-    return m.last(x - x.mean(0))
-
-
-def normed(m, x):
-    return m.last(F.batch_norm(m.first(x), None, None, training=True))
-
-
-def turned(m, x):
-    """The samples of a batch in another order, for one layer."""
-    return m.last(x + m.first(x.flip(0)).flip(0))
-
-
-def batch_normed(**options):
-    return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, **options))
-
-
-def centred_before_a_norm():
-    return nn.Sequential(Layers(lambda m, x: x - x.mean(0) if len(x) > 1 else x), sequences(nn.LayerNorm(8)))
-
-
-NO_EFFECT, REENTRANT = "the loss does not depend on layer 'second'", "with use_reentrant=True, which hides the layers"
-CHANGES = r"the model changes its own '{}' when it is called; expected .* to stay as they are"
-REFUSED = {
-    "BatchNorm": (batch_normed, r"'1' \(BatchNorm1d\) mixes"),
-    "BatchNorm without parameters": (lambda: batch_normed(affine=False), r"'1' \(BatchNorm1d\) mixes"),
-    "not called": (two_layers(lambda first, second, x: first(x)), NO_EFFECT),
-    "without effect": (two_layers(lambda first, second, x: first(x) + 0 * second(x).detach()), NO_EFFECT),
-    "called without gradients": (two_layers(without_gradient), NO_EFFECT),
-    "in place": (two_layers(overwriting), "the input of layer 'second'"),
-    "all frozen": (lambda: nn.Linear(4, 4).requires_grad_(False), "no trainable parameter"),
-    "no parameters": (nn.Identity, "no trainable parameter"),
-    "TorchScript": (scripted, "compiled by TorchScript"),
-    "hook on a gradient": (
-        changed(lambda layer: layer.weight.register_hook(lambda gradient: 0 * gradient)),
-        "hook on the gradient of its parameter 'weight'",
-    ),
-    "complex": (lambda: nn.Linear(4, 3, dtype=torch.cfloat), "complex parameter 'weight'"),
-    "lazy": (lambda: nn.LazyLinear(3), "has no size yet"),
-    "two types": (in_two_types, r"must be of one type, got torch\.float32 and torch\.float64$"),
-    "autocast within": (lambda: two(halved), r"'first' \(Linear\) computes in torch\.bfloat16, and its parameter"),
-    "counting": (counting(rebinding), CHANGES.format("count")),
-    "decaying": (counting(decaying), CHANGES.format("layer.weight")),
-    "power iteration": (changed(parametrizations.spectral_norm), CHANGES.format(r"0\.\S*_u")),
-    "power iteration, old": (changed(nn.utils.spectral_norm), CHANGES.format(r"0\.\S*_u")),
-    "reentrant": (lambda: checkpointed(True), REENTRANT),
-    "reentrant without parameters": (lambda: checkpointed(True, nn.Identity()), REENTRANT),
-    "reentrant from the start": (
-        lambda: checkpointed(True, None, nn.Identity()),
-        r"'middle' .* torch\.utils\.checkpoint with use_r",
-    ),
-    "reentrant and general": (
-        lambda: checkpointed(True, nn.LayerNorm(4)),
-        r"the model fails on a sample alone: .*use_reentrant=True",
-    ),
-    "centred": (mixing(centred), r"the loss \S+ in a batch and \S+ alone; expected a model that takes every sample by"),
-    "normed": (mixing(normed), r"fails on a sample alone \(Expected more than 1 value .* a model that takes every"),
-    "turned": (mixing(turned), r"parameter 'weight' of layer 'first' \(Linear\) is off by 0\.\d+ of the norm"),
-}
-INSTANCE = partial(nn.InstanceNorm1d, 3, affine=True, track_running_stats=True)
-REFUSED_SEQUENCES = {
-    "running mean": (lambda: sequences(INSTANCE()), r"changes its own 'layer\.running_mean'"),
-    "centred before a norm": (centred_before_a_norm, r"in a batch and \S+ alone; .* by itself"),
-    "one batch size": (
-        lambda: sequences(nn.LayerNorm(8), lambda layer, x: layer(x.view(1, 3, 8))),
-        "the model fails on several samples",
-    ),
-}
-
-
-@general
-@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
-@pytest.mark.parametrize("kind", REFUSED | REFUSED_SEQUENCES)
-def test_what_has_no_sample_gradients_is_refused_by_name(kind):
-    make, message = (REFUSED | REFUSED_SEQUENCES)[kind]
-    model, (images, labels, _) = make(), batch(SEQUENCE if kind in REFUSED_SEQUENCES else VECTOR, 3, 6, torch.float32)
-    for chunk in (160, 160, 2):  # every time, in chunks too
-        with pytest.raises(ValueError, match=message):
-            clipped_sum(model, images, labels, 1.0, chunk=chunk)
-        assert all(not layer._forward_hooks or "hook" in kind for layer in model.modules())
-
-
-def test_autocast_around_the_model_is_refused():
-    images, labels, _ = batch(VECTOR, 3, 6, torch.float32)
-    with torch.autocast("cpu"), pytest.raises(ValueError, match=r"without torch\.autocast, got it on for 'cpu'"):
-        clipped_sum(mlp(), images, labels, 1.0)
 
 
 # The general path -----------------------------------------------------------------------------------------------------
