@@ -7,6 +7,7 @@ from scipy import stats
 
 from adascale.statistics import interval
 from companion.claims import QUOTED_ACCURACY
+from companion.summary import by_seed
 from companion.training.counterfactual import forked
 from tests.problems import CIFAR, make
 
@@ -96,3 +97,11 @@ def test_on_cifar10_an_early_fade_as_deep_is_made_up_for_and_most_noise_is_the_f
     mean = floors.mean(axis=-1)
     assert min(mean[0], np.median(mean)) > 2 * 0.32  # that of 2 nu at the largest level, too
     assert mean[1] < 0.32  # in a realisation of low floors it is not
+
+
+def test_on_cifar10_the_fall_that_was_predicted_of_twice_the_budget_fails(cifar10):
+    points = by_seed(cifar10[0][cifar10[0].policy == "AdaScale"], arm=("reading", "nu"))["budget 2 nu"]
+    # 65 and 60, each within a point, and a fall of 5 within two, were predicted
+    assert (points[[0.01, 0.32]].mean() > [65 + 1, 60 + 1]).all()
+    assert interval(points[0.01] - points[0.32]).low > 0
+    assert (points[0.01] - points[0.32]).max() < 5 - 2
