@@ -52,8 +52,7 @@ def by_differences(q, s, a):
 
 
 @pytest.mark.parametrize(
-    ("q", "s", "a"),
-    [(0.01, 3, 1.1), (0.5, 0.05, 2.5), (0.95, 3, 7.3), (0.3, 1, 3), (0.3, 20, 0.5), (0.1, 5, -2.5)],
+    ("q", "s", "a"), [(0.01, 3, 1.1), (0.5, 0.05, 2.5), (0.95, 3, 7.3), (0.3, 1, 3), (0.3, 20, 0.5), (0.1, 5, -2.5)]
 )
 def test_derivatives_of_the_lemma_are_those_of_the_log_moment(q, s, a):
     for found, expected in zip(by_the_lemma(q, s, a), by_differences(q, s, a), strict=True):

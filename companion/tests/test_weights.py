@@ -13,14 +13,7 @@ from companion.results import load
 from companion.theory.convergence import momentum_over_bound
 from companion.training import weighted_trainings as trainings
 from companion.training.weighted_optimal import WeightedOptimal
-from companion.training.weights import (
-    compare,
-    equal_leakage,
-    fitted_weights,
-    impulse_response,
-    loss_weights,
-    saving,
-)
+from companion.training.weights import compare, equal_leakage, fitted_weights, impulse_response, loss_weights, saving
 from tests.problems import MNIST, make
 
 CURVATURE = np.array([0.05, 0.3, 1.0, 2.2])

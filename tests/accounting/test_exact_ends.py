@@ -257,8 +257,7 @@ def refuse(*_):
 
 
 @pytest.mark.parametrize(
-    "ask",
-    [lambda: epsilon_by(bracket.by_atoms, SAMPLED, 1e-3), lambda: delta_by(bracket.by_atoms, SAMPLED, 1.5)],
+    "ask", [lambda: epsilon_by(bracket.by_atoms, SAMPLED, 1e-3), lambda: delta_by(bracket.by_atoms, SAMPLED, 1.5)]
 )
 def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
     tried = []

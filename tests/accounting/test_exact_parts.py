@@ -204,8 +204,7 @@ def test_the_aliases_to_the_left_are_right_to_what_is_allowed_for_cancellation(t
 
 @pytest.mark.parametrize("add", [True, False])
 @pytest.mark.parametrize(
-    ("q", "u", "tilt", "h"),
-    [(1e-6, 4.0, 0.3, 100.0), (0.3, 1.0, 5.0, 0.05), (1e-9, 0.1, 1e9, 1e9)],
+    ("q", "u", "tilt", "h"), [(1e-6, 4.0, 0.3, 100.0), (0.3, 1.0, 5.0, 0.05), (1e-9, 0.1, 1e9, 1e9)]
 )
 def test_what_is_beyond_one_is_as_near_to_fifty_digits_as_it_says(q, u, tilt, h, add):
     """Relative to M - 1, be it 1e-11; the sum over atoms of both sides, one of which lacks mass."""

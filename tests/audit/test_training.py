@@ -10,13 +10,7 @@ import torch
 from scipy import stats
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
-from adascale.audit import (
-    GradientCanaries,
-    audit_gradients,
-    log_likelihood_ratio,
-    observe,
-    plan,
-)
+from adascale.audit import GradientCanaries, audit_gradients, log_likelihood_ratio, observe, plan
 from adascale.audit.canaries import audited_devices, batch_of, unit
 from adascale.audit.conclusions import simulated_scores
 from adascale.learning import Diverged, Training, data, fedsgd, train

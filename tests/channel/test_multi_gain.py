@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 from adascale import channel
-from adascale.channel import (
-    AntennaSelection,
-    Beamforming,
-    BlockFading,
-    Rayleigh,
-    SelectionFloors,
-    TappedDelayLine,
-)
+from adascale.channel import AntennaSelection, Beamforming, BlockFading, Rayleigh, SelectionFloors, TappedDelayLine
 from adascale.channel.multi_gain import TAPS
 
 from ..problems import MIXED
