@@ -1,7 +1,6 @@
 """Learn: re-solving with the floors seen so far, without channel statistics."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,8 +42,6 @@ class Learn(HorizonPolicy):
         Distribution of the floors that is assumed before the first round.
     weight : int, >= 1
     """
-
-    label: ClassVar[str] = "learning"
 
     budget_mode: str = "average"
     safety_margin: float = 2.0

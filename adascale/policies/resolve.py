@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,8 +52,6 @@ class ReSolve(LawPolicy, HorizonPolicy):
     coherence : float or "seen", :math:`c \ge 1`
         Number of rounds for which a floor counts: 1 if rounds are independent; "seen" is :func:`seen_coherence`.
     """
-
-    label: ClassVar[str] = "re-solving"
 
     budget_mode: str = "average"
     safety_margin: float = 2.0

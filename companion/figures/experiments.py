@@ -167,7 +167,7 @@ def weights(responses: pd.DataFrame, fitted: Mapping[str, NDArray[np.float64]], 
         Points of accuracy against no noise, indexed by ``setting, seed``, a column ``early, middle, late, even``.
     """
     figure, (left, right) = panels(2, 2.7)
-    looks = dict(zip(("no momentum", "momentum 0.9"), shades(2), strict=True))
+    looks = dict(zip(("momentum 0.9", "no momentum"), shades(2), strict=True))
     columns = ["early", "middle", "late", "even"]
     for shift, (setting, curve) in enumerate(fitted.items()):
         look = looks[setting] | {"linestyle": "none"}

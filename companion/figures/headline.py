@@ -76,6 +76,6 @@ def headline(found: pd.DataFrame) -> Figure:
     axis.yaxis.set_minor_locator(NullLocator())
     axis.set_yticks([1, 1.5, 2, 3], ["1", "1.5", "2", "3"])
     label_budgets(axis, found.index.get_level_values("nu"))
-    say("Not knowing the future costs Learn a few per cent; an even split costs you far more")
+    say("Not knowing the future costs Learn little; an even split costs you far more")
     name_curves(axis)
     return figure

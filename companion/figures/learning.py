@@ -27,7 +27,7 @@ from companion.figures.style import (
 
 
 def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
-    r"""Test accuracy against :math:`\nu`: AdaScale's beside what the paper quotes, and all less that without noise.
+    r"""Test accuracy against :math:`\nu`: AdaScale's beside what the paper quotes, and all minus that without noise.
 
     The right panel has differences within a realisation, over the realisations that all policies have; it is drawn
     where the table has runs without noise on one of these.
@@ -69,7 +69,7 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
             look = policy_style(policy, drawn) | {"label": label_of(policy)}
             apart = points.loc[shared, policy].sub(noise_free[shared], axis=0)
             _bars(below, apart, look, 1.06 ** (i - (len(drawn) - 1) / 2))
-        below.set(ylabel="accuracy less that\nwithout noise [points]", title=f"{shared.sum()} shared realisations")
+        below.set(ylabel="accuracy minus accuracy\nwithout noise [points]", title=f"{shared.sum()} shared realisations")
     for axis in axes.flat:
         axis.set(xscale="log", xlabel="noise budget $\\nu$")
         label_budgets(axis, own.columns)
@@ -159,7 +159,7 @@ def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[flo
         axes[1].plot(means.index + 1, means["epsilon"], markevery=4, **look)
     if len(noise_free):
         axes[0].axhline(0, **NOISE_FREE)
-    axes[0].set_ylabel("accuracy less that\nwithout noise [points]" if len(noise_free) else "test accuracy [%]")
+    axes[0].set_ylabel("accuracy minus accuracy\nwithout noise [points]" if len(noise_free) else "test accuracy [%]")
     axes[1].set(ylabel="$\\varepsilon$ so far", yscale="log")
     axes[1].set_xlabel("rounds done")
     label_levels(axes[1])

@@ -86,7 +86,7 @@ def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tupl
     metric : {"rdp", "epsilon"}
         Which leakage.
     quoted : tuple of float
-        The accuracies (0 ... 1) that the paper states for the ends of its range of :math:`\nu`: the stars.
+        The accuracies (0 ... 1) that the paper states for the ends of its range of :math:`\nu`: above each panel.
     """
     figure, axes = panels(len(protocols), 2.9, sharex=True, sharey=True, squeeze=False)
     for axis, (protocol, table) in zip(axes.flat, protocols.items(), strict=True):
@@ -95,12 +95,10 @@ def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tupl
             axis.plot(means[policy], label=label_of(policy), **STYLE[policy])
         kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]
         axis.set(xscale="log", yscale="log", title=protocol, ylabel=f"mean {kind}")
-        axis.set_ylim(bottom=axis.get_ylim()[0] / 2)
         label_levels(axis)
         for nu, accuracy, side in zip((means.index[0], means.index[-1]), quoted, ("left", "right"), strict=True):
-            axis.plot(nu, 0.04, transform=axis.get_xaxis_transform(), label=f"_accuracy at {nu:g}", **PAPER)
             where = {"xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side, "color": PAPER["color"]}
-            axis.annotate(f"{accuracy:.0%} accuracy", (nu, 0.07), **where)
+            axis.annotate(f"{accuracy:.0%} accuracy", (nu, 1.02), **where)
         label_budgets(axis, means.index)
         name_curves(axis)
     axes[-1, 0].set_xlabel("noise budget $\\nu$")
