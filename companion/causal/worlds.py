@@ -28,7 +28,7 @@ from adascale.policies import Policy
 from adascale.policies.resolve import SEEN
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
-from companion.causal.fresh import DRAWS, foreseen_lyapunov
+from companion.causal.fresh import DRAWS, online_methods
 from companion.claims import compare
 from companion.csv_pivot import read_wide, wide_csv
 from companion.privacy.sharp import SharpAccountant
@@ -124,25 +124,19 @@ def remembered(method: Method) -> Method:
 
 def methods(belief: ChannelModel) -> dict[str, Method]:
     """Every method of the table by name, with this belief; the optimum first."""
-    know = partial(TunedOnModel, channel=belief)
+    known, coherent = online_methods(belief), partial(TunedOnModel, channel=belief, coherence=SEEN)
+    known |= {name: remembered(known[name]) for name in ("AdaScale", "PowerControl", "LyapunovPowerControl")}
     return {
         "Optimal": TunedOnRealisation(policies.Optimal),
-        "ConstantLevel": know(policies.ConstantLevel),
-        "ReSolve": know(policies.ReSolve),
-        "ReSolve, coherent": know(policies.ReSolve, coherence=SEEN),
-        "AdaScale, warm": know(policies.AdaScale),
-        "AdaScale": remembered(know(policies.AdaScale, from_law=False, draws=DRAWS)),
-        "Learn": know(policies.Learn),
-        "Learn, coherent": know(policies.Learn, coherence=SEEN),
-        "PowerControl": remembered(know(policies.PowerControl, draws=DRAWS)),
-        "LyapunovPowerControl": remembered(partial(foreseen_lyapunov, channel=belief)),
-        "DynamicProgramme, hard": know(policies.DynamicProgramme),
-        "ReSolve, hard": know(policies.ReSolve, budget_mode="hard"),
-        "ReSolve, coherent, hard": know(policies.ReSolve, budget_mode="hard", coherence=SEEN),
-        "Learn, hard": know(policies.Learn, budget_mode="hard"),
-        "Learn, coherent, hard": know(policies.Learn, budget_mode="hard", coherence=SEEN),
-        "EstimFuture": know(policies.EstimFuture, estimate="minimum"),
-        "EqualAlloc": know(policies.EqualAlloc),
+        **{name: known[name] for name in ("ConstantLevel", "ReSolve")},
+        "ReSolve, coherent": coherent(policies.ReSolve),
+        **{name: known[name] for name in ("AdaScale, warm", "AdaScale", "Learn")},
+        "Learn, coherent": coherent(policies.Learn),
+        **{name: known[name] for name in ("PowerControl", "LyapunovPowerControl", PROGRAMME, "ReSolve, hard")},
+        "ReSolve, coherent, hard": coherent(policies.ReSolve, budget_mode="hard"),
+        "Learn, hard": known["Learn, hard"],
+        "Learn, coherent, hard": coherent(policies.Learn, budget_mode="hard"),
+        **{name: known[name] for name in ("EstimFuture", "EqualAlloc")},
         HINDSIGHT: TunedOnRealisation(policies.AdaScale),
     }
 
