@@ -62,9 +62,6 @@ EXACT = (
 )
 """The policies whose exact epsilon is computed, where floors are those of the paper's channel."""
 
-
-TABLES = ("leakage", "scales", "statistics", "evidence", "first_look", "example")
-"""What the command writes."""
 SCALED = "Michigan, broadcasts"
 """The links that are scaled."""
 _KEYS, _STORED = ["trace", "group", "window"], ("cost", "rdp", "epsilon", "exact")
@@ -200,7 +197,7 @@ def lag1(values: FloatArray) -> float:
     return float((off[1:] * off[:-1]).sum() / total) if total > 0 else np.nan
 
 
-def first_look(folder: Path | str, num_rounds: int = 500) -> pd.DataFrame:
+def first_look(folder: Path | str) -> pd.DataFrame:
     """The paper's two best methods, tuned in hindsight on the first five groups, by what one takes the file for.
 
     ``sampling`` says how many samples make a round; ``unit`` is ``CC1000``, or ``-dBm`` where a count is taken for a
@@ -211,7 +208,7 @@ def first_look(folder: Path | str, num_rounds: int = 500) -> pd.DataFrame:
         links = groups(michigan(folder, convert))[:5]
         for sampling in (1, 6):
             for number, group in enumerate(links, start=1):
-                gain = group[:, ::sampling][:, :num_rounds]
+                gain = group[:, ::sampling][:, :500]
                 problem, past = problem_of(Realisation("", "", 0, gain, gain))
                 mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
                 least, *epsilon = (

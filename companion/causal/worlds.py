@@ -168,14 +168,14 @@ def worlds_table(
     return pd.concat(parts, ignore_index=True)[["world", "policy", "nu", "seed", *_STORED]]
 
 
-def channels_table(seeds: Iterable[int] = SEEDS, *, processes: int = 2) -> pd.DataFrame:
+def channels_table(processes: int) -> pd.DataFrame:
     """:func:`worlds_table` of all :data:`WORLDS`, at most three of one belief in a process at a time."""
-    seeds, groups = list(seeds), []
+    groups: list[dict[str, World]] = []
     for belief in dict.fromkeys(world.belief for world in WORLDS.values()):
         names = [name for name, world in WORLDS.items() if world.belief == belief]
         groups += [{name: WORLDS[name] for name in names[i : i + 3]} for i in range(0, len(names), 3)]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        table = pd.concat(pool.map(worlds_table, groups, [seeds] * len(groups)), ignore_index=True)
+        table = pd.concat(pool.map(worlds_table, groups), ignore_index=True)
     return _in_order(table)
 
 
@@ -221,13 +221,13 @@ def exactly(table: pd.DataFrame) -> pd.DataFrame:
     return rows[["exact", "ratio"]].mean()
 
 
-def against(table: pd.DataFrame, above: str, below: str, metric: str = "rdp") -> pd.DataFrame:
-    """The leakage of one policy over that of another, in pairs, in every world.
+def against(table: pd.DataFrame, above: str, below: str) -> pd.DataFrame:
+    """The RDP leakage of one policy over that of another, in pairs, in every world.
 
     A row a world and budget, with the columns of :func:`~companion.claims.compare`: the geometric mean of the ratio
     with its 95 % interval.
     """
-    return by_world(table, compare, metric, above, below)
+    return by_world(table, compare, "rdp", above, below)
 
 
 def read(path: Path | str) -> pd.DataFrame:
@@ -249,5 +249,5 @@ def committed(processes: int) -> Made:
     blocks = pd.concat([block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)], ignore_index=True)
     yield wide_csv(blocks, _BLOCK_STORED, _BLOCK_ROW), about(BLOCK_SEEDS)
     yield wide_csv(exact_table(), _EXACT_STORED, _ROW), about(SEEDS)
-    table = channels_table(processes=processes)
+    table = channels_table(processes)
     yield wide_csv(table, _STORED, _ROW), about(SEEDS, draws=DRAWS, draws_seed=SEED, processes=processes)
