@@ -7,7 +7,9 @@ r"""What the explorer knows: channels, levels and constants, as the small script
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -150,21 +152,12 @@ def explorer_script() -> str:
         f"scenarios: {json.dumps(scenarios)},",
         f"alphabet: {json.dumps(_ALPHABET)},",
         "gains: {",
+        *(_packed(channel, partial(_losses, channel), 2) for channel in CHANNELS),
+        "},\nlevels: {",
     ]
-    for channel in CHANNELS:
-        lines.append(f"{channel}: [")
-        lines += [_packed(_losses(channel, draw), 2) for draw in range(DRAWS)]
-        lines.append("],")
-    lines.append("},\nlevels: {")
     for name in SCENARIOS:
-        lines.append(f"{name}: {{")
-        for channel in CHANNELS:
-            if channel == "slow":
-                continue
-            lines.append(f"{channel}: [")
-            lines += [_packed(_level_codes(name, channel, draw), 3) for draw in range(DRAWS)]
-            lines.append("],")
-        lines.append("},")
+        known = (_packed(channel, partial(_level_codes, name, channel), 3) for channel in CHANNELS if channel != "slow")
+        lines += [f"{name}: {{", *known, "},"]
     return "\n".join([*lines, "}};", ""])
 
 
@@ -173,9 +166,11 @@ def committed() -> Made:
     yield explorer_script(), {}
 
 
-def _packed(codes: NDArray[np.int64], width: int) -> str:
-    least = int(codes.min())
-    return f"[{least}, {json.dumps(pack(codes - least, width))}],"
+def _packed(channel: str, codes: Callable[[int], NDArray[np.int64]], width: int) -> str:
+    """All draws of a channel, each as its least code and what the others are above it."""
+    drawn = [codes(draw) for draw in range(DRAWS)]
+    rows = [f"[{each.min()}, {json.dumps(pack(each - each.min(), width))}]," for each in drawn]
+    return "\n".join([f"{channel}: [", *rows, "],"])
 
 
 def _losses(channel: str, draw: int) -> NDArray[np.int64]:
