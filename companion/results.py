@@ -18,7 +18,7 @@ from companion.csv_pivot import read_wide
 __all__ = ["Ratio", "folder", "load", "ratio", "stand_in"]
 
 Made = Iterator[tuple[str, dict[str, Any]]]
-"""What makes committed files yields: the text of each, and what its provenance states."""
+"""What a study yields: the text of each committed file, and what its provenance states."""
 
 
 def folder() -> Path:

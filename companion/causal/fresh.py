@@ -105,7 +105,7 @@ def _pairs(scenario: Scenario, floor: FloatArray, budget: float, level: float, r
 
 
 def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> Method:
-    """The method of :class:`~adascale.policies.Learn` that begins with the law that is believed."""
+    """Return the method of :class:`~adascale.policies.Learn` whose prior is the law of the model that is believed."""
 
     def method(problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> policies.Policy:
         if mean_gain is None:

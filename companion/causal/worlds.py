@@ -110,7 +110,7 @@ _BLOCK_ROW, _BLOCK_STORED = ("nu", "block", "seed"), ("cost", "ratio")
 
 
 def remembered(method: Method) -> Method:
-    """A method that sees nothing but budgets and mean gains, and so has the same answer where these come again."""
+    """Cache the policies of a method that depends on budgets and mean gains alone."""
     found: dict[tuple[bytes, bytes], Policy] = {}
 
     def again(problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64] | None = None) -> Policy:

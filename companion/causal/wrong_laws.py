@@ -1,4 +1,4 @@
-r"""What causal policies do where the channel is not what they believe: a first look, for one budget."""
+r"""What causal policies cost and leak where the channel is not what they believe, at one budget."""
 
 from __future__ import annotations
 
