@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 ROW = ("nu", "seed")
-"""What a row is for."""
+"""The columns that identify a row."""
 
 
 def read_wide(path: Path | str) -> pd.DataFrame:

@@ -1,13 +1,13 @@
 r"""What the explorer knows: channels, levels and constants, as the small script that its page loads.
 
-``python -m companion make explorer`` writes it.  The page computes in JavaScript from rounded gains, and
-:func:`explorer_problem` has the same gains, so the two can be compared digit by digit.
+``python -m companion make explorer`` writes it.  The page computes in JavaScript from rounded gains.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
 from adascale.channel import AntennaSelection, ChannelModel, GaussMarkov, Nakagami, Rayleigh, Rician
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import RoundLeakage
 from adascale.scenario import Scenario
 from companion.results import Made
 
@@ -49,10 +49,10 @@ r"""The :math:`\nu` of its slider, from 0.005 to 0.32 in steps of the fourth roo
 DELTA = 1e-5
 r"""The :math:`\delta` of its epsilon."""
 
-_GAIN_STEPS, _LEVEL_STEPS = 1e3, 1e5  # a decade in hundredths, and in ten-thousandths, of a decibel
-_ALPHABET = "".join(
-    chr(code) for code in range(33, 127) if chr(code) not in "\"'\\<"
-)  # 90 signs that a string may hold
+GAIN_STEPS, LEVEL_STEPS = 1e3, 1e5
+"""A decade in hundredths, and in ten-thousandths, of a decibel."""
+# 90 signs that a string may hold
+_ALPHABET = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"'\\<")
 
 
 def pack(numbers: ArrayLike, width: int) -> str:
@@ -80,53 +80,6 @@ def pack(numbers: ArrayLike, width: int) -> str:
     return "".join(_ALPHABET[digit] for digit in digits.ravel())
 
 
-def explorer_gain(channel: str, draw: int) -> NDArray[np.float64]:
-    r"""The bottleneck gains :math:`\min_m |h_{m,t}|^2` of one draw, rounded to 0.01 dB: linear, shape (T,).
-
-    Of as many rounds as the longest scenario has; a shorter one takes the first.
-
-    Parameters
-    ----------
-    channel : str
-        A name of :data:`CHANNELS`.
-    draw : int
-        From 0 to :data:`DRAWS` - 1.
-    """
-    gain: NDArray[np.float64] = 10 ** (-_losses(channel, draw) / _GAIN_STEPS)
-    return gain
-
-
-def explorer_problem(
-    scenario: str, channel: str, draw: int, budget: ArrayLike, order: float = 3
-) -> ReceiveScalingProblem:
-    r"""The problem that the page solves for one position of its controls.
-
-    Parameters
-    ----------
-    scenario, channel : str
-        Names of :data:`SCENARIOS` and :data:`CHANNELS`.
-    draw : int
-        From 0 to :data:`DRAWS` - 1.
-    budget : array_like, > 0
-    order : float
-        :math:`\alpha > 1`.
-    """
-    constants = _scenario(scenario)
-    chosen = replace(constants, order=order)
-    gain = explorer_gain(channel, draw)[: chosen.num_rounds] / chosen.batch_second_moment
-    return ReceiveScalingProblem(chosen, gain, budget)
-
-
-def explorer_levels(scenario: str, channel: str, draw: int) -> NDArray[np.float64]:
-    r"""The constant levels of :class:`~adascale.policies.ConstantLevel` at each of :data:`LEVELS`, shape (25,).
-
-    From the law of the floors, which knows the path losses of this draw and nothing of its rounds; rounded to
-    0.0001 dB, that is to 1.2e-5 of itself.  Arguments and errors are those of :func:`explorer_problem`.
-    """
-    level: NDArray[np.float64] = 10 ** (_level_codes(scenario, channel, draw) / _LEVEL_STEPS)
-    return level
-
-
 def explorer_script() -> str:
     """The text of ``data.js``: constants, gains and levels, some thirty kilobytes."""
     scenarios = {
@@ -150,21 +103,12 @@ def explorer_script() -> str:
         f"scenarios: {json.dumps(scenarios)},",
         f"alphabet: {json.dumps(_ALPHABET)},",
         "gains: {",
+        *(_packed(channel, partial(loss_codes, channel), 2) for channel in CHANNELS),
+        "},\nlevels: {",
     ]
-    for channel in CHANNELS:
-        lines.append(f"{channel}: [")
-        lines += [_packed(_losses(channel, draw), 2) for draw in range(DRAWS)]
-        lines.append("],")
-    lines.append("},\nlevels: {")
     for name in SCENARIOS:
-        lines.append(f"{name}: {{")
-        for channel in CHANNELS:
-            if channel == "slow":
-                continue
-            lines.append(f"{channel}: [")
-            lines += [_packed(_level_codes(name, channel, draw), 3) for draw in range(DRAWS)]
-            lines.append("],")
-        lines.append("},")
+        known = (_packed(channel, partial(level_codes, name, channel), 3) for channel in CHANNELS if channel != "slow")
+        lines += [f"{name}: {{", *known, "},"]
     return "\n".join([*lines, "}};", ""])
 
 
@@ -173,35 +117,29 @@ def committed() -> Made:
     yield explorer_script(), {}
 
 
-def _packed(codes: NDArray[np.int64], width: int) -> str:
-    least = int(codes.min())
-    return f"[{least}, {json.dumps(pack(codes - least, width))}],"
+def _packed(channel: str, codes: Callable[[int], NDArray[np.int64]], width: int) -> str:
+    """All draws of a channel, each as its least code and what the others are above it."""
+    drawn = [codes(draw) for draw in range(DRAWS)]
+    rows = [f"[{each.min()}, {json.dumps(pack(each - each.min(), width))}]," for each in drawn]
+    return "\n".join([f"{channel}: [", *rows, "],"])
 
 
-def _losses(channel: str, draw: int) -> NDArray[np.int64]:
-    r""":math:`-10 \log_{10} \min_m |h_{m,t}|^2` in hundredths of a dB."""
-    if channel not in CHANNELS:
-        raise ValueError(f"channel must be one of {', '.join(CHANNELS)}, got {channel!r}")
-    if draw not in range(DRAWS):
-        raise ValueError(f"draw must be a whole number from 0 to {DRAWS - 1}, got {draw!r}")
+def loss_codes(channel: str, draw: int) -> NDArray[np.int64]:
+    r""":math:`-10 \log_{10} \min_m |h_{m,t}|^2` in hundredths of a dB, for the rounds of the longest scenario."""
     rounds = max(scenario.num_rounds for scenario in SCENARIOS.values())
     devices = SCENARIOS["mnist"].num_devices
     least = CHANNELS[channel].draw(devices, rounds, seed=draw).gain.min(axis=-2)
-    codes: NDArray[np.int64] = np.rint(-_GAIN_STEPS * np.log10(least)).astype(np.int64)
+    codes: NDArray[np.int64] = np.rint(-GAIN_STEPS * np.log10(least)).astype(np.int64)
     return codes
 
 
-def _level_codes(scenario: str, channel: str, draw: int) -> NDArray[np.int64]:
-    constants = _scenario(scenario)
-    _losses(channel, draw)  # refuses what is none
-    model = CHANNELS[channel]
+def level_codes(scenario: str, channel: str, draw: int) -> NDArray[np.int64]:
+    """The constant level at each of :data:`LEVELS`, in ten-thousandths of a dB.
+
+    It is that of :class:`~adascale.policies.ConstantLevel`, from the law of the floors for the path losses of the draw.
+    """
+    constants, model = SCENARIOS[scenario], CHANNELS[channel]
     places = model.draw(constants.num_devices, 1, seed=draw).path_loss
     level = model.floor_law(constants, constants.mean_gain(places)).level(LEVELS)
-    codes: NDArray[np.int64] = np.rint(_LEVEL_STEPS * np.log10(level)).astype(np.int64)
+    codes: NDArray[np.int64] = np.rint(LEVEL_STEPS * np.log10(level)).astype(np.int64)
     return codes
-
-
-def _scenario(name: str) -> Scenario:
-    if name not in SCENARIOS:
-        raise ValueError(f"scenario must be one of {', '.join(SCENARIOS)}, got {name!r}")
-    return SCENARIOS[name]

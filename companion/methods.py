@@ -32,7 +32,7 @@ VARIANTS: dict[str, Method] = {
     "LyapunovPowerControl, filled queue": filled_lyapunov,
     "LyapunovPowerControl, filled queue, V = 30 η̄³": partial(filled_lyapunov, multiple=30.0),
 }
-"""The benchmarks with one thing changed that the paper leaves open; in the last one two (:ref:`chap-benchmarks`).
+"""The benchmarks with one choice changed that the paper leaves open, the last with two (:ref:`chap-benchmarks`).
 
 :meta hide-value:
 """

@@ -18,7 +18,7 @@ from companion.csv_pivot import read_wide
 __all__ = ["Ratio", "folder", "load", "ratio", "stand_in"]
 
 Made = Iterator[tuple[str, dict[str, Any]]]
-"""What makes committed files yields: the text of each, and what its provenance states."""
+"""What a study yields: the text of each committed file, and what its provenance states."""
 
 
 def folder() -> Path:
@@ -70,9 +70,11 @@ def ratio(
         if not (table[name] == value).any():
             raise ValueError(f"no row has {name} = {value!r}, only {', '.join(map(str, table[name].unique()))}")
         table = table[table[name] == value]
+    if missing := [name for name in (policy, reference) if not (table["policy"] == name).any()]:
+        raise ValueError(f"no row has policy {missing[0]!r}, only {', '.join(table['policy'].unique())}")
     sides = [table[table["policy"] == name].set_index(keys)[column] for name in (policy, reference)]
     for name, side in zip((policy, reference), sides, strict=True):
-        if not len(side) == side.index.nunique() > 0:
+        if len(side) != side.index.nunique():
             counts = f"{len(side)} rows for {side.index.nunique()}"
             raise ValueError(f"{name} must have one row per {', '.join(keys)}, got {counts}; nu=... selects some")
     top, bottom = pd.concat(sides, axis=1, join="inner").to_numpy().T

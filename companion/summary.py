@@ -12,7 +12,7 @@ from adascale.statistics import interval
 from companion.formatting import fixed
 
 ARM = ("reading", "policy", "nu")
-"""What tells the trainings of one realisation apart."""
+"""The columns that distinguish the trainings of one realisation."""
 
 KEPT = 1e-6
 """An excess below this share of the budget does not count."""

@@ -141,6 +141,8 @@ def main():
     if given.compare:
         compare(*given.compare)
         return
+    if given.store is None:
+        parser.error("give NUMBER and STORE, or --compare MADE COMMITTED")
     with LIST.open(newline="") as file:
         drawn, absent = draw(given.number, given.seed, [*csv.DictReader(file)])
     if absent:

@@ -155,7 +155,10 @@ def read_scenario(name: str, interference: float | None = None) -> adascale.pres
 
 
 def leave_out_numba(options: Namespace) -> None:
-    """Prevent Numba's import where it takes half a second for work of milliseconds, unless others share the process."""
+    """Prevent Numba's import where it would take longer than the work, unless other code shares the process.
+
+    With None in its place, Python imports no such module, and functions run as they do where Numba is not installed.
+    """
     if options.own_process:
         sys.modules.setdefault("numba", None)  # type: ignore[arg-type]
 

@@ -150,11 +150,9 @@ def nearly_exact_bound(
     if (flat > L * (1 + 1e-12)).any():  # a trace is a sum, and rounded
         raise ValueError("mean_curvature must be at most smoothness, as a mean is at most the largest")
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        c, limit = 1 - slope * L * rate / 2, 2 / (slope * L)
+        c, limit = signal.bracket(rate, L), np.min(2 / (slope * L))
         if not (c > 0).all():
-            raise ValueError(
-                f"learning_rate must be below {np.min(limit):.6g} for these constants, got {rate.max():.6g}"
-            )
+            raise ValueError(f"learning_rate must be below {limit:.6g} for these constants, got {rate.max():.6g}")
         return _bound(
             gap / (rate * w.shape[-1]) / c,
             L * rate / 2 * parts[0] / c,

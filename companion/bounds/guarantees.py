@@ -1,7 +1,7 @@
 r"""The guarantees of AdaScale: queue, violation and regret, for every sequence of channels (:ref:`chap-guarantees`).
 
-They take a schedule :math:`\eta_t`, whoever made it, so that the same function that confirms a bound for AdaScale can
-be seen to fail for another policy.  With :math:`y_t = w_t - w_{\min,t}`, what round t spends, the virtual queue is
+They take any schedule :math:`\eta_t`, so that a function that confirms a bound for AdaScale can show that it fails for
+another policy.  With :math:`y_t = w_t - w_{\min,t}`, what round t spends, the virtual queue is
 :math:`Q_0 = 0,\ Q_{t+1} = \max(Q_t + y_t - \nu, 0)`.
 """
 
@@ -123,8 +123,7 @@ def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayL
 def regret_at_cost(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike) -> Sides:
     """The excess, regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
 
-    The left side is at least 0 whoever made the schedule, which must spend something.  It is at most the right side for
-    AdaScale.
+    The left side is at least 0 for any schedule that spends something, and at most the right side for AdaScale.
     """
     penalty, spend, leakage = _checked_penalty(problem, penalty), problem.spend(eta), RoundLeakage(problem.scenario)
     best = np.maximum(

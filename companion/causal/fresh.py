@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,6 @@ FloatArray = NDArray[np.float64]
 SEEDS = range(70_000, 70_200)
 DRAWS = 100
 DATASETS = ("mnist", "cifar10")
-_RAYLEIGH = Rayleigh()
 _RATES = np.array([0.5, 0.7, 0.85, 0.93, 0.97, 1.0, 1.03, 1.07, 1.15, 1.3])
 _PENALTIES = np.geomspace(1e-3, 1e4, 15)  # in units of the cubed scaling at the level of the law
 _TOLERANCE = 1e-4  # largest |mean cost / nu - 1|
@@ -104,34 +104,40 @@ def _pairs(scenario: Scenario, floor: FloatArray, budget: float, level: float, r
     return np.stack([np.exp(log_root[met]), rates[i[met]]])
 
 
-def learn_with_prior(budget_mode: str, believed: ChannelModel = _RAYLEIGH) -> Method:
-    """The method of :class:`~adascale.policies.Learn` that begins with the law that is believed."""
+def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> Method:
+    """Return the method of :class:`~adascale.policies.Learn` whose prior is the law of the model that is believed."""
 
     def method(problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> policies.Policy:
         if mean_gain is None:
             raise ValueError("Learn with a prior needs mean_gain, the mean channel gain of every device")
-        return policies.Learn(budget_mode, prior=believed.floor_law(problem.scenario, mean_gain))
+        return policies.Learn(budget_mode, prior=(believed or Rayleigh()).floor_law(problem.scenario, mean_gain))
 
     return method
 
 
-CAUSAL: dict[str, Method] = {
-    "ConstantLevel": TunedOnModel(policies.ConstantLevel),
-    "ReSolve": TunedOnModel(policies.ReSolve),
-    "AdaScale, warm": TunedOnModel(policies.AdaScale),
-    "Learn, prior": learn_with_prior("average"),
-    "Learn": TunedOnModel(policies.Learn),
-    "AdaScale": TunedOnModel(policies.AdaScale, from_law=False, draws=DRAWS),
-    "PowerControl": TunedOnModel(policies.PowerControl, draws=DRAWS),
-    "LyapunovPowerControl": foreseen_lyapunov,
-    "DynamicProgramme, hard": TunedOnModel(policies.DynamicProgramme),
-    "ReSolve, hard": TunedOnModel(policies.ReSolve, budget_mode="hard"),
-    "Learn, prior, hard": learn_with_prior("hard"),
-    "Learn, hard": TunedOnModel(policies.Learn, budget_mode="hard"),
-    "EstimFuture": TunedOnModel(policies.EstimFuture, estimate="minimum"),
-    "EstimFuture, devices": TunedOnModel(policies.EstimFuture, estimate="devices"),
-    "EqualAlloc": TunedOnModel(policies.EqualAlloc),
-}
+def online_methods(believed: ChannelModel | None = None) -> dict[str, Method]:
+    """Return every method without the future by name; its law of floors is of the model believed, or Rayleigh's."""
+    know = partial(TunedOnModel, channel=believed)
+    return {
+        "ConstantLevel": know(policies.ConstantLevel),
+        "ReSolve": know(policies.ReSolve),
+        "AdaScale, warm": know(policies.AdaScale),
+        "Learn, prior": learn_with_prior("average", believed),
+        "Learn": know(policies.Learn),
+        "AdaScale": know(policies.AdaScale, from_law=False, draws=DRAWS),
+        "PowerControl": know(policies.PowerControl, draws=DRAWS),
+        "LyapunovPowerControl": partial(foreseen_lyapunov, channel=believed),
+        "DynamicProgramme, hard": know(policies.DynamicProgramme),
+        "ReSolve, hard": know(policies.ReSolve, budget_mode="hard"),
+        "Learn, prior, hard": learn_with_prior("hard", believed),
+        "Learn, hard": know(policies.Learn, budget_mode="hard"),
+        "EstimFuture": know(policies.EstimFuture, estimate="minimum"),
+        "EstimFuture, devices": know(policies.EstimFuture, estimate="devices"),
+        "EqualAlloc": know(policies.EqualAlloc),
+    }
+
+
+CAUSAL = online_methods()
 """Every method without the future. The first keep the budget on average and the last never exceed it.
 
 ``AdaScale`` starts with an empty queue, as in the paper, with V from draws; ``warm`` is

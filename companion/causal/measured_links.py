@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from adascale.errors import BudgetNotReached
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from adascale.statistics import interval
-from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, foreseen_lyapunov, learn_with_prior
+from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, online_methods
 from companion.causal.link_data import (
     COMMIT,
     DEVICES,
@@ -62,9 +62,6 @@ EXACT = (
 )
 """The policies whose exact epsilon is computed, where floors are those of the paper's channel."""
 
-
-TABLES = ("leakage", "scales", "statistics", "evidence", "first_look", "example")
-"""What the command writes."""
 SCALED = "Michigan, broadcasts"
 """The links that are scaled."""
 _KEYS, _STORED = ["trace", "group", "window"], ("cost", "rdp", "epsilon", "exact")
@@ -111,34 +108,18 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
     mean gains, and ``seen`` the coherence of the floors so far (:func:`~adascale.policies.seen_coherence`).
     """
     seen = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
-    found: dict[str, Method] = {
+    law, own, other = EmpiricalFloors.of(scenario, seen.min_gain), online_methods(seen), online_methods(Rayleigh())
+    by_law = ("ConstantLevel", "ReSolve", "ReSolve, hard", "AdaScale, warm", "Learn, prior", "Learn, prior, hard")
+    first = ("AdaScale", "PowerControl", "LyapunovPowerControl", "EstimFuture", "EqualAlloc", "Learn", "Learn, hard")
+    return {
         "Optimal": TunedOnRealisation(policies.Optimal),
-        "AdaScale": TunedOnModel(policies.AdaScale, channel=seen, from_law=False, draws=DRAWS),
-        "PowerControl": TunedOnModel(policies.PowerControl, channel=seen, draws=DRAWS),
-        "LyapunovPowerControl": partial(foreseen_lyapunov, channel=seen),
-        "EstimFuture": TunedOnModel(policies.EstimFuture, estimate="minimum"),
-        "EqualAlloc": TunedOnModel(policies.EqualAlloc),
-        "Learn": TunedOnModel(policies.Learn),
-        "Learn, hard": TunedOnModel(policies.Learn, budget_mode="hard"),
-        "DynamicProgramme, hard": TunedOnModel(policies.DynamicProgramme, channel=seen),
+        **{name: own[name] for name in (*first, "DynamicProgramme, hard")},
         **{name + HINDSIGHT: method for name, method in TUNED.items()},
-    }
-    law = EmpiricalFloors.of(scenario, seen.min_gain)
-    found |= {
         "ReSolve, hard, seen": TunedOnModel(policies.ReSolve, channel=seen, budget_mode="hard", coherence="seen"),
         "Learn, prior, hard, seen": lambda *_: policies.Learn("hard", prior=law, coherence="seen"),
+        **{name: own[name] for name in by_law},
+        **{f"{name}, Rayleigh": other[name] for name in by_law},
     }
-    for behind, believed in (("", seen), (", Rayleigh", Rayleigh())):
-        by_law: dict[str, Method] = {
-            "ConstantLevel": TunedOnModel(policies.ConstantLevel, channel=believed),
-            "ReSolve": TunedOnModel(policies.ReSolve, channel=believed),
-            "ReSolve, hard": TunedOnModel(policies.ReSolve, channel=believed, budget_mode="hard"),
-            "AdaScale, warm": TunedOnModel(policies.AdaScale, channel=believed),
-            "Learn, prior": learn_with_prior("average", believed),
-            "Learn, prior, hard": learn_with_prior("hard", believed),
-        }
-        found |= {name + behind: method for name, method in by_law.items()}
-    return found
 
 
 def links_table(
@@ -216,7 +197,7 @@ def lag1(values: FloatArray) -> float:
     return float((off[1:] * off[:-1]).sum() / total) if total > 0 else np.nan
 
 
-def first_look(folder: Path | str, num_rounds: int = 500) -> pd.DataFrame:
+def first_look(folder: Path | str) -> pd.DataFrame:
     """The paper's two best methods, tuned in hindsight on the first five groups, by what one takes the file for.
 
     ``sampling`` says how many samples make a round; ``unit`` is ``CC1000``, or ``-dBm`` where a count is taken for a
@@ -227,7 +208,7 @@ def first_look(folder: Path | str, num_rounds: int = 500) -> pd.DataFrame:
         links = groups(michigan(folder, convert))[:5]
         for sampling in (1, 6):
             for number, group in enumerate(links, start=1):
-                gain = group[:, ::sampling][:, :num_rounds]
+                gain = group[:, ::sampling][:, :500]
                 problem, past = problem_of(Realisation("", "", 0, gain, gain))
                 mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
                 least, *epsilon = (

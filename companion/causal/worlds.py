@@ -28,7 +28,7 @@ from adascale.policies import Policy
 from adascale.policies.resolve import SEEN
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
-from companion.causal.fresh import DRAWS, foreseen_lyapunov
+from companion.causal.fresh import DRAWS, online_methods
 from companion.claims import compare
 from companion.csv_pivot import read_wide, wide_csv
 from companion.privacy.sharp import SharpAccountant
@@ -110,7 +110,7 @@ _BLOCK_ROW, _BLOCK_STORED = ("nu", "block", "seed"), ("cost", "ratio")
 
 
 def remembered(method: Method) -> Method:
-    """A method that sees nothing but budgets and mean gains, and so has the same answer where these come again."""
+    """Cache the policies of a method that depends on budgets and mean gains alone."""
     found: dict[tuple[bytes, bytes], Policy] = {}
 
     def again(problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64] | None = None) -> Policy:
@@ -124,25 +124,19 @@ def remembered(method: Method) -> Method:
 
 def methods(belief: ChannelModel) -> dict[str, Method]:
     """Every method of the table by name, with this belief; the optimum first."""
-    know = partial(TunedOnModel, channel=belief)
+    known, coherent = online_methods(belief), partial(TunedOnModel, channel=belief, coherence=SEEN)
+    known |= {name: remembered(known[name]) for name in ("AdaScale", "PowerControl", "LyapunovPowerControl")}
     return {
         "Optimal": TunedOnRealisation(policies.Optimal),
-        "ConstantLevel": know(policies.ConstantLevel),
-        "ReSolve": know(policies.ReSolve),
-        "ReSolve, coherent": know(policies.ReSolve, coherence=SEEN),
-        "AdaScale, warm": know(policies.AdaScale),
-        "AdaScale": remembered(know(policies.AdaScale, from_law=False, draws=DRAWS)),
-        "Learn": know(policies.Learn),
-        "Learn, coherent": know(policies.Learn, coherence=SEEN),
-        "PowerControl": remembered(know(policies.PowerControl, draws=DRAWS)),
-        "LyapunovPowerControl": remembered(partial(foreseen_lyapunov, channel=belief)),
-        "DynamicProgramme, hard": know(policies.DynamicProgramme),
-        "ReSolve, hard": know(policies.ReSolve, budget_mode="hard"),
-        "ReSolve, coherent, hard": know(policies.ReSolve, budget_mode="hard", coherence=SEEN),
-        "Learn, hard": know(policies.Learn, budget_mode="hard"),
-        "Learn, coherent, hard": know(policies.Learn, budget_mode="hard", coherence=SEEN),
-        "EstimFuture": know(policies.EstimFuture, estimate="minimum"),
-        "EqualAlloc": know(policies.EqualAlloc),
+        **{name: known[name] for name in ("ConstantLevel", "ReSolve")},
+        "ReSolve, coherent": coherent(policies.ReSolve),
+        **{name: known[name] for name in ("AdaScale, warm", "AdaScale", "Learn")},
+        "Learn, coherent": coherent(policies.Learn),
+        **{name: known[name] for name in ("PowerControl", "LyapunovPowerControl", PROGRAMME, "ReSolve, hard")},
+        "ReSolve, coherent, hard": coherent(policies.ReSolve, budget_mode="hard"),
+        "Learn, hard": known["Learn, hard"],
+        "Learn, coherent, hard": coherent(policies.Learn, budget_mode="hard"),
+        **{name: known[name] for name in ("EstimFuture", "EqualAlloc")},
         HINDSIGHT: TunedOnRealisation(policies.AdaScale),
     }
 
@@ -174,14 +168,14 @@ def worlds_table(
     return pd.concat(parts, ignore_index=True)[["world", "policy", "nu", "seed", *_STORED]]
 
 
-def channels_table(seeds: Iterable[int] = SEEDS, *, processes: int = 2) -> pd.DataFrame:
+def channels_table(processes: int) -> pd.DataFrame:
     """:func:`worlds_table` of all :data:`WORLDS`, at most three of one belief in a process at a time."""
-    seeds, groups = list(seeds), []
+    groups: list[dict[str, World]] = []
     for belief in dict.fromkeys(world.belief for world in WORLDS.values()):
         names = [name for name, world in WORLDS.items() if world.belief == belief]
         groups += [{name: WORLDS[name] for name in names[i : i + 3]} for i in range(0, len(names), 3)]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        table = pd.concat(pool.map(worlds_table, groups, [seeds] * len(groups)), ignore_index=True)
+        table = pd.concat(pool.map(worlds_table, groups), ignore_index=True)
     return _in_order(table)
 
 
@@ -227,13 +221,13 @@ def exactly(table: pd.DataFrame) -> pd.DataFrame:
     return rows[["exact", "ratio"]].mean()
 
 
-def against(table: pd.DataFrame, above: str, below: str, metric: str = "rdp") -> pd.DataFrame:
-    """The leakage of one policy over that of another, in pairs, in every world.
+def against(table: pd.DataFrame, above: str, below: str) -> pd.DataFrame:
+    """The RDP leakage of one policy over that of another, in pairs, in every world.
 
     A row a world and budget, with the columns of :func:`~companion.claims.compare`: the geometric mean of the ratio
     with its 95 % interval.
     """
-    return by_world(table, compare, metric, above, below)
+    return by_world(table, compare, "rdp", above, below)
 
 
 def read(path: Path | str) -> pd.DataFrame:
@@ -255,5 +249,5 @@ def committed(processes: int) -> Made:
     blocks = pd.concat([block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)], ignore_index=True)
     yield wide_csv(blocks, _BLOCK_STORED, _BLOCK_ROW), about(BLOCK_SEEDS)
     yield wide_csv(exact_table(), _EXACT_STORED, _ROW), about(SEEDS)
-    table = channels_table(processes=processes)
+    table = channels_table(processes)
     yield wide_csv(table, _STORED, _ROW), about(SEEDS, draws=DRAWS, draws_seed=SEED, processes=processes)

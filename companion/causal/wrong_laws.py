@@ -1,31 +1,20 @@
-r"""What causal policies do where the channel is not what they believe: a first look, for one budget."""
+r"""What causal policies cost and leak where the channel is not what they believe, at one budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from adascale import channel, policies
-from adascale.channel import RayleighFloors
-from adascale.policies import Policy
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
+from companion.causal.fresh import CAUSAL
 from companion.theory.correlated import gauss_markov_floors
 
-BELIEVERS: dict[str, Callable[[Scenario, float, RayleighFloors], Policy]] = {
-    "ConstantLevel": lambda scenario, nu, law: policies.ConstantLevel(law=law),
-    "ReSolve": lambda scenario, nu, law: policies.ReSolve(law=law),
-    "AdaScale, warm": lambda scenario, nu, law: policies.AdaScale.from_law(scenario, nu, law=law),
-    "Learn": lambda scenario, nu, law: policies.Learn(),
-    "ReSolve, hard": lambda scenario, nu, law: policies.ReSolve(law=law, budget_mode="hard"),
-    "Learn, hard": lambda scenario, nu, law: policies.Learn(budget_mode="hard"),
-}
-"""Policies of a scenario, a budget and a law that they believe; the two that learn do not look at it.
-
-:meta hide-value:
-"""
+BELIEVERS = ("ConstantLevel", "ReSolve", "AdaScale, warm", "Learn", "ReSolve, hard", "Learn, hard")
+"""Of :data:`~companion.causal.fresh.CAUSAL`; the two that learn believe nothing."""
 
 SEEDS = range(40)
 WORLDS = ("as believed", "path losses off by 3 dB", "slow fading, r = 0.99")
@@ -53,10 +42,9 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
         WORLDS, (gains, gains, unit / slow), (mean_gain, wrong, mean_gain), strict=True
     ):
         problem = ReceiveScalingProblem(scenario, min_gain, budget)
-        law = RayleighFloors.of(scenario, believed)
         best = problem.rdp(policies.Optimal().schedule(problem))
-        for name, build in BELIEVERS.items():
-            eta = build(scenario, budget, law).schedule(problem)
+        for name in BELIEVERS:
+            eta = CAUSAL[name](problem, believed).schedule(problem)
             found = {"cost": problem.cost(eta) / budget, "ratio": problem.rdp(eta) / best}
             rows.append(pd.DataFrame({"world": world, "policy": name, "seed": seeds} | found))
     return pd.concat(rows, ignore_index=True)

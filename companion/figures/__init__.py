@@ -1,65 +1,35 @@
 """Every figure as a function of a tidy table; one look for the whole book."""
 
 from adascale.statistics import log_interval as log_interval  # what chapters say as figures.log_interval
-from companion.figures.benchmarks import planned_levels, rising_aim
-from companion.figures.causal import without_future
-from companion.figures.data import check_sum, described, drawn_data
-from companion.figures.guarantees import Bounded, against_penalty, queue_limits, scaling, two_futures
-from companion.figures.learning import accuracy, accuracy_ends, learning_curves
-from companion.figures.markup import download_link, embedded
-from companion.figures.privacy import PANELS, gap, leakage, paper_panel
-from companion.figures.style import (
-    CONTEXT,
-    LABELS,
-    NOT_IN_RDP,
-    PAPER,
-    STYLE,
-    WIDTH,
-    label_of,
-    name_curves,
-    panels,
-    policy_label,
-    policy_style,
-    say,
-    shades,
-    use_style,
-)
-from companion.figures.system import one_round
-
-__all__ = [
-    "CONTEXT",
-    "LABELS",
-    "NOT_IN_RDP",
-    "PANELS",
-    "PAPER",
-    "STYLE",
-    "WIDTH",
-    "Bounded",
-    "accuracy",
-    "accuracy_ends",
-    "against_penalty",
-    "check_sum",
-    "described",
-    "download_link",
-    "drawn_data",
-    "embedded",
-    "gap",
-    "label_of",
-    "leakage",
-    "learning_curves",
-    "name_curves",
-    "one_round",
-    "panels",
-    "paper_panel",
-    "planned_levels",
-    "policy_label",
-    "policy_style",
-    "queue_limits",
-    "rising_aim",
-    "say",
-    "scaling",
-    "shades",
-    "two_futures",
-    "use_style",
-    "without_future",
-]
+from companion.figures.benchmarks import planned_levels as planned_levels
+from companion.figures.benchmarks import rising_aim as rising_aim
+from companion.figures.causal import without_future as without_future
+from companion.figures.data import described as described
+from companion.figures.data import drawn_data as drawn_data
+from companion.figures.guarantees import Bounded as Bounded
+from companion.figures.guarantees import against_penalty as against_penalty
+from companion.figures.guarantees import queue_limits as queue_limits
+from companion.figures.guarantees import scaling as scaling
+from companion.figures.guarantees import two_futures as two_futures
+from companion.figures.learning import accuracy as accuracy
+from companion.figures.learning import accuracy_ends as accuracy_ends
+from companion.figures.learning import learning_curves as learning_curves
+from companion.figures.markup import download_link as download_link
+from companion.figures.markup import embedded as embedded
+from companion.figures.privacy import gap as gap
+from companion.figures.privacy import leakage as leakage
+from companion.figures.privacy import paper_panel as paper_panel
+from companion.figures.style import CONTEXT as CONTEXT
+from companion.figures.style import LABELS as LABELS
+from companion.figures.style import NOT_IN_RDP as NOT_IN_RDP
+from companion.figures.style import PAPER as PAPER
+from companion.figures.style import STYLE as STYLE
+from companion.figures.style import WIDTH as WIDTH
+from companion.figures.style import label_of as label_of
+from companion.figures.style import name_curves as name_curves
+from companion.figures.style import panels as panels
+from companion.figures.style import policy_style as policy_style
+from companion.figures.style import say as say
+from companion.figures.style import shades as shades
+from companion.figures.style import use_style as use_style
+from companion.figures.system import one_round as one_round

@@ -35,14 +35,7 @@ def planned_levels(
     left.semilogx(floors, np.arange(1, floors.size + 1) / floors.size, color="0.5", label="floors")
     for name, look in zip(("devices", "minimum"), shades(2), strict=True):
         share = np.mean(floors < later_floor[name])
-        left.plot(
-            later_floor[name],
-            share,
-            markersize=9,
-            linestyle="none",
-            label=f"estimate, {name}",
-            **look,
-        )
+        left.plot(later_floor[name], share, markersize=9, linestyle="none", label=f"estimate, {name}", **look)
         right.semilogy(levels[name], markevery=50, label=name, **look)
     level = float(water_level(problem.min_noise_energy, problem.budget))
     right.axhline(level, color="black", linestyle="--", label="water level")
@@ -66,16 +59,10 @@ def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
         The schedule, shape (T,).
     """
     figure, (left, right) = panels(2, 2.7, sharex=True)
-    style, leakage = STYLE["PowerControl"], RoundLeakage(problem.scenario)
+    leakage = RoundLeakage(problem.scenario)
     left.semilogy(problem.min_noise_energy, color="0.75", linewidth=0.7, label="floor")
-    left.semilogy(
-        problem.noise_energy(eta),
-        color=style["color"],
-        marker=style["marker"],
-        markersize=3,
-        linestyle="none",
-        label=label_of("PowerControl"),
-    )
+    points = STYLE["PowerControl"] | {"markersize": 3, "linestyle": "none", "label": label_of("PowerControl")}
+    left.semilogy(problem.noise_energy(eta), **points)
     level = float(water_level(problem.min_noise_energy, problem.budget))
     left.axhline(level, color="black", linestyle="--", label="water level")
     left.set(ylim=(5e-3, 200), ylabel="noise energy (no unit)")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from adascale.statistics import interval, log_interval
 from companion.figures.style import (
@@ -17,6 +16,7 @@ from companion.figures.style import (
     PAPER,
     STYLE,
     Look,
+    bars,
     label_budgets,
     label_of,
     name_curves,
@@ -58,11 +58,6 @@ def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def _bars(axis: Axes, at: ArrayLike, found: Sequence[tuple[float, float, float]], look: Look, label: str = "") -> None:
-    centre, low, high = np.array(found).T
-    axis.errorbar(at, centre, [centre - low, high - centre], capsize=3, label=label or None, **look)
-
-
 def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFrame, floor: float) -> Figure:
     r"""Changes of accuracy and of test loss, and EqualAlloc's :math:`\varepsilon` over AdaScale's, against :math:`\nu`.
 
@@ -81,7 +76,7 @@ def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFr
         ("AdaScale", "AdaScale", "EqualAlloc"),
         strict=True,
     ):
-        _bars(axis, list(table), [average(table[nu]) for nu in table], STYLE[policy])
+        bars(axis, list(table), [average(table[nu]) for nu in table], STYLE[policy])
         axis.axhline(1.0 if table is ratio else 0.0, **NOISE_FREE)
         axis.axvline(floor, color="0.4", linestyle=":")
         axis.set_xscale("log")
@@ -106,8 +101,7 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
     rows = rows.sort_values("budget")
     figure, axes = panels(2, 2.7, sharex=True)
     for axis, column, style, level in zip(axes, ("lost", "gap"), ("AdaScale", "EqualAlloc"), (0, 1), strict=True):
-        found = rows[[column, f"{column}_low", f"{column}_high"]].to_numpy()
-        _bars(axis, rows["budget"], [tuple(each) for each in found], STYLE[style])
+        bars(axis, rows["budget"], rows[[column, f"{column}_low", f"{column}_high"]].to_numpy().tolist(), STYLE[style])
         axis.axhline(level, **NOISE_FREE)
     axes[0].set_ylabel("accuracy lost to\nnoise, AdaScale [points]")
     axes[1].set(
@@ -144,7 +138,7 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
         levels = sorted(table)
         shift = 1.06 ** (i - (len(tables) - 1) / 2)  # so that bars do not hide each other
         fall = [interval(table[nu] - table[levels[0]]) for nu in levels[1:]]
-        _bars(axis, [nu * shift for nu in levels[1:]], fall, looks[i], name)
+        bars(axis, [nu * shift for nu in levels[1:]], fall, looks[i] | {"label": name})
     axis.axhline(0, color="0.45", linewidth=1)
     star = PAPER | {"markersize": 12, "linestyle": "none"}
     axis.plot(ends.max(), -100 * (quoted[0] - quoted[1]), label="quoted by the paper", **star)
@@ -170,15 +164,13 @@ def weights(responses: pd.DataFrame, fitted: Mapping[str, NDArray[np.float64]], 
     looks = dict(zip(("momentum 0.9", "no momentum"), shades(2), strict=True))
     columns = ["early", "middle", "late", "even"]
     for shift, (setting, curve) in enumerate(fitted.items()):
-        look = looks[setting] | {"linestyle": "none"}
+        look = looks[setting] | {"linestyle": "none", "label": setting}
         found = [interval(rows) for _, rows in responses[responses.setting == setting].groupby("later").response]
         scale = max(each.centre for each in found)
         later = np.sort(responses.later.unique())
         left.plot(np.arange(len(curve)) + 1, curve[::-1] / scale, color=look["color"], linewidth=1)
-        _bars(left, later + 1, [tuple(np.array(each) / scale) for each in found], look, setting)
-        _bars(
-            right, np.arange(4) + 0.15 * shift, [interval(lost.loc[setting, when]) for when in columns], look, setting
-        )
+        bars(left, later + 1, (np.array(found) / scale).tolist(), look)
+        bars(right, np.arange(4) + 0.15 * shift, [interval(lost.loc[setting, when]) for when in columns], look)
     left.set(xscale="log", xlabel="rounds from the noise to the end", ylabel="response (no unit)")
     right.axhline(0, color="0.45", linewidth=1)
     right.set(xticks=np.arange(4) + 0.07, xticklabels=columns, xlabel="noise", ylabel="change of accuracy [points]")

@@ -16,6 +16,7 @@ from companion.figures.style import (
     PAPER,
     WIDTH,
     Look,
+    bars,
     label_budgets,
     label_levels,
     label_of,
@@ -78,12 +79,9 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
 
 
 def _bars(axis: Axes, values: pd.DataFrame, look: Look, apart: float = 1.0) -> None:
-    """Means of the columns at their names, with 95 % intervals where a column has several values."""
-    known = {nu: values[nu].dropna() for nu in sorted(values)}
-    found = [interval(each) for each in known.values()]
-    centre, low, high = np.array(found).T
-    bars = None if min(map(len, known.values())) == 1 else [centre - low, high - centre]
-    axis.errorbar(np.array([*known]) * apart, centre, yerr=bars, capsize=3, **look)
+    """Means of the columns at their names, with 95 % intervals where each column has several values."""
+    nus = np.array(sorted(values))
+    bars(axis, nus * apart, [interval(values[nu].dropna()) for nu in nus], look)
 
 
 def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Figure:

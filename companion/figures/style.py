@@ -6,7 +6,7 @@ as a phone's screen, so that its words can be read there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
 from adascale import policies
@@ -111,6 +111,13 @@ def shades(number: int) -> list[Look]:
 def panels(rows: int, height: float = 2.3, **options: Any) -> tuple[Figure, NDArray[Any]]:
     """Panels under each other, of one width."""
     return plt.subplots(rows, 1, figsize=(WIDTH, rows * height + 0.3), **options)
+
+
+def bars(axis: Axes, at: ArrayLike, found: Sequence[Sequence[float]], look: Look) -> None:
+    """Draw means with their intervals, (centre, low, high) each; none where one of them is infinite."""
+    centre, low, high = np.array(found).T
+    apart = [centre - low, high - centre] if np.isfinite(low).all() else None
+    axis.errorbar(at, centre, yerr=apart, capsize=3, **look)
 
 
 def say(finding: str) -> None:

@@ -103,7 +103,7 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def committed() -> Made:
-    """Yield who sends."""
+    """The committed table of senders."""
     rows = [row for nu in (*BUDGETS, *CURVE) for i in SEEDS for row in senders_rows("MNIST", nu, i, nu in BUDGETS)]
     rows += [row for i in SEEDS[:10] for row in senders_rows("CIFAR-10", BUDGETS[1], i, False)]
     rows += [row for i in SEEDS for row in senders_rows("MNIST", 0.0, i, False, AntennaSelection(antennas=4), 0.05)]
@@ -111,6 +111,6 @@ def committed() -> Made:
 
 
 def committed_noise() -> Made:
-    """Yield which noise protects."""
+    """The committed table of receivers."""
     rows = [row for nu in BUDGETS for seed in SEEDS for row in noise_rows(nu, seed)]
     yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}

@@ -18,18 +18,18 @@ from companion.privacy.sharp import sharp_epsilon
 
 
 class Adversary(NamedTuple):
-    """What an adversary gains who has seen a whole training."""
+    """What an adversary gains from a whole training."""
 
     noise_multiplier: float
     r""":math:`\sigma` of every round."""
     odds: float
-    r""":math:`e^\varepsilon`, the factor on his odds that the definition allows."""
+    r""":math:`e^\varepsilon`, the factor on the odds that the definition allows."""
     posterior: float
     """What even odds become under that factor."""
     beyond: float
-    """The probability that the outputs of a training with the sample make him surer than that."""
+    """The probability that a training with the sample gives larger odds than that."""
     guess: float
-    """How often his best guess is right, at even odds."""
+    """How often the best guess is right, at even odds."""
     found: float
     """At most this share of the samples that were used is found, at one false alarm in a hundred."""
 

@@ -1,4 +1,4 @@
-r"""Who listens, and what is left to whom: the threat model as a table, every row of it computed."""
+r"""The threat model as a table: who listens, and what privacy is left, every row computed."""
 
 from __future__ import annotations
 

@@ -163,6 +163,24 @@ def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
     assert (ratio <= 1) == (mu == 0)  # negative control: without momentum the bound holds
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: LeastSquares([1.0, 2.0], [[0.1, 0.2, 0.3]], 0.1), r"\(2,\) and \(1, 3\)"),
+        (lambda: LeastSquares([1.0, -2.0], [[0.1, 0.2]], 0.1), "feature_variance"),
+        (lambda: empirical_constants(np.ones((2, 1, 3)), np.ones((2, 1))), "n >= d"),
+        (lambda: next(simulate(PROBLEM, np.random.default_rng(0), [0.0], 0.1, [1.0], 3, 12)), "start"),
+        (lambda: next(simulate(PROBLEM, np.random.default_rng(0), [0.0, 0.0], 0.1, [1.0], 13, 12)), "batch_size"),
+        (lambda: theory.momentum_over_bound(1.0, 0.1), "momentum"),
+        (lambda: theory.momentum_over_bound(0.5, 3.0), "learning_rate"),
+        (lambda: theory.server_decay(-0.1), "zeta"),
+    ],
+)
+def test_values_without_a_meaning_are_refused_by_name(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
 def test_comparison_is_that_of_each_training():
     quiet = TRAINING._replace(learning_rate=0.005)
     found = theory.compare([quiet, quiet._replace(noise_energy=3 * quiet.noise_energy)])

@@ -91,7 +91,7 @@ def test_ratio_refuses_what_the_table_does_not_have():
     both = pd.concat([table, table.assign(nu=0.08)])
     for wrong, message in [
         ({"nu": 0.05}, r"no row has nu = 0.05, only 0.04, 0.08"),
-        ({"policy": "Z", "nu": 0.04}, r"Z must have one row per seed, got 0 rows for 0"),
+        ({"policy": "Z", "nu": 0.04}, r"no row has policy 'Z', only B, A"),
         ({"column": "exact"}, r"no column 'exact', only policy, nu, seed, rdp"),
         ({"mean": "harmonic", "nu": 0.04}, r"average must be one of .*, got 'harmonic'"),
         ({}, r"A must have one row per seed, got 4 rows for 2; nu=... selects some"),

@@ -1,4 +1,4 @@
-r"""What :ref:`chap-convergence` computes around its theorems: what each step gives away, and what it tells in numbers.
+r"""What :ref:`chap-convergence` computes around its theorems: how much each step loses, and the numbers of its text.
 
 All of it is about the least-squares example (:class:`~companion.theory.convergence.Training`), for which the left
 side is known exactly.

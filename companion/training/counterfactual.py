@@ -1,4 +1,4 @@
-r"""One training, told apart at its deepest fade: ``python -m companion make fork``.
+r"""One training in two branches from its deepest fade on: ``python -m companion make fork``.
 
 Up to that round both branches are the same training to the last bit.  In the round itself the bottleneck of the median
 round takes the place of the fade's, and what the round spends above its floor stays; then everything is as it was.

@@ -84,7 +84,7 @@ class Comparison(NamedTuple):
 
 
 def compare(problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence[float] = ORDERS) -> Comparison:
-    r"""Is it worth it? The optimum under weights, shape (T,), against Optimal at the budget, of lanes in one axis."""
+    r"""Compare the optimum under weights, shape (T,), with Optimal at the budget; the lanes have one axis."""
     budget = np.broadcast_to(problem.budget, problem.lanes)
     flat, policy = Optimal().schedule(problem), WeightedOptimal(weights)
     spent, target, needed = weighted_cost(problem, flat, weights), problem.rdp(flat), np.empty(problem.lanes)
@@ -145,7 +145,7 @@ NU, FORGETTING, SEEDS = (0.01, 0.16, 2.56), (2.0, 6.0, 20.0), range(20)
 def table(
     nu: Sequence[float] = NU, forgetting: Sequence[float] = FORGETTING, seeds: Sequence[int] = SEEDS
 ) -> pd.DataFrame:
-    r"""Is it worth it? :func:`compare` on quadratics of one curvature on MNIST's channels, :math:`x = 2\lambda hT`."""
+    r"""Return :func:`compare` for quadratics of one curvature on MNIST's channels, :math:`x = 2\lambda hT`."""
     scenario = Scenario.mnist()
     gain = scenario.min_gain(channel.draw(scenario.num_devices, scenario.num_rounds, list(seeds)).gain)
     rows = []
