@@ -87,7 +87,7 @@ APART = adapters audit book comparison learning runs policies/test_learn.py poli
   $(patsubst %,cli/test_%.py,benchmark outputs plot signals stream_killed train) \
   $(patsubst %,test_%.py,compiled environment extension makefile notebooks tools wheel)
 
-check: venv lint ## lint, types and the tests of the core and a small certificate: under a minute
+check: venv lint ## lint, types and the tests of the core and a small certificate
 	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile few -m "not slow and not book" tests companion/tests/bounds/test_certificate.py $(APART:%=--ignore=tests/%)
 
 # One worker builds the book, and it starts first. Without the book: make test PYTEST="-m 'not book'"
@@ -112,7 +112,7 @@ QUICK = not million and not tenth and not little_memory and not (programme and (
 ASIDE = test_environment.py test_makefile.py test_notebooks.py
 MEASURED = $(BIN)/python -m coverage run -m pytest -q -m "not book"
 
-coverage: venv ## lines and branches that the tests run, into results/coverage.txt: most of an hour
+coverage: venv ## lines and branches that the tests run, into results/coverage.txt
 	rm -rf _build/coverage && mkdir -p _build/coverage
 	$(MEASURED) $(ASIDE:%=--ignore=tests/%)
 	NUMBA_DISABLE_JIT=1 $(MEASURED) -W ignore::RuntimeWarning -k "$(QUICK)" $(UNCOMPILED)
@@ -124,7 +124,7 @@ coverage: venv ## lines and branches that the tests run, into results/coverage.t
 MODULE ?= adascale/tuning.py
 TESTS ?= tests/test_tuning.py
 CR = ../cosmic-ray/bin
-mutants: venv ## change MODULE=adascale/tuning.py in small ways: do TESTS=tests/test_tuning.py notice? an hour or more
+mutants: venv ## change MODULE=adascale/tuning.py in small ways: do TESTS=tests/test_tuning.py notice?
 	[ -x _build/cosmic-ray/bin/cosmic-ray ] || { $(PYTHON) -m venv _build/cosmic-ray \
 	  && _build/cosmic-ray/bin/python -m pip install --quiet cosmic-ray==8.7.0; }
 	rm -rf _build/mutants && git clone --quiet . _build/mutants
@@ -134,11 +134,11 @@ mutants: venv ## change MODULE=adascale/tuning.py in small ways: do TESTS=tests/
 	  && $(CR)/cosmic-ray exec mutants.toml mutants.sqlite && $(CR)/cr-report mutants.sqlite
 
 # A reader's own values: other parameters in each chapter that has them, once with all cells and once with the visible ones alone.
-variants: venv ## run the chapters with other parameters: minutes
+variants: venv ## run the chapters with other parameters
 	$(BIN)/python tools/variants.py $(wildcard notebooks/[01]*.md)
 
 # Both in the same folder: the addresses of downloads contain a digest of where the book was built. status.html has the seconds.
-twice: venv ## build the book twice, from nothing, and compare every file: ten minutes
+twice: venv ## build the book twice, from nothing, and compare every file
 	rm -rf _build/twice
 	for build in 1 2; do \
 	  $(BIN)/jupyter-book build -W --keep-going -n --path-output _build/twice/new . && mv _build/twice/new _build/twice/$$build || exit; done
@@ -174,7 +174,7 @@ else
 	$(foreach name,$(studies),$(call study,$(name)))
 endif
 
-quick: venv ## the same path in small, on data that is there, compared with tests/quick.csv: under a minute
+quick: venv ## the same path in small, on data that is there, compared with tests/quick.csv
 	rm -rf _build/quick && mkdir -p _build/quick
 	$(call sweep,tests/quick.toml,_build/quick/quick.csv,_build/quick/store)
 	$(BIN)/python tools/reproduce_sample.py --compare _build/quick/quick.csv tests/quick.csv

@@ -36,7 +36,7 @@ GRACE_SECONDS = 0.7
 """Seconds that a command may run after a signal, to save what it has."""
 
 _EXTRAS = {"pandas": "federated", "tqdm": "federated", "matplotlib": "plot"}  # not in the core
-_EXTRAS |= dict.fromkeys(("filelock", "opacus", "sklearn", "torch", "torchvision"), "learn")
+_EXTRAS |= {"filelock": "sweep"} | dict.fromkeys(("opacus", "sklearn", "torch", "torchvision"), "learn")
 
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signals do not end its parent

@@ -10,6 +10,7 @@ from companion import figures
 from companion.causal import wrong_laws as causal_beliefs
 from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, protocols, read
 from companion.claims import STATEMENTS, overview, paper_claims
+from companion.figures.style import label_of
 from companion.methods import METHODS
 from companion.summary import promises
 from tests.problems import MNIST, drawn
@@ -157,7 +158,7 @@ def test_figure_draws_the_mean_excess(tables, kept):
     above, below = ({line.get_label(): line.get_ydata() for line in axis.lines} for axis in axes)
     expected = 100 * (kept["mnist"].rdp["AdaScale" + HINDSIGHT] - 1)
     np.testing.assert_allclose(above["_AdaScale, in hindsight"], expected)
-    np.testing.assert_allclose(below["re-solving, hard"], 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1))
+    np.testing.assert_allclose(below[label_of("ReSolve, hard")], 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1))
 
 
 @pytest.mark.parametrize(
