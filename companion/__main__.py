@@ -68,21 +68,25 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def make(name: str, out: Path | None = None, **options: Any) -> list[Path]:
-    """Make a result and return its files, each table with its provenance."""
+    """Make a result and return its files, with a provenance beside each table, or one where all would be the same."""
     result = RESULTS[name]
     module, _, function = result.function.partition(":")
     folder = Path(result.folder) if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
-    made, files, began = getattr(import_module(f"companion.{module}"), function), [], time.perf_counter()
-    for file, (text, about) in zip(result.files.split(), made(*result.arguments, **options), strict=True):
-        files.append(folder / file)
-        write_atomically(files[-1], text)
-        if files[-1].suffix == ".csv":
-            about["wall_seconds"] = round(time.perf_counter() - began)
-            packages = "numpy", "numba", "scipy", "pandas", "torch"
-            write_provenance(files[-1], f"python -m companion make {name}", *packages, **about)
-            began = time.perf_counter()
-    return files
+    began = time.perf_counter()
+    found = [*getattr(import_module(f"companion.{module}"), function)(*result.arguments, **options)]
+    seconds = round(time.perf_counter() - began)
+    made = {folder / file: each for file, each in zip(result.files.split(), found, strict=True)}
+    for file, (text, _) in made.items():
+        write_atomically(file, text)
+    stated = {file: about for file, (_, about) in made.items() if file.suffix == ".csv"}
+    first, *others = [*stated.values()] or [{}]
+    if others and all(each == first for each in others):
+        stated = {folder / f"{name}.csv": first | {"tables": [file.name for file in stated]}}
+    for table, about in stated.items():
+        packages = "numpy", "numba", "scipy", "pandas", "torch"
+        write_provenance(table, f"python -m companion make {name}", *packages, **about, wall_seconds=seconds)
+    return [*made]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -104,7 +104,11 @@ def test_committed_table_is_complete_and_states_what_made_it(name, key, expected
     assert {*found} == {*wanted}
     numbers = table[[each for each in ("cost", "rdp", "epsilon", "exact") if each in table]]
     assert np.isfinite(numbers).all(axis=None)
-    made = tomllib.loads((FOLDER / f"{name}.provenance.toml").read_text())
+    table = FOLDER / f"{name}.csv"
+    beside = [tomllib.loads(path.read_text()) | {"of": path} for path in table.parent.glob("*.provenance.toml")]
+    (made,) = [
+        each for each in beside if table.name in each.get("tables", [each["of"].name.replace("provenance.toml", "csv")])
+    ]
     assert about.items() <= made.items()
     assert {"command", "version", "commit", "machine", "python", "wall_seconds"} <= {*made}
 
@@ -158,8 +162,12 @@ def test_every_committed_table_of_the_studies_has_a_name():
     assert len(files) == len({*files})
     for file in files:
         assert (FOLDER.parent / file).is_file()
-    made = [path for path in FOLDER.glob("*/*.provenance.toml") if "-m companion" in path.read_text()]
-    assert {str(path.relative_to(FOLDER.parent)).replace(".provenance.toml", ".csv") for path in made} <= {*files}
+    for path in FOLDER.glob("*/*.provenance.toml"):
+        made = tomllib.loads(path.read_text())
+        if "-m companion" in made["command"]:
+            name = path.name.partition(".")[0]
+            tables = made.get("tables", [f"{name}.csv"])
+            assert {str(path.with_name(each).relative_to(FOLDER.parent)) for each in tables} <= {*files}
 
 
 def test_an_unknown_name_is_refused_with_the_list_of_names(capsys):

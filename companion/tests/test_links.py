@@ -189,10 +189,10 @@ def test_the_command_makes_every_table_and_says_whose_data_it_was(clone, few, tm
     scaled = pd.read_csv(tmp_path / "scales.csv")
     assert {*scaled.scale.dropna()} == {1.0, 10.0}
     assert scaled.scale.isna().any()
-    for name in TABLES:
-        said = tomllib.loads((tmp_path / f"{name}.provenance.toml").read_text())
-        assert (said["source"], said["source_commit"]) == (data.SOURCE, data.COMMIT)
-        assert (tmp_path / f"{name}.csv").is_file()
+    said = tomllib.loads((tmp_path / "links.provenance.toml").read_text())
+    assert (said["source"], said["source_commit"]) == (data.SOURCE, data.COMMIT)
+    assert sorted(said["tables"]) == sorted(f"{name}.csv" for name in TABLES)
+    assert all((tmp_path / each).is_file() for each in said["tables"])
 
 
 @pytest.fixture(scope="module")
@@ -207,13 +207,10 @@ def kept(committed):
 
 def test_no_measurement_is_kept():
     """Of the links only what is derived: of one of fourteen groups the extremes and the median, round by round."""
-    for name in TABLES:
-        said = tomllib.loads((FOLDER / f"{name}.provenance.toml").read_text())
-        assert (said["source_commit"], len(said["original"])) == (data.COMMIT, 2)
-        assert "GPL-3.0" in said["licence"]
-    assert {path.name for path in FOLDER.iterdir()} == {
-        f"{name}{end}" for name in TABLES for end in (".csv", ".provenance.toml")
-    }
+    said = tomllib.loads((FOLDER / "links.provenance.toml").read_text())
+    assert (said["source_commit"], len(said["original"])) == (data.COMMIT, 2)
+    assert "GPL-3.0" in said["licence"]
+    assert {path.name for path in FOLDER.iterdir()} == {"links.provenance.toml", *(f"{name}.csv" for name in TABLES)}
     assert len(pd.read_csv(FOLDER / "example.csv")) == 75
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 150_000
 
