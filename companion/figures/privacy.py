@@ -66,7 +66,7 @@ def realisations(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : pandas.DataFrame
-        As for :func:`leakage`, with Optimal and AdaScale.  Points are realisations, lines geometric means.  The band is
+        As for ``leakage``, with Optimal and AdaScale.  Points are realisations, lines geometric means.  The band is
         the 95 % t interval of AdaScale's, on the logarithm.
     """
     figure, axes = panels(1 + len(PANELS), 2.3, sharex=True)
@@ -102,7 +102,7 @@ def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tupl
     Parameters
     ----------
     protocols : mapping
-        Two tables as for :func:`leakage`, by name, on the same realisations.  Above are means of the first, and below
+        Two tables as for ``leakage``, by name, on the same realisations.  Above are means of the first, and below
         what the second changes in each leakage, if anything: geometric means of ratios with 95 % intervals.
     metric : {"rdp", "epsilon"}
         Which leakage.
