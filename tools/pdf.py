@@ -15,7 +15,7 @@ NOTE = "Not on paper: the explorer, the paper map, the API, the pages on this pr
 PRINT = """
 .bd-header, .bd-sidebar-primary, .bd-sidebar-secondary, .bd-header-article, .prev-next-area, .bd-footer, button,
 .figure-files, .skip-link, .headerlink { display: none !important; }
-h1 { break-before: page; }
+:is([id^="document-notebooks/"], [id="document-book/cheatsheet"]) + section { break-before: page; }
 h1, h2, h3, h4 { break-after: avoid; }
 figure, tr, mjx-container { break-inside: avoid; }
 .bd-article-container, .bd-main, .bd-content { max-width: none !important; overflow: visible !important; }
@@ -45,13 +45,14 @@ def main(folder, target):
     if not found:
         sys.exit("make pdf needs Chromium; on Debian: apt-get install chromium")
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found[0], args=["--no-sandbox"]).new_page()
+        opened = playwright.chromium.launch(executable_path=found[0], args=["--no-sandbox"])
+        opened = opened.new_page(reduced_motion="reduce")  # nothing moves on paper
         opened.goto(page.resolve().as_uri(), timeout=0)
         opened.evaluate("() => window.MathJax?.startup?.promise?.then(() => true) ?? true")
         opened.add_style_tag(content=PRINT)
         margin = dict.fromkeys(("top", "bottom", "left", "right"), "2cm")
         opened.pdf(
-            path=target, format="A4", outline=True, tagged=True, margin=margin, print_background=True, scale=0.75
+            path=target, format="A4", outline=True, tagged=True, margin=margin, print_background=True, scale=0.72
         )
 
 
