@@ -10,7 +10,6 @@ from companion import figures
 from companion.causal import wrong_laws as causal_beliefs
 from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, protocols, read
 from companion.claims import STATEMENTS, overview, paper_claims
-from companion.figures.style import label_of
 from companion.methods import METHODS
 from companion.summary import promises
 from tests.problems import MNIST, drawn
