@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 
 from companion.__main__ import RESULTS
 from companion.causal import growth as causal_growth
@@ -36,6 +37,7 @@ def test_every_result_column_of_a_run_made_again_is_held_to_the_committed_row():
     assert sample.differences(silent | {"cost": 0.01}, silent)
 
 
+PRINTED = SimpleNamespace(**runpy.run_path(str(ROOT / "tools/pdf.py")))
 SAMPLE = SimpleNamespace(**runpy.run_path(str(ROOT / "tools/reproduce_sample.py")))
 LISTED = list(csv.DictReader((ROOT / "results/tables.csv").read_text().splitlines()))
 MADE = {f"{each.folder}/{file}": name for name, each in RESULTS.items() for file in each.files.split()}
@@ -94,6 +96,14 @@ def test_a_study_drawn_is_made_again_and_compared(tmp_path, monkeypatch):
         monkeypatch.setattr(causal_growth, "committed", lambda text=text: iter([(text, {})]))
         name, found = SAMPLE.remake("growth", None, tmp_path / "store", 1)
         assert (name, bool(found)) == ("growth.csv", bool(count))
+
+
+def test_paper_has_no_explorer_no_folded_code_and_no_dead_link():
+    out = "".join(f'<span id="document-book/{name}"></span><section>{name}</section>' for name in PRINTED.LEFT_OUT)
+    kept = '<p>stays</p><details class="hide">code</details><a href="../explorer.html#x">a</a><a href="#here">b</a>'
+    found = BeautifulSoup(PRINTED.on_paper(f"<h1>Book</h1>{kept}<div>{out}</div>"), "html.parser")
+    assert found.get_text() == f"Book{PRINTED.NOTE}staysab"
+    assert [each.get("href") for each in found.find_all("a")] == [None, "#here"]
 
 
 def test_no_further_result_is_from_uncommitted_changes():

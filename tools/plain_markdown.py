@@ -20,6 +20,7 @@ OPTION = re.compile(r":([\w-]+): ?(.*)")
 TARGET = re.compile(r"\(([\w:.-]+)\)=\s*")
 HEADING = re.compile(r"#+ +(.*)")
 ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}`([^`]+)`")
+STATE = re.compile(r'<a href="(\.\./book/explorer)\.html#[^"]*">(.*?)</a>')  # of the explorer, which no notebook shows
 TITLED = re.compile(r"(?:(.*?)\s*<)?(.+?)>?", re.DOTALL)
 
 
@@ -184,7 +185,8 @@ class Chapter:
         written, waiting = [], []
 
         def flush():
-            written.extend(ROLE.sub(self.role, "\n".join(waiting)).split("\n") if waiting else [])
+            text = STATE.sub(r"[\2](\1.md)", "\n".join(waiting))
+            written.extend(ROLE.sub(self.role, text).split("\n") if waiting else [])
             waiting.clear()
 
         for block in blocks(lines):

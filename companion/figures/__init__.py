@@ -19,6 +19,7 @@ from companion.figures.markup import embedded as embedded
 from companion.figures.privacy import gap as gap
 from companion.figures.privacy import leakage as leakage
 from companion.figures.privacy import paper_panel as paper_panel
+from companion.figures.privacy import realisations as realisations
 from companion.figures.style import CONTEXT as CONTEXT
 from companion.figures.style import LABELS as LABELS
 from companion.figures.style import NOT_IN_RDP as NOT_IN_RDP

@@ -43,8 +43,8 @@ def planned_levels(
     right.yaxis.set_minor_locator(NullLocator())
     left.set(xlim=(0.005, 2), xlabel="$w_{\\min,t}$ (no unit)", ylabel="share of floors below")
     right.set(xlabel="round $t$", ylabel="planned level $\\ell_t$ (no unit)")
-    left.legend()
-    name_curves(right)
+    for axis in (left, right):
+        name_curves(axis)
     return figure
 
 
@@ -66,10 +66,10 @@ def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
     level = float(water_level(problem.min_noise_energy, problem.budget))
     left.axhline(level, color="black", linestyle="--", label="water level")
     left.set(ylim=(5e-3, 200), ylabel="noise energy (no unit)")
-    left.legend(loc="upper center", ncols=2, columnspacing=1)
     for name, each in {"Optimal": Optimal().schedule(problem), "PowerControl": eta}.items():
         value = np.cumsum(leakage(problem.noise_energy(each)))
         right.plot(value / value[-1], markevery=50, label=label_of(name), **STYLE[name])
     right.set(xlabel="round $t$", ylabel="share of leakage up to $t$")
-    name_curves(right)
+    for axis in (left, right):
+        name_curves(axis)
     return figure

@@ -6,23 +6,28 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from companion.causal.fresh import HINDSIGHT
-from companion.figures.style import STYLE, label_budgets, label_of, name_curves, panels
+from companion.figures.style import label_of, panels, policy_style
 from companion.summary import promises
 
-_OURS = ("ConstantLevel", "AdaScale, warm", "ReSolve", "Learn", "ReSolve, hard", "Learn, hard")
-_PAPERS = ("AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
+_GROUPS = {
+    "know the distribution": ("ConstantLevel", "AdaScale, warm", "ReSolve", "ReSolve, hard"),
+    "know only $T$ and $\\nu$": ("Learn", "Learn, hard"),
+    "the paper's methods": ("AdaScale", "EstimFuture", "EqualAlloc", "PowerControl", "LyapunovPowerControl"),
+}
 _TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+_LEAST = 0.1
+"""Per cent above the optimum: what is less is drawn there."""
 
 
 def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    r"""Mean RDP leakage above that of the optimum at :math:`\nu`, in per cent: a panel a data set.
+    r"""Mean RDP leakage above that of the optimum at :math:`\nu`, in per cent: a panel a data set, a row a policy.
 
-    The vertical axis is linear up to 1 % and logarithmic above.  Dotted lines are tuned in hindsight, dashed ones never
-    exceed the budget.
+    A row goes from its value at the smallest :math:`\nu` (filled) to that at the largest (hollow).  One below 0.1 %,
+    which overspending can make negative, is drawn there.
 
     Parameters
     ----------
@@ -30,27 +35,31 @@ def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
         Data sets, each with its table as :func:`companion.causal.fresh.causal_table` makes it.  Policies that it lacks
         are not drawn.
     """
-    figure, axes = panels(len(tables), 4.2, squeeze=False)
+    figure, axes = panels(len(tables), 4.0, sharex=True, squeeze=False)
     for axis, (dataset, table) in zip(axes.flat, tables.items(), strict=True):
-        found = {name: group.set_index("nu") for name, group in promises(table).groupby("policy")}
-        for name in (*_PAPERS, *_OURS):
-            if name not in found:
-                continue
-            look = STYLE[name.partition(",")[0]] | {"label": label_of(name), "linewidth": 2 if name in _OURS else 1}
-            if name.endswith("hard"):
-                look |= {"linestyle": "--", "markerfacecolor": "white"}
-            axis.plot(100 * (found[name]["rdp"] - 1), **look)
-            if name + HINDSIGHT in found:
-                tuned = {"color": look["color"], "linestyle": ":", "linewidth": 1.5}
-                axis.plot(100 * (found[name + HINDSIGHT]["rdp"] - 1), label=f"_{name}, in hindsight", **tuned)
-        # a mean over realisations that overspend may lie below the optimum's
-        axis.set(xscale="log", xlabel="noise budget $\\nu$", title=_TITLES.get(dataset, dataset))
-        axis.set_ylabel("mean RDP leakage above the optimum [%]")
-        axis.set_yscale("symlog", linthresh=1)
-        axis.set_ylim(bottom=-1)
-        axis.set_yticks([0, *10.0 ** np.arange(5)])
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.yaxis.set_minor_locator(NullLocator())
-        label_budgets(axis, table["nu"])
-        name_curves(axis)
+        excess = 100 * (promises(table).pivot(index="policy", columns="nu", values="rdp") - 1)
+        names: list[str] = []
+        for group, policies in _GROUPS.items():
+            found = [each for name in policies for each in (name, name + HINDSIGHT) if each in excess.index]
+            if found:
+                axis.text(
+                    0.99, len(names), group, transform=axis.get_yaxis_transform(), ha="right", va="center", color="0.4"
+                )
+                axis.axhline(len(names) - 0.5, color="0.8", linewidth=0.8)
+            names += found
+        for row, name in enumerate(names):
+            values, look = excess.loc[name].clip(lower=_LEAST), policy_style(name)
+            axis.plot(values, np.full(len(values), row), label=label_of(name), markersize=3, **look)
+            axis.plot(values.iloc[0], row, label=f"_{name}, smallest", markersize=7, **look)
+            axis.plot(values.iloc[-1], row, label=f"_{name}, largest", markersize=7, markerfacecolor="white", **look)
+        axis.set_yticks(range(len(names)), [label_of(name) for name in names])
+        for text, name in zip(axis.get_yticklabels(), names, strict=True):
+            text.set_color(tuple(0.75 * part for part in to_rgb(policy_style(name)["color"])))
+        axis.set(xscale="log", title=_TITLES.get(dataset, dataset), ylim=(len(names) - 0.5, -0.5))
+        axis.grid(visible=False, axis="y")
+        axis.tick_params(axis="y", length=0)
+    axes[-1, 0].xaxis.set_major_formatter(lambda value, _: f"≤ {_LEAST:g}" if value <= _LEAST else f"{value:g}")
+    axes[-1, 0].set_xlabel(
+        "mean RDP leakage above the optimum [%]\nfrom the smallest $\\nu$ (filled) to the largest (hollow)"
+    )
     return figure

@@ -120,5 +120,5 @@ def farthest(scenario: Scenario, distance: FloatArray, omega: FloatArray) -> Fig
         xlabel="distance of the farthest device [m]",
         ylabel="scale $\\omega$ of the floors\n[squared gradient]",
     )
-    axis.legend()
+    name_curves(axis)
     return figure

@@ -112,7 +112,7 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     name_curves(left)
     right.axhline(gap, color="black", linestyle=":", label="$\\Delta$")
     right.set(xlabel="spent in the first half, $s/\\nu$", ylabel="regret at least [$10^{-3}$ nats]", ylim=(0, 6 * gap))
-    right.legend()
+    name_curves(right)
     return figure
 
 

@@ -11,10 +11,12 @@ from matplotlib.figure import Figure
 
 from adascale.statistics import log_interval
 from companion.figures.style import (
+    CONTEXT,
     NOT_IN_RDP,
     PAPER,
     STYLE,
     Look,
+    bars,
     label_budgets,
     label_levels,
     label_of,
@@ -31,8 +33,8 @@ PANELS = {
 """What is drawn of a leakage table, and what its axis says."""
 
 
-def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric") -> Figure:
-    r"""The paper's Figures 1 and 2: RDP and DP leakage against :math:`\nu`, one line a policy.
+def leakage(table: pd.DataFrame) -> Figure:
+    r"""The paper's Figures 1 and 2: mean RDP and DP leakage against :math:`\nu`, one line a policy.
 
     Parameters
     ----------
@@ -40,35 +42,53 @@ def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric"
         Tidy, as :func:`adascale.comparison.leakage_table` makes it: columns ``dataset, policy, nu, seed, cost, order,
         delta, rdp, epsilon``, one row a realisation.  Rows that could not reach :math:`\nu` are not drawn; the legend
         counts them.
-    points : bool
-        Draw every realisation as a point (for a handful of them).
-    mean : {"geometric", "arithmetic"}
-        The line: the geometric mean with its 95 % t interval on the logarithm as a bar, or the plain mean, without a
-        bar: the leakage is too heavy-tailed for one.
     """
     figure, axes = panels(len(PANELS), 3.1, sharex=True)
-    labels = table.attrs.get("labels", {})
-    drawn = list(table["policy"].unique())
-    for axis, (column, label) in zip(axes, PANELS.items(), strict=True):
-        for policy, rows in table.groupby("policy", sort=False):
-            if column == "rdp" and policy in NOT_IN_RDP:
-                continue
-            style, name = policy_style(policy, drawn), policy_label(policy, rows, labels)
-            rows = rows.dropna(subset=["cost"])
-            groups = rows.groupby("nu")[column]
-            nu = np.array(sorted(groups.groups))
-            apart = _apart(drawn.index(policy), len(drawn)) if mean == "geometric" else 1.0
-            if mean == "geometric":
-                centre, low, high = np.array([log_interval(groups.get_group(value)) for value in nu]).T
-                axis.vlines(nu * apart, low, high, color=style["color"], linewidth=1.2)
-            else:
-                centre = groups.mean().loc[nu].to_numpy()
-            axis.plot(nu * apart, centre, label=name, linewidth=1, **style)
-            if points:
-                spots = style | {"markersize": 3, "markerfacecolor": "white", "label": f"_{policy}, realisations"}
-                axis.plot(rows["nu"] * apart, rows[column], linestyle="none", **spots)
+    for axis, column in zip(axes, PANELS, strict=True):
+        for policy, rows in _shown(table, column):
+            name = policy_label(policy, rows, table.attrs.get("labels"))
+            means = rows.dropna(subset=["cost"]).groupby("nu")[column].mean()
+            axis.plot(means, label=name, linewidth=1, **policy_style(policy, table["policy"]))
         axis.set(xscale="log", yscale="log")
-        axis.set_ylabel(label.format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0])))
+        axis.set_ylabel(
+            PANELS[column].format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0]))
+        )
+        label_levels(axis)
+        label_budgets(axis, table["nu"])
+        name_curves(axis)
+    axes[-1].set_xlabel("noise budget $\\nu$")
+    return figure
+
+
+def realisations(table: pd.DataFrame) -> Figure:
+    r"""What a handful of realisations say: AdaScale's RDP in each, and both leakages relative to Optimal's.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As for ``leakage``, with Optimal and AdaScale.  Points are realisations, lines geometric means.  The band is
+        the 95 % t interval of AdaScale's, on the logarithm.
+    """
+    figure, axes = panels(1 + len(PANELS), 2.3, sharex=True)
+    look = policy_style("AdaScale")
+    each = table[table["policy"] == "AdaScale"].pivot(index="nu", columns="seed", values="rdp")
+    band = np.array([log_interval(row) for row in each.to_numpy()])
+    axes[0].fill_between(each.index, band[:, 1], band[:, 2], color=look["color"], alpha=0.15, linewidth=0)
+    for seed, values in each.items():
+        axes[0].plot(values, label=f"realisation {seed + 1}", **look | {"linewidth": 1})
+    axes[0].set_ylabel(f"AdaScale: RDP leakage\nat order {table['order'].iloc[0]:g} [nats]")
+    for axis, column in zip(axes[1:], PANELS, strict=True):
+        best = table[table["policy"] == "Optimal"].set_index(["nu", "seed"])[column]
+        for policy, rows in _shown(table, column):
+            ratio = (rows.set_index(["nu", "seed"])[column] / best).dropna()
+            look = policy_style(policy, table["policy"])
+            means = np.exp(np.log(ratio).groupby("nu").mean())
+            axis.plot(means, label=label_of(policy), color=look["color"], linewidth=1)
+            points = look | {"linestyle": "none", "markersize": 3.5, "label": f"_{policy}, realisations"}
+            axis.plot(ratio.index.get_level_values("nu"), ratio, **points)
+        axis.set_ylabel(f"{'RDP' if column == 'rdp' else 'DP'} leakage\nrelative to Optimal")
+    for axis in axes:
+        axis.set(xscale="log", yscale="log")
         label_levels(axis)
         label_budgets(axis, table["nu"])
         name_curves(axis)
@@ -77,32 +97,49 @@ def leakage(table: pd.DataFrame, *, points: bool = True, mean: str = "geometric"
 
 
 def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tuple[float, float]) -> Figure:
-    r"""One panel of the paper's Figures 1 and 2, a panel for each protocol: mean leakages with the paper's own marks.
+    r"""One panel of the paper's Figures 1 and 2 with the paper's own marks, and what another protocol changes in it.
 
     Parameters
     ----------
     protocols : mapping
-        Tables as for ``leakage``, by name.
+        Two tables as for ``leakage``, by name, on the same realisations.  Above are means of the first, and below
+        what the second changes in each leakage, if anything: geometric means of ratios with 95 % intervals.
     metric : {"rdp", "epsilon"}
         Which leakage.
     quoted : tuple of float
-        The accuracies (0 ... 1) that the paper states for the ends of its range of :math:`\nu`: above each panel.
+        The accuracies (0 ... 1) that the paper states for the ends of its range of :math:`\nu`: above the panel.
     """
-    figure, axes = panels(len(protocols), 2.9, sharex=True, sharey=True, squeeze=False)
-    for axis, (protocol, table) in zip(axes.flat, protocols.items(), strict=True):
-        means = table.pivot_table(metric, "nu", "policy")
-        for policy in (name for name in STYLE if name in means and not (metric == "rdp" and name in NOT_IN_RDP)):
-            axis.plot(means[policy], label=label_of(policy), **STYLE[policy])
-        kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]
-        axis.set(xscale="log", yscale="log", title=protocol, ylabel=f"mean {kind}")
-        label_levels(axis)
-        for nu, accuracy, side in zip((means.index[0], means.index[-1]), quoted, ("left", "right"), strict=True):
-            where = {"xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side, "color": PAPER["color"]}
-            axis.annotate(f"{accuracy:.0%} accuracy", (nu, 1.02), **where)
-        label_budgets(axis, means.index)
+    (first, table), (second, other) = protocols.items()
+    kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]
+    figure, (above, below) = panels(2, 2.7, sharex=True, height_ratios=(3, 2))
+    here, there = (each.pivot(index=["nu", "seed"], columns="policy", values=metric) for each in (table, other))
+    for policy in (name for name in STYLE if name in here and not (metric == "rdp" and name in NOT_IN_RDP)):
+        look = policy_style(policy) | {"label": label_of(policy)}
+        above.plot(here[policy].groupby("nu").mean(), **look)
+        ratio = (there[policy] / here[policy]).dropna()
+        if (ratio != 1).any():
+            found = {nu: log_interval(each) for nu, each in ratio.groupby("nu")}
+            bars(below, [*found], (100 * np.array([*found.values()]) - 100).tolist(), look | {"linewidth": 1})
+    above.set(xscale="log", yscale="log", title=first, ylabel=f"mean {kind}")
+    below.axhline(0, color=CONTEXT["color"], linewidth=1, zorder=1)
+    below.set(xlabel="noise budget $\\nu$", ylabel=f"change\n{second} [%]")
+    low, high = below.get_ylim()
+    below.set_ylim(min(low, -5), max(high, 12))  # a change of nothing is not to fill the panel
+    label_levels(above)
+    nus = here.index.unique("nu")
+    for nu, accuracy, side in zip((nus[0], nus[-1]), quoted, ("left", "right"), strict=True):
+        where = {"xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side, "color": PAPER["color"]}
+        above.annotate(f"{accuracy:.0%} accuracy", (nu, 1.02), **where)
+    label_budgets(above, nus)
+    for axis in (above, below):
         name_curves(axis)
-    axes[-1, 0].set_xlabel("noise budget $\\nu$")
     return figure
+
+
+def _shown(table: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
+    """The rows of each policy that the paper's panel of this leakage has."""
+    groups = table.groupby("policy", sort=False)
+    return [(name, rows) for name, rows in groups if not (column == "rdp" and name in NOT_IN_RDP)]
 
 
 def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:

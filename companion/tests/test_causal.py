@@ -10,7 +10,6 @@ from companion import figures
 from companion.causal import wrong_laws as causal_beliefs
 from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, protocols, read
 from companion.claims import STATEMENTS, overview, paper_claims
-from companion.figures.style import label_of
 from companion.methods import METHODS
 from companion.summary import promises
 from tests.problems import MNIST, drawn
@@ -155,10 +154,15 @@ def test_what_28_cannot_be_tuned_with_is_named():
 
 def test_figure_draws_the_mean_excess(tables, kept):
     axes = figures.without_future(tables).axes
-    above, below = ({line.get_label(): line.get_ydata() for line in axis.lines} for axis in axes)
+    above, below = ({line.get_label(): line.get_xdata() for line in axis.lines} for axis in axes)
     expected = 100 * (kept["mnist"].rdp["AdaScale" + HINDSIGHT] - 1)
-    np.testing.assert_allclose(above["_AdaScale, in hindsight"], expected)
-    np.testing.assert_allclose(below[label_of("ReSolve, hard")], 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1))
+    np.testing.assert_allclose(above["AdaScale, hindsight"], expected)
+    hard = 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1).to_numpy()
+    np.testing.assert_allclose(below["ReSolve, hard"], hard)
+    np.testing.assert_allclose(below["_ReSolve, hard, largest"], hard[-1:])
+    assert above["constant level"].min() == 0.1 > 100 * (kept["mnist"].rdp["ConstantLevel"].min() - 1)
+    rows = [text.get_text() for text in axes[0].get_yticklabels()]
+    assert rows.index("Learn") == rows.index("Learn, hard") - 1
 
 
 @pytest.mark.parametrize(

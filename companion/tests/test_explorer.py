@@ -1,6 +1,7 @@
 """The explorer's arithmetic in JavaScript is the package's, digit by digit; what it ships is what it says."""
 
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from adascale import ReceiveScalingProblem, Scenario, policies, tuning
 from companion import explorer
+from companion.figures import STYLE
 from companion.shi import plain_lyapunov
 
 ROOT = Path(__file__).parents[2]
@@ -170,6 +173,23 @@ def test_gains_and_levels_are_those_of_the_model_but_for_rounding(channel):
     constant = policies.ConstantLevel(law=law).start(scenario, problem.budget).level
     ratio = constant_levels("mnist", channel, 1) / constant
     assert np.abs(10 * np.log10(ratio)).max() < 0.00005 * (1 + 1e-9)
+
+
+def test_a_method_has_the_colour_that_it_has_in_figures():
+    style = (FOLDER / "explorer.css").read_text()
+    shown = {
+        name: to_hex(color) for name, color in re.findall(r"--ex-(\w+): (#\w+)", style.partition("data-theme=")[0])
+    }
+    names = {
+        "optimal": "Optimal",
+        "adascale": "AdaScale",
+        "equal": "EqualAlloc",
+        "constant": "ConstantLevel",
+        "learn": "Learn",
+    }
+    assert {name: shown[name] for name in names} == {name: to_hex(STYLE[own]["color"]) for name, own in names.items()}
+    others = {to_hex(look["color"]) for look in STYLE.values()}
+    assert not {shown["plain"], shown["you"]} & others
 
 
 def test_all_that_the_page_loads_is_light():

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from adascale import Scenario, channel, policies
 from adascale.comparison import leakage_table
-from adascale.statistics import interval
+from adascale.statistics import interval, log_interval
 from companion import figures
 from companion.figures import convergence, drawn_data, experiments, files, floors
 from companion.figures.data import check_sum, described
@@ -196,7 +196,7 @@ def test_what_a_policy_cannot_reach_is_counted_and_not_drawn():
     assert "OnlySome (3 of 6 cannot reach $\\nu$)" in named(drawn)
     color = figures.policy_style("OnlySome", table.policy)["color"]
     drawn_at = np.concatenate([line.get_xdata() for line in drawn.axes[0].lines if line.get_color() == color])
-    assert np.allclose(drawn_at, BUDGETS[0], rtol=0.05)  # moved aside a little, so that bars do not hide each other
+    assert drawn_at.tolist() == [BUDGETS[0]]
 
 
 def test_policies_differ_in_colour_and_in_marker():
@@ -226,24 +226,30 @@ def test_a_variant_has_the_look_of_its_method():
     assert figures.policy_style("Learn, hard") == figures.policy_style("Learn")
 
 
-def test_leakage_figure_draws_every_realisation_and_their_interval(table):
-    drawn = figures.leakage(table)
-    assert {"Liu & Simeone", "Shi et al."} <= {*named(drawn)}
-    for axis, number in zip(drawn.axes[:2], (len(METHODS) - len(figures.NOT_IN_RDP), len(METHODS)), strict=True):
-        points = [line for line in axis.lines if line.get_linestyle() == "None"]
-        assert [line.get_xdata().size for line in points] == [len(BUDGETS) * 12] * number
-        assert len(axis.collections) == number
+def test_realisations_are_drawn_each_and_relative_to_their_own_optimum(table):
+    drawn = figures.realisations(table)
+    assert {"Liu & Simeone", "Shi et al.", "realisation 12"} <= {*named(drawn)}
+    wide = table.pivot(index=["nu", "seed"], columns="policy", values="epsilon")
+    ratio = wide["EqualAlloc"] / wide["Optimal"]
+    lines = {line.get_label(): line.get_ydata().tolist() for line in drawn.axes[2].lines}
+    assert sorted(lines["_EqualAlloc, realisations"]) == pytest.approx(sorted(ratio))
+    assert lines["EqualAlloc"] == pytest.approx(np.exp(np.log(ratio).groupby("nu").mean()).tolist())
+    highest = max(log_interval(rows).high for _, rows in table[table.policy == "AdaScale"].groupby("nu").rdp)
+    assert drawn.axes[0].collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(highest)
 
 
-def test_a_panel_of_the_paper_has_means_under_each_protocol_below_its_accuracies(table):
-    drawn = figures.paper_panel({"one": table, "other": table[table.seed < 3]}, "rdp", (0.95, 0.9))
+def test_a_panel_of_the_paper_has_its_accuracies_above_and_what_changes_below(table):
+    less = table.assign(rdp=table.rdp.where(table.policy != "AdaScale", 0.9 * table.rdp))
+    drawn = figures.paper_panel({"one": table, "other": less[less.seed < 3]}, "rdp", (0.95, 0.9))
     assert {*named(drawn)} == {"Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "95% accuracy", "90% accuracy"}
-    for axis, rows in zip(drawn.axes, (table, table[table.seed < 3]), strict=True):
-        lines = {line.get_label(): line for line in axis.lines}
-        mean = rows[rows.policy == "AdaScale"].groupby("nu").rdp.mean()
-        assert lines["AdaScale"].get_ydata().tolist() == pytest.approx(mean.tolist())
-        stated = [text for text in axis.texts if "accuracy" in text.get_text()]
-        assert [(text.xy[0], text.xy[1] > 1) for text in stated] == [(nu, True) for nu in BUDGETS]
+    above, below = drawn.axes
+    lines = {line.get_label(): line for line in above.lines}
+    mean = table[table.policy == "AdaScale"].groupby("nu").rdp.mean()
+    assert lines["AdaScale"].get_ydata().tolist() == pytest.approx(mean.tolist())
+    stated = [text for text in above.texts if "accuracy" in text.get_text()]
+    assert [(text.xy[0], text.xy[1] > 1) for text in stated] == [(nu, True) for nu in BUDGETS]
+    assert [text.get_text() for text in below.texts] == ["AdaScale"]  # the others are the same in both
+    assert centres(below)[0] == pytest.approx([-10, -10])
 
 
 def test_bounds_against_the_penalty_are_drawn_whole_under_their_names():

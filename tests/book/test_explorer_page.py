@@ -2,6 +2,9 @@
 in each of its four modes; every state has an address."""
 
 import csv
+import re
+from pathlib import Path
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -357,6 +360,24 @@ def test_every_state_comes_back_by_its_link_and_by_the_back_button(opened, html)
     assert "level=2" in opened.url
     opened.go_back()
     opened.wait_for_function("() => document.querySelector('#ex-level').value === '20'")
+
+
+LINKED = [
+    state
+    for chapter in sorted((Path(__file__).parents[2] / "notebooks").glob("*.md"))
+    for state in re.findall(r'explorer\.html#([^"]*)', chapter.read_text())
+]
+
+
+@pytest.mark.parametrize("state", [*LINKED, "level=99", "channel=fog", "answer=none"])
+def test_chapters_link_to_states_that_there_are(opened, html, state):
+    opened.goto(f"file://{html}/book/explorer.html#{state}")
+    opened.evaluate(FRAME)
+    answered = "answer=" not in state or opened.locator("#ex-say strong").count() == 1
+    opened.locator("#ex-link").click()  # writes the state that the page took from the address
+    accepted = parse_qs(opened.evaluate("() => location.hash.slice(1)")) == parse_qs(state)
+    assert (accepted and answered) == (state in LINKED)  # the others are the control
+    assert len(LINKED) > 2
 
 
 def test_an_address_that_says_nothing_sensible_does_no_harm(opened, html):
