@@ -365,14 +365,3 @@ def map_log_moment(s: FloatArray, terms: MomentTerms, slope: bool = False) -> Fl
     for i in range(s.size):
         out[i] = log_moment_slopes(s[i], terms, 0)[0] if slope else log_moment(s[i], terms, 0)
     return out
-
-
-@njit(cache=True, nogil=True)
-def total_log_moment(s: FloatArray, terms: MomentTerms, kind: int) -> float:
-    """Sum :func:`log_moment` over a sorted 1-d array ``s``; equal entries are evaluated once."""
-    total = value = 0.0
-    for i in range(s.size):
-        if i == 0 or s[i] != s[i - 1]:
-            value = log_moment(s[i], terms, kind)
-        total += value
-    return total

@@ -1,15 +1,17 @@
 """Epsilon of whole schedules at the best order, without evaluating every order."""
 
+import math
 import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+from typing import Any
 
 import numpy as np
+from numpy.polynomial import Polynomial, chebyshev
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import kernels
-from adascale.accounting.interpolation import table_for
 from adascale.accounting.kernels import FloatArray
 from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
 from adascale.accounting.renyi import DpGuarantee, at_end, conversion_offset
@@ -18,6 +20,13 @@ _TINIEST = 1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing
 _HUGEST = 1e200  # above this 1 / sigma^2, entries of a table would overflow
 _TABLES = 100.0  # above this order the panels of a table are too narrow to be worth it
 _WORTH_IT = 0.99  # no warning if an order beyond the list lowers epsilon by less than 1 %
+_WIDTH = 1 / 16  # width of a panel of a table in ln s up to order 6; half of it up to order 12
+_WIDER = 8  # number of narrow panels in a wide one
+_DEGREE = 13
+_ACCURACY = 1e-11
+_SPAN = 8 * math.log(2)  # ends of a table are rounded outwards to powers of 256, so that it can be reused
+_BASIS = [chebyshev.Chebyshev.basis(k, [0, 1]).convert(kind=Polynomial).coef for k in range(_DEGREE + 1)]
+_TO_POWERS = np.array([np.pad(each, (0, _DEGREE + 1 - each.size)) for each in _BASIS]).T
 _STEPS = 81  # number of orders to try beyond the end, in ratios of the fourth root of 2, up to a million times as far
 
 
@@ -95,19 +104,63 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
     """Return the epsilon of one of many schedules at the i-th order, from tables if they save work."""
     offset = conversion_offset(orders, delta)
     # a table costs about as much as five thousand fractional orders
-    log_s = np.log(s) if s.size > 5000 and s.max() < _HUGEST else None
+    ends = np.log([s.min(), s.max()]).tolist() if s.size > 5000 and s.max() < _HUGEST else None
+
+    @lru_cache(maxsize=1)
+    def distinct(lane: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+        first = np.flatnonzero(np.diff(s[lane], prepend=0.0))
+        return s[lane][first], np.diff(first, append=s.shape[-1]).astype(float)
 
     @cache
-    def total(i: int) -> Callable[[tuple[int, ...]], float]:
+    def log_moment(i: int) -> Callable[[FloatArray], FloatArray]:
         alpha = float(orders[i])
-        if log_s is not None and alpha != int(alpha) and alpha <= _TABLES:
-            table = table_for(q, alpha, float(log_s.min()), float(log_s.max()))
-            if table.accurate:
-                return lambda lane: table.total(log_s[lane])
-        terms = kernels.moment_terms(q, alpha)
-        return lambda lane: float(kernels.total_log_moment(s[lane], terms, 0))
+        if ends and alpha != int(alpha) and alpha <= _TABLES and (table := table_for(q, alpha, *ends)):
+            return lambda s: np.exp(table(np.log(s)))
+        return partial(kernels.map_log_moment, terms=kernels.moment_terms(q, alpha))
 
-    return lambda lane, i: float(total(i)(lane) / (orders[i] - 1) + offset[i])
+    def epsilon(lane: tuple[int, ...], i: int) -> float:
+        each, number = distinct(lane)
+        return float(number @ log_moment(i)(each) / (orders[i] - 1) + offset[i])
+
+    return epsilon
+
+
+def table_for(q: float, alpha: float, low: float, high: float) -> Any:
+    """Return a cached :func:`table` that covers ``low <= ln s <= high``."""
+    first, last = math.floor(low / _SPAN), math.ceil(high / _SPAN)
+    return table(q, alpha, _SPAN * first, _SPAN * max(last, first + 1))
+
+
+@lru_cache(maxsize=512)
+def table(q: float, alpha: float, low: float, high: float) -> Any:
+    """Return ``ln A(q, s)`` at one order as piecewise polynomials in ``ln s``; None if they are not accurate."""
+    from scipy.interpolate import PPoly  # slow to import
+
+    terms, width = kernels.moment_terms(q, alpha), _WIDTH / math.ceil(alpha / 6)
+    start, wide = np.arange(low, high, _WIDER * width), _WIDER * width
+    coefficient = _fit(start, wide, terms)
+    split = _tail(coefficient) >= _ACCURACY
+    finer = (start[split, None] + width * np.arange(_WIDER)).ravel()
+    more = _fit(finer, width, terms)
+    if not (_tail(more) < _ACCURACY).all():  # the last coefficients are not negligible
+        return None
+    left, widths = np.append(start[~split], finer), np.repeat([wide, width], [(~split).sum(), finer.size])
+    powers = _TO_POWERS @ np.hstack([coefficient[:, ~split], more]) / widths ** np.arange(_DEGREE + 1.0)[:, None]
+    order = np.argsort(left)
+    return PPoly(powers[::-1, order], np.append(left[order], start[-1] + wide))
+
+
+def _fit(start: FloatArray, width: float, terms: kernels.MomentTerms) -> FloatArray:
+    def log_moment(node: Any) -> Any:
+        s = np.exp(start + width * (node[:, None] + 1) / 2)
+        value = kernels.map_log_moment(s.ravel(), terms).reshape(s.shape)
+        return np.log(np.maximum(value, 1e-300))  # zero has no logarithm
+
+    return np.asarray(chebyshev.chebinterpolate(log_moment, _DEGREE))
+
+
+def _tail(coefficient: FloatArray) -> FloatArray:
+    return np.asarray(np.abs(coefficient[-2:]).max(axis=0))
 
 
 def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:

@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from adascale import accounting
-from adascale.accounting import interpolation as tables
 from adascale.accounting import kernels, schedules
 
 from .. import reference
@@ -81,11 +80,9 @@ def test_search_cost_grows_with_the_distance_of_its_start(side, away):
 @pytest.mark.parametrize("case", RANGES)
 def test_table_has_eleven_digits_of_the_log_moment(case):
     q, alpha, low, high, size = case
-    table = tables.table_for(q, alpha, low, high)
-    assert table.accurate
     log_s = np.linspace(low, high, size)
     exact = kernels.map_log_moment(np.exp(log_s), kernels.moment_terms(q, alpha))
-    found = [table.total(np.array([each])) for each in log_s]
+    found = np.exp(schedules.table_for(q, alpha, low, high)(log_s))
     np.testing.assert_allclose(found, exact, rtol=5e-11)  # two coefficients of 1e-11, and their like
 
 
@@ -93,24 +90,41 @@ def test_table_has_eleven_digits_of_the_log_moment(case):
 def test_panels_are_narrow_enough_just_above_order_six(alpha):
     # panels have to be narrow where q^alpha exp(alpha (alpha - 1) s / 2) = 1, here at s = 2.6 and 2.3; the last
     # coefficients there are 2e-12 at the most, and 5e-10 at twice the width
-    assert tables.LogMomentTable(1e-3, alpha, 0.0, 2.0).accurate
+    assert schedules.table(1e-3, alpha, 0.0, 2.0) is not None
 
 
-def test_a_long_schedule_takes_no_integral_a_round(monkeypatch):
-    q, alpha, sigma = 0.1, 2.5, np.full(6000, 20.0)
-    monkeypatch.setattr(kernels, "total_log_moment", None)
+@pytest.fixture
+def evaluated(monkeypatch):
+    """The numbers of entries at which log-moments are computed."""
+    sizes, compute = [], kernels.map_log_moment
+    monkeypatch.setattr(kernels, "map_log_moment", lambda s, *a, **kw: sizes.append(s.size) or compute(s, *a, **kw))
+    return sizes
+
+
+def test_a_long_schedule_takes_no_integral_a_round(evaluated):
+    q, alpha, sigma = 0.1, 2.5, np.geomspace(20.0, 40.0, 6000)
     found = accounting.schedule_epsilon(q, sigma, DELTA, [alpha])
+    assert 0 < sum(evaluated) < 3000
     # the table has eleven digits
-    expected = 6000 * reference.rdp(q, 20.0, alpha) + gaussian_epsilon([], alpha)
+    expected = math.fsum(accounting.rdp(q, sigma, alpha)) + gaussian_epsilon([], alpha)
     assert float(found.epsilon) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("alpha", [3, 2.5])
+def test_equal_multipliers_are_counted_and_not_evaluated_again(alpha, evaluated):
+    sigma = np.random.default_rng(0).choice([3.0, 5.0, 20.0], 1000)
+    found = accounting.schedule_epsilon(0.1, sigma, DELTA, [alpha])
+    assert evaluated == [3]
+    expected = math.fsum(accounting.rdp(0.1, sigma, alpha)) + gaussian_epsilon([], alpha)
+    assert float(found.epsilon) == pytest.approx(expected, rel=1e-13)
 
 
 def test_a_table_that_is_not_accurate_is_not_used():
     """At a rate of 1e-9 the log-moment of order 10.9 has a kink at sigma = 0.488: six digits are left there."""
     q, alpha, sigma = 1e-9, 10.9, 0.4882635292167177
     s = math.log(sigma**-2)
+    assert schedules.table_for(q, alpha, s, s) is None
     expected = reference.rdp(q, sigma, alpha)
-    assert abs(tables.table_for(q, alpha, s, s).total(np.array([s])) / (alpha - 1) / expected - 1) > 1e-7
     found = accounting.schedule_epsilon(q, np.full(6000, sigma), DELTA, [alpha])
     assert float(found.epsilon) == pytest.approx(6000 * expected + gaussian_epsilon([], alpha), rel=1e-11)
 
