@@ -1,4 +1,4 @@
-"""Epsilon of whole schedules at the best order, without evaluating every order."""
+"""Lists of Rényi orders, and epsilon of whole schedules at the best one, without evaluating every order."""
 
 import math
 import warnings
@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import kernels
-from adascale.accounting.kernels import FloatArray
-from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
-from adascale.accounting.renyi import DpGuarantee, at_end, conversion_offset
+from adascale.accounting.kernels import LARGEST_ORDER, FloatArray
+from adascale.accounting.renyi import DEFAULT_ORDERS, DpGuarantee, OrdersTooFew, as_orders, at_ends, conversion_offset
 
 _TINIEST = 1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
 _HUGEST = 1e200  # above this 1 / sigma^2, entries of a table would overflow
@@ -28,6 +27,26 @@ _SPAN = 8 * math.log(2)  # ends of a table are rounded outwards to powers of 256
 _BASIS = [chebyshev.Chebyshev.basis(k, [0, 1]).convert(kind=Polynomial).coef for k in range(_DEGREE + 1)]
 _TO_POWERS = np.array([np.pad(each, (0, _DEGREE + 1 - each.size)) for each in _BASIS]).T
 _STEPS = 81  # number of orders to try beyond the end, in ratios of the fourth root of 2, up to a million times as far
+
+
+def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...]:
+    r"""Extend Opacus' orders in steps of 5 % above 63, and of 20 % of :math:`\alpha - 1` below 1.1.
+
+    Parameters
+    ----------
+    largest : float, > smallest, <= 1e12
+    smallest : float, > 1
+    """
+    last, first = check.order("largest", largest), check.order("smallest", smallest)
+    if not first < last <= LARGEST_ORDER:
+        raise ValueError(f"largest must be above smallest and at most {LARGEST_ORDER:g}, got {largest} and {smallest}")
+    grid = {first, last, *DEFAULT_ORDERS}
+    order, above = max(DEFAULT_ORDERS), min(DEFAULT_ORDERS) - 1
+    while order < last:
+        grid.add(order := math.ceil(order * 1.05))
+    while above > first - 1:
+        grid.add(1 + (above := above * 0.8))
+    return tuple(sorted(each for each in grid if first <= each <= last))
 
 
 def schedule_epsilon(
@@ -75,22 +94,15 @@ def schedule_epsilon(
 
 def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, s: FloatArray) -> OrdersTooFew | None:
     """Try orders beyond the end of the list, on the schedule that gains most."""
-    side = at_end(guarantee, orders)
-    for end in (1, -1):
-        there = side == end
-        if not there.any():
-            continue
-        # above the list, the smallest epsilon has the farthest best order; below it, the largest
-        lane = np.unravel_index(np.argmin(np.where(there, end * guarantee.epsilon, np.inf)), there.shape)
-        last, epsilon = float(guarantee.order[lane]), float(guarantee.epsilon[lane])
+    for lane, warning in at_ends(guarantee, orders):
         ratio = 2.0 ** (np.arange(_STEPS) / 4)
-        beyond = np.minimum(last * ratio, kernels.LARGEST_ORDER) if end > 0 else 1 + (last - 1) / ratio
-        beyond = np.unique(beyond[beyond > 1])
+        beyond = warning.end * ratio if warning.is_last else 1 + (warning.end - 1) / ratio
+        beyond = np.unique(np.minimum(beyond[beyond > 1], LARGEST_ORDER))
         tried = _composed(q, beyond, delta, _rounded_up(s[lane]))
-        best, better = valley(partial(tried, ()), beyond.size, 0 if end > 0 else beyond.size - 1)
-        if max(better, 0.0) < _WORTH_IT * epsilon:
-            counts = int(there.sum()), there.size
-            return OrdersTooFew(last, epsilon, *counts, end > 0, float(beyond[best]), max(better, 0.0))
+        best, better = valley(partial(tried, ()), beyond.size, 0 if warning.is_last else beyond.size - 1)
+        if max(better, 0.0) < _WORTH_IT * warning.epsilon:
+            warning.order, warning.better = float(beyond[best]), max(better, 0.0)
+            return warning
     return None
 
 

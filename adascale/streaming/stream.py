@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
 from adascale.accounting.kernels import map_log_moment, moment_terms
-from adascale.accounting.orders import as_orders
-from adascale.accounting.renyi import conversion_offset
+from adascale.accounting.renyi import as_orders, conversion_offset
 from adascale.channel import FloorLaw
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting, Selection
