@@ -164,9 +164,7 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
     points : int, >= 2
         Number of :math:`\varepsilon` at which the supremum is taken; every choice gives a valid bound.
     """
-    rate, points = check.at_least("alpha", alpha, 0.0), check.whole("points", points, 2)
-    if (rate > 1).any():
-        raise ValueError(f"alpha must be in [0, 1], got {rate.max()}")
+    rate, points = check.between("alpha", alpha, 0.0, 1.0), check.whole("points", points, 2)
     end = exact_epsilon(sampling_rate, noise_multiplier, 1e-8).upper
     best = np.zeros(rate.shape)
     for epsilon in np.linspace(0.0, end, points) if end > 0 else (0.0,):
