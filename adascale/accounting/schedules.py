@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial import Polynomial, chebyshev
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import kernels
@@ -115,8 +115,10 @@ def _rounded_up(s: FloatArray) -> FloatArray:
 def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Callable[[tuple[int, ...], int], float]:
     """Return the epsilon of one of many schedules at the i-th order, from tables if they save work."""
     offset = conversion_offset(orders, delta)
-    # a table costs about as much as five thousand fractional orders
-    ends = np.log([s.min(), s.max()]).tolist() if s.size > 5000 and s.max() < _HUGEST else None
+    ends = None
+    if s.size > 5000 and s.max() < _HUGEST:  # a table costs about as much as five thousand fractional orders
+        low, high = math.floor(math.log(s.min()) / _SPAN), math.ceil(math.log(s.max()) / _SPAN)
+        ends = _SPAN * low, _SPAN * max(high, low + 1)
 
     @lru_cache(maxsize=1)
     def distinct(lane: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
@@ -126,8 +128,8 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
     @cache
     def log_moment(i: int) -> Callable[[FloatArray], FloatArray]:
         alpha = float(orders[i])
-        if ends and alpha != int(alpha) and alpha <= _TABLES and (table := table_for(q, alpha, *ends)):
-            return lambda s: np.exp(table(np.log(s)))
+        if ends and alpha != int(alpha) and alpha <= _TABLES and (of_log := table(q, alpha, *ends)):
+            return lambda s: np.exp(of_log(np.log(s)))
         return partial(kernels.map_log_moment, terms=kernels.moment_terms(q, alpha))
 
     def epsilon(lane: tuple[int, ...], i: int) -> float:
@@ -137,12 +139,6 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
     return epsilon
 
 
-def table_for(q: float, alpha: float, low: float, high: float) -> Any:
-    """Return a cached :func:`table` that covers ``low <= ln s <= high``."""
-    first, last = math.floor(low / _SPAN), math.ceil(high / _SPAN)
-    return table(q, alpha, _SPAN * first, _SPAN * max(last, first + 1))
-
-
 @lru_cache(maxsize=512)
 def table(q: float, alpha: float, low: float, high: float) -> Any:
     """Return ``ln A(q, s)`` at one order as piecewise polynomials in ``ln s``; None if they are not accurate."""
@@ -150,29 +146,27 @@ def table(q: float, alpha: float, low: float, high: float) -> Any:
 
     terms, width = kernels.moment_terms(q, alpha), _WIDTH / math.ceil(alpha / 6)
     start, wide = np.arange(low, high, _WIDER * width), _WIDER * width
-    coefficient = _fit(start, wide, terms)
-    split = _tail(coefficient) >= _ACCURACY
-    finer = (start[split, None] + width * np.arange(_WIDER)).ravel()
-    more = _fit(finer, width, terms)
-    if not (_tail(more) < _ACCURACY).all():  # the last coefficients are not negligible
+    coefficient, kept = _fit(start, wide, terms)
+    finer = (start[~kept, None] + width * np.arange(_WIDER)).ravel()
+    more, accurate = _fit(finer, width, terms)
+    if not accurate.all():
         return None
-    left, widths = np.append(start[~split], finer), np.repeat([wide, width], [(~split).sum(), finer.size])
-    powers = _TO_POWERS @ np.hstack([coefficient[:, ~split], more]) / widths ** np.arange(_DEGREE + 1.0)[:, None]
+    left, widths = np.append(start[kept], finer), np.repeat([wide, width], [kept.sum(), finer.size])
+    powers = _TO_POWERS @ np.hstack([coefficient[:, kept], more]) / widths ** np.arange(_DEGREE + 1.0)[:, None]
     order = np.argsort(left)
     return PPoly(powers[::-1, order], np.append(left[order], start[-1] + wide))
 
 
-def _fit(start: FloatArray, width: float, terms: kernels.MomentTerms) -> FloatArray:
+def _fit(start: FloatArray, width: float, terms: kernels.MomentTerms) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return the coefficients of each panel, and whether its last two are negligible."""
+
     def log_moment(node: Any) -> Any:
         s = np.exp(start + width * (node[:, None] + 1) / 2)
         value = kernels.map_log_moment(s.ravel(), terms).reshape(s.shape)
         return np.log(np.maximum(value, 1e-300))  # zero has no logarithm
 
-    return np.asarray(chebyshev.chebinterpolate(log_moment, _DEGREE))
-
-
-def _tail(coefficient: FloatArray) -> FloatArray:
-    return np.asarray(np.abs(coefficient[-2:]).max(axis=0))
+    coefficient = chebyshev.chebinterpolate(log_moment, _DEGREE)
+    return coefficient, np.abs(coefficient[-2:]).max(axis=0) < _ACCURACY
 
 
 def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:

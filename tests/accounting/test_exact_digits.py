@@ -75,7 +75,8 @@ def one_line():
     for c in (3.0, -3.0):  # so many points that a larger step is looked for
         yield f"long {c}", moments.line(np.array([4.0]), 0.2, c, 0.5, 300)
     u, number = np.array([0.1, 0.4, 1.0]), np.array([1.0, 5.0, 2.0])
-    yield "total above", [moments.total_log_moment_above(u, 0.1, number, c) for c in (-2.0, 7.0)]
+    schedule = rounds.Rounds((0.1,), (u,), (number,), 0.0, 8)
+    yield "total above", [rounds.proven_log_moment(schedule, c) for c in (-2.0, 7.0)]
 
 
 def atoms_of_one_round():
@@ -93,15 +94,16 @@ def schedules():
     for name, each in SCHEDULES.items():
         yield name, [each.rates, each.energies, each.counts, each.gaussian]
         yield f"{name}, thinned", [rounds.thinned(each, width) for width in (0.2, 0.05)]
+        u, q, number = rounds.thinned(each)
         for c in (6.0, -5.0):
-            quick = rounds.quick_log_moment(each)(np.array([c]), 24.0)
+            quick = moments.log_moments(u, q, c)[0] @ number
             line = rounds.moments_on_line(each, c, 0.4, 6, 27.0)
             yield f"{name} at {c}", [quick, rounds.proven_log_moment(each, c), line]
     small = rounds.rounds_of(np.full(3, 1e-6), np.array([1e3, 2e3, 2e3]))
     yield "small", [rounds.proven_log_moment(small, c) for c in (40.0, -40.0)]
     for above in (True, False):
         cut = minus_one.cut(RARE, above, 0.2, -14.0)
-        quick = minus_one.log_moment_of_atoms(cut)(np.array([6.0, -5.0]), 24.0)
+        quick = minus_one.log_moment_of_atoms(cut)(np.array([6.0, -5.0]))
         yield f"cut {above}", [cut.lost, cut.atoms[0][0].loss, quick, minus_one.apart(cut)]
 
 

@@ -137,13 +137,13 @@ def apart(rounds: Rounds) -> float:
     return min(total * (1 + 1e-9), 1.0)
 
 
-def log_moment_of_atoms(rounds: Rounds) -> Callable[[FloatArray, float], FloatArray]:
+def log_moment_of_atoms(rounds: Rounds) -> Callable[[FloatArray], FloatArray]:
     """Return a function that approximates ln M at orders c."""
     loss, mass = (np.concatenate(each) for each in zip(*(atom[:2] for atom, _ in rounds.atoms), strict=True))
     start = np.cumsum([0, *(atom.loss.size for atom, _ in rounds.atoms)])[:-1]
     number = np.array([n for _, n in rounds.atoms])
 
-    def log_moment(c: FloatArray, digits: float) -> FloatArray:
+    def log_moment(c: FloatArray) -> FloatArray:
         excess = np.add.reduceat(mass * np.expm1(np.multiply.outer(c, loss)), start, axis=-1)
         return np.asarray(np.log1p(excess) @ number)
 

@@ -138,12 +138,6 @@ def log_moments_above(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) 
     return np.where(off < 0.04, value + 1.05 * off, math.inf)
 
 
-def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float) -> float:
-    """Bound ln M(c) of all rounds together from above."""
-    each = number * log_moments_above(u, q, c)
-    return float(each.sum() + ULP * (u.size + 4.0) * np.abs(each).sum())
-
-
 def _better_steps(
     root: FloatArray, q: float, c: float, top: float, digits: float, log_moment: FloatArray, dx: FloatArray
 ) -> FloatArray:
