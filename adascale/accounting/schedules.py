@@ -121,20 +121,22 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
         ends = _SPAN * low, _SPAN * max(high, low + 1)
 
     @lru_cache(maxsize=1)
-    def distinct(lane: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+    def distinct(lane: tuple[int, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
         first = np.flatnonzero(np.diff(s[lane], prepend=0.0))
-        return s[lane][first], np.diff(first, append=s.shape[-1]).astype(float)
+        each = s[lane][first]
+        return each, np.log(each), np.diff(first, append=s.shape[-1]).astype(float)
 
     @cache
-    def log_moment(i: int) -> Callable[[FloatArray], FloatArray]:
+    def log_moment(i: int) -> Callable[[FloatArray, FloatArray], FloatArray]:
         alpha = float(orders[i])
         if ends and alpha != int(alpha) and alpha <= _TABLES and (of_log := table(q, alpha, *ends)):
-            return lambda s: np.exp(of_log(np.log(s)))
-        return partial(kernels.map_log_moment, terms=kernels.moment_terms(q, alpha))
+            return lambda _, log_s: np.exp(of_log(log_s))
+        terms = kernels.moment_terms(q, alpha)
+        return lambda s, _: kernels.map_log_moment(s, terms)
 
     def epsilon(lane: tuple[int, ...], i: int) -> float:
-        each, number = distinct(lane)
-        return float(number @ log_moment(i)(each) / (orders[i] - 1) + offset[i])
+        each, log_each, number = distinct(lane)
+        return float(number @ log_moment(i)(each, log_each) / (orders[i] - 1) + offset[i])
 
     return epsilon
 
