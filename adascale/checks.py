@@ -74,6 +74,11 @@ def at_least(name: str, value: ArrayLike, least: float) -> FloatArray:
     return _checked(name, value, f"finite and >= {least}", lambda x: np.isfinite(x) & (x >= least))
 
 
+def between(name: str, value: ArrayLike, low: float, high: float) -> FloatArray:
+    """Return ``value`` as floats, all in [low, high]."""
+    return _checked(name, value, f"in [{low:g}, {high:g}]", lambda x: (x >= low) & (x <= high))
+
+
 def sampling_rate(name: str, value: ArrayLike) -> FloatArray:
     """Return ``value`` as floats, all in (0, 1]."""
     return _checked(name, value, "in (0, 1]", lambda x: (x > 0) & (x <= 1))

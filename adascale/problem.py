@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from adascale import accounting
 from adascale import checks as check
 from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log_moment_slopes, moment_terms
-from adascale.accounting.orders import DEFAULT_ORDERS, as_orders
+from adascale.accounting.renyi import DEFAULT_ORDERS, as_orders
 from adascale.compiled import njit
 from adascale.errors import InvalidInput
 from adascale.scenario import FloatArray, Scenario

@@ -5,9 +5,8 @@ from adascale.accounting.certified import Calibrated, advantage, beta, calibrate
 from adascale.accounting.events import DiscreteLoss, Events, from_pmf
 from adascale.accounting.exact.epsilon import ExactAccountant, ExactDelta, ExactEpsilon, exact_delta, exact_epsilon
 from adascale.accounting.interval import CertifiedInterval
-from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, order_grid
-from adascale.accounting.renyi import DpGuarantee, at_end, compose, rdp, rdp_derivative, to_dp
-from adascale.accounting.schedules import schedule_epsilon
+from adascale.accounting.renyi import DEFAULT_ORDERS, DpGuarantee, OrdersTooFew, compose, rdp, rdp_derivative, to_dp
+from adascale.accounting.schedules import order_grid, schedule_epsilon
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -23,7 +22,6 @@ __all__ = [
     "OrdersTooFew",
     "RenyiAccountant",
     "advantage",
-    "at_end",
     "beta",
     "calibrate",
     "compose",

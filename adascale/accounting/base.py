@@ -7,7 +7,7 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.accounting.kernels import FloatArray
-from adascale.accounting.orders import DEFAULT_ORDERS, as_orders
+from adascale.accounting.renyi import DEFAULT_ORDERS, as_orders
 from adascale.accounting.schedules import schedule_epsilon
 
 

@@ -151,25 +151,21 @@ def _most(k: FloatArray, lower: FloatArray, upper: FloatArray, alpha: float) -> 
     return most, after
 
 
-def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike, points: int = 48) -> FloatArray:
+def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike) -> FloatArray:
     r"""Bound the miss rate :math:`\beta` of every test with false-alarm rate :math:`\alpha` from below.
 
-    It is the supremum of :func:`beta` over a list of :math:`\varepsilon`, which is the same for every rate.
+    It is the supremum of :func:`beta` over 48 values of :math:`\varepsilon`, which are the same for every rate.
 
     Parameters
     ----------
     sampling_rate, noise_multiplier
         As in :func:`exact_epsilon`.
     alpha : array_like, in [0, 1]
-    points : int, >= 2
-        Number of :math:`\varepsilon` at which the supremum is taken; every choice gives a valid bound.
     """
-    rate, points = check.at_least("alpha", alpha, 0.0), check.whole("points", points, 2)
-    if (rate > 1).any():
-        raise ValueError(f"alpha must be in [0, 1], got {rate.max()}")
+    rate = check.between("alpha", alpha, 0.0, 1.0)
     end = exact_epsilon(sampling_rate, noise_multiplier, 1e-8).upper
     best = np.zeros(rate.shape)
-    for epsilon in np.linspace(0.0, end, points) if end > 0 else (0.0,):
+    for epsilon in np.linspace(0.0, end, 48) if end > 0 else (0.0,):  # every choice gives a valid bound
         left = 1 - exact_delta(sampling_rate, noise_multiplier, float(epsilon)).upper
         best = np.maximum(best, np.maximum(left - math.exp(epsilon) * rate, math.exp(-epsilon) * (left - rate)))
     return best

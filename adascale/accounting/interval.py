@@ -50,11 +50,6 @@ class CertifiedInterval:
         return f"[{six_digits(self.lower, up=False):.6g}, {six_digits(self.upper, up=True):.6g}]"
 
     @property
-    def width(self) -> float:
-        """Width of the interval, relative to its upper bound."""
-        return 0.0 if self.upper == self.lower else 1 - self.lower / self.upper
-
-    @property
     def certified(self) -> bool:
         """Whether the interval is at most one per cent wide, or negligibly wide."""
         return self.upper - self.lower <= max(WIDEST * self.upper, self.negligible)

@@ -106,27 +106,6 @@ def _integer_slopes(s: float, log_weight: FloatArray, kind: int) -> tuple[float,
 
 
 @njit(cache=True, nogil=True)
-def _gaussian_alone(s: float, q: float, alpha: float) -> bool:
-    """Check that A is alpha ln q + alpha (alpha - 1) s / 2 to the last digit (small sigma)."""
-    slack = math.log(alpha) + (alpha - 1) * math.log(2.0)
-    top = alpha * math.log(q) + 0.5 * alpha * (alpha - 1) * s
-    return slack - top < _NEGLIGIBLE and slack - math.log(q) - (alpha - 1) * s < _NEGLIGIBLE
-
-
-@njit(cache=True, nogil=True)
-def _far_apart(s: float, q: float) -> bool:
-    """Check that both Gaussians are _APART from L_0 = ln((1 - q) / q), so that _parts is valid (small sigma)."""
-    return 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * math.sqrt(s)
-
-
-@njit(cache=True, nogil=True)
-def _parts(s: float, q: float, alpha: float) -> tuple[float, float]:
-    """Compute the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)."""
-    a = alpha - 1
-    return q * math.expm1(a * math.log(q) + 0.5 * alpha * a * s), (1 - q) * math.expm1(a * math.log1p(-q))
-
-
-@njit(cache=True, nogil=True)
 def _log_mixture(loss: float, q: float) -> float:
     """Compute ln(1 - q + q e^loss) to full relative precision, for 0 < q < 1."""
     if q < 1e-300:  # 1 / q and exp(loss) may overflow, and 1 - q rounds to 1
@@ -164,66 +143,6 @@ def _excess_term(ell: float, half_square: float, a: float, scale: float) -> floa
     if a * ell > 40:
         return math.exp((a + 1) * ell - half_square - scale)
     return math.exp(ell - half_square - scale) * _convex_excess(ell, a)
-
-
-@njit(cache=True, nogil=True)
-def _grid(root: float, alpha: float) -> tuple[float, int]:
-    """Return step and number of steps of the trapezoidal rule from -_REACH, in standard deviations."""
-    step = _STEP / max(root, 1.0)
-    return step, int(math.ceil((max(alpha, 2.0) * root + 2 * _REACH) / step))
-
-
-@njit(cache=True, nogil=True)
-def _fractional_log_moment(s: float, q: float, alpha: float) -> float:
-    top = alpha * math.log(q) + 0.5 * alpha * (alpha - 1) * s
-    if _gaussian_alone(s, q, alpha):
-        return top
-    if _far_apart(s, q):
-        upper, lower = _parts(s, q, alpha)
-        return math.log1p(upper + lower)
-    if alpha > _LARGE:
-        return _around_peaks(s, q, alpha)[0]
-    scale = max(0.0, top)  # ln E is within alpha ln 2 of this
-    a, root = alpha - 1, math.sqrt(s)
-    step, steps = _grid(root, alpha)
-    total = 0.0
-    for i in range(steps + 1):
-        u = i * step - _REACH
-        ell = _log_mixture(root * u - 0.5 * s, q)
-        total += _excess_term(ell, 0.5 * u * u, a, scale)
-    total *= step / math.sqrt(2 * math.pi)
-    return math.log1p(total * math.exp(scale)) if scale < 30 else scale + math.log(total + math.exp(-scale))
-
-
-@njit(cache=True, nogil=True)
-def _fractional_slopes(s: float, q: float, alpha: float) -> tuple[float, float]:
-    # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
-    # E'  = alpha (alpha - 1) / 2 E[(..)^alpha r^2]
-    # E'' = alpha (alpha - 1) / 2 E[(..)^alpha r^2 (1 + 2 b r + b (b - 1) r^2 / 2)]
-    pairs = 0.5 * alpha * (alpha - 1)
-    if _gaussian_alone(s, q, alpha):
-        return pairs, 0.0
-    if _far_apart(s, q):
-        upper, lower = _parts(s, q, alpha)
-        share = (upper + q) / (1 + upper + lower)
-        return pairs * share, pairs * pairs * share * (1 - share)
-    if alpha > _LARGE:
-        return _around_peaks(s, q, alpha)[1:]
-    scale = max(0.0, alpha * math.log(q) + pairs * s)
-    root, b = math.sqrt(s), alpha - 2
-    step, steps = _grid(root, alpha)
-    moment = first = second = 0.0
-    for i in range(steps + 1):
-        u = i * step - _REACH
-        loss = root * u - 0.5 * s
-        ell = _log_mixture(loss, q)
-        term, r = math.exp(alpha * ell - 0.5 * u * u - scale), _upper_share(loss, ell, q)
-        moment += term
-        term *= r * r
-        first += term
-        second += term * (1 + 2 * b * r + 0.5 * b * (b - 1) * r * r)
-    mean = pairs * first / moment
-    return mean, pairs * second / moment - mean * mean
 
 
 @njit(cache=True, nogil=True)
@@ -310,6 +229,45 @@ def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float
     return value, mean, pairs * second / moment - mean * mean
 
 
+@njit(cache=True, nogil=True)
+def _fractional(s: float, q: float, alpha: float, slopes: bool) -> tuple[float, float, float]:
+    """Compute A, or A' and A'' if ``slopes``; the others are 0 where they would need another sum."""
+    # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
+    # E'  = alpha (alpha - 1) / 2 E[(..)^alpha r^2]
+    # E'' = alpha (alpha - 1) / 2 E[(..)^alpha r^2 (1 + 2 b r + b (b - 1) r^2 / 2)]
+    pairs, root, a, b = 0.5 * alpha * (alpha - 1), math.sqrt(s), alpha - 1, alpha - 2
+    top, slack = alpha * math.log(q) + pairs * s, math.log(alpha) + a * math.log(2.0)
+    if slack - top < _NEGLIGIBLE and slack - math.log(q) - a * s < _NEGLIGIBLE:  # one Gaussian, to the last digit
+        return top, pairs, 0.0
+    if 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * root:  # both Gaussians are far from ln((1 - q) / q)
+        # the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)
+        upper, lower = q * math.expm1(a * math.log(q) + pairs * s), (1 - q) * math.expm1(a * math.log1p(-q))
+        share = (upper + q) / (1 + upper + lower)
+        return math.log1p(upper + lower), pairs * share, pairs * pairs * share * (1 - share)
+    if alpha > _LARGE:
+        return _around_peaks(s, q, alpha)
+    scale, step = max(0.0, top), _STEP / max(root, 1.0)  # ln E is within alpha ln 2 of this scale
+    excess = moment = first = second = 0.0
+    for i in range(int(math.ceil((max(alpha, 2.0) * root + 2 * _REACH) / step)) + 1):
+        u = i * step - _REACH
+        loss = root * u - 0.5 * s
+        ell = _log_mixture(loss, q)
+        if slopes:
+            term, r = math.exp(alpha * ell - 0.5 * u * u - scale), _upper_share(loss, ell, q)
+            moment += term
+            term *= r * r
+            first += term
+            second += term * (1 + 2 * b * r + 0.5 * b * (b - 1) * r * r)
+        else:
+            excess += _excess_term(ell, 0.5 * u * u, a, scale)
+    if slopes:
+        mean = pairs * first / moment
+        return 0.0, mean, pairs * second / moment - mean * mean
+    excess *= step / math.sqrt(2 * math.pi)
+    log_moment = math.log1p(excess * math.exp(scale)) if scale < 30 else scale + math.log(excess + math.exp(-scale))
+    return log_moment, 0.0, 0.0
+
+
 @njit(cache=True, inline="always")
 def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     """Compute A_alpha(q, s) at the rate of index ``kind``: ``inf`` if it overflows, 0 if it underflows."""
@@ -318,7 +276,7 @@ def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
         return 0.5 * alpha * (alpha - 1) * s
     if terms.weight.shape[1] > 0:
         return _integer_log_moment(s, terms, kind)
-    return _fractional_log_moment(s, q, alpha)
+    return _fractional(s, q, alpha, False)[0]
 
 
 @njit(cache=True, nogil=True)
@@ -329,7 +287,7 @@ def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, f
         return 0.5 * alpha * (alpha - 1), 0.0
     if terms.weight.shape[1] > 0:
         return _integer_slopes(s, terms.log_weight, kind)
-    return _fractional_slopes(s, q, alpha)
+    return _fractional(s, q, alpha, True)[1:]
 
 
 def are_few(terms: MomentTerms) -> bool:
@@ -365,14 +323,3 @@ def map_log_moment(s: FloatArray, terms: MomentTerms, slope: bool = False) -> Fl
     for i in range(s.size):
         out[i] = log_moment_slopes(s[i], terms, 0)[0] if slope else log_moment(s[i], terms, 0)
     return out
-
-
-@njit(cache=True, nogil=True)
-def total_log_moment(s: FloatArray, terms: MomentTerms, kind: int) -> float:
-    """Sum :func:`log_moment` over a sorted 1-d array ``s``; equal entries are evaluated once."""
-    total = value = 0.0
-    for i in range(s.size):
-        if i == 0 or s[i] != s[i - 1]:
-            value = log_moment(s[i], terms, kind)
-        total += value
-    return total

@@ -1,15 +1,74 @@
 """Rényi accounting of the sampled Gaussian mechanism (Definition 3 of the paper) and conversion to DP."""
 
 import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import kernels
-from adascale.accounting.kernels import FloatArray
-from adascale.accounting.orders import DEFAULT_ORDERS, OrdersTooFew, as_orders
+from adascale.accounting.kernels import LARGEST_ORDER, FloatArray
+
+DEFAULT_ORDERS: tuple[float, ...] = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
+"""The default orders of Opacus, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
+
+:meta hide-value:
+"""
+
+
+@dataclass(eq=False)
+class OrdersTooFew(UserWarning):
+    """A best order at an end of the list: more orders (:func:`order_grid`) may give a smaller epsilon.
+
+    The guarantee is valid.  For the schedule that gains most, ``better`` bounds its epsilon at an ``order`` beyond the
+    ``end`` from above; both are None from :func:`to_dp`.  ``number`` of ``total`` schedules are at this end.
+    """
+
+    end: float
+    epsilon: float
+    number: int
+    total: int
+    is_last: bool
+    order: float | None = None
+    better: float | None = None
+
+    @property
+    def gain(self) -> float:
+        """The factor by which another order lowers epsilon, at least."""
+        return self.epsilon / self.better if self.better else 1.0
+
+    def __str__(self) -> str:
+        place, kind = ("last", "larger") if self.is_last else ("first", "smaller")
+        where = f" of {self.number} of {self.total} schedules" if self.total > 1 else ""
+        what, largest, smallest = f"{kind} ones may give a smaller epsilon", 1024.0, 1.01
+        if self.order is not None and self.better is not None:
+            what = f"order {_digits(self.order)} gives epsilon {self.better:.4g} for {self.epsilon:.4g}"
+            largest = min(2.0 ** np.ceil(np.log2(1.5 * self.order)), LARGEST_ORDER)
+            smallest = 1 + (self.order - 1) / 2
+        grid = option = f"{largest:.0f}"
+        if not self.is_last:
+            grid, option = f"smallest={_digits(smallest)}", f"{smallest:.12g},1024"
+        best = f"the best order{where} is the {place} one given, {_digits(self.end)}"
+        ways = f"--orders {option} of a command or adascale.accounting.order_grid({grid})"
+        return f"{best}, and {what}: give {kind} orders, such as {ways}"
+
+
+def _digits(order: float) -> str:
+    return f"{order:.6g}" if order > 1.001 else f"1 + {order - 1:.3g}"
+
+
+def as_orders(orders: ArrayLike) -> FloatArray:
+    """Return a validated list of Rényi orders as an array."""
+    listed = check.as_floats("orders", orders)
+    if listed.ndim != 1 or listed.size == 0:
+        shown = f"shape {listed.shape}" if listed.ndim else orders
+        raise ValueError(f"orders must be a list of one or more numbers, got {shown}")
+    if not (fits := (listed > 1) & (listed <= LARGEST_ORDER)).all():
+        raise ValueError(f"orders must be finite and > 1, and at most {LARGEST_ORDER:g}, got {listed[~fits][0]}")
+    return listed
 
 
 class DpGuarantee(NamedTuple):
@@ -33,19 +92,12 @@ def rdp(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> 
         Noise standard deviation over sensitivity; broadcasts against ``sampling_rate``.
     order : float, in (1, 1e12]
     """
-    q, sigma, alpha = _prepare(sampling_rate, noise_multiplier, order)
-    with np.errstate(over="ignore"):  # refused below
-        leakage = _map(q, sigma**-2.0, alpha) / (alpha - 1)
-    return _finite("leakage", leakage, sigma, alpha)
+    return _of_rounds("leakage", sampling_rate, noise_multiplier, order)
 
 
 def rdp_derivative(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> FloatArray:
     r"""Compute :math:`\partial \rho_\alpha / \partial \sigma \le 0` (:eq:`eq:sgm-slope`); see :func:`rdp`."""
-    q, sigma, alpha = _prepare(sampling_rate, noise_multiplier, order)
-    with np.errstate(over="ignore"):
-        s = sigma**-2.0
-        derivative = -2 * s**1.5 * _map(q, s, alpha, slope=True) / (alpha - 1)
-    return _finite("derivative of the leakage", derivative, sigma, alpha)
+    return _of_rounds("derivative of the leakage", sampling_rate, noise_multiplier, order, slope=True)
 
 
 def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
@@ -81,34 +133,40 @@ def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float =
     best = np.argmin(epsilon, axis=-1)
     chosen = np.take_along_axis(epsilon, np.expand_dims(best, -1), -1)[..., 0]
     found = DpGuarantee(np.maximum(chosen, 0.0), orders[best])
-    for end, is_last in ((1, True), (-1, False)):
-        if (there := (at_end(found, orders) == end) & np.isfinite(found.epsilon)).any():
-            most, best_there = (orders.max(), np.min) if is_last else (orders.min(), np.max)
-            worst = float(best_there(found.epsilon[there]))
-            warnings.warn(OrdersTooFew(float(most), worst, int(there.sum()), there.size, is_last), stacklevel=2)
-            break
+    for _, too_few in at_ends(found, orders):
+        warnings.warn(too_few, stacklevel=2)
+        break
     return found
 
 
-def at_end(guarantee: DpGuarantee, orders: ArrayLike = DEFAULT_ORDERS) -> NDArray[np.int64]:
-    r"""Return -1 (1) where the best of several orders is the smallest (largest) and :math:`\varepsilon > 0`, else 0."""
-    known = as_orders(orders)
-    check.broadcast(epsilon=np.shape(guarantee.epsilon), order=np.shape(guarantee.order))
-    inside = (guarantee.epsilon <= 0) | (known.min() == known.max())
-    return np.where(inside, 0, (guarantee.order == known.max()).astype(int) - (guarantee.order == known.min()))
+def at_ends(found: DpGuarantee, orders: FloatArray) -> Iterator[tuple[tuple[np.intp, ...], OrdersTooFew]]:
+    """Yield the schedule that gains most by orders beyond each end, with a warning; above the list comes first."""
+    limited = np.isfinite(found.epsilon) & (found.epsilon > 0)
+    for end, order in ((1, orders.max()), (-1, orders.min())):
+        there = limited & (found.order == order)
+        if orders.min() < orders.max() and there.any():
+            # above the list, the smallest epsilon has the farthest best order; below it, the largest
+            lane = np.unravel_index(np.argmin(np.where(there, end * found.epsilon, np.inf)), there.shape)
+            number = int(there.sum())
+            yield lane, OrdersTooFew(float(order), float(found.epsilon[lane]), number, there.size, end > 0)
 
 
-def _prepare(q: ArrayLike, sigma: ArrayLike, order: float) -> tuple[FloatArray, FloatArray, float]:
+def _of_rounds(what: str, rate: ArrayLike, multiplier: ArrayLike, order: float, slope: bool = False) -> FloatArray:
     alpha = check.order("order", order)
-    q, sigma = check.sampling_rate("sampling_rate", q), check.positive("noise_multiplier", sigma)
+    q, sigma = check.sampling_rate("sampling_rate", rate), check.positive("noise_multiplier", multiplier)
     check.broadcast(sampling_rate=q.shape, noise_multiplier=sigma.shape)
-    return q, sigma, alpha
-
-
-def _finite(what: str, value: FloatArray, sigma: FloatArray, alpha: float) -> FloatArray:
+    q, sigma = np.broadcast_arrays(q, sigma)
+    value = np.empty(sigma.shape)
+    with np.errstate(over="ignore"):  # refused below
+        s = sigma**-2.0
+        for each in np.unique(q):
+            chosen = q == each
+            value[chosen] = kernels.map_log_moment(s[chosen], kernels.moment_terms(each, alpha), slope)
+        value = (-2 * s**1.5 if slope else 1.0) * value / (alpha - 1)
     if not (fits := np.isfinite(value)).all():
-        worst = f"noise_multiplier {np.broadcast_to(sigma, value.shape)[~fits].min():g}"
-        raise ValueError(f"{worst} is too small: at order {alpha:g} the {what} overflows")
+        raise ValueError(
+            f"noise_multiplier {sigma[~fits].min():g} is too small: at order {alpha:g} the {what} overflows"
+        )
     return value
 
 
@@ -117,15 +175,6 @@ def _leakage(leakage: ArrayLike) -> FloatArray:
     if not (leakage >= 0).all():
         raise ValueError(f"leakage must be >= 0, got {leakage[~(leakage >= 0)][0]}")
     return leakage
-
-
-def _map(q: FloatArray, s: FloatArray, alpha: float, slope: bool = False) -> FloatArray:
-    q, s = np.broadcast_arrays(q, s)
-    out = np.empty(s.shape)
-    for rate in np.unique(q):
-        chosen = q == rate
-        out[chosen] = kernels.map_log_moment(s[chosen], kernels.moment_terms(rate, alpha), slope)
-    return out
 
 
 def conversion_offset(orders: FloatArray, delta: float) -> FloatArray:

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
-from adascale.accounting.kernels import moment_terms, total_log_moment
-from adascale.accounting.orders import as_orders
-from adascale.accounting.renyi import conversion_offset
+from adascale.accounting.kernels import map_log_moment, moment_terms
+from adascale.accounting.renyi import as_orders, conversion_offset
 from adascale.channel import FloorLaw
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting, Selection
@@ -250,7 +249,7 @@ class Stream:
             else:
                 inverse = Selection(self.scenario, np.array([eta]), senders[:, None]).noise_multiplier[:, 0] ** -2.0
             kinds = zip(inverse, self._terms, strict=True)
-            moments = moments + [[total_log_moment(np.array([s]), each, 0) for each in terms] for s, terms in kinds]
+            moments = moments + [[map_log_moment(np.array([s]), each)[0] for each in terms] for s, terms in kinds]
         by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device
         least = np.where(moments.any(axis=-1), np.maximum(by_order.min(axis=-1), 0.0), 0.0)
         check.finite("epsilon of these rounds, at every order", least)

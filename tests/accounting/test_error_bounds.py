@@ -63,11 +63,11 @@ def sampled(gaussian, q, energy, epsilon):
     yield from within(low, one_round(q, 1 / mp.sqrt(mp.mpf(energy)), epsilon, "add"), high, value)
 
 
-def cells(discretize, q, u, end, width):
+def cells(minus_one, q, u, end, width):
     """First and last atoms and some between, above and below; what is beyond the last cell is lost."""
     root = mp.sqrt(mp.mpf(u))
     for above in (True, False):
-        atom = discretize.atoms_of(q, u, above, width, end)
+        atom = minus_one.atoms_of(q, u, above, width, end)
         n = atom.loss.size - 1
         bend = max(2, min(int(np.searchsorted(atom.loss, 1e-3)), n - 5))  # where the ratio leaves 1
         x = [mp.mpf(each) for each in np.linspace(-9.5, end + math.sqrt(u), n).tolist()]

@@ -28,7 +28,7 @@ GAUSSIAN = [(1, 2.0, 1)]
 def test_float_is_the_safe_end_and_json_restores_the_interval():
     found = epsilon(PHASES, 1e-5)
     assert found.lower <= found.value <= found.upper == float(found)
-    assert found.width <= 0.01
+    assert found.upper - found.lower <= 0.01 * found.upper
     assert found.certified
     assert accounting.CertifiedInterval(**json.loads(json.dumps(dataclasses.asdict(found)))) == found
     assert not dataclasses.replace(found, lower=0.98 * found.lower).certified

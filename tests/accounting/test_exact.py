@@ -96,16 +96,13 @@ def test_noises_that_differ_by_rounding_or_little_more_are_certified(scatter):
 def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
     alpha = np.linspace(0, 1, 21)
     exact = ndtr(ndtri(1 - alpha) - 0.5)
-    found = trade_off(1.0, [2.0], alpha, points=200)
+    found = trade_off(1.0, [2.0], alpha)
     assert (found <= exact + 1e-12).all()
-    assert np.abs(found - exact).max() < 1e-3
-    assert (trade_off(0.1, [2.0], alpha, points=8) > found - 1e-12).all()  # sampling can only help
+    assert np.abs(found - exact).max() < 2e-3
+    assert (trade_off(0.1, [2.0], alpha) > found - 1e-12).all()  # sampling can only help
     np.testing.assert_array_equal(trade_off(0.0, [2.0], alpha), 1 - alpha)  # without a leak every test is a guess
-    np.testing.assert_array_equal(trade_off(1.0, [2.0], alpha), trade_off(1.0, [2.0], alpha, points=48))
-    assert trade_off(1.0, [2.0], [0.1], points=2) > 0
-    for bad in ({"alpha": [0.1, 1.5]}, {"alpha": [0.1], "points": 1}):
-        with pytest.raises(ValueError, match=r"^(alpha|points) must be"):
-            trade_off(1.0, [2.0], **bad)
+    with pytest.raises(ValueError, match=r"^alpha must be"):
+        trade_off(1.0, [2.0], [0.1, 1.5])
 
 
 def test_the_accountant_gives_the_upper_end():

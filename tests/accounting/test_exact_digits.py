@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from adascale.accounting.exact import certify as bracket
-from adascale.accounting.exact import discretize as atoms
 from adascale.accounting.exact import gaussian, inversion, minus_one, moments, rounds, search
 from adascale.accounting.exact.inversion import DIRECTIONS, Inversion, Plan
 from adascale.errors import CannotCertify
@@ -53,7 +52,7 @@ def spread(rate, sigmas, gaussian_sigmas=()):
 FEW = spread(0.05, [2.0, 2.0, 3.0, 1.5])
 MANY = spread(0.02, np.linspace(1.0, 2.0, 30), [5.0])
 RARE = spread(1e-4, [0.8, 0.9, 0.9])
-LINES = {"few": FEW, "many": MANY, "cut": atoms.cut(RARE, True, 0.5, -14.0)}
+LINES = {"few": FEW, "many": MANY, "cut": minus_one.cut(RARE, True, 0.5, -14.0)}
 SCHEDULES = {"few": FEW, "many": MANY, "rare": RARE}
 COINS = {"rising": coins(RISING), "falling": coins(FALLING)}
 COINS |= {"no gaussian": coins(RISING, mu=0.0), "two": coins(EVEN, 2)}
@@ -62,7 +61,7 @@ COINS |= {"no gaussian": coins(RISING, mu=0.0), "two": coins(EVEN, 2)}
 def one_round():
     for q in (1e-12, 0.02, 0.97):
         for x, root in [(0.3, 0.7), (45.0, 1.0), (-6.0, 2.0), (9.0, 6.0), (-1.0, 0.1), (3.0, 11.0)]:
-            yield f"ratio {q}, {x}, {root}", moments.log_ratio(np.array([x]), root, q)
+            yield f"ratio {q}, {x}, {root}", moments.log_ratio(np.array([root * (x - 0.5 * root)]), np.asarray(q))
     # the last ones are the ends of what can be summed
     for q, u, c in [*ROUNDS, (0.5, 1e-30, 2.0), (0.5, 1e4, 30.0), (0.5, 1.0, 1e9)]:
         for digits in (9.0, 24.0, 33.0):
@@ -76,13 +75,14 @@ def one_line():
     for c in (3.0, -3.0):  # so many points that a larger step is looked for
         yield f"long {c}", moments.line(np.array([4.0]), 0.2, c, 0.5, 300)
     u, number = np.array([0.1, 0.4, 1.0]), np.array([1.0, 5.0, 2.0])
-    yield "total above", [moments.total_log_moment_above(u, 0.1, number, c) for c in (-2.0, 7.0)]
+    schedule = rounds.Rounds((0.1,), (u,), (number,), 0.0, 8)
+    yield "total above", [rounds.proven_log_moment(schedule, c) for c in (-2.0, 7.0)]
 
 
 def atoms_of_one_round():
     for q, u, end in [(1e-3, 0.7, 2.0), (0.3, 4.0, 1.0), (1e-6, 9.0, 5.0)]:
         for above in (True, False):
-            atom = atoms.atoms_of(q, u, above, 0.2, end)
+            atom = minus_one.atoms_of(q, u, above, 0.2, end)
             only = rounds.Rounds((), (), (), 0.0, 2, ((atom, 2.0),))
             yield f"atoms {q}, {u}, {end}, {above}", [atom, [each[::97] for each in atom[2:4]]]
             for c, tilt, add in [(5.0, 4.0, True), (-4.0, 4.0, False)]:
@@ -94,15 +94,16 @@ def schedules():
     for name, each in SCHEDULES.items():
         yield name, [each.rates, each.energies, each.counts, each.gaussian]
         yield f"{name}, thinned", [rounds.thinned(each, width) for width in (0.2, 0.05)]
+        u, q, number = rounds.thinned(each)
         for c in (6.0, -5.0):
-            quick = rounds.quick_log_moment(each)(np.array([c]), 24.0)
+            quick = moments.log_moments(u, q, c)[0] @ number
             line = rounds.moments_on_line(each, c, 0.4, 6, 27.0)
             yield f"{name} at {c}", [quick, rounds.proven_log_moment(each, c), line]
     small = rounds.rounds_of(np.full(3, 1e-6), np.array([1e3, 2e3, 2e3]))
     yield "small", [rounds.proven_log_moment(small, c) for c in (40.0, -40.0)]
     for above in (True, False):
-        cut = atoms.cut(RARE, above, 0.2, -14.0)
-        quick = minus_one.log_moment_of_atoms(cut)(np.array([6.0, -5.0]), 24.0)
+        cut = minus_one.cut(RARE, above, 0.2, -14.0)
+        quick = minus_one.log_moment_of_atoms(cut)(np.array([6.0, -5.0]))
         yield f"cut {above}", [cut.lost, cut.atoms[0][0].loss, quick, minus_one.apart(cut)]
 
 

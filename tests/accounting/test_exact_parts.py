@@ -6,7 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from adascale.accounting.exact import discretize as atoms
 from adascale.accounting.exact import inversion, minus_one, moments, rounds
 from adascale.accounting.exact.inversion import ADD, Inversion, Plan
 from adascale.errors import CannotCertify
@@ -152,9 +151,9 @@ def test_where_the_masses_of_atoms_are_off_by_four_per_cent_their_moment_is_not_
 def test_atoms_are_of_a_round_with_more_or_less_energy_than_its_digits_leave_open(monkeypatch, above, least, largest):
     """Its energy is kept to 48 binary digits, half a unit to either side, and delta rises with it."""
     of = []
-    monkeypatch.setattr(atoms, "atoms_of", lambda q, u, *rest: of.append(u))
+    monkeypatch.setattr(minus_one, "atoms_of", lambda q, u, *rest: of.append(u))
     schedule = rounds.rounds_of(np.full(3, 0.1), np.array([2.0, 3.0, 1.7]))
-    atoms.cut(schedule, above, 0.1, -20.0)
+    minus_one.cut(schedule, above, 0.1, -20.0)
     moved = (np.array(of) / schedule.energies[0] - 1) * 2.0**48
     assert ((moved >= least) & (moved <= largest)).all()
 
@@ -209,7 +208,7 @@ def test_the_aliases_to_the_left_are_right_to_what_is_allowed_for_cancellation(t
 def test_what_is_beyond_one_is_as_near_to_fifty_digits_as_it_says(q, u, tilt, h, add):
     """Relative to M - 1, be it 1e-11; the sum over atoms of both sides, one of which lacks mass."""
     for above in (True, False):
-        atom = atoms.atoms_of(q, u, above, 0.2, 6.0)
+        atom = minus_one.atoms_of(q, u, above, 0.2, 6.0)
         values, off = minus_one.excess(atom, tilt, add, h, 40)
         with mp.workdps(50):
             y, p = ([mp.mpf(one) for one in each.tolist()] for each in (atom.loss, atom.mass))
@@ -224,21 +223,21 @@ def test_what_is_beyond_one_is_as_near_to_fifty_digits_as_it_says(q, u, tilt, h,
 
 def test_what_atoms_lose_is_what_was_asked_for():
     schedule = rounds.rounds_of(np.full(50, 1e-4), np.full(50, 2.0))
-    cut = atoms.cut(schedule, True, 0.02, math.log(1e-13))
+    cut = minus_one.cut(schedule, True, 0.02, math.log(1e-13))
     assert 5e-15 < cut.lost <= 1.001e-13
-    assert atoms.cut(schedule, False, 0.02, math.log(1e-13)).lost == 0
+    assert minus_one.cut(schedule, False, 0.02, math.log(1e-13)).lost == 0
     assert inversion.look(cut, "add", math.log(1e-8)).top > 0
     rare = rounds.rounds_of(np.full(3, 1e-9), np.array([1.0, 2.0, 3.0]))  # all of them may be lost: half are kept
-    assert atoms.cut(rare, True, 0.02, math.log(1e-7)).lost < 1.5e-9
+    assert minus_one.cut(rare, True, 0.02, math.log(1e-7)).lost < 1.5e-9
 
 
 def test_atoms_whose_masses_floating_point_cannot_hold_are_refused_by_name():
     """Beyond 37 standard deviations masses lose digits, and then are zero: what was proven of them would not hold."""
-    held = atoms.atoms_of(0.01, 1.0, True, 0.01, 35.5)
+    held = minus_one.atoms_of(0.01, 1.0, True, 0.01, 35.5)
     assert held.mass.min() > np.finfo(float).tiny  # a control
     assert np.isfinite(held.loss).all()
     with pytest.raises(CannotCertify, match="beyond floating point"):
-        atoms.atoms_of(0.01, 1.0, True, 0.01, 36.5)
+        minus_one.atoms_of(0.01, 1.0, True, 0.01, 36.5)
 
 
 def test_interpolated_moments_of_too_many_nodes_are_not_known():

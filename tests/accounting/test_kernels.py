@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale import accounting
-from adascale.accounting import interpolation as tables
 from adascale.accounting import kernels
 
 from .. import reference
@@ -113,16 +112,6 @@ def test_terms_keep_each_rate_to_itself():
         alone = kernels.moment_terms(q, 3)
         assert kernels.log_moment(0.7, terms, kind) == kernels.log_moment(0.7, alone, 0)
         assert kernels.log_moment_slopes(0.7, terms, kind) == kernels.log_moment_slopes(0.7, alone, 0)
-
-
-@pytest.mark.parametrize("alpha", [3, 2.5])
-def test_equal_multipliers_are_counted_and_not_evaluated_again(alpha):
-    s = np.sort(np.random.default_rng(0).choice([0.1, 0.5, 2.0], 1000))
-    terms = kernels.moment_terms(0.01, alpha)
-    expected = math.fsum(kernels.map_log_moment(s, terms))
-    assert kernels.total_log_moment(s, terms, 0) == pytest.approx(expected, rel=1e-13)
-    table = tables.table_for(0.01, alpha, math.log(0.1), math.log(2.0))
-    assert table.total(np.log(s)) == pytest.approx(expected, rel=5e-11)
 
 
 def test_zero_energy_has_no_leakage_though_every_weight_underflows():

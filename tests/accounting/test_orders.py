@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from adascale import accounting
-from adascale.accounting import interpolation as tables
 from adascale.accounting import kernels, schedules
 
 from .. import reference
@@ -81,11 +80,9 @@ def test_search_cost_grows_with_the_distance_of_its_start(side, away):
 @pytest.mark.parametrize("case", RANGES)
 def test_table_has_eleven_digits_of_the_log_moment(case):
     q, alpha, low, high, size = case
-    table = tables.table_for(q, alpha, low, high)
-    assert table.accurate
     log_s = np.linspace(low, high, size)
     exact = kernels.map_log_moment(np.exp(log_s), kernels.moment_terms(q, alpha))
-    found = [table.total(np.array([each])) for each in log_s]
+    found = np.exp(schedules.table(q, alpha, low, high)(log_s))
     np.testing.assert_allclose(found, exact, rtol=5e-11)  # two coefficients of 1e-11, and their like
 
 
@@ -93,24 +90,41 @@ def test_table_has_eleven_digits_of_the_log_moment(case):
 def test_panels_are_narrow_enough_just_above_order_six(alpha):
     # panels have to be narrow where q^alpha exp(alpha (alpha - 1) s / 2) = 1, here at s = 2.6 and 2.3; the last
     # coefficients there are 2e-12 at the most, and 5e-10 at twice the width
-    assert tables.LogMomentTable(1e-3, alpha, 0.0, 2.0).accurate
+    assert schedules.table(1e-3, alpha, 0.0, 2.0) is not None
 
 
-def test_a_long_schedule_takes_no_integral_a_round(monkeypatch):
-    q, alpha, sigma = 0.1, 2.5, np.full(6000, 20.0)
-    monkeypatch.setattr(kernels, "total_log_moment", None)
+@pytest.fixture
+def evaluated(monkeypatch):
+    """The numbers of entries at which log-moments are computed."""
+    sizes, compute = [], kernels.map_log_moment
+    monkeypatch.setattr(kernels, "map_log_moment", lambda s, *a, **kw: sizes.append(s.size) or compute(s, *a, **kw))
+    return sizes
+
+
+def test_a_long_schedule_takes_no_integral_a_round(evaluated):
+    q, alpha, sigma = 0.1, 2.5, np.geomspace(20.0, 40.0, 6000)
     found = accounting.schedule_epsilon(q, sigma, DELTA, [alpha])
+    assert 0 < sum(evaluated) < 3000
     # the table has eleven digits
-    expected = 6000 * reference.rdp(q, 20.0, alpha) + gaussian_epsilon([], alpha)
+    expected = math.fsum(accounting.rdp(q, sigma, alpha)) + gaussian_epsilon([], alpha)
     assert float(found.epsilon) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("alpha", [3, 2.5])
+def test_equal_multipliers_are_counted_and_not_evaluated_again(alpha, evaluated):
+    sigma = np.random.default_rng(0).choice([3.0, 5.0, 20.0], 1000)
+    found = accounting.schedule_epsilon(0.1, sigma, DELTA, [alpha])
+    assert evaluated == [3]
+    expected = math.fsum(accounting.rdp(0.1, sigma, alpha)) + gaussian_epsilon([], alpha)
+    assert float(found.epsilon) == pytest.approx(expected, rel=1e-13)
 
 
 def test_a_table_that_is_not_accurate_is_not_used():
     """At a rate of 1e-9 the log-moment of order 10.9 has a kink at sigma = 0.488: six digits are left there."""
     q, alpha, sigma = 1e-9, 10.9, 0.4882635292167177
     s = math.log(sigma**-2)
+    assert schedules.table(q, alpha, s - 1, s + 1) is None
     expected = reference.rdp(q, sigma, alpha)
-    assert abs(tables.table_for(q, alpha, s, s).total(np.array([s])) / (alpha - 1) / expected - 1) > 1e-7
     found = accounting.schedule_epsilon(q, np.full(6000, sigma), DELTA, [alpha])
     assert float(found.epsilon) == pytest.approx(6000 * expected + gaussian_epsilon([], alpha), rel=1e-11)
 
@@ -137,7 +151,6 @@ def test_bad_lists_of_orders_are_refused():
         for call in (
             accounting.RenyiAccountant,
             lambda orders: accounting.schedule_epsilon(0.1, [1.0], orders=orders),
-            lambda orders: accounting.at_end(accounting.DpGuarantee(np.ones(1), np.ones(1)), orders),
         ):
             with pytest.raises(ValueError, match=r"^orders must be"):
                 call(bad)
@@ -188,13 +201,12 @@ def test_the_warning_of_too_few_orders_survives_a_process(arguments):
 )
 def test_the_orders_that_a_warning_recommends_are_enough(rate, sigma, delta, orders, gain):
     before, warning = warned(accounting.schedule_epsilon, rate, sigma, delta, orders)
-    assert (warning.end, warning.epsilon) == (before.order, before.epsilon)
-    assert accounting.at_end(before, orders) == (1 if warning.is_last else -1)
+    end = max(orders) if warning.is_last else min(orders)
+    assert (warning.end, warning.epsilon) == (before.order, before.epsilon) == (end, before.epsilon)
     recommended = re.search(r"adascale\.accounting\.(order_grid\(.*\))$", str(warning))[1]
     longer = eval(f"accounting.{recommended}")
     after = accounting.schedule_epsilon(rate, sigma, delta, longer)  # no warning
     assert after.epsilon < gain * before.epsilon
-    assert accounting.at_end(after, longer) == 0
     # orders in steps of a square root of two and of 5 %: the valley is flat
     assert warning.better == pytest.approx(float(after.epsilon), rel=0.02) or gain == 1.0
 
@@ -253,5 +265,3 @@ def test_a_guarantee_of_zero_is_at_no_end():
         warnings.simplefilter("error")
         found = accounting.to_dp([0.0, 0.0], [2.0, 3.0], delta=0.9)  # ln(2 / 3) - ln(2.7) / 2 < 0
     assert (found.epsilon, found.order) == (0.0, 2.0)
-    assert accounting.at_end(found, [2.0, 3.0]) == 0
-    assert accounting.at_end(accounting.DpGuarantee(np.zeros(2), np.array([2.0, 3.0])), [2.0, 3.0]).tolist() == [0, 0]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from adascale.accounting.exact import bounds, gaussian, inversion
-from adascale.accounting.exact.discretize import cut
 from adascale.accounting.exact.inversion import ADD, DIRECTIONS, REMOVE, Inversion, Tilts, look, plan
+from adascale.accounting.exact.minus_one import cut
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp
 from adascale.accounting.interval import WIDEST, CertifiedInterval

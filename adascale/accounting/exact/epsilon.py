@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
+from adascale.accounting.events import LEAST_NOISE, MOST_NOISE
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
 from adascale.accounting.exact.rounds import Rounds, rounds_of
 from adascale.accounting.interval import CertifiedInterval
@@ -83,16 +84,12 @@ class ExactAccountant:
 
 def checked(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> tuple[Rounds, str]:
     """Validate one schedule; return it and its description for error messages."""
-    rate = check.as_floats("sampling_rate", sampling_rate)
-    if (bad := ~((rate >= 0) & (rate <= 1))).any():
-        raise ValueError(f"sampling_rate must be in [0, 1], got {rate[bad].flat[0]}")
-    sigma = check.positive("noise_multiplier", noise_multiplier)
+    rate = check.between("sampling_rate", sampling_rate, 0.0, 1.0)
+    sigma = check.between("noise_multiplier", noise_multiplier, LEAST_NOISE, MOST_NOISE)
     if sigma.ndim != 1 or sigma.size == 0:
         raise ValueError(f"noise_multiplier must have shape (T,), one or more rounds, got shape {sigma.shape}")
     if rate.shape not in ((), (1,), sigma.shape):
         shapes = f"got shape {rate.shape} with noise_multiplier of shape {sigma.shape}"
         raise ValueError(f"sampling_rate must be one number or one per round, {shapes}")
-    if not (good := (sigma >= 1e-6) & (sigma <= 1e150)).all():
-        raise ValueError(f"noise_multiplier must be within 1e-6 ... 1e150, got {sigma[~good].flat[0]:g}")
     shown = f"{sigma.size} rounds with rates {rate.min():g} ... {rate.max():g} and noise multipliers "
     return rounds_of(np.broadcast_to(rate, sigma.shape), sigma), f"{shown}{sigma.min():.4g} ... {sigma.max():.4g}"

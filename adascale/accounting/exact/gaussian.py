@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from adascale.accounting.exact.moments import ULP
+from adascale.accounting.exact.moments import ULP, log_ratio
 from adascale.rootfind import solve
 
 TINY = 1e-300  # numbers near the smallest of a double are not rounded by a relative error
@@ -57,15 +57,8 @@ def sampled_epsilon(q: float, energy: float, at: float) -> tuple[float, float, f
     """Compute :func:`epsilon` of one round sampled at rate ``q``."""
     if at >= q:
         return 0.0, 0.0, 0.0
-    found = [_within(q, each) for each in epsilon(energy, at / q)]
+    found = log_ratio(np.array(epsilon(energy, at / q)), np.asarray(q))[0].tolist()
     return found[0], found[1] * (1 - 1e-12), found[2] * (1 + 1e-12)
-
-
-def _within(q: float, value: float) -> float:
-    """Compute ln(1 - q + q e^value)."""
-    if value < 30.0:
-        return math.log1p(q * math.expm1(value))
-    return value + math.log(q) + math.log1p((1 - q) / q * math.exp(-value))
 
 
 def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float, float]:

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from adascale.accounting.exact import gaussian, minus_one
-from adascale.accounting.exact.moments import ULP
-from adascale.accounting.exact.rounds import Rounds, moments_on_line, proven_log_moment, quick_log_moment, thinned
+from adascale.accounting.exact.moments import ULP, log_moments
+from adascale.accounting.exact.rounds import Rounds, moments_on_line, proven_log_moment, thinned
 from adascale.accounting.kernels import FloatArray
 from adascale.errors import CannotCertify
 
@@ -56,8 +56,8 @@ class Tilts(NamedTuple):
 @np.errstate(over="ignore", invalid="ignore")
 def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
     """Evaluate tilts around the best one for this delta, or for this epsilon if ``log_delta`` is None."""
-    log_moment = minus_one.log_moment_of_atoms(rounds) if rounds.atoms else quick_log_moment(rounds)
     u, q, n = thinned(rounds)
+    of_atoms = minus_one.log_moment_of_atoms(rounds) if rounds.atoms else None
     variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum()) + rounds.gaussian
     variance += sum(n * float(atom.mass @ np.expm1(atom.loss) ** 2) for atom, n in rounds.atoms)
     known: dict[int, tuple[float, float]] = {}
@@ -73,7 +73,8 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
             near = (i + _AT_ONCE // 2) // _AT_ONCE * _AT_ONCE + np.arange(_AT_ONCE) - _AT_ONCE // 2
             tilts = [tilt(j) for j in near.tolist()]
             orders = np.array([real_order(direction, a) for a in tilts])
-            for j, a, value in zip(near.tolist(), tilts, log_moment(orders, digits).tolist(), strict=True):
+            values = of_atoms(orders) if of_atoms else log_moments(u, q, orders[:, None], digits)[0] @ n
+            for j, a, value in zip(near.tolist(), tilts, values.tolist(), strict=True):
                 value += 0.5 * rounds.gaussian * a * (a + 1)
                 score = value + chernoff_offset(a)
                 score = score - a * epsilon if log_delta is None else (score - log_delta) / a

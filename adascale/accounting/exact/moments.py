@@ -28,9 +28,8 @@ _BLOCK = 512  # angles at a time, to stay in the cache
 _ONE_CORE = 2**16  # multiplications in each product of matrices: threads for larger ones would mostly wait
 
 
-def log_ratio(x: FloatArray, root: Numbers, q: Numbers) -> tuple[FloatArray, FloatArray]:
-    """Compute y = ln(1 - q + q e^L) to full relative precision, and its slope in L."""
-    loss, w = np.multiply(root, x - 0.5 * np.asarray(root)), np.asarray(q)
+def log_ratio(loss: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Compute y = ln(1 - w + w e^L) to full relative precision, and its slope in L."""
     far = loss > np.maximum(30.0, -np.log(w))
     if far.any():
         loss, w = np.broadcast_arrays(loss, w)
@@ -83,7 +82,7 @@ def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
     first, peak = np.arange(0, size, stride), -math.inf
     while stride > 1:
         x = low + dx * np.array([first, first + stride])
-        f = c * log_ratio(x, root, q)[0] - 0.5 * x * x
+        f = c * log_ratio(root * (x - 0.5 * root), np.asarray(q))[0] - 0.5 * x * x
         peak, most = max(peak, float(f.max())), f.max(axis=0) + (0.125 * (dx * stride) ** 2 if c > 0 else 0.0)
         stride //= _STRIDE
         first = (first[most >= peak - _DEPTH, None] + stride * np.arange(_STRIDE)).ravel()
@@ -109,7 +108,7 @@ def log_moments(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> tup
 
     def add(where: NDArray[np.intp], x: FloatArray) -> None:
         step, wide, order = dx[where], root[where, None], c[where, None]
-        y, slope = log_ratio(x, wide, q[where, None])
+        y, slope = log_ratio(wide * (x - 0.5 * wide), q[where, None])
         square = x * x
         exponent = order * y - 0.5 * square
         peak = exponent.max(axis=1)
@@ -139,12 +138,6 @@ def log_moments_above(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) 
     return np.where(off < 0.04, value + 1.05 * off, math.inf)
 
 
-def total_log_moment_above(u: FloatArray, q: float, number: FloatArray, c: float) -> float:
-    """Bound ln M(c) of all rounds together from above."""
-    each = number * log_moments_above(u, q, c)
-    return float(each.sum() + ULP * (u.size + 4.0) * np.abs(each).sum())
-
-
 def _better_steps(
     root: FloatArray, q: float, c: float, top: float, digits: float, log_moment: FloatArray, dx: FloatArray
 ) -> FloatArray:
@@ -157,7 +150,7 @@ def _better_steps(
     more = 2 * 1.05 ** np.arange(1 + math.ceil(math.log(far / 2) / math.log(1.05)))
     # the first cell covers everything to its left, where the logarithm has a slope of 11 or more
     x = np.concatenate([[-less[0] - 1.0], -less, np.arange(-1.9, 1.95, 0.1), more])
-    y, share = log_ratio(x, root[:, None], q)
+    y, share = log_ratio(root[:, None] * (x - 0.5 * root[:, None]), np.asarray(q))
     nearest = np.minimum(np.abs(x[:-1]), np.abs(x[1:])) * (x[:-1] * x[1:] > 0)
     # both y and the angle of 1 - q + q e^{L + i angle} increase with x
     level = c * (y[:, 1:] if c > 0.0 else y[:, :-1]) - 0.5 * nearest**2 - log_moment[:, None]
@@ -218,7 +211,7 @@ def line(
         work += x.size * count
         if not (0 < x.size <= MOST_NODES and work < MOST_WORK):
             break
-        y, slope = log_ratio(x, wide, q)
+        y, slope = log_ratio(wide * (x - 0.5 * wide), np.asarray(q))
         exponent = c * y - 0.5 * x * x
         scale[t] = peak = float(exponent.max())
         kept = exponent >= peak - _DEPTH
