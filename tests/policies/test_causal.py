@@ -51,11 +51,6 @@ LAW = RayleighFloors(0.1)
 KNOWING = [policies.ConstantLevel, policies.ReSolve, policies.DynamicProgramme]
 
 
-def typical(budget, rounds, lanes=(), seed=0):
-    """A problem whose floors have the law that the policies are told."""
-    return with_floors(MIXED, RayleighFloors(OMEGA).draw(np.random.default_rng(seed), *lanes, rounds), budget)
-
-
 def rounding(problem):
     """What the sum over rounds of w - floor is known to: w is a float64, as is its floor."""
     return 4e-16 * (problem.min_noise_energy.sum(axis=-1) + 2 * problem.num_rounds * problem.budget)
@@ -74,7 +69,7 @@ def test_a_hard_budget_is_spent_and_never_exceeded_whatever_the_floors(name, gai
 
 def test_without_a_hard_promise_some_paths_exceed_the_budget():
     """The control: what is promised on average is not kept by each."""
-    problem = typical(0.1, 30, (40,))
+    problem = with_floors(MIXED, RayleighFloors(OMEGA).draw(np.random.default_rng(0), 40, 30), 0.1)
     for name, make_it in AVERAGE.items():
         cost = problem.cost(make_it().schedule(problem))
         assert (cost > 0.1 * (1 + 1e-9)).any() == (name != "resolve to the end")  # which holds no level
@@ -123,19 +118,6 @@ def test_resolving_is_the_root_of_its_equation_in_every_round(nu, mode, margin, 
     for control in controls[: 1 if coherence == 40.0 else 2]:
         other = spend_of(policies.ReSolve(**{"mean_gain": GAIN, **options, **control}), problem)
         assert np.abs(other - wanted).max() > 1e-3 * nu
-
-
-def test_a_queue_that_starts_empty_is_the_paper_s():
-    problem = make(MNIST, np.array([0.01, 0.16])[:, None], seeds=[0, 1], rounds=50)
-    cold = policies.AdaScale(0.3).schedule(problem)
-    np.testing.assert_array_equal(cold, policies.AdaScale(0.3, 0.0).schedule(problem))
-    assert policies.AdaScale(0.3).start(MNIST, 0.1).queue == 0
-    assert not np.array_equal(cold, policies.AdaScale(0.3, 0.1).schedule(problem))
-    by_lane = np.array([[0.0, 0.1], [0.2, 0.0]])
-    lanes = policies.AdaScale(0.3, by_lane)
-    np.testing.assert_array_equal(lanes.schedule(problem)[0, 0], cold[0, 0])
-    np.testing.assert_array_equal(lanes.start(MNIST, problem.budget + np.zeros((2, 2))).queue, by_lane)
-    np.testing.assert_array_equal(lanes.schedule(problem), policies.run(lanes, problem))
 
 
 def test_from_the_law_the_queue_starts_at_the_price_of_the_level():

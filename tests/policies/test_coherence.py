@@ -12,7 +12,7 @@ from adascale.channel import RayleighFloors
 from adascale.policies import seen_coherence
 from companion.theory.correlated import block_floors, gauss_markov_floors
 
-from ..problems import MNIST, spend_of, with_floors
+from ..problems import MNIST, with_floors
 
 SCALES = np.array([0.02, 0.01, 0.007])  # of devices, as in the paper's MNIST cell
 KNOWING = {
@@ -51,17 +51,6 @@ def test_the_unit_of_floors_does_not_matter_and_equal_ones_hang_together_for_goo
     for bad in ([], [1.0, -1.0]):
         with pytest.raises(ValueError, match=r"^min_noise_energy"):
             seen_coherence(bad)
-
-
-def test_a_block_is_begun_as_one_round_of_a_shorter_horizon():
-    """Without a reserve, re-solving with the length of blocks plans as re-solving of T/c rounds does."""
-    long = with_floors(MNIST, np.full(60, 0.03), 0.04)
-    short = with_floors(MNIST, np.full(6, 0.03), 0.04)
-    law = RayleighFloors(0.037)
-    known, unaware = (policies.ReSolve(None, law, "hard", 0.0, coherence=c) for c in (10, 1))
-    whole, plain = spend_of(known, long), spend_of(unaware, long)
-    assert whole[0] == pytest.approx(spend_of(unaware, short)[0])
-    assert plain[0] > 1.05 * whole[0]  # the control
 
 
 @pytest.mark.parametrize("name", KNOWING)

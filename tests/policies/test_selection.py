@@ -46,14 +46,6 @@ def total_of(scenario, gain, threshold):
     return spent / T
 
 
-def at_total_of_optimum(scenario, nu, seeds):
-    """Gains, the optimum's epsilon averaged over devices, and its mean noise energy per realisation."""
-    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
-    eta = policies.Optimal().schedule(problem)
-    return gain, problem.epsilon(eta, EXACT), problem.noise_energy(eta).mean(axis=-1)
-
-
 def geometric(values):
     return float(np.exp(np.log(values).mean()))
 
@@ -187,7 +179,10 @@ def test_epsilon_is_kept_on_every_channel(scenario):
 
 
 def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
-    gain, best, total = at_total_of_optimum(MNIST, 0.04, range(4))
+    gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(4)).gain
+    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
+    eta = policies.Optimal().schedule(problem)
+    best, total = problem.epsilon(eta, EXACT), problem.noise_energy(eta).mean(axis=-1)
     found = Truncated.of_total(MNIST, gain, total).select(MNIST, gain)
     np.testing.assert_allclose(found.total, total, rtol=1e-12)
     mean, largest = found.device_epsilons(EXACT)
