@@ -73,7 +73,7 @@ def test_rounds_of_learn_are_its_schedule_beyond_4096_floors_and_a_state_can_be_
 
 
 @pytest.mark.parametrize("coherence", [1.0, 40.0])
-def test_learn_meets_its_equation_over_a_million_rounds(coherence):
+def test_learn_meets_its_equation_over_200_000_rounds(coherence):
     T = 200_000  # minutes, were each round to look at all floors before it
     floor = 0.03 / np.random.default_rng(2).exponential(size=T)
     problem = with_floors(MNIST, floor, 0.04)
