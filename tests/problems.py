@@ -56,6 +56,16 @@ def best_energy(floor, queue, penalty, leakage):
     return policies.adascale_energies(floor, 1.0, penalty, leakage, queue)[0][..., 0]
 
 
+class FullPower:
+    """Decides by rounds and is no OnlinePolicy yet."""
+
+    def start(self, scenario, budget):
+        return scenario
+
+    def step(self, scenario, min_gain_t):
+        return scenario, scenario.x_max * min_gain_t
+
+
 class OnlySome(policies.EqualAlloc):
     """Can spend budgets up to 4e-3 and no other."""
 

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 import numpy as np
 import pytest
 
+from adascale import ReceiveScalingProblem
 from companion import explorer
 from companion.tests.test_explorer import START, TOLERANCE, by_package
 
@@ -44,26 +45,43 @@ FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimatio
 # what is done to the page, and what that means to the package
 MOVES = {
     "nothing": ({}, {}),
-    "nu": ({"level": "4"}, {"level": 4}),
-    "order": ({"order": "8"}, {"order": 8}),
-    "V": ({"multiple": "1"}, {"multiple": 10}),
-    "draw": ({"draw": "2"}, {"draw": 2}),
-    "fading": ({"channel": "rician"}, {"channel": "rician"}),
-    "data set": ({"scenario": "cifar10"}, {"scenario": "cifar10"}),
+    "every control": (
+        {"level": "4", "order": "8", "multiple": "1", "draw": "2", "channel": "rician", "scenario": "cifar10"},
+        {"level": 4, "order": 8, "multiple": 10, "draw": 2, "channel": "rician", "scenario": "cifar10"},
+    ),
     "plain": ({"plain": True}, {"cap": 10}),
     "cap": ({"plain": True, "cap": "3"}, {"cap": 1000}),
 }
+RESTART = """() => {
+  document.activeElement.blur();
+  history.replaceState(null, "", location.pathname);
+  dispatchEvent(new Event("hashchange"));
+  scrollTo(0, 0);
+}"""
 
 
-@pytest.fixture
-def opened(page, html):
-    """The page of the explorer; afterwards, no error on its console and no request to anything but files."""
-    wrong = []
+@pytest.fixture(scope="module")
+def loaded(browser, html):
+    """The page of the explorer, which takes seconds to load, and what goes wrong on it."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, has_touch=True)
+    page, wrong = context.new_page(), []
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url))
-    page.set_viewport_size({"width": 1366, "height": 768})
     page.goto(f"file://{html}/book/explorer.html")
+    return page, wrong
+
+
+@pytest.fixture
+def opened(loaded):
+    """The page as it starts; afterwards, no error on its console and no request to anything but files."""
+    page, wrong = loaded
+    wrong.clear()
+    page.set_viewport_size({"width": 1366, "height": 768})
+    page.mouse.move(5, 5)
+    page.evaluate(THEME, "light")
+    page.evaluate(RESTART)
+    page.evaluate(FRAME)
     yield page
     assert not wrong
 
@@ -134,7 +152,7 @@ def test_water_rises_on_an_axis_that_stays(opened, linear):
     assert opened.evaluate(MARKS) != marks  # the control: another channel has another axis
 
 
-@pytest.mark.parametrize("width", [320, 390, 700, 1024, 1200, 1440])
+@pytest.mark.parametrize("width", [320, 700, 1200])
 def test_nothing_moves_while_a_slider_does_or_is_wider_than_the_screen(opened, width):
     opened.set_viewport_size({"width": width, "height": 844})
     turn(opened, {"plain": True})
@@ -167,27 +185,19 @@ def test_a_round_is_read_by_mouse_and_by_keyboard(opened):
     assert plot.get_attribute("aria-valuetext").startswith(f"Round {t + 1}: floor ")
     for name, values in opened.evaluate(READ):
         eta = schedules[name]
-        so_far = [float(problem_of(problem, end).rdp(eta[:end])) if end else 0 for end in (t, t + 1)]
+        alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[[t]], problem.budget)
         wanted = [problem.noise_energy(eta)[t], float(np.ravel(problem.noise_multiplier(eta)[..., t])[0])]
-        assert values == pytest.approx([*wanted, so_far[1] - so_far[0]], rel=1e-7)  # the last is a difference
+        assert values == pytest.approx([*wanted, float(alone.rdp(eta[[t]]))], rel=1e-7)
     opened.keyboard.press("Escape")
     assert not opened.locator("#ex-readout").is_visible()
 
 
-def problem_of(problem, rounds):
-    """The same, for the first rounds alone."""
-    return type(problem)(problem.scenario, problem.min_gain[:rounds], problem.budget)
-
-
-def test_a_touch_reads_a_round(browser, html):
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
-    page = context.new_page()
-    page.goto(f"file://{html}/book/explorer.html")
-    box = page.locator("#ex-noise").bounding_box()
-    page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + 50)
-    assert len(page.evaluate(READ)) == 5
-    assert page.evaluate(TOO_WIDE) <= 0
-    context.close()
+def test_a_touch_reads_a_round(opened):
+    opened.set_viewport_size({"width": 390, "height": 844})
+    box = opened.locator("#ex-noise").bounding_box()
+    opened.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + 50)
+    assert len(opened.evaluate(READ)) == 5
+    assert opened.evaluate(TOO_WIDE) <= 0
 
 
 def test_a_method_that_beats_the_optimum_is_said_to_overspend(opened):
@@ -202,7 +212,7 @@ def test_a_method_that_beats_the_optimum_is_said_to_overspend(opened):
 EXPERIMENTS = ["An even share.", "A hundred times V.", "The collapse."]
 
 
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 568), (844, 390), (1440, 900)])
+@pytest.mark.parametrize(("width", "height"), [(320, 568), (844, 390), (1440, 900)])
 def test_every_experiment_brings_its_answer_and_the_picture_into_sight(opened, width, height):
     opened.set_viewport_size({"width": width, "height": height})
     before = opened.evaluate(TABLE)
@@ -329,12 +339,10 @@ def test_nobody_plays_with_more_than_the_budget(opened, html):
 # Every state is an address, and can be taken away.
 
 STATES = [
-    "level=4&channel=rician&answer=rician",
-    "multiple=2&linear=1&see-equal=0",
+    "level=4&channel=rician&answer=rician&multiple=2&linear=1&see-equal=0",
     "plain=1&cap=3&scenario=cifar10&order=8&draw=2&beyond=1",
     "mode=guess&guess=-1.2&shown=1",
     "mode=replay&round=137",
-    "mode=game&moves=20.4.0",
     "mode=game&moves=" + ".".join(["20"] * 20),
 ]
 STATE = f"() => [({TABLE})(), document.querySelector('#ex-say').innerText, ({MARKS})(), location.hash]"
@@ -354,6 +362,7 @@ def test_every_state_comes_back_by_its_link_and_by_the_back_button(opened, html)
         fresh.goto(f"file://{html}/book/explorer.html{state[-1]}")
         fresh.evaluate(FRAME)
         assert fresh.evaluate(STATE) == state
+    fresh.close()
     turn(opened, {"mode": "explore"})
     turn(opened, {"level": "20"})
     turn(opened, {"level": "2"})
@@ -407,9 +416,9 @@ def test_rounds_and_picture_can_be_saved(opened, tmp_path):
     assert len(picture) > 10_000
 
 
-def test_no_mode_has_a_serious_fault_in_either_theme(opened, html):
+def test_no_mode_has_a_serious_fault_in_either_theme(opened):
     opened.evaluate(AXE.read_text())
-    for theme, state in (("light", 3), ("dark", 0), ("light", 4), ("dark", 6), ("light", 5), ("dark", 3)):
+    for theme, state in (("dark", 0), ("light", 2), ("dark", 3), ("light", 4)):
         opened.evaluate("(state) => { location.hash = state }", STATES[state])
         opened.evaluate(THEME, theme)
         opened.evaluate(FRAME)

@@ -19,24 +19,12 @@ def fade(model, devices, rounds=1, seed=11):
     return drawn.coefficient * np.sqrt(drawn.path_loss)[:, None]
 
 
-def rician_power(K):
-    return stats.rice(np.sqrt(2 * K), scale=1 / np.sqrt(2 * (K + 1)))
-
-
-@pytest.mark.parametrize(
-    ("model", "law"),
-    [
-        (Rician(), lambda x: rician_power(5).cdf(np.sqrt(x))),
-        (Rician(K=200), lambda x: rician_power(200).cdf(np.sqrt(x))),
-        (Nakagami(m=0.5), stats.chi2(1).cdf),
-    ],
-)
-def test_rounds_of_a_device_are_independent_draws_of_their_distribution(model, law):
+@pytest.mark.parametrize("model", [Rician(), Nakagami(m=0.5)])
+def test_rounds_of_a_device_are_uncorrelated(model):
+    """Their distribution is that of test_laws.py."""
     power = np.abs(fade(model, 1, ROUNDS)[0]) ** 2
-    assert stats.kstest(power, law).pvalue > 1e-3
-    assert stats.kstest(1.05 * power, law).pvalue < 1e-3  # the control
     assert abs(np.corrcoef(power[1:], power[:-1])[0, 1]) < 5 / np.sqrt(ROUNDS)  # five standard errors
-    assert abs(power.mean() - 1) < 4 * power.std() / np.sqrt(ROUNDS)
+    assert np.corrcoef(power[1:] + power[:-1], power[:-1])[0, 1] > 5 / np.sqrt(ROUNDS)  # the control
 
 
 def test_line_of_sight_has_one_uniform_phase_per_device():
@@ -60,17 +48,6 @@ def correlation(drawn, lag):
     return each.mean(), each.std() / np.sqrt(len(each))
 
 
-@pytest.mark.parametrize("r", [0.3, 0.9, 0.99])
-def test_gauss_markov_correlation_is_geometric(r):
-    drawn = fade(GaussMarkov(correlation=r), 3000, 60)
-    for lag in (1, 2, 7, 30):
-        found, error = correlation(drawn, lag)
-        assert abs(found - r**lag) < 4.5 * error  # once in 1e5
-    lag = min(round(-0.7 / np.log(r)), 30)  # where r and its square differ most
-    found, error = correlation(drawn, max(lag, 1))
-    assert abs(found - r ** (2 * max(lag, 1))) > 4.5 * error  # the control
-
-
 def test_gauss_markov_is_its_recursion():
     plain, drawn = fade(Rayleigh(), 2, 50), fade(GaussMarkov(correlation=0.8), 2, 50)
     expected = [plain[:, 0]]
@@ -81,9 +58,9 @@ def test_gauss_markov_is_its_recursion():
     np.testing.assert_allclose(still, plain[:, :1] * np.ones(50), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("doppler", "paths"), [(2.0, 64), (0.1, 64), (0.7, 8)])
+@pytest.mark.parametrize(("doppler", "paths"), [(2.0, 64), (0.7, 8)])
 def test_mean_autocorrelation_of_jakes_is_bessel(doppler, paths):
-    drawn = fade(Jakes(doppler=doppler, paths=paths), 3000, 80)
+    drawn = fade(Jakes(doppler=doppler, paths=paths), 1500, 80)
     for lag in (1, 2, 5, 11, 40, 79):
         found, error = correlation(drawn, lag)
         assert abs(found - special.j0(2 * np.pi * doppler * 0.26 * lag)) < 4.5 * error

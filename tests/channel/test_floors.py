@@ -22,7 +22,6 @@ from ..problems import MIXED
 
 GAIN = np.array([1e-10, 2e-11, 4e-11])
 UNIT = MIXED.noise_scale / MIXED.x_max
-floats = st.floats(-12, 8).map(lambda x: 10.0**x)
 
 
 def rician(x, K=3.0):
@@ -85,21 +84,10 @@ def test_quadrature_gives_the_closed_form():
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_draws_follow_the_cdf(name):
-    law = LAWS[name]
-    drawn = law.draw(np.random.default_rng(3), 5000)
-    assert drawn.shape == (5000,)
-    below = law.cdf(drawn)
-    share = np.linspace(0.05, 0.95, 19)
-    # of empirical laws a share stands for all up to the next floor
-    for one in share:
-        assert (below < one - 0.04).mean() < one + 0.03
-        assert (below <= one + 0.04).mean() > one - 0.03 or name == "one floor"
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_quantiles_invert_the_cdf(name):
+def test_quantiles_invert_the_cdf_and_draws_are_those_of_uniform_shares(name):
     law, share = LAWS[name], np.array([1e-8, 1e-4, 0.05, 0.5, 0.95, 0.9999])
+    drawn = law.quantile(np.random.default_rng(3).random(50))
+    np.testing.assert_array_equal(law.draw(np.random.default_rng(3), 50), drawn)
     found = law.cdf(law.quantile(share))
     if name not in ("empirical", "one floor"):
         np.testing.assert_allclose(found, share, rtol=4e-3)
@@ -115,14 +103,13 @@ def test_empirical_law_is_its_floors_one_by_one():
         assert law.mean_cost(level) == pytest.approx(np.maximum(level - seen, 0).mean(), rel=1e-12, abs=1e-18)
 
 
-@pytest.mark.parametrize("name", LAWS)
 @given(st.floats(-8, 6))
-def test_level_of_a_budget_costs_the_budget(name, exponent):
-    law = LAWS[name]
+def test_level_under_rayleigh_fading_costs_the_budget(exponent):
+    """Of the other laws it is the shared level of one round."""
+    law = LAWS["rayleigh"]
     budget = 10.0**exponent * float(law.quantile(0.5))
     level = law.level(budget)
-    slope = float(law.cdf(level))
-    assert abs(float(law.mean_cost(level)) - budget) <= 1e-11 * budget + 1e-14 * level * slope
+    assert law.mean_cost(level) == pytest.approx(budget, rel=1e-11)
 
 
 @pytest.mark.parametrize("name", LAWS)

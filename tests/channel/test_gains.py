@@ -55,7 +55,6 @@ FORMS = {
     "capitals": table(names=("H2_1", "H2_2")),
     "comments": "# from the roof\n" + table().replace("\n", "\n# é, ü\n"),
     "blank lines": "\n\n" + table().replace("\n", "\n \n"),
-    "pandas": FRAME.to_csv(),
     "pandas twice": FRAME.reset_index().rename(columns={"index": "Unnamed: 0"}).to_csv(index=False),
     "pandas with dates": FRAME.set_index(pd.date_range("2024-01-01", periods=3)).to_csv(),
     "times": FRAME.assign(Time=[0.5, 0.75, 4]).to_csv(index=False),
@@ -86,8 +85,7 @@ def test_complex_coefficients_are_squared(tmp_path):
 def test_minimum_alone_has_no_mean(tmp_path):
     for content in ("min_gain\n1e-10\n2e-10\n", ",min_gain\n0,1e-10\n1,2e-10\n"):
         trace = read(tmp_path, content)
-        assert trace.min_gain.tolist() == [1e-10, 2e-10]
-        assert trace.mean_gain is None
+        assert (trace.min_gain.tolist(), trace.mean_gain) == ([1e-10, 2e-10], None)
 
 
 def test_first_gain_above_one_is_named_with_its_row(tmp_path):
@@ -253,7 +251,7 @@ WORDLESS = {
     None: ["", "# h2_1,h2_2\n\n", "h2_1,h2_2\n# none\n"],
     # names of columns: none, unknown, nameless, of two kinds, counted from 0, too few or many, incomplete, twice
     1: ["1e-10,2e-10\n", "h2_1,h2_2,snr\n1,1,1\n", "h2_1,h2_2,\n1,1,\n", "min_gain,h2_1,h2_2\n1,1,1\n", "h2_1\n1\n"]
-    + ["h2_1,h_2\n1,1\n", "h2_0,h2_1\n1,1\n", "h2_1,h2_2,h2_3\n1,1,1\n", "h_\n1\n", "round\n1\n", "h2_1,h2_1\n1,1\n"]
+    + ["h2_1,h_2\n1,1\n", "h2_0,h2_1\n1,1\n", "round\n1\n", "h2_1,h2_1\n1,1\n"]
     + ["min_gain\n1\n".encode("utf-16")],
     # decimal commas, thousands, other digits, pieces, zero bytes, overflows, huge fields, open quotes, zeros, decibels
     2: ["h2_1,h2_2\n0,1,0,2\n", "min_gain\n0,5\n", 'h2_1,h2_2\n"1,000",1\n', "min_gain\n\uff11\n", "min_gain\n0x10\n"]

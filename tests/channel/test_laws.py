@@ -1,6 +1,5 @@
 """Every closed form of every channel model against draws, and what is left of it where the draws are replaced."""
 
-import itertools
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -17,23 +16,23 @@ SEEDS, ROUNDS = range(500), 20
 CLOSE = 0.05  # the distance of 500 floors from their law is larger once in six; rounds that are correlated count as one
 GAIN = np.array([1e-10, 2e-11, 4e-11])
 
-# name: model, whether it has a survival function, whether its law of floors is that of its draws, E|h|^2 PL or None
+# name: model, whether it has a survival function, E|h|^2 PL or None
 MODELS = {
-    "rayleigh": (channel.Rayleigh(), True, True, 1.0),
-    "rician": (Rician(), True, True, 1.0),
-    "rician without sight": (Rician(K=0), True, True, 1.0),
-    "nakagami": (Nakagami(), True, True, 1.0),
-    "nakagami, deep": (Nakagami(m=0.5), True, True, 1.0),
-    "gauss-markov": (channel.GaussMarkov(correlation=0.3), True, True, 1.0),
-    "jakes": (channel.Jakes(), True, True, 1.0),
-    "jakes of one path": (channel.Jakes(paths=1), True, True, 1.0),
-    "shadowed": (Shadowed(), True, True, 1.0),
-    "moving": (Moving(), True, True, 1.0),  # in round 0
-    "urban-micro": (channel.UrbanMicro(), False, False, 1.0),  # the law is a belief
-    "blocks": (channel.BlockFading(blocks=3), False, True, 1 / 3),
-    "blocks, even": (channel.BlockFading(energy="even"), False, True, None),
-    "delay line": (channel.TappedDelayLine(bandwidth=2e7, subcarriers=8), False, True, None),
-    "antennas": (channel.AntennaSelection(antennas=4), False, True, None),
+    "rayleigh": (channel.Rayleigh(), True, 1.0),
+    "rician": (Rician(), True, 1.0),
+    "rician without sight": (Rician(K=0), True, 1.0),
+    "nakagami": (Nakagami(), True, 1.0),
+    "nakagami, deep": (Nakagami(m=0.5), True, 1.0),
+    "gauss-markov": (channel.GaussMarkov(correlation=0.3), True, 1.0),
+    "jakes": (channel.Jakes(), True, 1.0),
+    "jakes of one path": (channel.Jakes(paths=1), True, 1.0),
+    "shadowed": (Shadowed(), True, 1.0),
+    "moving": (Moving(), True, 1.0),  # in round 0
+    "urban-micro": (channel.UrbanMicro(), False, 1.0),
+    "blocks": (channel.BlockFading(blocks=3), False, 1 / 3),
+    "blocks, even": (channel.BlockFading(energy="even"), False, None),
+    "delay line": (channel.TappedDelayLine(bandwidth=2e7, subcarriers=8), False, None),
+    "antennas": (channel.AntennaSelection(antennas=4), False, None),
 }
 
 
@@ -54,7 +53,7 @@ def distance(model, scenario=EVEN, gain=GAIN[[1, 1, 1]]):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_closed_forms_agree_with_draws(name):
-    model, survives, has_law, mean = MODELS[name]
+    model, survives, mean = MODELS[name]
     model = replace(model, distance_range=(50.0, 50.0))  # which antenna is the best depends on distances
     power = unit(model, 1)[0]
     if survives:
@@ -63,7 +62,7 @@ def test_closed_forms_agree_with_draws(name):
     else:
         with pytest.raises(NotImplementedError):
             model.survival(power)
-    assert (distance(model) < CLOSE) == has_law
+    assert (distance(model) < CLOSE) == (name != "urban-micro")  # whose law is a belief
     if mean:
         assert abs(power.mean() - mean) < 4.5 * power.std() / np.sqrt(len(SEEDS))
     else:
@@ -104,18 +103,13 @@ def hidden(base):
     return type("Half", (base, Halving), {})
 
 
-SHORT = "rician", "antennas"
-
-
-@pytest.mark.parametrize(
-    ("name", "half"), [*((name, faded) for name in MODELS), *itertools.product(SHORT, [drawn, hidden])]
-)
+@pytest.mark.parametrize("name", ["rician", "antennas"])  # what is replaced is found out by the base of all models
+@pytest.mark.parametrize("half", [faded, drawn, hidden])
 def test_subclass_with_other_draws_has_their_law(name, half):
     model = MODELS[name][0]
     mine = half(type(model))(**{key: getattr(model, key) for key in asdict(model)})
     assert type(mine.floor_law(EVEN, GAIN)) is EmpiricalFloors
-    if name in SHORT:
-        assert distance(mine) < CLOSE
+    assert distance(mine) < CLOSE
     with pytest.raises(NotImplementedError):
         mine.survival(GAIN)
 

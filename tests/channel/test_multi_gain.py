@@ -6,37 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, special, stats
+from scipy import integrate, stats
 
 from adascale import channel
-from adascale.channel import AntennaSelection, Beamforming, BlockFading, Rayleigh, SelectionFloors, TappedDelayLine
+from adascale.channel import AntennaSelection, Beamforming, Rayleigh, SelectionFloors, TappedDelayLine
 from adascale.channel.multi_gain import TAPS
 
 from ..problems import MIXED
-
-ROUNDS = 20_000
-CLOSE = 0.0138  # of 20,000 draws the distance from their law is larger once in 1,000
-
-
-def power_of(model, rounds=ROUNDS, seed=5):
-    drawn = model.draw(1, rounds, seed)
-    return drawn.gain[0] * drawn.path_loss
-
-
-def harmonic_of_two(x):
-    """P(2 / (1/X + 1/Y) <= x) of two exponentials."""
-    return 1 - x * np.exp(-x) * special.k1(x)
-
-
-OF_BLOCKS = [(BlockFading(blocks=blocks), stats.expon(scale=1 / blocks).cdf) for blocks in (1, 2, 7)]
-OF_BLOCKS += [(BlockFading(energy="even"), harmonic_of_two), (BlockFading(blocks=1, energy="even"), stats.expon.cdf)]
-
-
-@pytest.mark.parametrize(("model", "law"), OF_BLOCKS)
-def test_effective_gain_of_blocks_has_its_distribution(model, law):
-    power = power_of(model)
-    assert stats.kstest(power, law).statistic < CLOSE
-    assert stats.kstest(power * 1.05, law).statistic > CLOSE  # the control
 
 
 @given(st.integers(1, 6), st.integers(0, 2**32))

@@ -21,7 +21,7 @@ def nowhere(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_digits_need_no_file_and_are_split_once(nowhere):
+def test_the_digits_need_no_file_and_are_split_once_and_scaled(nowhere):
     digits = data.load("digits", "unit")
     assert digits.images.shape == (1500, 1, 8, 8)
     assert digits.test_images.shape == (297, 1, 8, 8)
@@ -32,9 +32,6 @@ def test_the_digits_need_no_file_and_are_split_once(nowhere):
     together = torch.cat([digits.images, digits.test_images]).flatten(1)
     assert torch.unique(together, dim=0).shape[0] == 1797  # no scan is in both parts
     assert torch.equal(data.load("digits", "unit").images, digits.images)
-
-
-def test_standard_scaling_gives_pixels_mean_zero_and_deviation_one():
     images = data.load("digits").images
     # 2e-2: the constants have four digits, and the mean of 1,500 scans is theirs to about 1 %
     assert float(images.mean()) == pytest.approx(0, abs=2e-2)
@@ -56,8 +53,8 @@ def test_public_data_sets_are_read_from_their_folder(name):
     assert loaded.images.is_contiguous(memory_format=torch.channels_last)
     assert torch.bincount(loaded.test_labels).sum() == 10000
     for colour in range(image[0]):  # 1e-3: the usual constants have four digits
-        assert float(loaded.images[:, colour].double().mean()) == pytest.approx(0, abs=1e-3)
-        assert float(loaded.images[:, colour].double().std()) == pytest.approx(1, abs=1e-3)
+        deviation, mean = torch.std_mean(loaded.images[:, colour])
+        assert (float(mean), float(deviation)) == (pytest.approx(0, abs=1e-3), pytest.approx(1, abs=1e-3))
 
 
 def test_samples_of_a_data_set_in_colour_are_scaled_by_255_with_the_colour_first(nowhere, monkeypatch):
@@ -152,12 +149,12 @@ def test_dirichlet_parts_hold_every_sample_once_and_enough_for_a_batch(labels, l
     assert all(part.size >= size and (np.diff(part) > 0).all() for part, size in zip(parts, least, strict=True))
 
 
-@pytest.mark.parametrize("concentration", [0.3, 1.0, 30.0])
+@pytest.mark.parametrize("concentration", [0.3, 30.0])
 def test_shares_of_a_class_have_the_moments_of_the_dirichlet_law(concentration):
-    shares = np.array([[p.size / 500 for p in dealt(np.zeros(500), 4, concentration, s, 0)] for s in range(1500)])
+    shares = np.array([[p.size / 500 for p in dealt(np.zeros(500), 4, concentration, s, 0)] for s in range(800)])
     law = stats.dirichlet([concentration] * 4)
     np.testing.assert_allclose(shares.mean(axis=0), law.mean(), atol=0.05)
-    np.testing.assert_allclose(shares.var(axis=0), law.var(), rtol=0.2)  # 1,500 seeds; about 4 % of noise
+    np.testing.assert_allclose(shares.var(axis=0), law.var(), rtol=0.2)  # 800 seeds; about 5 % of noise
 
 
 def test_another_seed_deals_another_partition():

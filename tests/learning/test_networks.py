@@ -28,11 +28,8 @@ def test_networks_have_as_many_parameters_as_the_literature_says():
         model = build(name, 0)
         assert flatten(model).numel() == expected
         assert model(torch.zeros(2, channels, side, side)).shape == (2, 10)
-
-
-@pytest.mark.parametrize("name", ["mnist", "digits"])
-def test_preset_names_a_network_of_its_size(name):
-    assert size(Training.preset(name).model) == getattr(Scenario, name)().num_parameters
+    for name in ("mnist", "digits"):
+        assert size(Training.preset(name).model) == getattr(Scenario, name)().num_parameters
     assert size(Training.preset("cifar10").model) == 550_570  # the paper's half a million, about
 
 

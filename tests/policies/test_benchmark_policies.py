@@ -15,6 +15,7 @@ from ..problems import MIXED, MNIST, drawn
 
 SMALL = replace(MNIST, name="small", num_rounds=25)
 READINGS = ["devices", "minimum"]
+PLANS = pytest.mark.parametrize(("contraction", "share"), [(1.0, 0.03), (1.0, 2.0), (0.99, 0.3), (0.7, 0.9)])
 
 
 def test_the_two_readings_estimate_what_they_say():
@@ -61,8 +62,7 @@ def plan(caps, weights, budget):
     return np.minimum(tau * weights, caps)
 
 
-@pytest.mark.parametrize("contraction", [1.0, 0.99, 0.7])
-@pytest.mark.parametrize("share", [0.03, 0.3, 0.9, 2.0])
+@PLANS
 def test_offline_power_control_is_water_filling_under_caps(contraction, share):
     problem, _ = drawn(SMALL, 0.04)
     budget = share * problem.max_eta.sum()
@@ -72,8 +72,7 @@ def test_offline_power_control_is_water_filling_under_caps(contraction, share):
 
 
 @pytest.mark.parametrize("reading", READINGS)
-@pytest.mark.parametrize("contraction", [1.0, 0.99, 0.7])
-@pytest.mark.parametrize("share", [0.03, 0.3, 0.9, 2.0])
+@PLANS
 @pytest.mark.parametrize("subtract", [True, False])
 def test_online_power_control_plans_like_a_plain_loop(reading, contraction, share, subtract):
     problem, mean = drawn(SMALL, 0.04)

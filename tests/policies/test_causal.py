@@ -15,7 +15,7 @@ from adascale.channel import FadingFloors, RayleighFloors
 from adascale.problem import RoundLeakage
 from companion.theory.correlated import gauss_markov_floors
 
-from ..problems import MIXED, MNIST, budgets, feasible, gains, make, spend_of, with_floors
+from ..problems import MIXED, MNIST, feasible, gains, make, powers, spend_of, with_floors
 
 GAIN = np.array([1e-10, 2e-11, 4e-11])
 OMEGA = float(RayleighFloors.of(MIXED, GAIN).scale)
@@ -51,11 +51,6 @@ LAW = RayleighFloors(0.1)
 KNOWING = [policies.ConstantLevel, policies.ReSolve, policies.DynamicProgramme]
 
 
-def typical(budget, rounds, lanes=(), seed=0):
-    """A problem whose floors have the law that the policies are told."""
-    return with_floors(MIXED, RayleighFloors(OMEGA).draw(np.random.default_rng(seed), *lanes, rounds), budget)
-
-
 def rounding(problem):
     """What the sum over rounds of w - floor is known to: w is a float64, as is its floor."""
     return 4e-16 * (problem.min_noise_energy.sum(axis=-1) + 2 * problem.num_rounds * problem.budget)
@@ -63,33 +58,25 @@ def rounding(problem):
 
 @pytest.mark.parametrize("name", HARD)
 @settings(max_examples=settings.default.max_examples // 3)
-@given(gains, budgets)
-@example([2e-11], 0.1)
+@given(gains | hostile, powers(-12, 6))
+@example([2e-11], 1.0)
 def test_a_hard_budget_is_spent_and_never_exceeded_whatever_the_floors(name, gain, budget):
-    problem = ReceiveScalingProblem(MIXED, gain, budget)
-    total = spend_of(HARD[name](), problem).sum()
-    assert total == pytest.approx(budget * len(gain), rel=1e-12, abs=rounding(problem))
-
-
-@pytest.mark.parametrize("name", HARD)
-@given(hostile, st.floats(-12, 6))
-def test_a_hard_budget_is_kept_far_from_any_law(name, gain, exponent):
     """Ties, steps of many decades, budgets that vanish in the floors or drown them."""
-    problem = ReceiveScalingProblem(MIXED, gain, OMEGA * 10.0**exponent)
+    problem = ReceiveScalingProblem(MIXED, gain, OMEGA * budget)
     total = spend_of(HARD[name](), problem).sum()
-    assert total <= problem.budget * len(gain) * (1 + 1e-12) + rounding(problem)
+    assert total == pytest.approx(problem.budget * len(gain), rel=1e-12, abs=rounding(problem))
 
 
 def test_without_a_hard_promise_some_paths_exceed_the_budget():
     """The control: what is promised on average is not kept by each."""
-    problem = typical(0.1, 30, (40,))
+    problem = with_floors(MIXED, RayleighFloors(OMEGA).draw(np.random.default_rng(0), 40, 30), 0.1)
     for name, make_it in AVERAGE.items():
         cost = problem.cost(make_it().schedule(problem))
         assert (cost > 0.1 * (1 + 1e-9)).any() == (name != "resolve to the end")  # which holds no level
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("exponent", [-30, -9, 9, 30])
+@pytest.mark.parametrize("exponent", [-30, 30])
 def test_extreme_budgets_have_schedules(name, exponent):
     if name in ("level", "hard: programme") and exponent == -30:
         exponent = -12  # what a level or a price is, is in floating point
@@ -106,7 +93,7 @@ def test_the_leakage_plays_no_part_but_where_it_is_said_to():
 
 
 @pytest.mark.parametrize(("mode", "margin", "hold", "coherence"), CASES)
-@pytest.mark.parametrize("nu", [0.002, 0.1, 3.0])
+@pytest.mark.parametrize("nu", [0.002, 3.0])
 def test_resolving_is_the_root_of_its_equation_in_every_round(nu, mode, margin, hold, coherence):
     floors = gauss_markov_floors([OMEGA], 0.8, (1, 25), np.random.default_rng(3))[0]
     problem = with_floors(MIXED, floors, nu)
@@ -131,19 +118,6 @@ def test_resolving_is_the_root_of_its_equation_in_every_round(nu, mode, margin, 
     for control in controls[: 1 if coherence == 40.0 else 2]:
         other = spend_of(policies.ReSolve(**{"mean_gain": GAIN, **options, **control}), problem)
         assert np.abs(other - wanted).max() > 1e-3 * nu
-
-
-def test_a_queue_that_starts_empty_is_the_paper_s():
-    problem = make(MNIST, np.array([0.01, 0.16])[:, None], seeds=[0, 1])
-    cold = policies.AdaScale(0.3).schedule(problem)
-    np.testing.assert_array_equal(cold, policies.AdaScale(0.3, 0.0).schedule(problem))
-    assert policies.AdaScale(0.3).start(MNIST, 0.1).queue == 0
-    assert not np.array_equal(cold, policies.AdaScale(0.3, 0.1).schedule(problem))
-    by_lane = np.array([[0.0, 0.1], [0.2, 0.0]])
-    lanes = policies.AdaScale(0.3, by_lane)
-    np.testing.assert_array_equal(lanes.schedule(problem)[0, 0], cold[0, 0])
-    np.testing.assert_array_equal(lanes.start(MNIST, problem.budget + np.zeros((2, 2))).queue, by_lane)
-    np.testing.assert_array_equal(lanes.schedule(problem), policies.run(lanes, problem))
 
 
 def test_from_the_law_the_queue_starts_at_the_price_of_the_level():
@@ -193,9 +167,8 @@ def test_with_three_rounds_the_programme_is_what_a_fine_grid_finds():
         assert y == pytest.approx(spent[0], abs=0.03 * nu)
 
 
-@pytest.mark.parametrize("nu", [0.01, 0.1])
-def test_no_hard_budget_is_kept_with_less_leakage_than_by_the_programme(nu):
-    law = RayleighFloors(0.03)
+def test_no_hard_budget_is_kept_with_less_leakage_than_by_the_programme():
+    law, nu = RayleighFloors(0.03), 0.1
     floor = law.draw(np.random.default_rng(4), 300, 40)
     problem = with_floors(MNIST, floor, nu)
     programme = policies.DynamicProgramme(law=law)
@@ -209,9 +182,7 @@ def test_no_hard_budget_is_kept_with_less_leakage_than_by_the_programme(nu):
     assert (problem.cost(eta) <= nu * (1 + 1e-12) + 1e-15 * floor.sum(-1)).all()
     assert (best >= problem.rdp(policies.Optimal().schedule(problem)) * (1 - 1e-12)).all()
     for policy in (
-        policies.ReSolve(law=law, budget_mode="hard"),
-        policies.ReSolve(law=law, budget_mode="hard", safety_margin=0.0),
-        policies.ReSolve(law=law, budget_mode="hard", safety_margin=6.0),
+        *(policies.ReSolve(law=law, budget_mode="hard", safety_margin=margin) for margin in (0.0, 2.0, 6.0)),
         policies.Learn("hard"),
     ):
         more = problem.rdp(policy.schedule(problem)) - best

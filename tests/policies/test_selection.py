@@ -46,14 +46,6 @@ def total_of(scenario, gain, threshold):
     return spent / T
 
 
-def at_total_of_optimum(scenario, nu, seeds):
-    """Gains, the optimum's epsilon averaged over devices, and its mean noise energy per realisation."""
-    gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
-    eta = policies.Optimal().schedule(problem)
-    return gain, problem.epsilon(eta, EXACT), problem.noise_energy(eta).mean(axis=-1)
-
-
 def geometric(values):
     return float(np.exp(np.log(values).mean()))
 
@@ -114,12 +106,9 @@ def test_expected_power_of_every_sender_is_within_its_limit(policy):
     assert 0.9 < most <= 1 + 1e-12
 
 
-def test_best_sends_the_strongest_also_among_equals():
-    gain = np.array([[1e-10, 1e-10], [3e-10, 1e-10], [2e-10, 1e-10]])
-    assert Best(2).select(MIXED, gain).senders.T.tolist() == [[False, True, True], [True, True, False]]
-
-
-def test_best_holds_its_level_above_its_floor():
+def test_best_sends_the_strongest_and_holds_its_level_above_its_floor():
+    equals = np.array([[1e-10, 1e-10], [3e-10, 1e-10], [2e-10, 1e-10]])
+    assert Best(2).select(MIXED, equals).senders.T.tolist() == [[False, True, True], [True, True, False]]
     gain = channel.draw(10, 100, 3).gain
     floor, found = Best(6).select(MNIST, gain), Best(6, 0.01).select(MNIST, gain)
     np.testing.assert_allclose(found.noise_energy, np.maximum(floor.noise_energy, 0.01), rtol=1e-14)
@@ -173,25 +162,13 @@ def test_epsilon_is_that_of_own_rounds(scenario):
     assert found.device_epsilons(Recorder()) == (epsilon.mean(), epsilon.max())
 
 
-def test_epsilon_of_truncation_is_certified_by_counting_rounds():
-    gain = channel.draw(10, 100, 5).gain
-    found = Truncated.of_total(MNIST, gain, 0.05).select(MNIST, gain)
-    assert found.participation.min() < 0.9
-    sigma = float(found.noise_multiplier.min())
-    for m, epsilon in enumerate(found.epsilon(EXACT)):
-        proven = accounting.epsilon([(0.01, sigma, int(found.senders[m].sum()))], 1e-5)
-        assert proven.lower <= epsilon <= proven.upper * (1 + 1e-6)
-
-
 @pytest.mark.parametrize("scenario", [MNIST, UNEQUAL, PART])
 def test_epsilon_is_kept_on_every_channel(scenario):
-    policy = Truncated(epsilon=2.0, delta=1e-6)
+    policy = Truncated(epsilon=8.0, delta=1e-6)
     guarantee = policy.guarantee(scenario, EXACT, 1e-6)
-    assert 2 * 0.998 <= guarantee[1] <= 2
+    assert 8 * 0.998 <= guarantee[1] <= 8
     M, T = scenario.num_devices, scenario.num_rounds
-    rayleigh = channel.draw(M, T, 0).gain
-    slow = channel.draw(M, T, 1, model=channel.GaussMarkov()).gain
-    for gain in (rayleigh, slow, np.full((M, T), 1e-6), np.full((M, T), 1e-14)):
+    for gain in (channel.draw(M, T, 0).gain, np.full((M, T), 1e-6), np.full((M, T), 1e-14)):
         found = policy.select(scenario, gain)
         assert (found.epsilon(EXACT, 1e-6) <= guarantee[1] * (1 + 1e-9)).all()
         if gain[0, 0] == 1e-6:
@@ -202,20 +179,29 @@ def test_epsilon_is_kept_on_every_channel(scenario):
 
 
 def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
-    gain, best, total = at_total_of_optimum(MNIST, 0.04, range(4))
+    gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(4)).gain
+    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
+    eta = policies.Optimal().schedule(problem)
+    best, total = problem.epsilon(eta, EXACT), problem.noise_energy(eta).mean(axis=-1)
     found = Truncated.of_total(MNIST, gain, total).select(MNIST, gain)
     np.testing.assert_allclose(found.total, total, rtol=1e-12)
     mean, largest = found.device_epsilons(EXACT)
     assert (largest < best).all()
+    sigma, rounds = float(found.noise_multiplier[0].min()), found.senders[0].sum(axis=-1)
+    for own, epsilon in zip(
+        rounds, found._replace(senders=found.senders[0], eta=found.eta[0]).epsilon(EXACT), strict=True
+    ):
+        proven = accounting.epsilon([(0.01, sigma, int(own))], 1e-5)  # certified by counting rounds
+        assert proven.lower <= epsilon <= proven.upper * (1 + 1e-6)
     measured = geometric(best), geometric(mean), found.participation.mean()
     np.testing.assert_allclose(measured, (2.4043, 0.91382, 0.9868), rtol=5e-4)
 
 
 def test_wrong_accounting_is_below_a_proven_lower_bound():
-    gain = channel.draw(10, 200, 1).gain
+    gain = channel.draw(10, 100, 1).gain
     found = Truncated(np.quantile(MNIST.scaled_gain(gain), 0.4)).select(MNIST, gain)
     m = int(found.participation.argmin())
-    sigma, own, T = float(found.noise_multiplier.min()), int(found.senders[m].sum()), 200
+    sigma, own, T = float(found.noise_multiplier.min()), int(found.senders[m].sum()), 100
     noise = 0.5 / sigma  # the same rounds where epsilon is not tiny
     true = accounting.epsilon([(0.01, sigma * noise, own)], 1e-5)
     amplified = accounting.epsilon([(0.01 * own / T, sigma * noise, T)], 1e-5)  # (a) as if nobody knew who sends

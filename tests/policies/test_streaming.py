@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from adascale.errors import InvalidInput
 from adascale.streaming import Stream
 from adascale.streaming.journal import Journal
 
-from ..problems import MIXED, budgets, gains, make
+from ..problems import MIXED, FullPower, budgets, gains, make
 from .test_online import ONLINE
 
 
@@ -30,13 +29,7 @@ class Mine(policies.OnlinePolicy):
         return scenario, np.minimum(scenario.noise_scale / 0.1, scenario.x_max * gain)
 
 
-class Plain:
-    """Decides by rounds and is no OnlinePolicy yet."""
-
-    start, step = Mine.start.__wrapped__, Mine.step.__wrapped__
-
-
-class Joined(Plain, policies.OnlinePolicy):
+class Joined(FullPower, policies.OnlinePolicy):
     """How `TunedOnRealisation` takes such a class."""
 
 
@@ -88,27 +81,6 @@ def test_there_is_one_gain_for_every_lane(name):
             policy.step(many, gain)
     with pytest.raises(ValueError, match="min_gain_t"):
         policy.step(one, [1e-10])
-
-
-class Remembering(NamedTuple):
-    """A state of one's own that says how many lanes it is for."""
-
-    scenario: object
-    lanes: tuple
-
-
-def test_a_state_of_one_s_own_may_say_its_lanes():
-    class Minded(Mine):
-        def start(self, scenario, budget):
-            return Remembering(scenario, budget.shape)
-
-        def step(self, state, gain):
-            return state, state.scenario.x_max * gain
-
-    state = Minded().start(MIXED, [0.1, 0.2])
-    assert Minded().step(state, [1e-10, 1e-10])[1].shape == (2,)
-    with pytest.raises(ValueError, match="min_gain_t"):
-        Minded().step(state, np.full(3, 1e-10))
 
 
 @pytest.mark.parametrize("name", EVERY)

