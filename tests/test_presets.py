@@ -83,10 +83,9 @@ def test_a_bad_preset_is_named_with_its_file(write, said):
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("value", ["'0.1'", "true", "2020-01-01", "[0.1, 0.2]", "{ x = 1 }"])
-def test_a_bad_training_is_named_with_its_file(write, value):
-    for name in ("learning_rate", "momentum", "chunk", "model", "dataset", "speed"):
-        if name not in ("model", "dataset") or value != "'0.1'":
-            with pytest.raises(ValueError, match=rf"own.toml: .*\b{name}\b") as error:
-                Training.preset(write(f'base = "mnist"\n[training]\n{name} = {value}\n'))
-            assert "\n" not in str(error.value)
+@pytest.mark.parametrize("name", ["learning_rate", "chunk", "model", "dataset", "speed"])
+def test_a_bad_training_is_named_with_its_file(write, name):
+    for value in ("true", "2020-01-01", "[0.1, 0.2]", "{ x = 1 }"):
+        with pytest.raises(ValueError, match=rf"own.toml: .*\b{name}\b") as error:
+            Training.preset(write(f'base = "mnist"\n[training]\n{name} = {value}\n'))
+        assert "\n" not in str(error.value)
