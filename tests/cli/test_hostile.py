@@ -184,11 +184,3 @@ def test_any_toml_is_read_or_refused_with_its_name(folder, content):
     path.write_bytes(content)
     assert_refused_with_its_name_or_read(path, Scenario.from_toml)
     assert_refused_with_its_name_or_read(path, presets.load)
-
-
-@given(tomls())
-def test_any_experiment_is_simulated_or_refused_in_one_line(folder, content):
-    (folder / "any.toml").write_bytes(content)
-    assert_a_result_or_one_line(
-        ["leakage", "--scenario", "any.toml", "--nu", "0.01", "--realisations", "1", "--policy", "optimal", "--json"]
-    )
