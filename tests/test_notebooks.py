@@ -1,6 +1,5 @@
 """The committed notebooks: executed, and in step with their chapters (tests/book/test_executed.py runs them again)."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -10,14 +9,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.md"))
 NOTEBOOKS = [chapter.with_suffix(".ipynb") for chapter in CHAPTERS]
-UNCOMPARED = {"nbval-ignore-output", "nbval-skip"}
 
 sys.path.append(str(ROOT / "tools"))
 import notebooks as tool  # noqa: E402
-
-
-def each(paths):
-    return pytest.mark.parametrize("path", paths, ids=lambda path: path.stem)
 
 
 def code_cells(notebook):
@@ -26,24 +20,9 @@ def code_cells(notebook):
     return [cell for cell in cells if cell.id != "install"]
 
 
-def compared(cell):
-    return not UNCOMPARED & set(cell.metadata.get("tags", []))
-
-
 def test_every_chapter_has_its_notebook_and_every_notebook_its_chapter():
     assert CHAPTERS
     assert sorted((ROOT / "notebooks").glob("*.ipynb")) == NOTEBOOKS
-
-
-@each(NOTEBOOKS)
-def test_notebook_is_executed_from_top_to_bottom_with_its_outputs(path):
-    cells = code_cells(nbformat.read(path, as_version=4))
-    assert [cell.execution_count for cell in cells] == list(range(2, len(cells) + 2)), "run `make notebooks`"
-    for cell in cells:
-        assert not any(output.output_type == "error" for output in cell.outputs), cell.source
-        if re.search(r"^print\(", cell.source, re.MULTILINE):
-            assert any(output.output_type == "stream" for output in cell.outputs), cell.source
-    assert any(cell.outputs and compared(cell) for cell in cells), "nbval would compare nothing here"
 
 
 def in_step(notebook, chapter):
@@ -55,7 +34,7 @@ def in_step(notebook, chapter):
     return notebook == tool.fill(tool.convert(chapter), values)
 
 
-@each(CHAPTERS)
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_notebook_is_its_chapter(path):
     notebook = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
     assert not any("{glue:text}`" in cell.source for cell in notebook.cells)

@@ -66,6 +66,7 @@ BAD = {  # what the message names
     "missing key 'batch_size'": ["levels = [1]"],
     "scenario must": ["scenario = 3"],
     "levels must": [f"{BASE}levels = {value}" for value in ("[2, 1]", "[true]", "[{ x = 1 }]", "2020-01-01")],
+    "name must": [BASE + "scenario.name = ''"],
     "max_power must": [BASE + "scenario.max_power = [0.2, 0.1]", BASE + "scenario.max_power = { watt = 0.2 }"],
     "model in .channel. must": [BASE + "channel.model = 3"],
     "K must": [BASE + 'channel = { model = "rician", K = -1 }'],

@@ -11,7 +11,6 @@ from importlib import metadata
 from pathlib import Path
 
 import matplotlib
-import nbformat
 import pytest
 
 from companion import results
@@ -125,9 +124,3 @@ def test_a_notebook_stays_in_its_repository_and_finds_the_results_elsewhere(monk
     results.stand_in()
     assert list(Path.cwd().iterdir()) == []
     assert Path("../results/mnist/accuracy.csv").read_bytes() == (ROOT / "results/mnist/accuracy.csv").read_bytes()
-
-
-def test_every_notebook_begins_its_code_with_that_step():
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        first = next(cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
-        assert first.source.endswith("results.stand_in()"), path.name
