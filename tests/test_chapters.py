@@ -3,6 +3,8 @@
 import ast
 import inspect
 import re
+from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 import jupytext
@@ -15,10 +17,16 @@ from companion.figures.headline import headline
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 HIDDEN = {"remove-cell", "remove-input"}
 CHAPTERS = sorted(NOTEBOOKS.glob("[01]*.md"))
+ALL = sorted(NOTEBOOKS.glob("*.md"))
+
+
+@cache
+def all_cells(path):
+    return jupytext.read(path).cells
 
 
 def code(path):
-    return [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+    return [cell for cell in all_cells(path) if cell.cell_type == "code"]
 
 
 def tagged(cell, tags):
@@ -69,28 +77,20 @@ def test_code_of_a_chapter_can_be_read_and_traced(path):
         assert len(re.findall(rf'\bglue\(\s*"{re.escape(key)}"', text)) == 1, key
 
 
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_chapter_shows_its_finding_within_400_words(path):
-    words = 0
-    for cell in jupytext.read(path).cells:
-        picture = "figure" in cell.metadata.get("mystnb", {})
-        if picture:
-            break
-        words += len(re.findall(r"\w+", cell.source)) if cell.cell_type == "markdown" else 0
-    assert picture, "no figure at all"
-    assert words <= 400
+def test_chapter_shows_its_finding_within_400_words():
+    for path in CHAPTERS:
+        before = list(takewhile(lambda cell: "figure" not in cell.metadata.get("mystnb", {}), all_cells(path)))
+        assert len(before) < len(all_cells(path)), f"{path.stem} has no figure at all"
+        prose = " ".join(cell.source for cell in before if cell.cell_type == "markdown")
+        assert len(re.findall(r"\w+", prose)) <= 400, path.stem
 
 
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.md")), ids=lambda path: path.stem)
-def test_alternative_text_of_a_figure_has_at_most_40_words(path):
-    alts = [cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "") for cell in code(path)]
-    assert [alt for alt in alts if len(alt.split()) > 40] == []
-
-
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.md")), ids=lambda path: path.stem)
-def test_title_of_a_figure_states_its_finding(path):
-    drawn = [cell.source for cell in code(path) if "figure" in cell.metadata.get("mystnb", {})]
-    assert [source for source in drawn if "figures.say(" not in source and "headline(" not in source] == []
+def test_figure_has_a_title_that_states_its_finding_and_at_most_40_words_of_alternative_text():
+    for path in ALL:
+        for cell in code(path):
+            shown = cell.metadata.get("mystnb", {})
+            assert len(shown.get("image", {}).get("alt", "").split()) <= 40, cell.source
+            assert "figure" not in shown or re.search(r"figures\.say\(|headline\(", cell.source), cell.source
     assert "say(" in inspect.getsource(headline)
 
 
@@ -99,17 +99,17 @@ def largest_table(cell):
     return max((text.count("<td") for text in texts), default=0)
 
 
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 def test_table_above_40_cells_is_folded_and_a_chapter_shows_four(path):
-    executed = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
-    cells = code(path.with_suffix(".md"))
+    executed = [cell for cell in nbformat.read(path.with_suffix(".ipynb"), 4).cells if cell.cell_type == "code"]
+    cells = code(path)
     open_tables = [
         largest_table(run)
         for cell, run in zip(cells, executed[-len(cells) :], strict=True)
         if not tagged(cell, {"hide-output", "hide-cell", "remove-output", "remove-cell"})
     ]
     assert max(open_tables) <= 40
-    if path.with_suffix(".md") in CHAPTERS:
+    if path in CHAPTERS:
         assert sum(size > 0 for size in open_tables) <= 4
 
 

@@ -55,12 +55,5 @@ def test_every_machine_computes_the_same_digits(name):
         np.testing.assert_allclose(values, stored[key], rtol=tolerance(key), atol=0, err_msg=key)
 
 
-def test_a_digit_more_would_be_noticed():
-    (name, *_), stored = PENALTY, json.loads(FILE.read_text())
-    for key, values in stored[name].items():
-        with pytest.raises(AssertionError):
-            np.testing.assert_allclose(np.array(values) * (1 + 1e-10), values, rtol=tolerance(key), atol=0)
-
-
 if __name__ == "__main__":
     FILE.write_text(json.dumps({name: computed(name) for name in PENALTY}, indent=1) + "\n")

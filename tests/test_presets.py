@@ -66,6 +66,7 @@ BAD = {  # what the message names
     "missing key 'batch_size'": ["levels = [1]"],
     "scenario must": ["scenario = 3"],
     "levels must": [f"{BASE}levels = {value}" for value in ("[2, 1]", "[true]", "[{ x = 1 }]", "2020-01-01")],
+    "name must": [BASE + "scenario.name = ''"],
     "max_power must": [BASE + "scenario.max_power = [0.2, 0.1]", BASE + "scenario.max_power = { watt = 0.2 }"],
     "model in .channel. must": [BASE + "channel.model = 3"],
     "K must": [BASE + 'channel = { model = "rician", K = -1 }'],
@@ -83,10 +84,9 @@ def test_a_bad_preset_is_named_with_its_file(write, said):
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("value", ["'0.1'", "true", "2020-01-01", "[0.1, 0.2]", "{ x = 1 }"])
-def test_a_bad_training_is_named_with_its_file(write, value):
-    for name in ("learning_rate", "momentum", "chunk", "model", "dataset", "speed"):
-        if name not in ("model", "dataset") or value != "'0.1'":
-            with pytest.raises(ValueError, match=rf"own.toml: .*\b{name}\b") as error:
-                Training.preset(write(f'base = "mnist"\n[training]\n{name} = {value}\n'))
-            assert "\n" not in str(error.value)
+@pytest.mark.parametrize("name", ["learning_rate", "chunk", "model", "dataset", "speed"])
+def test_a_bad_training_is_named_with_its_file(write, name):
+    for value in ("true", "2020-01-01", "[0.1, 0.2]", "{ x = 1 }"):
+        with pytest.raises(ValueError, match=rf"own.toml: .*\b{name}\b") as error:
+            Training.preset(write(f'base = "mnist"\n[training]\n{name} = {value}\n'))
+        assert "\n" not in str(error.value)

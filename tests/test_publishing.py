@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -25,22 +26,20 @@ WORKFLOWS = {path.name: yaml.load(path.read_text(), yaml.BaseLoader) for path in
 # The address.
 
 
+ADDRESSED = ["_config.yml", "README.md", "pyproject.toml", "companion/pyproject.toml", "CITATION.cff", "codemeta.json"]
+
+
 def addressed(folder, *arguments):
     """A copy of the files that carry an address, after the tool has run."""
-    names = ["_config.yml", "README.md", "pyproject.toml", "companion/pyproject.toml", "CITATION.cff", "codemeta.json"]
-    for name in [*names, "tools/addresses.py"]:
+    for name in [*ADDRESSED, "tools/addresses.py"]:
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     subprocess.run([sys.executable, folder / "tools" / "addresses.py", *arguments], check=True)
-    return {name: (folder / name).read_text() for name in names}
-
-
-def test_without_an_address_nothing_changes(tmp_path):
-    assert yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]["url"] == ""
-    assert addressed(tmp_path) == {name: (ROOT / name).read_text() for name in addressed(tmp_path)}
+    return {name: (folder / name).read_text() for name in ADDRESSED}
 
 
 def test_one_address_reaches_readme_packages_and_archives(tmp_path):
+    assert addressed(tmp_path) == {name: (ROOT / name).read_text() for name in ADDRESSED}  # without one
     made = addressed(tmp_path, URL)
     assert yaml.safe_load(made["_config.yml"])["repository"]["url"] == URL
     links = re.findall(r"\]\(([^)]+)\)", made["README.md"])
@@ -54,10 +53,8 @@ def test_one_address_reaches_readme_packages_and_archives(tmp_path):
         assert project["urls"]["Repository"] == URL
         assert project.pop("urls")
         assert project == tomllib.loads((ROOT / name).read_text())["project"]
-    assert (
-        yaml.safe_load(made["CITATION.cff"])["repository-code"] == json.loads(made["codemeta.json"])["codeRepository"]
-    )
-    assert addressed(tmp_path, URL) == made  # again: the same
+    code = json.loads(made["codemeta.json"])["codeRepository"]
+    assert yaml.safe_load(made["CITATION.cff"])["repository-code"] == code
 
 
 # Versions and metadata.
@@ -66,7 +63,10 @@ def test_one_address_reaches_readme_packages_and_archives(tmp_path):
 def test_every_file_with_a_version_has_the_same():
     companion = tomllib.loads((ROOT / "companion" / "pyproject.toml").read_text())["project"]
     versions = [companion["version"]] + [json.loads((ROOT / name).read_text())["version"] for name in METADATA]
+    versions.append(yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"])
+    versions.append(re.search(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1])
     assert {*versions} == {adascale.__version__}
+    assert version("adascale") == adascale.__version__, "run `make venv`"
     assert companion["dependencies"] == [f"adascale[book]=={adascale.__version__}"]
 
 
@@ -85,12 +85,6 @@ def test_source_distribution_takes_every_folder_of_the_repository():
 
 
 # Workflows.
-
-
-def steps():
-    for workflow in WORKFLOWS.values():
-        for job in workflow["jobs"].values():
-            yield from job.get("steps", [])
 
 
 def test_actions_are_pinned_by_commit_with_their_version_as_comment():
@@ -113,17 +107,8 @@ def test_workflow_may_read_and_a_job_adds_only_what_it_needs(name):
     assert added == allowed.get(name, {})
     for job in WORKFLOWS[name]["jobs"].values():
         assert int(job["timeout-minutes"]) <= 240
-    for step in steps():
-        assert "checkout" not in step.get("uses", "") or step["with"]["persist-credentials"] == "false"
-
-
-def test_targets_and_tools_that_workflows_call_exist():
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    commands = [step["run"] for step in steps() if "run" in step]
-    called = {target for text in commands for target in re.findall(r"^make ([a-z]+)", text, re.MULTILINE)}
-    assert {"book", "test", "reproduce", "venv"} <= called <= {*targets}
-    for path in re.findall(r"(?:tools|tests)/[\w/]+(?:\.py)?", " ".join(commands)):
-        assert (ROOT / path).exists(), path
+        for step in job.get("steps", []):
+            assert "checkout" not in step.get("uses", "") or step["with"]["persist-credentials"] == "false"
 
 
 # The paper for JOSS, and the checklists.
@@ -153,16 +138,10 @@ def test_certified_intervals_are_narrower_than_prv_intervals_as_the_paper_says()
 
 
 def test_checklist_points_name_files_and_tests_that_exist():
-    rows = [line for line in CHECKLISTS.splitlines() if re.match(r"\| [^|-]", line)]
-    assert len(rows) > 40
     named = re.findall(r"`((?:companion/)?tests/[\w/]+\.py)(?:::(\w+))?`", CHECKLISTS)
     assert len(named) > 10
     for path, test in named:
         assert f"def {test}" in (ROOT / path).read_text(), f"{path}::{test}"
-    for path in re.findall(
-        r"`((?:\.github|book|results|tools|notebooks)/[\w./-]+|[A-Za-z.]+\.(?:md|bib|json|cff|yml|lock))`", CHECKLISTS
-    ):
-        assert (ROOT / path).exists(), path
 
 
 def test_small_binder_image_has_the_requirements_without_pytorch():

@@ -1,20 +1,13 @@
-"""What pages get: a description, marks put right, boxes and a reading time; tests/book sees the index and the links."""
+"""What pages get: a description, a card and an address; tests/book sees the rest on the built pages."""
 
 import sys
-from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from docutils import nodes
 from docutils.core import publish_doctree
-from docutils.parsers.rst import directives
-
-from adascale import errors
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
-import api_pages
-import reader_aids
 import site_pages
 
 
@@ -47,21 +40,12 @@ def test_a_picture_stands_on_a_card_where_there_is_an_absolute_address(base):
     assert ('content="https://example.org/book/_static/card.png"' in marks) == bool(base)
 
 
-@pytest.mark.parametrize(
-    ("url", "base"),
-    [
-        ("", ""),
-        ("https://github.com/Someone/adascale", "https://someone.github.io/adascale/"),
-        ("https://example.org/adascale", ""),
-    ],
-)
-def test_one_address_gives_base_and_launch_buttons(url, base):
-    options = {"repository_url": url, "launch_buttons": {"notebook_interface": "jupyterlab"}}
-    config = SimpleNamespace(html_theme_options=options, html_baseurl="")
-    site_pages.take_address(None, config)
-    assert config.html_baseurl == base
-    buttons = {"notebook_interface"} | ({"colab_url", "binderhub_url"} if url else set())
-    assert {*config.html_theme_options["launch_buttons"]} == buttons
+def test_one_address_gives_base_and_launch_buttons():
+    for url, base in (("https://github.com/Someone/adascale", "https://someone.github.io/adascale/"), ("", "")):
+        config = SimpleNamespace(html_theme_options={"repository_url": url, "launch_buttons": {}}, html_baseurl="")
+        site_pages.take_address(None, config)
+        assert config.html_baseurl == base
+        assert {*config.html_theme_options["launch_buttons"]} == ({"colab_url", "binderhub_url"} if url else set())
 
 
 def test_only_the_page_that_searches_loads_the_index_of_all_words():
@@ -70,27 +54,3 @@ def test_only_the_page_that_searches_loads_the_index_of_all_words():
     kept = site_pages.put_right(scripts, is_search=True)
     assert 'src="searchindex.js"' in kept
     assert kept.index("SHOW_SEARCH_SUMMARY = false") < kept.index("searchtools.js")
-
-
-EXERCISE = """
-.. exercise:: The deepest *fade*
-
-   Which round is it?
-"""
-
-
-def test_an_exercise_has_its_title_and_its_text(monkeypatch):
-    monkeypatch.setitem(directives._directives, "exercise", reader_aids.Exercise)
-    document = publish_doctree(EXERCISE, settings_overrides={"report_level": 2, "halt_level": 2})
-    (box,) = document.findall(nodes.admonition)
-    assert [each.astext() for each in box] == ["Exercise. The deepest fade", "Which round is it?"]
-    assert len(list(document.findall(nodes.emphasis))) == 1
-
-
-def test_fields_of_named_tuples_lose_only_the_words_of_python(monkeypatch):
-    pair = namedtuple("pair", ["low", "high"])
-    pair.high.__doc__ = "The upper end."
-    monkeypatch.setattr(errors, "pair", pair, raising=False)
-    monkeypatch.setattr(api_pages, "walk", lambda root: [SimpleNamespace(name="adascale.errors")])
-    api_pages.without_aliases(None)
-    assert (pair.low.__doc__, pair.high.__doc__, pair(1, 2).low) == ("", "The upper end.", 1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import Scenario, presets, registry
+from adascale import Scenario, presets
 from adascale.cli import leakage
 
 from .hostile import GAINS, SMALL, outcome
@@ -184,32 +184,3 @@ def test_any_toml_is_read_or_refused_with_its_name(folder, content):
     path.write_bytes(content)
     assert_refused_with_its_name_or_read(path, Scenario.from_toml)
     assert_refused_with_its_name_or_read(path, presets.load)
-
-
-@given(tomls())
-def test_any_experiment_is_simulated_or_refused_in_one_line(folder, content):
-    (folder / "any.toml").write_bytes(content)
-    assert_a_result_or_one_line(
-        ["leakage", "--scenario", "any.toml", "--nu", "0.01", "--realisations", "1", "--policy", "optimal", "--json"]
-    )
-
-
-LITERALS = st.recursive(
-    st.one_of(
-        st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none(), st.text(max_size=5)
-    ),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.lists(inner, max_size=3).map(tuple)),
-    max_leaves=4,
-)
-WORDS = st.from_regex("[a-z][a-z0-9_]{0,5}", fullmatch=True)
-
-
-@given(WORDS, st.dictionaries(WORDS, LITERALS, min_size=1, max_size=3))
-def test_parameters_of_a_name_are_parsed_exactly(name, options):
-    text = f"{name}:" + ",".join(f"{key}={value!r}" for key, value in options.items())
-    try:
-        found = registry.parse_options(text)
-    except ValueError:
-        assert any(each in text for each in "'\"")  # a string that has what separates: refused, never cut
-        return
-    assert found == (name, options)

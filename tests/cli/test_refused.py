@@ -31,9 +31,6 @@ class One:
     def step(self, scenario, min_gain_t): return scenario.x_max * min_gain_t
 class Divides(One):
     def step(self, state, min_gain_t): return state, 1 / 0
-class Looks(One):
-    def start(self, scenario, budget):
-        return {}["nothing"]
 class Forgets(One):
     tuned = ("extra",)
     def __init__(self, extra): pass
@@ -41,8 +38,6 @@ class Least(One):
     def step(self, scenario, min_gain_t): return scenario, scenario.x_max * min_gain_t.min()
 class Starts(One):
     def start(self, scenario, budget): sys.exit(0)
-class Steps(One):
-    def step(self, state, min_gain_t): raise SystemExit
 class Made(One):
     def __init__(self): exit("bye")
 class Counts:
@@ -122,13 +117,11 @@ REFUSED = {
         ("--nu 1 --channel mine_too:Own:m=-1", "--channel mine_too:Own:m=-1: m must be > 0"),
         ("--nu 1 --channel mine_too:Own", r"Own.fading must return 12 finite coefficients, got shape \(11,\)"),
         ("--nu 1 --policy mine_too:Divides", "Divides.step in mine_too.py, line 17: ZeroDivisionError: division by"),
-        ("--nu 1 --policy mine_too:Looks", "Looks.start in mine_too.py, line 20: KeyError: 'nothing'"),
         ("--nu 1 --policy mine_too:One", r"One.step must return the next state and eta, numbers of shape \(1, 20\)"),
         ("--nu 1 --policy mine_too:Forgets", "Forgets must keep what it declares in `tuned` as an attribute"),
         ("--nu 1 --policy mine_too:Least", r"got a state and float64 of shape \(\)"),
-        ("--nu 1 --policy mine_too:Starts", "Starts.start in mine_too.py, line 27: SystemExit: 0"),
-        ("--nu 1 --policy mine_too:Steps", "Steps.step in mine_too.py, line 29: SystemExit"),
-        ("--nu 1 --policy mine_too:Made", "Made.__init__ in mine_too.py, line 31: SystemExit: bye"),
+        ("--nu 1 --policy mine_too:Starts", "Starts.start in mine_too.py, line 24: SystemExit: 0"),
+        ("--nu 1 --policy mine_too:Made", "Made.__init__ in mine_too.py, line 26: SystemExit: bye"),
         ("--nu 1 --policy quits:P", "cannot import 'quits': quits.py, line 1: SystemExit: 0"),
         ("--nu 1 --accountant mine_too:Counts", "--accountant mine_too:Counts: SystemExit: 3"),
         # before any work, of which there would be hours
@@ -151,7 +144,6 @@ REFUSED = {
     ],
     "schedule --scenario my.toml --gains gains.csv --out new.csv": [
         ("", "exactly one of --nu and --epsilon must be given"),
-        ("--nu 1 --epsilon 2", "exactly one of --nu and --epsilon must be given"),
         ("--nu 1e-14", "--nu must be at least "),
         ("--epsilon -1", "epsilon must be one finite number"),
         ("--epsilon 2 --policy learn", "--policy must be equalalloc or truncated"),
@@ -167,28 +159,23 @@ REFUSED = {
         ("--nu 1 --hindsight --past past.csv", "--past cannot be combined with --hindsight"),
         ("--nu 1 --split 0.5 --past past.csv", "--past cannot be combined with --split"),
         ("--nu 1 --split 0.5 --hindsight", "--split cannot be combined with --hindsight"),
-        ("--nu 1 --split 0.99", "split must leave a round, got 0.99 of 12 rounds in gains.csv"),
         ("--nu 1 --out past.csv --past past.csv", "is the file of --past"),
         ("--nu 1 --out gains.csv", "--out 'gains.csv' is the file of --gains"),
         ("--nu 1 --policy equalalloc --promise hard", "takes no arguments"),
         ("--nu 1 --policy learn:promise=hard,budget_mode=hard", "twice|duplicate"),
         ("--nu 1 --policy LyapunovPowerControl:x=1 --hindsight", "takes no parameters"),
-        ("--nu 1 --transmit-power 20", "transmit_power must be given if and only if unit is dbm$"),
         ("--nu 1 --gains given", "a gain in dB needs the unit db", "h2_1,h2_2\n-98,-100\n"),
-        ("--nu 1 --gains given --unit db", "expected a linear gain, no loss", "h2_1,h2_2\n98,100\n"),
     ],
     "stream --scenario my.toml --state new": [
         ("--nu 1", "standard input is empty", ""),
         ("--nu 1", "b'min_gain' may be cut off", "min_gain"),
         ("--nu 1", "line 1: got 'gain' in the unit linear; expected min_gain", "gain\n1\n"),
         ("--nu 1", "line 1: got 'skip'", "skip\n"),
-        ("--nu 0", "nu must be finite and > 0"),
         ("--nu 1 --policy optimal", "Optimal needs all rounds in advance"),
         ("--nu 1 --hindsight", "unrecognized arguments: --hindsight"),
         ("--nu 1 --state .", "it is not a regular file"),
         ("--nu 1 --state past.csv --past past.csv", "is the file of --past"),
         ("--nu 1 --state mine.py", "mine.py is no journal: line 1"),
-        ("--nu 1 --epsilon 2", "exactly one of --nu and --epsilon must be given"),
         ("--epsilon 2 --policy truncated", "min_gain|h2_1 to h2_2", "min_gain\n1e-12\n"),
         ("--nu 1 --policy truncated --past least.csv", "the gains of every device"),
     ],
@@ -215,7 +202,7 @@ REFUSED = {
         ("--nu 1 --dataset mnist", "download it once, python -c "),
         ("--nu 1 --device abacus", "device must be 'cpu' or 'cuda', got 'abacus'"),
         ("--nu 1 --policy learn:budget_mode=soft", "budget_mode must be 'average' or 'hard', got 'soft'"),
-        ("--nu 1 --dataset mine_too:read", "dataset 'mine_too:read' failed: read in mine_too.py, line 35: SystemExit"),
+        ("--nu 1 --dataset mine_too:read", "dataset 'mine_too:read' failed: read in mine_too.py, line 30: SystemExit"),
         ("--nu 1 --model quits:Net", "model 'quits:Net': cannot import 'quits': quits.py, line 1: SystemExit"),
         ("--nu 1 --dataset digits.toml --out base.toml", "--out 'base.toml' is the file of"),
         ("--nu 1 --dataset digits.toml --history digits.toml", "--history 'digits.toml' is the file of"),

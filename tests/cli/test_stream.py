@@ -1,7 +1,6 @@
 """``adascale stream``: an answer a round, one line for what is wrong, rounds that are skipped or sent again."""
 
 import csv
-import math
 import sys
 import tempfile
 from dataclasses import replace
@@ -19,8 +18,9 @@ from ..command import run
 from .streams import GAINS, HEADER, NEW, NU, PAST, POLICIES, SMALL, WHOLE, lines, rows
 
 
-@pytest.mark.parametrize("kind", POLICIES)
+@pytest.mark.parametrize("kind", ["the default", "learn with a past", "estimfuture"])
 def test_answers_are_the_decisions_of_the_policy(stream, kind):
+    """The choice of the policy is that of ``adascale schedule``, and ``test_schedule.py`` has the others."""
     arguments, policy = POLICIES[kind]
     code, answered, said = stream(WHOLE, *arguments)
     assert (code, said) == (0, [NEW, "note: all 12 rounds are answered"])
@@ -55,15 +55,6 @@ def test_epsilon_is_that_of_the_rounds_so_far(stream, arguments, delta, orders):
         eta = np.array([each.eta for each in found[:n]])
         expected = problem.dp_epsilon(eta, delta, **({} if orders is None else {"orders": orders}))
         assert found[n - 1].epsilon == pytest.approx(float(expected), rel=1e-9)
-
-
-def test_gains_come_in_decibels_where_that_is_their_unit(stream):
-    """The other forms of a trace are those of tests/channel/test_gains.py."""
-    sent = [f"{10 * math.log10(a)},{10 * math.log10(b)}" for a, b in GAINS.tolist()]
-    code, answered, _ = stream("\n".join(["h2_1,h2_2", *sent]), "--unit", "db")
-    assert code == 0
-    # 1e-9: of a decibel's digits, what the epsilon is worth
-    np.testing.assert_allclose(rows(answered), rows(stream(WHOLE, state="plain")[1]), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("gaps", ["hold", "floor"])

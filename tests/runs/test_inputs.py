@@ -8,8 +8,10 @@ import pytest
 
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
-from adascale.runs.store import Checkpoint, NotCompared, Store
+from adascale.runs.store import NotCompared, Store
 from adascale.runs.sweep import Entry, sweep, tables
+
+from .stopping import begin
 
 OWN = """
 from pathlib import Path
@@ -28,10 +30,7 @@ def changed(name, change):
     return read
 
 images = changed("images", lambda x: np.where(np.arange(x.size).reshape(x.shape) == 70_000, given() / 8, x))
-labels = changed("labels", lambda y: np.where(np.arange(y.size) == 900, int(given()), y))
-test_images = changed("test_images", lambda x: x * given() / 4)
 test_labels = changed("test_labels", lambda y: np.where(np.arange(y.size) == 9, int(given()), y))
-mean = changed("mean", lambda mean: (given() / 8,))
 deviation = changed("deviation", lambda deviation: (given() / 8,))
 
 class Network(nn.Sequential):
@@ -52,10 +51,7 @@ class Factor(accounting.RenyiAccountant):
     def epsilon(self, *arguments):
         return given() * super().epsilon(*arguments)
 """
-KINDS = {
-    name: {"dataset": f"own_inputs:{name}"}
-    for name in ("images", "labels", "test_images", "test_labels", "mean", "deviation")
-} | {
+KINDS = {name: {"dataset": f"own_inputs:{name}"} for name in ("images", "test_labels", "deviation")} | {
     "network": {"model": "own_inputs:Network"},
     "channel": {"channel": "own_inputs:Recorded"},
     "policy": {"policy": "own_inputs:Scalings"},
@@ -102,29 +98,10 @@ def test_store_refuses_result_of_changed_input(kind, own, tmp_path):
     assert store.finished(run).row == before.row
 
 
-class Stop(BaseException):
-    """As sudden as a signal."""
-
-
-def begun(store, run):
-    """Leave a checkpoint of the first round."""
-    write = Checkpoint.write
-
-    def write_and_stop(*given):
-        write(*given)
-        raise Stop
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "write", write_and_stop)
-        with pytest.raises(Stop):
-            store.run(run, save_seconds=0)
-    return Checkpoint(store.place(run) / "checkpoint", run)
-
-
-@pytest.mark.parametrize("kind", ["labels", "network"])
+@pytest.mark.parametrize("kind", ["images", "network"])
 def test_store_refuses_checkpoint_of_changed_input(kind, own, tmp_path):
     run, store = made(**KINDS[kind]), Store(tmp_path / "store")
-    path = begun(store, run).path
+    path = begin(store, run).path
     assert len(store.under_way(run)) == 1
     own("3")
     before = path.read_bytes()
@@ -140,7 +117,7 @@ def test_data_are_read_once_per_session(own, tmp_path, monkeypatch):
 
     read, load = [], data.load
     monkeypatch.setattr(data, "load", lambda *given: read.append(given) or load(*given))
-    (tmp_path / "own.toml").write_text('base = "digits"\ntraining = { dataset = "own_inputs:labels" }\n')
+    (tmp_path / "own.toml").write_text('base = "digits"\ntraining = { dataset = "own_inputs:images" }\n')
     runs = [made(dataset="own.toml", seed=seed) for seed in range(3)]
     sweep(runs, Store(tmp_path / "store"))
     assert len(read) == 1
@@ -156,12 +133,12 @@ def without_digests(store, run):
 
 
 def test_result_without_digests_is_read_with_a_note(own, tmp_path, capsys):
-    runs = [made(**KINDS["labels"], nu=nu) for nu in (0.5, 1.0)]
+    runs = [made(**KINDS["images"], nu=nu) for nu in (0.5, 1.0)]
     store = Store(tmp_path / "store")
     for run in runs:
         expected = store.run(run)
         without_digests(store, run)
-    with pytest.warns(NotCompared, match="has no digest of what own_inputs:labels gave"):
+    with pytest.warns(NotCompared, match="has no digest of what own_inputs:images gave"):
         assert store.run(run).row == expected.row
     with pytest.warns(NotCompared, match=r"\(2 of 2 rows are such\)") as noted:
         tables([Entry("x", run) for run in runs], store)
@@ -172,7 +149,7 @@ def test_result_without_digests_is_read_with_a_note(own, tmp_path, capsys):
     store.finished(package)  # nothing of one's own: no note
 
 
-@pytest.mark.parametrize("kind", ["labels", "network", "channel", "policy", "accountant"])
+@pytest.mark.parametrize("kind", ["images", "network", "channel", "policy"])
 def test_changed_code_that_is_loaded_is_refused(kind, own, tmp_path):
     made(**KINDS[kind])
     (tmp_path / "own_inputs.py").write_text(OWN + "# changed\n")
@@ -185,8 +162,8 @@ def test_changed_code_that_is_loaded_is_refused(kind, own, tmp_path):
 
 
 def test_checkpoint_without_digest_is_read_with_a_note(own, tmp_path):
-    run, store = made(**KINDS["labels"]), Store(tmp_path / "store")
-    checkpoint = begun(store, run)
+    run, store = made(**KINDS["images"]), Store(tmp_path / "store")
+    checkpoint = begin(store, run)
     trained, seconds = checkpoint.read()
     del checkpoint.conditions["version"], checkpoint.conditions["made"]  # as it was before
     checkpoint.write(trained, seconds)

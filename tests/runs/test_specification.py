@@ -12,7 +12,7 @@ import torch
 
 from adascale import Scenario, __version__, channel, policies
 from adascale.accounting import RenyiAccountant
-from adascale.learning import FedSGD, Trained, Training, data, train
+from adascale.learning import Trained, Training, data, train
 from adascale.learning.models import build, flatten
 from adascale.policies import Selection
 from adascale.problem import ReceiveScalingProblem
@@ -244,20 +244,14 @@ def test_row_of_a_run_is_that_of_its_selection(kind, tmp_path):
     assert (cost == pytest.approx(0.04)) == ("fixed" not in kind)
 
 
-def test_training_averages_the_senders_and_resumes():
+def test_training_of_a_selection_resumes_and_a_round_without_senders_leaks_nothing():
+    """That a step averages the senders: tests/learning/test_fedsgd.py."""
     run = made("truncated")
     problem, _, chosen = decided(run)
     chosen = chosen._replace(senders=chosen.senders.copy(), eta=chosen.eta.copy())
-    chosen.senders[:, 1], chosen.eta[1] = False, 0.0  # a round without senders
-    digits = data.load("digits")
-    given = (problem, chosen, run.training, digits, 0)
-    kept = []
+    chosen.senders[:, 1], chosen.eta[1] = False, 0.0
+    given, kept = (problem, chosen, run.training, data.load("digits"), 0), []
     whole = train(*given, every=2, keep=lambda state, rows: kept.append((state, [*rows])))
-    federation = FedSGD(run.scenario, run.training, digits, 0)
-    state = federation.start()
-    for t in range(4):
-        state, _ = federation.step(state, chosen.eta[t], senders_t=chosen.senders[:, t])
-    assert torch.equal(whole.state.parameters, state.parameters)
     state, rows = kept[1]
     resumed = train(*given, every=2, resume=Trained(state, pd.DataFrame(rows)))
     assert torch.equal(resumed.state.parameters, whole.state.parameters)

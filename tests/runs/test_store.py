@@ -19,6 +19,8 @@ from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
 from adascale.runs.store import MAGIC, Busy, Checkpoint, OtherVersion, Store
 
+from .stopping import Stopped, begin
+
 RUN = make_run("digits", "EqualAlloc", 0.5, 0, rounds=8, every=3, momentum=0.9)
 
 
@@ -28,26 +30,6 @@ def reference():
     return perform(RUN)
 
 
-class Stopped(BaseException):
-    """As sudden as a signal, for what does not survive it."""
-
-
-def stop_after(monkeypatch, rounds, stopped):
-    """Let the process "die" after so many rounds, a checkpoint having been written after each."""
-
-    def stopping(run, **options):
-        keep = options.pop("keep")
-
-        def until(state, rows):
-            keep(state, rows)
-            if len(rows) == rounds:
-                raise stopped
-
-        return perform(run, keep=until, **options)
-
-    monkeypatch.setattr(module, "perform", stopping)
-
-
 def assert_same(found, expected=None):
     expected = expected or reference()
     pd.testing.assert_frame_equal(found.history, expected.history, check_exact=True)
@@ -55,14 +37,10 @@ def assert_same(found, expected=None):
     assert {name: found.row[name] for name in timeless} == {name: expected.row[name] for name in timeless}
 
 
-def begun(folder, monkeypatch, rounds=4, stopped=Stopped, save_seconds=0):
-    """A store whose only run was stopped after so many rounds."""
+def begun(folder, *given):
+    """A store whose only run was stopped after four rounds, and its checkpoint."""
     store = Store(folder)
-    stop_after(monkeypatch, rounds, stopped)
-    with pytest.raises(stopped):
-        store.run(RUN, save_seconds=save_seconds)
-    monkeypatch.setattr(module, "perform", perform)
-    return store
+    return store, begin(store, RUN, *(given or [4]))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +48,7 @@ def begun(folder, monkeypatch, rounds=4, stopped=Stopped, save_seconds=0):
     [(1, Stopped, 0), (3, Stopped, 0), (4, KeyboardInterrupt, 1e9), (8, Stopped, 0)],
 )
 def test_a_stopped_run_resumes_to_the_same_history(tmp_path, monkeypatch, rounds, stopped, save_seconds):
-    store = begun(tmp_path, monkeypatch, rounds, stopped, save_seconds)
+    store, _ = begun(tmp_path, rounds, stopped, save_seconds)
     (store.place(RUN) / ".checkpoint.half").write_bytes(b"what a signal can leave")
     ran = []
     monkeypatch.setattr(
@@ -85,9 +63,8 @@ def test_a_stopped_run_resumes_to_the_same_history(tmp_path, monkeypatch, rounds
     assert {path.name for path in store.place(RUN).iterdir()} == {"spec.json", "row.json", "history.csv", "lock"}
 
 
-def test_the_time_of_a_resumed_run_is_all_of_it(tmp_path, monkeypatch):
-    store = begun(tmp_path, monkeypatch)
-    checkpoint = Checkpoint(store.place(RUN) / "checkpoint", RUN, "cpu")
+def test_the_time_of_a_resumed_run_is_all_of_it(tmp_path):
+    store, checkpoint = begun(tmp_path)
     trained, seconds = checkpoint.read()
     checkpoint.write(trained, seconds + 1000)
     assert store.run(RUN).row["wall_seconds"] > 1000
@@ -102,11 +79,10 @@ def test_checkpoint_that_holds_a_pickle_is_not_unpickled(tmp_path):
 
 
 def test_a_checkpoint_of_another_run_or_made_otherwise_is_refused(tmp_path, monkeypatch):
-    store = begun(tmp_path, monkeypatch)
-    path = store.place(RUN) / "checkpoint"
+    store, checkpoint = begun(tmp_path)
     other = make_run("digits", "EqualAlloc", 0.5, 1, rounds=8)
     with pytest.raises(ValueError, match=f"was made with run '{RUN.address}', not '{other.address}'"):
-        Checkpoint(path, other, "cpu").read()
+        Checkpoint(checkpoint.path, other, "cpu").read()
     torch.set_num_threads(2)
     with pytest.raises(ValueError, match="was made with threads 1, not 2; continue it so, or delete it"):
         store.run(RUN)
@@ -198,14 +174,15 @@ def stop_at(stopping, task):
     return lines
 
 
-def test_a_stop_anywhere_while_a_checkpoint_is_packed_is_a_stop(tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.fuzz)])
+def test_a_stop_anywhere_while_a_checkpoint_is_packed_is_a_stop(tmp_path, step):
     """What holds a handle may turn it into an error of its own, as zip files do."""
-    checkpoint = Checkpoint(begun(tmp_path, monkeypatch).place(RUN) / "checkpoint", RUN)
+    _, checkpoint = begun(tmp_path)
     trained, seconds = checkpoint.read()
     checkpoint.write(trained, seconds)  # the first time there are more lines
     before = checkpoint.path.read_bytes()
     lines = stop_at(None, lambda: checkpoint.write(trained, seconds))
-    for stopping in range(1, lines + 1):
+    for stopping in range(1, lines + 1, step):
         with pytest.raises(KeyboardInterrupt):
             stop_at(stopping, lambda: checkpoint.write(trained, seconds))
         assert checkpoint.path.read_bytes() == before

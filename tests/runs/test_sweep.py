@@ -7,15 +7,14 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from adascale.learning import Trained
-from adascale.learning.training import COLUMNS
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
-from adascale.runs.store import Checkpoint, Store
+from adascale.runs.store import Store
 from adascale.runs.sweep import Entry, progress, read_sweep, sweep, tables
 from companion.training.accuracy import accuracy_claims, accuracy_verdicts
 
 from ..command import run as adascale
+from .stopping import begin
 
 SWEEP = """
 [[runs]]
@@ -77,26 +76,13 @@ def test_finished_runs_are_skipped_and_doubles_are_run_once(file, tmp_path, monk
     assert {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.json")} == before
 
 
-class Stop(Exception):
-    """In the middle of a run."""
-
-
 @pytest.fixture
 def half_way(file, tmp_path):
     """A store with one run finished and one stopped after 4 of its 10 rounds."""
     entries, store = read_sweep(file), Store(tmp_path / "store")
     store.run(entries[0].run)
     run = replace(entries[1].run, every=2)
-    store.place(run).mkdir()
-
-    def stop(state, rows):
-        if state.round == 4:
-            trained = Trained(state, pd.DataFrame(rows, columns=COLUMNS))
-            Checkpoint(store.place(run) / "checkpoint", run).write(trained, 1.0)
-            raise Stop
-
-    with pytest.raises(Stop):
-        perform(run, keep=stop)
+    begin(store, run, 4)
     return [entries[0], Entry("as stated", run), entries[2]], store
 
 
