@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import FloatArray
 from adascale.tuning import match_budget
-
-FloatArray = NDArray[np.float64]
 
 
 class PlainRun(NamedTuple):

@@ -10,17 +10,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.interpolate import CubicHermiteSpline
 
 from adascale import checks as check
 from adascale.channel import RayleighFloors
 from adascale.compiled import njit
 from adascale.problem import LeakageTerms, RoundLeakage, slopes
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.bounds.causal import both_slopes
-
-FloatArray = NDArray[np.float64]
 
 _ROUNDING = 1e-12  # outward, relative to the sum of the sizes of all terms
 _DIP, _STEEP, _BEND = 0.42, 0.5414, 2.55  # of the law with the scale 1: largest -H'', H' and H''

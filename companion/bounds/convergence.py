@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 
 class ConvergenceBound(NamedTuple):

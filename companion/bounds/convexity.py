@@ -21,8 +21,8 @@ from scipy.optimize import OptimizeResult, minimize_scalar
 from scipy.special import ndtr
 
 from adascale import checks as check
+from adascale.scenario import FloatArray
 
-FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
 _ROOT = math.sqrt(2 * math.pi)

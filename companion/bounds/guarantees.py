@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
 from adascale.policies.optimal import water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 
 class Sides(NamedTuple):

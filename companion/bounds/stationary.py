@@ -3,14 +3,13 @@ r"""What holds in the mean under Rayleigh fading: independent rounds, and correl
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from adascale import checks as check
 from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 
 def stationary_level(scale: ArrayLike, budget: ArrayLike) -> FloatArray:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale import policies, presets
@@ -27,13 +27,11 @@ from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.rootfind import find_roots
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from adascale.tuning import draw_floors
 from companion.csv_pivot import read_wide, wide_csv
 from companion.methods import METHODS
 from companion.results import Made
-
-FloatArray = NDArray[np.float64]
 
 SEEDS = range(70_000, 70_200)
 DRAWS = 100

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from adascale import accounting, channel, policies
@@ -23,7 +22,7 @@ from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
 from adascale.comparison import Method, TunedOnModel, TunedOnRealisation
 from adascale.errors import BudgetNotReached
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
 from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, online_methods
 from companion.causal.link_data import (
@@ -44,8 +43,6 @@ from companion.causal.link_data import (
 from companion.csv_pivot import read_wide
 from companion.privacy.sharp import SharpAccountant
 from companion.results import Made
-
-FloatArray = NDArray[np.float64]
 
 BUDGET = 0.04
 SCALES = (0.1, 10.0, np.nan)

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
-from numpy.typing import NDArray
 
 from adascale.policies import Optimal, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import FloatArray
 from companion.figures.style import STYLE, label_of, name_curves, panels, shades
-
-FloatArray = NDArray[np.float64]
 
 
 def planned_levels(

@@ -8,12 +8,10 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from adascale.scenario import FloatArray
 from companion.figures.style import CONTEXT, Look, name_curves, panels, shades
 from companion.theory.convergence import reuse_breaks, reuse_left_side
-
-FloatArray = NDArray[np.float64]
 
 _OWN, _OTHER = (each["color"] for each in reversed(shades(2)))
 _TERMS: dict[str, Look] = {

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 COLUMNS = ["panel", "series", "drawn_as", "x", "y", "value"]
 _SPREAD = 1.2345678  # so that the round numbers of a grid are no ties

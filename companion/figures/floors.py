@@ -5,13 +5,10 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from adascale import channel
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.figures.style import name_curves, panels, shades
-
-FloatArray = NDArray[np.float64]
 
 _LOW, _MIDDLE, _HIGH = shades(3)
 _WATER = "#56B4E9"

@@ -8,14 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale.problem import RoundLeakage
+from adascale.scenario import FloatArray
 from adascale.statistics import interval
 from companion.bounds import QueueLimits
 from companion.figures.style import CONTEXT, PAPER, STYLE, Look, name_curves, panels, shades
-
-FloatArray = NDArray[np.float64]
 
 _MEASURED = STYLE["AdaScale"]
 _BOUND, _OURS = shades(2)

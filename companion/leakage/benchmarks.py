@@ -8,20 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from adascale import channel, policies, presets
 from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import FloatArray
 from adascale.statistics import log_interval
 from companion.causal.fresh import HINDSIGHT
 from companion.claims import compare
 from companion.methods import METHODS, VARIANTS
 from companion.shi import filled_lyapunov
 from companion.summary import promises
-
-FloatArray = NDArray[np.float64]
 
 CHOICES = ["EstimFuture, devices", "PowerControl, minimum"]
 CHOICES += [f"PowerControl, {each}" for each in ("r = 0.999", "r = 0.99", "not subtracted")]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.comparison.shi_tuning import LyapunovMatch, match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
 from adascale.problem import ReceiveScalingProblem
+from adascale.scenario import FloatArray
 from adascale.tuning import match_budget
 from companion.shi import capped_level, filled_lyapunov
-
-FloatArray = NDArray[np.float64]
 
 
 def penalty_scan(

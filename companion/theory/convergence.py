@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
+from adascale.scenario import FloatArray
 from companion.bounds import ConvergenceBound, SignalMoment, convergence_bound, nearly_exact_bound
 from companion.theory.least_squares import LeastSquares, simulate
-
-FloatArray = NDArray[np.float64]
 
 
 class Training(NamedTuple):

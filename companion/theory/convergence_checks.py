@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from adascale.scenario import FloatArray
 from adascale.statistics import interval
 from companion.bounds import SignalMoment, convergence_bound, largest_learning_rate, nearly_exact_bound
 from companion.theory.convergence import Training
 from companion.theory.least_squares import Constants, LeastSquares, empirical_constants, simulate
-
-FloatArray = NDArray[np.float64]
 
 
 def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[float, float]:

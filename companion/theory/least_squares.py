@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 
 class Constants(NamedTuple):

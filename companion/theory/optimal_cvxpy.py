@@ -9,14 +9,13 @@ from importlib import import_module
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale.accounting import kernels
 from adascale.policies.base import Policy
 from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
+from adascale.scenario import FloatArray
 from companion.training.weighted_optimal import weights_for
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

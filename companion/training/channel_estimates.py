@@ -15,9 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.channel.model import Channel, Seeds
-from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray, Scenario
 
 KINDS = ("mmse", "least-squares")
 """How :func:`estimate` makes an estimate."""

@@ -21,15 +21,13 @@ from tqdm import tqdm
 from adascale import channel, policies, presets
 from adascale.learning import Training, data
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
 from companion.privacy.observers import epsilon_at
 from companion.results import Made
 from companion.training import channel_estimates
 from companion.training.channel_estimates import KINDS, true_noise_multiplier
 from companion.training.signals import OnChannel
-
-FloatArray = NDArray[np.float64]
 
 BUDGETS, SEEDS, DELTA = (0.01, 0.16), range(10), 1e-5
 """Of the committed table."""

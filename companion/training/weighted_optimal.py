@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
 from adascale.policies.base import Policy, in_rows
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, scaling, slopes
 from adascale.rootfind import Search, power_law_step, search_from
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 
 def mean_one(weights: ArrayLike) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq, nnls
 
 from adascale import channel
@@ -21,11 +21,9 @@ from adascale import checks as check
 from adascale.accounting import order_grid
 from adascale.policies import Optimal
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.results import Made
 from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
-
-FloatArray = NDArray[np.float64]
 
 
 def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0) -> FloatArray:
