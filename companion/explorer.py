@@ -26,25 +26,16 @@ CHANNELS: dict[str, ChannelModel] = {
     "slow": GaussMarkov(correlation=0.95),
     "antennas": AntennaSelection(antennas=2),
 }
-"""The channel models that the explorer offers, by the name that the page has for them.
-
-:meta hide-value:
-"""
+"""The channel models that the explorer offers, by the name that the page has for them."""
 
 SCENARIOS: dict[str, Scenario] = {"mnist": Scenario.mnist(), "cifar10": Scenario.cifar10()}
-"""The scenarios that it offers.
-
-:meta hide-value:
-"""
+"""The scenarios that it offers."""
 
 DRAWS = 3
 """How many draws of each channel model there are, by the seeds 0, 1, ..."""
 
 LEVELS: tuple[float, ...] = tuple(round(0.005 * 2 ** (step / 4), 6) for step in range(25))
-r"""The :math:`\nu` of its slider, from 0.005 to 0.32 in steps of the fourth root of 2, to six places.
-
-:meta hide-value:
-"""
+r"""The :math:`\nu` of its slider, from 0.005 to 0.32 in steps of the fourth root of 2, to six places."""
 
 DELTA = 1e-5
 r"""The :math:`\delta` of its epsilon."""

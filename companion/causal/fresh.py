@@ -139,20 +139,14 @@ CAUSAL = online_methods()
 """Every method without the future. The first keep the budget on average and the last never exceed it.
 
 ``AdaScale`` starts with an empty queue, as in the paper, with V from draws; ``warm`` is
-:meth:`~adascale.policies.AdaScale.from_law`.
-
-:meta hide-value:
-"""
+:meth:`~adascale.policies.AdaScale.from_law`."""
 
 TUNED: dict[str, Method] = {
     "AdaScale": TunedOnRealisation(policies.AdaScale),
     "PowerControl": TunedOnRealisation(policies.PowerControl),
     "LyapunovPowerControl": best_lyapunov,
 }
-"""The paper's methods that have a parameter, tuned on the realisation that they are evaluated on.
-
-:meta hide-value:
-"""
+"""The paper's methods that have a parameter, tuned on the realisation that they are evaluated on."""
 HINDSIGHT = ", hindsight"
 """Behind the name of a method that is tuned on the realisation."""
 

@@ -68,10 +68,7 @@ WORLDS: dict[str, World] = {
     "Gauss-Markov, r = 0.99": World(channel.GaussMarkov(correlation=0.99)),
 }
 """The worlds of the table.  In the first six the law of a round is known and rounds are independent; Jakes' and
-Gauss-Markov rounds have the law that is believed, and hang together.
-
-:meta hide-value:
-"""
+Gauss-Markov rounds have the law that is believed, and hang together."""
 
 KNOWN = tuple(name for name, world in WORLDS.items() if world.truth == world.belief)
 """The worlds of independent rounds with a known law, where the dynamic programme is what can be reached."""
@@ -96,10 +93,7 @@ ACCOUNTED: dict[str, tuple[str, ...]] = {
         *("EstimFuture", "EqualAlloc"),
     ),
 }
-"""The policies that have an exact epsilon, world by world, for the first tables of two chapters.
-
-:meta hide-value:
-"""
+"""The policies that have an exact epsilon, world by world, for the first tables of two chapters."""
 
 SEEDS = range(91_000, 91_100)
 MIDDLE, OUTER = 0.04, (0.01, 0.16)

@@ -30,10 +30,7 @@ _FIRST_PAGE = ("Optimal", "ConstantLevel", "Learn", "Learn, hard", "EqualAlloc",
 HEADLINE: dict[str, Method] = {
     name: causal.methods()[name] for name in (*_FIRST_PAGE, *(name + causal.HINDSIGHT for name in causal.TUNED))
 }
-"""What the first page compares. The optimum, three that see no future, and the paper's others under its protocol.
-
-:meta hide-value:
-"""
+"""What the first page compares. The optimum, three that see no future, and the paper's others under its protocol."""
 _KEYS = ["policy", "nu", "seed"]
 _STORED = ["epsilon", "exact"]
 

@@ -27,15 +27,9 @@ INSIDE: Mapping[tuple[str, str], ChannelModel] = {
     ("CIFAR-10", "25 blocks, energy anywhere"): BlockFading(blocks=25),
     ("CIFAR-10", "25 blocks, energy even"): BlockFading(blocks=25, energy="even"),
 }
-"""Data sets and what a round looks like, each with its model.
-
-:meta hide-value:
-"""
+"""Data sets and what a round looks like, each with its model."""
 SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
-"""The scenario of each data set.
-
-:meta hide-value:
-"""
+"""The scenario of each data set."""
 
 
 def inside_table(

@@ -138,18 +138,12 @@ CASES: Mapping[str, list[tuple[str, str]]] = {
     # both kinds of estimates; without an error they are one
     "mnist": [("none", "mmse"), *product(ERRORS[1:], KINDS)],
 }
-"""What the committed table has of each data set.
-
-:meta hide-value:
-"""
+"""What the committed table has of each data set."""
 TRAINED: Mapping[str, tuple[range, list[tuple[str, str]]]] = {
     "digits": (SEEDS, CASES["digits"]),
     "mnist": (range(4), [("none", "mmse"), ("-10 dB", "mmse")]),
 }
-"""Seeds and cases of which it has an accuracy; elsewhere it has the leakage alone.
-
-:meta hide-value:
-"""
+"""Seeds and cases of which it has an accuracy; elsewhere it has the leakage alone."""
 
 
 def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
