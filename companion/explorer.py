@@ -47,20 +47,7 @@ _ALPHABET = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"
 
 
 def pack(numbers: ArrayLike, width: int) -> str:
-    r"""Whole numbers as text, each by ``width`` of 90 printable signs, the highest digit first.
-
-    Parameters
-    ----------
-    numbers : array_like
-        Integers from 0 to :math:`90^{\mathrm{width}} - 1`, shape (N,).
-    width : int
-        Signs a number, at least 1.
-
-    Returns
-    -------
-    str
-        N times ``width`` signs.
-    """
+    r"""Write whole numbers below :math:`90^{\mathrm{width}}`, each as ``width`` of 90 signs, highest digit first."""
     base, wanted = len(_ALPHABET), check.as_floats("numbers", numbers)
     whole = wanted.astype(np.int64)
     if (whole != wanted).any() or (whole < 0).any() or (whole >= base**width).any():

@@ -28,23 +28,10 @@ from companion.figures.style import (
 
 
 def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
-    r"""Test accuracy against :math:`\nu`: AdaScale's beside what the paper quotes, and all minus that without noise.
+    r"""Draw test accuracy against :math:`\nu`: AdaScale's beside what is quoted, and all minus that without noise.
 
-    The right panel has differences within a realisation, over the realisations that all policies have; it is drawn
-    where the table has runs without noise on one of these.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Rows of :func:`adascale.runs.execution.perform`: ``policy, nu, seed, test_accuracy``.  Those of
-        ``NoiseFree`` are what the others are compared with.
-    quoted : tuple of float
-        The accuracies (0 ... 1) that the paper quotes for the ends of its range of :math:`\nu`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Means and 95 % t intervals; a single realisation has none.
+    ``table`` has ``policy, nu, seed, test_accuracy``; with ``NoiseFree``, the lower panel has differences from it in
+    the realisations that all policies have.  Bars are 95 % t intervals; a single realisation has none.
     """
     points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
     noise_free = points.pop("NoiseFree").iloc[:, 0] if "NoiseFree" in points else None
@@ -85,20 +72,10 @@ def _bars(axis: Axes, values: pd.DataFrame, look: Look, apart: float = 1.0) -> N
 
 
 def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Figure:
-    r"""Test accuracy at both ends of the range of :math:`\nu`, a bar a realisation, beside the paper's.
+    r"""Draw test accuracy at both ends of the range of :math:`\nu`, a bar a realisation, beside the paper's.
 
-    Parameters
-    ----------
-    tables : mapping of str to pandas.DataFrame
-        For each label the rows of :func:`adascale.runs.execution.perform` of one policy, with the columns
-        ``nu, seed, test_accuracy, floor_mean``; a realisation without a training at both ends is left out.
-    quoted : tuple of float
-        The accuracies (0 ... 1) that the paper quotes for the ends of its range of :math:`\nu`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A bar goes from the accuracy at the smallest level, a full dot, to that at the largest, a hollow one.
+    ``tables`` have ``nu, seed, test_accuracy, floor_mean`` of one policy.  A bar goes from the accuracy at the smallest
+    :math:`\nu`, a full dot, to that at the largest, a hollow one.
     """
     wide = {
         label: 100 * table.pivot(index="seed", columns="nu", values="test_accuracy").dropna()
@@ -130,17 +107,10 @@ def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float
 
 
 def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[float]) -> Figure:
-    r"""Accuracy, and epsilon so far, against the round: means over the realisations that all of the lines share.
+    r"""Draw accuracy, and epsilon so far, against the round: means over the realisations that all of the lines share.
 
     With runs without noise the accuracy is what a training has above its own without noise: the curves themselves would
-    lie on each other.
-
-    Parameters
-    ----------
-    table, curves : pandas.DataFrame
-        As :func:`adascale.runs.sweep.tables` gives them.
-    nus : sequence of float
-        The levels to draw.
+    lie on each other.  The tables are of :func:`adascale.runs.sweep.tables`.
     """
     chosen = table[table["nu"].isin(nus) | (table["policy"] == "NoiseFree")]
     seeds = set.intersection(*(set(rows["seed"]) for _, rows in chosen.groupby(["policy", "nu"])))
