@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -29,9 +28,8 @@ from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.rootfind import find_roots
 from adascale.scenario import FloatArray, Scenario
 from adascale.tuning import draw_floors
-from companion.csv_pivot import read_wide, wide_csv
 from companion.methods import METHODS
-from companion.results import Made
+from companion.results import Made, wide_csv
 
 SEEDS = range(70_000, 70_200)
 DRAWS = 100
@@ -191,11 +189,6 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         rows = table[table["policy"].isin([*names])]
         found[protocol] = rows.assign(policy=rows["policy"].map(names)).reset_index(drop=True)
     return found
-
-
-def read(path: Path | str) -> pd.DataFrame:
-    """A committed table, ``results/causal/DATASET.csv``, as :func:`causal_table` makes it."""
-    return read_wide(path)
 
 
 def committed(datasets: Sequence[str] = DATASETS) -> Made:

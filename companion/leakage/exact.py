@@ -19,10 +19,9 @@ from adascale.comparison import Method, leakage_table
 from adascale.statistics import log_interval
 from companion.causal import fresh as causal
 from companion.claims import compare
-from companion.csv_pivot import wide_csv
 from companion.methods import METHODS
 from companion.privacy.sharp import SharpAccountant
-from companion.results import Made
+from companion.results import Made, wide_csv
 
 SEEDS, DATASETS = range(100), ("mnist", "cifar10")
 """The realisations of the figures of a hundred, and their scenarios."""
