@@ -63,7 +63,7 @@ def level_regret(floor: FloatArray, scale: float, budget: float, penalty: float,
 
 
 def compare(
-    kinds: Mapping[str, tuple[FloatArray, ArrayLike]],
+    kinds: Mapping[str, tuple[FloatArray, float | FloatArray]],
     scale: float,
     budget: float,
     penalties: Sequence[float],

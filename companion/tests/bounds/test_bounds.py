@@ -338,9 +338,6 @@ def test_bad_input_is_named():
         ("penalty", lambda: bounds.queue_limits(P, -1.0)),
         ("penalty", lambda: bounds.violation_bound(P, P.max_eta, np.ones(3))),
         ("scale", lambda: bounds.stationary_level(0.0, 0.1)),
-        ("penalty", lambda: bounds.stationary_regret_bound(1.0, 0.1, 0.0)),
-        ("mixing", lambda: bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, mixing=0.3)),
-        ("lag", lambda: bounds.correlated_regret_bound(RoundLeakage(MIXED), 1.0, 0.1, 1.0, 5, lag=-1)),
         ("c", lambda: bounds.growth_constant(RoundLeakage(MIXED), 0.0)),
     ]:
         with pytest.raises(ValueError, match=f"^{named} must"):
