@@ -52,8 +52,6 @@ def lyapunov_starts(problem: ReceiveScalingProblem, matched: LyapunovMatch | Non
     optimum's (geometric mean); ``gone``, the share of the kindest pair's excess of that mean over 1 that goes, negative
     where leakage grows; and ``fill``, the queue at the start over what it holds at rest, a geometric mean.
     """
-    if len(problem.lanes) != 2:
-        raise ValueError(f"problem must have lanes (budgets, realisations), got {problem.lanes}")
     found = match_lyapunov(problem) if matched is None else matched
     mean_eta, kept = Optimal().schedule(problem).mean(axis=-1), found.penalty / found.rate**3
 

@@ -83,11 +83,6 @@ def test_methods_are_compared_where_both_were_trained_and_a_training_without_noi
     assert same.realisations.to_dict() == {("EqualAlloc", 0.01): 4, ("EqualAlloc", 0.04): 4}
 
 
-def test_a_table_without_the_reference_is_refused():
-    with pytest.raises(ValueError, match="the table has no policy 'AdaScale', only EqualAlloc"):
-        accuracy_claims(trainings(FLAT, "EqualAlloc"), QUOTED)
-
-
 def test_verdict_within_compares_the_whole_interval():
     cases = {"holds": [(-0.5, 0.5), (-1, 1)], "fails": [(1.1, 2), (-2, -1.1)]}
     for verdict, ends in (cases | {"not settled": [(-1.1, 0.5), (0.5, 1.1), (-3, 3)]}).items():

@@ -150,5 +150,3 @@ def test_the_starts_are_compared_at_equal_cost_and_their_shares_are_what_they_sa
     np.testing.assert_allclose(table.ratio["empty"], means[0], rtol=1e-9)
     np.testing.assert_allclose(table.ratio["filled"], means[1], rtol=1e-9)
     np.testing.assert_allclose(table.gone["filled"], 1 - (means[1] - 1) / (means[0] - 1), rtol=1e-9)
-    with pytest.raises(ValueError, match="lanes"):
-        lyapunov_starts(ReceiveScalingProblem(MNIST, problem.min_gain[0], 0.01))

@@ -77,12 +77,6 @@ def test_the_table_to_read_has_a_row_a_statement_and_a_column_a_budget():
     assert read.loc[("narrows", "RDP", "EqualAlloc"), "0.02"] == ""
 
 
-def test_what_is_not_in_the_table_is_refused():
-    for wrong in [("delta", "A", "B"), ("rdp", "Z", "B"), ("rdp", "A", "B", "harmonic")]:
-        with pytest.raises(ValueError, match=r"'(delta|Z|harmonic)'"):
-            compare(table(A=[1.0, 2.0], B=[1.0, 1.0]), *wrong)
-
-
 def test_one_budget_or_a_policy_without_any_result_still_make_a_table():
     made = table(Optimal=[0.9, 0.91], AdaScale=[1.0, 1.0], EqualAlloc=[2.0, 2.0], EstimFuture=[np.nan, np.nan])
     claims = paper_claims(made, drawn=("EqualAlloc", "EstimFuture"), others=("EqualAlloc",))

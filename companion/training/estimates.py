@@ -52,8 +52,6 @@ class Realisation(NamedTuple):
 
 def realise(scenario: Scenario, nu: float, error: str, kind: str, seed: int) -> Realisation:
     """Draw a channel and its estimates with one of :data:`ERRORS`, and solve the problem that is believed."""
-    if error not in ERRORS:
-        raise ValueError(f"error must be one of {', '.join(ERRORS)}, got {error!r}")
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     number, _, unit = error.partition(" ")
     square = np.full(drawn.path_loss.shape, 10 ** (float(number) / 10) if unit == "dB" else 0.0)

@@ -18,8 +18,6 @@ from adascale.scenario import FloatArray
 def mean_one(weights: ArrayLike) -> FloatArray:
     r"""Weights :math:`c_t > 0` of the rounds over their mean, shape (..., T)."""
     given = check.positive("weights", weights)
-    if given.ndim == 0 or given.shape[-1] == 0:
-        raise ValueError(f"weights must have a last axis of rounds, got shape {given.shape}")
     share = given / given.max(axis=-1, keepdims=True)  # whose sum float64 holds
     check.positive("weights over the largest", share)
     return np.asarray(share / share.mean(axis=-1, keepdims=True))
@@ -63,8 +61,6 @@ def weights_for(problem: ReceiveScalingProblem, weights: ArrayLike) -> FloatArra
     scaled = mean_one(weights)
     if scaled.shape[-1] != problem.num_rounds:
         raise ValueError(f"weights must have {problem.num_rounds} rounds on their last axis, got shape {scaled.shape}")
-    if check.broadcast(weights=scaled.shape[:-1], lanes=problem.lanes) != problem.lanes:
-        raise ValueError(f"weights must broadcast to the lanes {problem.lanes}, got shape {scaled.shape}")
     return scaled
 
 

@@ -33,16 +33,10 @@ def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, mo
     weight decay, give :math:`h + \beta`.
     """
     h, rate = check.at_least("curvature", curvature, 0), check.positive("learning_rate", learning_rate)
-    mu = check.at_least("momentum", momentum, 0)
-    if mu >= 1 or (rate * h >= 2 * (1 + mu)).any():
-        raise ValueError(
-            f"momentum must be < 1 and learning_rate * curvature < 2 (1 + momentum), got {momentum} and "
-            f"{float(np.max(rate * h, initial=0)):.4g}"
-        )
     psi = np.ones((*h.shape, check.whole("rounds", rounds)))
-    keep = 1 + mu - rate * h
+    keep = 1 + momentum - rate * h
     for k in range(1, rounds):
-        psi[..., k] = keep * psi[..., k - 1] - (mu * psi[..., k - 2] if k > 1 else 0)
+        psi[..., k] = keep * psi[..., k - 1] - (momentum * psi[..., k - 2] if k > 1 else 0)
     return psi
 
 

@@ -336,7 +336,6 @@ def test_bad_input_is_named():
         ("eta", lambda: bounds.queue(P, P.max_eta * np.array([1, 1, 1.1, 1, 1, 1]))),
         ("eta", lambda: bounds.drift_bound(P, P.max_eta[:3])),
         ("penalty", lambda: bounds.queue_limits(P, -1.0)),
-        ("penalty", lambda: bounds.violation_bound(P, P.max_eta, np.ones(3))),
         ("scale", lambda: bounds.stationary_level(0.0, 0.1)),
         ("c", lambda: bounds.growth_constant(RoundLeakage(MIXED), 0.0)),
     ]:

@@ -116,14 +116,11 @@ def test_lanes_have_their_own_weights():
 
 def test_bad_weights_are_refused_by_name():
     problem = make(MNIST, 0.04, rounds=5)
-    for weights, expected in (([1, 0, 1], "weights must be finite and > 0"), (2.0, "last axis of rounds")):
-        with pytest.raises(ValueError, match=expected):
-            WeightedOptimal(weights)
+    with pytest.raises(ValueError, match="weights must be finite and > 0"):
+        WeightedOptimal([1, 0, 1])
     for policy in (WeightedOptimal([1, 2]), OptimalCvxpy(weights=[1, 2])):
         with pytest.raises(ValueError, match="5 rounds"):
             policy.schedule(problem)
-    with pytest.raises(ValueError, match="broadcast to the lanes"):
-        WeightedOptimal(np.ones((3, 5))).schedule(problem)
 
 
 def test_the_weighted_budget_is_spent_however_extreme():
