@@ -47,20 +47,6 @@ class Size(NamedTuple):
 SIZES = {"digits": Size(8000, 1, 1000, 280), "mnist": Size(20_000, 2, 1000, 2000, 100)}
 
 
-class Pairs(NamedTuple):
-    """How many paired runs there are. Each is one trial, so it takes many, and short ones of the digits."""
-
-    runs: int
-    """Trainings as claimed."""
-    broken: int
-    """Trainings without noise, or without clipping."""
-    rounds: int
-    """Of each of them."""
-
-
-PAIRS = Pairs(1000, 400, 20)
-
-
 def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
     """A row of each of :data:`SETTINGS`, of the training of a preset at seed 0 with the optimum's schedule."""
     given, short = _given(dataset, nu, None), _given(dataset, nu, size.broken_rounds)
@@ -69,11 +55,14 @@ def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
     return _rows(dataset, nu, [given, short, short, given], [claimed, *broken, audit_samples(*given, size.scans)])
 
 
-def paired_rows(nu: float, pairs: Pairs = PAIRS) -> list[dict[str, Any]]:
-    """The same of paired runs on the digits: what the server hears in three settings, and the final model."""
-    given = _given("digits", nu, pairs.rounds)
-    heard, final = audit_paired(given, pairs.runs)
-    broken = [audit_paired(given, pairs.broken, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
+def paired_rows(nu: float, runs: int = 1000, broken_runs: int = 400, rounds: int = 20) -> list[dict[str, Any]]:
+    """The same of paired runs on the digits: what the server hears in three settings, and the final model.
+
+    Each run is one trial, so it takes many, and short ones.
+    """
+    given = _given("digits", nu, rounds)
+    heard, final = audit_paired(given, runs)
+    broken = [audit_paired(given, broken_runs, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
     return _rows("digits", nu, [given] * 4, [heard, *broken, final])
 
 
