@@ -27,14 +27,8 @@ DRAWS = 400
 BUDGET = 0.04
 CELLS = 301
 """How many cells are drawn, whose median scale is taken."""
-CURVES = (
-    "offline optimum",
-    "re-solving, hard",
-    "level of the past",
-    "learning, hard",
-    "AdaScale, empty queue",
-    "AdaScale, warm queue",
-)
+CURVES: tuple[str, ...] = ("offline optimum", "re-solving, hard", "level of the past", "learning, hard")
+CURVES += ("AdaScale, empty queue", "AdaScale, warm queue")
 """The policies of the committed table."""
 
 

@@ -46,16 +46,8 @@ from companion.results import Made, wide_csv
 BUDGET = 0.04
 SCALES = (0.1, 10.0, np.nan)
 """Other median floors that are tried, over that of the paper's channel; ``nan`` is gains as measured."""
-EXACT = (
-    "Optimal",
-    "ConstantLevel",
-    "Learn",
-    "Learn, hard",
-    "EqualAlloc",
-    "AdaScale",
-    "AdaScale, warm",
-    *(name + HINDSIGHT for name in TUNED),
-)
+_FORESEEN = ("Optimal", "ConstantLevel", "Learn", "Learn, hard", "EqualAlloc", "AdaScale", "AdaScale, warm")
+EXACT = (*_FORESEEN, *(name + HINDSIGHT for name in TUNED))
 """The policies whose exact epsilon is computed, where floors are those of the paper's channel."""
 
 SCALED = "Michigan, broadcasts"

@@ -33,10 +33,7 @@ def ratios(table: pd.DataFrame, metric: str = "exact") -> pd.DataFrame:
     wide = table.pivot(index=["nu", "seed"], columns="policy", values=metric)
     long = wide.div(wide["Optimal"], axis=0).drop(columns="Optimal").stack().rename("ratio")
     rows = {key: log_interval(part) for key, part in long.groupby(level=["policy", "nu"])}
-    found = pd.DataFrame(
-        [(each.centre, each.low, each.high) for each in rows.values()], columns=["centre", "low", "high"]
-    )
-    return found.set_axis(pd.MultiIndex.from_tuples(rows, names=["policy", "nu"]))
+    return pd.DataFrame(rows, ["centre", "low", "high"]).T.rename_axis(["policy", "nu"])
 
 
 def headline(found: pd.DataFrame) -> Figure:

@@ -59,8 +59,8 @@ def leakage(table: pd.DataFrame) -> Figure:
 def realisations(table: pd.DataFrame) -> Figure:
     r"""Draw what a handful of realisations say: AdaScale's RDP in each, and both leakages relative to Optimal's.
 
-    ``table`` is as for :func:`leakage`, with Optimal and AdaScale.  Points are realisations, lines geometric means.  The
-    band is the 95 % t interval of AdaScale's, on the logarithm.
+    ``table`` is as for :func:`leakage`, with Optimal and AdaScale.  Points are realisations, lines geometric means, and
+    the band is the 95 % t interval of AdaScale's, on the logarithm.
     """
     figure, axes = panels(1 + len(PANELS), 2.3, sharex=True)
     look = policy_style("AdaScale")
@@ -90,17 +90,11 @@ def realisations(table: pd.DataFrame) -> Figure:
 
 
 def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tuple[float, float]) -> Figure:
-    r"""One panel of the paper's Figures 1 and 2 with the paper's own marks, and what another protocol changes in it.
+    r"""Draw one panel of the paper's Figures 1 and 2 with its own marks, and what another protocol changes in it.
 
-    Parameters
-    ----------
-    protocols : mapping
-        Two tables as for ``leakage``, by name, on the same realisations.  Above are means of the first, and below
-        what the second changes in each leakage, if anything: geometric means of ratios with 95 % intervals.
-    metric : {"rdp", "epsilon"}
-        Which leakage.
-    quoted : tuple of float
-        The accuracies (0 ... 1) that the paper states for the ends of its range of :math:`\nu`: above the panel.
+    ``protocols`` are two tables as for ``leakage``, by name, on the same realisations.  Above are means of the first,
+    and below what the second changes in each leakage, if anything: geometric means of ratios with 95 % intervals.
+    The ``metric`` is ``"rdp"`` or ``"epsilon"``; ``quoted`` accuracies (0 ... 1) are above the panel.
     """
     (first, table), (second, other) = protocols.items()
     kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]

@@ -18,18 +18,18 @@ from companion.privacy.sharp import sharp_epsilon
 
 
 class Adversary(NamedTuple):
-    """What an adversary gains from a whole training."""
+    r"""What an adversary gains from a whole training with :math:`\sigma`, ``noise_multiplier``, in every round.
+
+    The definition allows the factor :math:`e^\varepsilon` on the ``odds``, under which even odds become ``posterior``.
+    The best guess is right with probability ``guess``, at even odds, and at most the share ``found`` of the samples
+    that were used is found at one false alarm in a hundred.
+    """
 
     noise_multiplier: float
-    r""":math:`\sigma` of every round."""
     odds: float
-    r""":math:`e^\varepsilon`, the factor on the odds that the definition allows."""
     posterior: float
-    """What even odds become under that factor."""
     guess: float
-    """How often the best guess is right, at even odds."""
     found: float
-    """At most this share of the samples that were used is found, at one false alarm in a hundred."""
 
 
 def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5) -> float:

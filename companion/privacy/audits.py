@@ -30,18 +30,17 @@ POLICY = "Optimal"
 
 
 class Size(NamedTuple):
-    """How many canaries a data set's audits have."""
+    """How many canaries a data set's audits have, and in how many trainings.
+
+    ``broken`` canaries are in the one training without noise, or without clipping; there ``broken_rounds`` is a shorter
+    horizon, as what is leaked at once needs no more.  ``scans`` are mislabelled ones.
+    """
 
     canaries: int
-    """Of gradients, in each training."""
     runs: int
-    """Trainings."""
     broken: int
-    """Of gradients, in the one training without noise, or without clipping."""
     scans: int
-    """Mislabelled ones."""
     broken_rounds: int | None = None
-    """A shorter horizon where noise or clipping is missing, as what is leaked at once needs no more."""
 
 
 SIZES = {"digits": Size(8000, 1, 1000, 280), "mnist": Size(20_000, 2, 1000, 2000, 100)}

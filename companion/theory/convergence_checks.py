@@ -134,20 +134,18 @@ def promised(known: Constants, gap: float, target: float, rounds: int) -> dict[s
 
 
 class FixedData(NamedTuple):
-    """Both theorems where every round uses the same data (:prf:ref:`prop-empirical`)."""
+    """Both theorems where every round uses the same data (:prf:ref:`prop-empirical`).
+
+    The constants of these data, and the gap of the first model on them; the left side, its mean over the runs, and half
+    of its 95 % interval; what the paper's theorem allows, and the nearly exact one.
+    """
 
     constants: Constants
-    """Of these data."""
     gap: float
-    """The loss of the first model over the least one, on these data."""
     left: float
-    """Mean squared gradient of the loss on these data, over the runs."""
     half: float
-    """Half of its 95 % interval."""
     paper: float
-    """What the paper's theorem allows."""
     near: float
-    """What the nearly exact theorem allows."""
 
 
 def fixed_data(

@@ -36,18 +36,17 @@ r""":math:`\zeta_m^2`, alike for all devices, or of pilots at full power, worse 
 
 
 class Realisation(NamedTuple):
-    """One cell with its horizon, as the devices believe it to be and as it is."""
+    """One cell with its horizon, as the devices believe it to be and as it is.
+
+    The problem has the floors of the estimates, for which eta is optimal; ``true_floor`` has those of the coefficients.
+    Both have the shape (T,), the alignments :math:`c_{m,t}` the shape (M, T); ``law`` is theirs, given the estimates.
+    """
 
     problem: ReceiveScalingProblem
-    """With the floors of the estimates."""
     true_floor: FloatArray
-    """Those of the coefficients, shape (T,)."""
     eta: FloatArray
-    """Optimal for the floors of the estimates, shape (T,)."""
     alignment: NDArray[np.complex128]
-    """:math:`c_{m,t}`, shape (M, T)."""
     law: channel_estimates.AlignmentLaw
-    """Of it, given the estimates."""
 
 
 def realise(scenario: Scenario, nu: float, error: str, kind: str, seed: int) -> Realisation:

@@ -61,18 +61,18 @@ ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0)
 
 
 class Comparison(NamedTuple):
-    """Weighted against unweighted optimum, ratios with an entry for every lane."""
+    """Weighted against unweighted optimum, ratios with an entry for every lane.
+
+    At the same final loss, ``leakage`` is that of the RDP, ``epsilon`` of the same schedules, and ``best_epsilon`` of
+    the order, of those tried, with the least epsilon.  At the same RDP, ``noise`` is that of what the noise above the
+    floors adds to the final loss, and ``excess`` of what all noise adds, floors included.
+    """
 
     leakage: FloatArray
-    """At the same final loss, the RDP of the weighted optimum over that of the other."""
     epsilon: FloatArray
-    """The same schedules in epsilon."""
     best_epsilon: FloatArray
-    """The same with the order, of those tried, whose weighted optimum has the least epsilon."""
     noise: FloatArray
-    """At the same RDP, what the noise above the floors adds to the final loss, over the same of the other."""
     excess: FloatArray
-    """At the same RDP, what all noise adds, floors included, over the same of the other."""
 
 
 def compare(problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence[float] = ORDERS) -> Comparison:
